@@ -426,3 +426,40 @@ async def test_an_idle_listener_runs_claims(dsn: str) -> None:
         one.close()
         pool.close()
     assert one.idle is None
+
+
+async def test_an_old_listener_is_replaced(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the connections of a pool are, but not while a statement runs on it."""
+    monkeypatch.setattr("txqueue.store.listener.LONGEST_LIFE", 0.0)
+    heard: list[bool] = []
+    one = listener(dsn, heard)
+    with closing(one):
+        assert await one.ensure()
+        assert one.idle is not None
+        napping = Deferred.fromCoroutine(one.idle.query("select pg_sleep(0.1)"))
+        assert not await one.ensure()
+        await napping
+        assert await one.ensure()
+        assert one.idle is not None
+        await one.idle.query("notify txqueue")
+        await eventually(lambda: heard)
+
+
+async def test_a_listener_that_could_not_listen_tries_again(
+    dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A connection on which it does not listen yet is no reason to be content."""
+    one = listener(dsn, [])
+    with closing(one):
+        with monkeypatch.context() as patch:
+            patch.setattr(Connection, "is_pooled", interrupted)
+            with pytest.raises(Refused, match="interrupted"):
+                await one.ensure()
+        assert one.idle is None
+        assert await one.ensure()
+        assert one.idle is not None
+
+
+async def interrupted(_: Connection) -> bool:
+    """Fail as a statement that an operator cancels."""
+    raise Refused("interrupted")

@@ -51,7 +51,8 @@ from txqueue.store.session_bounds import of_a_master
 
 __all__ = ["Services"]
 
-# One connection each for claims, completions and other statements; the listener has a fourth.
+# One connection each for claims, completions and other statements; a fourth listens, and claims
+# ordinary jobs.
 CONNECTIONS = 3
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from random import uniform
 
 from twisted.internet.defer import Deferred, TimeoutError
 
 from txqueue.errors import ConfigurationError
 from txqueue.store.backoff import Backoff
 from txqueue.store.connection import Connection
+from txqueue.store.connection_pool import LONGEST_LIFE
 from txqueue.store.driver import IStoreReactor
 from txqueue.store.session_bounds import kept_alive
 
@@ -53,6 +55,7 @@ class Listener:
         self._receive = receive
         self._connection: Connection | None = None
         self._is_ready = False
+        self._longest_life = LONGEST_LIFE * uniform(0.8, 1.0)
         self._awaited: Deferred[bool] | None = None
 
     async def ensure(self) -> bool:
@@ -62,7 +65,7 @@ class Listener:
             DatabaseUnavailable: When no connection can be made.
             ConfigurationError: When the DSN leads through a pooler that drops notifications.
         """
-        if self._connection is not None and not self._connection.is_dead:
+        if self._is_ready and not self._is_worn():
             return False
         self.close()
         self._connection = connection = await self._open()
@@ -72,6 +75,13 @@ class Listener:
             await self._give_up(connection)
         self._is_ready = True
         return True
+
+    def _is_worn(self) -> bool:
+        """Whether the connection is broken, or idle and as old as a pool's may become."""
+        connection = self._connection
+        if connection is None or connection.is_dead:
+            return True
+        return connection.age > self._longest_life and connection.is_idle
 
     @property
     def idle(self) -> Connection | None:
@@ -95,8 +105,8 @@ class Listener:
 
     async def _hears(self) -> bool:
         """Test from another connection whether notifications arrive, as a pooler may drop them."""
-        awaited = self._awaited = Deferred[bool]()
         other = await self._open()
+        awaited = self._awaited = Deferred[bool]()
         try:
             await other.query("select pg_notify(%s, '')", (self._channel,))
         finally:

@@ -25,7 +25,8 @@ class NumberList(amp.Argument):
 
     def toBox(self, name: bytes, strings: Any, objects: Any, proto: Any) -> None:  # noqa: ARG002 - amp's
         """Add the numbers to the box."""
-        strings[name] = " ".join([repr(objects[each]) for each, _ in self._kinds]).encode()
+        numbers = [repr(kind(objects[each])) for each, kind in self._kinds]
+        strings[name] = " ".join(numbers).encode()
 
     def fromBox(self, name: bytes, strings: Any, objects: Any, proto: Any) -> None:  # noqa: ARG002 - amp's
         """Read the numbers.

@@ -55,6 +55,8 @@ SLICE, QUICK = 0.005, 0.001
 LONGEST_BURST = 64
 # Seconds after which a burst ends, so that messages of the master are read.
 LONGEST_SILENCE = 1.0
+# Seconds between two turns while the master must read reports before more jobs can be noted.
+STUCK = 0.01
 NO_RETRY = Retry(attempts=1)
 
 
@@ -135,7 +137,7 @@ class Performer:
         self._waiting.extend(zip(repeat(held), read_chunk(assignment.chunk), strict=False))
         if assignment.incarnation < self._incarnation:
             self._forget_former()
-        if is_idle and self._may_start():
+        if is_idle and self._may_start() and not self._in_flight.is_full:
             self._begin_some()
         self._turns.request()
 
@@ -228,7 +230,8 @@ class Performer:
         self._flush()
         self._in_flight.reported()
         if self._may_start():
-            self._turns.request()
+            is_stuck = self._in_flight.is_full and not self._report.is_sent
+            self._turns.request(after=STUCK if is_stuck else 0)
 
     def _begin_some(self) -> None:
         waiting = self._waiting

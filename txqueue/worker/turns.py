@@ -13,9 +13,9 @@ __all__ = ["Turns"]
 class Turns:
     """Calls a function soon after it was asked to, once for many requests.
 
-    Without messages that is in the reactor's next turn. While messages are read it is after the
-    last of them: a job that was handed to an idle worker, and has ended, is reported in the turn
-    that read it.
+    Without messages that is in the reactor's next turn. What messages request that are read
+    together is called after the last of them, unless a call was due before: a job that was handed
+    to an idle worker, and has ended, is reported in the turn that read it.
 
     Args:
         clock: Has the reactor's turns.
@@ -28,12 +28,16 @@ class Turns:
         self._is_reading = False
         self.is_due = False
 
-    def request(self) -> None:
-        """Request a call, unless one is due."""
+    def request(self, after: float = 0) -> None:
+        """Request a call, unless one is due.
+
+        Args:
+            after: Seconds until the call, at least; while messages are read, none.
+        """
         if not self.is_due:
             self.is_due = True
             if not self._is_reading:
-                self._clock.callLater(0, self._take)
+                self._clock.callLater(after, self._take)
 
     @contextmanager
     def reading(self) -> Iterator[None]:
@@ -44,8 +48,8 @@ class Turns:
             yield
         finally:
             self._is_reading = False
-        if self.is_due and not was_due:
-            self._take()
+            if self.is_due and not was_due:
+                self._take()
 
     def _take(self) -> None:
         self.is_due = False

@@ -12,6 +12,7 @@ from tests.unit.worker.performing import INCARNATION, Handled, Harness, entry
 from txqueue import Discard, Fail, Retry, RunningJob, Snooze, WorkItem
 from txqueue.model.assignment import AssignedJob
 from txqueue.store.transaction import Transaction
+from txqueue.worker.performer import STUCK
 
 
 @define
@@ -74,6 +75,32 @@ def test_ended_jobs_stay_noted_until_their_report_is_sent() -> None:
     harness.hand(5, entry(3, "performing.number"))
     harness.turn()
     assert flight.begun == {3}
+
+
+def test_jobs_wait_while_the_master_reads_no_reports() -> None:
+    """Those whose notes fit into the shared memory run; the others do once it has read them."""
+    harness = Harness()
+    kept = Handled.entry(1_000_000)
+    with harness.handler(lambda _, job: harness.wait(job)):
+        harness.hand(4, kept)
+        harness.turn()
+        harness.is_sent = False
+        for number in range(6000):
+            harness.hand(10 + number, entry(number + 1, "performing.number"))
+            harness.clock.advance(0)
+        ran = sum(len(ids) for _, _, ids, _, _ in harness.finished)
+        assert 3000 < ran < 4096
+        assert harness.in_flight.begun == {kept.job_id, *range(1, ran + 1)}
+        # A stuck worker does not turn its reactor all the time.
+        assert [
+            call.getTime() - harness.clock.seconds() for call in harness.clock.getDelayedCalls()
+        ] == [STUCK]
+        harness.is_sent = True
+        for _ in range(200):
+            harness.clock.advance(STUCK)
+        assert sum(len(ids) for _, _, ids, _, _ in harness.finished) == 6000
+        harness.end(kept.job_id)
+    assert harness.finished[-1] == (4, 3, [kept.job_id], 1, 1)
 
 
 def test_a_job_that_waits_is_reported_when_it_ends() -> None:

@@ -1,5 +1,6 @@
 """When a worker acts: soon after a request, once, and right after it has read messages."""
 
+import pytest
 from twisted.internet.task import Clock
 
 from txqueue.worker.turns import Turns
@@ -73,3 +74,29 @@ def test_a_call_that_is_due_waits_for_the_reactor() -> None:
     assert harness.acts == 0
     harness.clock.advance(0)
     assert harness.acts == 1
+
+
+def broken(harness: Harness) -> None:
+    """Process a message that requests a call, and then one that fails."""
+    with harness.turns.reading():
+        harness.turns.request()
+        raise ValueError("broken")
+
+
+def test_a_broken_message_keeps_no_request_back() -> None:
+    """What the messages before it requested is done."""
+    harness = Harness()
+    with pytest.raises(ValueError, match="broken"):
+        broken(harness)
+    assert (harness.acts, harness.turns.is_due) == (1, False)
+
+
+def test_a_call_can_wait() -> None:
+    """It is due meanwhile, so that other requests do not hasten it."""
+    harness = Harness()
+    harness.turns.request(after=2.0)
+    harness.turns.request()
+    harness.clock.advance(1.9)
+    assert (harness.acts, harness.turns.is_due) == (0, True)
+    harness.clock.advance(0.1)
+    assert (harness.acts, harness.turns.is_due) == (1, False)
