@@ -1,6 +1,6 @@
 """txqueue beside other queues: the same work, on one machine, by turns.
 
-    python -m benchmarks.rivals [jobs [rounds [name …]]]
+    python -m benchmarks.rivals [--tcp] [jobs [rounds [name …]]]
 
 The others are graphile-worker (needs npm), PGQueuer, procrastinate, and Celery (needs
 redis-server); all, or those that are named. Installs them into a temporary folder, runs a fresh
@@ -9,6 +9,9 @@ one at a time on one connection and in bulk, and two workers that drain a full q
 nothing; how soon a job starts on an idle worker, one every 20 ms; and that at a steady 500 a
 second, with the CPU time in seconds of 1,000 such jobs. txqueue's also where its process has
 joined the node.
+
+With --tcp all connections to PostgreSQL lead through a port of this host, which trusts all accounts
+of it, as long as this runs; otherwise through a unix socket.
 
 Prints all figures, their medians, and how many times better txqueue is: the middle of the rounds'
 ratios. Figures of one run belong to one machine and one hour: compare them with each other and
@@ -29,6 +32,7 @@ import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -40,6 +44,7 @@ from benchmarks.rivals.rival import LIMIT, RATE, STEADY_SECONDS, TIMED, WORKERS,
 from txqueue.bench.environment import warm_log
 from txqueue.embedded import EmbeddedServer
 from txqueue.store.reader import Session
+from txqueue.torture.node import free_port
 
 FALLS = ("p50", "p99", "steady_p50", "steady_p99", "steady_cpu")
 
@@ -120,14 +125,28 @@ def turns(systems: Mapping[str, Mapping[str, Stage]]) -> Iterator[tuple[str, str
                 yield name, what, stages[what]
 
 
-def main(jobs: int = 200_000, rounds: int = 3, names: Collection[str] = RIVALS) -> None:
+@contextmanager
+def server(*, by_tcp: bool) -> Iterator[str]:
+    """Run a server; return its DSN."""
+    if not by_tcp:
+        with EmbeddedServer() as dsn:
+            yield dsn
+        return
+    port = free_port()
+    with EmbeddedServer(settings={"listen_addresses": "127.0.0.1", "port": str(port)}):
+        yield f"postgresql://postgres@127.0.0.1:{port}/postgres"
+
+
+def main(
+    jobs: int = 200_000, rounds: int = 3, names: Collection[str] = RIVALS, *, by_tcp: bool = False
+) -> None:
     """Run and print."""
     console = Console(stderr=True)
     versions = {name: VERSIONS[name] for name in names}
     figures: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     with (
         tempfile.TemporaryDirectory(prefix="txqueue-rivals-") as folder,
-        EmbeddedServer() as dsn,
+        server(by_tcp=by_tcp) as dsn,
         rivals(dsn, Path(folder), names) as others,
         Session(dsn) as session,
     ):
@@ -145,5 +164,6 @@ def main(jobs: int = 200_000, rounds: int = 3, names: Collection[str] = RIVALS) 
 
 
 if __name__ == "__main__":
-    jobs, rounds, *names = [*sys.argv[1:], *("200000", "3")[len(sys.argv) - 1 :]]
-    main(int(jobs), int(rounds), names or RIVALS)
+    given = [word for word in sys.argv[1:] if word != "--tcp"]
+    jobs, rounds, *names = [*given, *("200000", "3")[len(given) :]]
+    main(int(jobs), int(rounds), names or RIVALS, by_tcp="--tcp" in sys.argv)
