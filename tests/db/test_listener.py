@@ -5,17 +5,12 @@ from contextlib import closing
 import pytest
 from twisted.internet.defer import Deferred
 
+from tests.db.test_connection import listener
 from tests.waiting import eventually, running_reactor
 from txqueue.errors import Refused
 from txqueue.store.connection import Connection
 from txqueue.store.connection_pool import ConnectionPool
 from txqueue.store.functions import StoredFunctions
-from txqueue.store.listener import Listener
-
-
-def listener(dsn: str, heard: list[bool]) -> Listener:
-    """One that notes what it receives."""
-    return Listener(running_reactor(), dsn, "txqueue", lambda _: heard.append(True))
 
 
 async def test_an_idle_listener_runs_claims(dsn: str) -> None:

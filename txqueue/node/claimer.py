@@ -145,6 +145,7 @@ class Claimer(Periodic):
             return None
         if delay > 0:
             return delay
+        self._claimed_at = time.monotonic()
         if self._is_ordinary():
             return await self._claim_ready(identity, room)
         claim = await self._claim(identity, room)
@@ -176,8 +177,6 @@ class Claimer(Periodic):
         return max(BREATH, self._look_at - time.monotonic())
 
     async def _claim(self, identity: Identity, room: Room) -> Claim:
-        # The arguments depend on when this claim begins.
-        self._claimed_at = time.monotonic()
         claim = await self._answer(
             self._functions.next_job(
                 *identity,
@@ -200,7 +199,6 @@ class Claimer(Periodic):
 
     async def _answer(self, claim: Coroutine[Any, Any, T]) -> T:
         """Run a claim and return its answer; ring the reconciliation if the answer is lost."""
-        self._claimed_at = time.monotonic()
         self._claims += 1
         self._is_claiming = True
         try:

@@ -65,7 +65,8 @@ class Listener:
             DatabaseUnavailable: When no connection can be made.
             ConfigurationError: When the DSN leads through a pooler that drops notifications.
         """
-        if self._is_ready and not self._is_worn():
+        working = self._working
+        if working is not None and not (working.age > self._longest_life and working.is_idle):
             return False
         self.close()
         self._connection = connection = await self._open()
@@ -76,20 +77,19 @@ class Listener:
         self._is_ready = True
         return True
 
-    def _is_worn(self) -> bool:
-        """Whether the connection is broken, or idle and as old as a pool's may become."""
-        connection = self._connection
-        if connection is None or connection.is_dead:
-            return True
-        return connection.age > self._longest_life and connection.is_idle
-
     @property
     def idle(self) -> Connection | None:
         """The connection if it listens and runs no statement, for one at a time; None otherwise."""
+        working = self._working
+        return working if working is not None and working.is_idle else None
+
+    @property
+    def _working(self) -> Connection | None:
+        """The connection if it listens and is not broken; None otherwise."""
         connection = self._connection
         if connection is None or not self._is_ready or connection.is_dead:
             return None
-        return connection if connection.is_idle else None
+        return connection
 
     async def _open(self) -> Connection:
         connection = Connection(
