@@ -1,4 +1,4 @@
--- The schema txqueue, version 12, to be read; `txqueue migrate --sql` prints the script to run.
+-- The schema txqueue, version 13, to be read; `txqueue migrate --sql` prints the script to run.
 -- Generated from the catalogue of a migrated database by: python -m tests.db.snapshot
 -- N is a lane, 0 to 7. Not shown: the partitions of single days, the tables of single worksets, and
 -- the sequences of single limits. Definitions of functions and views are in schema/functions.
@@ -29,10 +29,13 @@ create sequence assignment;                                       -- The numbers
 create sequence awaited       minvalue 0;                         -- Until when clients wait for jobs to end, in seconds
                                                                   -- since 1970.
 create sequence has_late_ends minvalue 0;                         -- 1 while late_end may have rows.
+create sequence has_limits    minvalue 0;                         -- 1 once a limit or a pause was set.
 create sequence has_tenants   minvalue 0;                         -- 1 once a job with a tenant was enqueued.
 create sequence incarnation   as integer;                         -- The numbers of the runs of nodes.
 create sequence job_id;                                           -- The numbers of jobs.
 create sequence lane          as smallint minvalue 0 maxvalue 7;  -- The lane for new ready jobs.
+create sequence open_credit   minvalue 0;                         -- How many jobs may be enqueued as assigned to the
+                                                                  -- node that has granted this, and which node that is.
 create sequence rotated       minvalue 0;                         -- When a lane was last truncated, in milliseconds
                                                                   -- since 1970.
 
@@ -68,7 +71,8 @@ create table job (
     error        text,
     result       jsonb,
     tenant       text collate "C",             -- Its tenant; the tenants of a queue take turns by their shares.
-    handed       smallint,                     -- Not null if a message, which may be lost, delivers it to its node.
+    handed       smallint,                     -- Not null if a message, which may be lost, delivers it to its node; 2
+                                               -- for a notification of the database.
     counted      smallint,                     -- Not null while it runs under a limit of its queue.
     followed     smallint,                     -- Not null if its end affects other jobs or a schedule: see
                                                -- propagate_ends().
@@ -511,8 +515,8 @@ enqueue_assigned(its_node integer, its_incarnation integer, work_type text, payl
     lane smallint, its_weight integer);  -- enqueue, worker
 enqueue_many(jobs jsonb) returns bigint[];  -- enqueue, worker
 -- only the owner may execute: check_encrypted, check_job, compute_rank, enqueue_each, find_broken_length,
--- find_broken_option, find_broken_rule, has_broken_tag, has_sleeping_master, payload_octets, refuse_full_queue,
--- refuse_job, refuse_option, wake_masters
+-- find_broken_option, find_broken_rule, has_broken_tag, has_open_credit, has_sleeping_master, payload_octets,
+-- refuse_full_queue, refuse_job, refuse_option, wake_masters
 
 -- groups
 -- only the owner may execute: admit_groups_N, free_groups, free_late_groups, group_slots, lock_groups
@@ -545,7 +549,7 @@ resume(its_kind text, its_key text, who text) returns boolean;  -- worker
 set_limit(its_kind text, its_key text, its_concurrency integer, its_rate double precision, its_burst integer,
     its_share double precision, its_reserve double precision, who text, cleared text[] = '{}',
     its_backlog bigint = null) returns jsonb;  -- worker
--- only the owner may execute: bucket_level, charge_bucket, charge_control, check_limit, compute_allowances,
+-- only the owner may execute: bucket_level, charge_bucket, charge_control, check_limit, compute_allowances, has_limits,
 -- lock_control, open_queues, save_control
 
 -- locks
@@ -558,12 +562,14 @@ declare_dead(its_incarnation integer, ended integer[]) returns integer;  -- work
 direct_jobs(its_incarnation integer, its_assignment bigint = null, known bigint[] = '{}') returns table(lane smallint,
     assignment bigint, jobs integer, weight bigint, chunk text);  -- worker
 drain_node(its_name text, who text) returns boolean;  -- worker
+grant_credit(its_incarnation integer, jobs integer) returns void;  -- worker
 heartbeat(its_incarnation integer, its_load double precision, its_report jsonb = '{}') returns (owned boolean,
     its_state text, peers jsonb, cancels jsonb, neighbours jsonb, next_end double precision, place integer,
     places integer, rescued integer, nodes integer);  -- worker
 identity() returns uuid;  -- enqueue, worker
 jobs_of(its_incarnation integer, assignments bigint[]) returns table(assignment bigint, job_id bigint);  -- worker
 leave(its_incarnation integer, its_state text) returns integer;  -- worker
+notified_jobs(its_incarnation integer, lanes integer[], assignments bigint[]) returns text[];  -- worker
 pass_on(its_incarnation integer, assignments bigint[], ids bigint[], to_incarnation integer, parts integer = 1)
     returns table(assignment bigint, jobs integer, weight bigint, ids_passed bigint[]);  -- worker
 publish(work_types jsonb) returns integer;  -- worker
@@ -676,14 +682,14 @@ start_workset(its_name text, its_items bigint = null) returns integer;  -- worke
 --                              discard_failures, drain_node, drop_archived, due_schedules, edit_schedule, end_archive,
 --                              end_part, end_slot, enqueue, enqueue_assigned, enqueue_many, ensure_history,
 --                              ensure_workset, explain_facts, failure_kinds, fill_workset, find_job,
---                              find_met_conditions, heartbeat, history_due, identity, is_input, jobs_of, leave,
---                              lock_next_cut, next_job, next_part, note_minute, pass_on, pause, pause_schedule,
---                              postpone_failures, publish, publish_schedules, put_schedule, refresh_backlog_flags,
---                              register_node, release, remove_schedule, renew_for_peer, repeat, repeat_archived,
---                              request_end_notices, rescue, reserve_incarnation, resume, resume_schedule, retry,
---                              retry_failures, retry_workset, rotate, run_schedule, schedule_runs, set_limit,
---                              set_priority, settle, split_workset_part, start_missed_cooldowns, start_workset,
---                              started, stats, tick, undrain_node
+--                              find_met_conditions, grant_credit, heartbeat, history_due, identity, is_input, jobs_of,
+--                              leave, lock_next_cut, next_job, next_part, note_minute, notified_jobs, pass_on, pause,
+--                              pause_schedule, postpone_failures, publish, publish_schedules, put_schedule,
+--                              refresh_backlog_flags, register_node, release, remove_schedule, renew_for_peer, repeat,
+--                              repeat_archived, request_end_notices, rescue, reserve_incarnation, resume,
+--                              resume_schedule, retry, retry_failures, retry_workset, rotate, run_schedule,
+--                              schedule_runs, set_limit, set_priority, settle, split_workset_part,
+--                              start_missed_cooldowns, start_workset, started, stats, tick, undrain_node
 --
 -- txqueue_worksets  usage      schema txqueue
 --                   select     migration

@@ -11,6 +11,7 @@ from txqueue.errors import Refused
 from txqueue.store.connection import Connection
 from txqueue.store.connection_pool import ConnectionPool
 from txqueue.store.functions import StoredFunctions
+from txqueue.store.listener import Listener
 
 
 async def test_an_idle_listener_runs_claims(dsn: str) -> None:
@@ -96,3 +97,38 @@ async def test_a_listener_that_could_not_listen_tries_again(
 async def interrupted(_: Connection) -> bool:
     """Fail as a statement that an operator cancels."""
     raise Refused("interrupted")
+
+
+async def test_a_node_listens_on_the_channel_of_its_run(dsn: str) -> None:
+    """In place of that of the run before, again after a loss, and not while it is busy."""
+    heard: list[str] = []
+    one = Listener(running_reactor(), dsn, "txqueue", heard.extend)
+    pool = ConnectionPool(running_reactor(), dsn, 1, "notifying")
+
+    async def is_heard(channel: str) -> bool:
+        """Whether a notification on this channel arrives before one on the common channel."""
+        heard.clear()
+        await pool.query("select pg_notify(%s, 'its')", (channel,))
+        await pool.query("notify txqueue, 'common'")
+        await eventually(lambda: "common" in heard)
+        return heard == ["its", "common"]
+
+    with closing(pool), closing(one):
+        assert await one.ensure("run_1")
+        assert one.hears("run_1")
+        assert await is_heard("run_1")
+        assert one.idle is not None
+        napping = Deferred.fromCoroutine(one.idle.query("select pg_sleep(0.1)"))
+        assert not await one.ensure("run_2")
+        assert not one.hears("run_2")
+        await napping
+        assert not await one.ensure("run_2")
+        assert (one.hears("run_1"), one.hears("run_2")) == (False, True)
+        assert [await is_heard("run_1"), await is_heard("run_2")] == [False, True]
+        await pool.query(
+            "select pg_terminate_backend(pid) from pg_stat_activity"
+            " where application_name = 'txqueue listener'"
+        )
+        await eventually(lambda: not one.hears("run_2"))
+        assert await one.ensure("run_2")
+        assert await is_heard("run_2")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.logger import Logger
@@ -44,9 +44,7 @@ class EndNotifications:
         self._pool = pool
         self._schema = schema
         self.heard: Callable[[frozenset[int] | None], None] = lambda _: None
-        self._listener = Listener(
-            reactor, dsn or "", f"{schema}_ended", lambda text: self.heard(job_ids_in(text))
-        )
+        self._listener = Listener(reactor, dsn or "", f"{schema}_ended", self._receive)
         self._asked_at = float("-inf")
         self._asking: Deferred[None] | None = None
         self._is_deaf = dsn is None
@@ -59,6 +57,10 @@ class EndNotifications:
             asking = self._asking = Deferred.fromCoroutine(self._ask())
             asking.addErrback(lambda failure: failure.trap(CancelledError) and None)
             asking.addBoth(self._asked)
+
+    def _receive(self, texts: Sequence[str]) -> None:
+        for text in texts:
+            self.heard(job_ids_in(text))
 
     def close(self) -> None:
         """Stop listening."""

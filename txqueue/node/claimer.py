@@ -59,6 +59,13 @@ class Lanes(Protocol):
         """Note that a claim took a number of jobs."""
 
 
+class OpenCredit(Protocol):
+    """The service that grants open credit."""
+
+    def missed(self) -> None:
+        """Note that a job had to be claimed that might have been enqueued as assigned."""
+
+
 class Claimer(Periodic):
     """Claims ready jobs while the workers have room, and sleeps while no job is ready.
 
@@ -91,6 +98,7 @@ class Claimer(Periodic):
         heavy_jobs: HeavyJobLimit,
         lanes: Lanes,
         listeners: Sequence[BacklogListener],
+        open_credit: OpenCredit,
         meters: Meters,
         wakeups: Wakeups,
     ) -> None:
@@ -103,6 +111,7 @@ class Claimer(Periodic):
         self._heavy_jobs = heavy_jobs
         self._lanes = lanes
         self._listeners = listeners
+        self._open_credit = open_credit
         self._meters = meters
         self._wakeups = wakeups
         self._claims = 0
@@ -173,6 +182,8 @@ class Claimer(Periodic):
         if assignments and assignments[0].jobs == most:
             self._look_at = float("-inf")
             return BREATH
+        if assignments:
+            self._open_credit.missed()
         self._look_at = min(self._look_at, self._look_back_due)
         return max(BREATH, self._look_at - time.monotonic())
 

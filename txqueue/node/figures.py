@@ -13,6 +13,7 @@ from txqueue.node.handover import Handover
 from txqueue.node.lag import LagMeter
 from txqueue.node.lease import Lease
 from txqueue.node.meters import Meters
+from txqueue.node.open_credit import OpenCredit
 from txqueue.node.orphans import OrphanFinder
 from txqueue.node.peer_table import PeerTable
 from txqueue.node.reconciliation import Reconciliation
@@ -29,7 +30,8 @@ class NodeFigures:
         tally: What jobs did, by work type.
         claims: How long claims took.
         completions: How long statements took that write done jobs.
-        deliveries: How many jobs arrived, by the way: ``claim``, ``direct``, ``peer``, ``adopted``.
+        deliveries: How many jobs arrived, by the way: ``claim``, ``direct``, ``notified``,
+            ``peer``, ``adopted``.
         given_back: How many jobs the node returned to the queue because it did not hold them.
         worker_deaths: How many worker processes ended without being told to.
         rescues: How many jobs of dead nodes it returned to the queue; see `Meters`.
@@ -75,6 +77,7 @@ class FigureCollector:
     _workers: Workers
     _completions: Completions
     _credits: Credits
+    _open_credit: OpenCredit
     _orphans: OrphanFinder
     _handover: Handover
     _reconciliation: Reconciliation
@@ -92,6 +95,7 @@ class FigureCollector:
             deliveries={
                 "claim": meters.claimed,
                 "direct": self._credits.describe()["delivered"],
+                "notified": self._open_credit.received,
                 "peer": self._handover.received,
                 "adopted": self._orphans.adopted,
             },

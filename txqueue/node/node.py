@@ -41,6 +41,8 @@ class Node(MultiService):
             its.completions,
             its.watchdog,
             *self._takers,
+            its.notifications,
+            its.open_credit,
             its.peer_network,
             its.lease_proxy,
             its.lag,
@@ -59,7 +61,6 @@ class Node(MultiService):
             its.scheduler,
             its.orphans,
             its.reconciliation,
-            its.notifications,
             its.maintenance,
             its.archiving,
         ]
@@ -89,6 +90,7 @@ class Node(MultiService):
         self.running = False
         self._services.lifecycle.end()
         self._services.credits.review()
+        self._services.open_credit.alarm.ring()
         self._draining = Deferred.fromCoroutine(self._drain())
         return self._draining.addErrback(self._not_drained)
 
@@ -98,7 +100,7 @@ class Node(MultiService):
         await its.heartbeats.leave("draining")
         await its.handover.drain()
         await its.worker_pool.drain()
-        await _stop(its.watchdog, its.worker_pool)
+        await _stop(its.watchdog, its.worker_pool, its.notifications, its.open_credit)
         await _stop(its.peer_network, its.lease_proxy, its.lag, its.admin)
         await its.completions.close()
         await _stop(its.heartbeats)

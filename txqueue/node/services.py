@@ -12,30 +12,25 @@ from txqueue.node.claimer import Claimer
 from txqueue.node.collaborators import BeatListener
 from txqueue.node.completions import Completions
 from txqueue.node.credits import Credits
-from txqueue.node.deduplication import Deduplicator
 from txqueue.node.description import Description
 from txqueue.node.figures import FigureCollector
 from txqueue.node.handover import Handover
 from txqueue.node.heartbeats import BEATS_A_LEASE, Heartbeats
 from txqueue.node.heavy_jobs import HeavyJobLimit
-from txqueue.node.inbox import Inbox
 from txqueue.node.lag import LagMeter
-from txqueue.node.lease import Lease
 from txqueue.node.lease_keeper import LeaseKeeper
 from txqueue.node.lease_proxy import LeaseProxy
-from txqueue.node.lifecycle import Lifecycle
 from txqueue.node.maintenance import Maintenance
-from txqueue.node.meters import Meters
 from txqueue.node.notifications import Notifications
+from txqueue.node.open_credit import OpenCredit
 from txqueue.node.orphans import OrphanFinder
 from txqueue.node.own_report import OwnReport
 from txqueue.node.peer_network import PeerNetwork
-from txqueue.node.peer_table import PeerTable
 from txqueue.node.reactor import IMasterReactor
 from txqueue.node.reconciliation import Reconciliation
 from txqueue.node.scheduler import Scheduler
 from txqueue.node.settings import NodeSettings, policy_row, row_of, served_types, worker_settings
-from txqueue.node.wakeups import Wakeups
+from txqueue.node.shared_state import SharedState
 from txqueue.node.watchdog import Watchdog
 from txqueue.node.worker_pool import WorkerPool
 from txqueue.node.worker_starter import SpawningStarter, WorkerStarter
@@ -56,12 +51,11 @@ __all__ = ["Services"]
 CONNECTIONS = 3
 
 
-class Services:
+class Services(SharedState):
     """The services of a node, each made on first use, so that the order of construction does not
     matter.
 
-    Services share state objects that call no service (lease, lifecycle, wakeups, inbox, peer
-    table), so that there are no cycles.
+    They share state objects that call no service, so that there are no cycles.
 
     Args:
         reactor: The master's reactor.
@@ -69,47 +63,9 @@ class Services:
     """
 
     def __init__(self, reactor: IMasterReactor, settings: NodeSettings) -> None:
-        self.reactor = reactor
-        self.settings = settings
+        super().__init__(reactor, settings)
         self.types = served_types()
         self.work_types = [cls.work_type for cls in self.types]
-
-    # The state that services share.
-
-    @cached_property
-    def lease(self) -> Lease:
-        """The node's lease, written by the lease keeper."""
-        return Lease(self.settings.lease)
-
-    @cached_property
-    def lifecycle(self) -> Lifecycle:
-        """The state of the node: whether it takes jobs, drains or ends."""
-        return Lifecycle(self.reactor)
-
-    @cached_property
-    def wakeups(self) -> Wakeups:
-        """The alarms by which services wake each other."""
-        return Wakeups(self.reactor)
-
-    @cached_property
-    def deduplicator(self) -> Deduplicator:
-        """Remembers which assignments have arrived."""
-        return Deduplicator()
-
-    @cached_property
-    def inbox(self) -> Inbox:
-        """The assignments that messages have named and that are still to be read."""
-        return Inbox(self.wakeups)
-
-    @cached_property
-    def meters(self) -> Meters:
-        """What the node has counted and timed since its start."""
-        return Meters()
-
-    @cached_property
-    def peer_table(self) -> PeerTable:
-        """The table of peers."""
-        return PeerTable(self.reactor)
 
     # The database.
 
@@ -141,7 +97,7 @@ class Services:
             self.reactor,
             self.settings.dsn,
             self.settings.schema,
-            self.wakeups.notified,
+            self.notices.heard,
             patience=self.settings.patience,
             session=of_a_master(self.settings.patience),
             backoff=self.backoff,
@@ -265,7 +221,8 @@ class Services:
                 self.reactor, self.peer_table, self.settings.queues, self.work_types
             ),
             lanes=self.maintenance,
-            listeners=[self.credits, self.handover],
+            listeners=[self.credits, self.handover, self.open_credit],
+            open_credit=self.open_credit,
             meters=self.meters,
             wakeups=self.wakeups,
         )
@@ -283,6 +240,22 @@ class Services:
             peers=self.peer_table,
             deduplicator=self.deduplicator,
             inbox=self.inbox,
+            wakeups=self.wakeups,
+        )
+
+    @cached_property
+    def open_credit(self) -> OpenCredit:
+        """Grants open credit, and runs the jobs enqueued by it."""
+        return OpenCredit(
+            self.reactor,
+            self.functions,
+            listener=self.listener,
+            notices=self.notices,
+            lease=self.lease,
+            lifecycle=self.lifecycle,
+            workers=self.workers,
+            deduplicator=self.deduplicator,
+            records=self.completions,
             wakeups=self.wakeups,
         )
 
@@ -330,7 +303,13 @@ class Services:
     @cached_property
     def notifications(self) -> Notifications:
         """Listens for NOTIFY."""
-        return Notifications(self.reactor, self.listener, self.wakeups)
+        return Notifications(
+            self.reactor,
+            self.listener,
+            functions=self.functions,
+            lease=self.lease,
+            wakeups=self.wakeups,
+        )
 
     # The other nodes.
 
@@ -420,6 +399,7 @@ class Services:
             self.workers,
             self.completions,
             self.credits,
+            self.open_credit,
             self.orphans,
             self.handover,
             self.reconciliation,

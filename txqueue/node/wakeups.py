@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from txqueue.node.periodic import Alarm
-from txqueue.policy.idling import WakePlace, is_about_jobs, wakes
+from txqueue.policy.idling import WakePlace
 from txqueue.store.replies import HeartbeatReply
 from txqueue.system.clock import Clock
 
@@ -20,6 +20,8 @@ class Wakeups:
         claimer: Rings when there may be jobs to claim.
         scheduler: Rings when a schedule may be due.
         orphans: Rings when this node may have assignments that no message brought.
+        open_credit: Rings when notifications have named jobs of this node, and when the open credit
+            is to be reviewed.
         reconciliation: Rings when the answer to a claim is lost.
         heartbeats: Rings when an unknown node connects, as the next heartbeat may list it.
         place: The node's place among the nodes that can take the same jobs; None while it is not
@@ -30,6 +32,7 @@ class Wakeups:
         self.claimer = Alarm(clock)
         self.scheduler = Alarm(clock)
         self.orphans = Alarm(clock)
+        self.open_credit = Alarm(clock)
         self.reconciliation = Alarm(clock)
         self.heartbeats = Alarm(clock)
         self.place: WakePlace | None = None
@@ -43,10 +46,3 @@ class Wakeups:
         """Wake the claimer and the scheduler."""
         self.claimer.ring()
         self.scheduler.ring()
-
-    def notified(self, text: str) -> None:
-        """Act on a NOTIFY: about jobs, it wakes the claimers of some nodes; else, all services."""
-        if not is_about_jobs(text):
-            self.look_for_work()
-        elif wakes(text, self.place):
-            self.claimer.ring()

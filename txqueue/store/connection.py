@@ -363,8 +363,8 @@ class Connection:
         rows = await self.query("select pg_backend_pid()")
         return bool(rows[0][0] != self._driver.session.get_backend_pid())
 
-    def on_notify(self, receive: Callable[[str], None]) -> None:
-        """Call a function with the text of each notification that arrives on this connection."""
+    def on_notify(self, receive: Callable[[list[str]], None]) -> None:
+        """Call a function with the texts of notifications, those that arrive together at once."""
         self._driver.on_notify(receive)
 
     def close(self) -> None:

@@ -44,7 +44,7 @@ class Driver:
         self._reactor = reactor
         self._connection: Any = txpostgres.Connection(_Watcher(reactor))
         self._statements: _Statements | None = None
-        self._receivers: list[Callable[[str], None]] = []
+        self._receivers: list[Callable[[list[str]], None]] = []
 
     @property
     def session(self) -> Any:
@@ -81,19 +81,20 @@ class Driver:
         assert self._statements is not None
         return self._statements.send(sql, parameters, given_up)
 
-    def on_notify(self, receive: Callable[[str], None]) -> None:
-        """Call a function with the text of each notification that arrives."""
+    def on_notify(self, receive: Callable[[list[str]], None]) -> None:
+        """Call a function with the texts of notifications, those that arrive together at once."""
         assert self._statements is not None
         self._receivers.append(receive)
         self._statements.has_listener = True
 
     def _hear(self) -> None:
         # At once: txpostgres would tell its observers in a later turn of the reactor.
-        notifies = self.session.notifies
-        while notifies:
-            notify = notifies.pop(0)
-            for receive in self._receivers:
-                receive(notify.payload)
+        if not self.session.notifies:
+            return
+        texts = [notify.payload for notify in self.session.notifies]
+        self.session.notifies.clear()
+        for receive in self._receivers:
+            receive(texts)
 
     def close(self) -> None:
         """Close the connection; harmless if it is closed or was never opened."""

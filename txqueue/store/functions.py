@@ -18,6 +18,8 @@ from txqueue.model.assignment import (
     SettledJobs,
     StartedJob,
 )
+from txqueue.model.named_job import NamedJob
+from txqueue.store.connection import Connection
 from txqueue.store.connection_pool import ConnectionPool
 from txqueue.store.listener import Listener
 from txqueue.store.outcomes import joined_outcomes
@@ -220,8 +222,7 @@ class StoredFunctions:
             `next_job` can take them.
         """
         asked_at = time.monotonic()
-        listening = self._listener.idle if self._listener else None
-        rows = await (listening or self.pool).query_often(
+        rows = await self._quickest.query_often(
             "select lane, assignment, jobs, weight, chunk, is_ordinary"
             f" from {self.schema}.claim_ready(its_node => %s, its_incarnation => %s,"
             " queues => %s::text[], work_types => %s::text[], at_most => %s)",
@@ -229,6 +230,36 @@ class StoredFunctions:
         )
         *row, is_ordinary = rows[0]
         return [_assignment(incarnation, asked_at, row)] if row[2] else [], is_ordinary
+
+    @property
+    def _quickest(self) -> Connection | ConnectionPool:
+        """The listening connection if it is idle, otherwise the pool."""
+        return (self._listener.idle if self._listener else None) or self.pool
+
+    def channel_of(self, incarnation: int) -> str:
+        """Return the channel on which a run of a node is notified of jobs assigned to it."""
+        return f"{self.schema}_run_{incarnation}"
+
+    async def notified_jobs(self, incarnation: int, named: Sequence[NamedJob]) -> list[Assignment]:
+        """Return jobs that were enqueued as assigned to a node by open credit.
+
+        Args:
+            incarnation: The node's run.
+            named: The jobs; those that it does not have are left out.
+        """
+        rows = await self._quickest.query_often(
+            f"select {self.schema}.notified_jobs(%s, %s::integer[], %s::bigint[])",
+            (incarnation, [job.lane for job in named], [job.assignment for job in named]),
+        )
+        return [
+            Assignment(incarnation, job.assignment, job.lane, 1, 1, chunk)
+            for job, chunk in zip(named, rows[0][0], strict=True)
+            if chunk is not None
+        ]
+
+    async def grant_credit(self, incarnation: int, jobs: int) -> None:
+        """Let any session enqueue so many jobs as assigned to a node; see ``grant_credit.sql``."""
+        await self._call("grant_credit", incarnation, jobs)
 
     async def complete(self, incarnation: int, completed: Sequence[CompletedJobs]) -> WrittenEnds:
         """Move jobs that are done to history."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from random import uniform
 
 from twisted.internet.defer import Deferred, TimeoutError
@@ -29,7 +29,7 @@ class Listener:
         reactor: Watches the socket.
         dsn: A libpq URI or keyword string.
         channel: The channel's name; a checked identifier.
-        receive: Called with the text of each notification.
+        receive: Called with the texts of notifications, those that arrive together at once.
         patience: Seconds after which a statement without an answer counts as lost.
         session: Server settings for the session; None for those of a connection that only listens.
         backoff: Fails attempts to connect for a short time after a failed one.
@@ -40,7 +40,7 @@ class Listener:
         reactor: IStoreReactor,
         dsn: str,
         channel: str,
-        receive: Callable[[str], None],
+        receive: Callable[[Sequence[str]], None],
         *,
         patience: float = PATIENCE,
         session: Mapping[str, str] | None = None,
@@ -55,11 +55,16 @@ class Listener:
         self._receive = receive
         self._connection: Connection | None = None
         self._is_ready = False
+        self._own_channel = ""
         self._longest_life = LONGEST_LIFE * uniform(0.8, 1.0)
         self._awaited: Deferred[bool] | None = None
 
-    async def ensure(self) -> bool:
+    async def ensure(self, own_channel: str = "") -> bool:
         """Reconnect if necessary; return whether notifications may have been missed.
+
+        Args:
+            own_channel: The name of a second channel to listen on, a checked identifier, in place
+                of the former one; empty for none.
 
         Raises:
             DatabaseUnavailable: When no connection can be made.
@@ -67,10 +72,13 @@ class Listener:
         """
         working = self._working
         if working is not None and not (working.age > self._longest_life and working.is_idle):
+            if own_channel != self._own_channel and working.is_idle:
+                await self._change_channel(working, own_channel)
             return False
         self.close()
         self._connection = connection = await self._open()
         await connection.query(f'listen "{self._channel}"')
+        await self._change_channel(connection, own_channel)
         connection.on_notify(self._heard)
         if await connection.is_pooled() and not await self._hears():
             await self._give_up(connection)
@@ -91,17 +99,29 @@ class Listener:
             return None
         return connection
 
+    def hears(self, own_channel: str) -> bool:
+        """Whether the connection listens on the second channel of this name."""
+        return self._working is not None and own_channel == self._own_channel
+
+    async def _change_channel(self, connection: Connection, own_channel: str) -> None:
+        if self._own_channel:
+            await connection.query(f'unlisten "{self._own_channel}"')
+        self._own_channel = ""
+        if own_channel:
+            await connection.query(f'listen "{own_channel}"')
+        self._own_channel = own_channel
+
     async def _open(self) -> Connection:
         connection = Connection(
             self._reactor, "txqueue listener", self._patience, session=self._session
         )
         return await connection.open(self._dsn, self._backoff)
 
-    def _heard(self, text: str) -> None:
+    def _heard(self, texts: Sequence[str]) -> None:
         if self._awaited is not None:
             awaited, self._awaited = self._awaited, None
             awaited.callback(True)
-        self._receive(text)
+        self._receive(texts)
 
     async def _hears(self) -> bool:
         """Test from another connection whether notifications arrive, as a pooler may drop them."""
@@ -130,6 +150,7 @@ class Listener:
     def close(self) -> None:
         """Stop listening."""
         self._is_ready = False
+        self._own_channel = ""
         if self._connection is not None:
             self._connection.close()
             self._connection = None

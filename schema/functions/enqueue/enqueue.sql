@@ -1,5 +1,9 @@
 -- Enqueues one job in the caller's transaction; null means the work type's own policy.
 -- Returns its number.
+--
+-- A job that needs no decision is assigned at once to the node that has granted open credit, if there is one;
+-- the notification tells the node which assignment to read. No row of the node is locked: rescue() finds jobs
+-- that are committed after their node has died.
 create or replace function txqueue.enqueue(
     work_type text, payload jsonb, queue text default null, priority integer default null,
     weight integer default null, not_before timestamptz default null, not_after timestamptz default null,
@@ -12,39 +16,78 @@ set search_path = txqueue, pg_temp
 set jit = off
 as $$
 declare
-    facts     record;
-    waits_for text;
-    its_state job_state;
-    refused   text;
-    job_id    bigint := nextval('job_id');
-    lane      smallint := current_lane();
+    is_plain    constant boolean := num_nonnulls(queue, priority, weight, not_before, not_after, "group", tenant, options) = 0;
+    is_related  constant boolean := num_nonnulls("unique", unique_mode, after, after_any_end) > 0;
+    job_id      bigint := nextval('job_id');
+    lane        constant smallint := current_lane();
+    payload_limit integer;
+    aging       interval;
+    policy      jsonb;
+    waits_for   text;
+    its_state   job_state;
+    is_limited  boolean := false;
+    is_full     boolean;
+    its_node    integer;
+    its_incarnation integer;
+    taken       bigint;
+    assignment  bigint;
 begin
-    select settings.payload_limit, settings.aging, known.work_type, known.priority, known.weight, known.policy, known.queue
-      into strict facts
+    select settings.payload_limit, settings.aging, known.policy,
+           coalesce(enqueue.queue, known.queue, 'default'), coalesce(enqueue.priority, known.priority, 4),
+           coalesce(enqueue.weight, known.weight, 1), coalesce(enqueue.not_before, now()),
+           case when known.work_type is null then 'type' when enqueue.not_before > now() then 'time' end
+      into strict payload_limit, aging, policy, queue, priority, weight, not_before, waits_for
       from setting as settings left join work_type as known on known.work_type = enqueue.work_type;
-    not_before := coalesce(not_before, now());
-    queue := coalesce(queue, facts.queue, 'default');
-    priority := coalesce(priority, facts.priority, 4);
-    weight := coalesce(weight, facts.weight, 1);
-    waits_for := case when facts.work_type is null then 'type' when not_before > now() then 'time' end;
+    -- A job of a known type with nothing but a payload breaks no other rule: to prepare the expression of all
+    -- rules costs as much as the insertion. Nor does check_job() help, as this place would not inline it.
+    if is_plain and waits_for is null and jsonb_typeof(payload) = 'object'
+       and octet_length(payload::text) <= least(payload_limit, 4300) then
+        null;
+    elsif find_broken_rule(work_type, payload, payload_limit, priority, weight, queue, "group", tenant, not_before, not_after, options)
+          is not null then
+        perform refuse_job(work_type, payload, payload_limit, priority, weight, queue, "group", tenant, not_before, not_after, options);
+    end if;
+    if policy ? 'encrypted' then
+        perform check_encrypted(policy, work_type, payload);
+    end if;
+    if has_limits() then
+        select held.is_full into is_full from control as held where held.kind = 'queue' and held.key = enqueue.queue;
+        is_limited := found;
+        if is_full then
+            perform refuse_full_queue(queue);
+        end if;
+    end if;
+    if has_open_credit() and waits_for is null and weight = 1 and not is_limited and not is_related
+       and "group" is null and tenant is null and not_after is null then
+        select node.node_id, node.incarnation into its_node, its_incarnation from node_info as node
+         where node.incarnation = pg_sequence_last_value('open_credit') >> 20
+           and node.state = 'alive' and node.heartbeat_at > clock_timestamp() - node.lease / 2 and node.vouched_at is null
+           and enqueue.queue = any (node.queues) and enqueue.work_type = any (node.work_types);
+        if found then
+            taken := nextval('open_credit');
+        end if;
+    end if;
+    -- Other sessions may have taken the last of it, or another node may have granted credit meanwhile.
+    if taken >> 20 = its_incarnation and taken & 1048575 <= 524288 then
+        assignment := nextval('assignment');
+        insert into job_assigned (job_id, rank, not_before, enqueued_at, assigned_at, assignment, node_id, incarnation,
+                                  weight, priority, lane, state, work_type, queue, handed, options, payload)
+        values (job_id, compute_rank(not_before, null, priority, aging), not_before, now(), clock_timestamp(), assignment,
+                its_node, its_incarnation, weight, priority, lane, 'assigned', work_type, queue, 2, options, payload);
+        perform pg_notify('txqueue_run_' || its_incarnation, lane || ' ' || assignment);
+        return job_id;
+    end if;
     its_state := case when waits_for is null then 'ready' else 'waiting' end;
-    refused := check_job(work_type, payload, facts.payload_limit, priority, weight, queue, "group", tenant, not_before, not_after, options);
-    if facts.policy ? 'encrypted' then
-        refused := check_encrypted(facts.policy, work_type, payload);
-    end if;
-    if exists (select from control as held where held.kind = 'queue' and held.is_full and held.key = enqueue.queue) then
-        refused := refuse_full_queue(queue);
-    end if;
-    if "unique" is not null or unique_mode is not null or after is not null or after_any_end is not null then
+    if is_related then
         job_id := enqueue_related(jsonb_populate_record(null::job, jsonb_build_object(
-            'job_id', job_id, 'rank', compute_rank(not_before, not_after, priority, facts.aging), 'not_before', not_before,
+            'job_id', job_id, 'rank', compute_rank(not_before, not_after, priority, aging), 'not_before', not_before,
             'not_after', not_after, 'enqueued_at', now(), 'weight', weight, 'priority', priority, 'attempt', 0, 'deaths', 0,
             'lane', lane, 'state', its_state, 'waiting_for', waits_for, 'work_type', work_type, 'queue', queue, 'group', "group",
             'tenant', tenant, 'options', options, 'payload', payload)), "unique", unique_mode, after, after_any_end);
     else
         insert into job (job_id, rank, not_before, not_after, enqueued_at, weight, priority, lane, state,
                          waiting_for, work_type, queue, "group", tenant, options, payload)
-        values (job_id, compute_rank(not_before, not_after, priority, facts.aging), not_before, not_after, now(), weight,
+        values (job_id, compute_rank(not_before, not_after, priority, aging), not_before, not_after, now(), weight,
                 priority, lane, its_state, waits_for, work_type, queue, "group", tenant, options, payload);
     end if;
     if tenant is not null then

@@ -19,6 +19,8 @@ begin
         perform lock_keys(array[key_of(its_key)]);
     end if;
     lock table claiming in exclusive mode;
+    -- Before the row, so that each enqueue that can see the row looks for it.
+    perform setval('has_limits', 1);
     insert into control (kind, key) values (its_kind, its_key) on conflict do nothing;
     select * into strict this from control where kind = its_kind and key = its_key;
     return this;

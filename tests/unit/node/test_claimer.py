@@ -32,6 +32,7 @@ class Harness:
         self.looks: list[bool] = []
         self.ordinary: list[tuple[int, bool]] = []
         self.asked_for: list[int] = []
+        self.misses = 0
         clock = Clock()
         self.claimer = Claimer(
             clock,
@@ -43,6 +44,7 @@ class Harness:
             heavy_jobs=HeavyJobLimit(clock, PeerTable(clock), ["default"], ["test"]),
             lanes=self,
             listeners=[self],
+            open_credit=self,
             meters=Meters(),
             wakeups=Wakeups(clock),
         )
@@ -53,6 +55,10 @@ class Harness:
     def looked(self, *, has_backlog: bool) -> None:
         """Note whether jobs are left."""
         self.looks.append(has_backlog)
+
+    def missed(self) -> None:
+        """Count it."""
+        self.misses += 1
 
     async def release(self, *_: Any, **__: Any) -> int:
         """Take back what a stopped claimer has claimed."""
@@ -232,3 +238,13 @@ async def test_jobs_too_heavy_for_the_room_need_a_full_claim() -> None:
     harness.claims = [claim(reached=PLACE), claim(reached=None)]
     await harness.steps(2)
     assert (harness.asked_for, len(harness.asked_from)) == ([], 2)
+
+
+async def test_a_job_that_was_claimed_alone_might_have_been_enqueued_as_assigned() -> None:
+    """Unlike one of many, and one that is not ordinary."""
+    harness = Harness()
+    harness.claims = [claim(reached=None)]
+    await harness.steps(1)
+    harness.ordinary = [(0, True), (1, True), (claimer.FEW, True)]
+    await harness.steps(3)
+    assert harness.misses == 1

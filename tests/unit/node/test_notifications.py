@@ -1,15 +1,20 @@
 """The notification service detects lost connections, and poolers that drop notifications."""
 
+from contextlib import suppress
 from typing import Any
 
+import pytest
 from attrs import define, field
 from twisted.internet.task import Clock
 
-from tests.unit.node.doubles import is_rung
-from txqueue.errors import ConfigurationError
+from tests.unit.node.doubles import is_rung, lease_of
+from txqueue.errors import ConfigurationError, DatabaseUnavailable
+from txqueue.node.lease import Identity, Lease
+from txqueue.node.notices import Notices
 from txqueue.node.notifications import CHECK, UNHEARD_RETRY, Notifications
 from txqueue.node.wakeups import Wakeups
 from txqueue.policy.idling import WOKEN
+from txqueue.store.functions import StoredFunctions
 from txqueue.store.replies import HeartbeatReply
 
 
@@ -18,9 +23,11 @@ class Listening:
     """Stands for a listener: what each `ensure()` brings."""
 
     brings: list[bool | Exception] = field(factory=list)
+    channels: list[str] = field(factory=list)
 
-    async def ensure(self) -> bool:
+    async def ensure(self, own_channel: str) -> bool:
         """Listen, or say why not."""
+        self.channels.append(own_channel)
         said = self.brings.pop(0)
         if isinstance(said, Exception):
             raise said
@@ -30,10 +37,18 @@ class Listening:
         """Stop."""
 
 
-def notifications(listening: Any) -> tuple[Notifications, Wakeups]:
+def notifications(listening: Any, lease: Lease | None = None) -> tuple[Notifications, Wakeups]:
     """The service on it, and what it wakes."""
     wakeups = Wakeups(Clock())
-    return Notifications(Clock(), listening, wakeups), wakeups
+    functions = StoredFunctions(Never())  # type: ignore[arg-type]  # it only names the channel
+    service = Notifications(
+        Clock(), listening, functions=functions, lease=lease or lease_of(), wakeups=wakeups
+    )
+    return service, wakeups
+
+
+class Never:
+    """A pool that is not used."""
 
 
 async def test_after_a_loss_the_claimer_looks_for_what_was_missed() -> None:
@@ -44,6 +59,36 @@ async def test_after_a_loss_the_claimer_looks_for_what_was_missed() -> None:
     assert is_rung(wakeups.scheduler)
     assert await service.step() == CHECK
     assert not is_rung(wakeups.claimer)
+
+
+async def test_after_a_loss_jobs_are_polled_for_twice() -> None:
+    """The first poll leaves out those of the last moment."""
+    service, wakeups = notifications(Listening([True, False, False]))
+    polled = []
+    for _ in range(3):
+        await service.step()
+        polled.append(is_rung(wakeups.orphans))
+    assert polled == [True, True, False]
+
+
+async def test_the_channel_is_that_of_the_run() -> None:
+    """There is none before the node is registered."""
+    lease = Lease(10.0)
+    listening = Listening([False, False])
+    service, _ = notifications(listening, lease)
+    await service.step()
+    lease.register(Identity(1, 7))
+    await service.step()
+    assert listening.channels == ["", "txqueue_run_7"]
+
+
+@pytest.mark.parametrize("said", [False, DatabaseUnavailable("away"), ConfigurationError("deaf")])
+async def test_the_open_credit_is_reviewed(said: bool | Exception) -> None:
+    """It must be withdrawn if no notification would arrive."""
+    service, wakeups = notifications(Listening([said]))
+    with suppress(DatabaseUnavailable):
+        await service.step()
+    assert is_rung(wakeups.open_credit)
 
 
 async def test_who_is_deaf_does_not_try_all_the_time() -> None:
@@ -64,7 +109,7 @@ def test_a_notification_of_one_job_wakes_a_few_of_many_nodes() -> None:
     for place in range(100):
         wakeups = Wakeups(Clock())
         wakeups.heard(reply(place, 100))
-        wakeups.notified("jobs 1 5")
+        Notices(wakeups).heard(["jobs 1 5"])
         woken += [place] * is_rung(wakeups.claimer)
         assert not is_rung(wakeups.scheduler)
     assert len(woken) == WOKEN

@@ -1,0 +1,90 @@
+"""Jobs that plain SQL enqueues as assigned to a node: none waits for a message that is lost."""
+
+import signal
+from contextlib import closing
+from typing import Any
+
+import psycopg2
+
+from tests.cluster.app import Noted
+from tests.cluster.database import Database
+from tests.cluster.nodes import LEASE, PATIENCE, Nodes
+from tests.waiting import eventually
+
+LISTENER = "application_name = 'txqueue listener'"
+
+
+def enqueued(db: Database, seconds: float = 0.0) -> int:
+    """The number of a job that was enqueued by plain SQL."""
+    return db.enqueue(Noted.work_type, f'{{"seconds": {seconds}}}')
+
+
+async def done(db: Database, *ids: int) -> None:
+    """Wait until jobs are done, and assert that each has run once."""
+    await eventually(lambda: db.runs("end").keys() >= set(ids), PATIENCE)
+    assert [db.runs()[job_id] for job_id in ids] == [1] * len(ids)
+
+
+async def credit_granted(db: Database) -> None:
+    """Wait until a node has granted credit: it does so when a job had to be claimed."""
+
+    def is_granted() -> bool:
+        enqueued(db)
+        return bool(db.value("select txqueue.has_open_credit()"))
+
+    await eventually(is_granted, PATIENCE)
+
+
+async def test_a_trickle_is_not_claimed(nodes: Nodes, db: Database) -> None:
+    """Nor is a part of the jobs of one transaction; each runs once."""
+    await nodes.start("--workers", "2", "--lease", LEASE).up(2)
+    await credit_granted(db)
+    with closing(psycopg2.connect(db.dsn)) as session, session.cursor() as cursor:
+        for _ in range(20):
+            job_id = late(cursor)
+            session.commit()
+            await done(db, job_id)
+    many = db.rows(
+        "select txqueue.enqueue(%s, '{}') as id from generate_series(1, 200)", Noted.work_type
+    )
+    await done(db, *[row["id"] for row in many])
+    await eventually(lambda: db.states().keys() == {"done"}, PATIENCE)
+
+
+async def test_a_lost_listener(nodes: Nodes, db: Database) -> None:
+    """Jobs whose notification no connection has received are found as soon as one listens."""
+    await nodes.start("--workers", "1", "--lease", LEASE).up()
+    for _ in range(3):
+        await credit_granted(db)
+        db.execute(f"select pg_terminate_backend(pid) from pg_stat_activity where {LISTENER}")
+        await done(db, *[enqueued(db) for _ in range(5)])
+
+
+async def test_a_transaction_that_commits_while_its_node_drains(nodes: Nodes, db: Database) -> None:
+    """Its job is returned at once, and runs elsewhere, however long the node drains."""
+    first = await nodes.start("--workers", "1", "--lease", LEASE).up()
+    await credit_granted(db)
+    with closing(psycopg2.connect(db.dsn)) as session, session.cursor() as cursor:
+        long = enqueued(db, 3600.0)
+        await eventually(lambda: long in db.runs(), PATIENCE)
+        job_id = late(cursor)
+        first.process.send_signal(signal.SIGTERM)
+        await eventually(lambda: first.info["state"] == "draining", PATIENCE)
+        session.commit()
+        await eventually(lambda: db.job(job_id)["state"] == "ready", PATIENCE)
+        await nodes.start("--workers", "1", "--lease", LEASE).up()
+        await done(db, job_id)
+        assert first.info["state"] == "draining"
+        db.value("select txqueue.cancel(%s::bigint[], 'test')", [long])
+        await eventually(lambda: first.process.poll() is not None, PATIENCE)
+
+
+def late(cursor: Any) -> int:
+    """Enqueue a job as assigned, in a transaction that stays open; return its number."""
+    while True:
+        cursor.execute("select txqueue.enqueue(%s, '{}')", (Noted.work_type,))
+        job_id = int(cursor.fetchone()[0])
+        cursor.execute("select handed from txqueue.job where job_id = %s", (job_id,))
+        if cursor.fetchone()[0] == 2:
+            return job_id
+        cursor.connection.commit()

@@ -1,0 +1,236 @@
+"""A node grants open credit, and runs the jobs that were enqueued by it."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import pytest
+from twisted.internet.task import Clock
+
+from tests.unit.node.doubles import INCARNATION, Loop, Records, Workers, is_rung, lease_of
+from txqueue.errors import DatabaseUnavailable
+from txqueue.model.assignment import Assignment
+from txqueue.model.named_job import NamedJob
+from txqueue.node.deduplication import Deduplicator
+from txqueue.node.lease import Lease
+from txqueue.node.lifecycle import Lifecycle
+from txqueue.node.notices import MOST_NAMED, Notices
+from txqueue.node.open_credit import STALE, OpenCredit
+from txqueue.node.wakeups import Wakeups
+from txqueue.policy.idling import WakePlace
+from txqueue.policy.open_credit import MOST, TURN
+
+CHANNEL = f"txqueue_run_{INCARNATION}"
+
+
+class Bank:
+    """The service and all around it: the database answers at once."""
+
+    def __init__(self, lease: Lease | None = None) -> None:
+        self.clock = Clock()
+        self.grants: list[int] = []
+        self.asked: list[list[NamedJob]] = []
+        self.channel = CHANNEL
+        self.is_away = False
+        self.workers = Workers()
+        self.records = Records()
+        self.lifecycle = Lifecycle(Loop())
+        self.deduplicator = Deduplicator()
+        self.wakeups = Wakeups(self.clock)
+        self.wakeups.place = WakePlace(0, 1)
+        self.notices = Notices(self.wakeups)
+        self.lease = lease or lease_of()
+        self.service = OpenCredit(
+            self.clock,
+            self,  # type: ignore[arg-type]
+            listener=self,
+            notices=self.notices,
+            lease=self.lease,
+            lifecycle=self.lifecycle,
+            workers=self.workers,
+            deduplicator=self.deduplicator,
+            records=self.records,
+            wakeups=self.wakeups,
+        )
+
+    def hears(self, own_channel: str) -> bool:
+        """Whether the listener listens on the node's channel."""
+        return own_channel == self.channel
+
+    def channel_of(self, incarnation: int) -> str:
+        """Name it as the stored functions do."""
+        return f"txqueue_run_{incarnation}"
+
+    async def grant_credit(self, incarnation: int, jobs: int) -> None:
+        """Note it."""
+        assert incarnation == INCARNATION
+        self.grants.append(jobs)
+
+    async def notified_jobs(self, incarnation: int, named: Sequence[NamedJob]) -> list[Assignment]:
+        """All of them are there."""
+        assert incarnation == INCARNATION
+        self.asked.append(list(named))
+        if self.is_away:
+            raise DatabaseUnavailable("away", "")
+        return [Assignment(INCARNATION, job.assignment, job.lane, 1, 1, "[]") for job in named]
+
+    def name(self, *numbers: int) -> None:
+        """Have notifications name assignments, all together."""
+        self.notices.heard([f"0 {number}" for number in numbers])
+
+    @contextmanager
+    def granted(self) -> Iterator[None]:
+        """Run it, with credit granted."""
+        self.service.looked(has_backlog=False)
+        self.service.startService()
+        self.service.missed()
+        assert self.grants
+        yield
+        self.service.stopService()
+        assert self.clock.getDelayedCalls() == []
+
+    @property
+    def performed(self) -> list[int]:
+        """The assignments that the workers perform."""
+        return [each.number for each in self.workers.performed]
+
+
+def test_credit_is_granted_when_a_job_had_to_be_claimed() -> None:
+    """Much of it, as the node is alone."""
+    bank = Bank()
+    with bank.granted():
+        assert bank.grants == [MOST]
+
+
+def test_named_jobs_are_read_together_and_run_once() -> None:
+    """Even if they are named twice, or polling was faster."""
+    bank = Bank()
+    with bank.granted():
+        bank.deduplicator.accept(3)
+        bank.name(1, 2, 2, 3)
+        bank.name(2, 4)
+    assert bank.asked == [[(0, 1), (0, 2), (0, 3)], [(0, 2), (0, 4)]]
+    assert bank.performed == [1, 2, 4]
+    assert bank.service.received == 3
+
+
+def test_credit_is_renewed_when_half_of_it_is_used_up() -> None:
+    """As long as no other node can take the jobs."""
+    bank = Bank()
+    with bank.granted():
+        bank.clock.advance(1)
+        for number in range(1, MOST):
+            bank.name(number)
+        assert bank.grants == [MOST, MOST]
+
+
+def test_another_node_gets_the_next_turn() -> None:
+    """Credit is renewed only after a claim has shown that none is left."""
+    bank = Bank()
+    bank.wakeups.place = WakePlace(0, 2)
+    with bank.granted():
+        bank.clock.advance(0.5)
+        bank.name(*range(1, TURN))
+        bank.service.missed()
+        assert bank.grants == [TURN]
+        bank.name(TURN)
+        assert bank.grants == [TURN]
+        bank.service.missed()
+        assert bank.grants == [TURN, TURN]
+
+
+def test_credit_of_transactions_that_were_rolled_back_is_granted_again() -> None:
+    """The node sees jobs claimed while it believes that there is credit; it asks now and then."""
+    bank = Bank()
+    with bank.granted():
+        bank.clock.advance(STALE / 2)
+        bank.service.missed()
+        assert bank.grants == [MOST]
+        bank.clock.advance(STALE / 2)
+        bank.service.missed()
+        assert bank.grants == [MOST, MOST]
+
+
+def test_jobs_that_come_too_fast_are_claimed_for_a_while() -> None:
+    """Their notifications would make each commit wait for the others."""
+    bank = Bank()
+    with bank.granted():
+        bank.clock.advance(0.001)
+        bank.name(*range(1, MOST))
+        assert bank.grants == [MOST, 0]
+        bank.service.missed()
+        assert bank.grants == [MOST, 0]
+        bank.clock.advance(STALE)
+        bank.service.missed()
+        assert bank.grants == [MOST, 0, MOST]
+
+
+def test_a_backlog_withdraws_the_credit() -> None:
+    """Ready jobs are not overtaken; once there are none, credit returns after the next claim."""
+    bank = Bank()
+    with bank.granted():
+        bank.service.looked(has_backlog=True)
+        assert bank.grants == [MOST, 0]
+        bank.service.missed()
+        bank.service.looked(has_backlog=False)
+        assert bank.grants == [MOST, 0]
+        bank.service.missed()
+        assert bank.grants == [MOST, 0, MOST]
+
+
+def test_a_node_without_room_grants_nothing() -> None:
+    """Nor does one whose listener is away, or that drains, or whose lease is over."""
+    full, deaf, draining, over = Bank(), Bank(), Bank(), Bank(Lease(0.0))
+    full.workers.held = full.workers.capacity
+    deaf.channel = "txqueue_run_6"
+    draining.lifecycle.order(drain=True)
+    for bank in (full, deaf, draining, over):
+        bank.service.looked(has_backlog=False)
+        bank.service.startService()
+        bank.service.missed()
+        bank.service.stopService()
+        assert bank.grants == []
+
+
+@pytest.mark.parametrize("what", ["deaf", "draining"])
+def test_credit_is_withdrawn_when_the_node_may_grant_none(what: str) -> None:
+    """Whoever knows that rings the alarm."""
+    bank = Bank()
+    with bank.granted():
+        bank.wakeups.open_credit.ring()
+        assert bank.grants == [MOST]
+        if what == "deaf":
+            bank.channel = ""
+        else:
+            bank.lifecycle.end()
+        bank.wakeups.open_credit.ring()
+        assert bank.grants == [MOST, 0]
+
+
+def test_a_draining_node_returns_late_jobs() -> None:
+    """Their transactions had taken the credit before it was withdrawn."""
+    bank = Bank()
+    with bank.granted():
+        bank.lifecycle.end()
+        bank.name(5)
+    assert bank.performed == []
+    assert bank.records.given_back == [(5, None)]
+
+
+def test_jobs_that_cannot_be_read_are_polled_for() -> None:
+    """The numbers are forgotten; the database has them."""
+    bank = Bank()
+    with bank.granted():
+        bank.is_away = True
+        bank.name(5)
+        assert is_rung(bank.wakeups.orphans)
+        assert bank.performed == []
+        bank.clock.advance(5)
+
+
+def test_a_flood_of_names_is_not_read() -> None:
+    """Polling finds all that are true."""
+    bank = Bank()
+    with bank.granted():
+        bank.name(*range(MOST_NAMED + 1))
+        assert is_rung(bank.wakeups.orphans)
+        assert bank.asked == []

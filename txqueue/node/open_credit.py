@@ -1,0 +1,165 @@
+"""Lets any session enqueue jobs as assigned to this node, and runs the jobs that are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from txqueue.model.named_job import NamedJob
+from txqueue.node.collaborators import Executor, GivenBack
+from txqueue.node.deduplication import Deduplicator
+from txqueue.node.lease import Lease
+from txqueue.node.lifecycle import Lifecycle
+from txqueue.node.notices import Notices
+from txqueue.node.periodic import Periodic
+from txqueue.node.wakeups import Wakeups
+from txqueue.policy.open_credit import is_too_fast, open_credit
+from txqueue.store.functions import StoredFunctions
+from txqueue.system.clock import Clock
+
+__all__ = ["Ear", "OpenCredit"]
+
+# Seconds after which credit may be granted again, even if little of it is known to be used up:
+# transactions that were rolled back have used it, too, and another node may have replaced it. Jobs
+# that come too fast get none for as long.
+STALE = 1.0
+
+
+class Ear(Protocol):
+    """The connection that listens for notifications."""
+
+    def hears(self, own_channel: str) -> bool:
+        """Whether it listens on the node's own channel."""
+
+
+class OpenCredit(Periodic):
+    """Grants open credit while the queue has no backlog and the workers have room.
+
+    A session of any client, which need not have joined a node, takes of this credit when it
+    enqueues a job, and so assigns the job to this node. The notification of the commit names the
+    assignment, but not the job, as any role may listen to it.
+
+    Args:
+        clock: Tells how old the credit is.
+        functions: The stored functions.
+        listener: Hears the notifications; while it hears none for this run, no credit is granted.
+        notices: The jobs that notifications have named.
+        lease: The node's lease; without it no credit is granted.
+        lifecycle: A draining node grants no credit, and returns jobs that arrive late.
+        workers: Run the jobs; their room limits the credit.
+        deduplicator: Filters jobs that polling has found before.
+        records: Returns jobs to the queue.
+        wakeups: Has the service's alarm; wakes the polling if named jobs cannot be read.
+
+    Attributes:
+        received: How many jobs were enqueued as assigned to this node by open credit.
+    """
+
+    name = "open credit"
+
+    def __init__(
+        self,
+        clock: Clock,
+        functions: StoredFunctions,
+        *,
+        listener: Ear,
+        notices: Notices,
+        lease: Lease,
+        lifecycle: Lifecycle,
+        workers: Executor,
+        deduplicator: Deduplicator,
+        records: GivenBack,
+        wakeups: Wakeups,
+    ) -> None:
+        super().__init__(clock, wakeups.open_credit)
+        self._clock = clock
+        self._functions = functions
+        self._listener = listener
+        self._notices = notices
+        self._lease = lease
+        self._lifecycle = lifecycle
+        self._workers = workers
+        self._deduplicator = deduplicator
+        self._records = records
+        self._wakeups = wakeups
+        self._has_backlog = True
+        self._is_missed = False
+        # The credit as this node has granted it last, and how much of it is known to be used up.
+        self._granted = self._spent = 0
+        self._granted_at = self._rests_until = float("-inf")
+        self.received = 0
+
+    def missed(self) -> None:
+        """Grant credit if it is used up: a job was claimed that might have taken of it."""
+        now = self._clock.seconds()
+        is_used_up = self._spent >= self._granted or now - self._granted_at >= STALE
+        if is_used_up and now >= self._rests_until:
+            self._is_missed = True
+            self.alarm.ring()
+
+    def looked(self, *, has_backlog: bool) -> None:
+        """Withdraw the credit if a claim has left ready jobs, which others must not overtake."""
+        self._has_backlog = has_backlog
+        if has_backlog and self._granted:
+            self.alarm.ring()
+
+    async def step(self) -> float | None:
+        """Run the jobs that notifications have named; then grant or withdraw credit if due."""
+        named = self._notices.take()
+        identity = self._lease.identity
+        if identity is None:
+            return None
+        if named:
+            await self._read(identity.incarnation, named)
+        if not named or self._is_missed or self._is_half_spent:
+            await self._review(identity.incarnation)
+        return None
+
+    async def _read(self, incarnation: int, named: Sequence[NamedJob]) -> None:
+        try:
+            found = await self._functions.notified_jobs(incarnation, named)
+        except Exception:
+            self._wakeups.orphans.ring()
+            raise
+        new = [each for each in found if self._deduplicator.accept(each.number)]
+        self.received += len(new)
+        self._spent += len(new)
+        if not self._lifecycle.is_draining:
+            self._workers.perform(new)
+            return
+        for each in new:
+            self._records.give_back(each.number, died=False)
+
+    @property
+    def _is_half_spent(self) -> bool:
+        """Whether to renew the credit; with other nodes, one of them gets the next turn."""
+        return 2 * self._spent >= self._granted > 0 and self._is_alone
+
+    async def _review(self, incarnation: int) -> None:
+        """Grant as much credit as this node may give now, or withdraw it."""
+        offer, had = self._offer, self._granted
+        if offer and not (self._is_missed or self._is_half_spent):
+            return
+        self._is_missed = False
+        self._granted, self._spent, self._granted_at = offer, 0, self._clock.seconds()
+        if offer or had:
+            await self._functions.grant_credit(incarnation, offer)
+
+    @property
+    def _offer(self) -> int:
+        """How many jobs may be enqueued as assigned to this node now."""
+        own, now = self._lease.reaching, self._clock.seconds()
+        if own is None or self._lifecycle.is_draining or self._has_backlog:
+            return 0
+        if not self._listener.hears(self._functions.channel_of(own.incarnation)):
+            return 0
+        if is_too_fast(self._spent, now - self._granted_at):
+            self._rests_until = now + STALE
+        if now < self._rests_until:
+            return 0
+        return open_credit(self._workers.room, is_alone=self._is_alone)
+
+    @property
+    def _is_alone(self) -> bool:
+        place = self._wakeups.place
+        return place is not None and place.of == 1
