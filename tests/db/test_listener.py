@@ -115,20 +115,20 @@ async def test_a_node_listens_on_the_channel_of_its_run(dsn: str) -> None:
 
     with closing(pool), closing(one):
         assert await one.ensure("run_1")
-        assert one.hears("run_1")
+        assert one.listens_on("run_1")
         assert await is_heard("run_1")
         assert one.idle is not None
         napping = Deferred.fromCoroutine(one.idle.query("select pg_sleep(0.1)"))
         assert not await one.ensure("run_2")
-        assert not one.hears("run_2")
+        assert not one.listens_on("run_2")
         await napping
         assert not await one.ensure("run_2")
-        assert (one.hears("run_1"), one.hears("run_2")) == (False, True)
+        assert (one.listens_on("run_1"), one.listens_on("run_2")) == (False, True)
         assert [await is_heard("run_1"), await is_heard("run_2")] == [False, True]
         await pool.query(
             "select pg_terminate_backend(pid) from pg_stat_activity"
             " where application_name = 'txqueue listener'"
         )
-        await eventually(lambda: not one.hears("run_2"))
+        await eventually(lambda: not one.listens_on("run_2"))
         assert await one.ensure("run_2")
         assert await is_heard("run_2")

@@ -278,6 +278,8 @@ def test_every_function_pins_its_search_path(node: Master) -> None:
         "find_heads",
         "find_last",
         "has_broken_tag",
+        "has_limits",
+        "has_open_credit",
         "has_sleeping_master",
         "has_waiting_clients",
         "job_terms",

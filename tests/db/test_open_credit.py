@@ -47,7 +47,7 @@ def enqueue(session: Master, payload: str = "{}", **options: Any) -> int:
 
 def is_assigned(session: Master, job_id: int) -> bool:
     """Whether a job was enqueued as assigned."""
-    return session.job(job_id)["state"] == "assigned"
+    return bool(session.job(job_id)["state"] == "assigned")
 
 
 def told(listening: Any) -> list[NamedJob | None]:
@@ -168,7 +168,7 @@ def test_jobs_that_need_a_decision(granted: Master, options: dict[str, Any]) -> 
     ],
 )
 def test_a_node_that_may_not_have_it(granted: Master, change: str) -> None:
-    """It drains, has not been heard of for a while, or the queue is limited."""
+    """It drains, has sent no heartbeat for a while, or the queue is limited."""
     granted.cursor.execute(change)
     assert not is_assigned(granted, enqueue(granted))
 

@@ -58,6 +58,7 @@ SERVICE_PACKAGES: Final = ("txqueue.node", "txqueue.worker")
 ASSEMBLERS: Final = frozenset(
     {
         *("__init__", "__main__", "description", "figures", "node", "service", "services"),
+        "shared_state",
         *("process", "template"),
     }
 )
@@ -69,6 +70,7 @@ PARTS: Final = {
     "txqueue.node.peer": "one other master as this one sees it; the mesh is the service",
     "txqueue.node.heavy_jobs": "a decision that the claimer asks for, with a memory of its own",
     "txqueue.node.collaborators": "protocols: what services ask of each other",
+    "txqueue.node.database_notices": "state that services share: what notifications have said",
     "txqueue.node.deduplication": "state that services share: which assignments have arrived",
     "txqueue.node.inbox": "state that services share: assignments named by messages",
     "txqueue.node.lease": "state that services share: the right to the node's jobs",

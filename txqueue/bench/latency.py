@@ -119,7 +119,7 @@ def _result(target: BenchSchema, plan: TrafficPlan, run: _Run) -> dict[str, Any]
         **{f"p{part}_ms": _ms(percentile(took, part)) for part in (50, 95, 99)},
         "max_ms": _ms(took[-1] if took else 0),
         "started": len(took),
-        "without_claim": run.delivered,
+        "delivered": run.delivered,
         **target.facts(),
     }
 

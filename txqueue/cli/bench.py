@@ -36,7 +36,7 @@ LABELS = {
     "p95_ms": "95 of 100 within, ms",
     "p99_ms": "99 of 100 within, ms",
     "max_ms": "slowest, ms",
-    "without_claim": "without a claim",
+    "delivered": "by direct dispatch",
     "worker_seconds": "jobs of a killed worker run again after, s",
     "neighbour_seconds": "of a killed master, another of its host lives, s",
     "master_seconds": "of a killed master, others live, s",
@@ -54,7 +54,7 @@ _road = click.option(
     type=click.Choice(["direct", "claim"]),
     default="direct",
     show_default=True,
-    help="direct: a process that joined the node; claim: plain SQL.",
+    help="direct: a process that joined the node; claim: plain SQL, with open credit.",
 )
 
 

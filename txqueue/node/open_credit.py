@@ -7,10 +7,10 @@ from typing import Protocol
 
 from txqueue.model.named_job import NamedJob
 from txqueue.node.collaborators import Executor, GivenBack
+from txqueue.node.database_notices import DatabaseNotices
 from txqueue.node.deduplication import Deduplicator
 from txqueue.node.lease import Lease
 from txqueue.node.lifecycle import Lifecycle
-from txqueue.node.notices import Notices
 from txqueue.node.periodic import Periodic
 from txqueue.node.wakeups import Wakeups
 from txqueue.policy.open_credit import is_too_fast, open_credit
@@ -28,7 +28,7 @@ STALE = 1.0
 class Ear(Protocol):
     """The connection that listens for notifications."""
 
-    def hears(self, own_channel: str) -> bool:
+    def listens_on(self, own_channel: str) -> bool:
         """Whether it listens on the node's own channel."""
 
 
@@ -42,7 +42,7 @@ class OpenCredit(Periodic):
     Args:
         clock: Tells how old the credit is.
         functions: The stored functions.
-        listener: Hears the notifications; while it hears none for this run, no credit is granted.
+        listener: Receives the notifications; while it does not, no credit is granted.
         notices: The jobs that notifications have named.
         lease: The node's lease; without it no credit is granted.
         lifecycle: A draining node grants no credit, and returns jobs that arrive late.
@@ -63,7 +63,7 @@ class OpenCredit(Periodic):
         functions: StoredFunctions,
         *,
         listener: Ear,
-        notices: Notices,
+        notices: DatabaseNotices,
         lease: Lease,
         lifecycle: Lifecycle,
         workers: Executor,
@@ -151,7 +151,7 @@ class OpenCredit(Periodic):
         own, now = self._lease.reaching, self._clock.seconds()
         if own is None or self._lifecycle.is_draining or self._has_backlog:
             return 0
-        if not self._listener.hears(self._functions.channel_of(own.incarnation)):
+        if not self._listener.listens_on(self._functions.channel_of(own.incarnation)):
             return 0
         if is_too_fast(self._spent, now - self._granted_at):
             self._rests_until = now + STALE

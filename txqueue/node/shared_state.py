@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from functools import cached_property
 
+from txqueue.node.database_notices import DatabaseNotices
 from txqueue.node.deduplication import Deduplicator
 from txqueue.node.inbox import Inbox
 from txqueue.node.lease import Lease
 from txqueue.node.lifecycle import Lifecycle
 from txqueue.node.meters import Meters
-from txqueue.node.notices import Notices
 from txqueue.node.peer_table import PeerTable
 from txqueue.node.reactor import IMasterReactor
 from txqueue.node.settings import NodeSettings
@@ -56,9 +56,9 @@ class SharedState:
         return Inbox(self.wakeups)
 
     @cached_property
-    def notices(self) -> Notices:
+    def notices(self) -> DatabaseNotices:
         """What notifications have said."""
-        return Notices(self.wakeups)
+        return DatabaseNotices(self.wakeups)
 
     @cached_property
     def meters(self) -> Meters:

@@ -99,7 +99,7 @@ class Listener:
             return None
         return connection
 
-    def hears(self, own_channel: str) -> bool:
+    def listens_on(self, own_channel: str) -> bool:
         """Whether the connection listens on the second channel of this name."""
         return self._working is not None and own_channel == self._own_channel
 

@@ -9,8 +9,8 @@ from twisted.internet.task import Clock
 
 from tests.unit.node.doubles import is_rung, lease_of
 from txqueue.errors import ConfigurationError, DatabaseUnavailable
+from txqueue.node.database_notices import DatabaseNotices
 from txqueue.node.lease import Identity, Lease
-from txqueue.node.notices import Notices
 from txqueue.node.notifications import CHECK, UNHEARD_RETRY, Notifications
 from txqueue.node.wakeups import Wakeups
 from txqueue.policy.idling import WOKEN
@@ -109,7 +109,7 @@ def test_a_notification_of_one_job_wakes_a_few_of_many_nodes() -> None:
     for place in range(100):
         wakeups = Wakeups(Clock())
         wakeups.heard(reply(place, 100))
-        Notices(wakeups).heard(["jobs 1 5"])
+        DatabaseNotices(wakeups).heard(["jobs 1 5"])
         woken += [place] * is_rung(wakeups.claimer)
         assert not is_rung(wakeups.scheduler)
     assert len(woken) == WOKEN

@@ -10,10 +10,10 @@ from tests.unit.node.doubles import INCARNATION, Loop, Records, Workers, is_rung
 from txqueue.errors import DatabaseUnavailable
 from txqueue.model.assignment import Assignment
 from txqueue.model.named_job import NamedJob
+from txqueue.node.database_notices import MOST_NAMED, DatabaseNotices
 from txqueue.node.deduplication import Deduplicator
 from txqueue.node.lease import Lease
 from txqueue.node.lifecycle import Lifecycle
-from txqueue.node.notices import MOST_NAMED, Notices
 from txqueue.node.open_credit import STALE, OpenCredit
 from txqueue.node.wakeups import Wakeups
 from txqueue.policy.idling import WakePlace
@@ -37,7 +37,7 @@ class Bank:
         self.deduplicator = Deduplicator()
         self.wakeups = Wakeups(self.clock)
         self.wakeups.place = WakePlace(0, 1)
-        self.notices = Notices(self.wakeups)
+        self.notices = DatabaseNotices(self.wakeups)
         self.lease = lease or lease_of()
         self.service = OpenCredit(
             self.clock,
@@ -52,7 +52,7 @@ class Bank:
             wakeups=self.wakeups,
         )
 
-    def hears(self, own_channel: str) -> bool:
+    def listens_on(self, own_channel: str) -> bool:
         """Whether the listener listens on the node's channel."""
         return own_channel == self.channel
 
@@ -193,7 +193,7 @@ def test_a_node_without_room_grants_nothing() -> None:
 
 @pytest.mark.parametrize("what", ["deaf", "draining"])
 def test_credit_is_withdrawn_when_the_node_may_grant_none(what: str) -> None:
-    """Whoever knows that rings the alarm."""
+    """The service that knows it rings the alarm."""
     bank = Bank()
     with bank.granted():
         bank.wakeups.open_credit.ring()

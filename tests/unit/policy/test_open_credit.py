@@ -10,7 +10,7 @@ def room(free: int) -> Room:
 
 
 def test_a_node_grants_no_more_than_half_of_its_room() -> None:
-    """The rest is for claims, which do not know of jobs that are not committed yet."""
+    """The rest is for claims: jobs that are not committed yet do not count as load."""
     assert [open_credit(room(free), is_alone=True) for free in (0, 1, 10, 100)] == [0, 0, 5, MOST]
 
 

@@ -8,13 +8,13 @@ from txqueue.model.named_job import NamedJob, named_job
 from txqueue.node.wakeups import Wakeups
 from txqueue.policy.idling import is_about_jobs, wakes
 
-__all__ = ["MOST_NAMED", "Notices"]
+__all__ = ["MOST_NAMED", "DatabaseNotices"]
 
 # Limits what a role can make a node read that may send notifications, but not enqueue.
 MOST_NAMED = 2_000
 
 
-class Notices:
+class DatabaseNotices:
     """Wakes services by what notifications say, and collects the jobs that they name.
 
     Args:
