@@ -3,8 +3,8 @@
 
 -- The run of a node that has granted open credit, times 2^20, plus 2^19, minus the jobs that are left of it;
 -- see has_open_credit(). A sequence, because each enqueue reads it, and takes of it without a lock or a dead
--- row. Unlogged, because nodes grant it again: to set it is no reason to write to the log.
-create unlogged sequence txqueue.open_credit as bigint minvalue 0 start 0;
+-- row.
+create sequence txqueue.open_credit as bigint minvalue 0 start 0;
 comment on sequence txqueue.open_credit is 'How many jobs may be enqueued as assigned to the node that has granted this, and which node that is.';
 
 -- 1 once a limit or a pause was set; a sequence, because each enqueue reads it.

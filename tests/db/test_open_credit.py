@@ -173,6 +173,22 @@ def test_a_node_that_may_not_have_it(granted: Master, change: str) -> None:
     assert not is_assigned(granted, enqueue(granted))
 
 
+def test_a_limit_that_older_code_has_set(node: Master) -> None:
+    """It holds as soon as a node grants credit, even if the sequence was not set with it."""
+    node.cursor.execute(
+        "insert into txqueue.control (kind, key, is_paused) values ('queue', 'default', true)"
+    )
+    grant(node, 5)
+    assert not is_assigned(node, enqueue(node))
+
+
+def test_a_job_that_runs_is_not_read_again(granted: Master) -> None:
+    """A notification may be sent again after a long time, by any role."""
+    job = granted.job(enqueue(granted))
+    granted.cursor.execute("update txqueue.job set started_at = now()")
+    assert read(granted, NamedJob(job["lane"], job["assignment"])) == [None]
+
+
 def test_a_limit_that_is_gone(granted: Master) -> None:
     """Later jobs take of the credit again."""
     granted.cursor.execute("select txqueue.pause('queue', 'default', 'me')")

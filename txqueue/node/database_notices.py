@@ -10,7 +10,8 @@ from txqueue.policy.idling import is_about_jobs, wakes
 
 __all__ = ["MOST_NAMED", "DatabaseNotices"]
 
-# Limits what a role can make a node read that may send notifications, but not enqueue.
+# Limits what a role can make a node read that may send notifications, but not enqueue. Polling
+# finds jobs that are left out.
 MOST_NAMED = 2_000
 
 
@@ -28,13 +29,10 @@ class DatabaseNotices:
     def heard(self, texts: Sequence[str]) -> None:
         """Act on the texts of notifications that arrived together."""
         for text in texts:
-            if (job := named_job(text)) is not None:
-                self._named[job] = None
-            else:
+            if (job := named_job(text)) is None:
                 self._wake(text)
-        if len(self._named) > MOST_NAMED:
-            self._named.clear()
-            self._wakeups.orphans.ring()
+            elif len(self._named) < MOST_NAMED:
+                self._named[job] = None
         if self._named:
             self._wakeups.open_credit.ring()
 
@@ -49,3 +47,7 @@ class DatabaseNotices:
         """Return the jobs that notifications have named since the last call, each once."""
         named, self._named = list(self._named), {}
         return named
+
+    def put_back(self, named: Sequence[NamedJob]) -> None:
+        """Have the next `take` return jobs again, which could not be read."""
+        self._named = dict.fromkeys([*named, *self._named])

@@ -49,7 +49,8 @@ class OpenCredit(Periodic):
         workers: Run the jobs; their room limits the credit.
         deduplicator: Filters jobs that polling has found before.
         records: Returns jobs to the queue.
-        wakeups: Has the service's alarm; wakes the polling if named jobs cannot be read.
+        wakeups: Has the service's alarm, and the node's place among those that can take the same
+            jobs.
 
     Attributes:
         received: How many jobs were enqueued as assigned to this node by open credit.
@@ -105,13 +106,14 @@ class OpenCredit(Periodic):
 
     async def step(self) -> float | None:
         """Run the jobs that notifications have named; then grant or withdraw credit if due."""
-        named = self._notices.take()
         identity = self._lease.identity
         if identity is None:
             return None
+        named = self._notices.take()
         if named:
             await self._read(identity.incarnation, named)
-        if not named or self._is_missed or self._is_half_spent:
+        must_withdraw = self._granted and (self._has_backlog or self._lifecycle.is_draining)
+        if not named or must_withdraw or self._is_missed or self._is_half_spent:
             await self._review(identity.incarnation)
         return None
 
@@ -119,9 +121,15 @@ class OpenCredit(Periodic):
         try:
             found = await self._functions.notified_jobs(incarnation, named)
         except Exception:
-            self._wakeups.orphans.ring()
+            self._notices.put_back(named)
             raise
-        new = [each for each in found if self._deduplicator.accept(each.number)]
+        # Whether or not the deduplicator still remembers a job: any role may name it again.
+        held = self._workers.assignments
+        new = [
+            each
+            for each in found
+            if self._deduplicator.accept(each.number) and each.number not in held
+        ]
         self.received += len(new)
         self._spent += len(new)
         if not self._lifecycle.is_draining:
@@ -137,25 +145,31 @@ class OpenCredit(Periodic):
 
     async def _review(self, incarnation: int) -> None:
         """Grant as much credit as this node may give now, or withdraw it."""
+        now = self._clock.seconds()
+        if is_too_fast(self._spent, now - self._granted_at):
+            self._rests_until = now + STALE
         offer, had = self._offer, self._granted
         if offer and not (self._is_missed or self._is_half_spent):
             return
         self._is_missed = False
-        self._granted, self._spent, self._granted_at = offer, 0, self._clock.seconds()
+        self._granted, self._spent, self._granted_at = offer, 0, now
         if offer or had:
-            await self._functions.grant_credit(incarnation, offer)
+            try:
+                await self._functions.grant_credit(incarnation, offer)
+            except Exception:
+                # Either may be so now.
+                self._granted = max(had, offer)
+                raise
 
     @property
     def _offer(self) -> int:
         """How many jobs may be enqueued as assigned to this node now."""
-        own, now = self._lease.reaching, self._clock.seconds()
+        own = self._lease.reaching
         if own is None or self._lifecycle.is_draining or self._has_backlog:
             return 0
         if not self._listener.listens_on(self._functions.channel_of(own.incarnation)):
             return 0
-        if is_too_fast(self._spent, now - self._granted_at):
-            self._rests_until = now + STALE
-        if now < self._rests_until:
+        if self._clock.seconds() < self._rests_until:
             return 0
         return open_credit(self._workers.room, is_alone=self._is_alone)
 

@@ -259,7 +259,9 @@ class StoredFunctions:
 
     async def grant_credit(self, incarnation: int, jobs: int) -> None:
         """Let any session enqueue so many jobs as assigned to a node; see ``grant_credit.sql``."""
-        await self._call("grant_credit", incarnation, jobs)
+        await self._quickest.query(
+            f"select {self.schema}.grant_credit(%s, %s)", (incarnation, jobs)
+        )
 
     async def complete(self, incarnation: int, completed: Sequence[CompletedJobs]) -> WrittenEnds:
         """Move jobs that are done to history."""

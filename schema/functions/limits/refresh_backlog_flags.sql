@@ -13,6 +13,10 @@ begin
     if not exists (select from control where backlog is not null) then
         return;
     end if;
+    -- Older code sets a limit without it.
+    if not has_limits() then
+        perform setval('has_limits', 1);
+    end if;
     if not try_duty('gauge') then
         return;
     end if;

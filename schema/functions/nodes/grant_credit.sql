@@ -9,6 +9,10 @@ as $$
 declare
     holder constant integer := pg_sequence_last_value('open_credit') >> 20;
 begin
+    -- A limit that older code sets during an upgrade, or that a replica has without the sequence, is noted here.
+    if not has_limits() and exists (select from control) then
+        perform setval('has_limits', 1);
+    end if;
     if holder = its_incarnation or jobs > 0 and (not has_open_credit() or not exists (
            select from node_info as node
             where node.incarnation = holder and node.state = 'alive' and node.heartbeat_at > clock_timestamp() - node.lease)) then

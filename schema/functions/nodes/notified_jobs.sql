@@ -1,6 +1,6 @@
 -- The jobs that were enqueued as assigned to a node by open credit, by the lanes and assignments that
 -- notifications have named: for each a chunk, or null for a job that no longer is assigned to this run of the
--- node, or has become one by another message. Each lane has a statement, so that its plan is kept.
+-- node, has been running for a while, or has become one by another message. Each lane has a statement, so that its plan is kept.
 create or replace function txqueue.notified_jobs(its_incarnation integer, lanes integer[], assignments bigint[]) returns text[]
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
@@ -16,7 +16,8 @@ begin
             when 0 then chunks[place] := (
                 select chunk_of(chunk_entry(job.job_id, job.work_type, job.attempt, job.weight, job.payload, coalesce(job.options::text, 'null')))
                   from job_assigned_0 as job
-                 where job.incarnation = its_incarnation and job.assignment = assignments[place] and job.handed = 2);
+                 where job.incarnation = its_incarnation and job.assignment = assignments[place] and job.handed = 2
+                   and job.started_at is null);
         end case;
     end loop;
     return chunks;

@@ -1,18 +1,19 @@
 """A node grants open credit, and runs the jobs that were enqueued by it."""
 
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import pytest
 from twisted.internet.task import Clock
 
-from tests.unit.node.doubles import INCARNATION, Loop, Records, Workers, is_rung, lease_of
+from tests.unit.node.doubles import INCARNATION, Loop, Records, Workers, lease_of
 from txqueue.errors import DatabaseUnavailable
 from txqueue.model.assignment import Assignment
 from txqueue.model.named_job import NamedJob
 from txqueue.node.database_notices import MOST_NAMED, DatabaseNotices
 from txqueue.node.deduplication import Deduplicator
-from txqueue.node.lease import Lease
+from txqueue.node.lease import Identity, Lease
 from txqueue.node.lifecycle import Lifecycle
 from txqueue.node.open_credit import STALE, OpenCredit
 from txqueue.node.wakeups import Wakeups
@@ -63,6 +64,8 @@ class Bank:
     async def grant_credit(self, incarnation: int, jobs: int) -> None:
         """Note it."""
         assert incarnation == INCARNATION
+        if self.is_away:
+            raise DatabaseUnavailable("away", "")
         self.grants.append(jobs)
 
     async def notified_jobs(self, incarnation: int, named: Sequence[NamedJob]) -> list[Assignment]:
@@ -216,21 +219,65 @@ def test_a_draining_node_returns_late_jobs() -> None:
     assert bank.records.given_back == [(5, None)]
 
 
-def test_jobs_that_cannot_be_read_are_polled_for() -> None:
-    """The numbers are forgotten; the database has them."""
+def test_jobs_that_cannot_be_read_are_read_later() -> None:
+    """A lost connection loses no name; polling would find the jobs after seconds."""
     bank = Bank()
     with bank.granted():
         bank.is_away = True
         bank.name(5)
-        assert is_rung(bank.wakeups.orphans)
+        bank.is_away = False
+        bank.name(6)
+        assert bank.performed == [5, 6]
+
+
+def test_a_withdrawal_that_failed_is_repeated() -> None:
+    """Otherwise jobs would go on to be assigned to a node that cannot receive them."""
+    bank = Bank()
+    with bank.granted():
+        bank.is_away = True
+        bank.service.looked(has_backlog=True)
+        assert bank.grants == [MOST]
+        bank.is_away = False
+        bank.clock.advance(1)
+        assert bank.grants == [MOST, 0]
+
+
+def test_a_backlog_withdraws_the_credit_however_many_names_arrive() -> None:
+    """Any role may send some."""
+    bank = Bank()
+    with bank.granted():
+        bank.is_away = True
+        bank.service.looked(has_backlog=True)
+        bank.is_away = False
+        bank.name(6)
+        assert bank.grants == [MOST, 0]
+
+
+def test_a_job_that_runs_is_not_run_again() -> None:
+    """Even if it is named again after the deduplicator has forgotten it."""
+    bank = Bank()
+    with bank.granted():
+        bank.workers.jobs = {5: {1}}
+        bank.name(5)
         assert bank.performed == []
-        bank.clock.advance(5)
 
 
 def test_a_flood_of_names_is_not_read() -> None:
-    """Polling finds all that are true."""
-    bank = Bank()
-    with bank.granted():
-        bank.name(*range(MOST_NAMED + 1))
-        assert is_rung(bank.wakeups.orphans)
-        assert bank.asked == []
+    """Polling finds those left out that are true."""
+    bank = Bank(Lease(0.0))
+    bank.name(*range(MOST_NAMED + 1))
+    assert bank.notices.take() == [(0, number) for number in range(MOST_NAMED)]
+
+
+def test_jobs_that_are_named_before_the_lease_is_renewed_are_read_then() -> None:
+    """They are still assigned to this node."""
+    lease = Lease(10.0)
+    bank = Bank(lease)
+    bank.service.startService()
+    bank.name(5)
+    assert bank.asked == []
+    lease.register(Identity(1, INCARNATION))
+    lease.renew(time.monotonic())
+    bank.wakeups.open_credit.ring()
+    bank.service.stopService()
+    assert bank.performed == [5]
