@@ -17,7 +17,7 @@ from txqueue.policy.open_credit import is_too_fast, open_credit
 from txqueue.store.functions import StoredFunctions
 from txqueue.system.clock import Clock
 
-__all__ = ["Ear", "OpenCredit"]
+__all__ = ["ChannelListener", "OpenCredit"]
 
 # Seconds after which credit may be granted again, even if little of it is known to be used up:
 # transactions that were rolled back have used it, too, and another node may have replaced it. Jobs
@@ -25,7 +25,7 @@ __all__ = ["Ear", "OpenCredit"]
 STALE = 1.0
 
 
-class Ear(Protocol):
+class ChannelListener(Protocol):
     """The connection that listens for notifications."""
 
     def listens_on(self, own_channel: str) -> bool:
@@ -63,7 +63,7 @@ class OpenCredit(Periodic):
         clock: Clock,
         functions: StoredFunctions,
         *,
-        listener: Ear,
+        listener: ChannelListener,
         notices: DatabaseNotices,
         lease: Lease,
         lifecycle: Lifecycle,

@@ -1,6 +1,7 @@
 -- The jobs that were enqueued as assigned to a node by open credit, by the lanes and assignments that
 -- notifications have named: for each a chunk, or null for a job that no longer is assigned to this run of the
--- node, has been running for a while, or has become one by another message. Each lane has a statement, so that its plan is kept.
+-- node, has been running for a while, or has reached the node by another message. Each lane has a statement, so
+-- that its plan is kept.
 create or replace function txqueue.notified_jobs(its_incarnation integer, lanes integer[], assignments bigint[]) returns text[]
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
