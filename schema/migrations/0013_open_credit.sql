@@ -2,7 +2,7 @@
 -- Credit for jobs that any session may enqueue as assigned; whether there are limits.
 
 -- The run of a node that has granted open credit, times 2^20, plus 2^19, minus the jobs that are left of it;
--- see has_open_credit(). A sequence, because each enqueue reads it, and takes of it without a lock or a dead
+-- see credit_left(). A sequence, because each enqueue reads it, and takes of it without a lock or a dead
 -- row.
 create sequence txqueue.open_credit as bigint minvalue 0 start 0;
 comment on sequence txqueue.open_credit is 'How many jobs may be enqueued as assigned to the node that has granted this, and which node that is.';

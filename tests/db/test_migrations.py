@@ -270,6 +270,7 @@ def test_every_function_pins_its_search_path(node: Master) -> None:
         "chunk_of",
         "compute_allowances",
         "compute_rank",
+        "credit_left",
         "current_lane",
         "find_broken_length",
         "find_broken_option",

@@ -23,7 +23,7 @@ from txqueue.store.functions import StoredFunctions
 from txqueue.store.replies import Claim
 from txqueue.system.clock import Clock
 
-__all__ = ["Claimer", "Lanes"]
+__all__ = ["Claimer", "Lanes", "OpenCreditGiver"]
 
 T = TypeVar("T")
 
@@ -59,7 +59,7 @@ class Lanes(Protocol):
         """Note that a claim took a number of jobs."""
 
 
-class OpenCredit(Protocol):
+class OpenCreditGiver(Protocol):
     """The service that grants open credit."""
 
     def missed(self) -> None:
@@ -98,7 +98,7 @@ class Claimer(Periodic):
         heavy_jobs: HeavyJobLimit,
         lanes: Lanes,
         listeners: Sequence[BacklogListener],
-        open_credit: OpenCredit,
+        open_credit: OpenCreditGiver,
         meters: Meters,
         wakeups: Wakeups,
     ) -> None:
