@@ -33,9 +33,11 @@ demo: $(DEMO_STAMP)
 # one by one.
 ifeq ($(strip $(PYTEST_ARGS)),)
 test: lint
+	@rm -f .hung.log
 	@{ $(PYTEST) $(SLOW); slow=$$?; $(PYTEST) $(FAULTS) && exit $$slow; } > .slow.log 2>&1 & \
 	$(PYTEST) --cov --cov-report=term tests $(SLOW:%=--ignore=%) --ignore=$(FAULTS); others=$$?; \
 	wait $$!; slow=$$?; cat .slow.log; rm -f .slow.log; \
+	if [ -f .hung.log ]; then cat .hung.log; fi; \
 	exit $$((others + slow))
 else
 test: lint

@@ -336,15 +336,21 @@ def _is_ready(data: Path, server: _Process) -> bool:
 
 
 def _end(server: _Process, watcher: _Process) -> None:
-    """Let the watcher stop the server; if that takes too long, shut the server down immediately."""
+    """Let the watcher stop the server; if that takes too long, use force."""
     assert watcher.stdin is not None
     watcher.stdin.close()
-    try:
-        server.wait(_PATIENCE)
-    except subprocess.TimeoutExpired:
-        server.send_signal(signal.SIGQUIT)
-        server.wait()
-    watcher.wait()
+    _await_end(server, signal.SIGQUIT, signal.SIGKILL)
+    _await_end(watcher, signal.SIGKILL)
+
+
+def _await_end(process: _Process, *signals: signal.Signals) -> None:
+    """Wait until a process has ended; send it the next signal each time this takes too long."""
+    for each in signals:
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_PATIENCE)
+            return
+        process.send_signal(each)
+    process.wait()
 
 
 def _within(seconds: float, condition: Callable[[], bool]) -> bool:

@@ -77,3 +77,15 @@ def test_a_server_ends_with_its_process(tmp_path: Path) -> None:
     while any(Path(f"/proc/{pid}").exists() for pid in pids) or any(tmp_path.iterdir()):
         assert time.monotonic() < deadline, [*tmp_path.iterdir()]
         time.sleep(0.05)
+
+
+def test_a_server_that_is_frozen_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its process is; whoever stops the server does not wait for ever."""
+    server = EmbeddedServer(tmp_path / "frozen")
+    server.start()
+    pids = server.pids
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    monkeypatch.setattr("txqueue.embedded._PATIENCE", 0.5)
+    server.stop()
+    assert not any(Path(f"/proc/{pid}").exists() for pid in pids)

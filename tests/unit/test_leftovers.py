@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-FIXTURES = ("running", "servers", "leftovers")
+FIXTURES = ("hangs", "running", "servers", "leftovers")
 IMPORTS = """
 import subprocess
 from twisted.internet import defer
@@ -16,13 +16,13 @@ from tests.waiting import pause, running_reactor
 """
 
 
-def outcome(folder: Path, body: str) -> str:
+def outcome(folder: Path, body: str, *more: str) -> str:
     """Run a test module in a process of its own, with the fixtures that every test has."""
     (folder / "test_inner.py").write_text(IMPORTS + body)
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-c", "/dev/null", "--reactor=asyncio"]
         + [f"-ptests.fixtures.{name}" for name in FIXTURES]
-        + [f"--rootdir={folder}", str(folder)],
+        + [f"--rootdir={folder}", *more, str(folder)],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -55,3 +55,12 @@ def test_one_that_leaves_something_fails(tmp_path: Path, line: str, what: str) -
 def test_an_async_test_that_fails_is_seen(tmp_path: Path) -> None:
     """It is not a coroutine that is never awaited."""
     assert "1 failed" in outcome(tmp_path, "async def test():\n    assert False\n")
+
+
+def test_one_that_hangs_ends_the_run(tmp_path: Path) -> None:
+    """In a fixture's end too; what is left to read says which test, and in which call."""
+    hanging = "import pytest, time\n@pytest.fixture\ndef late():\n    yield\n    time.sleep(600)\n"
+    outcome(tmp_path, f"{hanging}def test(late):\n    pass\n", "-ohang_limit=1")
+    said = (tmp_path / ".hung.log").read_text()
+    assert "HUNG for 1 s: test_inner.py::test\n" in said
+    assert said.endswith("in late\n    time.sleep(600)\n")
