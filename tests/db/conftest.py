@@ -26,7 +26,17 @@ EMPTY = """
     select setval('txqueue.job_id', 1, false);
     select setval('txqueue.asleep', 0), setval('txqueue.lane', 0), setval('txqueue.has_tenants', 0),
         setval('txqueue.has_late_ends', 0), setval('txqueue.has_limits', 0),
-        setval('txqueue.open_credit', 0, false)
+        setval('txqueue.open_credit', 0, false);
+    do $$
+    declare
+        bucket regclass;
+    begin
+        for bucket in
+            select oid from pg_class
+            where relnamespace = 'txqueue'::regnamespace and relname like 'bucket\\_%' loop
+            execute format('drop sequence %s', bucket);
+        end loop;
+    end $$
 """
 
 OF_FACES: Final = ("test_cli_", "test_dashboard", "test_doctor")
