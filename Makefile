@@ -33,12 +33,14 @@ demo: $(DEMO_STAMP)
 # one by one.
 ifeq ($(strip $(PYTEST_ARGS)),)
 test: lint
-	@rm -f .hung.log
-	@{ $(PYTEST) $(SLOW); slow=$$?; $(PYTEST) $(FAULTS) && exit $$slow; } > .slow.log 2>&1 & \
-	$(PYTEST) --cov --cov-report=term tests $(SLOW:%=--ignore=%) --ignore=$(FAULTS); others=$$?; \
+	@rm -f .hangs-*.log
+	@{ $(PYTEST) -o hang_report=.hangs-slow.log $(SLOW); slow=$$?; \
+	   $(PYTEST) -o hang_report=.hangs-faults.log $(FAULTS) && exit $$slow; } > .slow.log 2>&1 & \
+	$(PYTEST) -o hang_report=.hangs-others.log --cov --cov-report=term \
+		tests $(SLOW:%=--ignore=%) --ignore=$(FAULTS); others=$$?; \
 	wait $$!; slow=$$?; cat .slow.log; rm -f .slow.log; \
-	if [ -f .hung.log ]; then cat .hung.log; fi; \
-	exit $$((others + slow))
+	for log in .hangs-*.log; do ! grep -q '^Timeout' $$log || grep -v site-packages $$log; done; \
+	rm -f .hangs-*.log; exit $$((others + slow))
 else
 test: lint
 	$(PYTEST) --cov --cov-report=term $(PYTEST_ARGS)

@@ -1,5 +1,6 @@
 """What guards the other tests: one that leaves something behind fails itself."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -60,7 +61,9 @@ def test_an_async_test_that_fails_is_seen(tmp_path: Path) -> None:
 def test_one_that_hangs_ends_the_run(tmp_path: Path) -> None:
     """In a fixture's end too; what is left to read says which test, and in which call."""
     hanging = "import pytest, time\n@pytest.fixture\ndef late():\n    yield\n    time.sleep(600)\n"
-    outcome(tmp_path, f"{hanging}def test(late):\n    pass\n", "-ohang_limit=1")
-    said = (tmp_path / ".hung.log").read_text()
-    assert "HUNG for 1 s: test_inner.py::test\n" in said
-    assert said.endswith("in late\n    time.sleep(600)\n")
+    report = tmp_path / "report"
+    test = f"{hanging}def test(late):\n    pass\n"
+    outcome(tmp_path, test, "-ohang_limit=1", f"-ohang_report={report}")
+    said = report.read_text()
+    assert said.startswith("hangs: test_inner.py::test\nTimeout (0:00:01)!\n")
+    assert re.search(r"most recent call first\):\n  File .*test_inner.py.* in late\n", said)
