@@ -562,7 +562,7 @@ declare_dead(its_incarnation integer, ended integer[]) returns integer;  -- work
 direct_jobs(its_incarnation integer, its_assignment bigint = null, known bigint[] = '{}') returns table(lane smallint,
     assignment bigint, jobs integer, weight bigint, chunk text);  -- worker
 drain_node(its_name text, who text) returns boolean;  -- worker
-grant_credit(its_incarnation integer, jobs integer) returns void;  -- worker
+grant_credit(its_incarnation integer, jobs integer, unused bigint = null) returns bigint;  -- worker
 heartbeat(its_incarnation integer, its_load double precision, its_report jsonb = '{}') returns (owned boolean,
     its_state text, peers jsonb, cancels jsonb, neighbours jsonb, next_end double precision, place integer,
     places integer, rescued integer, nodes integer);  -- worker

@@ -5,6 +5,7 @@ from contextlib import closing
 from typing import Any
 
 import psycopg2
+import pytest
 
 from tests.cluster.app import Noted
 from tests.cluster.database import Database
@@ -60,7 +61,10 @@ async def test_a_lost_listener(nodes: Nodes, db: Database) -> None:
         await done(db, *[enqueued(db) for _ in range(5)])
 
 
-async def test_a_transaction_that_commits_while_its_node_drains(nodes: Nodes, db: Database) -> None:
+@pytest.mark.parametrize("is_notified", [True, False])
+async def test_a_transaction_that_commits_while_its_node_drains(
+    nodes: Nodes, db: Database, is_notified: bool
+) -> None:
     """Its job is returned at once, and runs elsewhere, however long the node drains."""
     first = await nodes.start("--workers", "1", "--lease", LEASE).up()
     await credit_granted(db)
@@ -70,6 +74,10 @@ async def test_a_transaction_that_commits_while_its_node_drains(nodes: Nodes, db
         job_id = late(cursor)
         first.process.send_signal(signal.SIGTERM)
         await eventually(lambda: first.info["state"] == "draining", PATIENCE)
+        if not is_notified:
+            cursor.execute(
+                f"select pg_terminate_backend(pid, 5000) from pg_stat_activity where {LISTENER}"
+            )
         session.commit()
         await eventually(lambda: db.job(job_id)["state"] == "ready", PATIENCE)
         await nodes.start("--workers", "1", "--lease", LEASE).up()

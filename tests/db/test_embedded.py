@@ -80,7 +80,7 @@ def test_a_server_ends_with_its_process(tmp_path: Path) -> None:
 
 
 def test_a_server_that_is_frozen_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its process is; whoever stops the server does not wait for ever."""
+    """So is its watcher; to stop a server takes a limited time."""
     server = EmbeddedServer(tmp_path / "frozen")
     server.start()
     pids = server.pids

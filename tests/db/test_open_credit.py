@@ -276,3 +276,33 @@ def test_roles(granted: Master) -> None:
     with playing(granted, "txqueue_worker"):
         grant(granted, 5)
         read(granted, NamedJob(0, 1))
+
+
+@pytest.mark.parametrize(
+    ("synchronous", "size"), [("off", 10), ("on", 5000)], ids=["asynchronous", "large"]
+)
+def test_what_is_not_on_disk_or_large_is_claimed(
+    granted: Master, other: Master, synchronous: str, size: int
+) -> None:
+    """After a crash, another job would get the number of one that runs already."""
+    other.cursor.execute(f"set synchronous_commit = {synchronous}")
+    payload = "".join(format(each, "x") for each in range(size))[:size]
+    assert not is_assigned(granted, enqueue(other, f'{{"a": "{payload}"}}'))
+    if synchronous == "off":
+        assert other.value(
+            "select assignment is null from txqueue.enqueue_assigned(%s, %s, 'test.kind', '{}')",
+            granted.node_id,
+            granted.incarnation,
+        )
+
+
+def test_credit_that_is_not_used_gives_way(granted: Master, other: Master) -> None:
+    """A node that serves other jobs would keep all others from granting any."""
+    grants = "select txqueue.grant_credit(%s, 8, %s)"
+    seen = other.value(grants, other.incarnation, None)
+    assert seen is not None
+    assert is_assigned(granted, enqueue(other))
+    again = other.value(grants, other.incarnation, seen)
+    assert again not in (None, seen)
+    assert other.value(grants, other.incarnation, again) is None
+    assert granted.job(enqueue(granted))["incarnation"] == other.incarnation

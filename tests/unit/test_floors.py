@@ -65,6 +65,7 @@ ASSEMBLERS: Final = frozenset(
 """The modules of those packages that put the services together, or ask all of them."""
 
 PARTS: Final = {
+    "txqueue.node.intake": "a rule that services share: an assignment is taken once",
     "txqueue.node.periodic": "what the services are made of: a wait, and a step done again",
     "txqueue.node.host": "facts: whether a process of this host has ended",
     "txqueue.node.peer": "one other master as this one sees it; the mesh is the service",

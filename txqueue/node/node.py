@@ -43,6 +43,7 @@ class Node(MultiService):
             *self._takers,
             its.notifications,
             its.open_credit,
+            its.orphans,
             its.peer_network,
             its.lease_proxy,
             its.lag,
@@ -59,7 +60,6 @@ class Node(MultiService):
         return [
             its.claimer,
             its.scheduler,
-            its.orphans,
             its.reconciliation,
             its.maintenance,
             its.archiving,
@@ -100,7 +100,7 @@ class Node(MultiService):
         await its.heartbeats.leave("draining")
         await its.handover.drain()
         await its.worker_pool.drain()
-        await _stop(its.watchdog, its.worker_pool, its.notifications, its.open_credit)
+        await _stop(its.watchdog, its.worker_pool, its.notifications, its.open_credit, its.orphans)
         await _stop(its.peer_network, its.lease_proxy, its.lag, its.admin)
         await its.completions.close()
         await _stop(its.heartbeats)

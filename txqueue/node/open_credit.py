@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from typing import Protocol
 
 from txqueue.model.named_job import NamedJob
-from txqueue.node.collaborators import Executor, GivenBack
+from txqueue.node.collaborators import Executor
 from txqueue.node.database_notices import DatabaseNotices
-from txqueue.node.deduplication import Deduplicator
+from txqueue.node.intake import Intake
 from txqueue.node.lease import Lease
 from txqueue.node.lifecycle import Lifecycle
 from txqueue.node.periodic import Periodic
@@ -20,9 +21,12 @@ from txqueue.system.clock import Clock
 __all__ = ["ChannelListener", "OpenCredit"]
 
 # Seconds after which credit may be granted again, even if little of it is known to be used up:
-# transactions that were rolled back have used it, too, and another node may have replaced it. Jobs
-# that come too fast get none for as long.
-STALE = 1.0
+# transactions that were rolled back have used it, too, and another node may have replaced it. But
+# if an open transaction has used it, that would collect more and more: so they double each time, up
+# to the second number. Jobs that come too fast get no credit for the first.
+STALE, LONGEST = 1.0, 60.0
+# How many of the last grants tell how long a commit takes: the fastest of them does.
+TIMED = 8
 
 
 class ChannelListener(Protocol):
@@ -45,10 +49,9 @@ class OpenCredit(Periodic):
         listener: Receives the notifications; while it does not, no credit is granted.
         notices: The jobs that notifications have named.
         lease: The node's lease; without it no credit is granted.
-        lifecycle: A draining node grants no credit, and returns jobs that arrive late.
-        workers: Run the jobs; their room limits the credit.
-        deduplicator: Filters jobs that polling has found before.
-        records: Returns jobs to the queue.
+        lifecycle: A draining node grants no credit.
+        workers: Their room limits the credit.
+        intake: Takes the jobs.
         wakeups: Has the service's alarm, and the node's place among those that can take the same
             jobs.
 
@@ -68,8 +71,7 @@ class OpenCredit(Periodic):
         lease: Lease,
         lifecycle: Lifecycle,
         workers: Executor,
-        deduplicator: Deduplicator,
-        records: GivenBack,
+        intake: Intake,
         wakeups: Wakeups,
     ) -> None:
         super().__init__(clock, wakeups.open_credit)
@@ -80,20 +82,23 @@ class OpenCredit(Periodic):
         self._lease = lease
         self._lifecycle = lifecycle
         self._workers = workers
-        self._deduplicator = deduplicator
-        self._records = records
+        self._intake = intake
         self._wakeups = wakeups
         self._has_backlog = True
         self._is_missed = False
         # The credit as this node has granted it last, and how much of it is known to be used up.
         self._granted = self._spent = 0
-        self._granted_at = self._rests_until = float("-inf")
+        self._granted_at = self._stale_at = self._rests_until = float("-inf")
+        self._patience = STALE
+        # Another node's credit, which kept this one from granting any.
+        self._unused: int | None = None
+        self._commits: deque[float] = deque(maxlen=TIMED)
         self.received = 0
 
     def missed(self) -> None:
         """Grant credit if it is used up: a job was claimed that might have taken of it."""
         now = self._clock.seconds()
-        is_used_up = self._spent >= self._granted or now - self._granted_at >= STALE
+        is_used_up = self._spent >= self._granted > 0 or now >= self._stale_at
         if is_used_up and now >= self._rests_until:
             self._is_missed = True
             self.alarm.ring()
@@ -123,20 +128,9 @@ class OpenCredit(Periodic):
         except Exception:
             self._notices.put_back(named)
             raise
-        # Whether or not the deduplicator still remembers a job: any role may name it again.
-        held = self._workers.assignments
-        new = [
-            each
-            for each in found
-            if self._deduplicator.accept(each.number) and each.number not in held
-        ]
+        new = self._intake.take(found)
         self.received += len(new)
         self._spent += len(new)
-        if not self._lifecycle.is_draining:
-            self._workers.perform(new)
-            return
-        for each in new:
-            self._records.give_back(each.number, died=False)
 
     @property
     def _is_half_spent(self) -> bool:
@@ -146,20 +140,31 @@ class OpenCredit(Periodic):
     async def _review(self, incarnation: int) -> None:
         """Grant as much credit as this node may give now, or withdraw it."""
         now = self._clock.seconds()
-        if is_too_fast(self._spent, now - self._granted_at):
+        commit = min(self._commits, default=0.0)
+        if is_too_fast(self._spent, now - self._granted_at, commit):
             self._rests_until = now + STALE
         offer, had = self._offer, self._granted
         if offer and not (self._is_missed or self._is_half_spent):
             return
         self._is_missed = False
+        self._patience = STALE if 2 * self._spent >= had else min(2 * self._patience, LONGEST)
         self._granted, self._spent, self._granted_at = offer, 0, now
+        self._stale_at = now + self._patience if offer else now
         if offer or had:
             try:
-                await self._functions.grant_credit(incarnation, offer)
+                await self._grant(incarnation, offer)
             except Exception:
                 # Either may be so now.
                 self._granted = max(had, offer)
                 raise
+
+    async def _grant(self, incarnation: int, offer: int) -> None:
+        began = self._clock.seconds()
+        self._unused = await self._functions.grant_credit(incarnation, offer, self._unused)
+        if self._unused is None:
+            self._commits.append(self._clock.seconds() - began)
+        else:
+            self._granted, self._stale_at = 0, began + STALE
 
     @property
     def _offer(self) -> int:

@@ -7,8 +7,8 @@ from typing import Protocol
 
 from txqueue.model.assignment import Assignment
 from txqueue.node.collaborators import Executor
-from txqueue.node.deduplication import Deduplicator
 from txqueue.node.inbox import Inbox
+from txqueue.node.intake import Intake
 from txqueue.node.lease import Lease
 from txqueue.node.periodic import Periodic
 from txqueue.node.wakeups import Wakeups
@@ -46,14 +46,14 @@ class OrphanFinder(Periodic):
         functions: The stored functions.
         lease: The node's lease; without it no job is adopted.
         inbox: Has the assignments that messages named only by their numbers.
-        workers: Run the jobs found.
-        deduplicator: Filters assignments that arrived before.
+        workers: Know which assignments have arrived.
+        intake: Takes the jobs found.
         clients: Tell whether jobs of clients may be on their way.
         peers: Tell whether jobs of peers may be on their way.
         wakeups: Has the service's alarm.
 
     Attributes:
-        adopted: How many jobs this service has found and handed to workers so far.
+        adopted: How many jobs this service has found so far.
     """
 
     name = "orphans"
@@ -66,7 +66,7 @@ class OrphanFinder(Periodic):
         lease: Lease,
         inbox: Inbox,
         workers: Executor,
-        deduplicator: Deduplicator,
+        intake: Intake,
         clients: Clients,
         peers: HandingPeers,
         wakeups: Wakeups,
@@ -77,7 +77,7 @@ class OrphanFinder(Periodic):
         self._lease = lease
         self._inbox = inbox
         self._workers = workers
-        self._deduplicator = deduplicator
+        self._intake = intake
         self._clients = clients
         self._peers = peers
         self._looked_at = float("-inf")
@@ -112,10 +112,9 @@ class OrphanFinder(Periodic):
         return NOW_AND_THEN if self._peers.has_fresh else SELDOM
 
     def _adopt(self, assignments: Sequence[Assignment]) -> bool:
-        """Run assignments that are new; return whether any was."""
+        """Take assignments; return whether any was new."""
         if not self.running:
             return False
-        new = [each for each in assignments if self._deduplicator.accept(each.number)]
+        new = self._intake.take(assignments)
         self.adopted += sum(each.jobs for each in new)
-        self._workers.perform(new)
         return bool(new)

@@ -17,6 +17,7 @@ from txqueue.node.figures import FigureCollector
 from txqueue.node.handover import Handover
 from txqueue.node.heartbeats import BEATS_A_LEASE, Heartbeats
 from txqueue.node.heavy_jobs import HeavyJobLimit
+from txqueue.node.intake import Intake
 from txqueue.node.lag import LagMeter
 from txqueue.node.lease_keeper import LeaseKeeper
 from txqueue.node.lease_proxy import LeaseProxy
@@ -254,10 +255,14 @@ class Services(SharedState):
             lease=self.lease,
             lifecycle=self.lifecycle,
             workers=self.workers,
-            deduplicator=self.deduplicator,
-            records=self.completions,
+            intake=self.intake,
             wakeups=self.wakeups,
         )
+
+    @cached_property
+    def intake(self) -> Intake:
+        """Takes each assignment that arrives without a claim once."""
+        return Intake(self.workers, self.deduplicator, self.lifecycle, self.completions)
 
     @cached_property
     def orphans(self) -> OrphanFinder:
@@ -268,7 +273,7 @@ class Services(SharedState):
             lease=self.lease,
             inbox=self.inbox,
             workers=self.workers,
-            deduplicator=self.deduplicator,
+            intake=self.intake,
             clients=self.credits,
             peers=self.peer_table,
             wakeups=self.wakeups,

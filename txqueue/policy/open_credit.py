@@ -7,9 +7,10 @@ __all__ = ["is_too_fast", "open_credit"]
 # The most jobs for a node that is alone, and the most while there are others: it is used up soon,
 # so that the nodes take turns.
 MOST, TURN = 32, 8
-# Jobs a second from which on they are claimed, many at a time: the notification of a commit holds a
-# lock of the whole database until the commit is on disk, so that other commits wait.
-MOST_A_SECOND = 1_000
+# Jobs a second, and part of the time, from which on they are claimed, many at a time: the
+# notification of a commit holds a lock of the whole server until the commit is on disk, so that
+# other commits with notifications wait.
+MOST_A_SECOND, MOST_OF_THE_TIME = 1_000, 0.5
 
 
 def open_credit(room: Room, *, is_alone: bool) -> int:
@@ -22,11 +23,12 @@ def open_credit(room: Room, *, is_alone: bool) -> int:
     return min(MOST if is_alone else TURN, room.free // 2)
 
 
-def is_too_fast(jobs: int, seconds: float) -> bool:
+def is_too_fast(jobs: int, seconds: float, commit: float) -> bool:
     """Return whether jobs were enqueued too fast to be assigned one by one.
 
     Args:
         jobs: How many were enqueued as assigned.
         seconds: The time since they could be.
+        commit: How long a commit takes, in seconds.
     """
-    return jobs > seconds * MOST_A_SECOND
+    return jobs > seconds * MOST_A_SECOND or jobs * commit > seconds * MOST_OF_THE_TIME

@@ -257,11 +257,23 @@ class StoredFunctions:
             if chunk is not None
         ]
 
-    async def grant_credit(self, incarnation: int, jobs: int) -> None:
-        """Let any session enqueue so many jobs as assigned to a node; see ``grant_credit.sql``."""
-        await self._quickest.query(
-            f"select {self.schema}.grant_credit(%s, %s)", (incarnation, jobs)
+    async def grant_credit(self, incarnation: int, jobs: int, unused: int | None) -> int | None:
+        """Let any session enqueue so many jobs as assigned to a node; see ``grant_credit.sql``.
+
+        Args:
+            incarnation: The node's run.
+            jobs: How many; 0 withdraws the credit.
+            unused: The result of the call before.
+
+        Returns:
+            None if the credit is granted or withdrawn; otherwise another node's credit, as one
+            number.
+        """
+        rows = await self._quickest.query(
+            f"select {self.schema}.grant_credit(%s, %s, %s)", (incarnation, jobs, unused)
         )
+        credit: int | None = rows[0][0]
+        return credit
 
     async def complete(self, incarnation: int, completed: Sequence[CompletedJobs]) -> WrittenEnds:
         """Move jobs that are done to history."""

@@ -18,7 +18,6 @@ set plan_cache_mode = force_generic_plan
 as $$
 declare
     given   record;
-    setting text;
 begin
     -- As in next_job().
     lock table claiming in row share mode;
@@ -35,13 +34,5 @@ begin
         weight := given.jobs;
         chunk := given.chunk;
         is_ordinary := given.is_ordinary;
-        -- The commit does not wait for the log, which takes a third of a claim's time: the next commit of any
-        -- session writes it, or the server itself a moment later. If the server crashes before that, these jobs
-        -- are ready again while their first run goes on, as after the loss of a node; hence no jobs of groups.
-        -- The sequence of assignments writes a log record for 32 numbers at once. The claims after such a record
-        -- do wait, so that no number is used again after a crash.
-        if given.logged_ahead < 28 then
-            setting := set_config('synchronous_commit', 'off', true);
-        end if;
     end if;
 end $$;

@@ -3,7 +3,7 @@
 -- so that its plans are kept. Only claim_ready() calls it, whose settings pin the plans and the search path.
 create or replace function txqueue.take_first_0(
     its_node integer, its_incarnation integer, queues text[], work_types text[], at_most integer,
-    out assignment bigint, out jobs integer, out chunk text, out is_ordinary boolean, out logged_ahead bigint)
+    out assignment bigint, out jobs integer, out chunk text, out is_ordinary boolean)
 language plpgsql volatile
 as $$
 #variable_conflict use_column
@@ -47,8 +47,7 @@ begin
         )
         select number, count(*),
                txqueue.chunk_of(string_agg(txqueue.chunk_entry(job_id, work_type, attempt, weight, payload,
-                   txqueue.job_terms(options, null, not_after)), ',' order by rank, job_id)),
-               (select log_cnt from txqueue.assignment)
-          into assignment, jobs, chunk, logged_ahead from gone;
+                   txqueue.job_terms(options, null, not_after)), ',' order by rank, job_id))
+          into assignment, jobs, chunk from gone;
     end if;
 end $$;

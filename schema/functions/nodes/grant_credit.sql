@@ -1,21 +1,33 @@
 -- Grants open credit: so many jobs may be enqueued as assigned to this run of a node, which listens on the
--- channel of its incarnation. 0 withdraws what is left. Credit that another node has granted stays while there
--- is some left and that node is alive.
-create or replace function txqueue.grant_credit(its_incarnation integer, jobs integer) returns void
+-- channel of its incarnation. 0 withdraws what is left.
+--
+-- Credit that another node has granted stays while there is some left and that node is alive. Then the credit is
+-- returned. If it is still the same when the caller passes it with the next call, that node serves other jobs
+-- than those that the caller sees, and the caller's credit takes its place.
+create or replace function txqueue.grant_credit(its_incarnation integer, jobs integer, unused bigint default null)
+returns bigint
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
 set jit = off
 as $$
 declare
-    holder constant integer := pg_sequence_last_value('open_credit') >> 20;
+    credit constant bigint := pg_sequence_last_value('open_credit');
 begin
     -- A limit that older code sets during an upgrade, or that a replica has without the sequence, is noted here.
     if not has_limits() and exists (select from control) then
         perform setval('has_limits', 1);
     end if;
-    if holder = its_incarnation or jobs > 0 and (not has_open_credit() or not exists (
-           select from node_info as node
-            where node.incarnation = holder and node.state = 'alive' and node.heartbeat_at > clock_timestamp() - node.lease)) then
-        perform setval('open_credit', (its_incarnation::bigint << 20) + 524288 - greatest(least(jobs, 524288), 0));
+    if credit >> 20 is distinct from its_incarnation then
+        if jobs <= 0 then
+            return null;
+        end if;
+        if credit is distinct from unused and has_open_credit() and exists (
+               select from node_info as node
+                where node.incarnation = credit >> 20 and node.state = 'alive' and node.vouched_at is null
+                  and node.heartbeat_at > clock_timestamp() - node.lease / 2) then
+            return credit;
+        end if;
     end if;
+    perform setval('open_credit', (its_incarnation::bigint << 20) + 524288 - greatest(least(jobs, 524288), 0));
+    return null;
 end $$;

@@ -13,6 +13,7 @@ from txqueue.model.assignment import Assignment
 from txqueue.model.named_job import NamedJob
 from txqueue.node.database_notices import MOST_NAMED, DatabaseNotices
 from txqueue.node.deduplication import Deduplicator
+from txqueue.node.intake import Intake
 from txqueue.node.lease import Identity, Lease
 from txqueue.node.lifecycle import Lifecycle
 from txqueue.node.open_credit import STALE, OpenCredit
@@ -32,6 +33,8 @@ class Bank:
         self.asked: list[list[NamedJob]] = []
         self.channel = CHANNEL
         self.is_away = False
+        self.commit = 0.0
+        self.credit_of_another: int | None = None
         self.workers = Workers()
         self.records = Records()
         self.lifecycle = Lifecycle(Loop())
@@ -48,8 +51,7 @@ class Bank:
             lease=self.lease,
             lifecycle=self.lifecycle,
             workers=self.workers,
-            deduplicator=self.deduplicator,
-            records=self.records,
+            intake=Intake(self.workers, self.deduplicator, self.lifecycle, self.records),
             wakeups=self.wakeups,
         )
 
@@ -61,12 +63,17 @@ class Bank:
         """Name it as the stored functions do."""
         return f"txqueue_run_{incarnation}"
 
-    async def grant_credit(self, incarnation: int, jobs: int) -> None:
-        """Note it."""
+    async def grant_credit(self, incarnation: int, jobs: int, unused: int | None) -> int | None:
+        """Note it, unless another node's credit is in use."""
         assert incarnation == INCARNATION
         if self.is_away:
             raise DatabaseUnavailable("away", "")
+        self.clock.rightNow += self.commit
+        if jobs and self.credit_of_another != unused:
+            return self.credit_of_another
         self.grants.append(jobs)
+        self.credit_of_another = None
+        return None
 
     async def notified_jobs(self, incarnation: int, named: Sequence[NamedJob]) -> list[Assignment]:
         """All of them are there."""
@@ -151,6 +158,57 @@ def test_credit_of_transactions_that_were_rolled_back_is_granted_again() -> None
         bank.clock.advance(STALE / 2)
         bank.service.missed()
         assert bank.grants == [MOST, MOST]
+
+
+def test_an_open_transaction_collects_little_credit() -> None:
+    """All its jobs would run on this node; each grant waits twice as long as the one before."""
+    bank = Bank()
+    with bank.granted():
+        moments = [0.0]
+        for _ in range(40):
+            bank.clock.advance(STALE / 2)
+            bank.service.missed()
+            if len(bank.grants) > len(moments):
+                moments.append(bank.clock.seconds())
+        assert moments == [0, 1, 3, 7, 15]
+        bank.clock.advance(STALE / 2)
+        bank.name(*range(MOST))
+        assert len(bank.grants) == len(moments) + 1
+        bank.clock.advance(STALE)
+        bank.service.missed()
+        assert len(bank.grants) == len(moments) + 2
+
+
+def test_credit_of_another_node_stays_while_it_is_used() -> None:
+    """The next attempt is a second later; it replaces credit of which nothing was taken since."""
+    bank = Bank()
+    bank.credit_of_another = 7
+    bank.service.looked(has_backlog=False)
+    bank.service.startService()
+    bank.service.missed()
+    bank.service.missed()
+    bank.credit_of_another = 8
+    bank.clock.advance(STALE)
+    bank.service.missed()
+    bank.service.missed()
+    assert bank.grants == []
+    bank.clock.advance(STALE)
+    bank.service.missed()
+    assert bank.grants == [MOST]
+    bank.service.stopService()
+
+
+def test_where_commits_are_slow_fewer_jobs_are_too_fast() -> None:
+    """They take one after the other, and those of other clients wait with them."""
+    bank = Bank()
+    bank.commit = 0.01
+    with bank.granted():
+        bank.clock.advance(0.4)
+        bank.name(*range(MOST // 2))
+        assert bank.grants == [MOST, MOST]
+        bank.clock.advance(0.3)
+        bank.name(*range(MOST // 2, MOST))
+        assert bank.grants == [MOST, MOST, 0]
 
 
 def test_jobs_that_come_too_fast_are_claimed_for_a_while() -> None:

@@ -5,11 +5,13 @@ from contextlib import contextmanager
 
 from twisted.internet.task import Clock
 
-from tests.unit.node.doubles import INCARNATION, NODE, Workers, lease_of
+from tests.unit.node.doubles import INCARNATION, NODE, Loop, Records, Workers, lease_of
 from txqueue.model.assignment import Assignment
 from txqueue.node.deduplication import Deduplicator
 from txqueue.node.inbox import MOST_NAMED, Inbox
+from txqueue.node.intake import Intake
 from txqueue.node.lease import Identity
+from txqueue.node.lifecycle import Lifecycle
 from txqueue.node.orphans import NOW_AND_THEN, OFTEN, SELDOM, OrphanFinder
 from txqueue.node.wakeups import Wakeups
 
@@ -30,6 +32,8 @@ class Shelter:
         self.lease = lease_of()
         self.are_out = self.has_fresh = False
         self.deduplicator = Deduplicator()
+        self.lifecycle = Lifecycle(Loop())
+        self.records = Records()
         wakeups = Wakeups(self.clock)
         self.inbox = Inbox(wakeups)
         self.adoption = OrphanFinder(
@@ -38,7 +42,7 @@ class Shelter:
             lease=self.lease,
             inbox=self.inbox,
             workers=self.workers,
-            deduplicator=self.deduplicator,
+            intake=Intake(self.workers, self.deduplicator, self.lifecycle, self.records),
             clients=self,
             peers=self,
             wakeups=wakeups,
@@ -82,6 +86,17 @@ def test_what_is_found_is_performed_once() -> None:
     assert shelter.adoption.adopted == 3
     # What is found is so much at a time: the next look follows at once.
     assert len(shelter.asked) == 5
+
+
+def test_a_draining_node_returns_what_it_finds() -> None:
+    """Its message was lost, as that of a transaction that was open when the node began to drain."""
+    shelter = Shelter()
+    shelter.lifecycle.end()
+    shelter.handed_over = [of_number(5, 3)]
+    with shelter.running():
+        shelter.adoption.alarm.ring()
+    assert shelter.performed == []
+    assert shelter.records.given_back == [(5, None)]
 
 
 def test_what_workers_hold_is_not_read_again() -> None:

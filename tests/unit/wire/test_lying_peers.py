@@ -9,12 +9,14 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.protocols import amp
 
-from tests.unit.node.doubles import Workers, lease_of
+from tests.unit.node.doubles import Loop, Records, Workers, lease_of
 from tests.unit.wire.mesh import LIMIT, Caller, Member, Start, introduced, met
 from tests.waiting import eventually, within
 from txqueue.model.assignment import Assignment
 from txqueue.node.deduplication import Deduplicator
 from txqueue.node.inbox import MOST_NAMED, Inbox
+from txqueue.node.intake import Intake
+from txqueue.node.lifecycle import Lifecycle
 from txqueue.node.orphans import OrphanFinder
 from txqueue.node.peer import MOST_NUMBERS, numbers_in
 from txqueue.node.wakeups import Wakeups
@@ -163,7 +165,7 @@ class Reader:
             lease=lease_of(),
             inbox=self.inbox,
             workers=self.workers,
-            deduplicator=Deduplicator(),
+            intake=Intake(self.workers, Deduplicator(), Lifecycle(Loop()), Records()),
             clients=self,
             peers=self,
             wakeups=wakeups,

@@ -1,0 +1,55 @@
+"""Runs assignments that arrive without a claim, or returns them to the queue."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from txqueue.model.assignment import Assignment
+from txqueue.node.collaborators import Executor, GivenBack
+from txqueue.node.deduplication import Deduplicator
+from txqueue.node.lifecycle import Lifecycle
+
+__all__ = ["Intake"]
+
+
+class Intake:
+    """Takes each assignment once, though notifications, messages and polls may all name it.
+
+    Args:
+        workers: Run the jobs.
+        deduplicator: Filters assignments that arrived before.
+        lifecycle: A draining node returns what arrives.
+        records: Returns jobs to the queue.
+    """
+
+    def __init__(
+        self,
+        workers: Executor,
+        deduplicator: Deduplicator,
+        lifecycle: Lifecycle,
+        records: GivenBack,
+    ) -> None:
+        self._workers = workers
+        self._deduplicator = deduplicator
+        self._lifecycle = lifecycle
+        self._records = records
+
+    def take(self, assignments: Sequence[Assignment]) -> list[Assignment]:
+        """Run assignments, or return them to the queue if the node drains.
+
+        Returns:
+            Those that had not arrived before.
+        """
+        # A job may be named again when the deduplicator has long forgotten it.
+        held = self._workers.assignments
+        new = [
+            each
+            for each in assignments
+            if self._deduplicator.accept(each.number) and each.number not in held
+        ]
+        if not self._lifecycle.is_draining:
+            self._workers.perform(new)
+            return new
+        for each in new:
+            self._records.give_back(each.number, died=False)
+        return new
