@@ -25,7 +25,7 @@ __all__ = ["ChannelListener", "OpenCredit"]
 # if an open transaction has used it, that would collect more and more: so they double each time, up
 # to the second number. Jobs that come too fast get no credit for the first.
 STALE, LONGEST = 1.0, 60.0
-# How many of the last grants tell how long a commit takes: the fastest of them does.
+# How many of the last grants tell how long a commit takes.
 TIMED = 8
 
 
@@ -133,6 +133,11 @@ class OpenCredit(Periodic):
         self._spent += len(new)
 
     @property
+    def _commit(self) -> float:
+        """The seconds of the fastest commit; 0 until several were timed, as the first is slow."""
+        return min(self._commits) if len(self._commits) == TIMED else 0.0
+
+    @property
     def _is_half_spent(self) -> bool:
         """Whether to renew the credit; with other nodes, one of them gets the next turn."""
         return 2 * self._spent >= self._granted > 0 and self._is_alone
@@ -140,8 +145,7 @@ class OpenCredit(Periodic):
     async def _review(self, incarnation: int) -> None:
         """Grant as much credit as this node may give now, or withdraw it."""
         now = self._clock.seconds()
-        commit = min(self._commits, default=0.0)
-        if is_too_fast(self._spent, now - self._granted_at, commit):
+        if is_too_fast(self._spent, now - self._granted_at, self._commit):
             self._rests_until = now + STALE
         offer, had = self._offer, self._granted
         if offer and not (self._is_missed or self._is_half_spent):

@@ -16,7 +16,7 @@ from txqueue.node.deduplication import Deduplicator
 from txqueue.node.intake import Intake
 from txqueue.node.lease import Identity, Lease
 from txqueue.node.lifecycle import Lifecycle
-from txqueue.node.open_credit import STALE, OpenCredit
+from txqueue.node.open_credit import STALE, TIMED, OpenCredit
 from txqueue.node.wakeups import Wakeups
 from txqueue.policy.idling import WakePlace
 from txqueue.policy.open_credit import MOST, TURN
@@ -202,13 +202,16 @@ def test_where_commits_are_slow_fewer_jobs_are_too_fast() -> None:
     """They take one after the other, and those of other clients wait with them."""
     bank = Bank()
     bank.commit = 0.01
+    half = MOST // 2
     with bank.granted():
-        bank.clock.advance(0.4)
-        bank.name(*range(MOST // 2))
-        assert bank.grants == [MOST, MOST]
+        for number in range(TIMED - 1):
+            bank.clock.advance(0.4)
+            bank.workers.held = 0
+            bank.name(*range(number * half, number * half + half))
+        assert bank.grants == [MOST] * TIMED
         bank.clock.advance(0.3)
-        bank.name(*range(MOST // 2, MOST))
-        assert bank.grants == [MOST, MOST, 0]
+        bank.name(*range(TIMED * half, TIMED * half + half))
+        assert bank.grants == [*[MOST] * TIMED, 0]
 
 
 def test_jobs_that_come_too_fast_are_claimed_for_a_while() -> None:
