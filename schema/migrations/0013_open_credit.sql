@@ -14,10 +14,3 @@ select setval('txqueue.has_limits', 1) where exists (select from txqueue.control
 
 comment on column txqueue.job.handed is
     'Not null if a message, which may be lost, delivers it to its node; 2 for a notification of the database.';
-
--- They return other columns now.
-drop function if exists txqueue.take_first_0(integer, integer, text[], text[], integer),
-    txqueue.take_first_1(integer, integer, text[], text[], integer), txqueue.take_first_2(integer, integer, text[], text[], integer),
-    txqueue.take_first_3(integer, integer, text[], text[], integer), txqueue.take_first_4(integer, integer, text[], text[], integer),
-    txqueue.take_first_5(integer, integer, text[], text[], integer), txqueue.take_first_6(integer, integer, text[], text[], integer),
-    txqueue.take_first_7(integer, integer, text[], text[], integer);

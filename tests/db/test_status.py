@@ -59,7 +59,7 @@ def test_failed_attempts_are_kept_up_to_a_hundred(node: Master) -> None:
 
 
 def test_ends_are_announced_only_while_a_client_waits(node: Master, other: Master) -> None:
-    """NOTIFY takes a lock of the whole database at commit."""
+    """NOTIFY takes a lock of the whole server at commit."""
     node.value("select setval('txqueue.awaited', 0)")
     other.cursor.execute("listen txqueue_ended")
 

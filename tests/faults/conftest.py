@@ -20,7 +20,7 @@ from attrs import define, field
 from tests.faults.mutations import ROOT
 
 AT_ONCE: Final = 3
-PATIENCE: Final = 900.0
+PATIENCE: Final = 540.0
 """How long one may take at most with all that are played before it."""
 REQUIRE: Final = "TXQUEUE_TEST_REQUIRE"
 

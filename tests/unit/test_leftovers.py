@@ -58,11 +58,12 @@ def test_an_async_test_that_fails_is_seen(tmp_path: Path) -> None:
     assert "1 failed" in outcome(tmp_path, "async def test():\n    assert False\n")
 
 
-def test_one_that_hangs_ends_the_run(tmp_path: Path) -> None:
+@pytest.mark.parametrize("its", ["pass", "assert False"])
+def test_one_that_hangs_ends_the_run(tmp_path: Path, its: str) -> None:
     """In a fixture's end too; what is left to read says which test, and in which call."""
     hanging = "import pytest, time\n@pytest.fixture\ndef late():\n    yield\n    time.sleep(600)\n"
     report = tmp_path / "report"
-    test = f"{hanging}def test(late):\n    pass\n"
+    test = f"{hanging}def test(late):\n    {its}\n"
     outcome(tmp_path, test, "-ohang_limit=1", f"-ohang_report={report}")
     said = report.read_text()
     assert said.startswith("hangs: test_inner.py::test\nTimeout (0:00:01)!\n")

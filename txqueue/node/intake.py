@@ -1,4 +1,4 @@
-"""Runs assignments that arrive without a claim, or returns them to the queue."""
+"""Runs assignments that were read after a notice or a poll, or returns them to the queue."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ __all__ = ["Intake"]
 
 class Intake:
     """Takes each assignment once, though notifications, messages and polls may all name it.
+
+    Jobs that a message brings whole do not pass here.
 
     Args:
         workers: Run the jobs.
@@ -40,13 +42,11 @@ class Intake:
         Returns:
             Those that had not arrived before.
         """
-        # A job may be named again when the deduplicator has long forgotten it.
-        held = self._workers.assignments
-        new = [
-            each
-            for each in assignments
-            if self._deduplicator.accept(each.number) and each.number not in held
-        ]
+        new = [each for each in assignments if self._deduplicator.accept(each.number)]
+        if new:
+            # A job may be named again when the deduplicator has long forgotten it.
+            held = frozenset(self._workers.assignments)
+            new = [each for each in new if each.number not in held]
         if not self._lifecycle.is_draining:
             self._workers.perform(new)
             return new

@@ -25,7 +25,7 @@ __all__ = ["ChannelListener", "OpenCredit"]
 # if an open transaction has used it, that would collect more and more: so they double each time, up
 # to the second number. Jobs that come too fast get no credit for the first.
 STALE, LONGEST = 1.0, 60.0
-# How many of the last grants tell how long a commit takes.
+# How many of the last statements tell how long a commit takes.
 TIMED = 8
 
 
@@ -86,13 +86,16 @@ class OpenCredit(Periodic):
         self._wakeups = wakeups
         self._has_backlog = True
         self._is_missed = False
-        # The credit as this node has granted it last, and how much of it is known to be used up.
-        self._granted = self._spent = 0
+        # The credit as this node has granted it last, how much of it is known to be used up, and in
+        # how many commits about.
+        self._granted = self._spent = self._commits = 0
         self._granted_at = self._stale_at = self._rests_until = float("-inf")
         self._patience = STALE
         # Another node's credit, which kept this one from granting any.
         self._unused: int | None = None
-        self._commits: deque[float] = deque(maxlen=TIMED)
+        # How long the last grants, which commit, and the last readings, which do not, took.
+        self._grants: deque[float] = deque(maxlen=TIMED)
+        self._readings: deque[float] = deque(maxlen=TIMED)
         self.received = 0
 
     def missed(self) -> None:
@@ -123,19 +126,24 @@ class OpenCredit(Periodic):
         return None
 
     async def _read(self, incarnation: int, named: Sequence[NamedJob]) -> None:
+        began = self._clock.seconds()
         try:
             found = await self._functions.notified_jobs(incarnation, named)
         except Exception:
             self._notices.put_back(named)
             raise
+        self._readings.append(self._clock.seconds() - began)
         new = self._intake.take(found)
         self.received += len(new)
         self._spent += len(new)
+        self._commits += 1
 
     @property
-    def _commit(self) -> float:
-        """The seconds of the fastest commit; 0 until several were timed, as the first is slow."""
-        return min(self._commits) if len(self._commits) == TIMED else 0.0
+    def _committing(self) -> float:
+        """How many seconds the commits of jobs with credit took; 0 until several were timed."""
+        if len(self._grants) < TIMED or len(self._readings) < TIMED:
+            return 0.0
+        return self._commits * (min(self._grants) - min(self._readings))
 
     @property
     def _is_half_spent(self) -> bool:
@@ -145,30 +153,34 @@ class OpenCredit(Periodic):
     async def _review(self, incarnation: int) -> None:
         """Grant as much credit as this node may give now, or withdraw it."""
         now = self._clock.seconds()
-        if is_too_fast(self._spent, now - self._granted_at, self._commit):
+        if is_too_fast(self._spent, now - self._granted_at, self._committing):
             self._rests_until = now + STALE
         offer, had = self._offer, self._granted
         if offer and not (self._is_missed or self._is_half_spent):
             return
         self._is_missed = False
-        self._patience = STALE if 2 * self._spent >= had else min(2 * self._patience, LONGEST)
-        self._granted, self._spent, self._granted_at = offer, 0, now
-        self._stale_at = now + self._patience if offer else now
-        if offer or had:
-            try:
-                await self._grant(incarnation, offer)
-            except Exception:
-                # Either may be so now.
-                self._granted = max(had, offer)
-                raise
+        if not offer and not had:
+            return
+        is_used_up = 2 * self._spent >= had
+        if had:
+            self._patience = STALE if is_used_up else min(2 * self._patience, LONGEST)
+        self._granted, self._spent, self._commits, self._granted_at = offer, 0, 0, now
+        self._stale_at = now if is_used_up and not offer else now + self._patience
+        try:
+            await self._grant(incarnation, offer)
+        except Exception:
+            # Either may be so now.
+            self._granted = max(had, offer)
+            raise
 
     async def _grant(self, incarnation: int, offer: int) -> None:
         began = self._clock.seconds()
         self._unused = await self._functions.grant_credit(incarnation, offer, self._unused)
-        if self._unused is None:
-            self._commits.append(self._clock.seconds() - began)
-        else:
-            self._granted, self._stale_at = 0, began + STALE
+        now = self._clock.seconds()
+        if self._unused is not None:
+            self._granted, self._stale_at = 0, now + self._patience
+        elif offer:
+            self._grants.append(now - began)
 
     @property
     def _offer(self) -> int:

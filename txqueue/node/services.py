@@ -261,7 +261,7 @@ class Services(SharedState):
 
     @cached_property
     def intake(self) -> Intake:
-        """Takes each assignment that arrives without a claim once."""
+        """Takes each assignment once that was read after a notice or a poll."""
         return Intake(self.workers, self.deduplicator, self.lifecycle, self.completions)
 
     @cached_property

@@ -23,12 +23,12 @@ def open_credit(room: Room, *, is_alone: bool) -> int:
     return min(MOST if is_alone else TURN, room.free // 2)
 
 
-def is_too_fast(jobs: int, seconds: float, commit: float) -> bool:
+def is_too_fast(jobs: int, seconds: float, committing: float) -> bool:
     """Return whether jobs were enqueued too fast to be assigned one by one.
 
     Args:
         jobs: How many were enqueued as assigned.
         seconds: The time since they could be.
-        commit: How long a commit takes, in seconds.
+        committing: How long their commits took, in seconds.
     """
-    return jobs > seconds * MOST_A_SECOND or jobs * commit > seconds * MOST_OF_THE_TIME
+    return jobs > seconds * MOST_A_SECOND or committing > seconds * MOST_OF_THE_TIME

@@ -1,5 +1,5 @@
 -- Notifies sleeping masters of jobs; sends nothing while all masters are awake, because NOTIFY takes a lock
--- of the whole database at commit. The text has the number of jobs and that of the transaction, by which
+-- of the whole server at commit. The text has the number of jobs and that of the transaction, by which
 -- each master decides whether it is one of those that the notification wakes; the same text is sent once a
 -- transaction. Other notifications, with an empty text, may also be about schedules. Without settings of its
 -- own: they would cost more than what it does.

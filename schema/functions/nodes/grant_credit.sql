@@ -3,7 +3,8 @@
 --
 -- Credit that another node has granted stays while there is some left and that node is alive. Then the credit is
 -- returned. If it is still the same when the caller passes it with the next call, that node serves other jobs
--- than those that the caller sees, and the caller's credit takes its place.
+-- than those that the caller sees, and the caller's credit takes its place. Of two calls at a time one is lost:
+-- then that node's jobs are claimed, and it grants credit again a moment later.
 create or replace function txqueue.grant_credit(its_incarnation integer, jobs integer, unused bigint default null)
 returns bigint
 language plpgsql volatile security definer

@@ -1,7 +1,7 @@
 """A node grants open credit, and runs the jobs that were enqueued by it."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 import pytest
@@ -86,6 +86,11 @@ class Bank:
     def name(self, *numbers: int) -> None:
         """Have notifications name assignments, all together."""
         self.notices.heard([f"0 {number}" for number in numbers])
+
+    def name_each(self, numbers: Iterable[int]) -> None:
+        """Have notifications name assignments, one after the other, as of commits of their own."""
+        for number in numbers:
+            self.name(number)
 
     @contextmanager
     def granted(self) -> Iterator[None]:
@@ -207,11 +212,15 @@ def test_where_commits_are_slow_fewer_jobs_are_too_fast() -> None:
         for number in range(TIMED - 1):
             bank.clock.advance(0.4)
             bank.workers.held = 0
-            bank.name(*range(number * half, number * half + half))
+            bank.name_each(range(number * half, number * half + half))
         assert bank.grants == [MOST] * TIMED
         bank.clock.advance(0.3)
-        bank.name(*range(TIMED * half, TIMED * half + half))
-        assert bank.grants == [*[MOST] * TIMED, 0]
+        bank.workers.held = 0
+        bank.name(*range(1000, 1000 + half))
+        assert bank.grants == [MOST] * (TIMED + 1)
+        bank.clock.advance(0.3)
+        bank.name_each(range(2000, 2000 + half))
+        assert bank.grants == [*[MOST] * (TIMED + 1), 0]
 
 
 def test_jobs_that_come_too_fast_are_claimed_for_a_while() -> None:
@@ -232,13 +241,30 @@ def test_a_backlog_withdraws_the_credit() -> None:
     """Ready jobs are not overtaken; once there are none, credit returns after the next claim."""
     bank = Bank()
     with bank.granted():
+        bank.name(*range(MOST // 2 - 1))
         bank.service.looked(has_backlog=True)
         assert bank.grants == [MOST, 0]
         bank.service.missed()
         bank.service.looked(has_backlog=False)
         assert bank.grants == [MOST, 0]
+        bank.clock.advance(2 * STALE)
         bank.service.missed()
         assert bank.grants == [MOST, 0, MOST]
+
+
+def test_credit_that_is_withdrawn_unused_is_not_granted_again_at_once() -> None:
+    """An open transaction may have used it, and would use more each time that a backlog ends."""
+    bank = Bank()
+    with bank.granted():
+        moments = []
+        for _ in range(60):
+            bank.service.looked(has_backlog=True)
+            bank.clock.advance(STALE / 2)
+            bank.service.looked(has_backlog=False)
+            bank.service.missed()
+            if bank.grants[-1]:
+                moments.append(bank.clock.seconds())
+        assert moments == [2, 6, 14, 30]
 
 
 def test_a_node_without_room_grants_nothing() -> None:
