@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from psycopg2.extensions import make_dsn
 
 from txqueue.cli.options import GlobalOptions
 from txqueue.cli.root import run
@@ -52,6 +53,14 @@ def test_a_database_without_the_schema(database18: str, capsys: pytest.CaptureFi
     for words in (["status"], ["nodes"], ["jobs"], ["job", "1"], ["enqueue", "t", "{}"]):
         assert run([*words, "--dsn", database18], GlobalOptions()) == 1
         assert "run: txqueue migrate" in capsys.readouterr().err
+
+
+def test_a_role_that_may_only_enqueue(dsn: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its job is written, and no error makes it write another."""
+    only = make_dsn(dsn, options="-c role=txqueue_enqueue")
+    assert run(["enqueue", "test.kind", "{}", "--dsn", only], GlobalOptions()) == 0
+    (job,) = stored(dsn)
+    assert capsys.readouterr().out == f"Enqueued job {job['job_id']}.\n"
 
 
 def test_every_option_is_stored(dsn: str, capsys: pytest.CaptureFixture[str]) -> None:

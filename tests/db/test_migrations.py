@@ -286,6 +286,7 @@ def test_every_function_pins_its_search_path(node: Master) -> None:
         "job_terms",
         "key_of",
         "lease_margin",
+        "may_assign_at_once",
         "next_due",
         "note_tenants",
         "notify_ended_jobs",

@@ -279,21 +279,31 @@ def test_roles(granted: Master) -> None:
 
 
 @pytest.mark.parametrize(
-    ("synchronous", "size"), [("off", 10), ("on", 5000)], ids=["asynchronous", "large"]
+    "begin",
+    [
+        "begin; set local synchronous_commit = off",
+        "begin isolation level repeatable read",
+        "begin isolation level serializable",
+    ],
 )
-def test_what_is_not_on_disk_or_large_is_claimed(
-    granted: Master, other: Master, synchronous: str, size: int
-) -> None:
-    """After a crash, another job would get the number of one that runs already."""
-    other.cursor.execute(f"set synchronous_commit = {synchronous}")
-    payload = "".join(format(each, "x") for each in range(size))[:size]
+def test_jobs_of_some_transactions_are_claimed(granted: Master, other: Master, begin: str) -> None:
+    """Of those that may be lost in a crash, and of those that see no pause set meanwhile."""
+    other.cursor.execute(begin)
+    job_id = enqueue(other)
+    assert other.value(
+        "select assignment is null from txqueue.enqueue_assigned(%s, %s, 'test.kind', '{}')",
+        granted.node_id,
+        granted.incarnation,
+    )
+    other.cursor.execute("commit")
+    assert not is_assigned(granted, job_id)
+
+
+def test_large_jobs_are_claimed(granted: Master, other: Master) -> None:
+    """One statement reads all that notifications have named."""
+    payload = "".join(format(each, "x") for each in range(2000))
     assert not is_assigned(granted, enqueue(other, f'{{"a": "{payload}"}}'))
-    if synchronous == "off":
-        assert other.value(
-            "select assignment is null from txqueue.enqueue_assigned(%s, %s, 'test.kind', '{}')",
-            granted.node_id,
-            granted.incarnation,
-        )
+    assert is_assigned(granted, enqueue(other, f'{{"a": "{payload[:1500]}"}}'))
 
 
 def test_credit_that_is_not_used_gives_way(granted: Master, other: Master) -> None:

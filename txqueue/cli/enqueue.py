@@ -96,15 +96,24 @@ def enqueue(
     with opened(options) as session:
         with session.transaction():
             ids = _put(session, element, count)
-        waits = session.value(
-            f"select waiting_for from {session.schema}.job where job_id = %s", ids[:1]
-        )
+        waits = _waits_for(session, ids[0])
     say(options, {"job_ids": ids}, _enqueued(ids))
     if waits == "type":
         note(
             options,
             f"No node has published {work_type} yet: the job waits for a node that has it.",
         )
+
+
+def _waits_for(session: Session, job_id: int) -> str | None:
+    """Return what a job waits for, unless this role may enqueue but not read jobs."""
+    table = f"{session.schema}.job"
+    if not session.value("select has_table_privilege(%s, 'select')", (table,)):
+        return None
+    waits: str | None = session.value(
+        f"select waiting_for from {table} where job_id = %s", (job_id,)
+    )
+    return waits
 
 
 def _check_together(columns: Mapping[str, Any]) -> None:

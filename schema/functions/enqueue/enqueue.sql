@@ -3,8 +3,7 @@
 --
 -- A job that needs no decision is assigned at once to the node that has granted open credit, if there is one;
 -- the notification tells the node which assignment to read. No row of the node is locked: rescue() finds jobs
--- that are committed after their node has died. The node starts the job as soon as it is visible, so the commit
--- must be on disk by then: after a crash, numbers that are not would be given again, to jobs that never ran.
+-- that are committed after their node has died.
 create or replace function txqueue.enqueue(
     work_type text, payload jsonb, queue text default null, priority integer default null,
     weight integer default null, not_before timestamptz default null, not_after timestamptz default null,
@@ -60,7 +59,7 @@ begin
     end if;
     if has_open_credit() and waits_for is null and weight = 1 and not is_limited and not is_related
        and "group" is null and tenant is null and not_after is null
-       and pg_column_size(payload) < 2000 and current_setting('synchronous_commit') <> 'off' then
+       and pg_column_size(payload) < 2000 and may_assign_at_once() then
         select node.node_id, node.incarnation into its_node, its_incarnation from node_info as node
          where node.incarnation = pg_sequence_last_value('open_credit') >> 20
            and node.state = 'alive' and node.heartbeat_at > clock_timestamp() - node.lease / 2 and node.vouched_at is null

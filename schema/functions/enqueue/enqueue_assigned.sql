@@ -2,8 +2,8 @@
 -- the caller credit: after the commit the caller notifies that node, and no claim is needed. Returns the
 -- job's number, assignment, lane and weight; the assignment is null if the job must be claimed, because it
 -- needs a decision (group, tenant, a later time, a not_after, a limit or pause of its queue), because that
--- run of the node is no longer alive, or does not serve the queue or the type, or because the commit would not
--- wait for the disk: after a crash, numbers that are not on it are given again, to jobs that never ran.
+-- run of the node is no longer alive, or does not serve the queue or the type, or because the transaction is one
+-- whose jobs must be claimed.
 --
 -- No row of the node is locked: rescue() finds jobs that are committed after their node has died.
 create or replace function txqueue.enqueue_assigned(
@@ -21,7 +21,7 @@ declare
     refused text;
 begin
     if "group" is null and tenant is null and not_after is null and (not_before is null or not_before <= now())
-       and current_setting('synchronous_commit') <> 'off' then
+       and may_assign_at_once() then
         select settings.payload_limit, settings.aging, known.policy, known.priority, known.weight,
                coalesce(enqueue_assigned.queue, known.queue) as queue
           into facts
