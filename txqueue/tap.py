@@ -14,6 +14,7 @@ from typing import Any
 
 from twisted.application.service import MultiService, Service
 from twisted.internet.interfaces import IReactorFromThreads, IReactorTime
+from twisted.internet.process import reapAllProcesses
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 from twisted.python import usage
@@ -29,6 +30,7 @@ from txqueue.store.encryption import check_key
 from txqueue.store.migrations import check_database
 from txqueue.store.schedules import declared
 from txqueue.store.schema_files import checked_name
+from txqueue.system.child_processes import ChildPoll, unblock_signals
 from txqueue.system.clock import steady
 from txqueue.system.gc_tuning import collect_often, freeze_loaded_objects, return_free_memory
 from txqueue.system.service_manager import ServiceManager, take_service_manager
@@ -146,6 +148,7 @@ def makeService(options: Options) -> MultiService:
     nodes = [Node(reactor, settings) for settings in options.nodes]
     reactor.callWhenRunning(_stop_at_once_on_second_signal, reactor, nodes)
     reactor.callWhenRunning(_keep_memory_flat, reactor)
+    reactor.callWhenRunning(_notice_children, reactor)
     # Twisted calls the trigger that was registered last first.
     reactor.callWhenRunning(atexit.register, _exit_as_failed, nodes)
     services: list[Any] = [
@@ -215,6 +218,12 @@ def _keep_memory_flat(reactor: IReactorTime) -> None:
     giving = LoopingCall(return_free_memory)
     giving.clock = reactor
     giving.start(GIVE_BACK, now=False)
+
+
+def _notice_children(reactor: Any) -> None:
+    """Notice the ends of workers even if the starter, or an import, has blocked SIGCHLD."""
+    unblock_signals()
+    ChildPoll(reactor, reapAllProcesses).start()
 
 
 def _reactor() -> Any:

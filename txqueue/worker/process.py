@@ -13,6 +13,7 @@ from typing import Final, NoReturn, cast
 from twisted.internet.main import installReactor
 
 from txqueue.logs.setup import begin_worker_log, end_worker_log
+from txqueue.system.child_processes import unblock_signals
 from txqueue.system.clock import steady
 from txqueue.system.process_attributes import set_process_name
 from txqueue.system.procfs import WORKER_NAME
@@ -36,6 +37,7 @@ def begin_process() -> None:
     # job starts.
     signal.signal(signal.SIGINT, _ignore)
     signal.signal(signal.SIGTERM, _ignore)
+    unblock_signals()
     begin_worker_log()
 
 

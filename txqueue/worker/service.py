@@ -12,7 +12,8 @@ from functools import partial
 from typing import Any, Final
 
 from attrs import asdict, astuple
-from twisted.internet.interfaces import IReactorCore, IReactorSocket
+from twisted.internet.interfaces import IReactorCore, IReactorFromThreads, IReactorSocket
+from twisted.internet.process import reapAllProcesses
 from twisted.logger import Logger
 from twisted.python.threadpool import ThreadPool
 
@@ -25,6 +26,7 @@ from txqueue.store.outcomes import outcomes_text
 from txqueue.store.session_bounds import of_a_worker
 from txqueue.store.transaction import Transaction
 from txqueue.store.worksets import Parts
+from txqueue.system.child_processes import ChildPoll, receive_child_signal
 from txqueue.system.gc_tuning import freeze_loaded_objects
 from txqueue.system.inflight import InFlight
 from txqueue.wire.pipe import PipeFactory
@@ -59,7 +61,7 @@ _COMPLETE_ONE: Final = """
         its_progress => %s, its_lane => %s)"""
 
 
-class IWorkerReactor(IStoreReactor, IReactorSocket, IReactorCore):
+class IWorkerReactor(IStoreReactor, IReactorSocket, IReactorCore, IReactorFromThreads):
     """The reactor as a worker needs it."""
 
 
@@ -154,6 +156,7 @@ class WorkerService:
             session=of_a_worker(),
         )
         import_application(chosen["app"], chosen["dsn"])
+        self._watch_children()
         let_information_pass()
         self._threads.start()
         worksets = WorksetWork(self._reactor, self._threads, Parts(self._pool, self._schema))
@@ -170,6 +173,11 @@ class WorkerService:
         self._lease_watch = LeaseWatch(self._reactor, self._performer.end_groups, self._leave)
         freeze_loaded_objects()
         return {}
+
+    def _watch_children(self) -> None:
+        """Let handlers start processes: the reactor runs without signal handlers of its own."""
+        receive_child_signal(partial(self._reactor.callFromThread, reapAllProcesses))
+        ChildPoll(self._reactor, reapAllProcesses).start()
 
     def _reading(self) -> AbstractContextManager[None]:
         return nullcontext() if self._performer is None else self._performer.reading()

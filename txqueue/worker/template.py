@@ -25,11 +25,13 @@ import traceback
 from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
-from types import FrameType
 from typing import Any, Final, NoReturn
+
+from attrs import frozen
 
 from txqueue.logs.setup import end_worker_log
 from txqueue.policy.worker_start import ImportTraces, obstacle_to_fork
+from txqueue.system.child_processes import unblock_signals
 from txqueue.system.descriptors import is_safe_to_share, open_descriptors
 from txqueue.system.gc_tuning import freeze_loaded_objects
 from txqueue.system.process_attributes import die_with_parent
@@ -42,6 +44,9 @@ from txqueue.worker.process import PIPE_FD, SHARED_FD, begin_process, run_worker
 REQUESTS_FD: Final = PIPE_FD
 REPORTS_FD: Final = SHARED_FD
 _READ_SIZE: Final = 65_536
+# Milliseconds between two looks for ended workers, where the kernel does not report them by
+# descriptors.
+BLIND_POLL: Final = 1_000.0
 
 
 def main() -> None:
@@ -137,6 +142,19 @@ class Requests:
         self._connection.detach()
 
 
+@frozen
+class _Worker:
+    """A forked worker.
+
+    Attributes:
+        pid: Its process id.
+        ending: A descriptor that is readable once it has ended; None if the kernel has none.
+    """
+
+    pid: int
+    ending: int | None
+
+
 class Template:
     """Forks workers as the master requests, and reports their starts and ends.
 
@@ -147,22 +165,20 @@ class Template:
     def __init__(self, requests: Requests) -> None:
         self._requests = requests
         self._pid = os.getpid()
-        # The process ids of the workers by key; one that was not waited for keeps its number.
-        self._workers: dict[int, int] = {}
-        self._waking, self._wakeup = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-        signal.set_wakeup_fd(self._wakeup, warn_on_full_buffer=False)
-        self._former_handler = signal.signal(signal.SIGCHLD, _note_signal)
+        # By key; a process that was not waited for keeps its number.
+        self._workers: dict[int, _Worker] = {}
+        self._poll = select.poll()
+        self._poll.register(REQUESTS_FD, select.POLLIN)
+        # An import may have ignored the signal: the kernel then drops how a worker has ended.
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        unblock_signals()
 
     def serve(self) -> None:
         """Fork workers until the master closes the socket."""
-        poll = select.poll()
-        poll.register(REQUESTS_FD, select.POLLIN)
-        poll.register(self._waking, select.POLLIN)
         while True:
-            ready = {descriptor for descriptor, _ in poll.poll()}
-            if self._waking in ready:
-                os.read(self._waking, _READ_SIZE)
-                self._report_ended()
+            is_blind = any(worker.ending is None for worker in self._workers.values())
+            ready = {number for number, _ in self._poll.poll(BLIND_POLL if is_blind else None)}
+            self._report_ended()
             if REQUESTS_FD in ready and not self._carry_out():
                 return
 
@@ -185,29 +201,37 @@ class Template:
         except OSError as error:
             _report(failed=key, why=str(error))
         else:
-            self._workers[key] = pid
+            self._workers[key] = self._watched(pid)
             _report(started=key, pid=pid)
         finally:
             # Otherwise the master would not notice that the worker's end is closed.
             os.close(pipe)
             os.close(shared)
 
+    def _watched(self, pid: int) -> _Worker:
+        try:
+            ending = os.pidfd_open(pid)
+        except (OSError, AttributeError):
+            # Before Linux 5.3, in some sandboxes, or with a Python built for older systems.
+            return _Worker(pid, None)
+        self._poll.register(ending, select.POLLIN)
+        return _Worker(pid, ending)
+
     def _kill(self, key: int) -> None:
-        if (pid := self._workers.get(key)) is not None:
-            os.kill(pid, signal.SIGKILL)
+        if (worker := self._workers.get(key)) is not None:
+            os.kill(worker.pid, signal.SIGKILL)
         _report(killed=key)
 
     def _turn_into_worker(self, pipe: int, shared: int) -> NoReturn:
         """Run a worker in a forked process, without anything of the template's; never return."""
         try:
             die_with_parent(self._pid)
-            signal.set_wakeup_fd(-1)
-            signal.signal(signal.SIGCHLD, self._former_handler)
             # These replace the template's socket and pipe.
             os.dup2(pipe, PIPE_FD, inheritable=False)
             os.dup2(shared, SHARED_FD, inheritable=False)
             self._requests.forget()
-            for descriptor in (pipe, shared, self._waking, self._wakeup):
+            endings = (each.ending for each in self._workers.values() if each.ending is not None)
+            for descriptor in (pipe, shared, *endings):
                 os.close(descriptor)
             run_worker()
         except BaseException:
@@ -217,17 +241,18 @@ class Template:
             os._exit(1)
 
     def _report_ended(self) -> None:
-        for key, pid in list(self._workers.items()):
-            ended, status = os.waitpid(pid, os.WNOHANG)
+        for key, worker in list(self._workers.items()):
+            ended, status = os.waitpid(worker.pid, os.WNOHANG)
             if ended:
-                del self._workers[key]
+                self._forget(key)
                 is_signalled = os.WIFSIGNALED(status)
                 number = os.WTERMSIG(status) if is_signalled else None
                 _report(ended=key, signal=number, status=os.waitstatus_to_exitcode(status))
 
-
-def _note_signal(number: int, frame: FrameType | None) -> None:
-    """Do nothing: the signal has already written to the wake-up descriptor."""
+    def _forget(self, key: int) -> None:
+        if (ending := self._workers.pop(key).ending) is not None:
+            self._poll.unregister(ending)
+            os.close(ending)
 
 
 if __name__ == "__main__":

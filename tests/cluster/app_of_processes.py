@@ -1,0 +1,61 @@
+"""An application whose handlers start child processes, and whose import may spoil their signal."""
+
+import os
+import signal
+import sys
+from typing import Any
+
+from attrs import define
+from twisted.internet.defer import Deferred
+from twisted.internet.protocol import ProcessProtocol
+from twisted.internet.utils import getProcessOutput
+from twisted.python.failure import Failure
+
+from tests.cluster.app import Noop
+from txqueue import WorkItem
+
+__all__ = ["Noop", "Silent", "Speaking"]
+
+# As a library may do on import: the process then gets no signal at the end of a child.
+match os.environ.get("TXQUEUE_TEST_SIGCHLD"):
+    case "blocked":
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
+    case "ignored":
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+
+
+@define
+class Speaking(WorkItem):
+    """Reads the output of a program."""
+
+    timeout = 60.0
+
+    async def perform(self, job: Any) -> str:
+        """Return what the program has printed."""
+        output: bytes = await getProcessOutput("/bin/echo", [str(job.id)])
+        return output.decode().strip()
+
+
+class _Ending(ProcessProtocol):
+    def __init__(self) -> None:
+        self.ended: Deferred[int] = Deferred()
+
+    def processEnded(self, reason: Failure) -> None:
+        """Report the status."""
+        self.ended.callback(getattr(reason.value, "exitCode", 0))
+
+
+@define
+class Silent(WorkItem):
+    """Waits for a program without a pipe to it."""
+
+    timeout = 60.0
+
+    async def perform(self, job: Any) -> int:
+        """Return the program's exit status."""
+        from twisted.internet import reactor
+
+        ending = _Ending()
+        program = [sys.executable, "-S", "-c", "raise SystemExit(3)"]
+        reactor.spawnProcess(ending, program[0], program, env=None, childFDs={1: 1, 2: 2})
+        return await ending.ended

@@ -1,0 +1,62 @@
+"""Child processes: of handlers, of masters and of templates; each end is noticed."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.app import Noop
+from tests.cluster.app_of_processes import Silent, Speaking
+from tests.cluster.nodes import Nodes
+from tests.waiting import eventually
+from txqueue import WorkQueue
+from txqueue.system.procfs import STATE, children_of, stat_of
+
+APP = "tests.cluster.app_of_processes"
+LIMIT = 120.0
+
+
+def zombies(workers: set[int]) -> list[int]:
+    """The ended children of the workers that were not waited for."""
+    children = [each for worker in workers for each in children_of(worker)]
+    return [each for each in children if Path(f"/proc/{each}").exists() and is_zombie(each)]
+
+
+def is_zombie(pid: int) -> bool:
+    """Whether a process has ended and was not waited for."""
+    try:
+        return stat_of(pid)[STATE] == "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("start", ["fork", "spawn"])
+async def test_a_handler_waits_for_its_processes(
+    start: str, nodes: Nodes, queue: WorkQueue
+) -> None:
+    """With a pipe or without one; no zombie stays."""
+    options = ("--workers", "2", "--capacity", "10", "--worker-start", start)
+    node = await nodes.start(*options, app=APP).up(2)
+    speaking = await queue.enqueue_many([Speaking() for _ in range(100)])
+    silent = await queue.enqueue_many([Silent() for _ in range(10)])
+    for job_id in speaking:
+        assert await queue.wait(job_id, LIMIT) == str(job_id)
+    for job_id in silent:
+        assert await queue.wait(job_id, LIMIT) == 3
+    await eventually(lambda: not zombies(node.workers), LIMIT)
+
+
+@pytest.mark.parametrize("start", ["fork", "spawn"])
+@pytest.mark.parametrize("spoiled", ["blocked", "ignored"])
+async def test_an_import_that_spoils_the_signal(
+    spoiled: str, start: str, nodes: Nodes, queue: WorkQueue
+) -> None:
+    """Handlers still notice the ends of processes, and a killed worker is replaced."""
+    options = ("--workers", "2", "--worker-start", start)
+    node = await nodes.start(*options, app=APP, TXQUEUE_TEST_SIGCHLD=spoiled).up(2)
+    before = node.workers
+    os.kill(min(before), signal.SIGKILL)
+    await eventually(lambda: len(node.workers - before) == 1, LIMIT)
+    assert await queue.wait(await queue.enqueue(Silent()), LIMIT) == 3
+    await queue.wait(await queue.enqueue(Noop()), LIMIT)
