@@ -86,8 +86,11 @@ class Connection:
     @property
     def is_idle(self) -> bool:
         """Whether neither a statement nor a transaction is open."""
-        status = self._driver.session.get_transaction_status()
-        return bool(status == TRANSACTION_STATUS_IDLE)
+        session = self._driver.session
+        # The status is libpq's. psycopg2 counts a statement as underway until its cursor has the
+        # answer, and refuses another one.
+        is_free = session.get_transaction_status() == TRANSACTION_STATUS_IDLE
+        return bool(is_free and not session.isexecuting())
 
     @property
     def _has_failed(self) -> bool:
@@ -313,6 +316,8 @@ class Connection:
             return await self._driver.send(sql, parameters, self._give_up)
         except Exception as error:
             other = demoted(translate(error), self._driver.session)
+            if self._driver.is_out_of_step:
+                other = _out_of_step()
             if isinstance(other, DatabaseUnavailable | CancelledError):
                 self._is_broken = True
             if other is error:
@@ -380,6 +385,14 @@ def ended_inside() -> TransactionMisused:
     return TransactionMisused(
         "a statement ended the transaction: commit, rollback or prepare transaction",
         "leave the end to the async with block; raise an error to roll back, or use a savepoint",
+    )
+
+
+def _out_of_step() -> DatabaseUnavailable:
+    """Return the error for a connection on which a statement is underway without a caller."""
+    return DatabaseUnavailable(
+        "another statement was still underway on this connection, which gets replaced",
+        "try again",
     )
 
 

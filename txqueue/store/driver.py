@@ -51,6 +51,13 @@ class Driver:
         """psycopg2's connection; None if there was no attempt to connect."""
         return self._connection.pollable()
 
+    @property
+    def is_out_of_step(self) -> bool:
+        """Whether psycopg2 runs a statement for which no caller waits, so that it takes no other."""
+        if self._statements is None or self._statements.is_awaited or self.session.closed:
+            return False
+        return bool(self.session.isexecuting())
+
     async def connect(self, **parameters: object) -> None:
         """Connect with libpq's parameters."""
         await self._connection.connect(**parameters)
@@ -186,6 +193,11 @@ class _Statements:
         waiting = self._waiting = Deferred[Any](cancel)
         self._go_on()
         return waiting
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether a caller waits for an answer."""
+        return self._waiting is not None
 
     def let_go(self) -> None:
         """Stop watching the socket; harmless if that has happened."""
