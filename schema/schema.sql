@@ -566,7 +566,7 @@ grant_credit(its_incarnation integer, jobs integer, unused bigint = null) return
 heartbeat(its_incarnation integer, its_load double precision, its_report jsonb = '{}') returns (owned boolean,
     its_state text, peers jsonb, cancels jsonb, neighbours jsonb, next_end double precision, place integer,
     places integer, rescued integer, nodes integer);  -- worker
-identity() returns uuid;  -- enqueue, worker
+identity() returns uuid;  -- enqueue, read, worker
 jobs_of(its_incarnation integer, assignments bigint[]) returns table(assignment bigint, job_id bigint);  -- worker
 leave(its_incarnation integer, its_state text) returns integer;  -- worker
 notified_jobs(its_incarnation integer, lanes integer[], assignments bigint[]) returns text[];  -- worker
@@ -673,7 +673,8 @@ start_workset(its_name text, its_items bigint = null) returns integer;  -- worke
 --
 -- txqueue_read      usage      schema txqueue
 --                   select     all tables and views
---                   execute    backlog, chart, demand, explain_facts, failure_kinds, find_job, schedule_runs, stats
+--                   execute    backlog, chart, demand, explain_facts, failure_kinds, find_job, identity, schedule_runs,
+--                              stats
 --
 -- txqueue_worker    usage      schema txqueue
 --                   select     all tables and views

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import pytest
 import pytest_twisted
+from psycopg2.extensions import parse_dsn
 
 from tests.cluster.app import FailsFirst, Noop, Noted, Watches
 from tests.cluster.conftest import LIMIT, cluster
@@ -18,6 +19,7 @@ from tests.cluster.nodes import PATIENCE, Node, environment
 from tests.waiting import eventually, within
 from txqueue import WorkQueue
 from txqueue.admin import Admin, AdminRefused
+from txqueue.errors import NodeUnavailable
 
 ME: Final = f"cancelled by {getpass.getuser()}"
 MANY: Final = 100_000
@@ -50,7 +52,7 @@ def called(
     named = {} if node is None else {"TXQUEUE_NODE": endpoint(node)}
     return subprocess.run(
         [Path(sys.executable).with_name("txqueue"), *words],
-        env=environment(**{"TXQUEUE_DSN": "host=/nowhere", **named, **(settings or {})}),
+        env=environment(**{"TXQUEUE_DSN": "", **named, **(settings or {})}),
         capture_output=True,
         text=True,
         timeout=PATIENCE,
@@ -255,6 +257,37 @@ async def test_without_a_node_commands_read_the_database_and_cannot_act(
     lost = called("pause", "other", settings={"XDG_STATE_HOME": str(tmp_path)})
     assert "name a running node by its --admin endpoint: --node ENDPOINT" in lost.stderr
     assert len(trio) == 3
+
+
+async def test_a_node_of_another_database_is_not_acted_through(
+    trio: Trio, shared_db: Database, migrated_database18: str
+) -> None:
+    """The refusal names both databases; a looking command answers from the one that is named."""
+    node, other = trio[0], parse_dsn(migrated_database18)["dbname"]
+    meant = {"TXQUEUE_DSN": migrated_database18}
+    for words in (("pause", "other"), ("cancel", "1"), ("drain", node.name)):
+        refused = called(*words, node=node, settings=meant)
+        assert (refused.returncode, refused.stdout) == (1, "")
+        assert f"database {parse_dsn(shared_db.dsn)['dbname']} at" in refused.stderr
+        assert f"not the database {other} at" in refused.stderr
+    assert shared_db.rows("select * from txqueue.control where is_paused") == []
+    looked = called("nodes", "--json", node=node, settings=meant)
+    assert "asking the database instead" in looked.stderr
+    assert json.loads(looked.stdout)["nodes"] == []
+    away = called("pause", "other", node=node, settings={"TXQUEUE_DSN": "host=/nowhere"})
+    assert away.returncode == 1
+    assert "whether the node serves the named database cannot be checked" in away.stderr
+    own = called("resume", "other", node=node, settings={"TXQUEUE_DSN": shared_db.dsn})
+    assert own.returncode == 0
+
+
+async def test_a_program_names_the_queue_that_it_means(trio: Trio, shared_db: Database) -> None:
+    """It is not connected to a node of another queue."""
+    place, identity = endpoint(trio[0]), shared_db.value("select txqueue.identity()::text")
+    async with await Admin.connect(place, identity=identity) as admin:
+        assert (await admin.queue()).identity == identity
+    with pytest.raises(NodeUnavailable, match="another queue than b1946ac9"):
+        await Admin.connect(place, identity="b1946ac9")
 
 
 async def test_why_a_job_does_not_run(

@@ -257,3 +257,21 @@ async def test_the_schema_of_each_database_is_its_own(node: Master, dsn: str) ->
         assert "txqueue migrate" in (await browser.get("/databases/two/")).text
     assert "one answers" in card(page.text, "one")
     assert "two no new figures" in card(page.text, "two")
+
+
+async def test_a_page_of_another_database_does_not_act(
+    node: Master, dsn: str, second: str, users: Mapping[str, Any]
+) -> None:
+    """A page stays open while a dashboard of another database is started at its address."""
+    marks = []
+    for place in (dsn, second):
+        node.enqueue({})
+        async with served(place, users=users) as browser:
+            await log_in(browser, "ann")
+            page = await browser.get("/queues/queue?name=default")
+            marks.append(re.search(r'name="shown" value="(\w+)"', page.text)[1])  # type: ignore[index]
+            fields = {"kind": "queue", "key": "default", "act": "pause", "shown": marks[0]}
+            answer = await browser.post("/act/control", fields)
+            assert answer.status == (303 if place == dsn else 409)
+    assert "another database than this dashboard serves now" in answer.text
+    assert marks[0] != marks[1]

@@ -3,7 +3,8 @@
 The AMP commands that `Admin` sends are exported too, for clients without it.
 """
 
-from txqueue.admin.client import Admin, Cancelled, JobsPage
+from txqueue.admin.answers import Cancelled, JobsPage
+from txqueue.admin.client import Admin
 from txqueue.errors import AdminRefused
 from txqueue.policy.blockers import Explanation
 from txqueue.wire.admin_commands import (

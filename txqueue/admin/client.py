@@ -8,57 +8,25 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Self, cast
 
-from attrs import frozen
 from twisted.internet.defer import CancelledError
 from twisted.internet.error import ConnectError, ConnectionClosed, DNSLookupError
 
+from txqueue.admin.answers import Cancelled, JobsPage
 from txqueue.errors import AdminRefused, NodeUnavailable
 from txqueue.model.schedule import Schedule, schedule_object
 from txqueue.policy.blockers import Explanation
 from txqueue.policy.pagination import MOST_NUMBERS, join_numbers, numbers, read_document
+from txqueue.store.queries import QueueIdentity
 from txqueue.wire import admin_commands as wire
 from txqueue.wire.endpoints import Endpoint, INetworkReactor, parsed_endpoint
-from txqueue.wire.pipe import Pipe, PipeFactory
+from txqueue.wire.pipe import Pipe, PipeFactory, UnhandledCommand
 from txqueue.wire.tls import NODE, OPERATOR, Credentials, peer_name
 
-__all__ = ["Admin", "Cancelled", "JobsPage"]
+__all__ = ["Admin"]
 
 CONNECT_PATIENCE, PATIENCE = 10, 30
 # An older node ignores these filters, and would list all jobs.
 _SEARCHES = frozenset({"tag", "payload", "error", "since", "until"})
-
-
-@frozen
-class Cancelled:
-    """The result of a request to cancel jobs.
-
-    Attributes:
-        cancelled: The numbers of the jobs that are cancelled now.
-        requested: The numbers of the jobs that a node holds; the node ends them at once or at its
-            next heartbeat.
-        refused: The numbers of jobs that had ended before or do not exist.
-    """
-
-    cancelled: list[int]
-    requested: list[int]
-    refused: list[int]
-
-
-@frozen
-class JobsPage:
-    """One page of a list of jobs.
-
-    Attributes:
-        jobs: The jobs of the page.
-        next: The `after` with which to request the next page; None on the last page.
-        at: The time by the database's clock.
-        searched: How many jobs were looked at, if the page ends because of that; None otherwise.
-    """
-
-    jobs: list[dict[str, Any]]
-    next: str | None
-    at: datetime
-    searched: int | None = None
 
 
 class Admin:
@@ -79,6 +47,7 @@ class Admin:
         *,
         tls_dir: str | Path | None = None,
         name: str | None = None,
+        identity: str | None = None,
         reactor: INetworkReactor | None = None,
     ) -> Self:
         """Connect to a node.
@@ -87,11 +56,13 @@ class Admin:
             endpoint: Where the node listens: ``unix:PATH`` or ``tcp:PORT[:interface=ADDRESS]``.
             tls_dir: The folder of the certificates, for an endpoint beyond this host.
             name: The operator whose certificate identifies this client.
+            identity: The queue that is meant, as ``select txqueue.identity()`` returns it; a node
+                of another queue is refused. None for the queue of whichever node answers.
             reactor: The reactor that connects; by default the running reactor.
 
         Raises:
             ConfigurationError: When the endpoint is not valid.
-            NodeUnavailable: When no node answers at the endpoint.
+            NodeUnavailable: When no node answers at the endpoint, or one of another queue.
         """
         if reactor is None:
             from twisted.internet import reactor as running
@@ -103,6 +74,12 @@ class Admin:
             credentials.check()
         admin = cls(reactor, parsed_endpoint(endpoint, credentials))
         await admin._open()
+        try:
+            if identity is not None:
+                await admin._ensure_queue(identity)
+        except BaseException:
+            admin.close()
+            raise
         return admin
 
     async def __aenter__(self) -> Self:
@@ -124,6 +101,14 @@ class Admin:
     async def health(self) -> dict[str, Any]:
         """Return whether the connected node is live and ready: keys live, ready and reason."""
         return await self._document(wire.GetHealth, "health")
+
+    async def queue(self) -> QueueIdentity:
+        """Return which queue the node serves, with the attributes ``identity`` and ``place``.
+
+        Raises:
+            AdminRefused: When the node is too old to tell.
+        """
+        return QueueIdentity(**await self._say(wire.GetQueue))
 
     async def nodes(self) -> list[dict[str, Any]]:
         """Return the nodes; the entry of the connected node includes its worker processes."""
@@ -329,12 +314,30 @@ class Admin:
         except (ConnectError, ConnectionClosed, DNSLookupError) as error:
             raise self._unavailable(error) from None
 
+    async def _ensure_queue(self, identity: str) -> None:
+        """Check that the node serves a queue.
+
+        Raises:
+            NodeUnavailable: When it serves another one.
+        """
+        served = await self.queue()
+        if served.identity != identity:
+            raise NodeUnavailable(
+                f"the node at {self._endpoint} serves {served.place}: another queue than"
+                f" {identity}",
+                "connect to a node of that queue",
+            )
+
     async def _say(self, command: type[Any], **arguments: Any) -> dict[str, Any]:
         try:
             answer = self._pipe.say(command, **arguments)
             said: dict[str, Any] = await answer.addTimeout(PATIENCE, self._reactor)
         except (AdminRefused, CancelledError):
             raise
+        except UnhandledCommand:
+            raise AdminRefused(
+                f"the node at {self._endpoint} is too old for {command.__name__}", "upgrade it"
+            ) from None
         except Exception as error:
             # TLS errors about a rejected certificate end up here too.
             raise self._unavailable(error) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -11,17 +12,20 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from txqueue.cli.options import GlobalOptions
-from txqueue.errors import NodeUnavailable
+from txqueue.errors import AdminRefused, DatabaseUnavailable, NodeUnavailable, TxqueueError
 
 if TYPE_CHECKING:
     from txqueue.admin import Admin
-    from txqueue.store.queries import Inquiry
+    from txqueue.store.queries import Inquiry, QueueIdentity
     from txqueue.store.reader import Session
     from txqueue.wire.endpoints import INetworkReactor
 
-__all__ = ["account", "acted", "found", "looked_up", "opened"]
+__all__ = ["account", "acted", "asked", "found", "looked_up", "opened"]
 
 T = TypeVar("T")
+
+# libpq's variables by which a caller who gives no DSN names a database.
+_NAMING = ("PGHOST", "PGHOSTADDR", "PGPORT", "PGDATABASE", "PGSERVICE")
 
 
 def found(
@@ -38,26 +42,96 @@ def found(
     """
     if options.settings.get("node"):
         try:
-            return _through(options, _named(options), ask)
+            return _through(options, _named(options), _checked(_looking(options), ask))
         except NodeUnavailable as error:
             click.echo(f"note: {error.what}; asking the database instead", err=True)
     return looked_up(options, inquire)
 
 
-def acted(
-    options: GlobalOptions, act: Callable[[Admin], Awaitable[T]], patience: float | None = None
-) -> T:
+def acted(options: GlobalOptions, act: Callable[[Admin], Awaitable[T]]) -> T:
     """Let a node act: the one given by --node, or this host's node.
 
     Args:
-        options: Name the node or the database.
+        options: Name the node, and the database that is meant, if they do.
         act: Sends the command to the node.
-        patience: Seconds for the connection and the answer together; None for the usual limits.
+
+    Raises:
+        NodeUnavailable: When there is no such node, it does not answer, or it serves another
+            database than the one that is meant.
+        DatabaseUnavailable: When that database does not tell which queue it has.
+    """
+    endpoint = _named(options) or _of_this_host(options)
+    return _through(options, endpoint, _checked(_meant(options), act))
+
+
+def asked(options: GlobalOptions, ask: Callable[[Admin], Awaitable[T]], patience: float) -> T:
+    """Ask a node about itself: the one given by --node, or this host's node.
+
+    Args:
+        options: Name the node.
+        ask: Sends the command to the node.
+        patience: Seconds for the connection and the answer together.
 
     Raises:
         NodeUnavailable: When there is no such node, or it does not answer.
     """
-    return _through(options, _named(options) or _of_this_host(options), act, patience)
+    return _through(options, _named(options) or _of_this_host(options), ask, patience)
+
+
+def _meant(options: GlobalOptions) -> QueueIdentity | None:
+    """Return which queue the named database has; None if no database is named."""
+    if not options.chosen_dsn and not any(map(os.environ.get, _NAMING)):
+        return None
+    from txqueue.store.queries import about_identity
+
+    try:
+        return looked_up(options, about_identity)
+    except TxqueueError as error:
+        raise DatabaseUnavailable(
+            f"whether the node serves the named database cannot be checked: {error.what}",
+            f"{error.remedy}; or name no database: without --dsn, TXQUEUE_DSN and libpq's"
+            " variables the node acts on the one it serves",
+        ) from None
+
+
+def _looking(options: GlobalOptions) -> QueueIdentity | None:
+    """Return which queue a looking command means; None too if its database does not answer.
+
+    Nodes are asked just when the database does not answer.
+    """
+    try:
+        return _meant(options)
+    except DatabaseUnavailable:
+        return None
+
+
+def _checked(
+    meant: QueueIdentity | None, ask: Callable[[Admin], Awaitable[T]]
+) -> Callable[[Admin], Awaitable[T]]:
+    """Return a function that asks a node only if it serves the queue that is meant."""
+    if meant is None:
+        return ask
+
+    async def checked(admin: Admin) -> T:
+        served = await _served(admin)
+        if served.identity != meant.identity:
+            raise NodeUnavailable(
+                f"the node serves {served.place}, and not {meant.place}, which the command names",
+                "name a node of that database: --node ENDPOINT; or name the node's own database",
+            )
+        return await ask(admin)
+
+    return checked
+
+
+async def _served(admin: Admin) -> QueueIdentity:
+    try:
+        return await admin.queue()
+    except AdminRefused as error:
+        raise AdminRefused(
+            f"whether the node serves the named database cannot be checked: {error.what}",
+            f"{error.remedy}, or name no database: leave out --dsn and TXQUEUE_DSN",
+        ) from None
 
 
 def _named(options: GlobalOptions) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -31,7 +31,8 @@ class Membership:
     Args:
         reactor: Connects and schedules retries.
         endpoint: The node's admin endpoint, a unix socket.
-        identity: The text that identifies the queue's database and schema.
+        identity: Reads the text that identifies the queue, before each attempt to join: a restored
+            database, or another one of the same name, is another queue.
 
     Attributes:
         delivered: How many committed jobs this process has sent to its node; no claim needs to take
@@ -44,7 +45,9 @@ class Membership:
 
     log = Logger()
 
-    def __init__(self, reactor: INetworkReactor, endpoint: Endpoint, identity: str) -> None:
+    def __init__(
+        self, reactor: INetworkReactor, endpoint: Endpoint, identity: Callable[[], Awaitable[str]]
+    ) -> None:
         self._reactor = reactor
         self._endpoint = endpoint
         self._identity = identity
@@ -126,9 +129,10 @@ class Membership:
         return pipe
 
     async def _join(self, pipe: PromptPipe) -> None:
+        identity = await self._identity()
         await self._endpoint.connect(self._reactor, PipeFactory(pipe), PATIENCE)
         self._pipe = pipe
-        answer = await pipe.say(Join, identity=self._identity).addTimeout(PATIENCE, self._reactor)
+        answer = await pipe.say(Join, identity=identity).addTimeout(PATIENCE, self._reactor)
         self._pause = FIRST_PAUSE
         self.log.info("joined node {name} at {place}", name=answer["name"], place=self._endpoint)
 

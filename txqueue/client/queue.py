@@ -373,6 +373,6 @@ async def _joined(
 ) -> Membership | None:
     if endpoint is None:
         return None
-    membership = Membership(reactor, endpoint, await StoredFunctions(pool, schema).identity())
+    membership = Membership(reactor, endpoint, StoredFunctions(pool, schema).identity)
     await membership.open()
     return membership

@@ -97,6 +97,7 @@ class AdminHandlers:
         functions: dict[Command, Handler] = {
             wire.ListNodes: self._list_nodes,
             wire.GetStatus: self._get_status,
+            wire.GetQueue: self._get_queue,
             wire.ListJobs: self._list_jobs,
             wire.GetJob: self._get_job,
             wire.Explain: self._explain,
@@ -162,6 +163,9 @@ class AdminHandlers:
 
     async def _get_status(self, _who: str) -> Answer:
         return {"status": as_text(await self._operations.find(queries.about_all(self._schema)))}
+
+    async def _get_queue(self, _who: str) -> Answer:
+        return asdict(await self._operations.find(queries.about_identity(self._schema)))
 
     async def _list_jobs(
         self, _who: str, after: str | None = None, limit: int | None = None, **filters: Any

@@ -245,10 +245,11 @@ class Credits:
 
     async def _join(self, guest: _Guest, identity: str) -> dict[str, Any]:
         try:
-            ours = self._queue_identity = self._queue_identity or await self._queue.identity()
+            if identity != self._queue_identity:
+                self._queue_identity = await self._queue.identity()
         except TxqueueError as error:
             raise CannotJoin(str(error)) from None
-        if identity != ours:
+        if identity != self._queue_identity:
             self.log.error(
                 "refused a process that enqueues to another queue; its jobs are claimed, not"
                 " delivered; give it this node's --dsn and --schema, or another TXQUEUE_NODE"

@@ -10,7 +10,7 @@ from typing import Any
 from attrs import field, frozen
 from psycopg2.extensions import make_dsn, parse_dsn
 
-__all__ = ["ConnectAttempt", "attempts", "database_name", "redirected", "socket_of"]
+__all__ = ["ConnectAttempt", "attempts", "database_name", "location", "redirected", "socket_of"]
 
 # Seconds in which a host must answer; shorter with several hosts, so that the next is tried soon.
 PATIENCE, PATIENCE_OF_SEVERAL = 10.0, 3.0
@@ -21,6 +21,13 @@ NOTICING = {
     "keepalives_count": "3",
     "tcp_user_timeout": "20000",
 }
+_LOCATING = (
+    ("service", "PGSERVICE"),
+    ("host", "PGHOST"),
+    ("hostaddr", "PGHOSTADDR"),
+    ("port", "PGPORT"),
+    ("dbname", "PGDATABASE"),
+)
 # With these modes, libpq needs all hosts at once to choose one.
 _CHOOSES_AMONG_ALL = frozenset({"prefer-standby"})
 
@@ -65,6 +72,13 @@ def socket_of(dsn: str) -> Path | None:
 def database_name(dsn: str) -> str:
     """Return the name of the database in a DSN; empty if it names none."""
     return str(parse_dsn(dsn).get("dbname", ""))
+
+
+def location(dsn: str, environ: Mapping[str, str] = os.environ) -> str:
+    """Return the parameters that say where a database is, of a DSN or libpq's variables."""
+    given = parse_dsn(dsn)
+    found = {name: given.get(name) or environ.get(variable) for name, variable in _LOCATING}
+    return str(make_dsn(**{name: value for name, value in found.items() if value}))
 
 
 def redirected(dsn: str, socket: Path) -> str:

@@ -30,6 +30,7 @@ from txqueue.store.job_filters import job_conditions
 __all__ = [
     "Inquiry",
     "Question",
+    "QueueIdentity",
     "Rows",
     "about_actions",
     "about_all",
@@ -37,6 +38,7 @@ __all__ = [
     "about_clock",
     "about_controls",
     "about_depth",
+    "about_identity",
     "about_job",
     "about_jobs",
     "about_matching",
@@ -89,6 +91,19 @@ class Question:
 
 
 Inquiry = Generator[Question, Rows, T]
+
+
+@frozen
+class QueueIdentity:
+    """Which queue a session sees.
+
+    Attributes:
+        identity: The queue's identity; equal for all sessions of the same queue, whatever its DSN.
+        place: The database, its server and the schema, for people.
+    """
+
+    identity: str
+    place: str
 
 
 def about_all(schema: str) -> Inquiry[dict[str, Any]]:
@@ -326,6 +341,18 @@ def about_obstacles(schema: str, job_id: int) -> Inquiry[Explanation]:
     facts = json.loads(rows[0]["facts"])
     return explain(
         {**facts, "workset": (yield from _workset_of(schema, facts["job"]["work_type"]))}
+    )
+
+
+def about_identity(schema: str) -> Inquiry[QueueIdentity]:
+    """Query which queue this is."""
+    [row] = yield Question(
+        f"select {schema}.identity()::text as identity, current_database() as database,"
+        " host(inet_server_addr()) as host, inet_server_port() as port"
+    )
+    server = f"{row['host']}:{row['port']}" if row["host"] else "a unix socket"
+    return QueueIdentity(
+        row["identity"], f"the database {row['database']} at {server}, schema {schema}"
     )
 
 

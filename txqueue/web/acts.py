@@ -31,6 +31,7 @@ _AT_ONCE = 1000
 _LIMITS = ("concurrency", "rate", "reserve", "backlog", "share")
 
 Act = Callable[[PageServices, PageRequest], Awaitable[str]]
+Handler = Callable[[PageServices, PageRequest], Awaitable[Reply]]
 
 
 def acting_routes() -> list[Route]:
@@ -44,12 +45,32 @@ def acting_routes() -> list[Route]:
         "/act/node": _act_on_node,
     }
     return [
-        *(Route("POST", path, Role.OPERATOR, _answering(act)) for path, act in acts.items()),
-        Route("POST", "/schedules/edit", Role.OPERATOR, edit),
+        *(
+            Route("POST", path, Role.OPERATOR, _shown(_answering(act)))
+            for path, act in acts.items()
+        ),
+        Route("POST", "/schedules/edit", Role.OPERATOR, _shown(edit)),
     ]
 
 
-def _answering(act: Act) -> Callable[[PageServices, PageRequest], Awaitable[Reply]]:
+def _shown(handler: Handler) -> Handler:
+    """Refuse a form of a page that shows another database than the one that is served.
+
+    A page stays open while a dashboard of another database is started at its address.
+    """
+
+    async def checked(services: PageServices, request: PageRequest) -> Reply:
+        if request.sent("shown") not in (None, services.renderer.shown):
+            raise Refused(
+                "the page shows another database than this dashboard serves now",
+                "reload the page, and act again",
+            )
+        return await handler(services, request)
+
+    return checked
+
+
+def _answering(act: Act) -> Handler:
     async def handler(services: PageServices, request: PageRequest) -> Reply:
         said = await act(services, request)
         return redirect(request.way_back(), {NOTICE: services.notices.put(said)})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import tomllib
 from collections.abc import Sequence
@@ -11,12 +12,12 @@ from typing import Any, Final
 from attrs import field, frozen
 
 from txqueue.errors import ConfigurationError
-from txqueue.store.conninfo import attempts, database_name
+from txqueue.store.conninfo import attempts, database_name, location
 from txqueue.store.errors import translated
 from txqueue.store.schema_files import checked_name
 from txqueue.system.private_files import read_private
 
-__all__ = ["ShownDatabase", "database_path", "named_databases", "read_databases"]
+__all__ = ["ShownDatabase", "database_mark", "database_path", "named_databases", "read_databases"]
 
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
 _EXAMPLE: Final = 'write a line for each database: orders = "postgresql://..."'
@@ -35,6 +36,12 @@ class ShownDatabase:
     dsn: str = field(repr=False)
     schema: str = "txqueue"
     name: str = ""
+
+
+def database_mark(shown: ShownDatabase) -> str:
+    """Return a short text that differs between databases, without their addresses."""
+    place = f"{location(shown.dsn)} {shown.schema}"
+    return hashlib.sha256(place.encode()).hexdigest()[:16]
 
 
 def database_path(name: str) -> str:

@@ -13,7 +13,7 @@ from txqueue.store.connection_pool import ConnectionPool
 from txqueue.store.operations import Operations
 from txqueue.web.acts import acting_routes
 from txqueue.web.changes import AllChanges, Changes
-from txqueue.web.databases import ShownDatabase, database_path
+from txqueue.web.databases import ShownDatabase, database_mark, database_path
 from txqueue.web.identification import Identification
 from txqueue.web.logins import Logins, Notices
 from txqueue.web.mounting import MountedDoors
@@ -116,7 +116,11 @@ class Dashboard(Service):
     def _door(self, link: DatabaseLink, menu: DatabaseMenu | None) -> Door:
         """Return the door to the pages of a database."""
         services = PageServices(
-            self._renderer(menu), Notices(), self._logins, link.reads, link.operations
+            self._renderer(menu, database_mark(link.shown)),
+            Notices(),
+            self._logins,
+            link.reads,
+            link.operations,
         )
         router = Router([*routes(), *acting_routes()])
         return Door(router, services, link.changes, self._rules(database_path(link.shown.name)))
@@ -128,8 +132,8 @@ class Dashboard(Service):
         changes = AllChanges([link.changes for link in self._links])
         return Door(Router(index_routes()), services, changes, self._rules(""))
 
-    def _renderer(self, menu: DatabaseMenu | None) -> Renderer:
-        return Renderer(self._settings.base, self._settings.title, self._static, menu)
+    def _renderer(self, menu: DatabaseMenu | None, shown: str = "") -> Renderer:
+        return Renderer(self._settings.base, self._settings.title, self._static, menu, shown)
 
     def _rules(self, path: str) -> Rules:
         """Return what requests for pages below a path must satisfy."""

@@ -21,6 +21,7 @@ __all__ = [
     "Explain",
     "GetHealth",
     "GetJob",
+    "GetQueue",
     "GetStatus",
     "ListActions",
     "ListControls",
@@ -78,6 +79,12 @@ class GetHealth(_Command):
     """Return whether the answering node is live and ready, and why, without a query."""
 
     response = [(b"health", LongText())]
+
+
+class GetQueue(_Command):
+    """Return which queue the node serves: its identity, and its database for people."""
+
+    response = [(b"identity", amp.Unicode()), (b"place", amp.Unicode())]
 
 
 class ListJobs(_Command):

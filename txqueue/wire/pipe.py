@@ -18,7 +18,19 @@ from zope.interface import implementer
 
 from txqueue.wire.box_codec import Box, BoxReader, NoBox, box_bytes
 
-__all__ = ["Greet", "Pipe", "PipeFactory", "PipeServer", "Responders", "Transport", "closed"]
+__all__ = [
+    "Greet",
+    "Pipe",
+    "PipeFactory",
+    "PipeServer",
+    "Responders",
+    "Transport",
+    "UnhandledCommand",
+    "closed",
+]
+
+UnhandledCommand = amp.UnhandledCommand
+"""Raised for a command that the other end, perhaps of an older version, does not have."""
 
 Responders = Mapping[type[amp.Command], Callable[..., Any]]
 Greet = Callable[["Pipe"], tuple[Responders, Callable[[], None]]]

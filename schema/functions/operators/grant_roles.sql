@@ -14,7 +14,7 @@ declare
         'undrain_node', 'history_due', 'begin_archive', 'end_archive', 'drop_archived', 'retry_failures', 'postpone_failures', 'discard_failures',
         'stats', 'find_job', 'chart', 'note_minute', 'due_schedules', 'find_met_conditions', 'is_input', 'tick', 'start_missed_cooldowns', 'put_schedule', 'edit_schedule',
         'coalesce_into', 'repeat', 'repeat_archived', 'publish_schedules', 'pause_schedule', 'resume_schedule', 'remove_schedule', 'run_schedule', 'schedule_runs', 'failure_kinds'];
-    reading   constant text[] := array['explain_facts', 'backlog', 'demand', 'schedule_runs', 'stats', 'find_job', 'chart', 'failure_kinds'];
+    reading   constant text[] := array['identity', 'explain_facts', 'backlog', 'demand', 'schedule_runs', 'stats', 'find_job', 'chart', 'failure_kinds'];
     its_role text;
     signature regprocedure;
 begin

@@ -135,3 +135,10 @@ def test_a_filter_that_an_older_node_ignores_is_refused() -> None:
     with pytest.raises(AdminRefused, match="too old for the filter payload, tag"):
         result_of(pump, admin.jobs_page(tag=["a"], payload=["x=1"], queue="mail"))
     assert result_of(pump, admin.jobs_page(queue="mail", tag=[])).searched is None
+
+
+def test_a_node_that_is_too_old_for_a_command() -> None:
+    """Is refused by name, not taken for a node that does not answer."""
+    admin, pump = speaking_with({})
+    with pytest.raises(AdminRefused, match="too old for GetQueue; upgrade it"):
+        result_of(pump, admin.queue())

@@ -57,6 +57,7 @@ class House:
         self.forwarded: dict[int, list[int]] = {}
         self.peers_woken = 0
         self.is_up = True
+        self.queue = QUEUE
         self.credits = Credits(
             self.clock,
             self,
@@ -74,7 +75,11 @@ class House:
 
     def client(self, identity: str = QUEUE, *, answers: bool = True) -> Joined:
         """Have a client join, or try to; the node answers at once, or not yet."""
-        membership = Membership(self.clock, _Door(self), identity)  # type: ignore[arg-type]
+
+        async def read() -> str:
+            return identity
+
+        membership = Membership(self.clock, _Door(self), read)  # type: ignore[arg-type]
         client = Joined(membership, self.pumps)
         Deferred.fromCoroutine(membership.open())
         if answers:
@@ -97,7 +102,7 @@ class House:
 
     async def identity(self) -> str:
         """The queue that it serves."""
-        return QUEUE
+        return self.queue
 
     def loads(self) -> list[NodeLoad]:
         """What its peers hold."""

@@ -253,6 +253,15 @@ def test_a_client_of_another_queue(logged_failures: LoggedFailures) -> None:
     assert house.clock.getDelayedCalls() == []
 
 
+def test_a_database_that_became_another_queue() -> None:
+    """The node reads its queue again when a client of another one comes, and then fits."""
+    house = House()
+    house.settled()
+    assert house.client().credit
+    house.queue = "restored"
+    assert house.client("restored").credit
+
+
 def test_a_client_outlives_its_node() -> None:
     """It tries again at growing pauses and has the credit of the node's next run only."""
     house = House()

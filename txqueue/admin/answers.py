@@ -1,0 +1,43 @@
+"""What a node answers to an operator's program, where a plain value does not do."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from attrs import frozen
+
+__all__ = ["Cancelled", "JobsPage"]
+
+
+@frozen
+class Cancelled:
+    """The result of a request to cancel jobs.
+
+    Attributes:
+        cancelled: The numbers of the jobs that are cancelled now.
+        requested: The numbers of the jobs that a node holds; the node ends them at once or at its
+            next heartbeat.
+        refused: The numbers of jobs that had ended before or do not exist.
+    """
+
+    cancelled: list[int]
+    requested: list[int]
+    refused: list[int]
+
+
+@frozen
+class JobsPage:
+    """One page of a list of jobs.
+
+    Attributes:
+        jobs: The jobs of the page.
+        next: The `after` with which to request the next page; None on the last page.
+        at: The time by the database's clock.
+        searched: How many jobs were looked at, if the page ends because of that; None otherwise.
+    """
+
+    jobs: list[dict[str, Any]]
+    next: str | None
+    at: datetime
+    searched: int | None = None
