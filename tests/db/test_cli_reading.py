@@ -10,7 +10,10 @@ import pytest
 
 from txqueue.cli.options import GlobalOptions
 from txqueue.cli.root import run
+from txqueue.errors import Refused
 from txqueue.store.queries import (
+    Inquiry,
+    Question,
     about_actions,
     about_all,
     about_controls,
@@ -224,9 +227,12 @@ def test_a_job_is_shown_with_the_log_of_its_last_attempt_that_has_one(
 
 def test_a_reader_cannot_write(session: Session) -> None:
     """Whatever is asked, looking changes nothing."""
-    Reader(session)
-    with pytest.raises(Exception, match="read-only"):
-        session.rows("delete from txqueue.job")
+
+    def writing() -> Inquiry[None]:
+        yield Question("insert into txqueue.setting default values")
+
+    with pytest.raises(Refused, match="read-only"):
+        Reader(session).find(writing())
 
 
 def test_the_read_only_role_may_look(session: Session) -> None:

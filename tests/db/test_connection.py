@@ -10,6 +10,7 @@ from pathlib import Path
 
 import psycopg2
 import pytest
+from psycopg2.extensions import make_dsn
 from twisted.internet.defer import CancelledError, Deferred
 
 from tests.waiting import eventually, pause, running_reactor
@@ -92,6 +93,39 @@ async def test_a_silent_host_does_not_hide_the_next(folder: Path, database18: st
         connection = await connected(f"{dsn} connect_timeout=1")
         assert await connection.query("select 1") == [(1,)]
         connection.close()
+
+
+@contextmanager
+def silent_beside(address: str, port: int) -> Iterator[None]:
+    """A server at another address and the same port, which never answers."""
+    with socket.socket() as listener:
+        listener.bind((address, port))
+        listener.listen()
+        yield
+
+
+async def test_a_silent_address_does_not_hide_the_next(
+    database18: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each address of a name has its own time; a statement is cancelled where it runs."""
+    real = socket_of(database18)
+    assert real is not None
+    monkeypatch.setattr(
+        socket,
+        "getaddrinfo",
+        lambda *_, **__: [(0, 0, 0, "", (address, 0)) for address in ("127.0.0.2", "127.0.0.1")],
+    )
+    with Proxy(Address(real)) as proxy, silent_beside("127.0.0.2", proxy.port):
+        dsn = make_dsn(
+            database18, host="db.example", port=proxy.port, connect_timeout=1, sslmode="disable"
+        )
+        connection = await connected(dsn)
+        running = Deferred.fromCoroutine(connection.query(LONG))
+        await eventually(lambda: running_statements(database18))
+        running.cancel()
+        with pytest.raises(CancelledError):
+            await running
+        await eventually(lambda: not running_statements(database18))
 
 
 async def test_an_attempt_can_be_cancelled(folder: Path) -> None:

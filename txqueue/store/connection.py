@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -17,7 +17,8 @@ from txqueue.store.dns import resolved
 from txqueue.store.driver import Driver, IStoreReactor
 from txqueue.store.errors import demoted, translated, translation
 from txqueue.store.prepared_statements import Prepared
-from txqueue.store.session_bounds import SET
+from txqueue.store.redaction import redacting
+from txqueue.store.session_bounds import ENCODED, SET, as_arrays
 from txqueue.store.timestamps import read_any_moment
 
 __all__ = ["Connection", "Statement"]
@@ -119,16 +120,16 @@ class Connection:
             return await self._open_any(dsn)
 
     async def _open_any(self, dsn: str) -> Connection:
-        with translated():
-            *others, last = attempts(dsn)
-        for attempt in others:
-            with suppress(DatabaseUnavailable):
-                return await self._open(attempt)
-        return await self._open(last)
+        with redacting(dsn):
+            with translated():
+                hosts = attempts(dsn)
+            return await _first(hosts, self._open_host)
+
+    async def _open_host(self, attempt: ConnectAttempt) -> Connection:
+        return await _first(await resolved(self._reactor, attempt), self._open)
 
     async def _open(self, attempt: ConnectAttempt) -> Connection:
         self._attempt = attempt
-        attempt = await resolved(self._reactor, attempt)
         self._driver = Driver(self._reactor)
         is_late = False
 
@@ -160,7 +161,8 @@ class Connection:
 
     def _connecting(self, attempt: ConnectAttempt) -> Deferred[Any]:
         """Connect within a time limit, which the driver itself lacks."""
-        parameters = {**attempt.parameters, "application_name": self._application_name}
+        named = {"application_name": self._application_name}
+        parameters = {**attempt.parameters, **ENCODED, **named}
 
         def cancel(connecting: Deferred[Any]) -> None:
             connecting.errback(CancelledError())
@@ -175,8 +177,7 @@ class Connection:
     async def _set_session(self) -> None:
         if self._session:
             backend = self._driver.session.get_backend_pid()
-            given = list(self._session), list(self._session.values()), backend
-            await self._driver.send(SET, given, self.close)
+            await self._driver.send(SET, (*as_arrays(self._session), backend), self.close)
 
     async def query(
         self,
@@ -378,6 +379,17 @@ class Connection:
             self._timer.cancel()
             self._timer = None
         self._driver.close()
+
+
+async def _first(
+    attempts: Sequence[ConnectAttempt], make: Callable[[ConnectAttempt], Awaitable[Connection]]
+) -> Connection:
+    """Make one attempt after the other; return the first connection."""
+    *others, last = attempts
+    for attempt in others:
+        with suppress(DatabaseUnavailable):
+            return await make(attempt)
+    return await make(last)
 
 
 def ended_inside() -> TransactionMisused:

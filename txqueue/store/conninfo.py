@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 from psycopg2.extensions import make_dsn, parse_dsn
 
-__all__ = ["ConnectAttempt", "attempts", "database_name", "location", "redirected", "socket_of"]
+from txqueue.store.redaction import redacted
 
-# Seconds in which a host must answer; shorter with several hosts, so that the next is tried soon.
+__all__ = [
+    "PATIENCE",
+    "ConnectAttempt",
+    "attempts",
+    "database_name",
+    "location",
+    "redirected",
+    "socket_of",
+    "told_patience",
+]
+
+# Seconds in which a host must answer; shorter with several hosts or addresses, so that the next is
+# tried soon.
 PATIENCE, PATIENCE_OF_SEVERAL = 10.0, 3.0
 # The kernel's defaults are hours for a silent connection, and 15 minutes for unacknowledged data.
 NOTICING = {
@@ -28,16 +40,35 @@ _LOCATING = (
     ("port", "PGPORT"),
     ("dbname", "PGDATABASE"),
 )
-# With these modes, libpq needs all hosts at once to choose one.
-_CHOOSES_AMONG_ALL = frozenset({"prefer-standby"})
+# libpq would need all hosts at once to prefer a standby: it tries each as one, then each as any.
+_PREFERRING: Final = {
+    "prefer-standby": [{"target_session_attrs": "standby"}, {"target_session_attrs": "any"}]
+}
 
 
 @frozen
 class ConnectAttempt:
-    """One attempt to connect: the driver's parameters and the time limit in seconds."""
+    """One attempt to connect: the driver's parameters and the time limit in seconds.
+
+    Attributes:
+        is_told: Whether the time limit is the DSN's own.
+    """
 
     parameters: dict[str, Any] = field(repr=False)
     patience: float
+    is_told: bool = False
+
+    def at_each(self, addresses: Sequence[str]) -> list[ConnectAttempt]:
+        """Return the attempts to connect to each address of the host, each with its own time.
+
+        The host's name stays in the parameters, because TLS compares it with the certificate.
+        """
+        soon = self.patience if self.is_told else min(self.patience, PATIENCE_OF_SEVERAL)
+        patience = [soon] * (len(addresses) - 1) + [self.patience]
+        return [
+            evolve(self, parameters={**self.parameters, "hostaddr": address}, patience=each)
+            for address, each in zip(addresses, patience, strict=True)
+        ]
 
 
 def attempts(dsn: str, environ: Mapping[str, str] = os.environ) -> list[ConnectAttempt]:
@@ -55,11 +86,24 @@ def attempts(dsn: str, environ: Mapping[str, str] = os.environ) -> list[ConnectA
     """
     given = parse_dsn(dsn)
     hosts = _hosts(given, environ)
-    patience = PATIENCE if len(hosts) < 2 else PATIENCE_OF_SEVERAL
-    told = given.get("connect_timeout") or environ.get("PGCONNECT_TIMEOUT")
-    if told is not None and _is_number(told):
-        patience = float(told)
-    return [ConnectAttempt({**NOTICING, **given, **host}, patience) for host in hosts]
+    told = told_patience(dsn, environ)
+    patience = told or (PATIENCE if len(hosts) < 2 else PATIENCE_OF_SEVERAL)
+    wanted = given.get("target_session_attrs") or environ.get("PGTARGETSESSIONATTRS", "")
+    return [
+        ConnectAttempt({**NOTICING, **given, **host, **manner}, patience, told is not None)
+        for manner in _PREFERRING.get(wanted, [{}])
+        for host in hosts
+    ]
+
+
+def told_patience(dsn: str, environ: Mapping[str, str] = os.environ) -> float | None:
+    """Return the time limit of a DSN, or of the environment; None without one.
+
+    Raises:
+        psycopg2.ProgrammingError: When the DSN is not valid.
+    """
+    told = parse_dsn(dsn).get("connect_timeout") or environ.get("PGCONNECT_TIMEOUT")
+    return float(told) if told is not None and _is_number(told) else None
 
 
 def socket_of(dsn: str) -> Path | None:
@@ -70,8 +114,8 @@ def socket_of(dsn: str) -> Path | None:
 
 
 def database_name(dsn: str) -> str:
-    """Return the name of the database in a DSN; empty if it names none."""
-    return str(parse_dsn(dsn).get("dbname", ""))
+    """Return the name of the database in a DSN, without secrets; empty if it names none."""
+    return redacted(str(parse_dsn(dsn).get("dbname", "")), dsn)
 
 
 def location(dsn: str, environ: Mapping[str, str] = os.environ) -> str:
@@ -90,7 +134,7 @@ def redirected(dsn: str, socket: Path) -> str:
 def _hosts(given: Mapping[str, str], environ: Mapping[str, str]) -> list[dict[str, str]]:
     """Return for each host of a list the parameters that name it alone, in the order of the list.
 
-    The result is ``[{}]`` for a single host, or for a list that libpq itself handles.
+    The result is ``[{}]`` for a single host, or for a list that is not valid.
     """
     lists = {
         key: value.split(",")
@@ -98,10 +142,8 @@ def _hosts(given: Mapping[str, str], environ: Mapping[str, str]) -> list[dict[st
         if (value := given.get(key) or environ.get(variable))
     }
     many = max((len(lists[key]) for key in ("host", "hostaddr") if key in lists), default=1)
-    if many == 1 or given.get("target_session_attrs") in _CHOOSES_AMONG_ALL:
-        return [{}]
-    if any(len(values) not in (1, many) for values in lists.values()):
-        # libpq reports the error.
+    if many == 1 or any(len(values) not in (1, many) for values in lists.values()):
+        # Of a wrong list, libpq reports the error.
         return [{}]
     return [
         {key: values[each % len(values)] for key, values in lists.items()} for each in range(many)

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from ipaddress import ip_address
 from typing import Any
 
-from attrs import evolve
 from twisted.internet.defer import Deferred
 from twisted.internet.error import TimeoutError
 from twisted.internet.threads import deferToThreadPool
@@ -33,10 +32,8 @@ def name_in(parameters: Mapping[str, str], environ: Mapping[str, str] = os.envir
     return None if name[:1] in ("", "/", "@") or "," in name or _is_address(name) else name
 
 
-async def resolved(reactor: IStoreReactor, attempt: ConnectAttempt) -> ConnectAttempt:
-    """Return the connection parameters with the addresses of their host added.
-
-    The host's name stays in the parameters, because TLS compares it with the certificate.
+async def resolved(reactor: IStoreReactor, attempt: ConnectAttempt) -> list[ConnectAttempt]:
+    """Return an attempt for each address of the host, in the resolver's order.
 
     Args:
         reactor: Its threads call the resolver.
@@ -47,7 +44,7 @@ async def resolved(reactor: IStoreReactor, attempt: ConnectAttempt) -> ConnectAt
     """
     name = name_in(attempt.parameters)
     if name is None:
-        return attempt
+        return [attempt]
     asking: Deferred[list[Any]] = deferToThreadPool(
         reactor, reactor.getThreadPool(), socket.getaddrinfo, name, None, type=socket.SOCK_STREAM
     )
@@ -57,11 +54,7 @@ async def resolved(reactor: IStoreReactor, attempt: ConnectAttempt) -> ConnectAt
         raise DatabaseUnavailable(
             f"no address was found for the host {name}", "check the DSN and the name server"
         ) from None
-    addresses = list(dict.fromkeys(address[0] for *_, address in found))
-    # libpq tries the addresses in turn, each with the host's name.
-    names = ",".join([name] * len(addresses))
-    told = {**attempt.parameters, "host": names, "hostaddr": ",".join(addresses)}
-    return evolve(attempt, parameters=told)
+    return attempt.at_each(list(dict.fromkeys(address[0] for *_, address in found)))
 
 
 def _is_address(name: str) -> bool:

@@ -8,8 +8,7 @@ from contextlib import closing
 from typing import Any, Final
 from uuid import uuid4
 
-import psycopg2
-
+from txqueue.store.blocking_connection import connect
 from txqueue.store.errors import answered
 
 __all__ = ["PATIENCE", "is_delivered"]
@@ -31,21 +30,18 @@ def is_delivered(dsn: str) -> bool:
     channel = f"txqueue_doctor_{uuid4().hex[:8]}"
     with (
         answered(PATIENCE),
-        closing(_connected(dsn)) as listening,
-        closing(_connected(dsn)) as notifying,
+        closing(connect(dsn, _NAME)) as listening,
+        closing(connect(dsn, _NAME)) as notifying,
     ):
         _run(listening, f"listen {channel}")
         # One message is one transaction. It does not wait for the disk or a standby; another one
         # that does holds the lock that notifications take at commit.
         limits = "set local synchronous_commit = off; set local lock_timeout = 1000"
         _run(notifying, f"{limits}; notify {channel}")
-        return _arrives(listening, channel)
-
-
-def _connected(dsn: str) -> Any:
-    connection = psycopg2.connect(dsn, application_name=_NAME, connect_timeout=10)
-    connection.autocommit = True
-    return connection
+        is_received = _arrives(listening, channel)
+        # Otherwise a pooler would lend the listening session to others.
+        _run(listening, f"unlisten {channel}")
+        return is_received
 
 
 def _run(connection: Any, sql: str) -> None:

@@ -6,22 +6,24 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Self, TypeVar
 
-import psycopg2
-
+from txqueue.store.blocking_connection import connect
 from txqueue.store.errors import answered
 from txqueue.store.queries import Inquiry
 from txqueue.store.schema_files import checked_name
 from txqueue.store.schema_version import FIND, SchemaVersion, check_version
-from txqueue.store.session_bounds import SET, WITHOUT_JIT
+from txqueue.store.session_bounds import SET, as_arrays, of_a_tool
 from txqueue.store.timestamps import read_any_moment
 
 __all__ = ["Reader", "Session"]
 
 T = TypeVar("T")
 
-CONNECT_TIMEOUT = 10
 # The time limit of a query, as a query about a job may read all of history.
 PATIENCE_MS = 30_000
+# Set for each query alone, because a pooler may lend the session to others. A page must be read in
+# the order of an index.
+_BOUND = f"""set local statement_timeout = {PATIENCE_MS}; set local enable_sort = off;
+    set transaction read only; """
 
 
 class Session:
@@ -48,12 +50,9 @@ class Session:
         self.schema = checked_name(schema)
         self._patience = patience
         with answered(patience):
-            self._connection = psycopg2.connect(
-                dsn, application_name=application_name, connect_timeout=CONNECT_TIMEOUT
-            )
-            self._connection.autocommit = True
+            self._connection = connect(dsn, application_name)
             backend = self._connection.get_backend_pid()
-            self.rows(SET, (list(WITHOUT_JIT), list(WITHOUT_JIT.values()), backend))
+            self.rows(SET, (*as_arrays(of_a_tool()), backend))
         read_any_moment(self._connection)
 
     def __enter__(self) -> Self:
@@ -143,7 +142,7 @@ class Reader:
     """Runs inquiries on a blocking connection.
 
     Args:
-        session: The session; its statements get a time limit.
+        session: The session; each query is read-only and gets a time limit.
 
     Raises:
         SchemaMismatch: When the schema is not the one this code needs.
@@ -151,8 +150,6 @@ class Reader:
 
     def __init__(self, session: Session) -> None:
         session.ensure_version()
-        session.rows(f"set statement_timeout = {PATIENCE_MS}; set enable_sort = off")
-        session.rows("set default_transaction_read_only = on")
         self._session = session
 
     @property
@@ -165,7 +162,7 @@ class Reader:
         try:
             question = next(inquiry)
             while True:
-                rows = self._session.dicts(question.sql, question.parameters)
+                rows = self._session.dicts(_BOUND + question.sql, question.parameters)
                 question = inquiry.send(rows)
         except StopIteration as found:
             answer: T = found.value

@@ -1,17 +1,58 @@
-"""Settings of the server for a session: limits that hold even if its client dies, and no JIT."""
+"""Settings of the server for a session: limits that hold even if its client dies, plain values."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["SET", "WITHOUT_JIT", "kept_alive", "of_a_master", "of_a_worker"]
+__all__ = [
+    "ENCODED",
+    "PLAIN",
+    "SET",
+    "SET_LOCAL",
+    "UNLIMITED",
+    "WITHOUT_JIT",
+    "as_arrays",
+    "kept_alive",
+    "of_a_master",
+    "of_a_tool",
+    "of_a_worker",
+]
 
-# Behind a pooler nothing is set, because clients share the session.
-SET: Final = """select set_config(name, value, false)
+_SETTINGS: Final = """
     from unnest(%s::text[], %s::text[]) as each (name, value)
-    where pg_backend_pid() = %s"""
+    where current_setting(name, true) is distinct from value
+      and current_setting(name, true) is not null"""
+# Behind a pooler nothing is set, because clients share the session. An older server lacks some.
+SET: Final = f"select set_config(name, value, false) {_SETTINGS} and pg_backend_pid() = %s"
+SET_LOCAL: Final = f"select set_config(name, value, true) {_SETTINGS}"
 
+# A parameter of the connection, as every pooler keeps it for each client. With another encoding,
+# a text that it lacks would make a claim fail, and all jobs behind it wait.
+ENCODED: Final = {"client_encoding": "UTF8"}
+# The server's defaults of what changes how it reads statements and writes values: a role, a
+# database or PGOPTIONS may set others.
+PLAIN: Final = {
+    "array_nulls": "on",
+    "backslash_quote": "safe_encoding",
+    "bytea_output": "hex",
+    "DateStyle": "ISO, MDY",
+    "escape_string_warning": "on",
+    "extra_float_digits": "1",
+    "gin_fuzzy_search_limit": "0",
+    "IntervalStyle": "postgres",
+    "quote_all_identifiers": "off",
+    "standard_conforming_strings": "on",
+    "transform_null_equals": "off",
+    "xmloption": "content",
+}
+# No limit of time, for a transaction that may take long.
+UNLIMITED: Final = {
+    "statement_timeout": "0",
+    "transaction_timeout": "0",
+    "idle_in_transaction_session_timeout": "0",
+    "idle_session_timeout": "0",
+}
 # The server compiles a statement whose estimated cost is high, as that of calls of functions and of
 # many partitions is: a heartbeat took 50 ms instead of 1.6.
 WITHOUT_JIT: Final = {"jit": "off"}
@@ -21,6 +62,7 @@ _KEPT_ALIVE: Final = {
     "tcp_keepalives_interval": "5",
     "tcp_keepalives_count": "3",
     "tcp_user_timeout": "25000",
+    "idle_session_timeout": "0",
     **WITHOUT_JIT,
 }
 # A claim or completion that waits longer for a lock is retried, so that its connection is free for
@@ -28,6 +70,16 @@ _KEPT_ALIVE: Final = {
 _LOCK_PATIENCE: Final = 5.0
 # Seconds for which a handler's transaction may be idle, as its process may be suspended.
 _IDLE_WORKER: Final = 3600.0
+
+
+def as_arrays(settings: Mapping[str, str]) -> tuple[list[str], list[str]]:
+    """Return the names and the values of settings, as `SET` and `SET_LOCAL` take them."""
+    return list(settings), list(settings.values())
+
+
+def of_a_tool() -> Mapping[str, str]:
+    """Return the settings of the session of a command or another process without a reactor."""
+    return {**PLAIN, **WITHOUT_JIT}
 
 
 def kept_alive() -> dict[str, str]:
@@ -39,12 +91,14 @@ def of_a_master(patience: float) -> Mapping[str, str]:
     """Return the settings of a master's sessions.
 
     Args:
-        patience: Seconds after which the master gives up a statement; the server does the same,
-            so that nothing commits after that.
+        patience: Seconds after which the master gives up a statement. The server ends it then, too,
+            but not its commit, which may wait longer for a disk or a synchronous standby.
     """
     milliseconds = str(round(patience * 1000))
     return {
         **_KEPT_ALIVE,
+        **PLAIN,
+        "transaction_timeout": "0",
         "statement_timeout": milliseconds,
         "idle_in_transaction_session_timeout": milliseconds,
         "lock_timeout": str(round(min(_LOCK_PATIENCE, patience / 2) * 1000)),
@@ -53,7 +107,10 @@ def of_a_master(patience: float) -> Mapping[str, str]:
 
 
 def of_a_worker() -> Mapping[str, str]:
-    """Return the settings of the sessions in which handlers complete their jobs."""
+    """Return the settings of the sessions in which handlers complete their jobs.
+
+    Handlers run statements of the application there, so all others are those of its role.
+    """
     return {
         **_KEPT_ALIVE,
         "idle_in_transaction_session_timeout": str(round(_IDLE_WORKER * 1000)),

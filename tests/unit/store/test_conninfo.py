@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from txqueue.store.conninfo import NOTICING, attempts, redirected, socket_of
+from txqueue.store.conninfo import NOTICING, attempts, database_name, redirected, socket_of
 
 
 def tried(dsn: str, **environ: str) -> list[tuple[str | None, str | None]]:
@@ -37,14 +37,28 @@ def test_hosts_of_the_environment_count() -> None:
     assert tried("host=c", PGHOST="a,b") == [("c", None)]
 
 
+def test_a_wrong_list_stays_whole() -> None:
+    """libpq says what is wrong with it."""
+    assert len(attempts("host=a,b port=1,2,3", {})) == 1
+
+
 @pytest.mark.parametrize(
-    "dsn",
-    ["host=a,b port=1,2,3", "postgresql://a,b/shop?target_session_attrs=prefer-standby"],
-    ids=["what does not match", "what chooses among all"],
+    ("dsn", "environ"),
+    [
+        ("postgresql://a,b/shop?target_session_attrs=prefer-standby", {}),
+        ("host=a,b", {"PGTARGETSESSIONATTRS": "prefer-standby"}),
+    ],
+    ids=["DSN", "environment"],
 )
-def test_what_libpq_must_see_whole_stays_whole(dsn: str) -> None:
-    """It says what is wrong with it, or chooses."""
-    assert len(attempts(dsn, {})) == 1
+def test_a_standby_is_preferred_among_all_hosts(dsn: str, environ: dict[str, str]) -> None:
+    """Each host is tried as one, then each as any, so that one without an answer hides none."""
+    found = [each.parameters for each in attempts(dsn, environ)]
+    assert [(each["host"], each["target_session_attrs"]) for each in found] == [
+        ("a", "standby"),
+        ("b", "standby"),
+        ("a", "any"),
+        ("b", "any"),
+    ]
 
 
 def test_one_host_that_is_gone_does_not_keep_us_long_from_the_next() -> None:
@@ -65,6 +79,11 @@ def test_a_silent_connection_is_noticed_unless_the_dsn_says_otherwise() -> None:
 def test_an_attempt_does_not_show_its_password() -> None:
     """Not even in a traceback."""
     assert "secret" not in repr(attempts("postgresql://me:secret@db/shop", {}))
+
+
+def test_a_database_name_has_no_secret_of_a_misread_dsn() -> None:
+    """An unescaped slash makes the rest of a password part of the name."""
+    assert database_name("postgresql://me:se/cret@db/shop") == "...@db/shop"
 
 
 def test_a_unix_socket_is_found_and_replaced() -> None:

@@ -34,11 +34,23 @@ def test_only_names_are_looked_up(
 
 
 async def test_each_address_is_tried_under_the_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    """TLS compares the name."""
+    """TLS compares the name; an address that does not answer leaves time for the next."""
     found = [(0, 0, 0, "", ("10.0.0.1", 0)), (0, 0, 0, "", ("fd00::1", 0, 0, 0))]
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
-    attempt = await resolved(running_reactor(), ConnectAttempt({"host": "db", "user": "me"}, 1.0))
-    assert attempt.parameters == {"host": "db,db", "hostaddr": "10.0.0.1,fd00::1", "user": "me"}
+    first, last = await resolved(running_reactor(), ConnectAttempt({"host": "db"}, 10.0))
+    assert first.parameters == {"host": "db", "hostaddr": "10.0.0.1"}
+    assert last.parameters == {"host": "db", "hostaddr": "fd00::1"}
+    assert (first.patience, last.patience) == (3.0, 10.0)
+
+
+async def test_each_address_has_the_time_that_the_dsn_gives(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As with libpq, for each address anew."""
+    found = [(0, 0, 0, "", ("10.0.0.1", 0)), (0, 0, 0, "", ("10.0.0.2", 0))]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+    told = ConnectAttempt({"host": "db"}, 7.0, is_told=True)
+    assert [each.patience for each in await resolved(running_reactor(), told)] == [7.0, 7.0]
 
 
 async def test_an_unknown_host_name_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

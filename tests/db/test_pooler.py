@@ -1,0 +1,99 @@
+"""Commands and tools behind PgBouncer in transaction mode, with one connection for all clients.
+
+What a command leaves in its session, the next client of the pool finds there.
+"""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import psycopg2
+import pytest
+
+from txqueue.cli.options import GlobalOptions
+from txqueue.cli.root import run
+from txqueue.store.migrations import migrate
+from txqueue.torture.needs import lacking
+from txqueue.torture.server import Server, dsn_of, pgbouncer
+
+JOB = """[{"work_type": "shop.Mail", "payload": {"to": "zoë"}}]"""
+ENQUEUE = "select txqueue.enqueue_many(%s)"
+STATE = """
+    select name, setting from pg_settings
+     where name not in ('application_name', 'client_encoding', 'transaction_isolation')
+    union all select 'listens on', pg_listening_channels()
+    union all select 'has prepared', name from pg_prepared_statements
+    union all select 'holds', mode from pg_locks
+     where locktype = 'advisory' and pid = pg_backend_pid()
+     order by 1
+"""
+LOOKING = (
+    ("status",),
+    ("nodes",),
+    ("jobs",),
+    ("jobs", "--tag", "a=b"),
+    ("job", "1"),
+    ("explain", "1"),
+    ("batch", "1"),
+    ("doctor",),
+    ("limits",),
+    ("actions",),
+    ("worksets",),
+    ("tenants",),
+    ("schedules",),
+    ("schedule", "runs"),
+    ("failures",),
+    ("history",),
+    ("stats",),
+)
+CHANGING = (
+    ("migrate",),
+    ("enqueue", "shop.Mail", "{}"),
+    ("repeat", "1"),
+    ("schedule", "add", "nightly", "shop.Mail", "{}", "--cron", "0 0 * * *"),
+    ("archive", "--to", "archived"),
+)
+# The job is in no batch, and runs; nothing about the server itself is what doctor looks for.
+MAY_FAIL = ("batch", "repeat", "doctor")
+
+
+@pytest.fixture(scope="module")
+def pooler() -> Iterator[str]:
+    """The DSN of a pooler with one connection to a database with the schema and a job."""
+    missing = lacking(["pgbouncer"])
+    if missing is not None and os.environ.get("TXQUEUE_TEST_REQUIRE") != "1":
+        pytest.skip(missing)
+    with tempfile.TemporaryDirectory(prefix="txq-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        with Server(folder / "pg") as server:
+            migrate(server.dsn)
+            with pgbouncer(server, folder / "pb", "transaction", size=1) as address:
+                yield dsn_of(address)
+
+
+def ask(dsn: str, sql: str, *parameters: str) -> list[tuple[str, ...]]:
+    """Run a statement as a client of the pool."""
+    with closing(psycopg2.connect(dsn)) as client, client, client.cursor() as cursor:
+        cursor.execute(sql, parameters)
+        return list(cursor.fetchall())
+
+
+@pytest.mark.parametrize("words", [*LOOKING, *CHANGING], ids=" ".join)
+def test_a_command_leaves_the_pooled_session_as_it_was(
+    pooler: str,
+    words: tuple[str, ...],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The next client finds no setting, lock, channel or statement of it, and can enqueue."""
+    monkeypatch.chdir(tmp_path)
+    ask(pooler, ENQUEUE, JOB)
+    before = ask(pooler, STATE)
+    status = run(["--dsn", pooler, *words], GlobalOptions())
+    assert status == 0 or words[0] in MAY_FAIL, capsys.readouterr()
+    assert ask(pooler, STATE) == before
+    ask(pooler, ENQUEUE, JOB)

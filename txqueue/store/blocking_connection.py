@@ -1,0 +1,34 @@
+"""Connects without a reactor."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import psycopg2
+
+from txqueue.store.conninfo import PATIENCE, told_patience
+from txqueue.store.errors import translated
+from txqueue.store.redaction import redacting
+from txqueue.store.session_bounds import ENCODED
+
+__all__ = ["connect"]
+
+
+def connect(dsn: str, application_name: str) -> Any:
+    """Return a connection of psycopg2 in autocommit mode.
+
+    Args:
+        dsn: A libpq URI or keyword string.
+        application_name: Shown in ``pg_stat_activity``.
+
+    Raises:
+        ConfigurationError: When the DSN is not valid.
+        DatabaseUnavailable: When no server answers.
+    """
+    with redacting(dsn), translated():
+        patience = told_patience(dsn) or PATIENCE
+        given: dict[str, Any] = {**ENCODED, "application_name": application_name}
+        connection = psycopg2.connect(dsn, connect_timeout=math.ceil(patience), **given)
+    connection.autocommit = True
+    return connection
