@@ -137,6 +137,7 @@ def test_a_healthy_installation_has_no_findings(
 def test_every_other_check_is_planted() -> None:
     """These have tests of their own, here or in `tests/unit/policy/test_diagnosis.py`."""
     apart = {"connection", "server-version", "own-rights", "clock", "notifications", "jit"}
+    apart |= {"encoding", "session-settings"}
     apart |= {"standby-feedback", "certificates", "private-keys", "admin-sockets"}
     assert {plant.check for plant in PLANTS} == set(NAMES) - apart
 
@@ -289,16 +290,18 @@ def test_a_payload_key_that_is_none_is_a_fault(
 
 @pytest.mark.skipif(lacking(["pgbouncer"]) is not None, reason="there is no PgBouncer")
 def test_a_pooler_that_loses_notifications_is_found(doctor: Doctor) -> None:
-    """PgBouncer in transaction mode; sessions of txqueue then leave JIT on."""
+    """PgBouncer in transaction mode; sessions of txqueue then leave settings as they are."""
     with ExitStack() as stack:
         folder = stack.enter_context(short_folder())
         server = stack.enter_context(Server(folder / "pg"))
         migrate(server.dsn)
         execute(server.dsn, ["alter database {db} set jit = on"])
+        execute(server.dsn, ["alter database {db} set array_nulls = off"])
         pooler = stack.enter_context(pgbouncer(server, folder / "pb", "transaction"))
         found = doctor(dsn_of(pooler), exits=1)
     # This server is not durable.
-    assert found.keys() == {"notifications", "jit", "durability"}
+    assert found.keys() == {"notifications", "jit", "session-settings", "durability"}
+    assert "array_nulls is 'off'" in found["session-settings"]
 
 
 def test_people_read_what_is_wrong_why_and_how_to_fix_it(

@@ -2,17 +2,22 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from uuid import uuid4
 
 import psycopg2
 import pytest
-from psycopg2.extensions import make_dsn
+from psycopg2.extensions import make_dsn, parse_dsn
 
 from tests.db.masters import Master
 from tests.db.schema_picture import schema_picture
 from tests.db.snapshot import SNAPSHOT
+from tests.fixtures.databases import drop_database, execute_apart
 from txqueue import WorkQueue
 from txqueue.errors import ConfigurationError, DatabaseUnavailable, Refused, SchemaMismatch
+from txqueue.policy.diagnosis.checkup import diagnose
+from txqueue.policy.diagnosis.finding import Severity
 from txqueue.store import migrations as migrations_module
+from txqueue.store.examination import examine
 from txqueue.store.migrations import check_database, migrate, schema_sql
 from txqueue.store.schema_files import migrations
 from txqueue.store.schema_version import latest_version
@@ -60,10 +65,11 @@ def run(dsn: str, sql: str) -> None:
 def test_twenty_migrators_at_once_leave_one_schema(
     database18: str, migrated_database18: str
 ) -> None:
-    """One of them applies the steps; all of them end well, and the schema is as ever."""
+    """Each step is applied by one of them; all of them end well, and the schema is as ever."""
     with ThreadPoolExecutor(20) as threads:
         reports = list(threads.map(lambda _: migrate(database18), range(20)))
-    assert [report.before for report in reports].count(0) == 1
+    applied = sorted(name for report in reports for name in report.applied)
+    assert applied == [f"{step.number:04}_{step.name}" for step in migrations("txqueue")]
     assert {report.after for report in reports} == {latest_version()}
     assert catalog(migrated_database18) == catalog(database18)
 
@@ -373,6 +379,57 @@ def test_a_role_that_may_not_create_migrates_what_it_owns(database: str) -> None
     assert migrate(dsn).after == latest_version()
     assert migrate(dsn).applied == []
     run(database, "drop schema txqueue cascade; drop role txqueue_applicant")
+
+
+LIMITS = {
+    "statement_timeout": "20ms",
+    "transaction_timeout": "100ms",
+    "idle_in_transaction_session_timeout": "100ms",
+    "idle_session_timeout": "100ms",
+    "lock_timeout": "1ms",
+}
+READINGS = {
+    "standard_conforming_strings": "off",
+    "array_nulls": "off",
+    "client_encoding": "SQL_ASCII",
+    "DateStyle": "German",
+    "TimeZone": "Asia/Kolkata",
+    "quote_all_identifiers": "on",
+    "default_transaction_isolation": "serializable",
+    "check_function_bodies": "on",
+    "plpgsql.extra_errors": "all",
+}
+
+
+@pytest.mark.parametrize("settings", [LIMITS, READINGS], ids=["limits", "readings"])
+def test_a_migration_does_not_depend_on_settings_of_the_database(
+    dsn18: str, database18: str, migrated_database18: str, settings: dict[str, str]
+) -> None:
+    """Neither on limits of time, nor on what changes how statements are read."""
+    name = parse_dsn(database18)["dbname"]
+    for setting, value in settings.items():
+        run(dsn18, f"alter database {name} set {setting} = '{value}'")
+    assert migrate(database18).after == latest_version()
+    run(dsn18, f"alter database {name} reset all")
+    assert catalog(database18) == catalog(migrated_database18)
+
+
+def test_a_database_of_another_encoding_is_refused(dsn18: str) -> None:
+    """Before anything is written: it could not store every payload."""
+    name = f"test_{uuid4().hex[:12]}"
+    execute_apart(dsn18, "create database {} template template0 encoding 'LATIN1'", name)
+    try:
+        latin = make_dsn(dsn18, dbname=name)
+        with pytest.raises(Refused, match="encoding LATIN1, which cannot store every payload"):
+            migrate(latin)
+        with closing(psycopg2.connect(latin)) as connection, connection.cursor() as cursor:
+            cursor.execute("select to_regnamespace('txqueue') is null")
+            assert cursor.fetchone() == (True,)
+        results = {each.check: each for each in diagnose(examine(latin, "txqueue"))}
+        [found] = results["encoding"].findings
+        assert (found.severity, "LATIN1" in found.what) == (Severity.FAULT, True)
+    finally:
+        drop_database(dsn18, name)
 
 
 def test_a_migration_names_the_session_that_locks_a_table(

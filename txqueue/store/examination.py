@@ -14,12 +14,15 @@ from txqueue.store.examination_queries import (
     LACKING_RIGHTS,
     MISSING_FUNCTIONS,
     NEEDS_ALL_SESSIONS,
+    OTHER_SETTINGS,
     PLAIN,
 )
 from txqueue.store.notification_probe import PATIENCE, is_delivered
 from txqueue.store.reader import Session
 from txqueue.store.schema_files import functions
 from txqueue.store.schema_version import FIND, latest_version
+from txqueue.store.session_bounds import PLAIN as PLAIN_SETTINGS
+from txqueue.store.session_bounds import as_arrays
 
 __all__ = ["FACTS", "examine"]
 
@@ -132,6 +135,11 @@ def _granted(schema: str) -> Iterator[tuple[str, str]]:
             yield f"{schema}_{_LISTS[which]}", name
 
 
+def _other_settings(session: Session) -> Rows:
+    """Return what stays as the role or database has it, as behind a pooler nothing is set."""
+    return session.dicts(OTHER_SETTINGS, as_arrays(PLAIN_SETTINGS))
+
+
 def _clock(session: Session) -> Rows:
     """Compare this host's clock with the server's."""
     before = wall_clock()
@@ -154,6 +162,7 @@ FACTS: Final[Mapping[str, Callable[[Session], Rows]]] = {
     "missing_functions": _missing_functions,
     "excess_rights": _compared_rights(EXCESS_RIGHTS),
     "lacking_rights": _compared_rights(LACKING_RIGHTS),
+    "other_settings": _other_settings,
     "clock": _clock,
 }
 """How each fact is read, besides those about connections."""

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["EXCESS_RIGHTS", "LACKING_RIGHTS", "MISSING_FUNCTIONS", "NEEDS_ALL_SESSIONS", "PLAIN"]
+__all__ = [
+    "EXCESS_RIGHTS",
+    "LACKING_RIGHTS",
+    "MISSING_FUNCTIONS",
+    "NEEDS_ALL_SESSIONS",
+    "OTHER_SETTINGS",
+    "PLAIN",
+]
 
 _SETTINGS: Final = """
     select current_setting('server_version_num')::integer as version_number,
@@ -19,7 +26,8 @@ _SETTINGS: Final = """
            current_setting('full_page_writes') as full_page_writes,
            current_setting('synchronous_commit') as synchronous_commit,
            current_setting('autovacuum') as autovacuum,
-           current_setting('track_counts') as track_counts, current_setting('jit') as jit
+           current_setting('track_counts') as track_counts, current_setting('jit') as jit,
+           current_setting('server_encoding') as encoding, current_database()::text as database
 """
 # A role that may not see others' sessions reads no sync_state: such a standby counts as one.
 _STANDBYS: Final = """
@@ -192,6 +200,14 @@ NEEDS_ALL_SESSIONS: Final[Mapping[str, str]] = {
     "standby_feedback": _FEEDBACK,
 }
 """Facts that only a role can read that may see others' sessions."""
+
+OTHER_SETTINGS: Final = """
+    select name, current_setting(name) as given, value as needed
+      from unnest(%s::text[], %s::text[]) as each (name, value)
+     where current_setting(name, true) <> value
+     order by 1
+"""
+"""Which of some settings have other values in the session."""
 
 MISSING_FUNCTIONS: Final = """
     select name from unnest(%s::text[]) as name

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from typing import Any, Final
 
@@ -13,9 +13,11 @@ import psycopg2
 from attrs import field, frozen
 
 from txqueue.errors import ConfigurationError, Refused, SchemaMismatch
+from txqueue.store.blocking_connection import connect
 from txqueue.store.errors import answered, translated
 from txqueue.store.schema_files import Migration, checked_name, functions, migrations
 from txqueue.store.schema_version import FIND, SchemaVersion, check_version, latest_version
+from txqueue.store.session_bounds import PLAIN, SET, SET_LOCAL, UNLIMITED, as_arrays
 
 __all__ = ["MigrationReport", "check_database", "migrate", "schema_sql"]
 
@@ -34,6 +36,7 @@ ROLES: Final = ("enqueue", "worksets", "worker", "read")
 # Seconds: to wait for a lock, behind which other sessions wait; between two tries; to wait for all
 # locks of a step; and to wait for another session that migrates.
 LOCK_PATIENCE, PAUSE, PATIENCE, OTHERS_PATIENCE = 2.0, 0.5, 60.0, 600.0
+_SETTINGS: Final = as_arrays({**PLAIN, **UNLIMITED, "client_min_messages": "warning"})
 # The error of a session that creates an object while another session creates it.
 _MADE_BY_OTHERS: Final = (
     psycopg2.errors.UniqueViolation,
@@ -88,20 +91,47 @@ def migrate(dsn: str, schema: str = "txqueue") -> MigrationReport:
     """
     checked_name(schema)
     with answered(PATIENCE), _session(dsn) as cursor:
+        with _transaction(cursor):
+            _ensure_utf8(cursor)
         _ensure_ledger(cursor, schema)
-        with _alone(dsn, schema):
-            found = _version(cursor, schema)
-            before = 0 if found is None else found.number
-            if before > latest_version():
-                raise _newer(before, schema)
+        with _transaction(cursor):
+            before = _checked_version(cursor, schema)
             shared = [] if before else _known_roles(cursor, schema)
-            pending = [step for step in migrations(schema) if step.number > before]
-            for step in pending:
-                _patiently(cursor, schema, partial(_apply, cursor, schema, step))
-            _patiently(cursor, schema, partial(_apply_functions, cursor, schema))
-    return MigrationReport(
-        before, latest_version(), [f"{step.number:04}_{step.name}" for step in pending], shared
-    )
+        applied = [
+            f"{step.number:04}_{step.name}"
+            for step in migrations(schema)
+            if _patiently(cursor, schema, partial(_apply, cursor, schema, step))
+        ]
+        _patiently(cursor, schema, partial(_apply_functions, cursor, schema))
+    return MigrationReport(before, latest_version(), applied, shared)
+
+
+def _ensure_utf8(cursor: Any) -> None:
+    """Check that the database can store every text.
+
+    Raises:
+        Refused: When its encoding is another than UTF-8.
+    """
+    cursor.execute("select current_database(), current_setting('server_encoding')")
+    name, encoding = cursor.fetchone()
+    if encoding != "UTF8":
+        raise Refused(
+            f"the database {name} has the encoding {encoding}, which cannot store every payload",
+            "create one with: create database ... encoding 'UTF8' template template0",
+        )
+
+
+def _checked_version(cursor: Any, schema: str) -> int:
+    """Return the number of the last migration step, 0 if there is none.
+
+    Raises:
+        SchemaMismatch: When this code does not know it.
+    """
+    found = _version(cursor, schema)
+    number = 0 if found is None else found.number
+    if number > latest_version():
+        raise _newer(number, schema)
+    return number
 
 
 def _known_roles(cursor: Any, schema: str) -> list[str]:
@@ -159,13 +189,9 @@ def schema_sql(schema: str = "txqueue") -> str:
 
 @contextmanager
 def _session(dsn: str) -> Iterator[Any]:
-    connection = psycopg2.connect(dsn, application_name="txqueue migrate", connect_timeout=10)
-    try:
-        connection.autocommit = True
-        with connection.cursor() as cursor:
-            yield cursor
-    finally:
-        connection.close()
+    with closing(connect(dsn, "txqueue migrate")) as connection, connection.cursor() as cursor:
+        cursor.execute(SET, (*as_arrays(UNLIMITED), connection.get_backend_pid()))
+        yield cursor
 
 
 def _version(cursor: Any, schema: str) -> SchemaVersion | None:
@@ -182,20 +208,25 @@ def _ensure_ledger(cursor: Any, schema: str) -> None:
     Raises:
         Refused: When another role owns the schema.
     """
-    _ensure_own(cursor, schema)
-    if _has_table(cursor, schema, "migrating"):
-        return
+    with _transaction(cursor):
+        _ensure_own(cursor, schema)
+        if _has_table(cursor, schema, "migrating"):
+            return
     for _ in range(20):
         try:
-            cursor.execute("select to_regnamespace(%s) is null", (schema,))
-            if cursor.fetchone()[0]:
-                cursor.execute(f"create schema {schema}")
-            cursor.execute("set client_min_messages = warning")
-            cursor.execute(_LEDGER.format(schema=schema))
+            with _transaction(cursor):
+                _create_ledger(cursor, schema)
         except _MADE_BY_OTHERS:
             time.sleep(0.1)
         else:
             return
+
+
+def _create_ledger(cursor: Any, schema: str) -> None:
+    cursor.execute("select to_regnamespace(%s) is null", (schema,))
+    if cursor.fetchone()[0]:
+        cursor.execute(f"create schema {schema}")
+    cursor.execute(_LEDGER.format(schema=schema))
 
 
 def _ensure_own(cursor: Any, schema: str) -> None:
@@ -220,17 +251,7 @@ def _has_table(cursor: Any, schema: str, name: str) -> bool:
     return bool(cursor.fetchone()[0])
 
 
-@contextmanager
-def _alone(dsn: str, schema: str) -> Iterator[None]:
-    """Exclude other migrations during the block, by a lock that only the owner can take."""
-    with _session(dsn) as guard:
-        guard.execute(f"set lock_timeout = '{OTHERS_PATIENCE}s'")
-        guard.execute("begin")
-        guard.execute(f"lock table {schema}.migrating in exclusive mode")
-        yield
-
-
-def _patiently(cursor: Any, schema: str, step: Callable[[], None]) -> None:
+def _patiently(cursor: Any, schema: str, step: Callable[[], bool]) -> bool:
     """Run a step; while another session locks a table, give up the wait soon and run it again.
 
     Other statements wait behind a waiting step, so each wait is short.
@@ -258,21 +279,44 @@ def _blocked(cursor: Any, schema: str) -> Refused:
 
 
 @contextmanager
-def _transaction(cursor: Any, schema: str) -> Iterator[None]:
-    cursor.execute("begin")
+def _transaction(cursor: Any) -> Iterator[None]:
+    """Open a transaction without the time limits and other settings of the role or database.
+
+    Nothing is set beyond the transaction, because a pooler may lend the session to others.
+    """
+    cursor.execute(f"begin isolation level read committed; {SET_LOCAL}", _SETTINGS)
     try:
-        cursor.execute("set local client_min_messages = warning")
-        cursor.execute(f"set local lock_timeout = '{LOCK_PATIENCE}s'")
-        cursor.execute(f"set local search_path = {schema}, pg_temp")
         yield
     except BaseException:
-        cursor.execute("rollback")
+        if not cursor.connection.closed:
+            cursor.execute("rollback")
         raise
     cursor.execute("commit")
 
 
-def _apply(cursor: Any, schema: str, step: Migration) -> None:
-    with _transaction(cursor, schema):
+@contextmanager
+def _step(cursor: Any, schema: str) -> Iterator[int]:
+    """Open the transaction of a step, alone among migrations; its value is the schema's version.
+
+    The lock is one that only the owner can take.
+
+    Raises:
+        SchemaMismatch: When the schema is newer than this code.
+    """
+    with _transaction(cursor):
+        cursor.execute(f"set local lock_timeout = '{OTHERS_PATIENCE}s'")
+        cursor.execute(f"lock table {schema}.migrating in exclusive mode")
+        cursor.execute(f"set local lock_timeout = '{LOCK_PATIENCE}s'")
+        version = _checked_version(cursor, schema)
+        cursor.execute(f"set local search_path = {schema}, pg_temp")
+        yield version
+
+
+def _apply(cursor: Any, schema: str, step: Migration) -> bool:
+    """Carry out a step; return whether it was still to be done."""
+    with _step(cursor, schema) as version:
+        if version >= step.number:
+            return False
         cursor.execute(step.sql)
         cursor.execute(
             "insert into migration (number, name) values (%s, %s)", (step.number, step.name)
@@ -282,10 +326,11 @@ def _apply(cursor: Any, schema: str, step: Migration) -> None:
             cursor.execute(
                 "update migration set serves = %s where number = %s", (step.serves, step.number)
             )
+    return True
 
 
-def _apply_functions(cursor: Any, schema: str) -> None:
-    with _transaction(cursor, schema):
+def _apply_functions(cursor: Any, schema: str) -> bool:
+    with _step(cursor, schema):
         # Functions call one another, whatever their alphabetical order.
         cursor.execute("set local check_function_bodies = off")
         before = _defined(cursor)
@@ -294,6 +339,7 @@ def _apply_functions(cursor: Any, schema: str) -> None:
         _drop_former(cursor, before)
         cursor.execute("select ensure_history()")
         cursor.execute("select grant_roles()")
+    return True
 
 
 def _define(cursor: Any, sql: str) -> None:

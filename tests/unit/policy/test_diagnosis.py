@@ -136,7 +136,7 @@ def test_the_gravest_finding_is_the_severity_of_the_check() -> None:
     assert len(list(check.judge([row]))) == 2
     others = {"autovacuum": "on", "track_counts": "on", "jit": "off", "idle_limit": 0}
     others |= {"default_transaction_isolation": "read committed", "version_number": 180_000}
-    others |= {"is_standby": False, "default_transaction_read_only": "off"}
+    others |= {"is_standby": False, "default_transaction_read_only": "off", "encoding": "UTF8"}
     results = diagnose({**facts, "settings": [{**row, **others}]})
     assert [each.check for each in results if each.severity is Severity.FAULT] == ["durability"]
     assert has_fault(results)

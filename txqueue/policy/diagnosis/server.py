@@ -46,6 +46,29 @@ def _version(rows: Sequence[Row]) -> Iterator[Finding]:
             )
 
 
+def _encoding(rows: Sequence[Row]) -> Iterator[Finding]:
+    for row in rows:
+        if row["encoding"] != "UTF8":
+            yield Finding(
+                Severity.FAULT,
+                f"the database {row['database']} has the encoding {row['encoding']}",
+                "it cannot store every payload, and the queue cannot be migrated there",
+                "dump it, and restore it into one made with: create database ... encoding 'UTF8'",
+            )
+
+
+def _settings(rows: Sequence[Row]) -> Iterator[Finding]:
+    for row in rows:
+        # txqueue sets these in its own sessions, except behind a pooler.
+        yield Finding(
+            Severity.WARNING,
+            f"{row['name']} is {row['given']!r} in sessions of this DSN, behind a pooler",
+            "values are read or written in another form than txqueue expects",
+            f"alter role ... set {row['name']} = '{row['needed']}', for the roles of nodes and"
+            " clients",
+        )
+
+
 def _writable(rows: Sequence[Row]) -> Iterator[Finding]:
     for row in rows:
         if row["is_standby"]:
@@ -204,6 +227,7 @@ def _clock(rows: Sequence[Row]) -> Iterator[Finding]:
 CHECKS: Final = (
     Check("connection", "connection", _connection),
     Check("server-version", "settings", _version),
+    Check("encoding", "settings", _encoding),
     Check("writable", "settings", _writable),
     Check("durability", "settings", _durability),
     Check("synchronous-standby", "synchronous_standbys", _standby),
@@ -211,6 +235,7 @@ CHECKS: Final = (
     Check("autovacuum", "settings", _autovacuum),
     Check("track-counts", "settings", _track_counts),
     Check("jit", "settings", _jit),
+    Check("session-settings", "other_settings", _settings),
     Check("idle-limit", "settings", _idle_limit),
     Check("connections", "connections", _connections),
     Check("notifications", "notifications", _notifications),
