@@ -377,6 +377,7 @@ async def test_a_wrong_password_does_not_log_in(
             wrong = await browser.post("/login", {"name": "ann", "password": "guess"})
             assert wrong.status == 401
         waits = await browser.post("/login", {"name": "ann", "password": PASSWORD})
+        assert waits.status == 429
         assert "Too many tries" in waits.text
         right = await browser.post("/login", {"name": "bob", "password": PASSWORD})
         assert "httponly" in right.headers["set-cookie"].lower()

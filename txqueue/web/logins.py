@@ -8,21 +8,17 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any, Final
 
-from attrs import frozen
-from twisted.internet.interfaces import IReactorThreads, IReactorTime
-from twisted.internet.threads import deferToThreadPool
+from attrs import field, frozen
 
+from txqueue.web.login_limits import IThreadedReactor, PasswordChecks, Tries, TryRefused, network_of
 from txqueue.web.users import User, absent_user
 from txqueue.web.visitors import Role, Visitor
 
-__all__ = ["Logins", "Notices"]
+__all__ = ["LoggedIn", "Logins", "Notices"]
 
 # Seconds after which a login ends, and the most logins and notices; the oldest end first.
 LASTS: Final = 12 * 3600.0
 MOST: Final = 1000
-# After FREE_TRIES wrong passwords for a name, tries for it are refused for PAUSE seconds each.
-FREE_TRIES, PAUSE = 5, 10.0
-
 
 KEY_USER: Final = User("developer", Role.OPERATOR)
 """Who logs in with the key."""
@@ -34,15 +30,24 @@ class _Login:
     until: float
 
 
-class IThreadedReactor(IReactorThreads, IReactorTime):
-    """The reactor as logins need it."""
+@frozen
+class LoggedIn:
+    """What a browser gets that has logged in.
+
+    Attributes:
+        secret: The secret of the login's cookie.
+        device: A text that identifies the browser at the next login; empty for none.
+    """
+
+    secret: str = field(repr=False)
+    device: str = field(default="", repr=False)
 
 
 class Logins:
     """Who has logged in, by the secret in each one's cookie.
 
     Args:
-        reactor: Ends logins; its threads check passwords.
+        reactor: Ends logins, and receives the results of checks.
         users: The users by name.
         key: A secret with which an operator logs in without a name; None for none.
     """
@@ -54,25 +59,50 @@ class Logins:
         self._users = users if key is None else {**users, KEY_USER.name: KEY_USER}
         self._key = key
         self._logins: OrderedDict[str, _Login] = OrderedDict()
-        self._wrong: OrderedDict[str, tuple[int, float]] = OrderedDict()
+        self._devices: OrderedDict[str, str] = OrderedDict()
+        self._tries = Tries(reactor)
+        self._checks = PasswordChecks(reactor)
 
-    def must_wait(self, name: str) -> bool:
-        """Whether too many wrong passwords were tried for a name just now."""
-        tries, last = self._wrong.get(name, (0, 0.0))
-        return tries >= FREE_TRIES and self._reactor.seconds() - last < PAUSE
+    def close(self) -> None:
+        """End the thread that checks passwords."""
+        self._checks.close()
 
-    async def log_in(self, name: str, password: str) -> str | None:
-        """Log a user in; return the secret of the cookie, or None if the password is wrong."""
+    async def log_in(
+        self, name: str, password: str, address: str = "", device: str | None = None
+    ) -> LoggedIn | None:
+        """Log a user in; return None if the password is wrong.
+
+        A browser that has logged in before waits only for its own tries, so that a user is not
+        locked out by the tries of others, even of those behind the same proxy.
+
+        Args:
+            name: The user's name.
+            password: The password.
+            address: Where the try comes from.
+            device: The text of the browser's last login, if it had one.
+
+        Raises:
+            TryRefused: When there were too many tries, or too many passwords are being checked.
+        """
+        is_known = self._devices.get(device or "") == name
+        origin = str(device) if is_known else network_of(address)
+        self._checks.ensure_room(origin)
+        if not self._tries.begin((origin, name)):
+            raise TryRefused("Too many tries: wait ten seconds.")
         # The check takes as long for a name that does not exist.
         user = self._users.get(name, absent_user())
-        pool = self._reactor.getThreadPool()
-        if not await deferToThreadPool(self._reactor, pool, user.has_password, password):
-            tries, _ = self._wrong.pop(name, (0, 0.0))
-            self._wrong[name] = (tries + 1, self._reactor.seconds())
-            _shorten(self._wrong)
+        if not await self._checks.check(user, password, origin):
             return None
-        self._wrong.pop(name, None)
-        return self._begin(name)
+        self._tries.forget((origin, name))
+        return LoggedIn(self._begin(name), self._remembered(name, device if is_known else None))
+
+    def _remembered(self, name: str, device: str | None) -> str:
+        """Remember the browser of a user; return the text that identifies it."""
+        chosen = device or secrets.token_urlsafe(32)
+        self._devices[chosen] = name
+        self._devices.move_to_end(chosen)
+        _shorten(self._devices)
+        return chosen
 
     def log_in_by_key(self, key: str) -> str | None:
         """Log the holder of the key in; return the cookie's secret, None for a wrong key."""

@@ -10,9 +10,10 @@ from attrs import field, frozen
 
 from txqueue.web.visitors import Visitor
 
-__all__ = ["LOGIN", "NOTICE", "THEME", "PageRequest", "Reply", "html", "redirect"]
+__all__ = ["DEVICE", "LOGIN", "NOTICE", "THEME", "PageRequest", "Reply", "html", "redirect"]
 
 LOGIN, NOTICE, THEME = "txqueue_login", "txqueue_notice", "txqueue_theme"
+DEVICE = "txqueue_device"
 """The names of the cookies."""
 
 Fields = Mapping[str, Sequence[str]]
@@ -32,6 +33,8 @@ class PageRequest:
         is_dark: The theme that the visitor chose; None for the browser's.
         secret: The secret of the visitor's login; None for no login.
         is_part: Whether only the changing part of the page is asked for.
+        sender: The address that the request came from; empty for a unix socket.
+        device: The text that identifies the browser of an earlier login; None for none.
     """
 
     path: str
@@ -43,6 +46,8 @@ class PageRequest:
     is_dark: bool | None = None
     secret: str | None = field(default=None, repr=False)
     is_part: bool = False
+    sender: str = ""
+    device: str | None = field(default=None, repr=False)
 
     def asked(self, name: str) -> str | None:
         """Return a field of the address without white space around it; None if empty or absent."""

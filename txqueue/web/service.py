@@ -91,6 +91,8 @@ class Dashboard(Service):
             await port.stopListening()
         for link in self._links:
             link.pool.close()
+        if self._logins is not None:
+            self._logins.close()
 
     def stopService(self) -> Deferred[None]:
         """Stop listening, and close the connections."""

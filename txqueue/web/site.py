@@ -22,7 +22,7 @@ from txqueue.web.guard import (
     foreign_origin,
 )
 from txqueue.web.identification import Identification
-from txqueue.web.messages import LOGIN, NOTICE, THEME, PageRequest, Reply, redirect
+from txqueue.web.messages import DEVICE, LOGIN, NOTICE, THEME, PageRequest, Reply, redirect
 from txqueue.web.page_services import VisitorServices
 from txqueue.web.routing import Router
 from txqueue.web.visitors import Role, Visitor
@@ -35,6 +35,8 @@ _STATUS = {
     DatabaseUnavailable: HTTPStatus.SERVICE_UNAVAILABLE,
 }
 _MOST_FIELDS = 2000
+# Seconds for which a browser is known, a year.
+_DEVICE_KEPT = "31536000"
 
 
 @frozen
@@ -155,6 +157,8 @@ class Door(resource.Resource):
             is_dark={"dark": True, "light": False}.get(theme or ""),
             secret=secret,
             is_part=is_part,
+            sender=str(getattr(request.getClientAddress(), "host", "")),
+            device=_cookie(request, DEVICE),
         )
 
     async def _reply(
@@ -232,7 +236,7 @@ class Door(resource.Resource):
             name,
             value,
             path=self._rules.root or "/",
-            max_age=None if value else "0",
+            max_age=_max_age(name, value),
             secure=self._rules.is_secure,
             httpOnly=True,
             sameSite="lax",
@@ -262,6 +266,13 @@ class _Page:
     def changed(self) -> None:
         """Tell the page to refresh."""
         self.request.write(b"event: changed\ndata: 1\n\n")
+
+
+def _max_age(name: str, value: str) -> str | None:
+    """Return for how many seconds a browser keeps a cookie; None for until it ends."""
+    if not value:
+        return "0"
+    return _DEVICE_KEPT if name == DEVICE else None
 
 
 def _below(base: str, path: str) -> str | None:

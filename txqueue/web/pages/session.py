@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from http import HTTPStatus
 
-from txqueue.web.messages import LOGIN, THEME, PageRequest, Reply, redirect
+from txqueue.web.login_limits import TryRefused
+from txqueue.web.messages import DEVICE, LOGIN, THEME, PageRequest, Reply, redirect
 from txqueue.web.page_services import VisitorServices
 
 __all__ = ["log_in", "log_out", "login_page", "set_theme", "static_file"]
+
+_BUSY = HTTPStatus.SERVICE_UNAVAILABLE
 
 
 async def login_page(services: VisitorServices, request: PageRequest) -> Reply:
@@ -26,14 +29,15 @@ async def log_in(services: VisitorServices, request: PageRequest) -> Reply:
     logins, name = services.logins, request.sent("name") or ""
     if logins is None:
         return redirect("/")
-    if logins.must_wait(name):
-        trouble = "Too many tries: wait ten seconds."
-    else:
-        password = (request.form.get("password") or [""])[0]
-        secret = await logins.log_in(name, password)
-        if secret is not None:
-            return redirect("/", {LOGIN: secret})
-        trouble = "The name or the password is wrong."
+    password = (request.form.get("password") or [""])[0]
+    try:
+        done = await logins.log_in(name, password, request.sender, request.device)
+    except TryRefused as refused:
+        status = _BUSY if refused.is_busy else HTTPStatus.TOO_MANY_REQUESTS
+        return services.show("login", request, status, trouble=refused.text)
+    if done is not None:
+        return redirect("/", {LOGIN: done.secret, DEVICE: done.device})
+    trouble = "The name or the password is wrong."
     return services.show("login", request, HTTPStatus.UNAUTHORIZED, trouble=trouble)
 
 

@@ -1,0 +1,158 @@
+"""Logins: their tries are limited as they begin, and take none of the reactor's threads."""
+
+from collections.abc import Callable, Iterator
+from threading import Event, Timer
+from typing import Any
+
+import pytest
+from attrs import define, field
+from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
+
+from tests.waiting import eventually, running_reactor
+from txqueue.web.login_limits import (
+    FREE_TRIES,
+    MOST_CHECKED,
+    MOST_OF_ADDRESS,
+    PAUSE,
+    TryRefused,
+    network_of,
+)
+from txqueue.web.logins import LoggedIn, Logins
+from txqueue.web.visitors import Role
+
+OWNER, STRANGER = "192.0.2.1", "198.51.100.9"
+PATIENCE = 10.0
+
+
+class Steps(Clock):
+    """A clock that a test advances, with threads that report to the running reactor."""
+
+    def callFromThread(self, function: Callable[..., Any], *args: Any) -> None:
+        """Have the running reactor call a function."""
+        running_reactor().callFromThread(function, *args)
+
+
+@define
+class SlowUser:
+    """A user whose password is checked when the test says so."""
+
+    name: str = "ann"
+    role: Role = Role.OPERATOR
+    checked: list[str] = field(factory=list)
+    is_let: Event = field(factory=Event)
+
+    def has_password(self, password: str) -> bool:
+        """Wait, and compare."""
+        self.is_let.wait(PATIENCE)
+        self.checked.append(password)
+        return password == "right"
+
+
+class House:
+    """Logins with one user, and their clock."""
+
+    def __init__(self) -> None:
+        self.clock = Steps()
+        self.ann: Any = SlowUser()
+        users = dict.fromkeys(("ann", "bob", *(f"user {each}" for each in range(99))), self.ann)
+        self.logins = Logins(self.clock, users)  # type: ignore[arg-type]
+
+    def tries(self, password: str, address: str, name: str = "ann", **more: Any) -> list[object]:
+        """Begin a try; returns where its end appears."""
+        ended: list[object] = []
+        trying = self.logins.log_in(name, password, address, **more)
+        Deferred.fromCoroutine(trying).addErrback(lambda failure: failure.value).addCallback(
+            ended.append
+        )
+        return ended
+
+    async def tried(self, password: str, address: str, **more: Any) -> object:
+        """Try to log in, and wait for the end."""
+        ended = self.tries(password, address, **more)
+        await eventually(lambda: bool(ended), PATIENCE)
+        return ended[0]
+
+
+@pytest.fixture
+def house() -> Iterator[House]:
+    """Logins, whose thread ends with the test."""
+    made = House()
+    yield made
+    made.ann.is_let.set()
+    made.logins.close()
+
+
+async def test_tries_count_when_they_begin(house: House) -> None:
+    """Of forty at the same time only a few are checked; later ones begin one by one."""
+    begun = [house.tries(f"guess {each}", STRANGER) for each in range(40)]
+    refused = [ended[0] for ended in begun if ended]
+    assert len(refused) == 40 - min(FREE_TRIES, MOST_OF_ADDRESS)
+    assert all(isinstance(each, TryRefused) for each in refused)
+    house.ann.is_let.set()
+    await eventually(lambda: all(begun), PATIENCE)
+    assert await house.tried("guess", STRANGER) is None
+    for _ in range(3):
+        last: Any = await house.tried("right", STRANGER)
+        assert (last.text, last.is_busy) == ("Too many tries: wait ten seconds.", False)
+    house.clock.advance(PAUSE)
+    assert isinstance(await house.tried("right", STRANGER), LoggedIn)
+
+
+async def test_others_tries_do_not_lock_a_user_out(house: House) -> None:
+    """Not from another address, and not from the same one on a browser that was used before."""
+    house.ann.is_let.set()
+    known: Any = await house.tried("right", OWNER)
+    for address in (STRANGER, OWNER):
+        for _ in range(FREE_TRIES):
+            assert await house.tried("guess", address) is None
+        assert isinstance(await house.tried("right", address), TryRefused)
+    assert isinstance(await house.tried("right", "192.0.2.77"), LoggedIn)
+    again: Any = await house.tried("right", OWNER, device=known.device)
+    assert again.device == known.device
+    assert isinstance(await house.tried("right", OWNER, device="forged"), TryRefused)
+
+
+async def test_a_browser_of_one_user_is_not_known_for_another(house: House) -> None:
+    """The holder of an account gets no further tries for that of another user."""
+    house.ann.is_let.set()
+    known: Any = await house.tried("right", STRANGER)
+    ends = [await house.tried("guess", STRANGER, name="bob", device=known.device) for _ in range(6)]
+    assert isinstance(ends[-1], TryRefused)
+
+
+async def test_few_passwords_are_checked_at_a_time(house: House) -> None:
+    """Strangers' tries wait in a short queue of their own, and are refused beyond it."""
+    addresses = [f"203.0.113.{each}" for each in range(MOST_CHECKED + 5)]
+    begun = [house.tries("guess", each, name=f"user {at}") for at, each in enumerate(addresses)]
+    busy = [ended[0] for ended in begun if ended]
+    assert [each.is_busy for each in busy] == [True] * 5  # type: ignore[attr-defined]
+    house.ann.is_let.set()
+    await eventually(lambda: all(begun), PATIENCE)
+    # A refusal because of others is no try.
+    assert isinstance(await house.tried("right", addresses[-1]), LoggedIn)
+
+
+async def test_checks_that_wait_end_with_the_dashboard(house: House) -> None:
+    """Without the work that they would have cost."""
+    begun = [house.tries("right", STRANGER) for _ in range(3)]
+    # The close waits for the check that runs.
+    Timer(0.05, house.ann.is_let.set).start()
+    house.logins.close()
+    await eventually(lambda: all(begun), PATIENCE)
+    assert len(house.ann.checked) <= 1
+
+
+@pytest.mark.parametrize(
+    ("address", "counted"),
+    [
+        ("192.0.2.1", "192.0.2.1"),
+        ("::ffff:192.0.2.1", "192.0.2.1"),
+        ("2001:db8:1:2:3::4", "2001:db8:1:2::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("", ""),
+    ],
+)
+def test_an_address_counts_with_its_network(address: str, counted: str) -> None:
+    """One holder of an IPv6 network has very many addresses."""
+    assert network_of(address) == counted
