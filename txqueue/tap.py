@@ -25,6 +25,7 @@ from txqueue.model.work_item import known_work_types
 from txqueue.node.application import import_work_items
 from txqueue.node.host import host_identity
 from txqueue.node.node import Node, NodeSettings
+from txqueue.policy.batching import RESULT_LIMIT
 from txqueue.policy.worker_start import checked_start
 from txqueue.store.encryption import check_key
 from txqueue.store.migrations import check_database
@@ -56,6 +57,7 @@ _OPTIONS = {
     "kill-stuck": "seconds after which a worker is killed whose handler blocks it (default: never)",
     "worker-start": "fork: workers share the memory of one import; spawn: each imports the"
     " application itself; auto: fork where there are several and it is safe (default: auto)",
+    "result-limit": "the longest result of a job, in bytes of JSON (default: 4194304)",
     "schema": "the schema that has the tables (default: txqueue)",
     "admin": "where it answers operators and clients: unix:PATH or tcp:PORT[:interface=ADDRESS]"
     " (default: a unix socket in the state directory)",
@@ -281,6 +283,7 @@ def _node_settings(settings: Settings, dsn: str, place: int) -> NodeSettings:
         lease=settings.seconds("lease", 10.0, least=1.0),
         schema=checked_name(str(settings.get("schema", "txqueue"))),
         kill_stuck=_kill_stuck(settings),
+        result_limit=settings.whole("result_limit", RESULT_LIMIT),
         worker_start=checked_start(str(settings.get("worker_start", "auto")), sys.platform),
         host=str(settings.get("host", host_identity())),
         admin=admin.beside(place),

@@ -20,6 +20,7 @@ from txqueue.node.lease import Lease
 from txqueue.node.meters import Meters
 from txqueue.node.periodic import Periodic
 from txqueue.node.wakeups import Wakeups
+from txqueue.policy.batching import LONG, BatchSize
 from txqueue.store.errors import is_passing
 from txqueue.store.functions import StoredFunctions
 from txqueue.store.outcomes import as_settled_jobs, settled_jobs_in
@@ -29,12 +30,13 @@ from txqueue.system.clock import Clock
 __all__ = ["Completions"]
 
 LAST_TRIES = 6
+# Tries of a long outcome, each beside a short statement that succeeds, after which its job fails,
+# and the seconds between them.
+LONG_TRIES, LONG_PAUSE = 3, 5.0
 # The delay after a statement, in seconds, in which a few more jobs are collected for the next.
 GATHERING, FEW = 0.01, 50
-# The most assignments that one statement completes, and the most that one statement returns.
-MOST_COMPLETED, MOST_GIVEN_BACK = 10_000, 500
-# Seconds after a failure during which a statement completes no more than the last successful one.
-FORGIVEN = 60.0
+# The most assignments that one statement returns.
+MOST_GIVEN_BACK = 500
 
 
 @define
@@ -48,6 +50,23 @@ class _Entries:
     settled: list[SettledJobs] = Factory(list)
     started: dict[JobKey, StartedJob] = Factory(dict)
     given_back: list[ReturnedJobs] = Factory(list)
+
+    def take(self, others: _Entries) -> None:
+        """Add other entries, with long outcomes at the end."""
+        self.finished += others.finished
+        self.settled += others.settled
+        self.settled.sort(key=_is_long)
+        self.started |= others.started
+        self.given_back += others.given_back
+
+    def part(self, some: list[CompletedJobs]) -> bool:
+        """Make the first completions outcomes of single jobs, if they have results or it is one."""
+        is_one = len(some) == 1
+        parted = [each for each in some if is_one or each.results]
+        self.finished[: len(some)] = [each for each in some if not (is_one or each.results)]
+        self.settled += [as_settled_jobs([job]) for each in parted for job in _as_settled(each)]
+        self.settled.sort(key=_is_long)
+        return bool(parted)
 
     @property
     def can_wait(self) -> bool:
@@ -97,7 +116,9 @@ class Completions(Periodic):
         self._writing = _Entries()
         self._written_at = float("-inf")
         self._has_freed = False
-        self._most, self._failed_at = MOST_COMPLETED, float("-inf")
+        self._completed, self._settled = BatchSize(), BatchSize()
+        # How often the first long outcome has failed, and when it may be tried again.
+        self._long_tries, self._long_at = 0, float("-inf")
         # The numbers of the latest entry noted, the latest being written and the latest written.
         self._noted = self._taken = self._written = 0
 
@@ -160,12 +181,15 @@ class Completions(Periodic):
         while self._open or self._writing:
             if not self._writing:
                 await self._gather()
-                self._writing, self._open = self._open, _Entries()
-                self._taken = self._noted
+            self._writing.take(self._open)
+            self._open = _Entries()
+            self._taken = self._noted
             await self._write(self._writing)
-            self._writing = _Entries()
-            self._written = self._taken
+            if not self._writing:
+                self._written = self._taken
             self._written_at = self._clock.seconds()
+            if self._long_at > self._written_at and self._writing and not self._open:
+                return self._long_at - self._written_at
         return None
 
     async def _gather(self) -> None:
@@ -177,15 +201,21 @@ class Completions(Periodic):
             await waiting
 
     async def _write(self, entries: _Entries) -> None:
+        """Write all entries, but one of the long outcomes only, as other jobs may end meanwhile."""
         incarnation = self._lease.incarnation
         while entries.finished:
             await self._complete(incarnation, entries)
-        if entries.settled:
+        while entries.settled and not _is_long(entries.settled[0]):
             await self._settle(incarnation, entries.settled)
-            entries.settled = []
         if entries.started:
             await self._functions.started(incarnation, list(entries.started.values()))
             entries.started = {}
+        if entries.settled and self._clock.seconds() >= self._long_at:
+            await self._settle_long(incarnation, entries.settled)
+        if not entries.settled:
+            await self._release(incarnation, entries)
+
+    async def _release(self, incarnation: int, entries: _Entries) -> None:
         # Jobs with which a process died are returned before the rest of the same assignments.
         entries.given_back.sort(key=lambda each: not each.died)
         while entries.given_back:
@@ -197,23 +227,23 @@ class Completions(Periodic):
     async def _complete(self, incarnation: int, entries: _Entries) -> None:
         """Write completions, as many as one statement may; after an error, half as many."""
         finished = entries.finished
-        some = finished[: self._most]
+        some = finished[: self._completed.first(map(_length, finished))]
         began = self._clock.seconds()
         try:
             written = await self._functions.complete(incarnation, some)
             self._meters.completions.observe(self._clock.seconds() - began)
         except Exception as error:
-            if not is_passing(error) and any(each.results for each in some):
-                # A result cannot be stored: write these jobs by `settle`, which can try each alone.
-                finished[: len(some)] = [each for each in some if not each.results]
-                entries.settled += [
-                    as_settled_jobs(_as_settled(each)) for each in some if each.results
-                ]
+            now = self._clock.seconds()
+            if not is_passing(error):
+                # One of these jobs cannot be completed; `settle` can try each alone.
+                if not entries.part(some):
+                    self._completed.failed(len(some), now)
                 return
-            self._most, self._failed_at = max(1, len(some) // 2), self._clock.seconds()
+            self._completed.failed(len(some), now)
+            if len(some) == 1 and some[0].results:
+                entries.part(some)
             raise
-        if self._clock.seconds() - self._failed_at > FORGIVEN:
-            self._most = MOST_COMPLETED
+        self._completed.succeeded(self._clock.seconds())
         del finished[: len(some)]
         self._tell(_count(some), written)
 
@@ -224,15 +254,22 @@ class Completions(Periodic):
             self._wakeups.look_for_work()
 
     async def _settle(self, incarnation: int, settled: list[SettledJobs]) -> None:
+        """Write the first outcomes, as many as one statement may; after an error, half as many."""
+        short = [len(each.outcomes) for each in settled if not _is_long(each)]
+        some = settled[: self._settled.first(short)]
         try:
-            written = await self._functions.settle(incarnation, settled)
-            self._tell(sum(each.jobs for each in settled), written)
+            written = await self._functions.settle(incarnation, some)
+            self._tell(sum(each.jobs for each in some), written)
         except Exception as error:
             if is_passing(error):
+                self._settled.failed(len(some), self._clock.seconds())
                 raise
             self.log.error("some outcomes cannot be stored as they are: {error}", error=error)
-            for job in settled_jobs_in(settled):
+            for job in settled_jobs_in(some):
                 await self._settle_one(incarnation, job)
+        else:
+            self._settled.succeeded(self._clock.seconds())
+        del settled[: len(some)]
 
     async def _settle_one(self, incarnation: int, job: SettledJob) -> None:
         """Write one outcome alone; if it cannot be stored, let its job fail with that error."""
@@ -241,9 +278,47 @@ class Completions(Periodic):
         except Exception as error:
             if is_passing(error):
                 raise
-            said = f"its outcome cannot be stored: {type(error).__name__}"
-            failed = SettledJob(job.job_id, job.assignment, "failed", error=said)
-            await self._functions.settle(incarnation, [as_settled_jobs([failed])])
+            await self._fail(incarnation, job, type(error).__name__)
+
+    async def _settle_long(self, incarnation: int, settled: list[SettledJobs]) -> None:
+        """Write the first outcome, a long one; if it fails a few times, let its job fail."""
+        try:
+            self._tell(settled[0].jobs, await self._functions.settle(incarnation, settled[:1]))
+        except Exception as error:
+            job, *others = settled_jobs_in(settled[:1])
+            if others:
+                settled[:1] = [as_settled_jobs([each]) for each in (job, *others)]
+                settled.sort(key=_is_long)
+                return
+            await self._fail(incarnation, job, await self._why_never(incarnation, error))
+        self._long_tries, self._long_at = 0, float("-inf")
+        del settled[0]
+
+    async def _why_never(self, incarnation: int, error: Exception) -> str:
+        """Return why a long outcome cannot be stored; raise the error if it may be tried again."""
+        if not is_passing(error):
+            return type(error).__name__
+        self._long_at = self._clock.seconds() + LONG_PAUSE
+        # Perhaps it takes longer than a statement may. If the database does not answer at all, this
+        # raises its error.
+        await self._functions.started(incarnation, [])
+        self._long_tries += 1
+        if self._long_tries < LONG_TRIES:
+            raise error
+        return f"it is so long that the database does not take it in time: {error}"
+
+    async def _fail(self, incarnation: int, job: SettledJob, reason: str) -> None:
+        said = f"its outcome cannot be stored: {reason}"
+        failed = SettledJob(job.job_id, job.assignment, "failed", error=said)
+        await self._functions.settle(incarnation, [as_settled_jobs([failed])])
+
+
+def _is_long(settled: SettledJobs) -> bool:
+    return len(settled.outcomes) > LONG
+
+
+def _length(finished: CompletedJobs) -> int:
+    return len(finished.ids) + len(finished.results or "")
 
 
 def _count(finished: Iterable[CompletedJobs]) -> int:

@@ -12,6 +12,7 @@ from twisted.logger import Logger
 
 from txqueue.model.work_item import WorkItem, known_work_types
 from txqueue.node.host import host_identity
+from txqueue.policy.batching import RESULT_LIMIT
 from txqueue.store.encryption import KEY, has_key
 from txqueue.wire.endpoints import Endpoint
 
@@ -40,6 +41,7 @@ class NodeSettings:
         listen: The endpoint for peers; None for no peers.
         kill_stuck: Seconds after which a worker that does not answer is killed; None for never.
         worker_start: How workers are started, one of `WORKER_STARTS`.
+        result_limit: The longest result of a handler, and next stage, in bytes of JSON text.
         host: Identifies the host; a node detects at once when the process of another node of its
             host ends.
     """
@@ -56,6 +58,7 @@ class NodeSettings:
     listen: Endpoint | None = None
     kill_stuck: float | None = None
     worker_start: str = "auto"
+    result_limit: int = RESULT_LIMIT
     host: str = field(factory=host_identity)
 
     @property
@@ -88,6 +91,7 @@ def worker_settings(chosen: NodeSettings) -> dict[str, Any]:
         "capacity": chosen.capacity,
         "name": chosen.name,
         "schema": chosen.schema,
+        "result_limit": chosen.result_limit,
     }
 
 

@@ -28,6 +28,8 @@ __all__ = [
 # AMP and readers need short texts; the end of a traceback says most.
 LONGEST_ERROR = 8000
 LONGEST_CLASS = 200
+# Characters of an error of any kind; a handler's own reason may have any length.
+LONGEST_TEXT = 10_000
 # Seconds until the retry of a job whose payload could not be decrypted.
 KEYLESS_PAUSE = 60.0
 
@@ -57,7 +59,7 @@ class Verdict:
             job.assignment,
             self.outcome,
             delay=self.delay,
-            error=self.error,
+            error=None if self.error is None else self.error[:LONGEST_TEXT],
             stage=self.stage,
             error_class=self.error_class,
         )

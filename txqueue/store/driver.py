@@ -53,7 +53,7 @@ class Driver:
 
     @property
     def is_out_of_step(self) -> bool:
-        """Whether psycopg2 runs a statement for which no caller waits, so that it takes no other."""
+        """Whether psycopg2 takes no statement, as it runs one for which no caller waits."""
         if self._statements is None or self._statements.is_awaited or self.session.closed:
             return False
         return bool(self.session.isexecuting())

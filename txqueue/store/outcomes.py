@@ -6,21 +6,48 @@ Workers write the text; a master passes it on, and parses it only if the databas
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from attrs import fields
 
 from txqueue.model.assignment import SettledJob, SettledJobs
 
-__all__ = ["as_settled_jobs", "joined_outcomes", "outcomes_text", "settled_jobs_in"]
+__all__ = [
+    "as_settled_jobs",
+    "joined_outcomes",
+    "outcomes_text",
+    "outcomes_texts",
+    "settled_jobs_in",
+]
 
+LONGEST: Final = 1 << 15
+"""Characters of the outcomes that a worker reports together."""
 _NAMES: Final = [field.name for field in fields(SettledJob)]
 
 
+def outcomes_texts(jobs: Iterable[SettledJob], longest: int = LONGEST) -> Iterator[str]:
+    """Make JSON arrays of outcomes, as objects without fields that are None or False.
+
+    Args:
+        jobs: The outcomes.
+        longest: The longest array, in characters; a longer outcome has one of its own.
+    """
+    some: list[str] = []
+    total = 0
+    for text in (json.dumps(_object(job)) for job in jobs):
+        total += len(text)
+        if some and total > longest:
+            yield _array(some)
+            some, total = [], len(text)
+        some.append(text)
+    if some:
+        yield _array(some)
+
+
 def outcomes_text(jobs: Iterable[SettledJob]) -> str:
-    """Return outcomes as a JSON array of objects, without fields that are None or False."""
-    return json.dumps([_object(job) for job in jobs])
+    """Return outcomes as one such array."""
+    return _array(json.dumps(_object(job)) for job in jobs)
 
 
 def as_settled_jobs(jobs: Iterable[SettledJob]) -> SettledJobs:
@@ -39,7 +66,11 @@ def settled_jobs_in(settled: Iterable[SettledJobs]) -> list[SettledJob]:
 
 def joined_outcomes(settled: Iterable[SettledJobs]) -> str:
     """Return the outcomes of several reports as one JSON array, without parsing them."""
-    return f"[{','.join(report.outcomes[1:-1] for report in settled)}]"
+    return _array(report.outcomes[1:-1] for report in settled)
+
+
+def _array(texts: Iterable[str]) -> str:
+    return f"[{','.join(texts)}]"
 
 
 def _object(job: SettledJob) -> dict[str, Any]:

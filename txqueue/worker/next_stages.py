@@ -17,7 +17,7 @@ from txqueue.store.encryption import decrypted
 from txqueue.store.enqueueing import job_object
 from txqueue.store.errors import is_passing
 from txqueue.tracing.choice import sending
-from txqueue.worker.runtimes import Kind
+from txqueue.worker.runtimes import Kind, check_length
 
 if TYPE_CHECKING:
     from txqueue.store.transaction import Transaction
@@ -94,8 +94,14 @@ def _work(cls: type[WorkItem], payload: Any) -> WorkItem:
     return decode(cls, payload)
 
 
-def judge_next(said: Next, job: RunningJob) -> Verdict:
-    """Return the outcome of an attempt whose handler returned or raised `Next`."""
+def judge_next(said: Next, job: RunningJob, longest: int) -> Verdict:
+    """Return the outcome of an attempt whose handler returned or raised `Next`.
+
+    Args:
+        said: The next stage.
+        job: The job.
+        longest: The longest stage, in bytes of JSON text.
+    """
     if job.cancelled_by is not None:
         return judge_cancelled(None, job.cancelled_by)
     if job.follow_ups:
@@ -105,7 +111,8 @@ def judge_next(said: Next, job: RunningJob) -> Verdict:
         with sending(said.work.work_type, said.options) as call:
             stage = job_object(said.work, call.options)
         # This is the only check before the report to the master.
-        json.dumps(stage, allow_nan=False)
+        text = json.dumps(stage, allow_nan=False, ensure_ascii=False)
+        check_length("next stage", text, longest)
     except (InvalidWork, KeyUnavailable, TypeError, ValueError) as error:
         return Verdict("failed", error=f"its next stage is not valid: {error}")
     return Verdict("next", stage=stage)

@@ -24,6 +24,7 @@ from txqueue.model.failed_attempt import failure_hooks
 from txqueue.model.retry import Retry
 from txqueue.model.run_log import RUNNING, log_fields
 from txqueue.model.work_item import find_work_type
+from txqueue.policy.batching import RESULT_LIMIT
 from txqueue.policy.outcome import (
     EXPIRED,
     LEASE_OUT,
@@ -58,6 +59,8 @@ LONGEST_SILENCE = 1.0
 # Seconds between two turns while the master must read reports before more jobs can be noted.
 STUCK = 0.01
 NO_RETRY = Retry(attempts=1)
+# Characters of a result that is reported with those of other jobs.
+LONGEST_TOGETHER = 1 << 15
 
 
 class Performer:
@@ -71,6 +74,7 @@ class Performer:
         open_transaction: Opens a job's own transaction.
         work_through: Runs the jobs of worksets.
         in_flight: Records the running jobs, in case this process dies.
+        longest_result: The longest result or next stage of a job, in bytes of JSON text.
     """
 
     def __init__(
@@ -83,8 +87,10 @@ class Performer:
         *,
         work_through: WorkThrough | None = None,
         in_flight: InFlight | None = None,
+        longest_result: int = RESULT_LIMIT,
     ) -> None:
         self._in_flight = in_flight or InFlight(capacity)
+        self._longest_result = longest_result
         self._reactor = reactor
         self._threads = threads
         self._capacity = capacity
@@ -294,9 +300,15 @@ class Performer:
 
     def _learn(self, work_type: str) -> Kind:
         cls = find_work_type(work_type)
-        kind = traced(kind_of(cls, self._reactor, self._threads, self._work_through))
-        self._kinds[work_type] = kind
-        return kind
+        kind = kind_of(
+            cls,
+            self._reactor,
+            self._threads,
+            self._work_through,
+            longest_result=self._longest_result,
+        )
+        self._kinds[work_type] = traced(kind)
+        return self._kinds[work_type]
 
     def _wait_for(self, running: Execution) -> None:
         self._running[running.job] = running
@@ -365,7 +377,7 @@ class Performer:
         except InvalidWork as error:
             self._judged(job, NO_RETRY, error, kind)
             return
-        if job.last_progress is not None:
+        if job.last_progress is not None or len(result) > LONGEST_TOGETHER:
             done = SettledJob(job.id, job.token.assignment, "done", result=json.loads(result))
             self._settle(job, done)
             return
@@ -392,7 +404,7 @@ class Performer:
         try:
             if isinstance(error, Next):
                 with within_span(job):
-                    verdict = judge_next(error, job)
+                    verdict = judge_next(error, job, self._longest_result)
             else:
                 verdict = judge(error, retry, job.attempt - 1, random.random())
         except Exception as broken:

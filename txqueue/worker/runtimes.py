@@ -21,6 +21,7 @@ from txqueue.model.assignment import Unreadable
 from txqueue.model.payload import decode, decoder, encode_result
 from txqueue.model.work_item import Runtime, WorkItem
 from txqueue.model.workset_item import WorksetItem, WorksetJob
+from txqueue.policy.batching import RESULT_LIMIT
 from txqueue.store.driver import IStoreReactor
 from txqueue.store.encryption import decrypted, encrypted
 
@@ -38,11 +39,13 @@ class Kind:
         cls: The class of the work items.
         structure: Makes a work item from a payload: ``structure(payload, cls)``.
         begin: Starts ``perform`` and returns its value, or a Deferred if the handler waits.
+        longest_result: The longest result of a handler, in bytes of JSON text.
     """
 
     cls: type[WorkItem]
     structure: Callable[[Any, Any], WorkItem]
     begin: Callable[[WorkItem, Any], Any]
+    longest_result: int = RESULT_LIMIT
 
     def work(self, payload: Any) -> WorkItem:
         """Make a work item from a payload.
@@ -68,12 +71,27 @@ class Kind:
         """Return the form in which a result is stored, as JSON text.
 
         Raises:
-            InvalidWork: When JSON cannot carry the result.
+            InvalidWork: When JSON cannot carry the result, or it is too long.
         """
         text = encode_result(value)
+        check_length("result", text, self.longest_result)
         if not self.cls.encrypted:
             return text
         return json.dumps(encrypted(self.cls.work_type, "result", json.loads(text)))
+
+
+def check_length(what: str, text: str, longest: int) -> None:
+    """Check the length of a JSON text that a worker reports to its master.
+
+    Raises:
+        InvalidWork: When it is too long.
+    """
+    # A character takes four bytes at most.
+    if 4 * len(text) > longest and (length := len(text.encode())) > longest:
+        raise InvalidWork(
+            f"the {what} has {length:,} bytes of JSON, more than the {longest:,} of this node",
+            "store large data elsewhere and return its key, or raise --result-limit",
+        )
 
 
 def kind_of(
@@ -81,6 +99,8 @@ def kind_of(
     reactor: IStoreReactor,
     threads: ThreadPool,
     work_through: WorkThrough | None = None,
+    *,
+    longest_result: int = RESULT_LIMIT,
 ) -> Kind:
     """Prepare a work type for the jobs of this worker.
 
@@ -89,6 +109,7 @@ def kind_of(
         reactor: Receives the results of threads.
         threads: The pool that runs threaded handlers.
         work_through: Runs the jobs of worksets.
+        longest_result: The longest result of a handler, in bytes of JSON text.
     """
 
     def begin_in_thread(work: WorkItem, job: Any) -> Deferred[Any]:
@@ -109,7 +130,7 @@ def kind_of(
         begin = _by_hand
     else:
         begin = _called
-    return Kind(cls, _opening if cls.encrypted else decoder(cls), begin)
+    return Kind(cls, _opening if cls.encrypted else decoder(cls), begin, longest_result)
 
 
 def _opening(payload: Any, cls: type[WorkItem]) -> WorkItem:

@@ -22,7 +22,7 @@ from txqueue.model.assignment import Assignment, SettledJob, StartedJob
 from txqueue.store.connection import Statement
 from txqueue.store.connection_pool import ConnectionPool
 from txqueue.store.driver import IStoreReactor
-from txqueue.store.outcomes import outcomes_text
+from txqueue.store.outcomes import outcomes_texts
 from txqueue.store.session_bounds import of_a_worker
 from txqueue.store.transaction import Transaction
 from txqueue.store.worksets import Parts
@@ -124,12 +124,10 @@ class WorkerService:
 
     def settle(self, weight: int, counts: Counter[int], jobs: Sequence[SettledJob]) -> None:
         """Report jobs that ended otherwise than done, or with progress to store."""
-        self._pipe.say(
-            Settle,
-            weight=weight,
-            counts=json.dumps(counts),
-            outcomes=outcomes_text(jobs),
-        )
+        for outcomes in outcomes_texts(jobs):
+            self._pipe.say(Settle, weight=weight, counts=json.dumps(counts), outcomes=outcomes)
+            # Once for all.
+            weight, counts = 0, Counter()
 
     def start(self, jobs: list[StartedJob]) -> None:
         """Report running jobs: those that run for longer than a second, or have new progress."""
@@ -168,6 +166,7 @@ class WorkerService:
             self._open_transaction,
             work_through=worksets.work_through,
             in_flight=InFlight(chosen["capacity"], self._shared),
+            longest_result=chosen["result_limit"],
         )
         self._performer.start()
         self._lease_watch = LeaseWatch(self._reactor, self._performer.end_groups, self._leave)

@@ -19,6 +19,7 @@ from txqueue.node import completions
 from txqueue.node.completions import Completions
 from txqueue.node.meters import Meters
 from txqueue.node.wakeups import Wakeups
+from txqueue.policy.batching import LONG
 from txqueue.store.functions import StoredFunctions
 from txqueue.store.outcomes import as_settled_jobs, joined_outcomes, settled_jobs_in
 from txqueue.store.replies import WrittenEnds
@@ -36,13 +37,15 @@ class Book:
         self.foreign = 0
         self._frees = frees
         self.most = 1_000_000
-        self.refused = "what is not there"
+        self.refused = self.slow = "what is not there"
+        self.tried: list[int] = []
 
     async def complete(self, incarnation: int, finished: Sequence[CompletedJobs]) -> WrittenEnds:
         """Complete, unless that are too many."""
         if len(finished) > self.most:
             raise DatabaseUnavailable("out of shared memory", "write less")
-        if any(self.refused in (each.results or "") for each in finished):
+        self._check_time("".join(each.results or "" for each in finished))
+        if any(self.refused in (each.results or each.ids) for each in finished):
             raise Refused("it cannot be stored")
         self.completed.append([each.assignment for each in finished])
         jobs = sum(len(each.ids.split(",")) for each in finished)
@@ -50,17 +53,24 @@ class Book:
 
     async def settle(self, incarnation: int, settled: Sequence[SettledJobs]) -> WrittenEnds:
         """Settle, unless one cannot be stored."""
-        if self.refused in joined_outcomes(settled):
+        self.tried.append(len(settled))
+        self._check_time(joined_outcomes(settled))
+        if self.refused in joined_outcomes(settled) and '"failed"' not in settled[0].outcomes:
             raise Refused("it cannot be stored")
         jobs = settled_jobs_in(settled)
         self.settled += jobs
         return WrittenEnds(len(jobs) - self.foreign, self._frees)
 
+    def _check_time(self, text: str) -> None:
+        if self.is_away or self.slow in text:
+            raise DatabaseUnavailable("no answer in time", "wait")
+
     async def started(self, incarnation: int, jobs: Sequence[StartedJob]) -> None:
         """Note what runs."""
         if self.is_away:
             raise DatabaseUnavailable("away", "wait")
-        self.running.append([(job.job_id, job.progress) for job in jobs])
+        if jobs:
+            self.running.append([(job.job_id, job.progress) for job in jobs])
 
     async def release(self, incarnation: int, returned: Sequence[ReturnedJobs]) -> int:
         """Give back."""
@@ -187,6 +197,22 @@ def test_a_result_that_cannot_be_stored_fails_its_job_alone() -> None:
     under_test.stopService()
 
 
+def test_a_job_that_cannot_be_completed_fails_alone() -> None:
+    """Whatever the reason: those beside it, in other assignments and in its own, are done."""
+    book = Book()
+    clock, under_test = begun(book)
+    book.refused = "777"
+    under_test.finish(CompletedJobs(0, 1, "1"))
+    for assignment in range(2, 20):
+        under_test.finish(CompletedJobs(0, assignment, str(assignment)))
+    under_test.finish(CompletedJobs(0, 20, "20,777,21"))
+    clock.pump([1.0] * 10)
+    assert sorted(number for some in book.completed for number in some) == list(range(1, 20))
+    ends = {each.job_id: each.outcome for each in book.settled}
+    assert ends == {20: "done", 777: "failed", 21: "done"}
+    under_test.stopService()
+
+
 def test_of_what_runs_only_the_last_word_is_kept() -> None:
     """However long the database is away: progress comes in once a second and job."""
     book = Book()
@@ -197,7 +223,7 @@ def test_of_what_runs_only_the_last_word_is_kept() -> None:
         under_test.start([StartedJob(1, 7, 1.0 + done, f"[{done}]"), StartedJob(1, 8, 1.0, None)])
     book.is_away = False
     clock.pump([1.0] * 10)
-    assert book.running == [[(7, None)], [(7, "[99]"), (8, None)]]
+    assert book.running == [[(7, "[99]"), (8, None)]]
     under_test.stopService()
 
 
@@ -238,3 +264,69 @@ def test_outcomes_that_change_nothing_are_counted() -> None:
     Deferred.fromCoroutine(under_test.step()).addBoth(ended.append)
     assert ended == [None]
     assert meters.tokens_lost == 2
+
+
+LONG_RESULT = "slow" + "x" * LONG
+
+
+def test_a_long_outcome_that_takes_too_long_delays_no_other() -> None:
+    """The others are written before each try; after a few tries its job fails, with the reason."""
+    book = Book()
+    clock, under_test = begun(book)
+    book.slow = "slow"
+    under_test.settle(as_settled_jobs([SettledJob(1, 1, "done", result=LONG_RESULT)]))
+    for number in range(2, 30):
+        under_test.finish(CompletedJobs(0, number, str(number)))
+        under_test.settle(as_settled_jobs([SettledJob(number, 1, "failed", error="x")]))
+        clock.advance(completions.GATHERING)
+    assert sum(map(len, book.completed)) == len(book.settled) == 28
+    clock.pump([1.0] * 20)
+    last = book.settled[-1]
+    assert (last.job_id, last.outcome) == (1, "failed")
+    assert "the database does not take it in time" in (last.error or "")
+    assert under_test.is_clean
+    under_test.stopService()
+
+
+def test_a_long_outcome_waits_while_the_database_is_away() -> None:
+    """However long: the outage is not the fault of its length."""
+    book = Book()
+    clock, under_test = begun(book)
+    book.is_away = True
+    under_test.settle(as_settled_jobs([SettledJob(1, 1, "done", result=LONG_RESULT)]))
+    clock.pump([1.0] * 100)
+    book.is_away = False
+    clock.pump([1.0] * 10)
+    assert [(each.job_id, each.outcome) for each in book.settled] == [(1, "done")]
+    under_test.stopService()
+
+
+def test_results_that_take_too_long_together_are_written_one_by_one() -> None:
+    """Those of one assignment; only the one that takes too long even alone fails its job."""
+    book = Book()
+    clock, under_test = begun(book)
+    book.slow = "slow"
+    results = f'{{"1":"good","2":"{LONG_RESULT}","3":"fine"}}'
+    under_test.finish(CompletedJobs(0, 5, "1,2,3", results))
+    clock.pump([1.0] * 20)
+    ends = {each.job_id: each.outcome for each in book.settled}
+    assert ends == {1: "done", 2: "failed", 3: "done"}
+    under_test.stopService()
+
+
+def test_long_outcomes_are_written_one_at_a_time() -> None:
+    """Also those of one report; and what is given back of their assignments comes after them."""
+    book = Book()
+    clock, under_test = begun(book)
+    book.is_away = True
+    long = [SettledJob(number, 1, "done", result="x" * LONG) for number in (1, 2)]
+    under_test.settle(as_settled_jobs(long))
+    under_test.give_back(1, died=False)
+    clock.advance(0.5)
+    assert not book.released
+    book.is_away = False
+    clock.pump([1.0] * 10)
+    assert [each.job_id for each in book.settled] == [1, 2]
+    assert book.released == [([1], False, None)]
+    assert set(book.tried) == {1}
+    under_test.stopService()

@@ -2,11 +2,15 @@
 
 import json
 
-from txqueue.model.assignment import SettledJob
+from hypothesis import given
+from hypothesis import strategies as st
+
+from txqueue.model.assignment import SettledJob, SettledJobs
 from txqueue.store.outcomes import (
     as_settled_jobs,
     joined_outcomes,
     outcomes_text,
+    outcomes_texts,
     settled_jobs_in,
 )
 
@@ -25,6 +29,16 @@ def test_only_what_applies_is_written() -> None:
     )
     assert '"result": false' in outcomes_text(OUTCOMES[:1])
     assert '"delay": 0.0' in outcomes_text(OUTCOMES[1:2])
+
+
+@given(st.lists(st.text(max_size=200), min_size=1), st.integers(1, 500))
+def test_reports_are_bounded(errors: list[str], longest: int) -> None:
+    """Each is short, or has a single outcome; together they have all, in order."""
+    jobs = [SettledJob(number, 1, "failed", error=error) for number, error in enumerate(errors)]
+    texts = list(outcomes_texts(jobs, longest))
+    assert settled_jobs_in(map(SettledJobs, texts)) == jobs
+    for text in texts:
+        assert len(json.loads(text)) == 1 or len(text) <= longest + 2 + len(errors)
 
 
 def test_reports_are_joined_as_they_are() -> None:

@@ -13,6 +13,7 @@ from twisted.internet.task import Clock
 from txqueue import Retry, RunningJob, WorkItem
 from txqueue.model.assignment import FIELDS, AssignedJob, Assignment, SettledJob, StartedJob
 from txqueue.model.run_tally import RunTally
+from txqueue.policy.batching import RESULT_LIMIT
 from txqueue.store.outcomes import outcomes_text
 from txqueue.system.inflight import InFlight
 from txqueue.worker.performer import Performer
@@ -50,15 +51,28 @@ class Harness:
     Args:
         capacity: Weight that may run at a time.
         opener: Opens a job's own transaction.
+        longest_result: The longest result, in bytes of JSON text.
     """
 
-    def __init__(self, capacity: int = 100, opener: OpenTransaction = _nobody) -> None:
+    def __init__(
+        self,
+        capacity: int = 100,
+        opener: OpenTransaction = _nobody,
+        *,
+        longest_result: int = RESULT_LIMIT,
+    ) -> None:
         self.clock = Clock()
         # Neither threads nor sockets: no handler of these tests has need of them.
         reactor, threads = cast("Any", self.clock), cast("Any", None)
         self.in_flight = InFlight(capacity)
         self.performer = Performer(
-            reactor, threads, capacity, self, opener, in_flight=self.in_flight
+            reactor,
+            threads,
+            capacity,
+            self,
+            opener,
+            in_flight=self.in_flight,
+            longest_result=longest_result,
         )
         self.finished: list[tuple[int, int, list[int], int, int]] = []
         self.results: dict[str, Any] = {}

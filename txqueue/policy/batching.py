@@ -1,0 +1,49 @@
+"""Decides, without I/O, how many reports of ended jobs one statement writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice
+from typing import Final
+
+from attrs import define
+
+__all__ = ["LONG", "RESULT_LIMIT", "BatchSize"]
+
+RESULT_LIMIT: Final = 4 << 20
+"""The longest result of a handler, in bytes of JSON text, without ``--result-limit``."""
+MOST: Final = 10_000
+# Characters of all reports that one statement writes together, and of a report that is written
+# alone, after the others.
+MOST_TEXT, LONG = 1 << 20, 1 << 16
+# Seconds after a failure during which a statement writes no more than the last successful one.
+FORGIVEN = 60.0
+
+
+@define
+class BatchSize:
+    """How many reports one statement writes: after a failure half as many, for a while."""
+
+    _most: int = MOST
+    _failed_at: float = float("-inf")
+
+    def first(self, lengths: Iterable[int]) -> int:
+        """Return how many of the first reports one statement writes, by the lengths of their texts.
+
+        It is one at least.
+        """
+        total, number = 0, 0
+        for number, length in enumerate(islice(lengths, self._most)):
+            total += length
+            if number and total > MOST_TEXT:
+                return number
+        return number + 1
+
+    def failed(self, number: int, now: float) -> None:
+        """Note that a statement has failed that wrote a number of reports."""
+        self._most, self._failed_at = max(1, number // 2), now
+
+    def succeeded(self, now: float) -> None:
+        """Note that a statement has succeeded."""
+        if now - self._failed_at > FORGIVEN:
+            self._most = MOST
