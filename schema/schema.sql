@@ -602,13 +602,13 @@ retry_failures(its_fingerprint text, who text, before timestamptz = null, at_mos
     returns (retried integer, until timestamptz);  -- worker
 set_priority(ids bigint[], its_priority integer, who text) returns (changed bigint[], refused bigint[]);  -- worker
 -- only the owner may execute: cancel_unstarted, enqueue_again, error_kind, fingerprint, format_job_ids, grant_roles,
--- is_live_job, note_action, reset_for_retry
+-- is_live_job, note_action, reopen, reset_for_retry
 
 -- relations
 request_end_notices(seconds integer = 10) returns void;  -- enqueue, worker
 -- only the owner may execute: add_parent_ids, add_parent_outcomes, cancel_orphan, enqueue_child, has_waiting_clients,
 -- hold_for_parents, hold_for_parents_again, is_late_end_in_use, link_parents, lock_children, note_late_ends,
--- notify_ended_jobs, propagate_ends, propagate_late_ends, unblock_children
+-- notify_ended_jobs, propagate_ends, propagate_late_ends, unblock_children, wait_for_new_ends
 
 -- rotation
 rotate(held text[] = '{}', least_bytes bigint = 262144, at_most integer = 2) returns (did text[],

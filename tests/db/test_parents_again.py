@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.db.masters import Master
+from tests.db.masters import Master, master
 from tests.db.test_parents import end, links, put
 from txqueue.store.batches import about_batch
 from txqueue.store.reader import Reader, Session
@@ -131,3 +131,57 @@ def test_a_batch_waits_for_a_job_that_runs_again(node: Master, dsn: str) -> None
     retry(node, first)
     end(node, "done", first)
     assert batch(node, dsn, callback) == {"jobs": 2, "done": 2, "failed": 0, "left": 0}
+
+
+def postpone(node: Master, seconds: float = 7200) -> None:
+    """Postpone the failures of the one kind that there is."""
+    kind = node.value("select fingerprint from txqueue.job_failed")
+    node.value("select postponed from txqueue.postpone_failures(%s, 'ann', %s)", kind, seconds)
+
+
+@pytest.mark.parametrize("is_postponed", [False, True])
+def test_a_child_waits_for_a_parent_that_had_ended_before_it_came(
+    node: Master, is_postponed: bool
+) -> None:
+    """An operator opens the failed parent again while the other parent has not ended."""
+    failing, other = node.enqueue({}, {})
+    (chunk,) = node.claim(1)
+    node.settle(chunk, "failed", error="x")
+    child = put(node, [failing, other], after_any_end=True)
+    if is_postponed:
+        postpone(node)
+    else:
+        retry(node, failing)
+    end(node, "done", other)
+    assert node.waiting("parents") == [child]
+    retry(node, failing)
+    end(node, "failed", failing)
+    assert node.claimed_ids() == [child]
+    assert links(node) == 0
+
+
+def test_a_parent_opened_again_before_its_child_is_committed(node: Master, dsn: str) -> None:
+    """The child waits for the new end, although its transaction saw the parent as failed."""
+    failing, other = node.enqueue({}, {})
+    end(node, "failed", failing)
+    with master(dsn, "open") as session:
+        session.connection.autocommit = False
+        child = put(session, [failing, other], after_any_end=True)
+        retry(node, failing)
+        session.connection.commit()
+    end(node, "done", other)
+    assert node.waiting("parents") == [child]
+    end(node, "done", failing)
+    assert node.claimed_ids() == [child]
+    assert links(node) == 0
+
+
+def test_a_request_of_a_former_run_does_not_cancel_a_postponed_job(node: Master) -> None:
+    """It was asked for a run that has failed by itself since."""
+    (job_id,) = node.enqueue({})
+    (chunk,) = node.claim()
+    node.value("select requested from txqueue.cancel(%s, 'ann')", [job_id])
+    node.settle(chunk, "failed", error="its own")
+    postpone(node)
+    node.value("select owned from txqueue.heartbeat(%s, 0)", node.incarnation)
+    assert node.waiting("time") == [job_id]

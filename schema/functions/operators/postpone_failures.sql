@@ -1,6 +1,6 @@
 -- Retries jobs of one kind of failure, but not before a moment: failed jobs start over then, and jobs that
--- wait for a retry wait until then. At most at_most at once. Returns how many, and the moment to pass in the
--- next call.
+-- wait for a retry wait until then; see reopen(). At most at_most at once. Returns how many, and the moment to
+-- pass in the next call.
 create or replace function txqueue.postpone_failures(
     its_fingerprint text, who text, delay double precision, moment timestamptz default null, at_most integer default 1000,
     out postponed integer, out until timestamptz)
@@ -10,8 +10,6 @@ set jit = off
 set enable_seqscan = off
 as $$
 declare
-    this  job;
-    again job;
     ids   bigint[];
     moved bigint[] := '{}';
     last  bigint := '-9223372036854775808';
@@ -30,24 +28,7 @@ begin
             perform refuse(format('no job has failed like %s', left(its_fingerprint, 100)), 'txqueue failures lists the kinds');
         end if;
         exit when ids = '{}';
-        for this in
-            delete from job
-             where job_id = any (ids) and (state = 'failed' or state = 'waiting' and waiting_for = 'time')
-            returning *
-        loop
-            if this.state = 'waiting' or retake_unique_key(this) then
-                again := case this.state when 'failed' then reset_for_retry(this) else this end;
-                again.fingerprint := this.fingerprint;
-                again.failed_at := this.failed_at;
-                again.not_before := until;
-                again.rank := compute_rank(until, again.not_after, again.priority, (select aging from setting));
-                again.state := 'waiting';
-                again.waiting_for := coalesce(again.waiting_for, 'time');
-                moved := moved || this.job_id;
-                this := again;
-            end if;
-            insert into job values (this.*);
-        end loop;
+        moved := reopen(ids, until);
         exit when moved <> '{}';
         last := ids[cardinality(ids)];
     end loop;

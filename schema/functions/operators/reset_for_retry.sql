@@ -1,17 +1,22 @@
--- Returns a job in its state for a retry by an operator.
-create or replace function txqueue.reset_for_retry(this job) returns job
+-- Returns a job in its state for a retry by an operator, now or at a given moment. A job whose failure is
+-- postponed stays of its kind.
+create or replace function txqueue.reset_for_retry(this job, at timestamptz default null) returns job
 language plpgsql volatile
 set search_path = txqueue, pg_temp
 as $$
 declare
     settings setting;
 begin
-    if this.state = 'waiting' or this.attempt > 0 or this.not_before < clock_timestamp() then
+    if at is not null then
+        this.not_before := at;
+    elsif this.state = 'waiting' or this.attempt > 0 or this.not_before < clock_timestamp() then
         this.not_before := clock_timestamp();
     end if;
-    if this.state <> 'waiting' then
+    if at is not null or this.state <> 'waiting' then
         select * into strict settings from setting;
         this.rank := compute_rank(this.not_before, this.not_after, this.priority, settings.aging);
+    end if;
+    if this.state <> 'waiting' then
         this.attempt := 0;
         this.deaths := 0;
     end if;
@@ -27,8 +32,10 @@ begin
     this.started_at := null;
     this.finished_at := null;
     this.result := null;
-    this.fingerprint := null;
-    this.failed_at := null;
+    if at is null then
+        this.fingerprint := null;
+        this.failed_at := null;
+    end if;
     this.handed := null;
     this.counted := null;
     return this;

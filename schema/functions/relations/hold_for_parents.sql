@@ -18,7 +18,7 @@ begin
         this.waiting_for := 'parents';
         this.followed := 1;
         perform note_late_ends(array(
-            select parent from job_parent where child = this.job_id and ended is null and parent = any (others)));
+            select parent from job_parent where child = this.job_id and ended is distinct from 'done' and parent = any (others)));
         return this;
     else
         this := add_parent_outcomes(this);

@@ -42,6 +42,7 @@ begin
                        for update skip locked);
     update job set followed = 1
      where job_id = any (marked) and state in ('waiting', 'ready', 'assigned') and followed is null;
+    perform wait_for_new_ends(marked, locked);
     held := held || array(
         select job_id from job
          where job_id = any (late) and job_id <> all (marked) and state in ('waiting', 'ready', 'assigned'));
