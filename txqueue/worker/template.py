@@ -24,7 +24,7 @@ import threading
 import traceback
 from collections import deque
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import Any, Final, NoReturn
 
 from attrs import frozen
@@ -55,9 +55,11 @@ def main() -> None:
     begin_process()
     for descriptor in (REQUESTS_FD, REPORTS_FD):
         os.set_inheritable(descriptor, False)
-    requests = Requests(socket.socket(fileno=REQUESTS_FD))
     # Without its master the template just ends, and its workers with it.
-    with suppress(BrokenPipeError):
+    with (
+        closing(Requests(socket.socket(fileno=REQUESTS_FD))) as requests,
+        suppress(BrokenPipeError),
+    ):
         settings = requests.read_first()
         outcome = {} if settings is None else _import(settings)
         _report(**outcome)
@@ -134,6 +136,10 @@ class Requests:
             if found:
                 return found[0]
         return None
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._connection.close()
 
     def forget(self) -> None:
         """Close what a forked worker must not keep; the socket's number is already reused."""

@@ -368,6 +368,18 @@ async def test_processes_of_the_application_do_not_hold_up_the_end(bench: Bench)
     os.kill(outliving, signal.SIGKILL)
 
 
+@pytest.mark.parametrize("source", ["import tempfile\nfile = tempfile.TemporaryFile()", "1 / 0"])
+async def test_a_refusal_leaves_no_warning(
+    source: str, bench: Bench, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A template that forks nothing closes its socket, which matters where warnings are errors."""
+    monkeypatch.setenv("PYTHONWARNINGS", "always::ResourceWarning")
+    bench.application(source)
+    with suppress(CannotImport):
+        await bench.starter.prepare()
+    assert "unclosed <socket" not in capfd.readouterr().err
+
+
 async def test_a_clean_stop_warns_of_nothing(bench: Bench) -> None:
     """An end of the template that the master wants is no news."""
     await bench.start()
