@@ -54,7 +54,8 @@ _OPTIONS = {
     "capacity": "total weight of the jobs that a worker runs at a time (default: 100)",
     "name": "the node's name (default: the host's name)",
     "lease": "seconds of silence after which a node is presumed dead (default: 10)",
-    "kill-stuck": "seconds after which a worker is killed whose handler blocks it (default: never)",
+    "kill-stuck": "seconds after which a worker is killed that handlers keep from starting jobs"
+    " (default: never)",
     "worker-start": "fork: workers share the memory of one import; spawn: each imports the"
     " application itself; auto: fork where there are several and it is safe (default: auto)",
     "result-limit": "the longest result of a job, in bytes of JSON (default: 4194304)",

@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+import time
 from typing import Any
 
 from attrs import define
@@ -12,9 +13,9 @@ from twisted.internet.utils import getProcessOutput
 from twisted.python.failure import Failure
 
 from tests.cluster.app import Noop
-from txqueue import WorkItem
+from txqueue import Retry, Runtime, WorkItem
 
-__all__ = ["Noop", "Silent", "Speaking"]
+__all__ = ["Hangs", "Noop", "Silent", "Speaking"]
 
 # As a library may do on import: the process then gets no signal at the end of a child.
 match os.environ.get("TXQUEUE_TEST_SIGCHLD"):
@@ -59,3 +60,16 @@ class Silent(WorkItem):
         program = [sys.executable, "-S", "-c", "raise SystemExit(3)"]
         reactor.spawnProcess(ending, program[0], program, env=None, childFDs={1: 1, 2: 2})
         return await ending.ended
+
+
+@define
+class Hangs(WorkItem):
+    """Hangs in a thread, as a call of a library without a timeout does."""
+
+    runtime = Runtime.THREAD
+    timeout = 1.0
+    retry = Retry(attempts=1)
+
+    def perform(self, job: Any) -> None:
+        """Block for longer than any test takes."""
+        time.sleep(3600)

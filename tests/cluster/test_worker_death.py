@@ -9,6 +9,8 @@ import pytest
 from tests.cluster.app import Blocks, Completes, Kills, Noop, Noted
 from tests.cluster.database import Database
 from tests.cluster.nodes import Nodes
+from tests.cluster.peers import free_port
+from tests.cluster.test_health import probed
 from tests.waiting import eventually, pause
 from txqueue import WorkQueue
 from txqueue.errors import JobFailed
@@ -133,14 +135,17 @@ async def test_workers_end_with_their_master(
 
 @both_starts
 async def test_all_workers_die_at_start(start: str, nodes: Nodes, queue: WorkQueue) -> None:
-    """An application that no worker can import: the node says why, and starts none in a hurry."""
-    options = ("--workers", "1", "--worker-start", start)
+    """The node says why none can import the application, is not ready, and does not hurry."""
+    port = free_port()
+    options = ("--workers", "1", "--worker-start", start, "--health", f"tcp:{port}")
     node = nodes.start(*options, app="tests.cluster.app_for_masters")
     job_id = await queue.enqueue(Noop())
     await eventually(lambda: node.log.count("not for workers") >= 3, LIMIT)
     assert "a worker could not start: tests.cluster.app_for_masters: RuntimeError" in node.log
     assert (await queue.job(job_id)).attempt == 0
     assert (await queue.job(job_id)).state == "ready"
+    status, reason = probed(port, "/readyz")
+    assert (status, "no worker process runs" in reason) == (503, True)
 
 
 async def test_what_waits_in_a_blocked_worker_runs_elsewhere(

@@ -99,6 +99,8 @@ PARTS: Final = {
     "txqueue.worker.report": "an interface: what the performer reports to",
     "txqueue.worker.turns": "when the performer acts; it calls no service",
     "txqueue.worker.traced_runs": "how one handler is run within a span; it calls no service",
+    "txqueue.worker.handler_threads": "the threads of handlers; they call no service",
+    "txqueue.worker.outlived": "which jobs have left threads; it calls no service",
     "txqueue.worker.runtimes": "how one handler is run; it calls no service",
 }
 """Modules of those packages that are no service, and why: their neighbours may import them."""

@@ -31,8 +31,21 @@ def nodes(options: GlobalOptions) -> None:
 
 
 def _worker_row(worker: Mapping[str, Any]) -> list[object]:
-    state = "starting" if not worker["is_ready"] else "blocked" if worker["is_late"] else "ready"
-    return [str(worker["pid"]), state, amount(worker["jobs"]), amount(worker["weight"])]
+    return [
+        str(worker["pid"]),
+        _worker_state(worker),
+        amount(worker["jobs"]),
+        amount(worker["weight"]),
+    ]
+
+
+def _worker_state(worker: Mapping[str, Any]) -> str:
+    if not worker["is_ready"]:
+        return "starting"
+    # A node of an earlier release has no such field.
+    if worker.get("is_stuck"):
+        return "stuck"
+    return "blocked" if worker["is_late"] else "ready"
 
 
 def node_table(rows: Sequence[Mapping[str, Any]]) -> RenderableType:

@@ -45,6 +45,7 @@ class Description:
         """Return, as plain data, the measurements that a heartbeat carries besides the load."""
         return {
             "workers": len(self._workers.all),
+            "unable": len(self._workers.ready) - len(self._workers.able),
             "missing": self._reconciliation.missing,
             "holds": self._workers.holdings.total() + self._completions.unwritten,
             "lag": self._lag.lag,
@@ -59,6 +60,8 @@ class Description:
                 is_draining=self._lifecycle.is_draining,
                 has_database=self._lease.is_reached,
                 lease_left=self._lease.left,
+                workers=len(self._workers.ready),
+                able=len(self._workers.able),
             )
         )
 

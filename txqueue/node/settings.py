@@ -39,7 +39,7 @@ class NodeSettings:
         schema: The name of the schema.
         admin: The admin endpoint; None for no endpoint.
         listen: The endpoint for peers; None for no peers.
-        kill_stuck: Seconds after which a worker that does not answer is killed; None for never.
+        kill_stuck: Seconds after which a worker that can start no jobs is killed; None for never.
         worker_start: How workers are started, one of `WORKER_STARTS`.
         result_limit: The longest result of a handler, and next stage, in bytes of JSON text.
         host: Identifies the host; a node detects at once when the process of another node of its

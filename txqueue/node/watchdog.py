@@ -36,6 +36,14 @@ class Watched(Protocol):
         """Seconds since the oldest unanswered ping; 0 if all are answered."""
 
     @property
+    def stuck(self) -> float:
+        """Seconds since threads of ended jobs keep the worker from starting any; 0 if none do."""
+
+    @property
+    def outlived(self) -> Sequence[int]:
+        """The numbers of those ended jobs."""
+
+    @property
     def is_stopped(self) -> bool:
         """Whether the worker was stopped from starting jobs."""
 
@@ -56,6 +64,9 @@ class Watched(Protocol):
 
     def stop(self) -> None:
         """Stop the worker from starting jobs until it has reported its unstarted ones."""
+
+    def relieve(self) -> None:
+        """Return the unstarted jobs to the queue once the worker answers."""
 
     def disown(self, jobs: Iterable[JobKey]) -> None:
         """Return to the queue jobs that the worker has not started and will not start."""
@@ -79,13 +90,16 @@ class Watchdog(Periodic):
     the unstarted jobs of a worker that cannot answer can be returned safely: the worker does not
     start them later either.
 
+    A worker that answers may still be stuck: functions in threads go on after their jobs have timed
+    out, and leave no room for others. It loses its unstarted jobs, too.
+
     Args:
         clock: Times the pings.
         functions: The stored functions.
         lease: The node's lease; without it no job is returned.
         workers: The workers.
         records: Writes the outcomes of jobs.
-        kill_after: Seconds of silence after which a worker is killed; None for never.
+        kill_after: Seconds after which a silent or stuck worker is killed; None for never.
     """
 
     name = "watchdog"
@@ -111,6 +125,8 @@ class Watchdog(Periodic):
         self._kill_after = kill_after
         # By process id, the mark of the outcomes noted when the process was stopped.
         self._marks: dict[int, int] = {}
+        # The process ids of the workers that were found stuck.
+        self._stuck: set[int] = set()
 
     async def step(self) -> float | None:
         """Ping each busy worker, and act on silent ones."""
@@ -123,14 +139,17 @@ class Watchdog(Periodic):
         return EVERY
 
     async def _act_on(self, worker: Watched, late: float) -> None:
-        """Stop, relieve or kill a worker that has been silent for too long.
+        """Stop, relieve or kill a worker that has been silent or stuck for too long.
 
         Args:
             worker: The worker.
             late: Seconds by which this check is late; they are not counted as silence for a kill.
         """
+        self._look_at_threads(worker)
         if self._kill_after is not None and worker.silent - late >= self._kill_after:
             self._kill(worker)
+        elif self._kill_after is not None and worker.stuck >= self._kill_after:
+            self._kill_stuck(worker)
         elif worker.is_stopped:
             if worker.silent >= 2 * SILENT:
                 await self._relieve(worker)
@@ -143,6 +162,32 @@ class Watchdog(Periodic):
             " it runs {running}",
             pid=worker.pid,
             silent=worker.silent,
+            running=_named(worker.in_flight),
+        )
+        worker.kill()
+
+    def _look_at_threads(self, worker: Watched) -> None:
+        """Relieve a worker once it is found stuck, and log that."""
+        if not worker.stuck:
+            self._stuck.discard(worker.pid)
+        elif worker.pid not in self._stuck:
+            self._stuck.add(worker.pid)
+            self.log.warn(
+                "worker process {pid} can start no job: functions in threads go on after the"
+                " timeouts of {outlived}. Its unstarted jobs run elsewhere{remedy}",
+                pid=worker.pid,
+                outlived=_named(worker.outlived),
+                remedy="" if self._kill_after else "; --kill-stuck replaces such a worker",
+            )
+            worker.relieve()
+
+    def _kill_stuck(self, worker: Watched) -> None:
+        self.log.error(
+            "worker process {pid} could start no job for {stuck:.0f} s, and is killed: functions in"
+            " threads went on after the timeouts of {outlived}; it runs {running}",
+            pid=worker.pid,
+            stuck=worker.stuck,
+            outlived=_named(worker.outlived),
             running=_named(worker.in_flight),
         )
         worker.kill()

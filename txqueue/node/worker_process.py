@@ -38,6 +38,7 @@ from txqueue.wire.worker_commands import (
     GiveBack,
     Hold,
     Log,
+    Occupy,
     Perform,
     RenewLease,
     Settle,
@@ -93,6 +94,7 @@ class WorkerProcess:
         is_stopped: Whether it must not start jobs until it has reported its unstarted ones.
         held: The number of jobs that it holds, by assignment.
         outstanding: The weight of those jobs.
+        outlived: The numbers of ended jobs whose threads go on; no other job can take their weight.
         ended: Fires when both the process and its pipe have ended.
         end: The signal or status with which the process ended; empty while it runs.
 
@@ -109,7 +111,9 @@ class WorkerProcess:
         self._pinged_at: float | None = None
         self._disowned: set[JobKey] = set()
         self.held: dict[int, int] = {}
-        self.outstanding = 0
+        self.outstanding = self._occupied = 0
+        self.outlived: list[int] = []
+        self._stuck_since: float | None = None
         self._rate = 0.0
         self._paced_at = self.started_at = owner.reactor.seconds()
         self._paced_weight = 0
@@ -122,6 +126,7 @@ class WorkerProcess:
                 Settle: self._settle,
                 Start: self._start,
                 Log: self._log,
+                Occupy: self._occupy,
                 Count: self._count,
             },
             lost=self._lost,
@@ -157,7 +162,12 @@ class WorkerProcess:
     @property
     def load(self) -> Load:
         """The worker's load, in the form in which `policy.dispatch` takes it."""
-        return Load(self.key, self._owner.capacity, self.outstanding, self._pace())
+        return Load(self.key, self._owner.capacity, self.weight, self._pace())
+
+    @property
+    def weight(self) -> int:
+        """The weight that is taken, by the jobs that the worker holds and by `outlived`."""
+        return self.outstanding + self._occupied
 
     def _pace(self) -> float:
         """Return the weight that the worker finishes per second; it falls while no report comes."""
@@ -231,10 +241,25 @@ class WorkerProcess:
     def _answered(self, _: object) -> None:
         self._pinged_at = None
 
+    @property
+    def stuck(self) -> float:
+        """Seconds since threads of ended jobs keep the worker from starting any; 0 if none do."""
+        since = self._stuck_since
+        return 0.0 if since is None else self._owner.reactor.seconds() - since
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether the worker can start no job until a thread of an ended job ends."""
+        return self._stuck_since is not None
+
     def stop(self) -> None:
         """Stop the worker from starting jobs until it has reported its unstarted ones."""
         self.is_late = self.is_stopped = True
         self._in_flight.stop()
+        self.relieve()
+
+    def relieve(self) -> None:
+        """Return the unstarted jobs to the queue once the worker answers."""
         # When the pipe is lost, all jobs are returned anyway.
         Deferred.fromCoroutine(self.give_back()).addErrback(lambda _: None)
 
@@ -304,6 +329,15 @@ class WorkerProcess:
     def _log(self, is_grave: bool, text: str, run: str | None = None) -> dict[str, Any]:
         write = self.log.error if is_grave else self.log.warn
         write("{text}", text=text, **({} if run is None else {FAILED_RUN: json.loads(run)}))
+        return {}
+
+    def _occupy(self, weight: int, jobs: str, is_stuck: bool) -> dict[str, Any]:
+        self._occupied, self.outlived = weight, json.loads(jobs)
+        if not is_stuck:
+            self._stuck_since = None
+        elif self._stuck_since is None:
+            self._stuck_since = self._owner.reactor.seconds()
+        self._owner.reported(self)
         return {}
 
     def _count(self, tally: str) -> dict[str, Any]:

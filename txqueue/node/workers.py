@@ -152,19 +152,20 @@ class Workers:
     def load(self) -> float:
         """The weight of the jobs that the workers hold, as a fraction of their capacity."""
         total = self.count * self.capacity
-        return sum(worker.outstanding for worker in self._workers.values()) / total
+        return sum(worker.weight for worker in self._workers.values()) / total
 
     def describe(self) -> list[dict[str, int | bool]]:
-        """Return the process id of each worker, whether it is ready, and the jobs and weight it
-        holds.
+        """Return the process id of each worker, whether it is ready, blocked or stuck, and the jobs
+        and weight it holds.
         """
         return [
             {
                 "pid": worker.pid,
                 "is_ready": worker.is_ready,
                 "is_late": worker.is_late,
+                "is_stuck": worker.is_stuck,
                 "jobs": sum(worker.held.values()),
-                "weight": worker.outstanding,
+                "weight": worker.weight,
             }
             for worker in self._workers.values()
         ]
@@ -256,9 +257,14 @@ class Workers:
         """The workers that have imported the application, even those that do not answer."""
         return [worker for worker in self._workers.values() if worker.is_ready]
 
+    @property
+    def able(self) -> list[WorkerProcess]:
+        """The workers that can start jobs: they answer, and have threads and capacity left."""
+        return [each for each in self.ready if not each.is_late and not each.is_stuck]
+
     def _open(self) -> list[WorkerProcess]:
-        """The workers that may get jobs now: they answer, and have no suspect."""
-        return [each for each in self.ready if each is not self._alone and not each.is_late]
+        """The workers that may get jobs now: able ones that have no suspect."""
+        return [each for each in self.able if each is not self._alone]
 
     def _place_suspect(self) -> None:
         """Send the suspect once its worker holds no other jobs; once the suspect is done, let the

@@ -19,12 +19,17 @@ class HealthFacts:
         is_draining: Whether the node accepts no jobs, because it is drained or stops.
         has_database: Whether the database has answered a heartbeat lately.
         lease_left: Seconds until the node's lease expires; 0 or less once it has expired.
+        workers: How many worker processes have imported the application.
+        able: How many of them can start jobs: no handler blocks them, and threads of ended jobs
+            leave room for others.
     """
 
     has_started: bool
     is_draining: bool
     has_database: bool
     lease_left: float
+    workers: int
+    able: int
 
 
 @frozen
@@ -80,12 +85,12 @@ def _obstacle(facts: HealthFacts) -> str | None:
 
     Draining comes first: it is intended, and outlasts the other reasons.
     """
-    if facts.is_draining:
-        return "draining: the node accepts no jobs"
-    if not facts.has_started:
-        return "starting: the node has not registered in the database yet"
-    if not facts.has_database:
-        return "the database does not answer"
-    if facts.lease_left <= 0:
-        return "the lease has expired: no job starts until it is renewed"
-    return None
+    obstacles = (
+        (facts.is_draining, "draining: the node accepts no jobs"),
+        (not facts.has_started, "starting: the node has not registered in the database yet"),
+        (not facts.has_database, "the database does not answer"),
+        (facts.lease_left <= 0, "the lease has expired: no job starts until it is renewed"),
+        (not facts.workers, "starting: no worker process runs yet; if that lasts, see the log"),
+        (not facts.able, "no worker process can start jobs: handlers block them or fill threads"),
+    )
+    return next((reason for is_so, reason in obstacles if is_so), None)

@@ -209,6 +209,7 @@ def warnings(
     """
     found = [
         *_dead(nodes, now),
+        *_unable(nodes),
         *_not_held(nodes),
         *_unserved(live, nodes),
         *_unknown(live, nodes),
@@ -307,6 +308,18 @@ def _not_held(nodes: Iterable[Row]) -> Warned:
             )
             remedy = "nothing: it returns them within two heartbeats; if not, restart it"
             yield "not_held", node["name"], what, remedy
+
+
+def _unable(nodes: Iterable[Row]) -> Warned:
+    for node in nodes:
+        number = (node.get("report") or {}).get("unable", 0)
+        if number and node["state"] in SERVING:
+            what = (
+                f"{counted(number, 'worker')} of node {node['name']} can start no job: handlers"
+                " block them or fill their threads"
+            )
+            remedy = "see its log for the jobs; --kill-stuck replaces such workers"
+            yield "unable_workers", node["name"], what, remedy
 
 
 def unserved_queue(queue: str, nodes: Iterable[Row]) -> tuple[str, str] | None:

@@ -17,6 +17,7 @@ __all__ = [
     "Hold",
     "Inspect",
     "Log",
+    "Occupy",
     "Perform",
     "RenewLease",
     "Settle",
@@ -112,6 +113,21 @@ class Log(amp.Command):
         (b"is_grave", amp.Boolean()),
         (b"text", LongText()),
         (b"run", amp.Unicode(optional=True)),
+    ]
+    requiresAnswer = False
+
+
+class Occupy(amp.Command):
+    """Worker to master: the weight of ended jobs whose threads go on, and whether no job can start.
+
+    The jobs are a JSON array of their numbers. A job that timed out keeps its share of the capacity
+    until its thread ends.
+    """
+
+    arguments = [
+        (b"weight", amp.Integer()),
+        (b"jobs", LongText()),
+        (b"is_stuck", amp.Boolean()),
     ]
     requiresAnswer = False
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import cast
+from typing import NoReturn, cast
 
 from txqueue.model.assignment import StartedJob
 from txqueue.worker.running_job import Execution
 
-__all__ = ["BEAT", "Watch", "is_hung"]
+__all__ = ["BEAT", "Watch", "is_hung", "took_too_long"]
 
 BEAT = 1.0
 """Seconds between two checks of the running jobs; a job that runs for longer is reported."""
@@ -17,6 +17,11 @@ BEAT = 1.0
 def is_hung(silent: float, heartbeat: float | None) -> bool:
     """Tell whether a handler is hung: silent for longer than its class's heartbeat."""
     return heartbeat is not None and silent > heartbeat
+
+
+def took_too_long(result: object, timeout: float) -> NoReturn:  # noqa: ARG001 - addTimeout's
+    """Fail an attempt at its timeout."""
+    raise TimeoutError(f"it ran for longer than its timeout of {timeout:g} s")
 
 
 class Watch:

@@ -15,7 +15,6 @@ from attrs import evolve
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import LoopingCall
 from twisted.python.failure import Failure
-from twisted.python.threadpool import ThreadPool
 
 from txqueue.errors import Hung, InvalidWork
 from txqueue.model.assignment import AssignedJob, Assignment, SettledJob, read_chunk
@@ -37,9 +36,11 @@ from txqueue.policy.outcome import (
 from txqueue.store.driver import IStoreReactor
 from txqueue.system.inflight import InFlight
 from txqueue.worker.failure_log import FailureLog, failed_attempt_of, kept_log
+from txqueue.worker.handler_threads import HandlerThreads
 from txqueue.worker.job_terms import check_terms, is_expired, is_grouped
-from txqueue.worker.long_runs import BEAT, Watch
+from txqueue.worker.long_runs import BEAT, Watch, took_too_long
 from txqueue.worker.next_stages import complete_with_follow_ups, judge_next
+from txqueue.worker.outlived import Outlived
 from txqueue.worker.report import Report
 from txqueue.worker.run_counts import RunCounts
 from txqueue.worker.running_job import Execution, HeldAssignment, OpenTransaction, RunningJob
@@ -68,7 +69,7 @@ class Performer:
 
     Args:
         reactor: The worker's reactor.
-        threads: The pool of threaded handlers.
+        threads: Run threaded handlers.
         capacity: The weight that may run at a time.
         report: Receives the worker's reports.
         open_transaction: Opens a job's own transaction.
@@ -80,7 +81,7 @@ class Performer:
     def __init__(
         self,
         reactor: IStoreReactor,
-        threads: ThreadPool,
+        threads: HandlerThreads,
         capacity: int,
         report: Report,
         open_transaction: OpenTransaction,
@@ -100,6 +101,7 @@ class Performer:
         self._waiting = Backlog()
         self._running: dict[RunningJob, Execution] = {}
         self._running_weight = 0
+        self._outlived = Outlived(threads, capacity, report, self._outlived_over)
         self._kinds: dict[str, Kind] = {}
         self._touched: dict[int, HeldAssignment] = {}
         self._settled: list[SettledJob] = []
@@ -173,7 +175,7 @@ class Performer:
         """Report ended jobs, then return the numbers of the other jobs of the given assignments."""
         self._flush()
         found: dict[int, list[int]] = {}
-        waiting = ((held.token.assignment, job.job_id) for held, job in self._waiting)
+        waiting = ((held.token.assignment, job.job_id) for held, job in self._waiting.all())
         running = ((job.token.assignment, job.id) for job in self._running)
         for assignment, job_id in chain(waiting, running):
             if assignment in assignments:
@@ -226,6 +228,8 @@ class Performer:
         """Start jobs while there is room, for a slice of time, and report ended ones."""
         if self._report.is_sent:
             self._in_flight.forget_reported()
+        if self._waiting.aside:
+            self._waiting.bring_back(self._threads.free)
         began = self._reactor.seconds()
         until = began + SLICE
         while began < until and self._may_start() and not self._in_flight.is_full:
@@ -278,6 +282,9 @@ class Performer:
                 check_terms(terms)
             if kind is None:
                 kind = self._learn(assigned.work_type)
+            if kind.takes_thread and not self._threads.free:
+                self._waiting.aside.append((held, assigned))
+                return
             if terms is not None and is_expired(terms, kind.cls.expires, held.asked_at):
                 self._never_began(job, EXPIRED)
                 return
@@ -300,13 +307,7 @@ class Performer:
 
     def _learn(self, work_type: str) -> Kind:
         cls = find_work_type(work_type)
-        kind = kind_of(
-            cls,
-            self._reactor,
-            self._threads,
-            self._work_through,
-            longest_result=self._longest_result,
-        )
+        kind = kind_of(cls, self._threads, self._work_through, longest_result=self._longest_result)
         self._kinds[work_type] = traced(kind)
         return self._kinds[work_type]
 
@@ -317,7 +318,7 @@ class Performer:
         timeout = running.terms.get("timeout", running.kind.cls.timeout)
         # Once a handler has returned, the time to write its completion does not count.
         if timeout is not None and not running.is_completing:
-            running.ending.addTimeout(timeout, self._reactor, _took_too_long)
+            running.ending.addTimeout(timeout, self._reactor, took_too_long)
         running.ending.addCallbacks(
             self._waited, self._broke, callbackArgs=(running,), errbackArgs=(running,)
         )
@@ -337,9 +338,14 @@ class Performer:
     def _ended(self, running: Execution) -> None:
         del self._running[running.job]
         self._in_flight.drop(running.job.id)
-        self._running_weight -= running.job.weight
+        if not (running.kind.takes_thread and self._outlived.keeps(running.job)):
+            self._running_weight -= running.job.weight
         if not running.is_completing:
             self._runs.tally.ran(running.job.work_type, self._reactor.seconds() - running.began)
+        self._turns.request()
+
+    def _outlived_over(self, job: RunningJob) -> None:
+        self._running_weight -= job.weight
         self._turns.request()
 
     def _returned(self, job: RunningJob, kind: Kind, value: Any) -> None:
@@ -441,7 +447,3 @@ class Performer:
             told = self._settled_weight, self._counts, self._settled
             self._settled, self._counts, self._settled_weight = [], Counter(), 0
             self._report.settle(*told)
-
-
-def _took_too_long(_: Any, timeout: float) -> None:
-    raise TimeoutError(f"it ran for longer than its timeout of {timeout:g} s")

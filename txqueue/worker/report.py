@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from txqueue.model.assignment import SettledJob, StartedJob
@@ -27,6 +27,15 @@ class Report(Protocol):
 
     def start(self, jobs: list[StartedJob]) -> None:
         """Report running jobs: those that run for longer than a second, or have new progress."""
+
+    def occupy(self, weight: int, jobs: Iterable[int], *, is_stuck: bool) -> None:
+        """Report the weight and the numbers of ended jobs whose threads go on.
+
+        Args:
+            weight: Their weight together, which no other job can take.
+            jobs: Their numbers.
+            is_stuck: Whether the worker can start no job until one of the threads ends.
+        """
 
     def log_text(self, is_grave: bool, text: str, run: Mapping[str, Any] | None) -> None:
         """Write a text to the node's log, with the fields of the run that it is about, if any."""

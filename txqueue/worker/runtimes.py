@@ -12,9 +12,7 @@ from typing import Any
 
 from attrs import frozen
 from twisted.internet.defer import CancelledError, Deferred
-from twisted.internet.threads import deferToThreadPool
 from twisted.python.failure import Failure
-from twisted.python.threadpool import ThreadPool
 
 from txqueue.errors import InvalidWork, KeyUnavailable
 from txqueue.model.assignment import Unreadable
@@ -22,10 +20,10 @@ from txqueue.model.payload import decode, decoder, encode_result
 from txqueue.model.work_item import Runtime, WorkItem
 from txqueue.model.workset_item import WorksetItem, WorksetJob
 from txqueue.policy.batching import RESULT_LIMIT
-from txqueue.store.driver import IStoreReactor
 from txqueue.store.encryption import decrypted, encrypted
+from txqueue.worker.handler_threads import HandlerThreads
 
-__all__ = ["Kind", "WorkThrough", "in_asyncio", "in_thread", "kind_of"]
+__all__ = ["Kind", "WorkThrough", "in_asyncio", "kind_of"]
 
 WorkThrough = Callable[[type[WorksetItem], Any], Coroutine[Any, Any, Any]]
 """Runs one job of a workset: takes parts of the workset and processes their items."""
@@ -40,12 +38,14 @@ class Kind:
         structure: Makes a work item from a payload: ``structure(payload, cls)``.
         begin: Starts ``perform`` and returns its value, or a Deferred if the handler waits.
         longest_result: The longest result of a handler, in bytes of JSON text.
+        takes_thread: Whether the handler runs in a thread.
     """
 
     cls: type[WorkItem]
     structure: Callable[[Any, Any], WorkItem]
     begin: Callable[[WorkItem, Any], Any]
     longest_result: int = RESULT_LIMIT
+    takes_thread: bool = False
 
     def work(self, payload: Any) -> WorkItem:
         """Make a work item from a payload.
@@ -96,8 +96,7 @@ def check_length(what: str, text: str, longest: int) -> None:
 
 def kind_of(
     cls: type[WorkItem],
-    reactor: IStoreReactor,
-    threads: ThreadPool,
+    threads: HandlerThreads,
     work_through: WorkThrough | None = None,
     *,
     longest_result: int = RESULT_LIMIT,
@@ -106,14 +105,13 @@ def kind_of(
 
     Args:
         cls: The class of the work items.
-        reactor: Receives the results of threads.
-        threads: The pool that runs threaded handlers.
+        threads: Run threaded handlers.
         work_through: Runs the jobs of worksets.
         longest_result: The longest result of a handler, in bytes of JSON text.
     """
 
     def begin_in_thread(work: WorkItem, job: Any) -> Deferred[Any]:
-        return in_thread(reactor, threads, work.perform, job)
+        return threads.run(job, work.perform, job)
 
     def in_workset(work: WorkItem, job: Any) -> Deferred[Any]:
         assert work_through is not None
@@ -121,8 +119,10 @@ def kind_of(
         return Deferred.fromCoroutine(work_through(type(work).items, job))
 
     if issubclass(cls, WorksetJob):
-        return Kind(cls, decoder(cls), in_workset)
-    if cls.runtime is Runtime.THREAD:
+        takes_thread = cls.items.runtime is Runtime.THREAD
+        return Kind(cls, decoder(cls), in_workset, takes_thread=takes_thread)
+    takes_thread = cls.runtime is Runtime.THREAD
+    if takes_thread:
         begin: Callable[[WorkItem, Any], Any] = begin_in_thread
     elif cls.runtime is Runtime.ASYNCIO:
         begin = _in_asyncio
@@ -130,7 +130,9 @@ def kind_of(
         begin = _by_hand
     else:
         begin = _called
-    return Kind(cls, _opening if cls.encrypted else decoder(cls), begin, longest_result)
+    return Kind(
+        cls, _opening if cls.encrypted else decoder(cls), begin, longest_result, takes_thread
+    )
 
 
 def _opening(payload: Any, cls: type[WorkItem]) -> WorkItem:
@@ -159,13 +161,6 @@ def _called(work: WorkItem, job: Any) -> Any:
     if not inspect.iscoroutine(value):
         return value
     return context.run(Deferred.fromCoroutine, value)
-
-
-def in_thread(
-    reactor: IStoreReactor, threads: ThreadPool, function: Callable[..., Any], *args: Any
-) -> Deferred[Any]:
-    """Call a function in a thread, with the context variables of the caller."""
-    return deferToThreadPool(reactor, threads, copy_context().run, function, *args)
 
 
 def _in_asyncio(work: WorkItem, job: Any) -> Deferred[Any]:

@@ -6,7 +6,7 @@ import json
 import os
 import socket
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from functools import partial
 from typing import Any, Final
@@ -15,7 +15,6 @@ from attrs import asdict, astuple
 from twisted.internet.interfaces import IReactorCore, IReactorFromThreads, IReactorSocket
 from twisted.internet.process import reapAllProcesses
 from twisted.logger import Logger
-from twisted.python.threadpool import ThreadPool
 
 from txqueue.logs.setup import let_information_pass
 from txqueue.model.assignment import Assignment, SettledJob, StartedJob
@@ -38,12 +37,14 @@ from txqueue.wire.worker_commands import (
     GiveBack,
     Hold,
     Log,
+    Occupy,
     Perform,
     RenewLease,
     Settle,
     Start,
 )
 from txqueue.worker.application import import_application
+from txqueue.worker.handler_threads import HandlerThreads
 from txqueue.worker.lease_watch import LeaseWatch
 from txqueue.worker.master_pipe import MasterPipe
 from txqueue.worker.next_stages import enqueue_follow_ups
@@ -54,7 +55,6 @@ from txqueue.worker.workset_runner import WorksetWork
 __all__ = ["IWorkerReactor", "WorkerService"]
 
 MOST_CONNECTIONS = 4
-MOST_THREADS = 64
 _COMPLETE_ONE: Final = """
     select {schema}.complete_one(
         its_incarnation => %s, its_assignment => %s, its_job_id => %s, its_result => %s,
@@ -94,7 +94,6 @@ class WorkerService:
         self._lease_watch: LeaseWatch | None = None
         self._pool: ConnectionPool | None = None
         self._schema = self._complete_one = ""
-        self._threads = ThreadPool(0, MOST_THREADS, "handlers")
 
     def attach(self, descriptor: int) -> None:
         """Connect to the master over an open socket."""
@@ -142,6 +141,10 @@ class WorkerService:
         """Report what jobs did since the last report."""
         self._pipe.say(Count, tally=tally)
 
+    def occupy(self, weight: int, jobs: Iterable[int], *, is_stuck: bool) -> None:
+        """Report the weight and the numbers of ended jobs whose threads go on."""
+        self._pipe.say(Occupy, weight=weight, jobs=json.dumps(sorted(jobs)), is_stuck=is_stuck)
+
     def _configure(self, settings: str) -> dict[str, Any]:
         chosen = json.loads(settings)
         self._schema = chosen["schema"]
@@ -156,11 +159,11 @@ class WorkerService:
         import_application(chosen["app"], chosen["dsn"])
         self._watch_children()
         let_information_pass()
-        self._threads.start()
-        worksets = WorksetWork(self._reactor, self._threads, Parts(self._pool, self._schema))
+        threads = HandlerThreads.of_worker(self._reactor, chosen["capacity"])
+        worksets = WorksetWork(self._reactor, threads, Parts(self._pool, self._schema))
         self._performer = Performer(
             self._reactor,
-            self._threads,
+            threads,
             chosen["capacity"],
             self,
             self._open_transaction,

@@ -12,7 +12,6 @@ from typing import Any, cast
 from attrs import define, field
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import deferLater
-from twisted.python.threadpool import ThreadPool
 
 from txqueue.errors import InvalidWork, TokenLost
 from txqueue.model.directives import Snooze
@@ -23,8 +22,9 @@ from txqueue.policy.outcome import judge
 from txqueue.store.driver import IStoreReactor
 from txqueue.store.transaction import Transaction
 from txqueue.store.worksets import Part, Parts, Performed, count_call
+from txqueue.worker.handler_threads import HandlerThreads
 from txqueue.worker.running_job import RunningJob
-from txqueue.worker.runtimes import in_asyncio, in_thread
+from txqueue.worker.runtimes import in_asyncio
 
 __all__ = ["RunningPart", "WorksetWork", "is_deadly", "split_size"]
 
@@ -135,11 +135,11 @@ class WorksetWork:
 
     Args:
         reactor: The worker's reactor.
-        threads: The pool of threaded handlers.
+        threads: Run threaded handlers.
         parts: The stored functions for parts of worksets.
     """
 
-    def __init__(self, reactor: IStoreReactor, threads: ThreadPool, parts: Parts) -> None:
+    def __init__(self, reactor: IStoreReactor, threads: HandlerThreads, parts: Parts) -> None:
         self._reactor = reactor
         self._threads = threads
         self._parts = parts
@@ -213,7 +213,7 @@ class WorksetWork:
 
     async def _run(self, cls: type[WorksetItem], running: RunningPart) -> None:
         if cls.runtime is Runtime.THREAD:
-            ending = in_thread(self._reactor, self._threads, _each_in_turn, cls, running)
+            ending = self._threads.run(running.job, _each_in_turn, cls, running)
         else:
             ending = Deferred.fromCoroutine(_in_turn(cls, running))
         if cls.timeout is not None:

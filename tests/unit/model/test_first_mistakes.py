@@ -177,6 +177,6 @@ class SleepsLater(WorkItem):
 @pytest.mark.parametrize("cls", [Sleeps, SleepsLater])
 async def test_asyncio_in_the_runtime_of_twisted(cls: type[WorkItem]) -> None:
     """It would not wait, or fail with words of a stranger."""
-    kind = kind_of(define(cls), cast("Any", None), cast("Any", None))
+    kind = kind_of(define(cls), cast("Any", None))
     with pytest.raises(TypeError, match=r"declare runtime = Runtime.ASYNCIO"):
         await maybeDeferred(kind.begin, kind.cls(), object())

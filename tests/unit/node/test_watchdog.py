@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 
 import pytest
 from twisted.internet.task import Clock
+from twisted.logger import capturedLogs
 
 from tests.unit.node.doubles import Records, lease_of
 from txqueue.model.assignment import JobKey
@@ -23,12 +24,25 @@ class Hand:
         self.begun: set[int] | None = {1}
         self.pinged_at: float | None = None
         self.answers = self.is_stopped = self.is_killed = False
+        self.stuck_since: float | None = None
+        self.outlived = [8, 9]
+        self.relieved = 0
         self.disowned: list[tuple[int, int]] = []
 
     @property
     def silent(self) -> float:
         """Seconds since the ping that it has not answered."""
         return 0.0 if self.pinged_at is None else self._desk.clock.seconds() - self.pinged_at
+
+    @property
+    def stuck(self) -> float:
+        """Seconds since threads keep it from starting jobs."""
+        since = self.stuck_since
+        return 0.0 if since is None else self._desk.clock.seconds() - since
+
+    def relieve(self) -> None:
+        """Note that its unstarted jobs are taken."""
+        self.relieved += 1
 
     def ping(self) -> None:
         """Answer, or not."""
@@ -155,4 +169,28 @@ def test_one_that_is_silent_for_too_long_is_ended_where_that_is_wanted(harness: 
     harness.wait(KILL_AFTER - EVERY)
     assert not harness.hand.is_killed
     harness.wait(3 * EVERY)
+    assert harness.hand.is_killed
+
+
+def test_one_whose_threads_leave_no_room_loses_its_unstarted_jobs(harness: Harness) -> None:
+    """Once each time; the log names the jobs whose threads go on."""
+    harness.hand.answers, harness.hand.stuck_since = True, 0.0
+    with capturedLogs() as notes:
+        harness.wait(KILL_AFTER / 2)
+        assert harness.hand.relieved == 1
+        harness.hand.stuck_since = None
+        harness.wait(3 * EVERY)
+        harness.hand.stuck_since = harness.clock.seconds()
+        harness.wait(3 * EVERY)
+    assert harness.hand.relieved == 2
+    assert not harness.hand.is_killed
+    assert [note["outlived"] for note in notes] == ["jobs 8, 9"] * 2
+
+
+def test_one_that_stays_stuck_is_ended_where_that_is_wanted(harness: Harness) -> None:
+    """It answers, but starts nothing."""
+    harness.hand.answers, harness.hand.stuck_since = True, 0.0
+    harness.wait(KILL_AFTER - 1)
+    assert not harness.hand.is_killed
+    harness.wait(2)
     assert harness.hand.is_killed

@@ -11,6 +11,8 @@ WELL: dict[str, Any] = {
     "is_draining": False,
     "has_database": True,
     "lease_left": 7.5,
+    "workers": 2,
+    "able": 1,
 }
 
 
@@ -20,6 +22,9 @@ WELL: dict[str, Any] = {
         ({}, "ready"),
         ({"lease_left": 0.0}, "the lease has expired"),
         ({"lease_left": -1.0, "has_database": False}, "the database does not answer"),
+        ({"workers": 0, "able": 0}, "starting: no worker process runs yet"),
+        ({"able": 0}, "no worker process can start jobs"),
+        ({"lease_left": 0.0, "workers": 0, "able": 0}, "the lease has expired"),
         ({"has_started": False, "has_database": False}, "starting"),
         ({"is_draining": True, "has_database": False}, "draining"),
     ],

@@ -143,6 +143,14 @@ def test_a_node_that_does_not_hold_what_is_assigned_to_it() -> None:
     assert "3 jobs" in found[0]["what"]
 
 
+def test_workers_that_can_start_no_job_are_warned_of() -> None:
+    """Of nodes that run: a dead one has none."""
+    nodes = [node("a", report={"unable": 2}), node("b", report={"unable": 0}), node("c")]
+    found = warnings([], nodes, [], NOW)
+    assert kinds(found) == [("unable_workers", "a")]
+    assert found[0]["what"].startswith("2 workers of node a can start no job")
+
+
 def looked(state: str, jobs: int, **more: Any) -> dict[str, Any]:
     """Jobs of a state that were looked at, as the query gives them."""
     given = {"incarnation": None, "looked": jobs, "oldest": NOW - timedelta(seconds=9)}

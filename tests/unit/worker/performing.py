@@ -2,13 +2,14 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
 
 from attrs import astuple, define
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
+from twisted.python.failure import Failure
 
 from txqueue import Retry, RunningJob, WorkItem
 from txqueue.model.assignment import FIELDS, AssignedJob, Assignment, SettledJob, StartedJob
@@ -16,6 +17,7 @@ from txqueue.model.run_tally import RunTally
 from txqueue.policy.batching import RESULT_LIMIT
 from txqueue.store.outcomes import outcomes_text
 from txqueue.system.inflight import InFlight
+from txqueue.worker.handler_threads import HandlerThreads
 from txqueue.worker.performer import Performer
 from txqueue.worker.running_job import HeldAssignment, OpenTransaction
 
@@ -45,6 +47,32 @@ def _nobody(job: RunningJob) -> Any:
     raise AssertionError(f"job {job.id} opened a transaction")
 
 
+class Thread:
+    """Stands for the threads: runs a function when the test says so."""
+
+    def __init__(self) -> None:
+        self.functions: list[Callable[[], None]] = []
+
+    def callInThreadWithCallback(
+        self, told: Callable[[bool, object], None], function: Callable[..., Any], *values: Any
+    ) -> None:
+        """Keep it, as `ThreadPool` queues it."""
+
+        def run() -> None:
+            try:
+                result = function(*values)
+            except Exception as error:
+                told(False, Failure(error))
+            else:
+                told(True, result)
+
+        self.functions.append(run)
+
+    def end(self) -> None:
+        """Run the oldest function, which ends its thread."""
+        self.functions.pop(0)()
+
+
 class Harness:
     """A performer and everything around it.
 
@@ -52,6 +80,7 @@ class Harness:
         capacity: Weight that may run at a time.
         opener: Opens a job's own transaction.
         longest_result: The longest result, in bytes of JSON text.
+        most: How many threads there are.
     """
 
     def __init__(
@@ -60,10 +89,14 @@ class Harness:
         opener: OpenTransaction = _nobody,
         *,
         longest_result: int = RESULT_LIMIT,
+        most: int = 1,
     ) -> None:
         self.clock = Clock()
-        # Neither threads nor sockets: no handler of these tests has need of them.
-        reactor, threads = cast("Any", self.clock), cast("Any", None)
+        vars(self.clock)["callFromThread"] = lambda function, *values: function(*values)
+        self.thread = Thread()
+        # No sockets: no handler of these tests has need of them.
+        reactor = cast("Any", self.clock)
+        threads = HandlerThreads(reactor, cast("Any", self.thread), most)
         self.in_flight = InFlight(capacity)
         self.performer = Performer(
             reactor,
@@ -85,6 +118,7 @@ class Harness:
         self.tally = RunTally()
         self.running: dict[int, Deferred[Any]] = {}
         self.is_sent = True
+        self.occupied: tuple[int, list[int], bool] = (0, [], False)
 
     def finish(self, held: HeldAssignment, *, is_alone: bool) -> None:
         """Note jobs that are done."""
@@ -106,6 +140,10 @@ class Harness:
         self.settled_weight += weight
         self.counts.update(counts)
         self.settled += json.loads(outcomes_text(jobs))
+
+    def occupy(self, weight: int, jobs: Iterable[int], *, is_stuck: bool) -> None:
+        """Note which threads outlive their jobs."""
+        self.occupied = (weight, sorted(jobs), is_stuck)
 
     def start(self, jobs: list[StartedJob]) -> None:
         """Note jobs that run long."""

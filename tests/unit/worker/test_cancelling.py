@@ -1,40 +1,13 @@
 """How a worker cancels a job."""
 
-from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, cast
 
 import pytest
 from twisted.internet.defer import CancelledError, Deferred
-from twisted.python.failure import Failure
 
 from tests.unit.worker.performing import INCARNATION, Handled, Harness
 from txqueue import Discard, Retry, RunningJob, Runtime, Snooze
 from txqueue.policy.outcome import judge_cancelled
-
-
-class Thread:
-    """Stands for the threads: runs a function when the test says so."""
-
-    def __init__(self, harness: Harness) -> None:
-        self.functions: list[Callable[[], None]] = []
-        vars(harness.clock)["callFromThread"] = lambda function, *values: function(*values)
-        harness.performer._threads = cast("Any", self)
-
-    def callInThreadWithCallback(
-        self, told: Callable[[bool, object], None], function: Callable[..., Any], *values: Any
-    ) -> None:
-        """Keep it, as `ThreadPool` queues it."""
-
-        def run() -> None:
-            try:
-                result = function(*values)
-            except Exception as error:
-                told(False, Failure(error))
-            else:
-                told(True, result)
-
-        self.functions.append(run)
 
 
 def outcomes(harness: Harness) -> list[tuple[int, str, str | None]]:
@@ -46,7 +19,7 @@ def outcomes(harness: Harness) -> list[tuple[int, str, str | None]]:
 def test_a_thread_s_job_is_marked_and_ends_by_itself(fails: bool) -> None:
     """A thread cannot be interrupted: its function can look, and settles as it ends."""
     harness = Harness()
-    thread = Thread(harness)
+    thread = harness.thread
     seen: list[bool] = []
 
     def perform(_: object, job: RunningJob) -> str:

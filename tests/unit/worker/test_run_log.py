@@ -12,9 +12,11 @@ from twisted.python.threadpool import ThreadPool
 from tests.unit.logs.running import SecondRun, running
 from tests.unit.worker.performing import Handled, Harness
 from tests.unit.worker.test_runtimes import begun_with
+from tests.waiting import running_reactor
 from txqueue import Fail, Retry, RunningJob, Runtime, Snooze
 from txqueue.logs.kept_entries import keep_event
 from txqueue.model.run_log import RUNNING
+from txqueue.worker.handler_threads import HandlerThreads
 
 LOG = Logger("shop", observer=keep_event)
 
@@ -26,11 +28,11 @@ def current() -> int | None:
 
 
 @pytest.fixture
-def threads() -> Iterator[ThreadPool]:
+def threads() -> Iterator[HandlerThreads]:
     """Threads of the test's own."""
     pool = ThreadPool(0, 2)
     pool.start()
-    yield pool
+    yield HandlerThreads(running_reactor(), pool, most=2)
     pool.stop()
 
 
@@ -56,7 +58,7 @@ def test_coroutines_that_take_turns_each_have_their_own_job() -> None:
     assert current() is None
 
 
-async def test_asyncio_handlers_have_their_job(threads: ThreadPool) -> None:
+async def test_asyncio_handlers_have_their_job(threads: HandlerThreads) -> None:
     """Also after they wait, and in threads that asyncio starts for them."""
 
     async def perform(self: object, job: object) -> list[int | None]:
@@ -69,7 +71,7 @@ async def test_asyncio_handlers_have_their_job(threads: ThreadPool) -> None:
     assert await begun == [7, 7, 7]
 
 
-async def test_threads_have_their_job(threads: ThreadPool) -> None:
+async def test_threads_have_their_job(threads: HandlerThreads) -> None:
     """Two at a time."""
 
     def perform(self: object, job: object) -> int | None:

@@ -13,17 +13,18 @@ from twisted.python.threadpool import ThreadPool
 
 from tests.waiting import running_reactor
 from txqueue import Runtime, WorkItem
+from txqueue.worker.handler_threads import HandlerThreads
 from txqueue.worker.runtimes import kind_of
 
 Handler = Callable[[Any, Any], Any]
 
 
 @pytest.fixture
-def threads() -> Iterator[ThreadPool]:
+def threads() -> Iterator[HandlerThreads]:
     """Threads of the test's own."""
     pool = ThreadPool(0, 2)
     pool.start()
-    yield pool
+    yield HandlerThreads(running_reactor(), pool, most=2)
     pool.stop()
 
 
@@ -40,7 +41,7 @@ def begun_with(handler: Handler, job: object, its_runtime: Runtime, threads: Any
         runtime = its_runtime
         perform = handler  # type: ignore[assignment]  # any kind of it
 
-    kind = kind_of(Handled, running_reactor(), threads)
+    kind = kind_of(Handled, threads)
     return kind.begin(kind.structure({}, Handled), job)
 
 
@@ -217,7 +218,7 @@ async def test_an_asyncio_handler_that_takes_too_long_timed_out() -> None:
         await ending
 
 
-async def test_a_threaded_handler_runs_in_a_thread(threads: ThreadPool) -> None:
+async def test_a_threaded_handler_runs_in_a_thread(threads: HandlerThreads) -> None:
     """It may block; its value comes back to the reactor's thread."""
 
     def perform(self: object, job: int) -> tuple[int, int]:
@@ -228,7 +229,7 @@ async def test_a_threaded_handler_runs_in_a_thread(threads: ThreadPool) -> None:
     assert thread != threading.get_ident()
 
 
-async def test_a_threaded_handler_s_failure_is_the_job_s(threads: ThreadPool) -> None:
+async def test_a_threaded_handler_s_failure_is_the_job_s(threads: HandlerThreads) -> None:
     """As with any other."""
 
     def perform(self: object, job: object) -> None:
