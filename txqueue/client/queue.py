@@ -6,6 +6,7 @@ import os
 import socket
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack, cast
 
@@ -16,7 +17,7 @@ from txqueue.client.node_link import Membership, joinable
 from txqueue.client.notifications import EndNotifications
 from txqueue.client.waiting import EndWaiter
 from txqueue.errors import DatabaseUnavailable, JobFailed, JobNotFound, WaitTimeout
-from txqueue.model.job import Job, State
+from txqueue.model.job import Job, State, job_number
 from txqueue.model.schedule import Exists, Schedule
 from txqueue.model.work_item import WorkItem
 from txqueue.model.workset_item import WorksetItem, WorksetStatus
@@ -41,6 +42,10 @@ __all__ = ["WorkQueue"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
+# Seconds.
+CONNECTION_WAIT = 30.0
+# Whether the running code is inside `WorkQueue.transaction`, of any queue.
+_IS_IN_TRANSACTION: ContextVar[bool] = ContextVar("txqueue_transaction", default=False)
 FINAL = [state for state in State if state.is_final]
 
 
@@ -90,6 +95,7 @@ class WorkQueue:
         node: str | None = None,
         schema: str | None = None,
         connections: int = 4,
+        connection_wait: float | None = None,
         reactor: IClientReactor | None = None,
     ) -> WorkQueue:
         """Connect to the database.
@@ -104,6 +110,8 @@ class WorkQueue:
                 later.
             schema: The name of txqueue's schema; ``txqueue`` unless configured.
             connections: The largest number of connections; each is opened when first needed.
+            connection_wait: Seconds that a call waits for a connection while all are in use. The
+                default is ``TXQUEUE_CONNECTION_WAIT`` or the configuration file, else 30.
             reactor: The running reactor by default.
 
         Returns:
@@ -118,11 +126,17 @@ class WorkQueue:
             from twisted.internet import reactor as running
 
             reactor = cast("IClientReactor", running)
-        given = {"dsn": dsn, "schema": schema, "node": node}
+        given = {"dsn": dsn, "schema": schema, "node": node, "connection_wait": connection_wait}
         settings = Settings(given, os.environ, Path.cwd())
         name = checked_name(settings.get("schema", "txqueue"))
         endpoint = _node_of(settings)
-        pool = ConnectionPool(reactor, settings.dsn(), connections, "txqueue client")
+        pool = ConnectionPool(
+            reactor,
+            settings.dsn(),
+            connections,
+            "txqueue client",
+            wait=settings.seconds("connection_wait", CONNECTION_WAIT, least=0.001),
+        )
         try:
             await ensure_version(pool, name)
             membership = await _joined(reactor, pool, name, endpoint)
@@ -144,9 +158,12 @@ class WorkQueue:
         """
         async with self._dispatch() as dispatch, self._pool.transaction() as connection:
             txn = Transaction(connection, self._schema, dispatch)
+            is_nested = _IS_IN_TRANSACTION.get()
+            _IS_IN_TRANSACTION.set(True)
             try:
                 yield txn
             finally:
+                _IS_IN_TRANSACTION.set(is_nested)
                 txn.end()
 
     async def run_interaction(
@@ -272,7 +289,8 @@ class WorkQueue:
         Raises:
             Refused: When the job has not ended, or does not exist.
         """
-        rows = await self._pool.query(f"select {self._schema}.repeat(%s, '')", (job_id,))
+        number = job_number(job_id)
+        rows = await self._pool.query(f"select {self._schema}.repeat(%s, '')", (number,))
         return int(rows[0][0])
 
     async def job(self, job_id: int) -> Job:
@@ -280,10 +298,17 @@ class WorkQueue:
 
         Raises:
             JobNotFound: When no job has that number.
+            InvalidWork: When it is no number of a job.
         """
-        for job in await read_jobs(self._pool, self._schema, [job_id]):
+        number = job_number(job_id)
+        for job in await read_jobs(self._pool, self._schema, [number]):
             return await self._with_attempts(job)
-        raise JobNotFound(f"there is no job {job_id}", "check the number; old history is dropped")
+        if _IS_IN_TRANSACTION.get():
+            raise JobNotFound(
+                f"job {number} is not there, or is of a transaction that has not committed",
+                "a job begins after the commit: read it or wait for it after queue.transaction()",
+            )
+        raise JobNotFound(f"there is no job {number}", "check the number; old history is dropped")
 
     async def wait(self, job_id: int, timeout: float | None = None) -> Any:
         """Wait until a job has ended.
@@ -299,12 +324,14 @@ class WorkQueue:
 
         Raises:
             JobFailed: When the job failed or was cancelled.
-            JobNotFound: When no job has that number.
+            JobNotFound: When no job has that number, also if its transaction has not committed yet.
+            InvalidWork: When it is no number of a job.
             WaitTimeout: When the job did not end in time; the job continues.
             CancelledError: When the caller cancelled the wait; the job continues.
             DatabaseUnavailable: When the database is away, or the queue was closed during the wait.
             KeyUnavailable: When the result is encrypted, and this process cannot decrypt it.
         """
+        job_id = job_number(job_id)
         await self.job(job_id)
         ending = self._waiter.ended(job_id)
         if timeout is not None:

@@ -10,7 +10,27 @@ from typing import Any
 
 from attrs import field, fields, frozen
 
-__all__ = ["COLUMNS", "JSON_COLUMNS", "Attempt", "Job", "State", "Token", "read_json"]
+from txqueue.errors import InvalidWork
+
+__all__ = ["COLUMNS", "JSON_COLUMNS", "Attempt", "Job", "State", "Token", "job_number", "read_json"]
+
+
+# The largest number of a bigint column.
+_LAST_NUMBER = (1 << 63) - 1
+
+
+def job_number(given: object) -> int:
+    """Return a job's number, which may be given as text, such as a part of a URL.
+
+    Raises:
+        InvalidWork: When it is not a whole number that a job can have.
+    """
+    is_text = isinstance(given, str) and given.isascii() and given.isdecimal()
+    if (is_text or type(given) is int) and 0 < (number := int(str(given)[:20])) <= _LAST_NUMBER:
+        return number
+    raise InvalidWork(
+        f"{str(given)[:50]!r} is not the number of a job", "pass the number that enqueue() returned"
+    )
 
 
 class State(StrEnum):

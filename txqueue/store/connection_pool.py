@@ -7,7 +7,8 @@ from contextlib import asynccontextmanager
 from random import uniform
 from typing import Any, TypeVar
 
-from twisted.internet.defer import DeferredSemaphore
+from twisted.internet.defer import Deferred, DeferredSemaphore, TimeoutError
+from twisted.python.failure import Failure
 
 from txqueue.errors import DatabaseUnavailable
 from txqueue.store.backoff import Backoff
@@ -38,6 +39,7 @@ class ConnectionPool:
         any_moment: Whether a moment beyond Python's range is read as the nearest one within it,
             for tools that display data.
         session: Server settings for each session.
+        wait: Seconds that a caller waits for a connection while all are in use; None for no limit.
     """
 
     def __init__(
@@ -51,7 +53,10 @@ class ConnectionPool:
         backoff: Backoff | None = None,
         any_moment: bool = False,
         session: Mapping[str, str] | None = None,
+        wait: float | None = None,
     ) -> None:
+        self._size = size
+        self._wait = wait
         self._session = session
         self._any_moment = any_moment
         self._backoff = backoff
@@ -133,12 +138,27 @@ class ConnectionPool:
             self._idle.pop().close()
 
     async def _take(self) -> Connection:
-        await self._turn.acquire()
+        await self._acquired()
         try:
             return self._working() or await self._new().open(self._dsn, self._backoff)
         except BaseException:
             self._turn.release()
             raise
+
+    def _acquired(self) -> Deferred[Any]:
+        acquiring = self._turn.acquire()
+        if self._wait is None or acquiring.called:
+            return acquiring
+        acquiring.addTimeout(self._wait, self._reactor)
+        return acquiring.addErrback(self._none_free)
+
+    def _none_free(self, failure: Failure) -> None:
+        failure.trap(TimeoutError)
+        raise DatabaseUnavailable(
+            f"no connection was free within {self._wait:g} s: all {self._size} are in use",
+            "inside queue.transaction() use txn.enqueue(), as queue.enqueue() takes another one;"
+            " or allow more with connect(connections=...)",
+        ) from None
 
     def _working(self) -> Connection | None:
         if self._is_closed:

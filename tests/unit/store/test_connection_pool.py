@@ -7,6 +7,7 @@ from typing import Any, cast
 import pytest
 from attrs import define, field
 from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.task import Clock
 
 from txqueue.errors import DatabaseUnavailable
 from txqueue.store import connection_pool as pool_module
@@ -246,3 +247,21 @@ async def test_a_transaction_left_open_is_not_shared(pool: ConnectionPool, serve
     assert server.opened[0].is_closed
     await pool.query("c")
     assert [wire.asked for wire in server.opened] == [["a", "b"], ["c"]]
+
+
+async def test_a_wait_for_a_connection_ends(server: Server) -> None:
+    """With an error that names the cause; the connections are lent again afterwards."""
+    clock = Clock()
+    bounded = ConnectionPool(cast("Any", clock), "", 1, "test", wait=30.0)
+    lent, back = lend(bounded)
+    waiting = Deferred.fromCoroutine(bounded.query("a"))
+    clock.advance(29.9)
+    assert not waiting.called
+    clock.advance(0.2)
+    with pytest.raises(DatabaseUnavailable, match=r"within 30 s: all 1 .*txn\.enqueue\(\)"):
+        await waiting
+    late = Deferred.fromCoroutine(bounded.query("b"))
+    back.callback(None)
+    assert await late == [(1,)]
+    assert len(server.opened) == len(lent) == 1
+    assert not clock.getDelayedCalls()

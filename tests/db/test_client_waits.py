@@ -1,0 +1,66 @@
+"""What a client waits for, and what it says when that cannot come."""
+
+import pytest
+from twisted.internet.defer import Deferred, DeferredList
+from twisted.python.failure import Failure
+
+from tests.db.letters import Note, opened
+from tests.db.masters import Master
+from txqueue import WorkQueue
+from txqueue.errors import DatabaseUnavailable, InvalidWork, JobNotFound
+
+
+async def test_a_queue_without_a_free_connection_says_so(dsn: str) -> None:
+    """As many requests as connections, each of which needs a second one for its job."""
+    queue = await WorkQueue.connect(dsn, connections=2, connection_wait=0.2)
+
+    both: Deferred[None] = Deferred()
+    begun: list[None] = []
+
+    async def request() -> None:
+        async with queue.transaction() as txn:
+            await txn.execute("select 1")
+            begun.append(None)
+            if len(begun) == 2:
+                both.callback(None)
+            elif not both.called:
+                await both
+            await queue.enqueue(Note())
+
+    try:
+        requests = [Deferred.fromCoroutine(request()) for _ in range(2)]
+        ends = await DeferredList(requests, consumeErrors=True)
+        errors = [end.value for _, end in ends if isinstance(end, Failure)]
+        assert errors
+        for error in errors:
+            assert isinstance(error, DatabaseUnavailable)
+            assert "no connection was free within 0.2 s: all 2 are in use" in str(error)
+        assert await queue.enqueue(Note())
+    finally:
+        await queue.close()
+
+
+async def test_a_number_may_be_text(dsn: str, node: Master) -> None:
+    """As a part of a URL is; `wait` takes it as `job` does, and other text is refused."""
+    (job_id,) = node.enqueue({})
+    async with opened(dsn) as queue:
+        assert (await queue.job(str(job_id))).id == job_id  # type: ignore[arg-type]  # text
+        [chunk] = node.claim()
+        node.complete(chunk)
+        await queue.wait(str(job_id), timeout=10)  # type: ignore[arg-type]  # text
+        for wrong in ("seven", "", "-1", "\N{ARABIC-INDIC DIGIT ONE}", 1.0, True, None, 0, 2**63):
+            for call in (queue.job, queue.wait, queue.repeat):
+                with pytest.raises(InvalidWork, match="is not the number of a job"):
+                    await call(wrong)  # type: ignore[arg-type]  # on purpose
+
+
+async def test_a_job_of_an_open_transaction_is_named_as_such(dsn: str) -> None:
+    """It begins after the commit, so a wait inside of the block could never end."""
+    async with opened(dsn) as queue:
+        async with queue.transaction() as txn:
+            job_id = await txn.enqueue(Note())
+            with pytest.raises(JobNotFound, match="has not committed"):
+                await queue.wait(job_id)
+        assert (await queue.job(job_id)).id == job_id
+        with pytest.raises(JobNotFound, match="there is no job"):
+            await queue.job(job_id + 1000)
