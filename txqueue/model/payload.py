@@ -2,11 +2,11 @@
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from decimal import Decimal
-from typing import Any, get_args
-from uuid import UUID
+from types import NoneType, UnionType
+from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
 
 import attrs
 from cattrs import (
@@ -16,72 +16,92 @@ from cattrs import (
     transform_error,
 )
 from cattrs.gen import make_dict_structure_fn
-from cattrs.preconf.json import make_converter
 
 from txqueue.errors import InvalidWork
+from txqueue.model.fidelity import find_change
+from txqueue.model.strict_types import strict_converter
 from txqueue.model.work_item import WorkItem, is_work_type
 
-__all__ = ["decode", "decoder", "encode", "encode_result", "option_json"]
+__all__ = [
+    "decode",
+    "decoder",
+    "encode",
+    "encode_result",
+    "find_unstorable",
+    "is_storable",
+    "option_json",
+]
 
 _KEY = re.compile(r"\[.*\]")
+_PLAIN = frozenset({str, int, float, bool, NoneType})
+# The database may return a float as an int.
+_CONSTANT = _PLAIN - {float}
+_TEXT = frozenset({str})
 
-_converter = make_converter(forbid_extra_keys=True, detailed_validation=False)
-_explaining = make_converter(forbid_extra_keys=True)
-
-
-def _strictly(kind: type, *converted: type) -> Callable[[Any, Any], Any]:
-    def structure(value: Any, _: Any) -> Any:
-        if type(value) is kind:
-            return value
-        if type(value) in converted:
-            return kind(value)
-        raise TypeError(f"expected {kind.__name__}, got {type(value).__name__}")
-
-    return structure
+_converter = strict_converter(detailed_validation=False)
+_explaining = strict_converter(detailed_validation=True)
+_to_json = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
 
 
-def _from_text(value: Any, kind: Any) -> Any:
-    if type(value) is str:
-        return kind(value)
-    raise TypeError(f"expected text, got {type(value).__name__}")
+class _Codec(NamedTuple):
+    """How a class becomes JSON, and back; and the fields that may change on the way."""
+
+    unstructure: Callable[[Any], Any]
+    structure: Callable[[Any, Any], Any]
+    delicate: tuple[str, ...]
 
 
-for _each in (_converter, _explaining):
-    _each.register_structure_hook(int, _strictly(int))
-    _each.register_structure_hook(str, _strictly(str))
-    _each.register_structure_hook(bool, _strictly(bool))
-    _each.register_structure_hook(float, _strictly(float, int))
-    for _kind in (UUID, Decimal):
-        _each.register_unstructure_hook(_kind, str)
-        _each.register_structure_hook(_kind, _from_text)
-
-
-_codecs: dict[type[WorkItem], tuple[Callable[[Any], Any], Callable[[Any, Any], Any]]] = {}
+_codecs: dict[type[WorkItem], _Codec] = {}
 
 
 def _is_work(work: object) -> bool:
     return isinstance(work, WorkItem) and is_work_type(type(work))
 
 
-def _codec(cls: type[WorkItem]) -> tuple[Callable[[Any], Any], Callable[[Any, Any], Any]]:
+def _codec(cls: type[WorkItem]) -> _Codec:
     if cls not in _codecs:
         _codecs[cls] = _made_codec(cls)
     return _codecs[cls]
 
 
-def _made_codec(cls: type[WorkItem]) -> tuple[Callable[[Any], Any], Callable[[Any, Any], Any]]:
+def _made_codec(cls: type[WorkItem]) -> _Codec:
     if not attrs.has(cls):
         raise InvalidWork(
             f"{cls.__qualname__} is not an attrs class", "decorate it with attrs.define"
         )
     try:
         structure = _quickly(cls, _converter.get_structure_hook(cls))
-        return _converter.get_unstructure_hook(cls), structure
+        return _Codec(_converter.get_unstructure_hook(cls), structure, _delicate_fields(cls))
     except StructureHandlerNotFoundError as error:
         raise InvalidWork(
             f"{cls.__qualname__} has a field that JSON cannot carry, of type {error.type_!r}",
             "declare plain data, dates, UUIDs, Decimals, enums or attrs classes",
         ) from None
+    except Exception as error:
+        raise InvalidWork(
+            f"the annotations of {cls.__qualname__} cannot be used: {error}",
+            "import what they name at run time, not under TYPE_CHECKING, at the module's top level",
+        ) from None
+
+
+def _delicate_fields(cls: Any) -> tuple[str, ...]:
+    """Return the names of the fields that take more than text and numbers, or convert them."""
+    return tuple(
+        field.name
+        for field in attrs.fields(cls)
+        if (field.converter or not field.init or not _is_plain_type(field.type))
+        and (field.init or field.eq)
+    )
+
+
+def _is_plain_type(kind: Any) -> bool:
+    if get_origin(kind) in (Union, UnionType):
+        # In any other union, the value's own type decides how it is written.
+        among = set(get_args(kind))
+        return NoneType in among and len(among) == 2 and among <= _PLAIN
+    if get_origin(kind) is Literal:
+        return all(type(each) in _PLAIN for each in get_args(kind))
+    return kind in _PLAIN
 
 
 def _quickly(cls: Any, structure: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
@@ -123,16 +143,62 @@ def encode(work: WorkItem) -> dict[str, Any]:
             f"{cls.__qualname__} is defined in the main program, which no node imports",
             "define it in a module that nodes import with --app, or give it a work_type",
         )
-    unstructure, structure = _codec(cls)
+    unstructure, structure, delicate = _codec(cls)
     try:
         payload: dict[str, Any] = unstructure(work)
-        structure(payload, cls)
+        if delicate:
+            payload = _as_stored(payload)
+        read = structure(payload, cls)
+        change = _find_change_in(delicate, work, read) if delicate else None
     except Exception as error:
-        raise InvalidWork(
-            f"the fields of {cls.__qualname__} do not fit: {_reason(cls, work, error)}",
-            "pass values of the declared types",
-        ) from None
+        raise _misfit(cls, _reason(cls, work, error)) from None
+    if change is not None:
+        raise _misfit(cls, _KEY.sub("[...]", change) if _is_secret(cls) else change)
     return payload
+
+
+def _find_change_in(names: tuple[str, ...], work: WorkItem, read: Any) -> str | None:
+    for name in names:
+        change = find_change(getattr(work, name), getattr(read, name), f"$.{name}")
+        if change is not None:
+            return change
+    return None
+
+
+def _misfit(cls: type[WorkItem], reason: str) -> InvalidWork:
+    return InvalidWork(
+        f"the fields of {cls.__qualname__} do not fit: {reason}",
+        "pass values of exactly the declared types",
+    )
+
+
+def _is_secret(cls: type[WorkItem]) -> bool:
+    return cls.redacted or cls.encrypted
+
+
+def _as_stored(payload: Any) -> Any:
+    """Return a payload as a worker will read it from the database."""
+    if _is_json_already(payload):
+        return payload
+    text = _to_json(payload)
+    # The database writes large numbers without an exponent.
+    return json.loads(text, parse_float=_number) if "e+" in text else json.loads(text)
+
+
+def _is_json_already(value: Any) -> bool:
+    """Tell whether data is what JSON's text would be read as; this takes less than making it."""
+    kind = type(value)
+    if kind in _CONSTANT:
+        return True
+    if kind is list:
+        return all(map(_is_json_already, value))
+    if kind is dict:
+        return _TEXT.issuperset(map(type, value)) and all(map(_is_json_already, value.values()))
+    return False
+
+
+def _number(text: str) -> int | float:
+    return int(Decimal(text)) if "e+" in text else float(text)
 
 
 def _reason(cls: type[WorkItem], work: Any, error: Exception) -> str:
@@ -140,13 +206,13 @@ def _reason(cls: type[WorkItem], work: Any, error: Exception) -> str:
     try:
         _explaining.structure(_plain(cls, work) if isinstance(work, cls) else work, cls)
     except BaseValidationError as group:
-        if cls.redacted or cls.encrypted:
+        if _is_secret(cls):
             said = transform_error(group, format_exception=_without_values)
             # A path's parts may be keys of a mapping, which are data too.
             return "; ".join(_KEY.sub("[...]", each) for each in said)
         return "; ".join(transform_error(group))
     except InvalidWork as misfit:
-        return misfit.what
+        return _KEY.sub("[...]", misfit.what) if _is_secret(cls) else misfit.what
     except Exception:
         return f"expected an object with its fields, got {type(work).__name__}"
     return f"{type(error).__name__} in a field"
@@ -164,22 +230,27 @@ def _without_values(error: BaseException, kind: type | None) -> str:
 
 def _plain(cls: type[WorkItem], work: WorkItem) -> dict[str, Any]:
     """Convert a work item field by field, so that an error can name the field."""
-    plain = {}
     kind: Any = cls
-    for field in attrs.fields(attrs.resolve_types(kind)):
-        value = getattr(work, field.name)
-        try:
-            plain[field.name] = _explaining.unstructure(value, unstructure_as=field.type)
-        except Exception:
-            wanted = field.type if get_args(field.type) else field.type.__name__
-            what = f"invalid value for type, expected {wanted} @ $.{field.name}"
-            raise InvalidWork(what) from None
+    fields = [field for field in attrs.fields(attrs.resolve_types(kind)) if field.init]
+    plain = {field.name: _plain_field(field, getattr(work, field.name)) for field in fields}
+    return _as_stored(plain) if _codec(cls).delicate else plain
+
+
+def _plain_field(field: Any, value: Any) -> Any:
+    try:
+        plain = _explaining.unstructure(value, unstructure_as=field.type)
+    except Exception:
+        wanted = field.type if get_args(field.type) else getattr(field.type, "__name__", field.type)
+        what = f"invalid value for type, expected {wanted} @ $.{field.name}"
+        raise InvalidWork(what) from None
+    if unstorable := find_unstorable(plain, f"$.{field.name}", is_text_free=True):
+        raise InvalidWork(unstorable)
     return plain
 
 
 def decoder(cls: type[WorkItem]) -> Callable[[Any, Any], Any]:
     """Return the function(payload, cls) that makes a work item, and may raise any exception."""
-    return _codec(cls)[1]
+    return _codec(cls).structure
 
 
 def decode(cls: type[WorkItem], payload: Any) -> WorkItem:
@@ -239,3 +310,50 @@ def _checked(text: str) -> str:
     if _NUL.search(text):
         raise ValueError("PostgreSQL cannot store a NUL character")
     return text
+
+
+def is_storable(text: str) -> bool:
+    """Tell whether PostgreSQL can store a text: without NUL characters and lone surrogates."""
+    try:
+        return "\0" not in text and bool(text.encode() or True)
+    except UnicodeEncodeError:
+        return False
+
+
+def find_unstorable(value: Any, path: str = "$", *, is_text_free: bool = False) -> str | None:
+    """Return what in a payload JSON or PostgreSQL cannot carry, and where; None for a good one.
+
+    Args:
+        value: The payload, or a part of it.
+        path: Where in the payload the part is. Keys of mappings are data, and not shown.
+        is_text_free: Whether text may have NUL characters and lone surrogates, as it may if it is
+            encrypted.
+    """
+    try:
+        return next(_unstorable(value, path, is_text_free), None)
+    except RecursionError:
+        return f"data nested too deeply @ {path}"
+
+
+def _unstorable(value: Any, path: str, is_text_free: bool) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, each in value.items():
+            if not isinstance(key, str | int | float | None):
+                yield f"JSON has no {type(key).__name__} as key @ {path}"
+            yield from _unstorable(key, f"{path}, a key", is_text_free)
+            yield from _unstorable(each, f"{path}[...]", is_text_free)
+    elif isinstance(value, list | tuple):
+        for at, each in enumerate(value):
+            yield from _unstorable(each, f"{path}[{at}]", is_text_free)
+    elif isinstance(value, str):
+        if not is_text_free and not is_storable(value):
+            yield f"a NUL character or half a surrogate pair, which cannot be stored @ {path}"
+    elif not _is_json(value):
+        yield f"JSON cannot carry this {type(value).__name__} @ {path}"
+
+
+def _is_json(value: Any) -> bool:
+    try:
+        return _to_json(value) != ""
+    except (TypeError, ValueError):
+        return False

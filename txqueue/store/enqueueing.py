@@ -12,7 +12,7 @@ from typing import Any, TypedDict
 
 from txqueue.errors import InvalidWork
 from txqueue.model.assignment import chunk_of_one
-from txqueue.model.payload import encode, option_json
+from txqueue.model.payload import encode, find_unstorable, option_json
 from txqueue.model.retry import MOST_ATTEMPTS
 from txqueue.model.tags import checked_tags
 from txqueue.model.work_item import UniqueMode, WorkItem, explicit_policy, is_timeout
@@ -280,11 +280,29 @@ def batches(works: Iterable[WorkItem], options: Mapping[str, Any]) -> Iterator[s
 
 def _json_text(value: object) -> str:
     try:
-        return _to_json(value)
-    except (TypeError, ValueError) as error:
-        raise InvalidWork(
-            f"a payload is not JSON: {error}", "use plain data, dates or attrs classes"
-        ) from None
+        text = _to_json(value)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise _not_storable(_unstorable(value) or type(error).__name__) from None
+    # JSON spells NUL like the first, and half a surrogate pair like the second.
+    if ("\\u0000" in text or "\\ud" in text) and (what := _unstorable(value)):
+        raise _not_storable(what)
+    return text
+
+
+def _not_storable(what: str) -> InvalidWork:
+    return InvalidWork(
+        f"the data cannot be stored: {what}",
+        "use plain data, dates or attrs classes; leave NUL characters and half pairs out",
+    )
+
+
+def _unstorable(value: Any) -> str | None:
+    """Return what cannot be stored of an object of data or options, or of a list of jobs."""
+    if isinstance(value, list):
+        parts = [job[part] for job in value for part in ("payload", "options") if part in job]
+        return next(filter(None, map(_unstorable, parts)), None)
+    found = (find_unstorable(each, f"$.{name}") for name, each in value.items())
+    return next(filter(None, found), None)
 
 
 def _chosen(options: Mapping[str, Any]) -> dict[str, Any]:

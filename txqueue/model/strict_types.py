@@ -1,0 +1,225 @@
+"""Makes converters between objects and JSON that take no value for a value of another type.
+
+A reader gets what the database returns: text, numbers, true, false, null, arrays and objects. Each
+type reads one kind of them only: an array is no text, ``true`` is no 1.
+"""
+
+import threading
+from collections.abc import Callable, Collection, Iterable, Mapping
+from datetime import date, datetime
+from decimal import Decimal
+from enum import Enum
+from functools import cache
+from typing import Annotated, Any, Literal, get_args, get_origin
+from uuid import UUID
+
+import attrs
+from cattrs import Converter
+from cattrs.preconf.json import make_converter
+
+__all__ = ["strict_converter"]
+
+_Reader = Callable[[Any, Any], Any]
+
+
+def strict_converter(*, detailed_validation: bool) -> Converter:
+    """Return a converter that reads each type from the JSON that it writes for it, and no other."""
+    converter = make_converter(forbid_extra_keys=True, detailed_validation=detailed_validation)
+    for kind, converted in ((int, ()), (str, ()), (bool, ()), (float, (int,))):
+        converter.register_structure_hook(kind, _reader_of(kind, *converted))
+    for each in (UUID, Decimal):
+        converter.register_unstructure_hook(each, str)
+        converter.register_structure_hook(each, _from_text)
+    for moment in (date, datetime):
+        converter.register_structure_hook(moment, _from_iso)
+    converter.register_structure_hook(Enum, _member)
+    converter.register_structure_hook_factory(_is_literal, _literal_reader)
+    wrapped = _Wrapped()
+    converter.register_structure_hook_factory(
+        wrapped.is_next, lambda kind: wrapped.checked(kind, converter)
+    )
+    return converter
+
+
+def _reader_of(kind: type, *converted: type) -> _Reader:
+    def read(value: Any, wanted: Any) -> Any:
+        if type(value) is wanted:
+            return value
+        if issubclass(wanted, Enum):
+            return _member(value, wanted)
+        if type(value) is kind or type(value) in converted:
+            return _equal_float(value, wanted) if converted else wanted(value)
+        raise TypeError(f"expected {wanted.__name__}, got {type(value).__name__}")
+
+    return read
+
+
+def _equal_float(value: float, kind: Any) -> Any:
+    """Return the float that an int stands for: the database has no exponents, so it returns 1e16 as
+    an int, and a larger float as its shortest decimal with zeros.
+    """
+    made = kind(value)
+    if made == value or int(Decimal(repr(float(made)))) == value:
+        return made
+    raise ValueError(f"no {kind.__name__} equals the {type(value).__name__}")
+
+
+def _from_text(value: Any, kind: Any) -> Any:
+    if type(value) is str:
+        return kind(value)
+    raise TypeError(f"expected text, got {type(value).__name__}")
+
+
+def _from_iso(value: Any, kind: Any) -> Any:
+    return kind.fromisoformat(value)
+
+
+def _member(value: Any, kind: Any) -> Any:
+    """Return the member of an Enum with a value of exactly that type: ``true`` is no 1."""
+    try:
+        return _members(kind)[type(value), value]
+    except (KeyError, TypeError):
+        # Flags that are combined, or what the class finds by _missing_().
+        member = kind(value)
+    if type(member.value) is not type(value):
+        raise ValueError(f"no {kind.__name__} has a {type(value).__name__} of this value")
+    return member
+
+
+@cache
+def _members(kind: type[Enum]) -> Mapping[tuple[type, Any], Enum]:
+    return _by_value(kind)
+
+
+def _by_value(allowed: Iterable[Any]) -> dict[tuple[type, Any], Any]:
+    """Return what is allowed by the type and value that JSON has for it."""
+    found = {}
+    for each in allowed:
+        value = each.value if isinstance(each, Enum) else each
+        if isinstance(value, str | int | float | None):
+            found[type(value), value] = each
+    return found
+
+
+def _is_literal(kind: Any) -> bool:
+    return bool(get_origin(kind) == Literal)
+
+
+def _literal_reader(kind: Any) -> _Reader:
+    allowed = _by_value(get_args(kind))
+
+    def read(value: Any, _: Any) -> Any:
+        try:
+            return allowed[type(value), value]
+        except (KeyError, TypeError):
+            raise ValueError(f"expected {kind}, got a {type(value).__name__}") from None
+
+    return read
+
+
+class _Wrapped(threading.local):
+    """Adds checks to the converter's own readers of collections."""
+
+    own: Any = None
+
+    def is_next(self, kind: Any) -> bool:
+        """Tell whether the kind is a collection, except while its own reader is looked up."""
+        if self.own is not None and self.own is kind:
+            self.own = None
+            return False
+        return _form_of(kind) is not None
+
+    def checked(self, kind: Any, converter: Converter) -> _Reader:
+        """Return a reader of arrays, or of objects, that refuses all else."""
+        self.own = kind
+        read_own = converter.get_structure_hook(kind, cache_result=False)
+        if _form_of(kind) is list:
+            return _array_reader(kind, read_own)
+        parameters = get_args(kind)
+        read = _object_reader(kind, read_own, _key_reader(parameters[0]) if parameters else None)
+        # The converter has noted its own reader of objects, which would be used from now on.
+        converter.register_structure_hook_func(lambda other: bool(other == kind), read)
+        return read
+
+
+def _form_of(kind: Any) -> type | None:
+    """Return what JSON has for a collection: list or dict; None for any other type."""
+    its_class = get_origin(kind) or kind
+    if not isinstance(its_class, type) or not issubclass(its_class, Collection):
+        return None
+    if issubclass(its_class, str | bytes | bytearray | Enum) or attrs.has(its_class):
+        return None
+    return dict if issubclass(its_class, Mapping) else list
+
+
+def _array_reader(kind: Any, read_own: _Reader) -> _Reader:
+    def read(value: Any, _: Any) -> Any:
+        if type(value) is not list:
+            raise TypeError(f"expected a list, got {type(value).__name__}")
+        return read_own(value, kind)
+
+    return read
+
+
+def _object_reader(kind: Any, read_own: _Reader, key: Callable[[str], Any] | None) -> _Reader:
+    def read(value: Any, _: Any) -> Any:
+        if type(value) is not dict:
+            raise TypeError(f"expected a dict, got {type(value).__name__}")
+        if key is not None:
+            value = {key(name): each for name, each in value.items()}
+        return read_own(value, kind)
+
+    return read
+
+
+def _key_reader(kind: Any) -> Callable[[str], Any] | None:
+    """Return the function that makes a key's value from the text that JSON has for it.
+
+    None for keys that are text, or are read from it.
+    """
+    kind = _unwrapped(kind)
+    if _is_literal(kind):
+        return _choice_reader(_by_value(get_args(kind)))
+    if not isinstance(kind, type):
+        return None
+    if issubclass(kind, Enum):
+        return _choice_reader(_by_value(kind))
+    if kind is bool:
+        return _choice_reader(_by_value((True, False)))
+    return _number_reader(int if issubclass(kind, int) else float, kind)
+
+
+def _unwrapped(kind: Any) -> Any:
+    """Return the type below ``Annotated``, ``NewType`` and aliases."""
+    while True:
+        if get_origin(kind) is Annotated:
+            kind = get_args(kind)[0]
+        elif (below := getattr(kind, "__supertype__", getattr(kind, "__value__", None))) is None:
+            return kind
+        else:
+            kind = below
+
+
+def _choice_reader(allowed: Mapping[tuple[type, Any], Any]) -> Callable[[str], Any]:
+    by_text = {_key_text(value): value for _, value in allowed}
+    return lambda text: by_text.get(text, text)
+
+
+def _key_text(value: Any) -> str:
+    """Return the text that JSON has for a key."""
+    if isinstance(value, str):
+        return str.__str__(value)
+    return repr(value).lower() if isinstance(value, bool) else repr(value)
+
+
+def _number_reader(form: type, kind: type) -> Callable[[str], Any] | None:
+    if not issubclass(kind, int | float):
+        return None
+
+    def read(text: str) -> Any:
+        number = form(text)
+        if repr(number) != text:
+            raise ValueError(f"expected a {form.__name__} as key")
+        return number
+
+    return read
