@@ -1,4 +1,4 @@
--- The schema txqueue, version 13, to be read; `txqueue migrate --sql` prints the script to run.
+-- The schema txqueue, version 14, to be read; `txqueue migrate --sql` prints the script to run.
 -- Generated from the catalogue of a migrated database by: python -m tests.db.snapshot
 -- N is a lane, 0 to 7. Not shown: the partitions of single days, the tables of single worksets, and
 -- the sequences of single limits. Definitions of functions and views are in schema/functions.
@@ -289,8 +289,10 @@ create table node_info (
     vouched_at    timestamptz,                         -- Since when only peers renew its lease; null if it does so
                                                        -- itself.
     former        integer,                             -- The previous incarnation, whose claim may commit late.
-    ended_at      timestamptz                          -- When it was declared dead or was stopped; its claim may still
+    ended_at      timestamptz,                         -- When it was declared dead or was stopped; its claim may still
                                                        -- commit.
+    beats         bigint not null default 0            -- Its heartbeats so far: fewer than it has counted if the
+                                                       -- database was restored to an earlier state.
 ) with (fillfactor=50);
 create index on node_info (ended_at) where ended_at is not null;
 create index on node_info (incarnation) where state in ('alive', 'draining');
@@ -488,8 +490,8 @@ next_job(its_node integer, its_incarnation integer, queues text[], work_types te
     due_in double precision, seen_at timestamptz, reached text, last_tenant text, reached_job bigint,
     searched double precision, passed text, passed_job bigint);  -- worker
 -- only the owner may execute: assign_N, choose_ready_N, chunk_entry, chunk_of, find_head, find_heads, find_last,
--- fit_capacity_N, job_terms, lock_ready_N, make_eligible, make_published_ready, make_ready, next_due, promote,
--- promote_due, separate_suspects, take_first_N
+-- fit_capacity_N, job_terms, lock_ready_N, make_eligible, make_published_ready, make_ready, next_assignment, next_due,
+-- promote, promote_due, separate_suspects, take_first_N
 
 -- complete
 complete(its_incarnation integer, lanes smallint[], assignments bigint[], ids text[], results text[] = null)
@@ -565,7 +567,7 @@ drain_node(its_name text, who text) returns boolean;  -- worker
 grant_credit(its_incarnation integer, jobs integer, unused bigint = null) returns bigint;  -- worker
 heartbeat(its_incarnation integer, its_load double precision, its_report jsonb = '{}') returns (owned boolean,
     its_state text, peers jsonb, cancels jsonb, neighbours jsonb, next_end double precision, place integer,
-    places integer, rescued integer, nodes integer);  -- worker
+    places integer, rescued integer, nodes integer, beats bigint, server text);  -- worker
 identity() returns uuid;  -- enqueue, read, worker
 jobs_of(its_incarnation integer, assignments bigint[]) returns table(assignment bigint, job_id bigint);  -- worker
 leave(its_incarnation integer, its_state text) returns integer;  -- worker
@@ -575,13 +577,15 @@ pass_on(its_incarnation integer, assignments bigint[], ids bigint[], to_incarnat
 publish(work_types jsonb) returns integer;  -- worker
 register_node(its_name text, its_hostname text, its_pid integer, its_port integer, its_lease double precision,
     its_capacity integer, its_queues text[], its_work_types jsonb, its_version text, its_address text,
-    reserved integer = null) returns (node_id integer, incarnation integer);  -- worker
+    reserved integer = null, its_former integer = null, former_died boolean = true) returns (node_id integer,
+    incarnation integer);  -- worker
 renew_for_peer(its_incarnation integer, heard integer[]) returns integer[];  -- worker
 rescue(its_incarnation integer = null) returns integer;  -- worker
 reserve_incarnation() returns integer;  -- worker
+reserve_run(its_name text) returns (incarnation integer, former integer);  -- worker
 undrain_node(its_name text, who text) returns boolean;  -- worker
 -- only the owner may execute: find_cancellations, first_end, is_stale_cancellation, lease_margin, lock_live_node,
--- mark_dead, nearest_nodes
+-- mark_dead, nearest_nodes, server_identity
 
 -- operators
 cancel(ids bigint[], who text) returns (cancelled bigint[], requested jsonb, refused bigint[]);  -- worker
@@ -687,7 +691,7 @@ start_workset(its_name text, its_items bigint = null) returns integer;  -- worke
 --                              leave, lock_next_cut, next_job, next_part, note_minute, notified_jobs, pass_on, pause,
 --                              pause_schedule, postpone_failures, publish, publish_schedules, put_schedule,
 --                              refresh_backlog_flags, register_node, release, remove_schedule, renew_for_peer, repeat,
---                              repeat_archived, request_end_notices, rescue, reserve_incarnation, resume,
+--                              repeat_archived, request_end_notices, rescue, reserve_incarnation, reserve_run, resume,
 --                              resume_schedule, retry, retry_failures, retry_workset, rotate, run_schedule,
 --                              schedule_runs, set_limit, set_priority, settle, split_workset_part,
 --                              start_missed_cooldowns, start_workset, started, stats, tick, undrain_node

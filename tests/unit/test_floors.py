@@ -72,6 +72,7 @@ PARTS: Final = {
     "txqueue.node.heavy_jobs": "a decision that the claimer asks for, with a memory of its own",
     "txqueue.node.collaborators": "protocols: what services ask of each other",
     "txqueue.node.database_notices": "state that services share: what notifications have said",
+    "txqueue.node.database_life": "what heartbeats ask: whether the database has lost writes",
     "txqueue.node.deduplication": "state that services share: which assignments have arrived",
     "txqueue.node.inbox": "state that services share: assignments named by messages",
     "txqueue.node.lease": "state that services share: the right to the node's jobs",

@@ -37,6 +37,7 @@ __all__ = [
     "StartedJob",
     "Unreadable",
     "chunk_of_one",
+    "place_of",
     "read_chunk",
 ]
 
@@ -47,7 +48,8 @@ class Assignment:
 
     Attributes:
         incarnation: The run of the node; with the number it is the fencing token.
-        number: The assignment's number, which no other assignment of the queue has.
+        number: The assignment's number, which no other assignment of the queue has, not even one
+            that a restored database has lost.
         lane: The lane of the assigned partition that has its jobs.
         jobs: How many jobs it has.
         weight: The sum of the jobs' weights.
@@ -231,6 +233,16 @@ class PassedJobs:
     jobs: int
     weight: int
     ids: list[int]
+
+
+CLOCK_BITS = 22
+"""The low bits of an assignment's number that hold parts of a second; see next_assignment.sql."""
+
+
+def place_of(assignment: int) -> int:
+    """Return the place of an assignment in the order of all, which grows one by one."""
+    # Numbers of older code have no parts of a second.
+    return assignment >> CLOCK_BITS or assignment
 
 
 FIELDS = [field.name for field in fields(AssignedJob)]

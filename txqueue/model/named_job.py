@@ -7,8 +7,10 @@ from typing import NamedTuple
 
 __all__ = ["NamedJob", "named_job"]
 
-# As enqueue() writes it, with a number that PostgreSQL's bigint holds: any role may send others.
-_TEXT = re.compile(r"([0-7]) ([0-9]{1,18})")
+_LARGEST = 2**63 - 1
+
+# As enqueue() writes it; any role may send other texts.
+_TEXT = re.compile(r"([0-7]) ([0-9]{1,19})")
 
 
 class NamedJob(NamedTuple):
@@ -21,4 +23,6 @@ class NamedJob(NamedTuple):
 def named_job(text: str) -> NamedJob | None:
     """Return the job that a notification names; None if the text is of another kind."""
     told = _TEXT.fullmatch(text)
-    return None if told is None else NamedJob(int(told[1]), int(told[2]))
+    if told is None or int(told[2]) > _LARGEST:
+        return None
+    return NamedJob(int(told[1]), int(told[2]))

@@ -10,6 +10,7 @@ from twisted.internet.defer import Deferred
 
 from txqueue.errors import TxqueueError
 from txqueue.node.collaborators import BeatListener
+from txqueue.node.database_life import DatabaseLife
 from txqueue.node.host import has_ended
 from txqueue.node.lease import Identity, Lease
 from txqueue.node.lease_keeper import LeaseKeeper
@@ -56,6 +57,7 @@ class Heartbeats(Periodic):
         work_types: The node's work types, with their policies.
         host: Identifies the host among hosts; `NO_HOST` to hide it.
         lease: The node's lease.
+        life: Detects that the database has lost writes.
         keeper: Notified when the lease is acquired, renewed or lost.
         lifecycle: Notified when operators drain the node, or another run has taken its name.
         load_meter: Measures the node.
@@ -76,6 +78,7 @@ class Heartbeats(Periodic):
         work_types: Sequence[Mapping[str, Any]],
         host: str,
         lease: Lease,
+        life: DatabaseLife,
         keeper: LeaseKeeper,
         lifecycle: Lifecycle,
         load_meter: LoadMeter,
@@ -90,6 +93,7 @@ class Heartbeats(Periodic):
         self._work_types = work_types
         self._host = host
         self._lease = lease
+        self._life = life
         self._keeper = keeper
         self._lifecycle = lifecycle
         self._load_meter = load_meter
@@ -98,6 +102,7 @@ class Heartbeats(Periodic):
         self._processes = processes
         self._wakeups = wakeups
         self._next_end: float | None = None
+        self._has_run = False
 
     async def step(self) -> float | None:
         """Send a heartbeat, or register the node if it is not registered."""
@@ -132,7 +137,12 @@ class Heartbeats(Periodic):
     async def _register(self) -> None:
         """Register under the node's name, which fences an earlier run."""
         began = time.monotonic()
-        identity = Identity(*await self._functions.register_node(self._node, self._work_types))
+        numbers = await self._functions.register_node(
+            self._node, self._work_types, former_died=not self._has_run
+        )
+        identity = Identity(*numbers)
+        self._has_run = True
+        self._life.begin()
         self._lease.reached()
         self.log.info(
             "registered as node {name}, incarnation {number}",
@@ -150,13 +160,17 @@ class Heartbeats(Periodic):
         self._next_end = reply.next_end
         self._meters.rescues["expired"] += reply.rescued
         self._lease.reached()
-        if reply.owned:
+        if not reply.owned:
+            await self._replaced()
+        elif await self._life.has_lost(self._lease.incarnation, reply):
+            await self._begin_anew(
+                "the database was restored, or a standby has taken over, and lacks what this node"
+                " has written"
+            )
+        else:
             self._keeper.renewed(began)
             self._tell(reply)
             await self._declare_dead(reply)
-        else:
-            self._keeper.lost()
-            await self._begin_anew()
 
     def _tell(self, reply: HeartbeatReply) -> None:
         has_turned = self._lifecycle.order(drain=reply.state == "draining")
@@ -165,14 +179,19 @@ class Heartbeats(Periodic):
         if has_turned and not self._lifecycle.is_draining:
             self._wakeups.look_for_work()
 
-    async def _begin_anew(self) -> None:
+    async def _replaced(self) -> None:
         """Register again, unless another run has taken the node's name."""
-        newest = await self._functions.incarnation_of(self._node["name"])
-        if newest > self._lease.incarnation:
+        if await self._functions.replaced_by(self._node["name"]) == self._lease.incarnation:
+            self._keeper.lost()
             self._give_way()
-            return
-        self.log.error("the lease expired and others have taken the jobs: registering anew")
-        # If the answer is lost, the newer incarnation found under the name is this run's.
+        else:
+            await self._begin_anew("the lease expired and others have taken the jobs")
+
+    async def _begin_anew(self, cause: str) -> None:
+        """Register as another run, which drops what this one holds."""
+        self.log.error("{cause}: registering anew", cause=cause)
+        self._keeper.lost()
+        # If the answer is lost, the node registers once more in place of that run.
         self._lease.forget()
         await self._register()
 

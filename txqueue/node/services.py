@@ -12,6 +12,7 @@ from txqueue.node.claimer import Claimer
 from txqueue.node.collaborators import BeatListener
 from txqueue.node.completions import Completions
 from txqueue.node.credits import Credits
+from txqueue.node.database_life import DatabaseLife
 from txqueue.node.description import Description
 from txqueue.node.figures import FigureCollector
 from txqueue.node.handover import Handover
@@ -130,6 +131,7 @@ class Services(SharedState):
             work_types=[policy_row(cls) for cls in self.types],
             host=self.settings.host,
             lease=self.lease,
+            life=DatabaseLife(self.functions, self.workers),
             keeper=self.lease_keeper,
             lifecycle=self.lifecycle,
             load_meter=self.description,

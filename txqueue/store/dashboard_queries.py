@@ -95,7 +95,7 @@ def about_changes(schema: str) -> Inquiry[tuple[object, ...]]:
     rows = yield Question(
         "select coalesce(sum(n_tup_ins + n_tup_del), 0)::bigint as moves,"
         f" (select max(action_id) from {schema}.action) as act,"
-        f" (select max(incarnation) from {schema}.node_info) as node"
+        f" (select max(started_at) from {schema}.node_info) as node"
         " from pg_stat_all_tables where schemaname = %s and relname like %s",
         (schema, "job%"),
     )

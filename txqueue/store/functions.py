@@ -32,7 +32,7 @@ _REGISTER_NODE: Final = """
     select node_id, incarnation from {schema}.register_node(
         its_name => %s, its_hostname => %s, its_pid => %s, its_port => %s, its_lease => %s,
         its_capacity => %s, its_queues => %s::text[], its_work_types => %s, its_version => %s,
-        its_address => %s, reserved => %s)"""
+        its_address => %s, reserved => %s, its_former => %s, former_died => %s)"""
 # The text of a frequent statement is the same at each call, so that it is prepared.
 _NEXT_JOB: Final = """
     select lane, assignment, jobs, weight, chunk, alone, due_in, seen_at, last_tenant, reached,
@@ -85,12 +85,24 @@ class StoredFunctions:
         return rows[0][0]
 
     async def register_node(
-        self, node: Mapping[str, Any], work_types: Sequence[Mapping[str, Any]]
+        self,
+        node: Mapping[str, Any],
+        work_types: Sequence[Mapping[str, Any]],
+        *,
+        former_died: bool = True,
     ) -> tuple[int, int]:
-        """Register a run of a node and publish its work types; return (node_id, incarnation)."""
-        # A registration that was given up may still commit; its incarnation, reserved before, is
-        # then smaller than that of the next one.
-        reserved = await self._call("reserve_incarnation")
+        """Register a run of a node and publish its work types; return (node_id, incarnation).
+
+        Args:
+            node: The columns of the node's row.
+            work_types: The node's work types, with their policies.
+            former_died: Whether the workers of the name's former run have died.
+        """
+        # A registration that was given up may still commit; it is refused if another run has
+        # registered since its incarnation was reserved.
+        ((reserved, former),) = await self.pool.query(
+            f"select incarnation, former from {self.schema}.reserve_run(%s)", (node["name"],)
+        )
         rows = await self.pool.query(
             _REGISTER_NODE.format(schema=self.schema),
             (
@@ -102,6 +114,8 @@ class StoredFunctions:
                 node["version"],
                 node["address"],
                 reserved,
+                former,
+                former_died,
             ),
         )
         return rows[0][0], rows[0][1]
@@ -112,7 +126,7 @@ class StoredFunctions:
         """Renew the lease and rescue dead nodes' jobs; return what concerns the node."""
         rows = await self.pool.query(
             "select owned, its_state, peers, cancels, neighbours, next_end, place, places, rescued,"
-            f" nodes from {self.schema}.heartbeat(%s, %s, %s)",
+            f" nodes, beats, server from {self.schema}.heartbeat(%s, %s, %s)",
             (incarnation, load, json.dumps(report)),
         )
         owned, state, peers, cancels, neighbours, *others = rows[0]
@@ -138,12 +152,16 @@ class StoredFunctions:
         """Rescue the jobs of nodes of this host whose masters have ended; return how many jobs."""
         return int(await self._call("declare_dead", incarnation, list(ended)))
 
-    async def incarnation_of(self, name: str) -> int:
-        """Return the incarnation that owns a node's name; 0 if no node has registered it."""
+    async def replaced_by(self, name: str) -> int | None:
+        """Return the incarnation that the present run of a node's name has replaced, if any."""
         rows = await self.pool.query(
-            f"select incarnation from {self.schema}.node_info where name = %s", (name,)
+            f"select former from {self.schema}.node_info where name = %s", (name,)
         )
-        return int(rows[0][0]) if rows else 0
+        return rows[0][0] if rows else None
+
+    async def advance_sequences(self) -> list[str]:
+        """Set the sequences that are behind their tables; return what was behind."""
+        return list(await self._call("advance_sequences"))
 
     async def leave(self, incarnation: int, state: str) -> int:
         """Mark the node as draining or stopped, and return a stopped node's jobs to the queue.

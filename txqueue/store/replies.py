@@ -30,6 +30,8 @@ class HeartbeatReply:
         places: How many such nodes there are.
         rescued: How many jobs of dead nodes it returned to the queue.
         nodes: How many nodes are alive, with this one.
+        beats: How many heartbeats of this run the database has counted.
+        server: Identifies the server and its timeline.
     """
 
     owned: bool
@@ -42,6 +44,8 @@ class HeartbeatReply:
     places: int | None = None
     rescued: int = 0
     nodes: int = 1
+    beats: int = 1
+    server: str = ""
 
 
 @frozen

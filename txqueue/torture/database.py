@@ -27,7 +27,7 @@ _HELD = """select job.job_id, job.assignment from {schema}.job_assigned as job
     where node.name = any (%s)"""
 _FINAL = """select job_id, payload ->> 'intent' as intent, state::text as state, attempt, deaths,
     error, incarnation, assignment, extract(epoch from finished_at)::float8 as finished_at
-    from {schema}.job where work_type <> 'txqueue.torture.unnoted'"""
+    from {schema}.job where not starts_with(work_type, 'txqueue.torture.unnoted')"""
 _COUNTS = "select job_id, count(*) from {schema}.torture_effect group by job_id"
 
 

@@ -26,6 +26,7 @@ from txqueue.torture.proxy import Address
 __all__ = [
     "Server",
     "dsn_of",
+    "lagging_standby_of",
     "pgbouncer",
     "rejoin",
     "short_folder",
@@ -153,6 +154,20 @@ def standby_of(primary: Server, folder: Path) -> Server:
     standby = Server(folder)
     folder.mkdir(mode=0o755)
     _copy(primary, standby)
+    return standby
+
+
+def lagging_standby_of(primary: Server, standby: Server) -> Server:
+    """Copy a server as a standby that never receives what the server writes from now on.
+
+    Args:
+        primary: The running server.
+        standby: The standby; its folder is created, and it is not started yet.
+    """
+    standby.folder.mkdir(mode=0o755)
+    _copy(primary, standby)
+    with (standby.data / "postgresql.auto.conf").open("a") as settings:
+        settings.write("primary_conninfo = ''\n")
     return standby
 
 

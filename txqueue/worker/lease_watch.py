@@ -23,7 +23,7 @@ class LeaseWatch:
 
     Args:
         clock: Times the lease.
-        end: Interrupts jobs of groups: all, or only those of runs of the node before an
+        end: Interrupts jobs of groups: all, or only those of other runs of the node than an
             incarnation; returns whether some are left.
         leave: Exits the process.
     """
@@ -42,9 +42,9 @@ class LeaseWatch:
     def renew(self, until: float, incarnation: int = 0) -> None:
         """Note that the lease of run `incarnation` holds until `until`, by the monotonic clock.
 
-        It does not cover jobs of earlier runs of the node, which other nodes may have taken.
+        It does not cover jobs of former runs of the node, which other nodes may have taken.
         """
-        if incarnation > self._incarnation:
+        if incarnation != self._incarnation:
             self._incarnation = incarnation
             self._end_former()
         self._until = until

@@ -143,7 +143,7 @@ class Performer:
         held = HeldAssignment(assignment)
         is_idle = not self._waiting and not self._turns.is_due
         self._waiting.extend(zip(repeat(held), read_chunk(assignment.chunk), strict=False))
-        if assignment.incarnation < self._incarnation:
+        if self._incarnation not in (0, assignment.incarnation):
             self._forget_former()
         if is_idle and self._may_start() and not self._in_flight.is_full:
             self._begin_some()
@@ -152,13 +152,13 @@ class Performer:
     def renew(self, until: float, incarnation: int = 0) -> None:
         """Allow jobs of run `incarnation` to start until `until`, by the monotonic clock."""
         self._lease_until = until
-        if incarnation > self._incarnation:
+        if incarnation != self._incarnation:
             self._incarnation = incarnation
             self._forget_former()
         self._turns.request()
 
     def _forget_former(self) -> None:
-        """Drop jobs assigned to an earlier run of the node, which other nodes may have now."""
+        """Drop jobs assigned to a former run of the node, which other nodes may have now."""
         for held, job in self._waiting.take_former(self._incarnation):
             held.let_go(job.weight)
             self._touched[held.token.assignment] = held
@@ -193,23 +193,22 @@ class Performer:
                 job.cancelled_by = who
                 running.interrupt()
 
-    def end_groups(self, before: int | None = None) -> bool:
+    def end_groups(self, run: int | None = None) -> bool:
         """Interrupt running jobs of groups at the end of the lease; return whether some continue.
 
         Args:
-            before: Only jobs of runs of the node before this incarnation; None for all.
+            run: Only jobs of other runs of the node than this incarnation; None for all.
         """
-        for running in self._grouped(before):
+        for running in self._grouped(run):
             running.job.is_ended = True
             running.interrupt()
-        return bool(self._grouped(before))
+        return bool(self._grouped(run))
 
-    def _grouped(self, before: int | None) -> list[Execution]:
+    def _grouped(self, run: int | None) -> list[Execution]:
         return [
             running
             for running in self._running.values()
-            if is_grouped(running.terms)
-            and (before is None or running.job.token.incarnation < before)
+            if is_grouped(running.terms) and (run is None or running.job.token.incarnation != run)
         ]
 
     def _drop(self, held: HeldAssignment, assigned: AssignedJob, who: str) -> None:

@@ -66,11 +66,11 @@ class Backlog(deque[Waiting]):
         return None
 
     def take_former(self, incarnation: int) -> list[Waiting]:
-        """Remove and return the jobs assigned to runs of the node before `incarnation`."""
+        """Remove and return the jobs assigned to other runs of the node than `incarnation`."""
         self.bring_back()
-        former = [each for each in self if each[0].token.incarnation < incarnation]
+        former = [each for each in self if each[0].token.incarnation != incarnation]
         if former:
-            kept = [each for each in self if each[0].token.incarnation >= incarnation]
+            kept = [each for each in self if each[0].token.incarnation == incarnation]
             self.clear()
             self.extend(kept)
         return former

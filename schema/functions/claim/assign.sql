@@ -12,7 +12,7 @@ set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
 declare
-    number bigint := nextval('assignment');
+    number bigint := next_assignment();
     groups text[];
 begin
     insert into job_assigned_0 (job_id, rank, not_before, not_after, enqueued_at, assigned_at,

@@ -30,7 +30,7 @@ begin
     is_ordinary := is_usual is not false;
     jobs := 0;
     if is_usual then
-        number := nextval('txqueue.assignment');
+        number := txqueue.next_assignment();
         with gone as (
             delete from txqueue.job_ready_0
              where ctid = any (tids)

@@ -70,7 +70,7 @@ begin
     end if;
     -- Other sessions may have taken the last of it, or another node may have granted credit meanwhile.
     if taken >> 20 = its_incarnation and credit_left(taken) >= 0 then
-        assignment := nextval('assignment');
+        assignment := next_assignment();
         insert into job_assigned (job_id, rank, not_before, enqueued_at, assigned_at, assignment, node_id, incarnation,
                                   weight, priority, lane, state, work_type, queue, handed, options, payload)
         values (job_id, compute_rank(not_before, null, priority, aging), not_before, now(), clock_timestamp(), assignment,

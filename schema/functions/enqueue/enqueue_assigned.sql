@@ -37,7 +37,7 @@ begin
                                     or held.reserve > 0 or held.is_full));
         if found then
             job_id := nextval('job_id');
-            assignment := nextval('assignment');
+            assignment := next_assignment();
             lane := current_lane();
             its_weight := coalesce(weight, facts.weight);
             not_before := coalesce(not_before, now());

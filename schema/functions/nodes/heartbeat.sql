@@ -6,12 +6,12 @@
 -- [[assignment, job_id, who], ...], the other nodes of its host, as [[incarnation, pid], ...], in how
 -- many seconds it may rescue the first of the nodes next to it, its place, from 0, among the so many nodes
 -- that have room and serve the same queues and types (the place is null if it has no room), how many jobs it
--- rescued, and how many nodes live. Of more than eight nodes only about eight a round do what concerns all,
--- and those that find a node next to them dead.
+-- rescued, how many nodes live, how many heartbeats its row has counted, and the server_identity(). Of more than
+-- eight nodes only about eight a round do what concerns all, and those that find a node next to them dead.
 create or replace function txqueue.heartbeat(
     its_incarnation integer, its_load double precision, its_report jsonb default '{}',
     out owned boolean, out its_state text, out peers jsonb, out cancels jsonb, out neighbours jsonb, out next_end double precision,
-    out place integer, out places integer, out rescued integer, out nodes integer)
+    out place integer, out places integer, out rescued integer, out nodes integer, out beats bigint, out server text)
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
 set jit = off
@@ -21,12 +21,15 @@ declare
     readied integer := 0;
 begin
     rescued := 0;
-    update node_info set heartbeat_at = clock_timestamp(), load = its_load, report = its_report, vouched_at = null,
+    update node_info as node
+       set heartbeat_at = clock_timestamp(), beats = node.beats + 1, load = its_load, report = its_report, vouched_at = null,
            leased_at = case when heartbeat_at < clock_timestamp() - lease or vouched_at is not null then clock_timestamp()
-                            else leased_at end
+                            else least(leased_at, clock_timestamp()) end
      where incarnation = its_incarnation and state in ('alive', 'draining')
-    returning state, queues, work_types into own;
+    returning node.state, node.queues, node.work_types, node.beats into own;
     owned := found;
+    beats := own.beats;
+    server := server_identity();
     its_state := own.state;
     next_end := first_end(its_incarnation);
     nodes := (select count(*) from node_info where state in ('alive', 'draining'));

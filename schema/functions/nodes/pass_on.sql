@@ -29,7 +29,7 @@ begin
                       where job.incarnation = its_incarnation and job.assignment = any (assignments));
     end if;
     parts := greatest(1, least(parts, cardinality(ids)));
-    numbers := array(select nextval('assignment') from generate_series(1, 8 * parts));
+    numbers := array(select next_assignment() from generate_series(1, 8 * parts));
     return query
     with passed as (
         update job_assigned as job

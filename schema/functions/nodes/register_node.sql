@@ -1,25 +1,25 @@
 -- Registers one run of a node under its name and publishes its work types. An earlier run of the same name is
 -- fenced, and its jobs return to the queue. Jobs that waited for one of the types become ready, under the
--- policy published. Raises an error if a newer run than the reserved one has the name.
+-- policy published. former_died: whether the earlier run has died with its workers, as is so unless the same
+-- process registers again. Raises an error if another run than the one that reserve_run() returned has the name by now.
 create or replace function txqueue.register_node(
     its_name text, its_hostname text, its_pid integer, its_port integer, its_lease double precision,
     its_capacity integer, its_queues text[], its_work_types jsonb, its_version text,
-    its_address text, reserved integer default null,
+    its_address text, reserved integer default null, its_former integer default null, former_died boolean default true,
     out node_id integer, out incarnation integer)
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
 set jit = off
 as $$
 declare
-    former integer;
-    names  text[] := array(select each ->> 'work_type' from jsonb_array_elements(its_work_types) as each);
+    replaced  integer;
+    was_ended boolean;
+    names     text[] := array(select each ->> 'work_type' from jsonb_array_elements(its_work_types) as each);
 begin
     perform check_isolation('a node does not work');
-    select info.incarnation into former from node_info as info where info.name = its_name for update;
-    if former > reserved then
-        perform refuse(format('a newer run of the node %s has registered', its_name), 'give each node a name of its own');
-    end if;
-    incarnation := coalesce(reserved, nextval('incarnation'));
+    incarnation := coalesce(reserved, reserve_incarnation());
+    select info.incarnation, info.state = 'stopped' into replaced, was_ended
+      from node_info as info where info.name = its_name for update;
     insert into node_info as info (name, hostname, pid, port, incarnation, lease, capacity, queues, work_types, version,
                                    address)
     values (its_name, its_hostname, its_pid, its_port, incarnation, make_interval(secs => its_lease),
@@ -30,10 +30,14 @@ begin
         lease = excluded.lease, state = 'alive', load = 0, capacity = excluded.capacity,
         queues = excluded.queues, work_types = excluded.work_types, version = excluded.version,
         address = excluded.address, report = '{}', leased_at = clock_timestamp(), vouched_at = null, ended_at = null,
-        former = info.incarnation
-    returning info.node_id into node_id;
-    if former is not null then
-        perform release(former, '{}', true, true, at_most => 5000);
+        former = info.incarnation, beats = 0
+    returning info.node_id, info.former into node_id, replaced;
+    -- Numbers of older code, which names no former run, grow.
+    if coalesce(its_former <> coalesce(replaced, 0), replaced > reserved and replaced < 1073741824) then
+        perform refuse(format('a newer run of the node %s has registered', its_name), 'give each node a name of its own');
+    end if;
+    if replaced is not null then
+        perform release(replaced, '{}', former_died and was_ended is not true, true, at_most => 5000);
     end if;
     perform publish(its_work_types);
 end $$;

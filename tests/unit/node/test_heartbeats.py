@@ -1,15 +1,18 @@
 """A node's place in NODE_INFO when answers of the database get lost."""
 
+from collections.abc import Sequence
 from typing import Any, cast
 
 import pytest
-from attrs import define
+from attrs import define, field
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
 from tests.fixtures.leftovers import LoggedFailures
-from tests.unit.node.doubles import Loop, is_rung
+from tests.unit.node.doubles import Loop, Workers, is_rung
 from txqueue.errors import DatabaseUnavailable
+from txqueue.model.assignment import JobKey
+from txqueue.node.database_life import DatabaseLife
 from txqueue.node.heartbeats import Heartbeats
 from txqueue.node.lease import Lease
 from txqueue.node.lease_keeper import LeaseKeeper
@@ -29,28 +32,42 @@ class Database:
     loses_answers: bool = False
     state: str = "alive"
     rescued: int = 0
+    replaced: int | None = None
+    beats: int = 0
+    server: str = "1/1"
+    jobs: dict[int, list[int]] = field(factory=dict)
+    deaths: list[bool] = field(factory=list)
 
-    async def register_node(self, *_: object) -> tuple[int, int]:
+    async def register_node(self, *_: object, former_died: bool) -> tuple[int, int]:
         """Register a run."""
-        self.incarnation += 1
+        self.replaced, self.incarnation = self.incarnation or None, self.incarnation + 1
         self.is_buried = False
+        self.beats = 0
+        self.deaths.append(former_died)
         if self.loses_answers:
             raise DatabaseUnavailable("the connection was lost")
         return 1, self.incarnation
 
     async def heartbeat(self, incarnation: int, *_: object) -> HeartbeatReply:
         """Renew the lease of the newest run."""
+        self.beats += 1
         return HeartbeatReply(
             incarnation == self.incarnation and not self.is_buried,
             self.state,
             [],
             [],
             rescued=self.rescued,
+            beats=self.beats,
+            server=self.server,
         )
 
-    async def incarnation_of(self, name: str) -> int:
-        """Return the newest run's."""
-        return self.incarnation
+    async def replaced_by(self, name: str) -> int | None:
+        """Return the run before the newest."""
+        return self.replaced
+
+    async def jobs_of(self, incarnation: int, assignments: Sequence[int]) -> list[JobKey]:
+        """Return the jobs of the assignments that there are."""
+        return [JobKey(each, job_id) for each in assignments for job_id in self.jobs.get(each, ())]
 
 
 class Around:
@@ -66,6 +83,7 @@ class Around:
         self.lifecycle = Lifecycle(self.loop)
         self.wakeups = Wakeups(clock)
         self.told: list[str] = []
+        self.workers = Workers()
         self.meters = Meters()
         self.heartbeats = Heartbeats(
             clock,
@@ -74,6 +92,7 @@ class Around:
             work_types=[],
             host="h",
             lease=self.lease,
+            life=DatabaseLife(cast("StoredFunctions", self.database), self.workers),
             keeper=LeaseKeeper(clock, self.lease, workers=self, credits=self, wakeups=self.wakeups),
             lifecycle=self.lifecycle,
             load_meter=self,
@@ -147,7 +166,7 @@ def test_a_run_whose_name_another_has_taken_stops(
     """It says so, registers no more, and has failed unless it was ending anyway."""
     around = Around()
     around.step()
-    around.database.incarnation += 1
+    around.database.replaced, around.database.incarnation = 1, 2
     if is_ending:
         around.lifecycle.end()
     around.step()
@@ -157,6 +176,49 @@ def test_a_run_whose_name_another_has_taken_stops(
     assert around.database.incarnation == 2
     assert "another node runs under the name n1" in logged_failures.complaints()[0]
     logged_failures.events.clear()
+
+
+def test_a_name_with_an_earlier_run_is_registered_again() -> None:
+    """A database that was restored from a dump has the run before this one under the name."""
+    around = Around()
+    around.database.incarnation = 5
+    around.step()
+    around.database.incarnation, around.database.replaced = 5, 4
+    around.step()
+    assert around.told == ["renewed 6", "given back", "renewed 6"]
+    assert not around.lifecycle.has_failed
+
+
+def test_a_database_that_has_lost_heartbeats_has_lost_the_run() -> None:
+    """The node registers anew, drops what it holds, and counts no death of its workers."""
+    around = Around()
+    around.step()
+    for _ in range(3):
+        around.step()
+    around.database.beats = 1
+    around.step()
+    around.step()
+    assert around.told[-4:] == ["given back", "renewed 2", "renewed 2", "heard alive"]
+    assert around.lease.identity == (1, 2)
+    assert around.database.deaths == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("kept", "incarnation"), [({3: [30], 4: [40]}, 1), ({3: [30]}, 2), ({}, 2)]
+)
+def test_a_promoted_standby_must_have_what_the_node_holds(
+    kept: dict[int, list[int]], incarnation: int
+) -> None:
+    """One that lacks an assignment has lost more; with one that lacks none the run goes on."""
+    around = Around()
+    around.step()
+    around.step()
+    around.workers.jobs = {3: {30}, 4: {40}}
+    around.database.jobs = kept
+    around.database.server = "1/2"
+    around.step()
+    around.step()
+    assert around.lease.identity == (1, incarnation)
 
 
 def test_an_operator_drains_the_node_and_has_it_take_jobs_again() -> None:

@@ -170,7 +170,7 @@ def test_a_handler_that_refuses_to_be_cancelled_harms_no_other_job() -> None:
         harness.turn()
         harness.performer.cancel(5, 1, "ann")
         assert harness.performer.end_groups()
-        assert not harness.performer.end_groups(before=INCARNATION)
+        assert not harness.performer.end_groups(run=INCARNATION)
         harness.performer.cancel(5, 2, "ann")
         harness.turn()
         assert [each["job_id"] for each in harness.settled] == [2]
