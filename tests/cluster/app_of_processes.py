@@ -15,7 +15,7 @@ from twisted.python.failure import Failure
 from tests.cluster.app import Noop
 from txqueue import Retry, Runtime, WorkItem
 
-__all__ = ["Hangs", "Noop", "Silent", "Speaking"]
+__all__ = ["ClosesAll", "Hangs", "Noop", "Silent", "Speaking"]
 
 # As a library may do on import: the process then gets no signal at the end of a child.
 match os.environ.get("TXQUEUE_TEST_SIGCHLD"):
@@ -73,3 +73,16 @@ class Hangs(WorkItem):
     def perform(self, job: Any) -> None:
         """Block for longer than any test takes."""
         time.sleep(3600)
+
+
+@define
+class ClosesAll(WorkItem):
+    """Closes all descriptors of its process, as a library that makes daemons does."""
+
+    is_waiting: bool = False
+
+    async def perform(self, job: Any) -> None:
+        """Close them, and return or wait."""
+        os.closerange(0, 4096)
+        if self.is_waiting:
+            await Deferred()

@@ -7,14 +7,16 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.app import Noop
-from tests.cluster.app_of_processes import Silent, Speaking
+from tests.cluster.app_of_processes import ClosesAll, Silent, Speaking
+from tests.cluster.database import Database
 from tests.cluster.nodes import Nodes
 from tests.waiting import eventually
 from txqueue import WorkQueue
+from txqueue.errors import JobFailed
 from txqueue.system.procfs import STATE, children_of, stat_of
 
 APP = "tests.cluster.app_of_processes"
-LIMIT = 120.0
+LIMIT = 60.0
 
 
 def zombies(workers: set[int]) -> list[int]:
@@ -60,3 +62,21 @@ async def test_an_import_that_spoils_the_signal(
     await eventually(lambda: len(node.workers - before) == 1, LIMIT)
     assert await queue.wait(await queue.enqueue(Silent()), LIMIT) == 3
     await queue.wait(await queue.enqueue(Noop()), LIMIT)
+
+
+@pytest.mark.parametrize("start", ["fork", "spawn"])
+@pytest.mark.parametrize("is_waiting", [False, True], ids=["returns", "waits"])
+async def test_a_handler_that_closes_all_descriptors(
+    is_waiting: bool, start: str, nodes: Nodes, db: Database, queue: WorkQueue
+) -> None:
+    """Its process can report nothing; the master counts its deaths, and other jobs run."""
+    options = ("--workers", "2", "--worker-start", start)
+    node = await nodes.start(*options, app=APP).up(2)
+    closing = await queue.enqueue(ClosesAll(is_waiting))
+    others = await queue.enqueue_many([Noop() for _ in range(20)])
+    with pytest.raises(JobFailed, match="poison"):
+        await queue.wait(closing, LIMIT)
+    for job_id in others:
+        await queue.wait(job_id, LIMIT)
+    assert db.job(closing)["deaths"] == 5
+    await node.up(2)

@@ -288,8 +288,13 @@ class WorkerProcess:
 
     @property
     def in_flight(self) -> set[int]:
-        """The numbers of the jobs that the worker runs, or was running when it died."""
+        """The numbers of the jobs that the worker runs."""
         return self._in_flight.ids
+
+    @property
+    def suspects(self) -> set[int]:
+        """The numbers of the jobs that may have ended the worker."""
+        return self._in_flight.suspects
 
     async def give_back(self) -> None:
         """Return all unstarted jobs to the queue once the worker answers."""

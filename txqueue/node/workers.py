@@ -84,7 +84,7 @@ class Workers:
         """
         held, worker.held = worker.held, {}
         # Jobs that only waited in the worker did not cause its end.
-        blamed = sorted(worker.in_flight) if is_blamed else []
+        blamed = sorted(worker.suspects) if is_blamed else []
         for assignment in held if blamed else ():
             self.reports.give_back(assignment, died=True, ids=blamed)
         for assignment in held:

@@ -66,9 +66,25 @@ class InFlight:
     @property
     def ids(self) -> set[int]:
         """The numbers of the jobs that are running."""
+        return {max(0, self._just_begun), *self._cells[_LOG_END:].tolist()} - {0}
+
+    @property
+    def suspects(self) -> set[int]:
+        """The numbers of the jobs that may have ended the process.
+
+        That is the job just started, beside those that keep running. If the process did not end in
+        a job's first step, it may have been one that has ended without a report: a handler that
+        closes all descriptors returns, and the process ends as it can report nothing.
+        """
+        if self._just_begun > 0 or (begun := self.begun) is None:
+            return self.ids
+        return begun
+
+    @property
+    def _just_begun(self) -> int:
+        """The last number in the log, which is positive while that job is the one just started."""
         log = self._cells[_LOG:_LOG_END].tolist()
-        just_begun = max(0, next((each for each in reversed(log) if each), 0))
-        return {just_begun, *self._cells[_LOG_END:].tolist()} - {0}
+        return next((each for each in reversed(log) if each), 0)
 
     @property
     def begun(self) -> set[int] | None:

@@ -6,6 +6,7 @@ import os
 import select
 import signal
 import time
+import traceback
 from threading import Thread
 from types import FrameType
 from typing import Final, NoReturn, cast
@@ -49,10 +50,22 @@ def run_worker() -> NoReturn:
     Thread(target=_end_with_master, args=(os.dup(PIPE_FD),), daemon=True).start()
     # zope has no type for what provides several interfaces.
     WorkerService(cast("IWorkerReactor", reactor), SHARED_FD).attach(PIPE_FD)
-    reactor.run(installSignalHandlers=False)
+    try:
+        reactor.run(installSignalHandlers=False)
+    except BaseException:
+        _exit_broken()
     # A handler stuck in a thread must not keep the process alive.
     end_worker_log()
     os._exit(0)
+
+
+def _exit_broken() -> NoReturn:
+    """Exit after the reactor has failed: a handler has closed its descriptors, for example."""
+    try:
+        traceback.print_exc()
+        end_worker_log()
+    finally:
+        os._exit(1)
 
 
 def _end_with_master(pipe: int) -> None:

@@ -125,3 +125,17 @@ def test_it_outlives_the_process_that_wrote_it() -> None:
     os.waitpid(pid, 0)
     os.close(descriptor)
     assert ours.ids == {7, 8}
+
+
+def test_which_jobs_may_have_ended_a_process() -> None:
+    """The job in its first step; if there is none, also those that have ended without a report."""
+    flight = InFlight(CAPACITY)
+    for job_id in (1, 2, 3):
+        flight.begin(job_id)
+    flight.keep(2)
+    assert flight.suspects == {2, 3}
+    flight.pause()
+    assert flight.suspects == {1, 2, 3}
+    flight.reported()
+    flight.forget_reported()
+    assert flight.suspects == {2}
