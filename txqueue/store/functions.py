@@ -302,7 +302,7 @@ class StoredFunctions:
                 [each.lane for each in completed],
                 [each.assignment for each in completed],
                 [f"{{{each.ids}}}" for each in completed],
-                [each.results for each in completed],
+                _texts([each.results for each in completed]),
             ),
         )
         return WrittenEnds(*rows[0])
@@ -321,7 +321,7 @@ class StoredFunctions:
                 [job.assignment for job in jobs],
                 [job.job_id for job in jobs],
                 [job.seconds for job in jobs],
-                [job.progress for job in jobs],
+                _texts([job.progress for job in jobs]),
             ),
         )
 
@@ -442,6 +442,14 @@ class StoredFunctions:
             f" from {self.schema}.setting"
         )
         return bool(rows[0][0])
+
+
+def _texts(texts: list[str | None]) -> list[str | None] | None:
+    """Return None instead of texts that are all missing.
+
+    psycopg2 writes those alone as an array's text, in which ``array_nulls = off`` changes them.
+    """
+    return texts if any(text is not None for text in texts) else None
 
 
 def _assignment(incarnation: int, asked_at: float, row: Sequence[Any]) -> Assignment:

@@ -31,20 +31,17 @@ SET_LOCAL: Final = f"select set_config(name, value, true) {_SETTINGS}"
 # a text that it lacks would make a claim fail, and all jobs behind it wait.
 ENCODED: Final = {"client_encoding": "UTF8"}
 # The server's defaults of what changes how it reads statements and writes values: a role, a
-# database or PGOPTIONS may set others.
+# database or PGOPTIONS may set others. Not standard_conforming_strings: psycopg2 would still write
+# strings by the value that it found when it connected. No statement has a backslash instead.
 PLAIN: Final = {
     "array_nulls": "on",
-    "backslash_quote": "safe_encoding",
     "bytea_output": "hex",
     "DateStyle": "ISO, MDY",
-    "escape_string_warning": "on",
     "extra_float_digits": "1",
     "gin_fuzzy_search_limit": "0",
     "IntervalStyle": "postgres",
     "quote_all_identifiers": "off",
-    "standard_conforming_strings": "on",
     "transform_null_equals": "off",
-    "xmloption": "content",
 }
 # No limit of time, for a transaction that may take long.
 UNLIMITED: Final = {

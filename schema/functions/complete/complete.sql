@@ -24,7 +24,7 @@ begin
     -- A trickle: jobs that were claimed one by one, in the same lane. One statement for all costs as much as one
     -- for each of two. Jobs that rotation has moved are left to the loop.
     if cardinality(lanes) > 1 and lanes[1] = all (lanes) and lanes[1] between 0 and 7
-       and singles ~ '^\d+( \d+)*$' and cardinality(string_to_array(singles, ' ')) = cardinality(lanes) then
+       and singles ~ '^[0-9]+( [0-9]+)*$' and cardinality(string_to_array(singles, ' ')) = cardinality(lanes) then
         case lanes[1]
             when 0 then select * into done, groups, limited, followed
                 from complete_each_0(its_incarnation, assignments, string_to_array(singles, ' ')::bigint[], results);

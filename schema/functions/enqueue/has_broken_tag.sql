@@ -6,6 +6,6 @@ as $$
     select case when jsonb_typeof(tags) <> 'object' then true else (
         select count(*) > 10 or coalesce(bool_or(
                    key !~ '^[A-Za-z0-9_.-]{1,50}$' or jsonb_typeof(value) <> 'string' or length(value #>> '{}') > 200
-                   or value #>> '{}' ~ '[\x01-\x1f\x7f-\x9f]'), false)
+                   or value #>> '{}' ~ E'[\\x01-\\x1f\\x7f-\\x9f]'), false)
           from jsonb_each(tags)) end
 $$;

@@ -10,7 +10,7 @@ declare
     due     record;
     attempt integer;
 begin
-    select * into due from history_due(current_date) as day where day.leaf = its_leaf;
+    select * into due from history_due((clock_timestamp() at time zone 'UTC')::date) as day where day.leaf = its_leaf;
     if not found then
         return null;
     end if;

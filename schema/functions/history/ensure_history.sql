@@ -5,10 +5,12 @@ create or replace function txqueue.ensure_history() returns text[]
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
 set jit = off
+set "DateStyle" = 'ISO, MDY'
 as $$
 declare
     changed text[] := '{}';
     is_archived constant boolean := (select archive is not null from setting);
+    today constant date := (clock_timestamp() at time zone 'UTC')::date;
     day     date;
     parent  text;
     leaf    text;
@@ -17,7 +19,7 @@ begin
         return changed;
     end if;
     foreach parent in array array['job_done', 'job_cancelled', 'failed_attempt'] loop
-        for day in select generate_series(current_date - 1, current_date + 7, '1 day')::date loop
+        for day in select generate_series(today - 1, today + 7, '1 day')::date loop
             leaf := format('%s_%s', parent, to_char(day, 'YYYYMMDD'));
             continue when to_regclass(leaf) is not null;
             execute format('create table %I (like %I including defaults)', leaf, parent);
@@ -38,7 +40,7 @@ begin
         select child.relname from pg_inherits join pg_class as child on child.oid = inhrelid
          where inhparent = 'failed_attempt'::regclass
            and child.relname < format('failed_attempt_%s',
-                   to_char(clock_timestamp() - (select history_kept from setting) - interval '1 day', 'YYYYMMDD'))
+                   to_char(clock_timestamp() at time zone 'UTC' - (select history_kept from setting) - interval '1 day', 'YYYYMMDD'))
          order by 1
     loop
         if drop_leaf(leaf) then

@@ -11,7 +11,7 @@ as $$
       from pg_inherits
       join pg_class as child on child.oid = inhrelid
       join pg_class as parent on parent.oid = inhparent
-     where inhparent in ('job_done'::regclass, 'job_cancelled'::regclass) and child.relname ~ '_\d{8}$'
+     where inhparent in ('job_done'::regclass, 'job_cancelled'::regclass) and child.relname ~ '_[0-9]{8}$'
        and right(child.relname, 8) < to_char(least(
                coalesce(before, (clock_timestamp() at time zone 'UTC' - (select history_kept from setting))::date - 1),
                (clock_timestamp() at time zone 'UTC')::date), 'YYYYMMDD')

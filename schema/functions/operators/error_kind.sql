@@ -9,21 +9,21 @@ declare
 begin
     -- Patterns with lookaround are slow, so a cheap pattern decides first whether one can match.
     if said ~ '[''"]' then
-        said := regexp_replace(said, '(^|\W)(''[^'']*''|"[^"]*")', '\1*', 'g');
+        said := regexp_replace(said, E'(^|\\W)(''[^'']*''|"[^"]*")', E'\\1*', 'g');
     end if;
     if said like '%/%' then
-        said := regexp_replace(said, '(/(tmp|var/tmp|var/folders|dev/shm|run/user))/[^\s,;:)\]]+', '\1/*', 'g');
+        said := regexp_replace(said, E'(/(tmp|var/tmp|var/folders|dev/shm|run/user))/[^\\s,;:)\\]]+', E'\\1/*', 'g');
     end if;
     if said like '%:%:%' then
-        said := regexp_replace(said, '(?<![\w:.])(?=[0-9a-f:]*\d)[0-9a-f]{0,4}(:[0-9a-f]{0,4}){2,7}(?![\w:])', '#', 'gi');
+        said := regexp_replace(said, E'(?<![\\w:.])(?=[0-9a-f:]*\\d)[0-9a-f]{0,4}(:[0-9a-f]{0,4}){2,7}(?![\\w:])', '#', 'gi');
     end if;
-    if said ~ '[\w+/-]{20}' then
+    if said ~ E'[\\w+/-]{20}' then
         -- Names of modules and columns have no inner capitals, and paths begin differently.
-        said := regexp_replace(said, '(?<![\w/.+-])(?=[\w+/-]*\d)(?=[\w+/-]*[a-z])(?=[\w+/-]*[A-Z])[\w+/-]{20,}={0,2}(?![\w+/=-])', '#', 'g');
-        said := regexp_replace(said, '\m[0-9][0-9A-HJKMNP-TV-Z]{25}\M', '#', 'gi');
+        said := regexp_replace(said, E'(?<![\\w/.+-])(?=[\\w+/-]*\\d)(?=[\\w+/-]*[a-z])(?=[\\w+/-]*[A-Z])[\\w+/-]{20,}={0,2}(?![\\w+/=-])', '#', 'g');
+        said := regexp_replace(said, E'\\m[0-9][0-9A-HJKMNP-TV-Z]{25}\\M', '#', 'gi');
     end if;
     if said ~* '0x|[0-9a-f]{6}' then
-        said := regexp_replace(said, '\m(0x[0-9a-f]+|[0-9a-f]{8,}(-[0-9a-f]+)*|(?=\d*[a-f])(?=[a-f]*\d)[0-9a-f]{6,7})\M', '#', 'gi');
+        said := regexp_replace(said, E'\\m(0x[0-9a-f]+|[0-9a-f]{8,}(-[0-9a-f]+)*|(?=\\d*[a-f])(?=[a-f]*\\d)[0-9a-f]{6,7})\\M', '#', 'gi');
     end if;
-    return regexp_replace(said, '\d+([.:,-]\d+)*', '#', 'g');
+    return regexp_replace(said, E'\\d+([.:,-]\\d+)*', '#', 'g');
 end $$;

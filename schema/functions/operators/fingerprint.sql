@@ -15,7 +15,7 @@ begin
     for place in 1 .. 3 loop
         line := split_part(split_part(error, 'File "', -place), E'\n', 1);
         if line like '%", line %, in %' then
-            frames := concat_ws(' ', split_part(replace(split_part(line, '"', 1), '\', '/'), '/', -1) || ':'
+            frames := concat_ws(' ', split_part(replace(split_part(line, '"', 1), E'\\', '/'), '/', -1) || ':'
                                      || split_part(split_part(split_part(line, '", line ', 2), ', in ', 2), ' ', 1), frames);
         end if;
     end loop;

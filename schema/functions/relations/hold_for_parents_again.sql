@@ -16,6 +16,6 @@ begin
         end if;
         return this;
     end if;
-    parents := array(select value::bigint from jsonb_array_elements_text(this.options -> 'after') as value where value ~ '^\d{1,18}$');
+    parents := array(select value::bigint from jsonb_array_elements_text(this.options -> 'after') as value where value ~ '^[0-9]{1,18}$');
     return hold_for_parents(this, link_parents(this.job_id, parents, coalesce(this.options -> 'after_any_end' = 'true', false)));
 end $$;

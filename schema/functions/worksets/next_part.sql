@@ -11,6 +11,10 @@ language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
 set enable_seqscan = off
 set jit = off
+-- The items are written as JSON, whatever the application's session says.
+set "IntervalStyle" = postgres
+set bytea_output = hex
+set extra_float_digits = 1
 as $$
 declare
     its   workset;

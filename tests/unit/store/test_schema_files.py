@@ -17,6 +17,14 @@ def test_no_code_names_the_schema_as_its_file_does(name: str, sql: str) -> None:
     assert re.search(r"@\w+@|txqueue[.,_']", sql) is None, name
 
 
+@pytest.mark.parametrize(("name", "sql"), SENT, ids=[name for name, _ in SENT])
+def test_no_plain_string_has_a_backslash(name: str, sql: str) -> None:
+    """It is an escape in sessions with standard_conforming_strings = off; E'' means the same."""
+    escaped = re.compile(r"--.*|E'(?:[^'\\]|''|\\.)*'|'(?P<plain>(?:[^']|'')*)'")
+    plain = [match["plain"] for match in escaped.finditer(sql) if match["plain"]]
+    assert not [text for text in plain if "\\" in text], name
+
+
 def test_a_function_for_each_lane() -> None:
     """A file that defines a function of lane 0 makes one for each, which uses its lane's table."""
     sql = dict(functions("elsewhere"))["complete_in"]
