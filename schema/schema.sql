@@ -518,7 +518,7 @@ enqueue_assigned(its_node integer, its_incarnation integer, work_type text, payl
 enqueue_many(jobs jsonb) returns bigint[];  -- enqueue, worker
 -- only the owner may execute: check_encrypted, check_job, compute_rank, credit_left, enqueue_each, find_broken_length,
 -- find_broken_option, find_broken_rule, has_broken_tag, has_open_credit, has_sleeping_master, may_assign_at_once,
--- payload_octets, refuse_full_queue, refuse_job, refuse_option, wake_masters
+-- may_notify, payload_octets, refuse_full_queue, refuse_job, refuse_option, wake_masters
 
 -- groups
 -- only the owner may execute: admit_groups_N, free_groups, free_late_groups, group_slots, lock_groups

@@ -1,11 +1,12 @@
 """What a client waits for, and what it says when that cannot come."""
 
 import pytest
-from twisted.internet.defer import Deferred, DeferredList
+from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from tests.db.letters import Note, opened
 from tests.db.masters import Master
+from tests.waiting import eventually
 from txqueue import WorkQueue
 from txqueue.errors import DatabaseUnavailable, InvalidWork, JobNotFound
 
@@ -28,10 +29,11 @@ async def test_a_queue_without_a_free_connection_says_so(dsn: str) -> None:
             await queue.enqueue(Note())
 
     try:
-        requests = [Deferred.fromCoroutine(request()) for _ in range(2)]
-        ends = await DeferredList(requests, consumeErrors=True)
-        errors = [end.value for _, end in ends if isinstance(end, Failure)]
-        assert errors
+        failures: list[Failure] = []
+        for _ in range(2):
+            Deferred.fromCoroutine(request()).addErrback(failures.append)
+        await eventually(lambda: failures)
+        errors = [failure.value for failure in failures]
         for error in errors:
             assert isinstance(error, DatabaseUnavailable)
             assert "no connection was free within 0.2 s: all 2 are in use" in str(error)

@@ -1,17 +1,23 @@
 """The connection that listens, which also runs claims while it is idle."""
 
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
 
-from tests.db.test_connection import listener
-from tests.waiting import eventually, running_reactor
-from txqueue.errors import Refused
+from tests.db.test_connection import folder, listener
+from tests.waiting import eventually, pause, running_reactor
+from txqueue.errors import DatabaseUnavailable, Refused
 from txqueue.store.connection import Connection
 from txqueue.store.connection_pool import ConnectionPool
+from txqueue.store.conninfo import redirected, socket_of
 from txqueue.store.functions import StoredFunctions
 from txqueue.store.listener import Listener
+from txqueue.torture.proxy import Address, Direction, Proxy
+
+__all__ = ["folder"]
 
 
 async def test_an_idle_listener_runs_claims(dsn: str) -> None:
@@ -92,6 +98,53 @@ async def test_a_listener_that_could_not_listen_tries_again(
         assert one.idle is None
         assert await one.ensure()
         assert one.idle is not None
+
+
+@pytest.mark.parametrize("does_claim", [False, True])
+async def test_a_silent_connection_is_replaced(
+    database18: str, folder: Path, monkeypatch: pytest.MonkeyPatch, does_claim: bool
+) -> None:
+    """The network lost it: neither a notification arrives nor the answer to a statement."""
+    monkeypatch.setattr("txqueue.store.listener.TESTED", 0.05)
+    monkeypatch.setattr("txqueue.store.listener.SILENT", 0.05)
+    real = socket_of(database18)
+    assert real is not None
+    heard: list[bool] = []
+    with Proxy(Address(real), Address(folder / ".s.PGSQL.5432")) as proxy:
+        one = listener(redirected(database18, folder / ".s.PGSQL.5432"), heard)
+        pool = ConnectionPool(running_reactor(), database18, 1, "notifying")
+        with closing(pool), closing(one):
+            assert await one.ensure()
+            proxy.swallow(Direction.DOWN)
+            await pool.query("notify txqueue")
+            await eventually(lambda: proxy.counts["swallowed"])
+            proxy.heal(forgets=True)
+            assert one.idle is not None
+            errors: list[Failure] = []
+            if does_claim:
+                Deferred.fromCoroutine(one.idle.query("select 1")).addErrback(errors.append)
+            await eventually(one.ensure)
+            assert not heard
+            await pool.query("notify txqueue")
+            await eventually(lambda: heard)
+            assert [failure.type for failure in errors] == [DatabaseUnavailable] * does_claim
+
+
+async def test_a_slow_statement_is_no_silence(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While the server executes it, the connection stays."""
+    monkeypatch.setattr("txqueue.store.listener.SILENT", 0.05)
+    one = listener(dsn, [])
+    with closing(one):
+        assert await one.ensure()
+        assert one.idle is not None
+        napping = Deferred.fromCoroutine(one.idle.query("select pg_sleep(0.5)"))
+        checks = 0
+        while not napping.called:
+            assert not await one.ensure()
+            checks += 1
+            await pause(0.02)
+        assert checks > 2
+        await napping
 
 
 async def interrupted(_: Connection) -> bool:

@@ -284,10 +284,11 @@ def test_roles(granted: Master) -> None:
         "begin; set local synchronous_commit = off",
         "begin isolation level repeatable read",
         "begin isolation level serializable",
+        "begin; set local lock_timeout = '999ms'",
     ],
 )
 def test_jobs_of_some_transactions_are_claimed(granted: Master, other: Master, begin: str) -> None:
-    """Of those that may be lost in a crash, and of those that see no pause set meanwhile."""
+    """Of those that may be lost in a crash, that see no pause set meanwhile, or may not notify."""
     other.cursor.execute(begin)
     job_id = enqueue(other)
     assert other.value(

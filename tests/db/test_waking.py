@@ -86,3 +86,20 @@ def test_a_notification_tells_how_many_jobs_there_are(node: Master) -> None:
     node.connection.notifies.clear()
     assert [(text[0], text[1]) for text in texts] == [("jobs", "3"), ("jobs", "1")]
     assert int(texts[0][2]) < int(texts[1][2])
+
+
+@pytest.mark.parametrize(
+    ("setting", "heard"), [("0", 1), ("1s", 1), ("1min", 1), ("999ms", 0), ("1us", 1), ("20ms", 0)]
+)
+def test_a_short_lock_timeout_sends_no_notification(node: Master, setting: str, heard: int) -> None:
+    """It would refuse the commit while other transactions commit with theirs; the poll finds it."""
+    node.cursor.execute("listen txqueue; listen txqueue_ended")
+    node.take()
+    node.value("select txqueue.request_end_notices(60)")
+    node.value("select set_config('lock_timeout', %s, false)", setting)
+    (job_id,) = node.enqueue({})
+    assert notifications(node) == heard
+    [chunk] = node.claim()
+    assert chunk.ids == [job_id]
+    node.complete(chunk)
+    assert notifications(node) == heard

@@ -29,6 +29,7 @@ Statement = tuple[str, Sequence[object]]
 # Behind a pooler the process id is not a backend's, or another session's.
 CANCEL = """select pg_cancel_backend(pid) from pg_stat_activity
     where pid = %s and application_name = current_setting('application_name')"""
+IS_ACTIVE = "select state = 'active' from pg_stat_activity where pid = %s"
 CANCEL_PATIENCE = 10.0
 SYNTAX_ERROR = "42601"
 UNPREPARED = (
@@ -70,7 +71,7 @@ class Connection:
         self._driver = Driver(reactor)
         self._is_broken = False
         self._attempt: ConnectAttempt | None = None
-        self._opened_at = 0.0
+        self._opened_at = self._answered_at = 0.0
         self._asked_at: float | None = None
         self._timer: Any = None
         self._prepared = Prepared()
@@ -98,6 +99,21 @@ class Connection:
         """Whether a statement of the open transaction has failed, so that it cannot commit."""
         status = self._driver.session.get_transaction_status()
         return bool(status == TRANSACTION_STATUS_INERROR)
+
+    @property
+    def waited(self) -> float:
+        """The seconds since a statement was sent that has no answer yet; 0 without patience."""
+        return 0.0 if self._asked_at is None else float(self._reactor.seconds() - self._asked_at)
+
+    @property
+    def quiet(self) -> float:
+        """The seconds since the last answer."""
+        return float(self._reactor.seconds() - self._answered_at)
+
+    async def executes_for(self, other: Connection) -> bool:
+        """Ask the server whether it executes a statement of another connection."""
+        rows = await self.query(IS_ACTIVE, (other._driver.session.get_backend_pid(),))
+        return bool(rows and rows[0][0])
 
     @property
     def age(self) -> float:
@@ -156,7 +172,7 @@ class Connection:
                 timer.cancel()
         if self._any_moment:
             read_any_moment(self._driver.session)
-        self._opened_at = self._reactor.seconds()
+        self._opened_at = self._answered_at = self._reactor.seconds()
         return self
 
     def _connecting(self, attempt: ConnectAttempt) -> Deferred[Any]:
@@ -325,7 +341,9 @@ class Connection:
                 raise
             raise other from None
         finally:
-            self._asked_at = None
+            if self._asked_at is not None:
+                self._asked_at = None
+                self._answered_at = self._reactor.seconds()
 
     def _be_patient(self) -> None:
         """Start waiting for an answer; one timer serves many statements."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from random import uniform
 
 from twisted.internet.defer import Deferred, TimeoutError
+from twisted.internet.task import deferLater
 
 from txqueue.errors import ConfigurationError
 from txqueue.store.backoff import Backoff
@@ -20,6 +21,10 @@ __all__ = ["Listener"]
 PATIENCE = 10.0
 # Seconds after which a test notification counts as missing.
 HEARS_WITHIN = 2.0
+# Seconds without an answer after which a connection is tested. Seconds after which a statement that
+# the server does not execute shows that its connection is silent: open, but no data pass. Seconds
+# in which an answer arrives that the server has just sent.
+TESTED, SILENT, ARRIVING = 1.0, 0.8, 0.1
 
 
 class Listener:
@@ -55,6 +60,7 @@ class Listener:
         self._receive = receive
         self._connection: Connection | None = None
         self._is_ready = False
+        self._is_pooled = False
         self._own_channel = ""
         self._longest_life = LONGEST_LIFE * uniform(0.8, 1.0)
         self._awaited: Deferred[bool] | None = None
@@ -71,6 +77,8 @@ class Listener:
             ConfigurationError: When the DSN leads through a pooler that drops notifications.
         """
         working = self._working
+        if working is not None and await self._is_silent(working):
+            working = None
         if working is not None and not (working.age > self._longest_life and working.is_idle):
             if own_channel != self._own_channel and working.is_idle:
                 await self._change_channel(working, own_channel)
@@ -80,7 +88,8 @@ class Listener:
         await connection.query(f'listen "{self._channel}"')
         await self._change_channel(connection, own_channel)
         connection.on_notify(self._heard)
-        if await connection.is_pooled() and not await self._hears():
+        self._is_pooled = await connection.is_pooled()
+        if self._is_pooled and not await self._hears():
             await self._give_up(connection)
         self._is_ready = True
         return True
@@ -102,6 +111,25 @@ class Listener:
     def listens_on(self, own_channel: str) -> bool:
         """Whether the connection listens on the second channel of this name."""
         return self._working is not None and own_channel == self._own_channel
+
+    async def _is_silent(self, working: Connection) -> bool:
+        """Whether neither statements nor notifications pass; tests a connection that is idle."""
+        if working.is_idle and working.quiet >= TESTED:
+            testing = Deferred.fromCoroutine(working.query("select 1"))
+            # The next call sees whether there was an answer.
+            testing.addErrback(lambda _: None)
+        if self._is_pooled or working.waited < SILENT or await self._is_executed(working):
+            return False
+        await deferLater(self._reactor, ARRIVING)
+        return working.waited >= SILENT
+
+    async def _is_executed(self, working: Connection) -> bool:
+        """Ask the server over another connection whether it executes the statement on this one."""
+        other = await self._open()
+        try:
+            return await other.executes_for(working)
+        finally:
+            other.close()
 
     async def _change_channel(self, connection: Connection, own_channel: str) -> None:
         if self._own_channel:

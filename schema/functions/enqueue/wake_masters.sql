@@ -5,4 +5,4 @@
 -- own: they would cost more than what it does.
 create or replace function txqueue.wake_masters(jobs integer default 1) returns void
 language sql volatile
-as $$ select pg_notify('txqueue', 'jobs ' || jobs || ' ' || pg_current_xact_id()) where txqueue.has_sleeping_master() $$;
+as $$ select pg_notify('txqueue', 'jobs ' || jobs || ' ' || pg_current_xact_id()) where txqueue.has_sleeping_master() and txqueue.may_notify() $$;

@@ -2,4 +2,4 @@
 -- many.
 create or replace function txqueue.notify_ended_jobs(ids text) returns void
 language sql volatile
-as $$ select pg_notify('txqueue_ended', case when length(ids) <= 4000 then ids else '' end) $$;
+as $$ select pg_notify('txqueue_ended', case when length(ids) <= 4000 then ids else '' end) where txqueue.may_notify() $$;
