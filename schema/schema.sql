@@ -584,8 +584,8 @@ rescue(its_incarnation integer = null) returns integer;  -- worker
 reserve_incarnation() returns integer;  -- worker
 reserve_run(its_name text) returns (incarnation integer, former integer);  -- worker
 undrain_node(its_name text, who text) returns boolean;  -- worker
--- only the owner may execute: find_cancellations, first_end, is_stale_cancellation, lease_margin, lock_live_node,
--- mark_dead, nearest_nodes, server_identity
+-- only the owner may execute: find_cancellations, first_end, forget_future_beats, is_stale_cancellation, lease_margin,
+-- lock_live_node, mark_dead, nearest_nodes, server_identity
 
 -- operators
 cancel(ids bigint[], who text) returns (cancelled bigint[], requested jsonb, refused bigint[]);  -- worker

@@ -15,6 +15,10 @@ begin
     end if;
     paid_until := pg_sequence_last_value(format('bucket_%s', this.control_id)::regclass);
     ahead := greatest(0, paid_until / 1e6 - extract(epoch from clock_timestamp())::double precision) * this.rate;
+    if ahead > this.burst + 1 then
+        -- More than can have been taken: the clock was set back, or the rate raised.
+        ahead := 0;
+    end if;
     jobs := floor(this.burst - ahead);
     if jobs < 1 then
         jobs := 0;

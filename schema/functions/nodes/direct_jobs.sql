@@ -1,5 +1,6 @@
 -- The jobs that were handed to a node by message: of one assignment, or of all assignments unknown to the
--- node, except the latest ones, whose messages may be on their way. An assignment is returned as a whole or
+-- node, except the latest ones, whose messages may be on their way (those of the future, as the clock was set
+-- back, are not). An assignment is returned as a whole or
 -- not at all: one row each, with a chunk as claims return it, up to some megabytes of payloads in all, and at
 -- least one. Its lane is that of its first job.
 create or replace function txqueue.direct_jobs(
@@ -19,7 +20,7 @@ as $$
            and job.assignment between coalesce(its_assignment, 0) and coalesce(its_assignment, 9223372036854775807)
            and (its_assignment is not null or job.assignment <> all (known))
          group by job.assignment
-        having its_assignment is not null or max(job.assigned_at) < clock_timestamp() - interval '0.3 seconds'
+        having its_assignment is not null or max(job.assigned_at) not between clock_timestamp() - interval '0.3 seconds' and clock_timestamp()
         window running as (order by job.assignment)
     )
     select min(job.lane), job.assignment, count(*)::integer, sum(job.weight),

@@ -11,11 +11,13 @@ set enable_seqscan = off
 set jit = off
 as $$
 declare
-    since    timestamptz := coalesce((select leased_at from node_info where incarnation = its_incarnation), '-infinity');
+    since    timestamptz;
     orphaned integer;
     rescued  integer;
     ended    integer[];
 begin
+    perform forget_future_beats();
+    since := coalesce((select leased_at from node_info where incarnation = its_incarnation), '-infinity');
     rescued := mark_dead(array(
         select incarnation from node_info
          where state in ('alive', 'draining') and greatest(heartbeat_at, since) < clock_timestamp() - lease - lease_margin()

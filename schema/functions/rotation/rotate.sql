@@ -34,7 +34,7 @@ begin
     if not try_duty('rotate') then
         return;
     end if;
-    if now_ms - (select last_value from rotated) < 1000 then
+    if now_ms - (select last_value from rotated) between 0 and 999 then
         least_bytes := 32 * least_bytes;
     end if;
     current := next_lane(least_bytes);
