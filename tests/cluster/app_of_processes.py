@@ -1,9 +1,11 @@
 """An application whose handlers start child processes, and whose import may spoil their signal."""
 
+import atexit
 import os
 import signal
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 from attrs import define
@@ -86,3 +88,15 @@ class ClosesAll(WorkItem):
         os.closerange(0, 4096)
         if self.is_waiting:
             await Deferred()
+
+
+def _note_exit() -> None:
+    """Note that this process has called what was registered for its exit."""
+    is_worker = any(each.startswith("txqueue.worker") for each in sys.orig_argv)
+    if is_worker and os.environ.get("TXQUEUE_TEST_EXIT") == "hangs":
+        time.sleep(3600)
+    Path(f"exited-{os.getpid()}").touch()
+
+
+if "TXQUEUE_TEST_NODE" in os.environ:
+    atexit.register(_note_exit)

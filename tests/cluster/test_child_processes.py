@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.app import Noop
-from tests.cluster.app_of_processes import ClosesAll, Silent, Speaking
+from tests.cluster.app_of_processes import ClosesAll, Hangs, Silent, Speaking
 from tests.cluster.database import Database
 from tests.cluster.nodes import Nodes
 from tests.waiting import eventually
@@ -80,3 +80,27 @@ async def test_a_handler_that_closes_all_descriptors(
         await queue.wait(job_id, LIMIT)
     assert db.job(closing)["deaths"] == 5
     await node.up(2)
+
+
+@pytest.mark.parametrize("start", ["fork", "spawn"])
+async def test_a_worker_calls_what_is_registered_for_its_exit(
+    start: str, nodes: Nodes, queue: WorkQueue
+) -> None:
+    """Such as the end of an exporter; a function that hangs in a thread does not prevent it."""
+    options = ("--workers", "2", "--capacity", "2", "--worker-start", start)
+    node = await nodes.start(*options, app=APP).up(2)
+    with pytest.raises(JobFailed, match="timeout"):
+        await queue.wait(await queue.enqueue(Hangs()), LIMIT)
+    workers = node.workers
+    node.stop()
+    exited = {int(path.name.split("-")[1]) for path in node.folder.glob("exited-*")}
+    assert workers <= exited
+
+
+async def test_a_function_that_hangs_at_exit(nodes: Nodes) -> None:
+    """It holds up the end of its node for a limited time."""
+    node = await nodes.start("--workers", "2", app=APP, TXQUEUE_TEST_EXIT="hangs").up(2)
+    workers = node.workers
+    node.stop()
+    exited = {int(path.name.split("-")[1]) for path in node.folder.glob("exited-*")}
+    assert not workers & exited

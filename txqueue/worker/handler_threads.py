@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from contextvars import copy_context
+from functools import partial
+from threading import Thread
 from typing import Any, Final, Self
 
 from twisted.internet.defer import Deferred
@@ -43,6 +45,8 @@ class HandlerThreads:
         # A function must not wait for a thread, as its timeout would run meanwhile: a job of a
         # workset that has left one thread behind takes another one, beyond `most`.
         pool = ThreadPool(0, 2 * most, "handlers")
+        # The process does not wait for a function that hangs when it exits.
+        pool.threadFactory = partial(Thread, daemon=True)
         pool.start()
         return cls(reactor, pool, most)
 

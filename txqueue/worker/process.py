@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
+import logging
 import os
 import select
 import signal
+import sys
 import time
 import traceback
 from threading import Thread
@@ -27,7 +30,7 @@ PIPE_FD: Final = 3
 """The descriptor of a worker's pipe to its master."""
 SHARED_FD: Final = 4
 """The descriptor of the file for `InFlight`."""
-# Seconds in which a worker must exit after its master.
+# Seconds in which a worker must exit once its pipe is closed, with all that it runs at its exit.
 GRACE: Final = 5.0
 
 
@@ -40,6 +43,8 @@ def begin_process() -> None:
     signal.signal(signal.SIGTERM, _ignore)
     unblock_signals()
     begin_worker_log()
+    # Functions are called in the reverse order: this one after those that an application registers.
+    atexit.register(_exit)
 
 
 def run_worker() -> NoReturn:
@@ -54,7 +59,13 @@ def run_worker() -> NoReturn:
         reactor.run(installSignalHandlers=False)
     except BaseException:
         _exit_broken()
-    # A handler stuck in a thread must not keep the process alive.
+    # Calls what the application has registered with `atexit`, exporters of traces for example.
+    sys.exit()
+
+
+def _exit() -> NoReturn:
+    """Exit without dismantling the interpreter: that would copy all the memory that forks share."""
+    logging.shutdown()
     end_worker_log()
     os._exit(0)
 

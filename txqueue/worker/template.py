@@ -202,17 +202,16 @@ class Template:
         pipe, shared = (self._requests.descriptors.popleft() for _ in range(2))
         try:
             pid = os.fork()
-            if not pid:
-                self._turn_into_worker(pipe, shared)
         except OSError as error:
             _report(failed=key, why=str(error))
         else:
+            if not pid:
+                self._turn_into_worker(pipe, shared)
             self._workers[key] = self._watched(pid)
             _report(started=key, pid=pid)
-        finally:
-            # Otherwise the master would not notice that the worker's end is closed.
-            os.close(pipe)
-            os.close(shared)
+        # Otherwise the master would not notice that the worker's end is closed.
+        os.close(pipe)
+        os.close(shared)
 
     def _watched(self, pid: int) -> _Worker:
         try:
@@ -229,7 +228,7 @@ class Template:
         _report(killed=key)
 
     def _turn_into_worker(self, pipe: int, shared: int) -> NoReturn:
-        """Run a worker in a forked process, without anything of the template's; never return."""
+        """Run a worker in a forked process, without anything of the template's, and exit."""
         try:
             die_with_parent(self._pid)
             # These replace the template's socket and pipe.
@@ -240,10 +239,11 @@ class Template:
             for descriptor in (pipe, shared, *endings):
                 os.close(descriptor)
             run_worker()
+        except SystemExit:
+            raise
         except BaseException:
             traceback.print_exc()
             sys.stderr.flush()
-        finally:
             os._exit(1)
 
     def _report_ended(self) -> None:
