@@ -49,6 +49,7 @@ CHAPTERS: Final = (
             "TxqueueError",
             "InvalidSchedule",
             "InvalidWork",
+            "UnreadablePayload",
             "UnknownWorkType",
             "Refused",
             "QueueFull",

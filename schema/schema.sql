@@ -1,4 +1,4 @@
--- The schema txqueue, version 14, to be read; `txqueue migrate --sql` prints the script to run.
+-- The schema txqueue, version 15, to be read; `txqueue migrate --sql` prints the script to run.
 -- Generated from the catalogue of a migrated database by: python -m tests.db.snapshot
 -- N is a lane, 0 to 7. Not shown: the partitions of single days, the tables of single worksets, and
 -- the sequences of single limits. Definitions of functions and views are in schema/functions.
@@ -125,6 +125,17 @@ create table failed_attempt (
     log          text          -- The last entries that the run logged; null for none, and for redacted work.
 ) partition by range (at) /* by day */;  -- replica identity full
 create index on failed_attempt (job_id);
+
+-- The jobs whose payload a worker could not read; the options of a job name the versions that tried.
+create table unread_job (
+    job_id      bigint primary key,
+    since       timestamptz not null,
+    until       timestamptz not null,                           -- When the job fails, unless a live node may be able to
+                                                                -- read it.
+    checked_at  timestamptz not null default clock_timestamp()  -- When was last looked whether a node may be able to
+                                                                -- read it.
+);
+create index on unread_job (checked_at);
 
 -- Tables: unique keys, parents and groups -----------------------------------------------------------------------------
 
@@ -267,32 +278,34 @@ create table workset_failed (
 
 -- One row a node; an incarnation is one run of it.
 create table node_info (
-    node_id       integer generated always as identity primary key,
-    name          text not null unique,
-    hostname      text not null,
-    pid           integer not null,
-    port          integer,
-    incarnation   integer not null unique,
-    started_at    timestamptz not null default now(),
-    heartbeat_at  timestamptz not null default now(),
-    lease         interval not null,
-    state         text not null default 'alive' check (state in ('alive', 'draining', 'stopped', 'dead')),
-    load          double precision not null default 0,
-    capacity      integer not null,
-    queues        text[] not null,
-    work_types    text[] not null,
-    version       text not null default '',
-    address       text,                                -- Where peers connect to it, with the port; null if it listens
-                                                       -- for none.
-    report        jsonb not null default '{}',         -- Its report at the last heartbeat: lag, memory, workers.
-    leased_at     timestamptz not null default now(),  -- Since when it has kept its lease without a break.
-    vouched_at    timestamptz,                         -- Since when only peers renew its lease; null if it does so
-                                                       -- itself.
-    former        integer,                             -- The previous incarnation, whose claim may commit late.
-    ended_at      timestamptz,                         -- When it was declared dead or was stopped; its claim may still
-                                                       -- commit.
-    beats         bigint not null default 0            -- Its heartbeats so far: fewer than it has counted if the
-                                                       -- database was restored to an earlier state.
+    node_id        integer generated always as identity primary key,
+    name           text not null unique,
+    hostname       text not null,
+    pid            integer not null,
+    port           integer,
+    incarnation    integer not null unique,
+    started_at     timestamptz not null default now(),
+    heartbeat_at   timestamptz not null default now(),
+    lease          interval not null,
+    state          text not null default 'alive' check (state in ('alive', 'draining', 'stopped', 'dead')),
+    load           double precision not null default 0,
+    capacity       integer not null,
+    queues         text[] not null,
+    work_types     text[] not null,
+    version        text not null default '',
+    address        text,                                -- Where peers connect to it, with the port; null if it listens
+                                                        -- for none.
+    report         jsonb not null default '{}',         -- Its report at the last heartbeat: lag, memory, workers.
+    leased_at      timestamptz not null default now(),  -- Since when it has kept its lease without a break.
+    vouched_at     timestamptz,                         -- Since when only peers renew its lease; null if it does so
+                                                        -- itself.
+    former         integer,                             -- The previous incarnation, whose claim may commit late.
+    ended_at       timestamptz,                         -- When it was declared dead or was stopped; its claim may still
+                                                        -- commit.
+    beats          bigint not null default 0,           -- Its heartbeats so far: fewer than it has counted if the
+                                                        -- database was restored to an earlier state.
+    type_versions  text[] not null default '{}'         -- The versions of the fields of its work types, as
+                                                        -- type#version.
 ) with (fillfactor=50);
 create index on node_info (ended_at) where ended_at is not null;
 create index on node_info (incarnation) where state in ('alive', 'draining');
@@ -503,8 +516,8 @@ release(its_incarnation integer, assignments bigint[], died boolean, all_but boo
 settle(its_incarnation integer, outcomes jsonb) returns (settled bigint[], freed boolean);  -- worker
 started(its_incarnation integer, assignments bigint[], ids bigint[], seconds double precision[], progress text[] = null)
     returns integer;  -- worker
--- only the owner may execute: complete_each_N, complete_in_N, end_assigned, forget_attempts, give_back, lane_of_jobs,
--- make_next_stage, note_attempt, start_next_stages
+-- only the owner may execute: complete_each_N, complete_in_N, end_assigned, fail_unread, forget_attempts, give_back,
+-- lane_of_jobs, leave_unread, make_next_stage, note_attempt, return_unread, start_next_stages, with_unread
 
 -- enqueue
 enqueue(work_type text, payload jsonb, queue text = null, priority integer = null, weight integer = null,
@@ -584,8 +597,8 @@ rescue(its_incarnation integer = null) returns integer;  -- worker
 reserve_incarnation() returns integer;  -- worker
 reserve_run(its_name text) returns (incarnation integer, former integer);  -- worker
 undrain_node(its_name text, who text) returns boolean;  -- worker
--- only the owner may execute: find_cancellations, first_end, forget_future_beats, is_stale_cancellation, lease_margin,
--- lock_live_node, mark_dead, nearest_nodes, server_identity
+-- only the owner may execute: find_cancellations, first_end, forget_future_beats, has_reader, is_stale_cancellation,
+-- lease_margin, lock_live_node, mark_dead, nearest_nodes, review_unread, server_identity
 
 -- operators
 cancel(ids bigint[], who text) returns (cancelled bigint[], requested jsonb, refused bigint[]);  -- worker

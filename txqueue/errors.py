@@ -20,6 +20,7 @@ __all__ = [
     "TransactionMisused",
     "TxqueueError",
     "UnknownWorkType",
+    "UnreadablePayload",
     "WaitTimeout",
 ]
 
@@ -71,6 +72,10 @@ class EmbeddedUnavailable(TxqueueError):
 
 class InvalidWork(TxqueueError):
     """A work item class, its policy or an instance of it is not valid."""
+
+
+class UnreadablePayload(InvalidWork):
+    """A payload does not fit its work item class; another version of the class may read it."""
 
 
 class InvalidSchedule(TxqueueError):

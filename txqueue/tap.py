@@ -56,6 +56,8 @@ _OPTIONS = {
     "lease": "seconds of silence after which a node is presumed dead (default: 10)",
     "kill-stuck": "seconds after which a worker is killed that handlers keep from starting jobs"
     " (default: never)",
+    "unreadable-for": "seconds after which a job fails whose payload no node can read"
+    " (default: 3600)",
     "worker-start": "fork: workers share the memory of one import; spawn: each imports the"
     " application itself; auto: fork where there are several and it is safe (default: auto)",
     "result-limit": "the longest result of a job, in bytes of JSON (default: 4194304)",
@@ -285,6 +287,7 @@ def _node_settings(settings: Settings, dsn: str, place: int) -> NodeSettings:
         schema=checked_name(str(settings.get("schema", "txqueue"))),
         kill_stuck=_kill_stuck(settings),
         result_limit=settings.whole("result_limit", RESULT_LIMIT),
+        unreadable_for=settings.seconds("unreadable_for", 3600.0),
         worker_start=checked_start(str(settings.get("worker_start", "auto")), sys.platform),
         host=str(settings.get("host", host_identity())),
         admin=admin.beside(place),

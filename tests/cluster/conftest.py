@@ -99,7 +99,7 @@ def shared_db(dsn18: str, templates: Templates) -> Iterator[Database]:
 def shared_node(shared_db: Database, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
     """A node with two workers that the tests of one module share: starting one takes seconds."""
     with cluster(shared_db, tmp_path_factory.mktemp("nodes")) as nodes:
-        node = nodes.start("--workers", "2")
+        node = nodes.start("--workers", "2", "--unreadable-for", "0")
         pytest_twisted.blockon(within(LIMIT, node.up(2)))
         yield node
 

@@ -177,7 +177,7 @@ async def test_texts_arrive_unchanged(text: str, shared_queue: WorkQueue) -> Non
 async def test_a_payload_that_does_not_fit(
     payload: str, reason: str, shared_queue: WorkQueue, shared_db: Database
 ) -> None:
-    """What another client enqueued and no handler can take fails at once, naming the field."""
+    """What another client enqueued and no node can read fails, naming the field."""
     job_id = shared_db.enqueue("tests.cluster.app.Says", payload)
     with pytest.raises(JobFailed, match="the payload does not fit"):
         await shared_queue.wait(job_id, LIMIT)

@@ -19,7 +19,8 @@ EMPTY = """
     truncate txqueue.job, txqueue.node_info, txqueue.work_type, txqueue.action, txqueue.request,
         txqueue.unique_job, txqueue.seen_key, txqueue.job_parent, txqueue.late_end;
     truncate txqueue.schedule, txqueue.workset, txqueue.workset_slot, txqueue.workset_part,
-        txqueue.workset_failed, txqueue.failed_attempt, txqueue.minute_mark, txqueue.minute_counts;
+        txqueue.workset_failed, txqueue.failed_attempt, txqueue.minute_mark, txqueue.minute_counts,
+        txqueue.unread_job;
     delete from txqueue.control;
     delete from txqueue.setting;
     insert into txqueue.setting default values;

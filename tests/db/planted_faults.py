@@ -203,6 +203,15 @@ PLANTS: Final = (
     Plant("dead-nodes", "node n2 is dead", (node("n2", silent="2 h"),), exits=0),
     Plant("node-versions", "1 (n1); 2 (n2)", (node("n2", version="2"),), exits=0),
     Plant(
+        "application-versions",
+        "different versions of the application: aa (n1); bb (n1)",
+        (
+            'update txqueue.node_info set report = \'{"applications": ["aa", "bb"]}\''
+            " where name = 'n1'",
+        ),
+        exits=0,
+    ),
+    Plant(
         "unserved-queues",
         "serves the queue mail, which has 1 job to run",
         ("select txqueue.enqueue('test.kind', '{}', queue => 'mail')",),

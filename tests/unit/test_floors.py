@@ -87,6 +87,7 @@ PARTS: Final = {
     "txqueue.node.workers": "the jobs in the workers; the pool that keeps these is the service",
     "txqueue.node.settings": "values: how a node runs",
     "txqueue.node.worker_process": "one worker process; the pool of them is the service",
+    "txqueue.node.worker_versions": "what the workers run: state that calls no service",
     "txqueue.node.worker_starter": "how one process is started; the pool of them is the service",
     "txqueue.node.worker_template": "how one process is forked; the pool of them is the service",
     "txqueue.worker.application": "the import of the application; it calls no service",

@@ -11,6 +11,7 @@ from txqueue.cli.options import Command, GlobalOptions
 from txqueue.cli.output import Lines, show, styled, table
 from txqueue.cli.source import found
 from txqueue.model.humanize import age, amount, duration
+from txqueue.policy.status import by_application, named_versions
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -86,6 +87,9 @@ def _tables(rows: Sequence[Mapping[str, Any]]) -> Lines:
         if isinstance(node.get("workers"), list):
             yield ""
             yield from _itself(node)
+    if running := by_application(rows):
+        yield ""
+        yield styled(f"Application: {named_versions(running)}", "dim")
     known = sorted({name for node in rows for name in node.get("work_types", ())})
     if known:
         yield ""

@@ -162,7 +162,7 @@ class SettledJob:
     Attributes:
         job_id: The job's number.
         assignment: The number of the job's assignment.
-        outcome: ``done``, ``retry``, ``snooze``, ``next``, ``failed`` or ``cancelled``.
+        outcome: ``done``, ``retry``, ``snooze``, ``next``, ``unread``, ``failed`` or ``cancelled``.
         delay: Seconds until the next run, if there is one.
         error: The text to store with the job.
         result: The value that the handler returned, as plain data that fits JSON.
@@ -171,6 +171,7 @@ class SettledJob:
         unstarted: Whether the job never ran.
         error_class: The module and name of the class of the error, if the attempt failed by one.
         log: The last entries that a failed attempt has logged, a line for each.
+        version: The version of the work type that could not read the payload; see `type_version`.
     """
 
     job_id: int
@@ -184,6 +185,7 @@ class SettledJob:
     unstarted: bool = False
     error_class: str | None = None
     log: str | None = None
+    version: str | None = None
 
 
 @frozen

@@ -15,9 +15,9 @@ from cattrs import (
     StructureHandlerNotFoundError,
     transform_error,
 )
-from cattrs.gen import make_dict_structure_fn
+from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn
 
-from txqueue.errors import InvalidWork
+from txqueue.errors import InvalidWork, UnreadablePayload
 from txqueue.model.fidelity import find_change
 from txqueue.model.strict_types import strict_converter
 from txqueue.model.work_item import WorkItem, is_work_type
@@ -71,7 +71,7 @@ def _made_codec(cls: type[WorkItem]) -> _Codec:
         )
     try:
         structure = _quickly(cls, _converter.get_structure_hook(cls))
-        return _Codec(_converter.get_unstructure_hook(cls), structure, _delicate_fields(cls))
+        return _Codec(_unstructure(cls), structure, _delicate_fields(cls))
     except StructureHandlerNotFoundError as error:
         raise InvalidWork(
             f"{cls.__qualname__} has a field that JSON cannot carry, of type {error.type_!r}",
@@ -102,6 +102,13 @@ def _is_plain_type(kind: Any) -> bool:
     if get_origin(kind) is Literal:
         return all(type(each) in _PLAIN for each in get_args(kind))
     return kind in _PLAIN
+
+
+def _unstructure(cls: Any) -> Callable[[Any], Any]:
+    """Return what makes the payloads of a class."""
+    if not cls.omit_defaults:
+        return _converter.get_unstructure_hook(cls)
+    return make_dict_unstructure_fn(cls, _converter, _cattrs_omit_if_default=True)
 
 
 def _quickly(cls: Any, structure: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
@@ -257,14 +264,14 @@ def decode(cls: type[WorkItem], payload: Any) -> WorkItem:
     """Make a work item from a payload.
 
     Raises:
-        InvalidWork: When the payload does not fit the class; the message names the field.
+        UnreadablePayload: When the payload does not fit the class; the message names the field.
     """
     try:
         work: WorkItem = decoder(cls)(payload, cls)
     except InvalidWork:
         raise
     except Exception as error:
-        raise InvalidWork(
+        raise UnreadablePayload(
             f"the payload does not fit {cls.work_type}: {_reason(cls, payload, error)}",
             "enqueue the fields that the class declares",
         ) from None

@@ -109,6 +109,8 @@ class WorkItem:
             ``repr()``.
         encrypted: Whether payload and result are encrypted in the database, with the keys in
             ``TXQUEUE_PAYLOAD_KEY``. Implies ``redacted``.
+        omit_defaults: Whether the payload leaves out fields that equal their defaults, so that
+            nodes that do not have a new field yet read the jobs that do not use it.
         schedule: When nodes enqueue a job of this type by themselves: an `Every`, a `Cron` or a
             `Cooldown`; None for never. With a schedule, all fields need defaults.
 
@@ -131,6 +133,7 @@ class WorkItem:
     expires: ClassVar[bool] = False
     redacted: ClassVar[bool] = False
     encrypted: ClassVar[bool] = False
+    omit_defaults: ClassVar[bool] = False
     schedule: ClassVar[Schedule | None] = None
 
     def __init_subclass__(cls, is_abstract: bool = False, **kwargs: Any) -> None:
@@ -233,6 +236,11 @@ _RULES: tuple[_Rule, ...] = (
         lambda work: isinstance(work.expires, bool),
         "expires {work.expires!r} is neither True nor False",
         "use True to have not_after end a job that has not started",
+    ),
+    (
+        lambda work: isinstance(work.omit_defaults, bool),
+        "omit_defaults {work.omit_defaults!r} is neither True nor False",
+        "use True to leave fields out of payloads that equal their defaults",
     ),
     (
         lambda work: isinstance(work.retry, Retry),

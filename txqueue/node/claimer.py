@@ -59,6 +59,12 @@ class Lanes(Protocol):
         """Note that a claim took a number of jobs."""
 
 
+class ClaimedTypes(Protocol):
+    """The work types that a node claims."""
+
+    claimed: list[str]
+
+
 class OpenCreditGiver(Protocol):
     """The service that grants open credit."""
 
@@ -74,7 +80,7 @@ class Claimer(Periodic):
         functions: The stored functions.
         lease: The node's lease; without it the claimer does not claim.
         queues: The queues that the node serves.
-        work_types: The names of the node's work types.
+        versions: Have the names of the node's work types, and the versions that its workers have.
         workers: Run the jobs.
         heavy_jobs: Limits the weight of the jobs that a claim takes.
         lanes: Notified of the number of jobs that each claim took.
@@ -93,7 +99,7 @@ class Claimer(Periodic):
         *,
         lease: Lease,
         queues: Sequence[str],
-        work_types: Sequence[str],
+        versions: ClaimedTypes,
         workers: Executor,
         heavy_jobs: HeavyJobLimit,
         lanes: Lanes,
@@ -106,7 +112,7 @@ class Claimer(Periodic):
         self._functions = functions
         self._lease = lease
         self._queues = queues
-        self._work_types = work_types
+        self._versions = versions
         self._workers = workers
         self._heavy_jobs = heavy_jobs
         self._lanes = lanes
@@ -169,7 +175,7 @@ class Claimer(Periodic):
         """Claim a few ordinary jobs; return the seconds until the next claim."""
         most = min(FEW, room.free)
         assignments, is_ordinary = await self._answer(
-            self._functions.claim_ready(*identity, self._queues, self._work_types, most)
+            self._functions.claim_ready(*identity, self._queues, self._versions.claimed, most)
         )
         if self._is_searching and time.monotonic() - self._claimed_at > SLOW:
             self._ordinary_from = self._look_back_due
@@ -192,7 +198,7 @@ class Claimer(Periodic):
             self._functions.next_job(
                 *identity,
                 self._queues,
-                self._work_types,
+                self._versions.claimed,
                 free=room.free,
                 largest=self._heavy_jobs.heaviest(room),
                 capacity=room.capacity,

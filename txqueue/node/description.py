@@ -15,6 +15,7 @@ from txqueue.node.orphans import OrphanFinder
 from txqueue.node.peer_table import PeerTable
 from txqueue.node.reconciliation import Reconciliation
 from txqueue.node.settings import NodeSettings, row_of
+from txqueue.node.worker_versions import WorkerVersions
 from txqueue.node.workers import Workers
 from txqueue.policy.health import Health, HealthFacts, decide_health
 
@@ -35,6 +36,7 @@ class Description:
     _orphans: OrphanFinder
     _peers: PeerTable
     _lag: LagMeter
+    _versions: WorkerVersions
 
     @property
     def load(self) -> float:
@@ -50,6 +52,8 @@ class Description:
             "holds": self._workers.holdings.total() + self._completions.unwritten,
             "lag": self._lag.lag,
             "memory": self._lag.memory,
+            "unreadable_for": self._settings.unreadable_for,
+            **self._versions.measured(),
         }
 
     def health(self) -> Health:

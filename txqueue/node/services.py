@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from functools import cached_property
 
+from txqueue.model.type_version import type_version
 from txqueue.node.admin_endpoint import AdminEndpoint
 from txqueue.node.admin_handlers import AdminHandlers
 from txqueue.node.archiving import Archiving
@@ -37,6 +38,7 @@ from txqueue.node.watchdog import Watchdog
 from txqueue.node.worker_pool import WorkerPool
 from txqueue.node.worker_starter import SpawningStarter, WorkerStarter
 from txqueue.node.worker_template import ForkingStarter
+from txqueue.node.worker_versions import WorkerVersions
 from txqueue.node.workers import Workers
 from txqueue.policy.worker_start import forks_workers
 from txqueue.store.backoff import Backoff
@@ -68,6 +70,11 @@ class Services(SharedState):
         super().__init__(reactor, settings)
         self.types = served_types()
         self.work_types = [cls.work_type for cls in self.types]
+
+    @cached_property
+    def versions(self) -> WorkerVersions:
+        """Which versions of the application and its work types the workers run."""
+        return WorkerVersions(self.work_types, [type_version(cls) for cls in self.types])
 
     # The database.
 
@@ -194,6 +201,7 @@ class Services(SharedState):
             settings=worker_settings(self.settings),
             listeners=[self.claimer, self.handover, self.credits],
             meters=self.meters,
+            versions=self.versions,
         )
 
     @cached_property
@@ -218,7 +226,7 @@ class Services(SharedState):
             self.functions,
             lease=self.lease,
             queues=self.settings.queues,
-            work_types=self.work_types,
+            versions=self.versions,
             workers=self.workers,
             heavy_jobs=HeavyJobLimit(
                 self.reactor, self.peer_table, self.settings.queues, self.work_types
@@ -395,6 +403,7 @@ class Services(SharedState):
             self.orphans,
             self.peer_table,
             self.lag,
+            self.versions,
         )
 
     @cached_property

@@ -10,6 +10,7 @@ from typing import Any
 from attrs import field, frozen
 from twisted.logger import Logger
 
+from txqueue.model.type_version import type_version
 from txqueue.model.work_item import WorkItem, known_work_types
 from txqueue.node.host import host_identity
 from txqueue.policy.batching import RESULT_LIMIT
@@ -40,6 +41,7 @@ class NodeSettings:
         admin: The admin endpoint; None for no endpoint.
         listen: The endpoint for peers; None for no peers.
         kill_stuck: Seconds after which a worker that can start no jobs is killed; None for never.
+        unreadable_for: Seconds after which a job fails that no node can read.
         worker_start: How workers are started, one of `WORKER_STARTS`.
         result_limit: The longest result of a handler, and next stage, in bytes of JSON text.
         host: Identifies the host; a node detects at once when the process of another node of its
@@ -57,6 +59,7 @@ class NodeSettings:
     admin: Endpoint | None = None
     listen: Endpoint | None = None
     kill_stuck: float | None = None
+    unreadable_for: float = 3600.0
     worker_start: str = "auto"
     result_limit: int = RESULT_LIMIT
     host: str = field(factory=host_identity)
@@ -102,6 +105,7 @@ def policy_row(cls: type[WorkItem]) -> dict[str, Any]:
         "queue": cls.queue,
         "priority": int(cls.priority),
         "weight": cls.weight,
+        "version": type_version(cls),
         "policy": {
             "timeout": cls.timeout,
             "attempts": cls.retry.attempts,

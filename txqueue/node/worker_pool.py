@@ -15,6 +15,7 @@ from txqueue.node.meters import Meters
 from txqueue.node.reactor import Spawner
 from txqueue.node.worker_process import WorkerProcess
 from txqueue.node.worker_starter import WorkerStarter
+from txqueue.node.worker_versions import WorkerVersions
 from txqueue.node.workers import Workers
 from txqueue.system.clock import Clock, Timer
 
@@ -36,6 +37,7 @@ class WorkerPool(Service):
         settings: The settings that a worker gets at its start, as JSON.
         listeners: Notified when a worker has room.
         meters: Counts what jobs did, and deaths of workers.
+        versions: Notified of what the workers run.
     """
 
     name = "workers"
@@ -50,6 +52,7 @@ class WorkerPool(Service):
         settings: Mapping[str, Any],
         listeners: Sequence[RoomListener],
         meters: Meters,
+        versions: WorkerVersions,
     ) -> None:
         self.reactor = reactor
         self.starter = starter
@@ -59,6 +62,7 @@ class WorkerPool(Service):
         self._settings = settings
         self._listeners = listeners
         self.meters = meters
+        self._versions = versions
         self._last_key = 0
         self._pause = FIRST_PAUSE
         self._respawns: list[Timer] = []
@@ -153,6 +157,8 @@ class WorkerPool(Service):
 
     def _configured(self, worker: WorkerProcess) -> None:
         self._workers.configured(worker)
+        if worker.runs is not None:
+            self._versions.started(worker.key, worker.runs)
         self._tell_of_room()
 
     def _not_configured(self, failure: Failure, worker: WorkerProcess) -> None:
@@ -162,6 +168,7 @@ class WorkerPool(Service):
 
     def _replace(self, worker: WorkerProcess) -> None:
         self._workers.remove(worker)
+        self._versions.ended(worker.key)
         if not self.running or self._is_draining:
             return
         self.meters.worker_deaths += 1

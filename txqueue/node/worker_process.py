@@ -25,6 +25,7 @@ from txqueue.node.collaborators import GivenBack
 from txqueue.node.meters import Meters
 from txqueue.node.reactor import Spawner
 from txqueue.node.worker_starter import StartedWorker, WorkerStarter
+from txqueue.node.worker_versions import RunVersion
 from txqueue.policy.balancing import Unstarted
 from txqueue.policy.dispatch import Load, updated_rate
 from txqueue.system.inflight import InFlight
@@ -95,6 +96,7 @@ class WorkerProcess:
         held: The number of jobs that it holds, by assignment.
         outstanding: The weight of those jobs.
         outlived: The numbers of ended jobs whose threads go on; no other job can take their weight.
+        runs: Which version of the application it runs; None until it is ready.
         ended: Fires when both the process and its pipe have ended.
         end: The signal or status with which the process ended; empty while it runs.
 
@@ -114,6 +116,7 @@ class WorkerProcess:
         self.outstanding = self._occupied = 0
         self.outlived: list[int] = []
         self._stuck_since: float | None = None
+        self.runs: RunVersion | None = None
         self._rate = 0.0
         self._paced_at = self.started_at = owner.reactor.seconds()
         self._paced_weight = 0
@@ -156,7 +159,9 @@ class WorkerProcess:
     async def configure(self, settings: Mapping[str, Any]) -> None:
         """Make the worker import the application, after which it can get jobs."""
         answer = self._pipe.say(Configure, settings=json.dumps(settings))
-        await answer.addTimeout(START_PATIENCE, self._owner.reactor)
+        said = await answer.addTimeout(START_PATIENCE, self._owner.reactor)
+        run = json.loads(said["run"])
+        self.runs = RunVersion(run["application"], frozenset(run["types"]), run["files"])
         self.is_ready = True
 
     @property

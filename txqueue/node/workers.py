@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from collections.abc import Collection, Iterable
 
@@ -46,6 +47,8 @@ class Workers:
         self.reports = reports
         self._workers: dict[int, WorkerProcess] = {}
         self._lease = float("-inf"), 0
+        # Whether the workers have different versions of the work types.
+        self._are_mixed = False
         # A suspect that waits until a worker is free of other jobs, and that worker.
         self._suspect: Assignment | None = None
         self._alone: WorkerProcess | None = None
@@ -60,6 +63,7 @@ class Workers:
     def remove(self, worker: WorkerProcess) -> None:
         """Remove a process that has ended."""
         self._workers.pop(worker.key, None)
+        self._compare()
 
     @property
     def all(self) -> list[WorkerProcess]:
@@ -69,6 +73,11 @@ class Workers:
     def configured(self, worker: WorkerProcess) -> None:
         """Pass the lease to a process that has become ready."""
         worker.renew(*self._lease)
+        self._compare()
+
+    def _compare(self) -> None:
+        versions = {worker.runs.types for worker in self.ready if worker.runs is not None}
+        self._are_mixed = len(versions) > 1
 
     def reported(self, worker: WorkerProcess) -> None:
         """Note that a worker has finished or returned jobs."""
@@ -177,7 +186,9 @@ class Workers:
             if not loads:
                 self.reports.give_back(assignment.number, died=False)
                 continue
-            chosen = self._workers[least_loaded(loads).key]
+            # Where versions differ, a job that one worker could not read must meet the others.
+            load = random.choice(loads) if self._are_mixed else least_loaded(loads)
+            chosen = self._workers[load.key]
             if assignment.is_alone:
                 self._suspect, self._alone = assignment, chosen
                 self._alone_since = self._clock.seconds()

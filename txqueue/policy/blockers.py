@@ -25,8 +25,8 @@ class Explanation:
         job_id: The job's number.
         state: The job's state.
         reason: One word for programs: ``time, backoff, workset, rate, group, parents, unique,
-            unknown_type, pause, no_capable_node, limit, reserve, no_free_capacity, next, assigned,
-            running, rescue, done, failed, quarantine, cancelled``.
+            unknown_type, unreadable, pause, no_capable_node, limit, reserve, no_free_capacity,
+            next, assigned, running, rescue, done, failed, quarantine, cancelled``.
         detail: The reason in one sentence for people.
         remedy: What would make the job run.
     """
@@ -121,8 +121,29 @@ def _for_type(facts: Facts) -> Reason:
     return "unknown_type", detail, "start a node whose --app defines it"
 
 
+def _for_version(facts: Facts) -> Reason:
+    job, unread = facts["job"], facts["unread"]
+    tried = [each for each in _capable(facts["nodes"]) if each["has_tried"]]
+    names = _list([_with_application(each) for each in tried])
+    those = f" (tried by {names})" if names else ""
+    left = f"; it fails {_until(facts, unread['until'])}" if unread else ""
+    return (
+        "unreadable",
+        f"no live node can read it{those}: {job['error']}{left}",
+        f"start nodes whose {job['work_type']} has these fields;"
+        f" if the payload is wrong: txqueue cancel {job['job_id']}",
+    )
+
+
+def _with_application(node: Mapping[str, Any]) -> str:
+    versions = ", ".join(node["applications"] or ())
+    return f"{node['name']}, application {versions}" if versions else str(node["name"])
+
+
 def _for_time(facts: Facts) -> Reason:
     job = facts["job"]
+    if facts.get("unread") and not job["attempt"]:
+        return _for_version(facts)
     left = _until(facts, job["not_before"])
     now = f"to run it now: txqueue retry {job['job_id']}"
     if (workset := facts.get("workset")) and not job["error"]:
@@ -230,6 +251,8 @@ def _without_node(facts: Facts) -> Iterator[Reason]:
             f" and has the work type {work_type} ({_list(knowing)} do)"
         )
         yield reason, detail, f"start one with --queues {queue} whose --app defines it"
+    elif all(each.get("has_tried") for each in _capable(nodes)):
+        yield _for_version(facts)
     elif not _working(nodes):
         names = _list(sorted(each["name"] for each in _capable(nodes)))
         detail = f"every node that could run it is draining: {names}"
@@ -305,6 +328,7 @@ _BY_STATE: Mapping[str, Callable[[Facts], Reason]] = {
 }
 _WAITING_FOR: Mapping[str, Callable[[Facts], Reason]] = {
     "type": _for_type,
+    "version": _for_version,
     "time": _for_time,
     "rate": _for_rate,
     "group": _for_group,

@@ -7,10 +7,11 @@ from typing import Any
 
 from attrs import frozen
 
-from txqueue.errors import InvalidWork, KeyUnavailable, UnknownWorkType
+from txqueue.errors import InvalidWork, KeyUnavailable, UnknownWorkType, UnreadablePayload
 from txqueue.model.assignment import JobKey, SettledJob
 from txqueue.model.directives import Discard, Fail, Snooze
 from txqueue.model.retry import Retry
+from txqueue.model.type_version import NotRead
 from txqueue.policy.tracebacks import exception_line, exception_text
 
 __all__ = [
@@ -39,11 +40,13 @@ class Verdict:
     """How an attempt ended.
 
     Attributes:
-        outcome: ``retry``, ``snooze``, ``next``, ``failed`` or ``cancelled``, as `settle` takes it.
+        outcome: ``retry``, ``snooze``, ``next``, ``unread``, ``failed`` or ``cancelled``, as
+            `settle` takes it.
         delay: Seconds until the next run, if there is one.
         error: The text to store with the job.
         stage: The next stage, if the outcome is ``next``.
         error_class: The class of the error that failed the attempt; None if there was none.
+        version: The version of the work type that could not read the payload.
     """
 
     outcome: str
@@ -51,6 +54,7 @@ class Verdict:
     error: str | None = None
     stage: Mapping[str, Any] | None = None
     error_class: str | None = None
+    version: str | None = None
 
     def of(self, job: JobKey) -> SettledJob:
         """Return this outcome as the outcome of a given job."""
@@ -62,6 +66,7 @@ class Verdict:
             error=None if self.error is None else self.error[:LONGEST_TEXT],
             stage=self.stage,
             error_class=self.error_class,
+            version=self.version,
         )
 
 
@@ -84,6 +89,8 @@ def judge(error: BaseException, retry: Retry, failures: int, chance: float) -> V
     Returns:
         The outcome.
     """
+    if isinstance(error, NotRead):
+        return Verdict("unread", error=storable(str(error)), version=error.version)
     if (verdict := _said_by(error)) is not None:
         return verdict
     said, name = error_text(error), class_path(error)
@@ -105,7 +112,8 @@ def _said_by(error: BaseException) -> Verdict | None:
         case KeyUnavailable():
             # Perhaps only this process lacks the key, so no attempt is spent.
             return Verdict("snooze", delay=KEYLESS_PAUSE, error=storable(str(error)))
-        case InvalidWork() | UnknownWorkType():
+        # The payload of another job, which a retry, or a newer node, may read.
+        case InvalidWork() | UnknownWorkType() if not isinstance(error, UnreadablePayload):
             return Verdict("failed", error=storable(str(error)), error_class=class_path(error))
     return None
 

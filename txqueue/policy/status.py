@@ -11,9 +11,12 @@ from txqueue.model.humanize import age, amount, counted
 
 __all__ = [
     "LIMITS",
+    "application_warnings",
+    "by_application",
     "depth",
     "full",
     "idle",
+    "named_versions",
     "node_document",
     "paused",
     "queues",
@@ -39,6 +42,28 @@ def node_document(node: Row, now: datetime) -> dict[str, Any]:
     since = {"heartbeat_seconds": node["heartbeat_at"], "up_seconds": node["started_at"]}
     ages = {name: round((now - moment).total_seconds(), 3) for name, moment in since.items()}
     return {**node, **ages}
+
+
+def by_application(nodes: Iterable[Row]) -> dict[str, list[str]]:
+    """Return the names of the live nodes with workers that run each version of the application."""
+    running: dict[str, list[str]] = {}
+    for node in nodes:
+        if node["state"] in SERVING:
+            for version in (node.get("report") or {}).get("applications") or ():
+                running.setdefault(version, []).append(node["name"])
+    return running
+
+
+def named_versions(running: Mapping[str, Sequence[str]]) -> str:
+    """Return versions with the nodes that run them, as one text."""
+    return "; ".join(
+        f"{version} ({', '.join(names)})" for version, names in sorted(running.items())
+    )
+
+
+def application_warnings(nodes: Sequence[Row]) -> list[dict[str, str]]:
+    """Return warnings about nodes that run different versions of the application, or old files."""
+    return _as_documents([*_mixed_applications(nodes), *_outdated(nodes)])
 
 
 def summary(
@@ -213,9 +238,16 @@ def warnings(
         *_not_held(nodes),
         *_unserved(live, nodes),
         *_unknown(live, nodes),
+        *_unreadable(live),
+        *_mixed_applications(nodes),
+        *_outdated(nodes),
         *_failed(live),
         *_held_back(snapshots, now),
     ]
+    return _as_documents(found)
+
+
+def _as_documents(found: Iterable[tuple[str, ...]]) -> list[dict[str, str]]:
     return [dict(zip(("kind", "subject", "what", "remedy"), each, strict=True)) for each in found]
 
 
@@ -361,6 +393,31 @@ def _unknown(live: Iterable[Row], nodes: Iterable[Row]) -> Warned:
         if work_type not in known:
             what = f"no live node has the work type {work_type}, which has {counted(jobs, 'job')}"
             yield "unknown_type", work_type, what, "start a node whose --app defines it"
+
+
+def _unreadable(live: Iterable[Row]) -> Warned:
+    unread = [row for row in live if row["waiting_for"] == "version"]
+    for work_type, jobs in _sums(unread, "work_type", ("waiting",)).items():
+        what = f"no live node can read {counted(jobs, 'job')} of {work_type}"
+        remedy = "start nodes with the newer version of its class; see: txqueue explain JOB"
+        yield "unreadable_jobs", work_type, what, remedy
+
+
+def _mixed_applications(nodes: Sequence[Row]) -> Warned:
+    for queue in sorted(_served(nodes)):
+        serving = [each for each in nodes if each["state"] in SERVING and queue in each["queues"]]
+        running = by_application(serving)
+        if len(running) > 1:
+            what = f"the workers of the queue {queue} run different versions of the application"
+            remedy = "finish the deploy: restart the nodes that run the older one"
+            yield "mixed_applications", queue, f"{what}: {named_versions(running)}", remedy
+
+
+def _outdated(nodes: Iterable[Row]) -> Warned:
+    for node in nodes:
+        if node["state"] in SERVING and (node.get("report") or {}).get("is_outdated"):
+            what = f"the files of the application have changed since node {node['name']} read them"
+            yield "outdated_node", node["name"], what, f"restart it on {node['hostname']}"
 
 
 def _failed(live: Iterable[Row]) -> Warned:

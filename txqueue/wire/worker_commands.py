@@ -33,9 +33,11 @@ class Configure(amp.Command):
     """Master to worker, first command: the settings; answered once the application is imported.
 
     The settings are a JSON object. They are no arguments of the process, as those are not secret.
+    The answer is a JSON object with the fields of `RunVersion`: what the worker runs.
     """
 
     arguments = [(b"settings", LongText())]
+    response = [(b"run", LongText())]
     errors = {CannotImport: b"CANNOT_IMPORT"}
 
 

@@ -8,6 +8,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 
+from txqueue.system.application_files import imported_application
 from txqueue.wire.worker_commands import CannotImport
 
 __all__ = ["import_application"]
@@ -35,3 +36,5 @@ def import_application(modules: Sequence[str], dsn: str) -> None:
             traceback.print_exc()
             said = f"{module}: {type(error).__name__}: {error}"
             raise CannotImport(said[:1000]) from None
+    # Now, because the files may be replaced later; a forked worker has the template's answer.
+    imported_application(*modules)

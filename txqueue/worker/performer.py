@@ -22,7 +22,6 @@ from txqueue.model.directives import Discard, Fail, Next, Snooze
 from txqueue.model.failed_attempt import failure_hooks
 from txqueue.model.retry import Retry
 from txqueue.model.run_log import RUNNING, log_fields
-from txqueue.model.work_item import find_work_type
 from txqueue.policy.batching import RESULT_LIMIT
 from txqueue.policy.outcome import (
     EXPIRED,
@@ -44,7 +43,7 @@ from txqueue.worker.outlived import Outlived
 from txqueue.worker.report import Report
 from txqueue.worker.run_counts import RunCounts
 from txqueue.worker.running_job import Execution, HeldAssignment, OpenTransaction, RunningJob
-from txqueue.worker.runtimes import Kind, WorkThrough, kind_of
+from txqueue.worker.runtimes import Kind, WorkThrough, class_of, kind_of
 from txqueue.worker.traced_runs import end_records, traced, within_span
 from txqueue.worker.turns import Turns
 from txqueue.worker.unstarted import Backlog
@@ -305,7 +304,7 @@ class Performer:
             self._returned(job, kind, value)
 
     def _learn(self, work_type: str) -> Kind:
-        cls = find_work_type(work_type)
+        cls = class_of(work_type)
         kind = kind_of(cls, self._threads, self._work_through, longest_result=self._longest_result)
         self._kinds[work_type] = traced(kind)
         return self._kinds[work_type]

@@ -14,19 +14,38 @@ from attrs import frozen
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.python.failure import Failure
 
-from txqueue.errors import InvalidWork, KeyUnavailable
+from txqueue.errors import InvalidWork, KeyUnavailable, UnknownWorkType
 from txqueue.model.assignment import Unreadable
 from txqueue.model.payload import decode, decoder, encode_result
-from txqueue.model.work_item import Runtime, WorkItem
+from txqueue.model.type_version import UNKNOWN, NotRead, type_version
+from txqueue.model.work_item import Runtime, WorkItem, find_work_type
 from txqueue.model.workset_item import WorksetItem, WorksetJob
 from txqueue.policy.batching import RESULT_LIMIT
 from txqueue.store.encryption import decrypted, encrypted
 from txqueue.worker.handler_threads import HandlerThreads
 
-__all__ = ["Kind", "WorkThrough", "in_asyncio", "kind_of"]
+__all__ = [
+    "Kind",
+    "WorkThrough",
+    "class_of",
+    "in_asyncio",
+    "kind_of",
+]
 
 WorkThrough = Callable[[type[WorksetItem], Any], Coroutine[Any, Any, Any]]
 """Runs one job of a workset: takes parts of the workset and processes their items."""
+
+
+def class_of(work_type: str) -> type[WorkItem]:
+    """Return the class of a work type that the node has published.
+
+    Raises:
+        NotRead: When the application's files were replaced since, by ones without that class.
+    """
+    try:
+        return find_work_type(work_type)
+    except UnknownWorkType as error:
+        raise NotRead(error, work_type + UNKNOWN) from None
 
 
 @frozen
@@ -51,21 +70,36 @@ class Kind:
         """Make a work item from a payload.
 
         Raises:
-            InvalidWork: When the payload does not fit the class; the message names the field.
+            NotRead: When the payload does not fit the class; the message names the field.
+            InvalidWork: When it fits no version of any class, as it is not a JSON object.
             KeyUnavailable: When the payload is encrypted, and this process cannot decrypt it.
         """
         try:
             return self.structure(payload, self.cls)
-        except (InvalidWork, KeyUnavailable):
+        except KeyUnavailable:
             raise
-        except Exception:
-            if isinstance(payload, Unreadable):
-                raise InvalidWork(
-                    f"the payload does not fit {self.cls.work_type}: {payload.reason}",
-                    "enqueue the fields that the class declares",
-                ) from None
-            # Decode again, to find which field is wrong.
-            return decode(self.cls, payload)
+        except Exception as error:
+            raise self._not_read(payload, error) from None
+
+    def _not_read(self, payload: Any, error: Exception) -> InvalidWork:
+        if isinstance(payload, Unreadable):
+            return InvalidWork(
+                f"the payload does not fit {self.cls.work_type}: {payload.reason}",
+                "enqueue the fields that the class declares",
+            )
+        if not isinstance(error, InvalidWork):
+            error = self._misfit(payload)
+        is_anyones = isinstance(payload, dict)
+        return NotRead(error, type_version(self.cls)) if is_anyones else error
+
+    def _misfit(self, payload: Any) -> InvalidWork:
+        """Decode again, to find which field is wrong."""
+        try:
+            decode(self.cls, payload)
+        except InvalidWork as error:
+            return error
+        what = f"the payload fits {self.cls.work_type} at the second try only"
+        return InvalidWork(what, "have the class accept the same payload each time")
 
     def stored_result(self, value: Any) -> str:
         """Return the form in which a result is stored, as JSON text.

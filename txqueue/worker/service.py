@@ -18,6 +18,8 @@ from twisted.logger import Logger
 
 from txqueue.logs.setup import let_information_pass
 from txqueue.model.assignment import Assignment, SettledJob, StartedJob
+from txqueue.model.type_version import type_version
+from txqueue.model.work_item import known_work_types
 from txqueue.store.connection import Statement
 from txqueue.store.connection_pool import ConnectionPool
 from txqueue.store.driver import IStoreReactor
@@ -25,6 +27,7 @@ from txqueue.store.outcomes import outcomes_texts
 from txqueue.store.session_bounds import of_a_worker
 from txqueue.store.transaction import Transaction
 from txqueue.store.worksets import Parts
+from txqueue.system.application_files import imported_application
 from txqueue.system.child_processes import ChildPoll, receive_child_signal
 from txqueue.system.gc_tuning import freeze_loaded_objects
 from txqueue.system.inflight import InFlight
@@ -174,7 +177,7 @@ class WorkerService:
         self._performer.start()
         self._lease_watch = LeaseWatch(self._reactor, self._performer.end_groups, self._leave)
         freeze_loaded_objects()
-        return {}
+        return {"run": json.dumps(_run_version(chosen["app"]))}
 
     def _watch_children(self) -> None:
         """Let handlers start processes: the reactor runs without signal handlers of its own."""
@@ -260,3 +263,10 @@ class WorkerService:
         if self._pool is not None:
             self._pool.close()
         self._reactor.stop()
+
+
+def _run_version(modules: Sequence[str]) -> dict[str, Any]:
+    """Return what this process runs: the fields of the master's `RunVersion`."""
+    its = imported_application(*modules)
+    types = [type_version(cls) for cls in known_work_types()]
+    return {"application": its.version, "types": types, "files": its.stamps}

@@ -27,7 +27,7 @@ begin
                   from unnest(queues) as wanted (queue), unnest(lanes) as each (lane),
                        lateral (select ready.queue, ready.rank, ready.job_id from txqueue.job_ready as ready
                                  where ready.lane = each.lane and ready.queue = wanted.queue and ready.priority >= 7
-                                   and ready.work_type = any (work_types)
+                                   and ready.work_type = any (work_types) and (ready.options -> 'unread' ?| work_types) is not true
                                  order by ready.rank, ready.job_id limit 1) as head
                  order by head.rank, head.job_id limit at_most) as first;
     elsif turn.tenant is not null then
@@ -38,7 +38,7 @@ begin
                   from unnest(queues) as wanted (queue), unnest(lanes) as each (lane),
                        lateral (select ready.queue, ready.rank, ready.job_id from txqueue.job_ready as ready
                                  where ready.lane = each.lane and ready.queue = wanted.queue and ready.tenant = turn.tenant
-                                   and ready.work_type = any (work_types)
+                                   and ready.work_type = any (work_types) and (ready.options -> 'unread' ?| work_types) is not true
                                  order by ready.rank, ready.job_id limit 1) as head
                  order by head.rank, head.job_id limit at_most) as first;
     else
@@ -49,7 +49,7 @@ begin
                   from unnest(queues) as wanted (queue), unnest(lanes) as each (lane),
                        lateral (select ready.queue, ready.rank, ready.job_id from txqueue.job_ready as ready
                                  where ready.lane = each.lane and ready.queue = wanted.queue and ready.tenant is null
-                                   and ready.work_type = any (work_types)
+                                   and ready.work_type = any (work_types) and (ready.options -> 'unread' ?| work_types) is not true
                                        and (ready.rank, ready.job_id) >= (from_rank, from_job)
                                  order by ready.rank, ready.job_id limit 1) as head
                  order by head.rank, head.job_id limit at_most) as first;

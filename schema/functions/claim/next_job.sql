@@ -27,6 +27,9 @@
 -- Tenants take their turns first, then jobs without a tenant, and last, if a queue keeps a reserve, jobs of
 -- priority 7 and higher, which may use it.
 --
+-- work_types has the names of the node's types and the versions of their fields, as type#version. A job that one
+-- of these versions could not read (its options name it as unread) is left to other nodes.
+--
 -- A job that was running when two processes died is a suspect, which runs in a process without other jobs:
 -- ten together, and from the third death on alone, so that the job that kills is found and no other is
 -- blamed. A claim takes suspects once, as a chunk that is marked as alone, unless the caller accepts no

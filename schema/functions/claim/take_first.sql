@@ -18,6 +18,7 @@ begin
           from unnest(queues) as wanted (queue),
                lateral (select ready.rank, ready.job_id from txqueue.job_ready_0 as ready
                          where ready.queue = wanted.queue and ready.tenant is null and ready.work_type = any (work_types)
+                           and (ready.options -> 'unread' ?| work_types) is not true
                          order by ready.rank, ready.job_id limit 1) as first
          order by first.rank, first.job_id limit 1;
     end if;
@@ -26,6 +27,7 @@ begin
       from (select ctid as tid, "group" is null and deaths < 2 and weight = 1 and pg_column_size(payload) < 2000 as is_usual
               from txqueue.job_ready_0
              where queue = its_queue and tenant is null and work_type = any (work_types)
+               and (options -> 'unread' ?| work_types) is not true
              order by rank, job_id limit at_most for update skip locked) as first;
     is_ordinary := is_usual is not false;
     jobs := 0;

@@ -1,5 +1,5 @@
 -- Moves assigned jobs to the partitions of their outcomes, all with one statement, except those with a next
--- stage. Of two outcomes of one job the first counts. Returns the jobs for which settle() has more to do. Its
+-- stage, and those whose payload was not read. Of two outcomes of one job the first counts. Returns the jobs for which settle() has more to do. Its
 -- plan is pinned: each job is found by its number, and its outcome by a hash, so that many cost no more each
 -- than a few.
 create or replace function txqueue.end_assigned(
@@ -26,9 +26,9 @@ begin
          order by each.job_id, each.assignment, each.place
     ), gone as (
         delete from job_assigned
-         where job_id = any (array(select said.job_id from said where said.outcome is distinct from 'next')) and incarnation = its_incarnation
+         where job_id = any (array(select said.job_id from said where (said.outcome in ('next', 'unread')) is not true)) and incarnation = its_incarnation
            -- Not a join, which might read all outcomes for each job.
-           and ((job_id, assignment) in (select said.job_id, said.assignment from said where said.outcome is distinct from 'next')) is true
+           and ((job_id, assignment) in (select said.job_id, said.assignment from said where (said.outcome in ('next', 'unread')) is not true)) is true
         returning *
     ), ended as (
         select gone.*, said.place, said.outcome, said.delay, said.result as its_result, said.progress as its_progress,
@@ -70,7 +70,7 @@ begin
            coalesce(array_agg(job_id) filter (where followed is not null and outcome = 'failed'), '{}'),
            coalesce(array_agg(job_id) filter (where followed is not null and outcome = 'cancelled'), '{}'),
            array_agg(job_id) filter (where runs > 100 and ran and outcome in ('retry', 'failed')),
-           exists (select from said where said.outcome = 'next')
+           exists (select from said where said.outcome in ('next', 'unread'))
       into settled, groups, limited, done, failed, stopped, often, others
       from ended;
     if often is not null then

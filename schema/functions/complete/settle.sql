@@ -1,6 +1,7 @@
 -- Writes the outcomes of jobs that did not just return: an array of objects with job_id, lane, assignment,
--- outcome ('done', 'retry', 'snooze', 'next', 'failed', 'cancelled'), and where they apply delay (seconds),
--- error, error_class, log, result, progress, and unstarted if it never ran. Only jobs whose token still holds
+-- outcome ('done', 'retry', 'snooze', 'next', 'unread', 'failed', 'cancelled'), and where they apply delay
+-- (seconds), error, error_class, log, result, progress, version (of the type that could not read it), and
+-- unstarted if it never ran. Only jobs whose token still holds
 -- are changed. Returns their numbers, and whether other jobs may have become ready.
 create or replace function txqueue.settle(
     its_incarnation integer, outcomes jsonb, out settled bigint[], out freed boolean)
@@ -23,6 +24,11 @@ begin
     groups := ended.groups;
     if ended.others then
         moved_on := start_next_stages(its_incarnation, outcomes);
+        settled := settled || moved_on.settled;
+        freed := freed or moved_on.settled <> '{}';
+        failed := failed || moved_on.failed;
+        groups := groups || array_remove(moved_on.groups, null);
+        moved_on := leave_unread(its_incarnation, outcomes);
         settled := settled || moved_on.settled;
         freed := freed or moved_on.settled <> '{}';
         failed := failed || moved_on.failed;

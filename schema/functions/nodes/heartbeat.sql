@@ -41,6 +41,7 @@ begin
                 rescued := rescue(its_incarnation);
             end if;
             readied := make_published_ready();
+            perform review_unread();
             perform propagate_late_ends();
             perform free_late_groups();
             perform refresh_backlog_flags();

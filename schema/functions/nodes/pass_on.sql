@@ -38,6 +38,7 @@ begin
          where job.incarnation = its_incarnation and job.assignment = any (assignments)
            and job.job_id = any (ids) and job.started_at is null and job.deaths < 2
            and job.queue = any (target.queues) and job.work_type = any (target.work_types)
+           and (job.options -> 'unread' ?| target.type_versions) is not true
         returning job.assignment, job.weight, job.job_id
     )
     select passed.assignment, count(*)::integer, sum(passed.weight), array_agg(passed.job_id)

@@ -12,7 +12,7 @@ begin
     end if;
     number := enqueue(
         this.work_type, this.payload, this.queue, this.priority, this.weight, null, null, this."group",
-        nullif(this.options - array['unique', 'as_of', 'once_for', 'parents', 'after', 'after_any_end'], '{}'), this.tenant, this.options ->> 'unique');
+        nullif(this.options - array['unique', 'as_of', 'once_for', 'parents', 'after', 'after_any_end', 'unread'], '{}'), this.tenant, this.options ->> 'unique');
     perform note_action(who, 'repeat', format_job_ids(array[this.job_id]), jsonb_build_object('jobs', array[this.job_id, number]));
     return number;
 end $$;

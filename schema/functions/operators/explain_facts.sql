@@ -22,10 +22,16 @@ begin
             'node', (select name from node_info where node_id = this.node_id)),
         'now', clock_timestamp(),
         'is_published', exists (select from work_type where work_type = this.work_type),
+        'unread', (select jsonb_build_object('by', this.options -> 'unread', 'since', unread.since, 'until', unread.until)
+                     from unread_job as unread where unread.job_id = this.job_id),
         'nodes', coalesce((select jsonb_agg(jsonb_build_object(
                 'name', name, 'state', state, 'load', load, 'capacity', capacity, 'incarnation', incarnation,
                 'missing', report -> 'missing',
-                'serves', this.queue = any (queues), 'knows', this.work_type = any (work_types)) order by name)
+                'serves', this.queue = any (queues), 'knows', this.work_type = any (work_types),
+                'applications', report -> 'applications',
+                'has_tried', (select bool_and(this.options -> 'unread' ? each.name)
+                    from jsonb_array_elements_text(coalesce(report -> 'type_versions', to_jsonb(type_versions))) as each (name)
+                   where split_part(each.name, '#', 1) = this.work_type)) order by name)
             from node_info where state in ('alive', 'draining') and heartbeat_at > clock_timestamp() - lease), '[]'),
         'holders', coalesce((select jsonb_agg(held) from (
             select holder.job_id, node.name as node, coalesce(holder.started_at, holder.assigned_at) as since

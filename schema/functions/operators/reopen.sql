@@ -24,7 +24,8 @@ begin
     for this in
         delete from job
          where job_id = any (ids)
-           and (state = 'failed' or state = 'cancelled' and at is null or state = 'waiting' and waiting_for = 'time')
+           and (state = 'failed' or state = 'cancelled' and at is null
+                or state = 'waiting' and (waiting_for = 'time' or waiting_for = 'version' and at is null))
         returning *
     loop
         if this.state = 'waiting' then

@@ -20,6 +20,11 @@ begin
         this.attempt := 0;
         this.deaths := 0;
     end if;
+    if this.options ? 'unread' then
+        -- Each version tries again.
+        this.options := nullif(this.options - 'unread', '{}');
+        delete from unread_job where unread_job.job_id = this.job_id;
+    end if;
     this.waiting_for := case
         when not exists (select from work_type as known where known.work_type = this.work_type) then 'type'
         when this.not_before > clock_timestamp() then 'time' end;

@@ -6,6 +6,6 @@ set search_path = txqueue, pg_temp
 as $$
     select case this.state
         when 'ready' then this."group" is null
-        when 'waiting' then this.waiting_for in ('time', 'type', 'unique')
+        when 'waiting' then this.waiting_for in ('time', 'type', 'unique', 'version')
         else false end
 $$;

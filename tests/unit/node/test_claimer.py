@@ -15,6 +15,7 @@ from txqueue.node.heavy_jobs import HeavyJobLimit
 from txqueue.node.meters import Meters
 from txqueue.node.peer_table import PeerTable
 from txqueue.node.wakeups import Wakeups
+from txqueue.node.worker_versions import WorkerVersions
 from txqueue.policy.idling import FIRST_IDLE
 from txqueue.store.replies import Claim
 
@@ -39,7 +40,7 @@ class Harness:
             self,  # type: ignore[arg-type]
             lease=lease_of(),
             queues=["default"],
-            work_types=["test"],
+            versions=WorkerVersions(["test"], []),
             workers=Workers(capacity=1_000),
             heavy_jobs=HeavyJobLimit(clock, PeerTable(clock), ["default"], ["test"]),
             lanes=self,

@@ -13,6 +13,7 @@ from txqueue.node.meters import Meters
 from txqueue.node.reactor import Spawner
 from txqueue.node.worker_pool import WorkerPool
 from txqueue.node.worker_process import Reports, WorkerProcess
+from txqueue.node.worker_versions import WorkerVersions
 from txqueue.node.workers import SOON, Workers
 from txqueue.policy.balancing import Unstarted
 from txqueue.policy.dispatch import Load
@@ -133,6 +134,7 @@ def test_a_worker_that_gave_back_a_dangerous_job_is_open_to_others(bench: Bench)
         settings={},
         listeners=[],
         meters=Meters(),
+        versions=WorkerVersions([], []),
     )
     worker = WorkerProcess.__new__(WorkerProcess)
     worker._owner, worker._pipe = pool, cast("Any", Pipe())

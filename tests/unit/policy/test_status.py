@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from txqueue.policy.status import (
+    application_warnings,
     depth,
     idle,
     paused,
@@ -187,3 +188,34 @@ def test_what_no_live_node_has_is_said_with_the_remedy() -> None:
     for is_published, said in ((True, "no live node has"), (False, "no node has ever registered")):
         found = unknown_type("sms", nodes, is_published=is_published)
         assert found == (f"{said} the work type sms", "start a node whose --app defines it")
+
+
+def test_jobs_that_no_node_can_read() -> None:
+    """They are counted by their type."""
+    live = [
+        row("default", "waiting", 2, waiting_for="version"),
+        row("default", "waiting", 9, waiting_for="time"),
+    ]
+    (found,) = warnings(live, [node("a")], [], NOW)
+    assert (found["kind"], found["subject"]) == ("unreadable_jobs", "mail")
+    assert found["what"] == "no live node can read 2 jobs of mail"
+
+
+def test_nodes_that_run_different_versions_of_the_application() -> None:
+    """Those of one queue; dead nodes, and those that have not reported, count for nothing."""
+    nodes = [
+        node("a", report={"applications": ["11"]}),
+        node("b", report={"applications": ["11", "22"]}),
+        node("c", report={"applications": ["33"]}, queues=["mail"]),
+        node("d", report={"applications": ["44"]}, state="dead"),
+        node("e", report=None),
+    ]
+    (found,) = application_warnings(nodes)
+    assert found["what"].endswith("versions of the application: 11 (a, b); 22 (b)")
+    assert application_warnings(nodes[:1] + nodes[2:]) == []
+
+
+def test_a_node_whose_files_have_changed() -> None:
+    """It runs what is on its disk no more."""
+    found = application_warnings([node("a", report={"applications": ["1"], "is_outdated": True})])
+    assert kinds(found) == [("outdated_node", "a")]

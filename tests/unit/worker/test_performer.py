@@ -11,6 +11,7 @@ from twisted.internet.defer import CancelledError, Deferred
 from tests.unit.worker.performing import INCARNATION, Handled, Harness, entry
 from txqueue import Discard, Fail, Retry, RunningJob, Snooze, WorkItem
 from txqueue.model.assignment import AssignedJob
+from txqueue.model.type_version import type_version
 from txqueue.store.transaction import Transaction
 from txqueue.worker.performer import STUCK
 
@@ -273,16 +274,27 @@ def test_a_job_that_ends_in_time_leaves_no_timer() -> None:
         ("no.such.type", {}, "work type 'no.such.type' is not known here"),
     ],
 )
-def test_a_job_that_cannot_be_read_fails(
+def test_a_job_that_cannot_be_read_is_left_to_other_nodes(
     work_type: str, payload: dict[str, Any], complaint: str
 ) -> None:
-    """With what is wrong; the others of its chunk run."""
+    """With what is wrong, and the version that could not; the others of its chunk run."""
     harness = Harness()
     harness.hand(5, AssignedJob(1, work_type, 1, 1, payload), entry(2, "performing.number"))
     harness.turn()
-    assert [(each["job_id"], each["outcome"]) for each in harness.settled] == [(1, "failed")]
+    assert [(each["job_id"], each["outcome"]) for each in harness.settled] == [(1, "unread")]
     assert complaint in harness.settled[0]["error"]
+    versions = {"no.such.type": "no.such.type#unknown"}
+    assert harness.settled[0]["version"] == versions.get(work_type, type_version(Number))
     assert harness.finished == [(5, 3, [2], 1, 1)]
+
+
+@pytest.mark.parametrize("payload", [[1], "text", None, 7])
+def test_a_payload_that_is_no_object_fails(payload: object) -> None:
+    """No version of any class can read it."""
+    harness = Harness()
+    harness.hand(5, AssignedJob(1, "performing.number", 1, 1, payload))
+    harness.turn()
+    assert outcome(harness)["outcome"] == "failed"
 
 
 @pytest.mark.parametrize(

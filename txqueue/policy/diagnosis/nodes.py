@@ -7,6 +7,7 @@ from typing import Final
 
 from txqueue.model.humanize import age
 from txqueue.policy.diagnosis.finding import Check, Finding, Row, Severity
+from txqueue.policy.status import application_warnings
 
 __all__ = ["CHECKS"]
 
@@ -39,8 +40,19 @@ def _versions(rows: Sequence[Row]) -> Iterator[Finding]:
         )
 
 
+def _applications(rows: Sequence[Row]) -> Iterator[Finding]:
+    for warned in application_warnings(rows):
+        yield Finding(
+            Severity.WARNING,
+            warned["what"],
+            "that is meant for the time of a deploy only: jobs run by the code of either version",
+            warned["remedy"],
+        )
+
+
 CHECKS: Final = (
     Check("dead-nodes", "nodes", _dead),
     Check("node-versions", "nodes", _versions),
+    Check("application-versions", "nodes", _applications),
 )
 """The checks of the nodes."""

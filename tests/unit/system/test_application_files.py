@@ -1,0 +1,72 @@
+"""The version of an application: a hash of the files that a process has imported."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from txqueue.system.application_files import are_changed, imported_application
+
+SHOW = """
+import sys, {module}
+from txqueue.system.application_files import imported_application
+its = imported_application("{module}")
+print(its.version, *sorted(path.rpartition("/")[2] for path in its.stamps))
+"""
+
+
+def version(folder: Path, module: str = "shop.work") -> list[str]:
+    """Import an application in a process of its own; return its version and its files."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), *sys.path])}
+    show = SHOW.format(module=module)
+    told = subprocess.run(
+        [sys.executable, "-B", "-c", show], env=environment, check=True, capture_output=True
+    )
+    return told.stdout.decode().split()
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    """An application: a package, and a module beside it."""
+    package = tmp_path / "shop"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "work.py").write_text("import attrs, json, prices\n")
+    (package / "unused.py").write_text("")
+    (tmp_path / "prices.py").write_text("VAT = 19\n")
+    return tmp_path
+
+
+def test_the_files_of_an_application(shop: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Those that were imported, but neither libraries nor the standard library."""
+    first, *files = version(shop)
+    assert files == ["__init__.py", "prices.py", "work.py"]
+    (shop / "shop" / "unused.py").write_text("new")
+    assert version(shop)[0] == first
+    (shop / "prices.py").write_text("VAT = 20\n")
+    assert version(shop)[0] != first
+    other = tmp_path_factory.mktemp("elsewhere")
+    (shop / "prices.py").write_text("VAT = 19\n")
+    (shop / "shop").rename(other / "shop")
+    (shop / "prices.py").rename(other / "prices.py")
+    assert version(other)[0] == first
+
+
+def test_files_that_have_changed_since(tmp_path: Path) -> None:
+    """By size, by time, or because they are gone."""
+    path = tmp_path / "a.py"
+    path.write_text("a = 1")
+    stat = path.stat()
+    stamps = {str(path): [stat.st_mtime_ns, stat.st_size]}
+    assert not are_changed(stamps)
+    os.utime(path, ns=(0, 0))
+    assert are_changed(stamps)
+    path.unlink()
+    assert are_changed(stamps)
+
+
+def test_the_first_answer_stays() -> None:
+    """A process that was forked after it has what its template imported."""
+    assert imported_application("tests") is imported_application("tests")

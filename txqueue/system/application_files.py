@@ -1,0 +1,89 @@
+"""The version of the application that a process has imported: a hash of its files."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import sysconfig
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from attrs import frozen
+
+__all__ = ["ApplicationFiles", "Stamps", "are_changed", "imported_application"]
+
+Stamps = Mapping[str, Sequence[int]]
+"""Paths of files, with the time of the last change, in nanoseconds, and the size of each."""
+
+# The most files, so that neither an import nor a look at them takes long.
+_MOST: Final = 5_000
+_NOT_ITS_OWN: Final = frozenset({"__main__", "txqueue", "twisted"})
+_LIBRARIES: Final = ("site-packages", "dist-packages")
+
+
+@frozen
+class ApplicationFiles:
+    """The Python files of an application, as they were after the import.
+
+    Attributes:
+        version: A hash of their contents; the same on each host.
+        stamps: When they were changed last, and their sizes.
+    """
+
+    version: str
+    stamps: Stamps
+
+
+@cache
+def imported_application(*modules: str) -> ApplicationFiles:
+    """Return the files from which this process has imported an application, at the first call.
+
+    They are those of the named modules' packages, and all that are neither of the standard library
+    nor installed. A process that was forked after the first call returns the same.
+
+    Args:
+        modules: The modules that were imported.
+    """
+    digest, stamps = hashlib.sha256(), {}
+    for name, path in sorted(_own_files(modules)):
+        try:
+            stamps[path], content = _stamp(path), Path(path).read_bytes()
+        except OSError:
+            continue
+        digest.update(f"{name} {len(content)} ".encode() + content)
+        if len(stamps) == _MOST:
+            break
+    return ApplicationFiles(digest.hexdigest()[:8], stamps)
+
+
+def are_changed(stamps: Stamps) -> bool:
+    """Tell whether one of the files was changed or removed since."""
+    return any(not _is_same(path, stamp) for path, stamp in stamps.items())
+
+
+def _is_same(path: str, stamp: Sequence[int]) -> bool:
+    try:
+        return list(_stamp(path)) == list(stamp)
+    except OSError:
+        return False
+
+
+def _stamp(path: str) -> tuple[int, int]:
+    found = os.stat(path)
+    return found.st_mtime_ns, found.st_size
+
+
+def _own_files(modules: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield the names and paths of the application's modules."""
+    named = {name.partition(".")[0] for name in modules}
+    standard = tuple(sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib"))
+    for name, module in list(sys.modules.items()):
+        path, package = getattr(module, "__file__", None), name.partition(".")[0]
+        if not isinstance(path, str) or package in _NOT_ITS_OWN - named:
+            continue
+        is_foreign = path.startswith(standard) or any(each in path for each in _LIBRARIES)
+        if package in named or not is_foreign:
+            yield name, os.path.abspath(path)
