@@ -511,6 +511,8 @@ complete(its_incarnation integer, lanes smallint[], assignments bigint[], ids te
     returns (total integer, freed boolean);  -- worker
 complete_one(its_incarnation integer, its_assignment bigint, its_job_id bigint, its_result jsonb,
     its_progress jsonb = null, its_lane integer = null) returns void;  -- worker
+note_late_error(its_incarnation integer, its_assignment bigint, its_job_id bigint, its_error text)
+    returns void;  -- worker
 release(its_incarnation integer, assignments bigint[], died boolean, all_but boolean = false, ids bigint[] = null,
     spare_handed boolean = false, at_most integer = null) returns integer;  -- worker
 settle(its_incarnation integer, outcomes jsonb) returns (settled bigint[], freed boolean);  -- worker
@@ -701,13 +703,14 @@ start_workset(its_name text, its_items bigint = null) returns integer;  -- worke
 --                              end_part, end_slot, enqueue, enqueue_assigned, enqueue_many, ensure_history,
 --                              ensure_workset, explain_facts, failure_kinds, fill_workset, find_job,
 --                              find_met_conditions, grant_credit, heartbeat, history_due, identity, is_input, jobs_of,
---                              leave, lock_next_cut, next_job, next_part, note_minute, notified_jobs, pass_on, pause,
---                              pause_schedule, postpone_failures, publish, publish_schedules, put_schedule,
---                              refresh_backlog_flags, register_node, release, remove_schedule, renew_for_peer, repeat,
---                              repeat_archived, request_end_notices, rescue, reserve_incarnation, reserve_run, resume,
---                              resume_schedule, retry, retry_failures, retry_workset, rotate, run_schedule,
---                              schedule_runs, set_limit, set_priority, settle, split_workset_part,
---                              start_missed_cooldowns, start_workset, started, stats, tick, undrain_node
+--                              leave, lock_next_cut, next_job, next_part, note_late_error, note_minute, notified_jobs,
+--                              pass_on, pause, pause_schedule, postpone_failures, publish, publish_schedules,
+--                              put_schedule, refresh_backlog_flags, register_node, release, remove_schedule,
+--                              renew_for_peer, repeat, repeat_archived, request_end_notices, rescue,
+--                              reserve_incarnation, reserve_run, resume, resume_schedule, retry, retry_failures,
+--                              retry_workset, rotate, run_schedule, schedule_runs, set_limit, set_priority, settle,
+--                              split_workset_part, start_missed_cooldowns, start_workset, started, stats, tick,
+--                              undrain_node
 --
 -- txqueue_worksets  usage      schema txqueue
 --                   select     migration
