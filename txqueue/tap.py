@@ -287,7 +287,7 @@ def _node_settings(settings: Settings, dsn: str, place: int) -> NodeSettings:
         schema=checked_name(str(settings.get("schema", "txqueue"))),
         kill_stuck=_kill_stuck(settings),
         result_limit=settings.whole("result_limit", RESULT_LIMIT),
-        unreadable_for=settings.seconds("unreadable_for", 3600.0),
+        unreadable_for=settings.seconds("unreadable_for", 3600.0, least=0.0),
         worker_start=checked_start(str(settings.get("worker_start", "auto")), sys.platform),
         host=str(settings.get("host", host_identity())),
         admin=admin.beside(place),
