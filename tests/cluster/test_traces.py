@@ -62,7 +62,12 @@ def collecting() -> Iterator[tuple[Collector, dict[str, str]]]:
         try:
             yield (
                 collector,
-                {"OTEL_EXPORTER_OTLP_ENDPOINT": place, "OTEL_EXPORTER_OTLP_COMPRESSION": "none"},
+                {
+                    "OTEL_EXPORTER_OTLP_ENDPOINT": place,
+                    "OTEL_EXPORTER_OTLP_COMPRESSION": "none",
+                    # Only the end of a process sends what it has collected.
+                    "OTEL_BSP_SCHEDULE_DELAY": "3600000",
+                },
             )
         finally:
             server.shutdown()
@@ -70,9 +75,13 @@ def collecting() -> Iterator[tuple[Collector, dict[str, str]]]:
 
 
 async def test_a_request_and_all_jobs_that_follow_are_one_trace(nodes: Nodes, db: Database) -> None:
-    """Over a transaction, later work, a next stage and a thread; retries only link to it."""
+    """Over a transaction, later work, a next stage and a thread; retries only link to it.
+
+    Workers are forked, and send at their end what they have collected.
+    """
     with collecting() as (collector, told):
-        await nodes.start("--workers", "1", app=APP, **told).up()
+        node = await nodes.start("--workers", "2", app=APP, **told).up(2)
+        assert len(node.templates) == 1
         subprocess.run(
             [sys.executable, "-m", APP],
             env=environment(TXQUEUE_DSN=db.dsn, **told),
@@ -80,8 +89,8 @@ async def test_a_request_and_all_jobs_that_follow_are_one_trace(nodes: Nodes, db
             check=True,
         )
         await eventually(lambda: db.states() == {"done": 4}, PATIENCE)
-        await eventually(lambda: len(collector.spans) == 14, PATIENCE)
         nodes.stop()
+        assert len(collector.spans) == 14
     [request] = collector.named("GET /buy")
     parents = {
         "send shop.Order": "GET /buy",

@@ -212,6 +212,16 @@ PLANTS: Final = (
         exits=0,
     ),
     Plant(
+        "unforked-workers",
+        "importing the application started a thread (exporter)",
+        (
+            node("n2"),
+            "update txqueue.node_info set report ="
+            """ '{"not_forked": "started a thread (exporter)"}' where name = 'n2'""",
+        ),
+        exits=0,
+    ),
+    Plant(
         "unserved-queues",
         "serves the queue mail, which has 1 job to run",
         ("select txqueue.enqueue('test.kind', '{}', queue => 'mail')",),

@@ -15,6 +15,7 @@ from txqueue.node.orphans import OrphanFinder
 from txqueue.node.peer_table import PeerTable
 from txqueue.node.reconciliation import Reconciliation
 from txqueue.node.settings import NodeSettings, row_of
+from txqueue.node.worker_starter import WorkerStarter
 from txqueue.node.worker_versions import WorkerVersions
 from txqueue.node.workers import Workers
 from txqueue.policy.health import Health, HealthFacts, decide_health
@@ -30,6 +31,7 @@ class Description:
     _lease: Lease
     _lifecycle: Lifecycle
     _workers: Workers
+    _starter: WorkerStarter
     _completions: Completions
     _reconciliation: Reconciliation
     _credits: Credits
@@ -48,6 +50,7 @@ class Description:
         return {
             "workers": len(self._workers.all),
             "unable": len(self._workers.ready) - len(self._workers.able),
+            "not_forked": self._starter.obstacle,
             "missing": self._reconciliation.missing,
             "holds": self._workers.holdings.total() + self._completions.unwritten,
             "lag": self._lag.lag,

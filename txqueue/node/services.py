@@ -397,6 +397,7 @@ class Services(SharedState):
             self.lease,
             self.lifecycle,
             self.workers,
+            self.worker_starter,
             self.completions,
             self.reconciliation,
             self.credits,

@@ -46,6 +46,10 @@ class StartedWorker(Protocol):
 class WorkerStarter(Protocol):
     """Starts worker processes, for the pool of them."""
 
+    @property
+    def obstacle(self) -> str | None:
+        """Why processes are started one by one although they should be forked; None if not so."""
+
     def prepare(self) -> Deferred[None]:
         """Return a Deferred that fires when a process can be started.
 
@@ -78,6 +82,11 @@ class SpawningStarter:
 
     def __init__(self, reactor: Spawner) -> None:
         self._reactor = reactor
+
+    @property
+    def obstacle(self) -> str | None:
+        """None: the processes should not be forked."""
+        return None
 
     def prepare(self) -> Deferred[None]:
         """Return a fired Deferred: a process can be started at any time."""

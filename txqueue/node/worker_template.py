@@ -57,6 +57,9 @@ class ForkingStarter:
         settings: The settings of a worker; the template gets ``app`` and ``dsn`` of them.
         otherwise: Starts the workers of an application that does not allow forking.
         is_demanded: Whether an operator has demanded that workers are forked.
+
+    Attributes:
+        obstacle: Why the application does not allow forking; None if it does, or is not imported.
     """
 
     log = Logger()
@@ -73,13 +76,14 @@ class ForkingStarter:
         self._settings = {name: settings[name] for name in ("app", "dsn")}
         self._otherwise = otherwise
         self._refusal_level = LogLevel.warn if is_demanded else LogLevel.info
-        self._is_refused = self._is_stopping = False
+        self._is_stopping = False
+        self.obstacle: str | None = None
         self._template: _TemplateProcess | None = None
         self._waiting: list[Deferred[None]] = []
 
     def prepare(self) -> Deferred[None]:
         """Return a Deferred that fires when the template has imported the application."""
-        if self._is_refused:
+        if self.obstacle is not None:
             return self._otherwise.prepare()
         if self._template is None:
             try:
@@ -100,7 +104,7 @@ class ForkingStarter:
         Raises:
             OSError: When the template cannot be reached.
         """
-        if self._is_refused:
+        if self.obstacle is not None:
             return self._otherwise.start(ended, pipe, shared)
         if self._template is None:
             raise ChildProcessError("the template of the workers has ended")
@@ -130,7 +134,7 @@ class ForkingStarter:
                 self.log.warn("{why}, and its workers with it", why=why)
             return
         if isinstance(why, _CannotFork):
-            self._is_refused = True
+            self.obstacle = str(why)
             self.log.emit(
                 self._refusal_level,
                 "workers are started one by one: importing the application {why}",

@@ -21,6 +21,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 import traceback
 from collections import deque
 from collections.abc import Mapping
@@ -44,6 +45,8 @@ from txqueue.worker.process import PIPE_FD, SHARED_FD, begin_process, run_worker
 REQUESTS_FD: Final = PIPE_FD
 REPORTS_FD: Final = SHARED_FD
 _READ_SIZE: Final = 65_536
+# Seconds in which threads that the import has joined must have ended.
+SETTLING: Final = 0.5
 # Milliseconds between two looks for ended workers, where the kernel does not report them by
 # descriptors.
 BLIND_POLL: Final = 1_000.0
@@ -90,14 +93,28 @@ def _import(settings: Mapping[str, Any]) -> dict[str, Any]:
 def _traces_since(before: Mapping[int, str]) -> ImportTraces:
     """Return what an import has left behind; `before` are the descriptors that were open before."""
     opened = dict(open_descriptors().items() - before.items())
+    foreign_threads = _foreign_threads()
     threads = threading.enumerate()
     return ImportTraces(
         threads=[each.name for each in threads if each is not threading.main_thread()],
-        foreign_threads=max(0, thread_count() - len(threads)),
+        foreign_threads=foreign_threads,
         has_reactor="twisted.internet.reactor" in sys.modules,
         children=[pid for pid in children_of(os.getpid()) if is_alive(pid)],
         opened=[target for number, target in opened.items() if not is_safe_to_share(number)],
     )
+
+
+def _foreign_threads() -> int:
+    """Return the number of threads that are not Python's.
+
+    For Python a thread has ended, and was joined, some moments before it has for the kernel.
+    """
+    until = time.monotonic() + SETTLING
+    while True:
+        found = max(0, thread_count() - threading.active_count())
+        if not found or time.monotonic() > until:
+            return found
+        time.sleep(0.005)
 
 
 def _report(**report: Any) -> None:

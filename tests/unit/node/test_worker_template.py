@@ -347,6 +347,19 @@ async def test_an_application_that_must_not_be_forked_although_it_is_demanded(
     assert note["log_level"].name == "warn"
 
 
+async def test_threads_that_the_import_has_joined(bench: Bench) -> None:
+    """They are no obstacle, although the kernel may still have them for a moment."""
+    bench.application(
+        "import threading\n"
+        "for _ in range(50):\n"
+        "    thread = threading.Thread(target=int)\n"
+        "    thread.start()\n"
+        "    thread.join()\n"
+    )
+    await bench.start()
+    assert bench.starter.obstacle is None
+
+
 async def test_files_that_processes_can_share(bench: Bench) -> None:
     """A log that the application has opened, as each entry is appended whole; devices; folders."""
     log = bench.folder / "log"

@@ -50,9 +50,23 @@ def _applications(rows: Sequence[Row]) -> Iterator[Finding]:
         )
 
 
+def _not_forked(rows: Sequence[Row]) -> Iterator[Finding]:
+    for row in rows:
+        obstacle = (row["report"] or {}).get("not_forked")
+        if row["state"] in _SERVING and obstacle is not None:
+            yield Finding(
+                Severity.WARNING,
+                f"node {row['name']} starts its workers one by one: importing the application"
+                f" {obstacle}",
+                "each worker takes the memory of a whole import, and a dead one is replaced slowly",
+                "start or open that at its first use, not at import, or set --worker-start spawn",
+            )
+
+
 CHECKS: Final = (
     Check("dead-nodes", "nodes", _dead),
     Check("node-versions", "nodes", _versions),
     Check("application-versions", "nodes", _applications),
+    Check("unforked-workers", "nodes", _not_forked),
 )
 """The checks of the nodes."""
