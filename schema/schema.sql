@@ -620,14 +620,14 @@ retry(ids bigint[], who text) returns (retried bigint[], refused bigint[]);  -- 
 retry_failures(its_fingerprint text, who text, before timestamptz = null, at_most integer = 1000)
     returns (retried integer, until timestamptz);  -- worker
 set_priority(ids bigint[], its_priority integer, who text) returns (changed bigint[], refused bigint[]);  -- worker
--- only the owner may execute: cancel_unstarted, enqueue_again, error_kind, fingerprint, format_job_ids, grant_roles,
--- is_live_job, note_action, reopen, reset_for_retry
+-- only the owner may execute: cancel_jobs, enqueue_again, error_kind, fingerprint, format_job_ids, grant_roles,
+-- is_live_job, lock_acted_on, note_action, reopen, reset_for_retry
 
 -- relations
 request_end_notices(seconds integer = 10) returns void;  -- enqueue, worker
--- only the owner may execute: add_parent_ids, add_parent_outcomes, cancel_orphan, enqueue_child, has_waiting_clients,
--- hold_for_parents, hold_for_parents_again, is_late_end_in_use, link_parents, lock_children, note_late_ends,
--- notify_ended_jobs, propagate_ends, propagate_late_ends, unblock_children, wait_for_new_ends
+-- only the owner may execute: add_parent_ids, add_parent_outcomes, cancel_orphan, enqueue_child, find_held_children,
+-- has_waiting_clients, hold_for_parents, hold_for_parents_again, is_late_end_in_use, link_parents, lock_children,
+-- note_late_ends, notify_ended_jobs, propagate_ends, propagate_late_ends, unblock_children, wait_for_new_ends
 
 -- rotation
 rotate(held text[] = '{}', least_bytes bigint = 262144, at_most integer = 2) returns (did text[],
@@ -662,8 +662,8 @@ tick(ticks jsonb) returns integer;  -- worker
 coalesce_into(its_incarnation integer, its_assignment bigint, its_job_id bigint, at_most integer, later boolean = false)
     returns table(taken_id bigint, taken_type text, taken_payload text);  -- worker
 -- only the owner may execute: can_change_payload, check_as_of, check_once_for, check_unique, enqueue_related,
--- enqueue_remembered, enqueue_unique, find_held_keys, pass_on_unique_keys, refuse_duplicate, replace_pending,
--- retake_unique_key
+-- enqueue_remembered, enqueue_unique, find_held_keys, holds_unique_key, pass_on_unique_keys, refuse_duplicate,
+-- replace_pending, retake_unique_keys
 
 -- worksets
 add_parts(its_name text, firsts text[], lasts text[], counts integer[], is_all boolean) returns void;  -- worker

@@ -93,7 +93,7 @@ INSIDE = [
     "select txqueue.grant_roles()",
     "select txqueue.assign_0('{}', 1, 1, null)",
     "select txqueue.truncate_if_empty('job_ready_0')",
-    "select txqueue.cancel_unstarted('{}', 'ann')",
+    "select txqueue.cancel_jobs('{}', '{}', '{}', true)",
     "select txqueue.lock_control('queue', 'absent')",
     "select txqueue.note_action('ann', 'pause', 'queue mail')",
     "select txqueue.start_cooldowns('{}', 'done')",

@@ -39,6 +39,7 @@ begin
     end if;
     insert into job values (this.*);
     if this.state = 'failed' and this.followed is not null then
-        perform propagate_ends(array[this.job_id], 'failed');
+        -- Not at once: the caller gives back other jobs, and children are locked in sorted order.
+        perform note_late_ends(array[this.job_id]);
     end if;
 end $$;

@@ -14,7 +14,7 @@ begin
     if coalesce(length(its_key), 0) not between 1 and 1000 then
         perform refuse(format('the name of a %s must have 1 to 1000 characters', its_kind), 'name the one that is meant');
     end if;
-    -- A group's key first, as completions take it before they read its limits. Claims wait for no key.
+    -- A group's key first, as completions take it before they read its limits. Claims wait for no lock.
     if its_kind = 'group' then
         perform lock_keys(array[key_of(its_key)]);
     end if;

@@ -7,21 +7,20 @@ set search_path = txqueue, pg_temp
 set enable_seqscan = off
 as $$
 declare
-    asked record;
+    ids  bigint[];
+    whos text[];
 begin
     if not exists (select from request) then
         return '[]';
     end if;
-    -- All keys at once in sorted order, not job by job.
-    perform lock_groups(array(select job_id from request where is_stale_cancellation(request, its_incarnation)));
-    for asked in
-        with gone as (
-            delete from request where is_stale_cancellation(request, its_incarnation) returning job_id, who
-        )
-        select who, array_agg(job_id) as ids from gone group by who
-    loop
-        perform cancel_unstarted(asked.ids, asked.who);
-    end loop;
+    with gone as (
+        delete from request where is_stale_cancellation(request, its_incarnation) returning job_id, who
+    )
+    select array_agg(job_id), array_agg(who) into ids, whos from gone;
+    -- It waits for no lock, as the heartbeat holds others; what is locked is left for the next one.
+    if ids is not null then
+        perform cancel_jobs(ids, whos, '{waiting,ready}', false);
+    end if;
     return (select coalesce(jsonb_agg(jsonb_build_array(assignment, job_id, who)), '[]') from request
              where incarnation = its_incarnation);
 end $$;

@@ -9,19 +9,11 @@ set jit = off
 as $$
 declare
     found bigint[];
-    this  job;
 begin
     perform check_isolation('jobs are not cancelled');
     select ended.cancelled, ended.requested into cancelled, requested
-      from cancel_unstarted(ids, coalesce(nullif(who, ''), session_user)) as ended;
-    for this in delete from job where job_id = any (ids) and state = 'failed' returning * loop
-        this.state := 'cancelled';
-        this.finished_at := clock_timestamp();
-        this.fingerprint := null;
-        this.failed_at := null;
-        insert into job values (this.*);
-        cancelled := cancelled || this.job_id;
-    end loop;
+      from cancel_jobs(ids, array_fill(coalesce(nullif(who, ''), session_user::text), array[cardinality(ids)]),
+                       '{waiting,ready,failed}', true) as ended;
     found := cancelled || array(select (each ->> 2)::bigint from jsonb_array_elements(requested) as each);
     refused := array(select distinct id from unnest(ids) as id where id <> all (found) order by id);
     perform note_action(who, 'cancel', format_job_ids(ids), jsonb_build_object(

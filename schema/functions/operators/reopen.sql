@@ -16,16 +16,16 @@ declare
     again    job;
     ended    job[] := '{}';
     reopened bigint[] := '{}';
-    children constant bigint[] := lock_children(ids, '{}');
+    states   constant job_state[] := case when at is null then '{waiting,failed,cancelled}' else '{waiting,failed}' end;
+    locks    constant record := lock_acted_on(ids, states, to_reopen => ids);
 begin
     -- A request to cancel an earlier run must not end the new one.
     delete from request where job_id = any (ids) and not exists (
         select from job_assigned as held where held.job_id = request.job_id and held.assignment = request.assignment);
     for this in
         delete from job
-         where job_id = any (ids)
-           and (state = 'failed' or state = 'cancelled' and at is null
-                or state = 'waiting' and (waiting_for = 'time' or waiting_for = 'version' and at is null))
+         where job_id = any (locks.locked) and state = any (states)
+           and (state <> 'waiting' or waiting_for = 'time' or waiting_for = 'version' and at is null)
         returning *
     loop
         if this.state = 'waiting' then
@@ -38,7 +38,7 @@ begin
     end loop;
     -- Parents come before their children, which wait for the new runs.
     for this in select * from unnest(ended) as each order by each.job_id loop
-        if retake_unique_key(this) then
+        if holds_unique_key(this) then
             again := hold_for_parents_again(reset_for_retry(this, at));
             if again.state <> 'cancelled' then
                 reopened := reopened || this.job_id;
@@ -47,6 +47,6 @@ begin
         end if;
         insert into job values (this.*);
     end loop;
-    perform wait_for_new_ends(reopened, children);
+    perform wait_for_new_ends(reopened, locks.children);
     return reopened;
 end $$;

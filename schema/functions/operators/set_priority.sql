@@ -7,19 +7,19 @@ set enable_seqscan = off
 set jit = off
 as $$
 declare
-    locked text[];
+    locked bigint[];
 begin
     if its_priority is null or its_priority not between 0 and 9 then
         perform refuse(format('priority %s is not within 0 to 9', coalesce(its_priority::text, 'null')),
                        'use 2 for low, 4 for normal, 7 for high');
     end if;
     perform check_isolation('a priority is not changed');
-    locked := lock_groups(ids);
+    locked := (lock_acted_on(ids, '{waiting,ready}')).locked;
     with ranked as (
         update job
            set priority = its_priority,
                rank = compute_rank(not_before, not_after, its_priority, (select aging from setting))
-         where job_id = any (ids) and state in ('waiting', 'ready') and ("group" is null or "group" = any (locked))
+         where job_id = any (locked) and state in ('waiting', 'ready')
         returning job_id
     )
     select coalesce(array_agg(job_id order by job_id), '{}') into changed from ranked;

@@ -32,8 +32,9 @@ begin
         end if;
         return false;
     end if;
-    locked := lock_children(null, late);
-    held := find_held_keys(late);
+    -- A claim or a heartbeat calls this, with locks for which others wait.
+    locked := lock_children(null, late, may_wait => false);
+    held := find_held_keys(late) || find_held_children(late, locked);
     late := array(select distinct id from unnest(late) as id where id <> all (held));
     if late = '{}' then
         return false;

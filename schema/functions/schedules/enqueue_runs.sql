@@ -16,7 +16,7 @@ begin
         held := array_fill(false, array[jsonb_array_length(jobs)]);
         return;
     exception when others then
-        if left(sqlstate, 2) not in ('TX', '22', '23', '55') then
+        if left(sqlstate, 2) not in ('TX', '22', '23', '55') and sqlstate <> '40P01' then
             raise;
         end if;
     end;
@@ -29,12 +29,12 @@ begin
             errors := errors || null::text;
             held := held || false;
         exception when others then
-            if left(sqlstate, 2) not in ('TX', '22', '23', '55') then
+            if left(sqlstate, 2) not in ('TX', '22', '23', '55') and sqlstate <> '40P01' then
                 raise;
             end if;
             ids := ids || null::bigint;
-            held := held || (left(sqlstate, 2) = '55');
-            errors := errors || case when left(sqlstate, 2) = '55' then 'an open transaction holds its unique key' else sqlerrm end;
+            held := held || (left(sqlstate, 2) in ('55', '40'));
+            errors := errors || case when left(sqlstate, 2) in ('55', '40') then 'an open transaction holds its unique key' else sqlerrm end;
         end;
     end loop;
 end $$;

@@ -1,0 +1,50 @@
+-- Cancels jobs in some unassigned states, each for the operator beside it, and records a request for the others
+-- that have not ended. Returns the numbers of the first, and [[incarnation, assignment, job_id], ...] of the
+-- second. A caller that may not wait for a job that an open transaction holds leaves a request for it.
+create or replace function txqueue.cancel_jobs(
+    ids bigint[], whos text[], states job_state[], may_wait boolean, out cancelled bigint[], out requested jsonb)
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+set jit = off
+as $$
+declare
+    this   job;
+    locks  constant record := lock_acted_on(ids, states, to_end => ids, may_wait => may_wait);
+    ended  bigint[] := '{}';
+    groups text[] := '{}';
+begin
+    cancelled := '{}';
+    for this in
+        delete from job where job_id = any (locks.locked) and state = any (states) returning *
+    loop
+        if this.state = 'failed' then
+            this.fingerprint := null;
+            this.failed_at := null;
+        else
+            this.error := 'cancelled by ' || whos[array_position(ids, this.job_id)];
+            ended := ended || this.job_id;
+            groups := groups || this."group";
+        end if;
+        this.state := 'cancelled';
+        this.waiting_for := null;
+        this.finished_at := clock_timestamp();
+        insert into job values (this.*);
+        cancelled := cancelled || this.job_id;
+    end loop;
+    -- A job that no node holds, as it was returned to the queue at this moment, is any node's to cancel.
+    insert into request (incarnation, job_id, assignment, who)
+    select coalesce(job.incarnation, 0), job.job_id, coalesce(job.assignment, 0), whos[array_position(ids, job.job_id)] from job
+     where job.job_id = any (ids) and job.state in ('waiting', 'ready', 'assigned')
+        on conflict do nothing;
+    requested := (select coalesce(jsonb_agg(jsonb_build_array(coalesce(job.incarnation, 0), coalesce(job.assignment, 0), job.job_id)), '[]')
+                    from job where job.job_id = any (ids) and job.state in ('waiting', 'ready', 'assigned'));
+    -- Not only the marked jobs, as another job may just have been enqueued to follow one.
+    if ended <> '{}' and propagate_ends(ended, 'cancelled', locks.children) then
+        perform wake_masters(1000);
+    end if;
+    groups := array_remove(groups, null);
+    if groups <> '{}' then
+        perform free_groups(groups);
+    end if;
+end $$;
