@@ -114,9 +114,15 @@ class EmbeddedServer:
                 or the server refuses to start; the message says which of these, and why.
         """
         if not self._dsn:
-            with ExitStack() as undo:
-                dsn = self._start(undo)
-                self._undo = undo.pop_all()
+            try:
+                with ExitStack() as undo:
+                    dsn = self._start(undo)
+                    self._undo = undo.pop_all()
+            except OSError as error:
+                raise EmbeddedUnavailable(
+                    f"the folder {self._folder} cannot be used: {error.strerror or error}",
+                    "choose another --state-dir, or make it writable",
+                ) from None
             self._dsn = dsn
             atexit.register(self.stop)
         return self._dsn

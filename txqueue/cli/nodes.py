@@ -11,7 +11,7 @@ from txqueue.cli.options import Command, GlobalOptions
 from txqueue.cli.output import Lines, show, styled, table
 from txqueue.cli.source import found
 from txqueue.model.humanize import age, amount, duration
-from txqueue.policy.status import by_application, named_versions
+from txqueue.policy.warnings import by_application, named_versions
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -12,6 +12,7 @@ from txqueue.cli.options import Command, GlobalOptions
 from txqueue.cli.output import Lines, show, styled, table
 from txqueue.cli.source import found
 from txqueue.model.humanize import age, amount, rate
+from txqueue.policy.status import largest
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 __all__ = ["status"]
 
 BAR = 12
+# The most queues, and nodes, that people are shown; JSON has more.
+MOST_SHOWN = 50
 
 
 @click.command(cls=Command)
@@ -34,12 +37,17 @@ def status(options: GlobalOptions) -> None:
 
 def _tables(document: Mapping[str, Any]) -> Lines:
     if document["queues"]:
-        yield _queue_table(document["queues"])
+        rows = largest(document["queues"], MOST_SHOWN)
+        yield _queue_table(rows)
+        # A node of an older version tells of no others.
+        others = document.get("other_queues", {"names": 0})["names"]
+        yield from _more(len(document["queues"]) - len(rows) + others, "queues with fewer jobs")
     else:
         yield styled("No queue has jobs, and no node serves one.")
     yield ""
     nodes = [node for node in document["nodes"] if node["state"] != "stopped"]
-    yield node_table(nodes) if nodes else styled("No node runs.")
+    yield node_table(nodes[:MOST_SHOWN]) if nodes else styled("No node runs.")
+    yield from _more(len(nodes) - MOST_SHOWN, "nodes: txqueue nodes")
     stopped = len(document["nodes"]) - len(nodes)
     history = document["history"]
     yield ""
@@ -50,6 +58,11 @@ def _tables(document: Mapping[str, Any]) -> Lines:
     )
     for warning in document["warnings"]:
         yield _warning(warning)
+
+
+def _more(left: int, what: str) -> Lines:
+    if left > 0:
+        yield styled(f"and {amount(left)} more {what}", "dim")
 
 
 def _queue_table(rows: Sequence[Mapping[str, Any]]) -> RenderableType:

@@ -177,6 +177,8 @@ def _queue_families(found: Installation, make: _Maker) -> Iterator[Metric]:
         for quantile, column in (("0.5", "p50"), ("0.95", "p95"))
         if each[column] is not None and named(each["queue"]) != OTHER
     }
+    for state, number in found.others.jobs.items():
+        jobs[OTHER, state] += number
     yield make.gauge("queue_jobs", "Jobs of a queue by state.", jobs, ["queue", "state"])
     yield make.gauge(
         "queue_oldest_ready_seconds", "How long the oldest ready job is due.", oldest, ["queue"]

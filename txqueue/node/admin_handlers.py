@@ -19,7 +19,7 @@ from txqueue.node.lease import Lease
 from txqueue.policy.pagination import as_text, first_page, join_numbers, numbers
 from txqueue.store import queries
 from txqueue.store.connection_pool import ConnectionPool
-from txqueue.store.history import about_failures
+from txqueue.store.history import about_failures_after
 from txqueue.store.job_search import about_found
 from txqueue.store.operations import Operations
 from txqueue.wire import admin_commands as wire
@@ -34,13 +34,13 @@ SCHEDULE_ACTS = ("pause", "resume", "remove", "run")
 Answer = Mapping[str, Any]
 Command = type[Any]
 Handler = Callable[..., Awaitable[Answer]]
+Listing = Callable[[str, str | None, int], queries.Inquiry[Any]]
 
-# Lists that are read whole: their name in the answer, their query, and the columns that identify a
-# row, for paging.
-_LISTS: dict[Command, tuple[str, Callable[[str], queries.Inquiry[Any]], tuple[str, ...]]] = {
+# Lists in pages: their name in the answer, their query, and the columns that identify a row.
+_LISTS: dict[Command, tuple[str, Listing, tuple[str, ...]]] = {
     wire.ListQueues: ("queues", queries.about_queues, ("queue",)),
     wire.ListControls: ("controls", queries.about_controls, ("kind", "key")),
-    wire.ListFailures: ("failures", about_failures, ("fingerprint", "work_type")),
+    wire.ListFailures: ("failures", about_failures_after, ("fingerprint", "work_type")),
 }
 # Acts that only pass their arguments to a stored function and return its row.
 _ACTS: dict[Command, str] = {
@@ -141,25 +141,26 @@ class AdminHandlers:
     async def _list_nodes(self, _who: str, after: str | None = None) -> Answer:
         own = self._description.describe()
         try:
-            found = await self._operations.find(queries.about_nodes(self._schema))
+            asked = queries.about_node_page(self._schema, after or None, MOST_LISTED + 1)
+            found = await self._operations.find(asked)
         except DatabaseUnavailable:
             # The node can still describe itself.
             return {"nodes": as_text([own]), "next": ""}
         rows = [
             {**row, **own} if row["incarnation"] == own["incarnation"] else row for row in found
         ]
-        return _paged("nodes", rows, ("name",), after)
+        return _first("nodes", rows, ("name",), MOST_LISTED)
 
     async def _list(
         self,
         name: str,
-        inquire: Callable[[str], queries.Inquiry[Any]],
+        inquire: Listing,
         key: Sequence[str],
         _who: str,
         after: str | None = None,
     ) -> Answer:
-        rows = await self._operations.find(inquire(self._schema))
-        return _paged(name, rows, key, after)
+        asked = inquire(self._schema, after or None, MOST_LISTED + 1)
+        return _first(name, await self._operations.find(asked), key, MOST_LISTED)
 
     async def _get_status(self, _who: str) -> Answer:
         return {"status": as_text(await self._operations.find(queries.about_all(self._schema)))}
@@ -258,13 +259,6 @@ def _number(text: str | None) -> int | None:
             f"{text[:100]!r} is not the number of a previous page", "pass one number"
         )
     return found[0]
-
-
-def _paged(name: str, rows: Sequence[Answer], key: Sequence[str], after: str | None) -> Answer:
-    """Return the page of rows whose keys follow a given one."""
-    ordered = sorted(rows, key=lambda row: _key(row, key))
-    rest = [row for row in ordered if _key(row, key) > after] if after else ordered
-    return _first(name, rest, key, len(rest))
 
 
 def _first(name: str, rows: Sequence[Answer], key: Sequence[str], wanted: int) -> Answer:

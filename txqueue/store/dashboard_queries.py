@@ -67,11 +67,15 @@ _SUMS = """
     sum(run_p95 * done) / nullif(sum(done) filter (where run_p95 is not null), 0) as run_p95
 """
 _ENDED = """
-    select span.name as span, its.{other} as part, {sums}
+    select * from (
+    select span.name as span, its.{other} as part, {sums},
+           row_number() over (partition by span.name, its.{other} is null
+                              order by sum(done) desc) as place
       from unnest(%s::text[], %s::float8[]) as span (name, seconds)
       join {schema}.minute_counts as its on its.at > now() - make_interval(secs => span.seconds)
      where its.{column} = %s
-     group by grouping sets ((span.name), (span.name, its.{other}))
+     group by grouping sets ((span.name), (span.name, its.{other}))) as found
+     where place <= {most}
      order by done desc, part
 """
 _COVERED = """
@@ -84,7 +88,10 @@ _HOUR = """
     select queue, work_type, {sums} from {schema}.minute_counts
      where at > now() - interval '1 hour'
      group by grouping sets ((queue), (work_type))
+     order by sum(done) desc limit {most}
 """
+# How many queues and work types the last hour is told of, and how many parts each has.
+_HOUR_TOLD, _PARTS_TOLD = 500, 50
 
 
 def about_changes(schema: str) -> Inquiry[tuple[object, ...]]:
@@ -178,7 +185,9 @@ def about_ended(
         queue, or queue of the work type; and how many seconds of each span the minutes cover.
     """
     given = (list(spans), [span.total_seconds() for span in spans.values()])
-    sql = _ENDED.format(schema=schema, column=column, other=_OTHER[column], sums=_SUMS)
+    sql = _ENDED.format(
+        schema=schema, column=column, other=_OTHER[column], sums=_SUMS, most=_PARTS_TOLD
+    )
     rows = yield Question(sql, (*given, name))
     covered = yield Question(_COVERED.format(schema=schema), given)
     return rows, {each["span"]: each["seconds"] for each in covered}
@@ -186,7 +195,7 @@ def about_ended(
 
 def about_last_hour(schema: str) -> Inquiry[dict[Column, dict[str, dict[str, Any]]]]:
     """Query what jobs have done in the last hour, by queue and by work type."""
-    rows = yield Question(_HOUR.format(schema=schema, sums=_SUMS))
+    rows = yield Question(_HOUR.format(schema=schema, sums=_SUMS, most=_HOUR_TOLD))
     return {
         "queue": {each["queue"]: each for each in rows if each["queue"] is not None},
         "work_type": {each["work_type"]: each for each in rows if each["work_type"] is not None},

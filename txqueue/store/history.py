@@ -18,6 +18,7 @@ __all__ = [
     "PastDays",
     "about_archived",
     "about_failures",
+    "about_failures_after",
     "about_past",
     "about_stats",
 ]
@@ -239,6 +240,24 @@ def about_stats(schema: str, since: datetime, until: datetime) -> Inquiry[Rows]:
 def about_failures(schema: str) -> Inquiry[Rows]:
     """Query the kinds of failure of each work type; a fingerprint identifies a kind."""
     return (yield Question(f"select * from {schema}.failures order by fingerprint, work_type"))
+
+
+def about_failures_after(schema: str, after: str | None, limit: int) -> Inquiry[Rows]:
+    """Query kinds of failure as `about_failures`, from one on.
+
+    Args:
+        schema: The name of the schema.
+        after: Fingerprint and work type of the last one of the previous page; None for the first.
+        limit: The largest number of rows.
+    """
+    return (
+        yield Question(
+            f"select * from {schema}.failures"
+            " where %s::text is null or (fingerprint || ' ' || work_type) collate \"C\" > %s"
+            " order by (fingerprint || ' ' || work_type) collate \"C\" limit %s",
+            (after, after, limit),
+        )
+    )
 
 
 def _column(name: str, kind: str) -> Column:

@@ -7,10 +7,16 @@ from typing import Any
 
 from attrs import frozen
 
-from txqueue.store.queries import Inquiry, Question, about_nodes, about_queues
+from txqueue.policy.live_jobs import Rest
+from txqueue.policy.status import queues
+from txqueue.store.inquiry import Inquiry, Question
+from txqueue.store.live_queries import LARGEST, about_live, about_recent
+from txqueue.store.queries import about_clock, about_nodes
 
 __all__ = ["Installation", "about_installation"]
 
+# The most paused queues that are told apart.
+_PAUSED = 10_000
 _REST = """
     select (select count(*) from {schema}.schedule
              where is_active and isfinite(next_due)
@@ -33,6 +39,7 @@ _MINUTE = """
      where queue <> '' and at = (select max(at) from {schema}.minute_mark
                                   where at > clock_timestamp() - interval '3 minutes')
      group by queue
+     order by sum(done) desc limit {most}
 """
 
 
@@ -41,7 +48,8 @@ class Installation:
     """The state of the whole installation, for metrics.
 
     Attributes:
-        queues: Each queue as `about_queues` returns it.
+        queues: The largest queues, and those that nodes serve, as `about_queues` returns them.
+        others: All other queues together.
         paused: The names of the paused queues.
         waits: The 50th and 95th percentile of the time until jobs of a queue started in the last
             minute, in seconds: ``queue, p50, p95`` each.
@@ -55,6 +63,7 @@ class Installation:
     """
 
     queues: list[dict[str, Any]]
+    others: Rest
     paused: frozenset[str]
     waits: list[dict[str, Any]]
     nodes: Counter[str]
@@ -68,15 +77,21 @@ class Installation:
 
 def about_installation(schema: str) -> Inquiry[Installation]:
     """Query the state of the whole installation."""
-    queues = yield from about_queues(schema)
-    paused = yield Question(f"select key from {schema}.control where kind = 'queue' and is_paused")
     nodes = yield from about_nodes(schema)
-    waits = yield Question(_MINUTE.format(schema=schema))
+    states = yield Question(f"select state, count(*) as nodes from {schema}.node_status group by 1")
+    live = yield from about_live(schema, nodes, LARGEST)
+    recent = yield from about_recent(schema, LARGEST)
+    named = [row for row in recent if row["queue"] is not None]
+    paused = yield Question(
+        f"select key from {schema}.control where kind = 'queue' and is_paused limit %s", (_PAUSED,)
+    )
+    waits = yield Question(_MINUTE.format(schema=schema, most=LARGEST))
     [rest] = yield Question(_REST.format(schema=schema))
     return Installation(
-        queues=queues,
+        queues=queues(live.queues, named, nodes, (yield from about_clock())),
+        others=live.other_queues,
         paused=frozenset(each["key"] for each in paused),
         waits=waits,
-        nodes=Counter(each["state"] for each in nodes),
+        nodes=Counter({each["state"]: each["nodes"] for each in states}),
         **rest,
     )

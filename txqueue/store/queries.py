@@ -7,9 +7,9 @@ returns the result; the caller runs the statements.
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any
 
 from attrs import frozen
 
@@ -17,15 +17,19 @@ from txqueue.errors import JobNotFound
 from txqueue.model.job import read_json
 from txqueue.model.tags import tags_of
 from txqueue.policy.blockers import Explanation, explain
-from txqueue.policy.status import (
-    idle,
-    node_document,
-    queues,
-    recurring,
-    summary,
-    work_types,
-)
+from txqueue.policy.live_jobs import Rest, served_queues
+from txqueue.policy.status import node_document, queues, summary, work_types
+from txqueue.policy.warnings import idle, recurring
+from txqueue.store.inquiry import Inquiry, Question, Rows
 from txqueue.store.job_filters import job_conditions
+from txqueue.store.live_queries import (
+    LARGEST,
+    MOST_SERVED,
+    about_live,
+    about_named_queues,
+    about_recent,
+)
+from txqueue.store.workset_queries import about_workset_failures, about_worksets, workset_of
 
 __all__ = [
     "Inquiry",
@@ -42,6 +46,7 @@ __all__ = [
     "about_job",
     "about_jobs",
     "about_matching",
+    "about_node_page",
     "about_nodes",
     "about_obstacles",
     "about_queues",
@@ -76,21 +81,10 @@ _SCHEDULES = """
 _ACTIONS_TOLD = 20
 _ATTEMPTS_TOLD = 20
 _TENANTS_TOLD = 100
-
-
-Rows = list[dict[str, Any]]
-T = TypeVar("T")
-
-
-@frozen
-class Question:
-    """A statement that only reads, and its parameters."""
-
-    sql: str
-    parameters: Sequence[object] = ()
-
-
-Inquiry = Generator[Question, Rows, T]
+# How many nodes, pauses and limits, and published work types are read: the nodes that live, and the
+# first of others by name.
+_NODES_TOLD, _CONTROLS_TOLD, _TYPES_TOLD = 1000, 1000, 500
+_LIVING_FIRST = "state in ('alive', 'draining') desc, heartbeat_at desc, name"
 
 
 @frozen
@@ -108,10 +102,11 @@ class QueueIdentity:
 
 def about_all(schema: str) -> Inquiry[dict[str, Any]]:
     """Query the state of all queues and nodes, with warnings; see `summary`."""
+    nodes = yield from _living_first(schema)
     document = summary(
-        live=(yield _view(schema, "live_jobs", "queue, work_type, state, waiting_for")),
-        recent=(yield _view(schema, "recent_done", "queue")),
-        nodes=(yield _view(schema, "node_status", "name")),
+        live=(yield from about_live(schema, nodes, LARGEST)),
+        recent=(yield from about_recent(schema, LARGEST)),
+        nodes=nodes,
         snapshots=(yield _view(schema, "old_snapshots", "since nulls last, name")),
         history=(yield _view(schema, "history_size", "state")),
         controls=(yield from about_controls(schema)),
@@ -141,71 +136,66 @@ def about_tenants(schema: str, limit: int) -> Inquiry[list[dict[str, Any]]]:
     return rows
 
 
-def about_worksets(schema: str, work_type: str | None = None) -> Inquiry[list[dict[str, Any]]]:
-    """Query the progress of all worksets, or of the one of a work type."""
-    return (
-        yield Question(
-            "select name, work_type, source, size, batch, bound, is_started, jobs, running,"
-            " done, failed, remaining, done + failed + remaining as total, is_exact"
-            f" from {schema}.workset_status"
-            " where %s::text is null or work_type || ':workset' = %s order by name",
-            (work_type, work_type),
-        )
-    )
-
-
-def _workset_of(schema: str, work_type: str) -> Inquiry[dict[str, Any] | None]:
-    """Query the progress of a work type's workset; None if it has none."""
-    worksets = (
-        (yield from about_worksets(schema, work_type)) if work_type.endswith(":workset") else []
-    )
-    return next(iter(worksets), None)
-
-
-def about_workset_failures(schema: str, name: str, limit: int) -> Inquiry[list[dict[str, Any]]]:
-    """Query the failed items of a workset, the latest first.
+def about_queues(
+    schema: str, after: str | None = None, limit: int = LARGEST
+) -> Inquiry[list[dict[str, Any]]]:
+    """Query the first queues by name that have jobs, had some recently, or that a node serves.
 
     Args:
         schema: The name of the schema.
-        name: The workset's name.
+        after: The last name of the previous page; None for the first page.
         limit: The largest number of rows.
-
-    Raises:
-        JobNotFound: When there is no such workset.
     """
-    if not (yield Question(f"select from {schema}.workset where name = %s", (name,))):
-        raise JobNotFound(f"there is no workset {name}", "see: txqueue worksets")
-    return (
-        yield Question(
-            f"select key, origin as part, attempt, error, at from {schema}.workset_failed"
-            f" join {schema}.workset using (workset_id) where name = %s"
-            " order by at desc, key limit %s",
-            (name, limit),
-        )
-    )
-
-
-def about_queues(schema: str) -> Inquiry[list[dict[str, Any]]]:
-    """Query each queue that has jobs, that had some recently, or that a node serves."""
-    live = yield _view(schema, "live_jobs", "queue, work_type, state, waiting_for")
-    recent = yield _view(schema, "recent_done", "queue")
-    nodes = yield _view(schema, "node_status", "name")
-    return queues(live, recent, nodes, (yield from about_clock()))
+    nodes = yield from _living_first(schema)
+    served = sorted(served_queues(nodes))[:MOST_SERVED]
+    live, recent, names = yield from about_named_queues(schema, served, after, limit)
+    found = queues(live, recent, nodes, (yield from about_clock()))
+    return [row for row in found if row["queue"] in set(names)]
 
 
 def about_nodes(schema: str) -> Inquiry[list[dict[str, Any]]]:
-    """Query the nodes."""
-    nodes = yield _view(schema, "node_status", "name")
+    """Query the nodes by name; of more than a thousand, those that live or did so last."""
+    nodes = yield from _living_first(schema)
     now = yield from about_clock()
     return [node_document(node, now) for node in nodes]
 
 
-def about_work_types(schema: str) -> Inquiry[list[dict[str, Any]]]:
-    """Query the work types that nodes have published or jobs have, with their numbers of jobs."""
-    published = yield _view(schema, "work_type", "work_type")
-    live = yield _view(schema, "live_jobs", "queue, work_type, state, waiting_for")
-    nodes = yield _view(schema, "node_status", "name")
-    return work_types(published, live, nodes)
+def about_node_page(schema: str, after: str | None, limit: int) -> Inquiry[list[dict[str, Any]]]:
+    """Query nodes in the order of their names.
+
+    Args:
+        schema: The name of the schema.
+        after: The last name of the previous page; None for the first page.
+        limit: The largest number of rows.
+    """
+    nodes = yield Question(
+        f'select * from {schema}.node_status where %s::text is null or name collate "C" > %s'
+        ' order by name collate "C" limit %s',
+        (after, after, limit),
+    )
+    now = yield from about_clock()
+    return [node_document(node, now) for node in nodes]
+
+
+def _living_first(schema: str) -> Inquiry[Rows]:
+    rows = yield Question(
+        f"select * from {schema}.node_status order by {_LIVING_FIRST} limit %s", (_NODES_TOLD,)
+    )
+    return sorted(rows, key=lambda node: node["name"])
+
+
+def about_work_types(schema: str) -> Inquiry[tuple[list[dict[str, Any]], Rest]]:
+    """Query work types that nodes have published or jobs have, with their numbers of jobs.
+
+    Returns:
+        The first published ones, and those with the most jobs; and the others together.
+    """
+    published = yield Question(
+        f"select * from {schema}.work_type order by work_type limit %s", (_TYPES_TOLD,)
+    )
+    nodes = yield from _living_first(schema)
+    live = yield from about_live(schema, nodes, LARGEST)
+    return work_types(published, live.work_types, nodes), live.other_types
 
 
 def about_matching(schema: str, filters: Mapping[str, object], most: int) -> Inquiry[int]:
@@ -318,7 +308,7 @@ def _told(schema: str, row: Mapping[str, Any]) -> Inquiry[dict[str, Any]]:
         " where job_id = %s order by at desc limit %s",
         (job_id, _ATTEMPTS_TOLD),
     )
-    workset = yield from _workset_of(schema, row["work_type"])
+    workset = yield from workset_of(schema, row["work_type"])
     told = {
         "tags": dict(tags_of(read["options"])) or None,
         "actions": acts,
@@ -339,9 +329,7 @@ def about_obstacles(schema: str, job_id: int) -> Inquiry[Explanation]:
     if rows[0]["facts"] is None:
         raise _no_job(job_id)
     facts = json.loads(rows[0]["facts"])
-    return explain(
-        {**facts, "workset": (yield from _workset_of(schema, facts["job"]["work_type"]))}
-    )
+    return explain({**facts, "workset": (yield from workset_of(schema, facts["job"]["work_type"]))})
 
 
 def about_identity(schema: str) -> Inquiry[QueueIdentity]:
@@ -356,10 +344,27 @@ def about_identity(schema: str) -> Inquiry[QueueIdentity]:
     )
 
 
-def about_controls(schema: str) -> Inquiry[list[dict[str, Any]]]:
-    """Query pauses and limits."""
+def about_controls(
+    schema: str, after: str | None = None, limit: int = _CONTROLS_TOLD, queue: str | None = None
+) -> Inquiry[list[dict[str, Any]]]:
+    """Query the first pauses and limits by kind and key.
+
+    Args:
+        schema: The name of the schema.
+        after: Kind and key of the last one of the previous page; None for the first page.
+        limit: The largest number of rows.
+        queue: Only those of this queue; None for all.
+    """
     columns = "kind, key, is_paused, concurrency, rate, burst, share, reserve, backlog, is_full"
-    return (yield Question(f"select {columns} from {schema}.control order by kind, key"))
+    return (
+        yield Question(
+            f"select {columns} from {schema}.control"
+            " where (%s::text is null or (kind || ' ' || key) collate \"C\" > %s)"
+            " and (%s::text is null or kind = 'queue' and key = %s)"
+            " order by (kind || ' ' || key) collate \"C\" limit %s",
+            (after, after, queue, queue, limit),
+        )
+    )
 
 
 def about_actions(

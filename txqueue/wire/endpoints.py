@@ -225,11 +225,32 @@ def _try_path(path: Path) -> None:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if path.exists() and _answers(path):
         raise OSError("another process listens there")
-    lock = path.with_name(f"{path.name}.lock")
-    if lock.is_symlink() and _is_stale(lock):
-        # Without a lock file, the socket of a killed process would look like one in use.
+    if path.exists() and not path.is_socket():
+        raise OSError("what is there is no socket")
+    _try_lock(path, path.with_name(f"{path.name}.lock"))
+    _try_folder(path)
+
+
+def _try_lock(path: Path, lock: Path) -> None:
+    """Remove the lock of a process that has ended; without one its socket would look in use."""
+    if lock.is_symlink():
+        if not _is_stale(lock):
+            raise OSError(f"process {lock.readlink()} has its lock")
         path.unlink(missing_ok=True)
         lock.unlink()
+    elif lock.exists():
+        raise OSError(f"{lock.name} is in the way")
+
+
+def _try_folder(path: Path) -> None:
+    """Make a socket beside the path: a folder may be writable for others only, or not at all."""
+    beside = path.with_name(f".{os.getpid()}")
+    if len(bytes(beside)) > LONGEST_PATH:
+        return
+    with closing(socket.socket(socket.AF_UNIX)) as trial:
+        beside.unlink(missing_ok=True)
+        trial.bind(str(beside))
+    beside.unlink()
 
 
 def _answers(path: Path) -> bool:

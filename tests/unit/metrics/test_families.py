@@ -9,6 +9,7 @@ from prometheus_client.core import Metric
 from txqueue.metrics.families import LARGEST, OTHER, installation_families, node_families
 from txqueue.model.run_tally import STATEMENT_BOUNDS, Histogram, RunTally
 from txqueue.node.figures import NodeFigures
+from txqueue.policy.live_jobs import Rest
 from txqueue.store.metric_queries import Installation
 
 FIGURES = NodeFigures(
@@ -39,10 +40,11 @@ def queue(name: str, ready: int) -> dict[str, Any]:
     return {"queue": name, **states, "oldest_ready_seconds": None, "nodes": []}
 
 
-def installation(*queues: dict[str, Any]) -> Installation:
+def installation(*queues: dict[str, Any], others: Rest | None = None) -> Installation:
     """An installation with these queues and nothing else."""
     return Installation(
         queues=list(queues),
+        others=others or Rest(),
         paused=frozenset(),
         waits=[],
         nodes=Counter(),
@@ -82,7 +84,8 @@ def test_a_thousand_work_types_do_not_make_a_thousand_series() -> None:
 
 def test_a_thousand_queues_do_not_make_a_thousand_series() -> None:
     """The largest queues keep their names; all others count together."""
-    found = installation(*(queue(f"queue{number}", number) for number in range(1000)))
+    listed = (queue(f"queue{number}", number) for number in range(1000))
+    found = installation(*listed, others=Rest(99_000, {"ready": 99_000}))
     families = list(installation_families(found))
     ready = {
         name: jobs
@@ -91,7 +94,7 @@ def test_a_thousand_queues_do_not_make_a_thousand_series() -> None:
     }
     assert len(ready) == LARGEST + 1
     assert ready["queue999"] == 999
-    assert ready[OTHER] == sum(range(900))
+    assert ready[OTHER] == sum(range(900)) + 99_000
 
 
 def test_an_expired_lease_has_no_time_left() -> None:

@@ -3,12 +3,13 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from txqueue.policy.status import (
+from txqueue.policy.live_jobs import LiveJobs, Rest
+from txqueue.policy.status import depth, largest, queues
+from txqueue.policy.warnings import (
+    MOST_WARNED,
     application_warnings,
-    depth,
     idle,
     paused,
-    queues,
     recurring,
     unknown_type,
     unserved_queue,
@@ -59,15 +60,20 @@ def test_a_served_queue_without_jobs_is_shown() -> None:
     assert found[0]["oldest_ready_seconds"] is None
 
 
+def live_of(*rows: dict[str, Any], **more: Rest) -> LiveJobs:
+    """Live jobs by queue and by work type."""
+    return LiveJobs(rows, rows, **more)
+
+
 def test_all_is_well() -> None:
     """A queue that is served, of a type that is known: nothing to say."""
-    assert warnings([row("default", "ready", 1)], [node("a")], [], NOW) == []
+    assert warnings(live_of(row("default", "ready", 1)), [node("a")], [], NOW) == []
 
 
 def test_a_dead_node_serves_nothing() -> None:
     """Its queue then has no node, and neither have its types."""
     dead = node("a", "dead", heartbeat_at=NOW - timedelta(minutes=2))
-    found = warnings([row("default", "ready", 1)], [dead], [], NOW)
+    found = warnings(live_of(row("default", "ready", 1)), [dead], [], NOW)
     assert kinds(found) == [
         ("dead_node", "a"),
         ("unserved_queue", "default"),
@@ -84,14 +90,14 @@ def test_types_that_no_live_node_has() -> None:
         row("default", "ready", 1500, work_type="y"),
         row("default", "ready", 1),
     ]
-    found = warnings(live, [node("a")], [], NOW)
+    found = warnings(live_of(*live), [node("a")], [], NOW)
     assert kinds(found) == [("unknown_type", "x"), ("unknown_type", "y")]
     assert "1,500 jobs" in found[1]["what"]
 
 
 def test_failed_jobs_are_pointed_at() -> None:
     """With the command that shows them."""
-    (found,) = warnings([row("default", "failed", 1)], [node("a")], [], NOW)
+    (found,) = warnings(live_of(row("default", "failed", 1)), [node("a")], [], NOW)
     assert found["remedy"].endswith("txqueue jobs --state failed --type mail")
 
 
@@ -110,7 +116,7 @@ def test_old_snapshots() -> None:
     young = {**held, "since": NOW - timedelta(minutes=1)}
     old = {**held, "since": NOW - timedelta(hours=1)}
     slot = {"kind": "replication slot", "name": "s", "pid": None, "since": None}
-    found = warnings([], [], [young, old, slot], NOW)
+    found = warnings(live_of(), [], [young, old, slot], NOW)
     assert kinds(found) == [("old_snapshot", "psql"), ("old_snapshot", "s")]
     assert "transaction psql (pid 7)" in found[0]["what"]
 
@@ -138,18 +144,10 @@ def test_worksets_that_were_filled_and_never_started_are_warned_of() -> None:
 def test_a_node_that_does_not_hold_what_is_assigned_to_it() -> None:
     """It gives it back by itself; should it not, an operator can."""
     found = warnings(
-        [], [node("a", report={"missing": 3}), node("b", report={"missing": 0})], [], NOW
+        live_of(), [node("a", report={"missing": 3}), node("b", report={"missing": 0})], [], NOW
     )
     assert kinds(found) == [("not_held", "a")]
     assert "3 jobs" in found[0]["what"]
-
-
-def test_workers_that_can_start_no_job_are_warned_of() -> None:
-    """Of nodes that run: a dead one has none."""
-    nodes = [node("a", report={"unable": 2}), node("b", report={"unable": 0}), node("c")]
-    found = warnings([], nodes, [], NOW)
-    assert kinds(found) == [("unable_workers", "a")]
-    assert found[0]["what"].startswith("2 workers of node a can start no job")
 
 
 def looked(state: str, jobs: int, **more: Any) -> dict[str, Any]:
@@ -190,13 +188,52 @@ def test_what_no_live_node_has_is_said_with_the_remedy() -> None:
         assert found == (f"{said} the work type sms", "start a node whose --app defines it")
 
 
+def test_warnings_of_a_kind_are_few() -> None:
+    """However many queues and types there are: one warning says how many more, with their jobs."""
+    rows = [row(f"q{each:03}", "ready", 2, work_type=f"t{each:03}") for each in range(100)]
+    rest = Rest(99_900, {"ready": 99_900, "failed": 7})
+    found = warnings(live_of(*rows, other_queues=rest, other_types=rest), [], [], NOW)
+    assert len(found) < 3 * (MOST_WARNED + 2)
+    said = " | ".join(each["what"] for each in found)
+    assert "81 more warnings like this one: no live node serves the queue q019" in said
+    many = [{"kind": "group", "key": str(each), "is_paused": True} for each in range(1000)]
+    assert len(paused(many)) == MOST_WARNED + 1
+
+
+def test_the_names_left_out_are_counted_with_their_jobs() -> None:
+    """No node serves one of them, as the served ones are listed."""
+    rest = Rest(99_900, {"ready": 99_900, "failed": 7})
+    found = warnings(live_of(other_queues=rest, other_types=rest), [node("a")], [], NOW)
+    assert [each["what"] for each in found] == [
+        "no live node serves 99,900 more queues, which have 99,900 jobs",
+        "no live node has 99,900 more work types, which have 99,900 jobs",
+        "7 jobs of other work types failed for good",
+    ]
+
+
+def test_the_largest_rows_stay_in_their_order() -> None:
+    """Of more rows than are shown."""
+    sizes = {"a": 1, "b": 9, "c": 2, "d": 5}
+    rows = queues([row(name, "ready", jobs) for name, jobs in sizes.items()], [], [], NOW)
+    assert [each["queue"] for each in largest(rows, 2)] == ["b", "d"]
+    assert largest(rows, 4) == rows
+
+
+def test_workers_that_can_start_no_job_are_warned_of() -> None:
+    """Of nodes that run: a dead one has none."""
+    nodes = [node("a", report={"unable": 2}), node("b", report={"unable": 0}), node("c")]
+    found = warnings(live_of(), nodes, [], NOW)
+    assert kinds(found) == [("unable_workers", "a")]
+    assert found[0]["what"].startswith("2 workers of node a can start no job")
+
+
 def test_jobs_that_no_node_can_read() -> None:
     """They are counted by their type."""
     live = [
         row("default", "waiting", 2, waiting_for="version"),
         row("default", "waiting", 9, waiting_for="time"),
     ]
-    (found,) = warnings(live, [node("a")], [], NOW)
+    (found,) = warnings(live_of(*live), [node("a")], [], NOW)
     assert (found["kind"], found["subject"]) == ("unreadable_jobs", "mail")
     assert found["what"] == "no live node can read 2 jobs of mail"
 

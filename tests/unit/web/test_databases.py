@@ -114,11 +114,12 @@ def test_a_card_counts_what_its_database_has() -> None:
     queue = {"waiting": 1, "ready": 2, "assigned": 3, "failed": 4}
     found: dict[str, Any] = {
         "queues": [{**queue, "oldest_ready_seconds": 5.0, "done_per_second": 0.5}] * 2,
+        "other_queues": {"names": 9, **queue, "done_per_second": 1.0},
         "nodes": [{"state": state} for state in ("alive", "draining", "dead", "stopped")],
         "warnings": [{"kind": kind} for kind in ("dead_node", "paused", "full")],
     }
     card = database_card("orders", Figures(found, 3.0))
-    assert (card.path, card.sums["failed"], card.sums["oldest"]) == ("/databases/orders", 8, 5.0)
+    assert (card.path, card.sums["failed"], card.sums["oldest"]) == ("/databases/orders", 12, 5.0)
     assert (card.alive, card.nodes, card.warnings, card.grave) == (1, 3, 3, 1)
 
 

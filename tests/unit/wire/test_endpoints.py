@@ -109,6 +109,24 @@ def test_a_place_that_cannot_be_is_refused(tmp_path: Path) -> None:
         parsed_endpoint(f"unix:{tmp_path / 'file' / 'a.sock'}").ensure_free()
 
 
+def test_a_folder_in_which_no_socket_can_be_made_is_refused(tmp_path: Path) -> None:
+    """Before the node registers; nothing stays in a folder that can be used."""
+    for unusable in ("/proc/self", "/sys/kernel"):
+        with pytest.raises(ConfigurationError, match=r"cannot listen at unix:.*; choose another"):
+            parsed_endpoint(f"unix:{unusable}/a.sock").ensure_free()
+    parsed_endpoint(f"unix:{tmp_path / 'a.sock'}").ensure_free()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["a.sock", "a.sock.lock"])
+def test_what_is_in_the_way_of_a_socket_is_named(tmp_path: Path, name: str) -> None:
+    """A folder where the socket or its lock belongs; it stays."""
+    (tmp_path / name).mkdir()
+    with pytest.raises(ConfigurationError, match=r"is no socket|a\.sock\.lock is in the way"):
+        parsed_endpoint(f"unix:{tmp_path / 'a.sock'}").ensure_free()
+    assert (tmp_path / name).is_dir()
+
+
 @pytest.mark.parametrize("pid", [os.getpid(), 2**22 + 1, "absent"])
 def test_a_lock_whose_process_is_no_node_is_removed(tmp_path: Path, pid: object) -> None:
     """In a container the new master may have the very number of the one that was killed."""

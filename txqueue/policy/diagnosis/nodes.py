@@ -7,7 +7,7 @@ from typing import Final
 
 from txqueue.model.humanize import age
 from txqueue.policy.diagnosis.finding import Check, Finding, Row, Severity
-from txqueue.policy.status import application_warnings
+from txqueue.policy.warnings import application_warnings
 
 __all__ = ["CHECKS"]
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 from attrs import frozen
 from twisted.internet.defer import Deferred, gatherResults
 
+from txqueue.policy.live_jobs import Rest
 from txqueue.store.queries import about_all
 from txqueue.web.databases import database_path
 from txqueue.web.messages import PageRequest, Reply
@@ -19,6 +20,8 @@ __all__ = ["DatabaseCard", "database_card", "database_list"]
 
 # Seconds to wait for all databases; then the last figures of the others are shown.
 _PATIENCE: Final = 1.0
+# The sums of no queue.
+_NONE: Final[Mapping[str, Any]] = {**Rest().as_dict(), "done_per_second": 0.0}
 # The warnings that the overview shows in red.
 _GRAVE: Final = frozenset({"dead_node", "unserved_queue"})
 
@@ -63,13 +66,13 @@ def database_card(name: str, figures: Figures[dict[str, Any] | None]) -> Databas
         name: Its name.
         figures: The figures of its overview.
     """
-    found = figures.value or {"queues": [], "nodes": [], "warnings": []}
+    found = figures.value or {"queues": [], "other_queues": _NONE, "nodes": [], "warnings": []}
     nodes = [node["state"] for node in found["nodes"] if node["state"] != "stopped"]
     return DatabaseCard(
         name=name,
         path=database_path(name),
         figures=figures,
-        sums=sums(found["queues"]),
+        sums=sums(found["queues"], found["other_queues"]),
         alive=nodes.count("alive"),
         nodes=len(nodes),
         warnings=len(found["warnings"]),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from txqueue.policy.status import largest
 from txqueue.store import queries
 from txqueue.store.dashboard_queries import about_last_hour
 from txqueue.store.history import about_failures
@@ -29,7 +30,12 @@ Handler = Callable[[PageServices, PageRequest], Awaitable[Reply]]
 
 async def queues(services: PageServices, request: PageRequest) -> Reply:
     """Show the queues with their limits."""
-    figures = await services.reads.shared("overview", queries.about_all)
+    after = request.exact("after")
+    figures = await services.reads.shared(
+        f"queues after {after or ''}",
+        lambda schema: queries.about_queues(schema, after, _ON_A_PAGE + 1),
+    )
+    now = await services.reads.shared("clock", queries.about_clock)
     controls = await services.reads.shared("controls", queries.about_controls)
     limits = {each["key"]: each for each in controls.value if each["kind"] == "queue"}
     hour = await services.reads.shared("hour", about_last_hour)
@@ -38,25 +44,42 @@ async def queues(services: PageServices, request: PageRequest) -> Reply:
         "queues",
         request,
         figures=figures,
-        queues=figures.value["queues"],
+        queues=figures.value[:_ON_A_PAGE],
+        has_more=len(figures.value) > _ON_A_PAGE,
         limits=limits,
         hour=hour.value["queue"],
-        others=others,
-        now=figures.value["at"],
+        others=others[:_ON_A_PAGE],
+        left_out=len(others) - _ON_A_PAGE,
+        now=now.value,
     )
 
 
 async def nodes(services: PageServices, request: PageRequest) -> Reply:
     """Show the nodes."""
     figures = await services.reads.shared("nodes", queries.about_nodes)
-    return services.show("nodes", request, figures=figures, nodes=figures.value)
+    return services.show(
+        "nodes",
+        request,
+        figures=figures,
+        nodes=figures.value[:_ON_A_PAGE],
+        left_out=len(figures.value) - _ON_A_PAGE,
+    )
 
 
 async def work_types(services: PageServices, request: PageRequest) -> Reply:
     """Show the work types with their policies and jobs."""
     figures = await services.reads.shared("types", queries.about_work_types)
     hour = (await services.reads.shared("hour", about_last_hour)).value["work_type"]
-    return services.show("types", request, figures=figures, types=figures.value, hour=hour)
+    found, others = figures.value
+    types = largest(found, _ON_A_PAGE)
+    return services.show(
+        "types",
+        request,
+        figures=figures,
+        types=types,
+        hour=hour,
+        left_out=len(found) - len(types) + others.names,
+    )
 
 
 async def failures(services: PageServices, request: PageRequest) -> Reply:
@@ -95,18 +118,34 @@ async def schedules(services: PageServices, request: PageRequest) -> Reply:
 
 async def worksets(services: PageServices, request: PageRequest) -> Reply:
     """Show the worksets with their progress."""
-    figures = await services.reads.shared("worksets", queries.about_worksets)
-    return services.show("worksets", request, figures=figures, worksets=figures.value)
+    after = request.exact("after")
+    figures = await services.reads.shared(
+        f"worksets after {after or ''}",
+        lambda schema: queries.about_worksets(schema, after=after, limit=_ON_A_PAGE + 1),
+    )
+    return services.show(
+        "worksets",
+        request,
+        figures=figures,
+        worksets=figures.value[:_ON_A_PAGE],
+        has_more=len(figures.value) > _ON_A_PAGE,
+    )
 
 
 async def tenants(services: PageServices, request: PageRequest) -> Reply:
     """Show the tenants that have jobs."""
 
     def inquire(schema: str) -> queries.Inquiry[list[dict[str, Any]]]:
-        return queries.about_tenants(schema, _ON_A_PAGE)
+        return queries.about_tenants(schema, _ON_A_PAGE + 1)
 
     figures = await services.reads.shared("tenants", inquire)
-    return services.show("tenants", request, figures=figures, tenants=figures.value)
+    return services.show(
+        "tenants",
+        request,
+        figures=figures,
+        tenants=figures.value[:_ON_A_PAGE],
+        has_more=len(figures.value) > _ON_A_PAGE,
+    )
 
 
 async def actions(services: PageServices, request: PageRequest) -> Reply:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from txqueue.policy.live_jobs import STATES
+from txqueue.policy.status import largest
 from txqueue.store.queries import about_all
 from txqueue.web.messages import PageRequest, Reply
 from txqueue.web.page_services import PageServices
@@ -12,32 +14,42 @@ from txqueue.web.pages.spans import drawn
 
 __all__ = ["overview"]
 
+# How many queues and nodes are shown; their own pages have all.
+_TOLD = 50
+
 
 async def overview(services: PageServices, request: PageRequest) -> Reply:
     """Show the state of everything on one page."""
     figures = await services.reads.shared("overview", about_all)
     found = figures.value
     nodes = [node for node in found["nodes"] if node["state"] != "stopped"]
+    queues = largest(found["queues"], _TOLD)
     return services.show(
         "overview",
         request,
         figures=figures,
-        queues=found["queues"],
-        nodes=nodes,
+        queues=queues,
+        queues_left=len(found["queues"]) - len(queues) + found["other_queues"]["names"],
+        nodes=nodes[:_TOLD],
+        nodes_left=len(nodes) - _TOLD,
         warnings=found["warnings"],
-        sums=sums(found["queues"]),
+        sums=sums(found["queues"], found["other_queues"]),
         history=found["history"],
         now=found["at"],
         **await drawn(services, request, found["at"]),
     )
 
 
-def sums(queues: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the figures of all queues together."""
+def sums(queues: Sequence[Mapping[str, Any]], others: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the figures of all queues together.
+
+    Args:
+        queues: The queues that are told apart.
+        others: The sums of the others.
+    """
     oldest = [row["oldest_ready_seconds"] for row in queues if row["oldest_ready_seconds"]]
-    states = ("waiting", "ready", "assigned", "failed")
     return {
-        **{state: sum(row[state] for row in queues) for state in states},
+        **{state: sum(row[state] for row in queues) + others[state] for state in STATES},
         "oldest": max(oldest, default=None),
-        "rate": sum(row["done_per_second"] for row in queues),
+        "rate": sum(row["done_per_second"] for row in queues) + others["done_per_second"],
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from txqueue.policy.status import unserved_queue
+from txqueue.policy.warnings import unserved_queue
 from txqueue.store.dashboard_queries import LOOKED_AT, about_live_jobs
 from txqueue.store.queries import about_controls, about_nodes
 from txqueue.web.messages import PageRequest, Reply, redirect
@@ -13,6 +13,9 @@ from txqueue.web.page_services import PageServices
 from txqueue.web.pages.spans import ended
 
 __all__ = ["queue", "serving"]
+
+# How many nodes are shown.
+_TOLD = 100
 
 
 async def queue(services: PageServices, request: PageRequest) -> Reply:
@@ -24,11 +27,10 @@ async def queue(services: PageServices, request: PageRequest) -> Reply:
         f"jobs of queue {name}", lambda schema: about_live_jobs(schema, "queue", name)
     )
     depth = figures.value
-    controls = (await services.reads.shared("controls", about_controls)).value
-    limits = (each for each in controls if (each["kind"], each["key"]) == ("queue", name))
+    limits = await services.reads.find(about_controls(services.reads.schema, queue=name))
     nodes = (await services.reads.shared("nodes", about_nodes)).value
     serve = serving(nodes, name, depth["running_on"])
-    limit = next(limits, None)
+    limit = next(iter(limits), None)
     lately = await ended(services, request, depth["at"], "queue", name)
     has_jobs = any(depth[state] for state in ("waiting", "ready", "assigned", "failed"))
     is_unknown = not (limit or serve or has_jobs or lately["sums"])
@@ -40,7 +42,8 @@ async def queue(services: PageServices, request: PageRequest) -> Reply:
         depth=depth,
         looked_at=LOOKED_AT,
         limit=limit,
-        nodes=serve,
+        nodes=serve[:_TOLD],
+        nodes_left=len(serve) - _TOLD,
         is_unknown=is_unknown,
         trouble=None if is_unknown else unserved_queue(name, nodes),
         **lately,

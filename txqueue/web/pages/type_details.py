@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from txqueue.errors import TxqueueError
-from txqueue.policy.status import unknown_type
+from txqueue.policy.warnings import unknown_type
 from txqueue.store.dashboard_queries import LOOKED_AT, about_live_jobs, about_policy
 from txqueue.store.history import about_failures
 from txqueue.store.queries import about_nodes
@@ -18,6 +18,7 @@ __all__ = ["work_type"]
 
 # How many kinds of failure and schedules are shown; their own pages have all.
 _TOLD = 10
+_NODES_TOLD = 100
 
 
 async def work_type(services: PageServices, request: PageRequest) -> Reply:
@@ -41,7 +42,7 @@ async def work_type(services: PageServices, request: PageRequest) -> Reply:
         depth=depth,
         looked_at=LOOKED_AT,
         published=published,
-        nodes=[node for node in nodes if name in node["work_types"]],
+        nodes=[node for node in nodes if name in node["work_types"]][:_NODES_TOLD],
         trouble=unknown_type(name, nodes, is_published=published is not None),
         kinds=await _kinds(services, name),
         schedules=await services.reads.find(asked),

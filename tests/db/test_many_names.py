@@ -1,0 +1,116 @@
+"""Very many names, which a login that may only enqueue can make: every list stays short."""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.dashboards import served
+from tests.db.masters import master
+from tests.fixtures.databases import Templates, fresh_database
+from txqueue.cli.options import GlobalOptions
+from txqueue.cli.root import run
+from txqueue.metrics.families import installation_families
+from txqueue.node.admin_handlers import MOST_LISTED
+from txqueue.store import queries
+from txqueue.store.live_queries import LARGEST
+from txqueue.store.metric_queries import about_installation
+from txqueue.store.reader import Reader, Session
+from txqueue.web.rendering import MENU
+
+NAMES = 5_000
+LONG = "x" * 190
+FEW_BYTES = 500_000
+COPIES = f"""
+    insert into txqueue.job
+    select (jsonb_populate_record(job, jsonb_build_object(
+               'job_id', nextval('txqueue.job_id'), 'queue', 'q' || number || '{LONG}',
+               'work_type', 't' || number || '{LONG}', 'tenant', 'n' || number || '{LONG}'))).*
+      from txqueue.job, generate_series(1, {NAMES}) as number
+"""
+
+
+@pytest.fixture(scope="module")
+def crowd(dsn18: str, templates: Templates) -> Iterator[str]:
+    """A database with a job in each of very many queues, of as many types and tenants."""
+    with fresh_database(dsn18, templates.name(dsn18)) as dsn:
+        with master(dsn) as node:
+            node.enqueue({"tenant": "acme"})
+            node.cursor.execute(COPIES)
+        yield dsn
+
+
+@pytest.fixture
+def found(crowd: str) -> Callable[[Any], Any]:
+    """Run an inquiry; returns its result."""
+
+    def call(inquiry: Any) -> Any:
+        with Session(crowd) as session:
+            return Reader(session).find(inquiry)
+
+    return call
+
+
+@pytest.mark.parametrize("path", [path for path, _ in MENU])
+async def test_each_page_stays_short(crowd: str, path: str) -> None:
+    """It shows some rows, and says how many more there are or leads to the next page."""
+    async with served(crowd) as browser:
+        answer = await browser.get(path)
+    assert answer.status == 200, answer.text
+    assert len(answer.text) < FEW_BYTES
+    if path == "/":
+        assert re.search(r"and 4,9\d\d more <a", answer.text)
+    if path == "/queues":
+        assert "Next page" in answer.text
+
+
+def test_the_status_is_short_and_counts_all_jobs(found: Callable[[Any], Any]) -> None:
+    """The largest queues, those that nodes serve, and all others together."""
+    status = found(queries.about_all("txqueue"))
+    others = status["other_queues"]
+    assert len(status["queues"]) <= LARGEST + 1
+    assert "default" in [each["queue"] for each in status["queues"]]
+    listed = [each for each in status["queues"] if each["ready"] + each["waiting"]]
+    assert others["names"] + len(listed) >= NAMES
+    jobs = sum(each["ready"] + each["waiting"] for each in [*listed, others])
+    assert jobs == NAMES + 1
+    assert len(status["warnings"]) < 100
+    assert len(json.dumps(status, default=str)) < FEW_BYTES
+
+
+def test_queues_come_page_by_page(found: Callable[[Any], Any]) -> None:
+    """By name, each once; no page reads more rows than it has."""
+    names: list[str] = []
+    while page := found(queries.about_queues("txqueue", names[-1] if names else None, MOST_LISTED)):
+        assert len(page) <= MOST_LISTED
+        names += [each["queue"] for each in page]
+    assert names == sorted(set(names))
+    assert len(names) >= NAMES
+
+
+def test_metrics_have_a_bounded_number_of_series(found: Callable[[Any], Any]) -> None:
+    """What has no series of its own is in the series of all others."""
+    installation = found(about_installation("txqueue"))
+    assert len(installation.queues) <= LARGEST + 1
+    families = {each.name: each for each in installation_families(installation)}
+    samples = families["txqueue_queue_jobs"].samples
+    assert len(samples) <= 4 * (LARGEST + 1)
+    assert sum(each.value for each in samples) == NAMES + 1
+
+
+def test_work_types_are_bounded(found: Callable[[Any], Any]) -> None:
+    """Like queues."""
+    types, others = found(queries.about_work_types("txqueue"))
+    assert len(types) + others.names >= NAMES
+    assert len(types) <= LARGEST + 10
+
+
+def test_commands_print_few_lines(crowd: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """And say how many more there are."""
+    for words in (("status",), ("tenants",), ("limits",), ("worksets",), ("nodes",)):
+        assert run(["--dsn", crowd, *words], GlobalOptions()) == 0
+        assert len(capsys.readouterr().out) < FEW_BYTES
+    run(["--dsn", crowd, "status"], GlobalOptions())
+    assert "queues with fewer jobs" in " ".join(capsys.readouterr().out.split())
