@@ -6,14 +6,12 @@ from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
 
-from twisted.internet.interfaces import IAddress, IProtocolFactory
-from twisted.internet.protocol import Factory, Protocol
-from twisted.protocols.policies import WrappingFactory
 from twisted.web import resource, server
 
 from txqueue.health.reporter import HealthReporter
+from txqueue.wire.bounded_server import BoundedServer
 
-__all__ = ["BoundedFactory", "Probe", "ProbeSite", "add_probes", "probe_server"]
+__all__ = ["Probe", "ProbeSite", "add_probes", "probe_server"]
 
 # Probes ask one question per connection: more connections than this are a fault or an attack.
 MOST_CONNECTED = 64
@@ -63,39 +61,6 @@ class ProbeSite(server.Site):
         """Do nothing."""
 
 
-class BoundedFactory(Factory):
-    """A server that refuses connections beyond a limit, so that they do not use up its files.
-
-    Args:
-        server: Serves the connections.
-    """
-
-    noisy = False
-
-    def __init__(self, server: IProtocolFactory) -> None:
-        self._open = WrappingFactory(server)
-        self._open.noisy = False
-
-    def startFactory(self) -> None:
-        """Start the server."""
-        self._open.doStart()
-
-    def stopFactory(self) -> None:
-        """Stop the server."""
-        self._open.doStop()
-
-    def buildProtocol(self, addr: IAddress | None) -> Protocol | None:
-        """Serve a new connection, or close it if there are too many."""
-        if len(self._open.protocols) >= MOST_CONNECTED:
-            return None
-        return self._open.buildProtocol(addr)
-
-    def hang_up(self) -> None:
-        """Close all connections."""
-        for protocol in list(self._open.protocols):
-            protocol.loseConnection()
-
-
 def add_probes(root: resource.Resource, reporter: HealthReporter) -> None:
     """Serve ``/livez`` and ``/readyz`` below a resource.
 
@@ -107,7 +72,7 @@ def add_probes(root: resource.Resource, reporter: HealthReporter) -> None:
     root.putChild(b"readyz", Probe(lambda: _ready(reporter)))
 
 
-def probe_server(reactor: Any, reporter: HealthReporter) -> BoundedFactory:
+def probe_server(reactor: Any, reporter: HealthReporter) -> BoundedServer:
     """Return an HTTP server with the probes only.
 
     Args:
@@ -116,7 +81,7 @@ def probe_server(reactor: Any, reporter: HealthReporter) -> BoundedFactory:
     """
     root = Probe(_unknown)
     add_probes(root, reporter)
-    return BoundedFactory(ProbeSite(root, reactor=reactor, timeout=IDLE))
+    return BoundedServer(ProbeSite(root, reactor=reactor, timeout=IDLE), MOST_CONNECTED)
 
 
 def _unknown() -> Answer:

@@ -22,6 +22,7 @@ from txqueue.store.connection_pool import ConnectionPool
 from txqueue.store.metric_queries import Installation, about_installation
 from txqueue.store.operations import Operations
 from txqueue.system.clock import Clock
+from txqueue.wire.bounded_server import BoundedServer
 
 __all__ = ["MeasuredNode", "Metrics"]
 
@@ -29,6 +30,8 @@ __all__ = ["MeasuredNode", "Metrics"]
 _PATIENCE: Final = 2.0
 # The installation is queried again after FRESH seconds, and after COST times as long as it took.
 _FRESH, _COST = 15.0, 50.0
+# The most connections, and the seconds after which a silent one is closed.
+_MOST_CONNECTED, _IDLE = 32, 30
 
 
 class MeasuredNode(Protocol):
@@ -108,8 +111,9 @@ class Metrics(Service):
         super().startService()
         root = resource.Resource()
         root.putChild(b"metrics", _Page(self))
-        site = _Site(root, reactor=self._reactor)
-        self._listening = self._settings.endpoint.listen(self._reactor, site)
+        site = _Site(root, reactor=self._reactor, timeout=_IDLE)
+        server = BoundedServer(site, _MOST_CONNECTED)
+        self._listening = self._settings.endpoint.listen(self._reactor, server)
         self._listening.addErrback(self._cannot_listen)
 
     def stopService(self) -> Deferred[None]:

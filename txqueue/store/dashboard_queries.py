@@ -90,7 +90,7 @@ _HOUR = """
      group by grouping sets ((queue), (work_type))
      order by sum(done) desc limit {most}
 """
-# How many queues and work types the last hour is told of, and how many parts each has.
+# How many queues and work types the last hour has, and how many parts each of them.
 _HOUR_TOLD, _PARTS_TOLD = 500, 50
 
 

@@ -15,7 +15,7 @@ from txqueue.store.queries import about_clock, about_nodes
 
 __all__ = ["Installation", "about_installation"]
 
-# The most paused queues that are told apart.
+# The most paused queues that are read.
 _PAUSED = 10_000
 _REST = """
     select (select count(*) from {schema}.schedule

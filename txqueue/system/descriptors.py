@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import fcntl
 import os
+import resource
 import stat
 from contextlib import suppress
 from typing import Final
 
-__all__ = ["is_safe_to_share", "open_descriptors"]
+__all__ = ["free_descriptors", "has_spare_descriptors", "is_safe_to_share", "open_descriptors"]
 
 _OWN: Final = "/proc/self/fd"
+# The descriptors kept for the process's own needs, such as new workers and database connections,
+# and the part of all that these may be where the limit is low.
+_RESERVED, _PART = 128, 4
 
 
 def open_descriptors() -> dict[int, str]:
@@ -21,6 +25,22 @@ def open_descriptors() -> dict[int, str]:
         with suppress(OSError):
             found[int(number)] = os.readlink(f"{_OWN}/{number}")
     return found
+
+
+def free_descriptors() -> int | None:
+    """Return how many more descriptors this process may open; None where that is not known."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        return None if limit == resource.RLIM_INFINITY else limit - len(os.listdir(_OWN))
+    except OSError:
+        return None
+
+
+def has_spare_descriptors() -> bool:
+    """Return whether more are free than are kept for the process's own needs."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    free = free_descriptors()
+    return free is None or free > min(_RESERVED, limit // _PART)
 
 
 def is_safe_to_share(descriptor: int) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from collections.abc import Hashable
-from ipaddress import ip_address, ip_network
 from typing import Final, TypeVar
 
 from attrs import frozen
@@ -15,7 +14,7 @@ from twisted.python.threadpool import ThreadPool
 
 from txqueue.web.users import User
 
-__all__ = ["IThreadedReactor", "PasswordChecks", "Tries", "TryRefused", "network_of"]
+__all__ = ["IThreadedReactor", "PasswordChecks", "Tries", "TryRefused"]
 
 T = TypeVar("T")
 
@@ -144,16 +143,3 @@ class PasswordChecks:
         if not self._checked[address]:
             del self._checked[address]
         return result
-
-
-def network_of(address: str) -> str:
-    """Return whose tries an address counts with: itself, or its network of 64 bits for IPv6."""
-    try:
-        parsed = ip_address(address.partition("%")[0])
-    except ValueError:
-        return address
-    if parsed.version == 4:
-        return address
-    if parsed.ipv4_mapped is not None:
-        return str(parsed.ipv4_mapped)
-    return str(ip_network((parsed, 64), strict=False))

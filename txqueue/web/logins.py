@@ -10,9 +10,10 @@ from typing import Any, Final
 
 from attrs import field, frozen
 
-from txqueue.web.login_limits import IThreadedReactor, PasswordChecks, Tries, TryRefused, network_of
+from txqueue.web.login_limits import IThreadedReactor, PasswordChecks, Tries, TryRefused
 from txqueue.web.users import User, absent_user
 from txqueue.web.visitors import Role, Visitor
+from txqueue.wire.connection_limits import network_of
 
 __all__ = ["LoggedIn", "Logins", "Notices"]
 

@@ -33,6 +33,7 @@ from txqueue.web.settings import DashboardSettings
 from txqueue.web.site import Door, QuietSite, Rules
 from txqueue.web.static_files import read_static
 from txqueue.web.visitors import Role
+from txqueue.wire.bounded_server import BoundedServer
 
 __all__ = ["Dashboard", "index_routes", "routes"]
 
@@ -40,6 +41,10 @@ __all__ = ["Dashboard", "index_routes", "routes"]
 _CONNECTIONS: Final = 3
 # Seconds after which a read or an act is given up.
 _PATIENCE: Final = 2
+# The most connections, those of open pages included, and the seconds after which a silent one is
+# closed.
+_MOST_CONNECTED: Final = 300
+_IDLE: Final = 60
 
 
 @frozen
@@ -82,7 +87,8 @@ class Dashboard(Service):
     def startService(self) -> None:
         """Listen."""
         super().startService()
-        self._listening = self._settings.endpoint.listen(self._reactor, self.site())
+        server = BoundedServer(self.site(), _MOST_CONNECTED)
+        self._listening = self._settings.endpoint.listen(self._reactor, server)
         self._listening.addCallbacks(self._listens, self._cannot_listen)
 
     async def _stop(self) -> None:
@@ -101,7 +107,7 @@ class Dashboard(Service):
 
     def site(self) -> QuietSite:
         """Return the HTTP server."""
-        return QuietSite(self._resource(), reactor=self._reactor)
+        return QuietSite(self._resource(), reactor=self._reactor, timeout=_IDLE)
 
     def _resource(self) -> Door | MountedDoors:
         """Return what answers: the pages of one database, or of each below a list of all."""

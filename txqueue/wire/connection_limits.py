@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from ipaddress import ip_address, ip_network
 from typing import Any
 
 from twisted.internet.interfaces import IAddress
 
+from txqueue.wire.descriptor_guard import DescriptorGuard
 from txqueue.wire.limits import GuardedPipe
 from txqueue.wire.pipe import Greet, Pipe, PipeServer, Responders
 
-__all__ = ["Admission", "GuardedServer", "crowded_out"]
+__all__ = ["Admission", "GuardedServer", "crowded_out", "network_of"]
 
 # The most connections that are not identified yet.
 MOST_STRANGERS = 32
@@ -30,20 +32,37 @@ def crowded_out(addresses: Sequence[str]) -> int:
     return max(range(len(addresses)), key=lambda place: (crowds[addresses[place]], -place))
 
 
+def network_of(address: str) -> str:
+    """Return what an address counts with: itself, or its network of 64 bits for IPv6."""
+    try:
+        parsed = ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if parsed.version == 4:
+        return address
+    if parsed.ipv4_mapped is not None:
+        return str(parsed.ipv4_mapped)
+    return str(ip_network((parsed, 64), strict=False))
+
+
 class Admission:
     """The connections of one port.
 
     Args:
         most: The most identified connections; further ones are closed unanswered.
+        descriptors: Refuses connections while descriptors run low.
     """
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, descriptors: DescriptorGuard | None = None) -> None:
         self._most = most
+        self._descriptors = descriptors or DescriptorGuard()
         self._from: dict[GuardedPipe, str] = {}
 
     @property
     def is_full(self) -> bool:
         """Whether no connection can be accepted; evicted ones count until they are closed."""
+        if not self._descriptors.may_accept:
+            return True
         known = sum(pipe.is_known for pipe in self._from)
         return known >= self._most or len(self._from) - known >= 2 * MOST_STRANGERS
 

@@ -17,6 +17,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from txqueue.wire.box_codec import Box, BoxReader, NoBox, box_bytes
+from txqueue.wire.descriptor_guard import DescriptorGuard
 
 __all__ = [
     "Greet",
@@ -234,11 +235,12 @@ class PipeServer(Factory):
         self._responders = responders
         self._most = most
         self._greet = greet
+        self.descriptors = DescriptorGuard()
         self._pipes: dict[Pipe, Callable[[], None]] = {}
 
     def buildProtocol(self, addr: IAddress | None) -> Pipe | None:  # noqa: ARG002 - Twisted's
-        """Return a new pipe, or None if the limit is reached."""
-        if len(self._pipes) >= self._most:
+        """Return a new pipe, or None if the limit is reached or descriptors run low."""
+        if len(self._pipes) >= self._most or not self.descriptors.may_accept:
             return None
         pipe = self._make(self._responders, lambda: self.forget(pipe))
         more, left = self._greet(pipe) if self._greet is not None else ({}, _nothing)

@@ -8,8 +8,9 @@ from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
 
 from txqueue.health import site
-from txqueue.health.site import BoundedFactory, probe_server
+from txqueue.health.site import probe_server
 from txqueue.policy.health import Health
+from txqueue.wire.bounded_server import BoundedServer
 
 READY: Final = Health(True, True, "ready")
 
@@ -25,7 +26,7 @@ class Reporter:
         return self.health
 
 
-def answered(server: BoundedFactory, request: str) -> tuple[int, str, bytes]:
+def answered(server: BoundedServer, request: str) -> tuple[int, str, bytes]:
     """Send a request line; return the status, the text and the head of the answer."""
     protocol, transport = server.buildProtocol(None), StringTransport()
     assert protocol is not None
@@ -70,15 +71,15 @@ def test_other_requests_are_refused(request_line: str, status: int) -> None:
 
 
 def test_connections_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Open connections are refused beyond the limit, and silent ones time out."""
+    """Beyond the limit the oldest one is closed, and silent ones time out."""
     monkeypatch.setattr(site, "MOST_CONNECTED", 2)
     clock = Clock()
     server = probe_server(clock, Reporter())
-    transports = [StringTransport(), StringTransport()]
+    transports = [StringTransport() for _ in range(3)]
     for transport in transports:
         protocol = server.buildProtocol(None)
         assert protocol is not None
         protocol.makeConnection(transport)
-    assert server.buildProtocol(None) is None
+    assert [each.disconnected for each in transports] == [True, False, False]
     clock.advance(site.IDLE)
-    assert all(transport.disconnecting for transport in transports)
+    assert all(transport.disconnecting for transport in transports[1:])

@@ -16,10 +16,10 @@ from txqueue.web.login_limits import (
     MOST_OF_ADDRESS,
     PAUSE,
     TryRefused,
-    network_of,
 )
 from txqueue.web.logins import LoggedIn, Logins
 from txqueue.web.visitors import Role
+from txqueue.wire.connection_limits import network_of
 
 OWNER, STRANGER = "192.0.2.1", "198.51.100.9"
 PATIENCE = 10.0

@@ -44,7 +44,7 @@ def sums(queues: Sequence[Mapping[str, Any]], others: Mapping[str, Any]) -> dict
     """Return the figures of all queues together.
 
     Args:
-        queues: The queues that are told apart.
+        queues: The queues that are listed.
         others: The sums of the others.
     """
     oldest = [row["oldest_ready_seconds"] for row in queues if row["oldest_ready_seconds"]]
