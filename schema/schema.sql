@@ -502,9 +502,10 @@ next_job(its_node integer, its_incarnation integer, queues text[], work_types te
     returns table(lane smallint, assignment bigint, jobs integer, weight bigint, chunk text, alone boolean,
     due_in double precision, seen_at timestamptz, reached text, last_tenant text, reached_job bigint,
     searched double precision, passed text, passed_job bigint);  -- worker
--- only the owner may execute: assign_N, choose_ready_N, chunk_entry, chunk_of, find_head, find_heads, find_last,
--- fit_capacity_N, job_terms, lock_ready_N, make_eligible, make_published_ready, make_ready, next_assignment, next_due,
--- promote, promote_due, separate_suspects, take_first_N
+set_aside(its_incarnation integer, queues text[]) returns bigint[];  -- worker
+-- only the owner may execute: assign_N, choose_ready_N, chunk_entry, chunk_of, fail_unreadable, find_fault, find_head,
+-- find_heads, find_last, fit_capacity_N, job_terms, lock_ready_N, make_eligible, make_published_ready, make_ready,
+-- next_assignment, next_due, promote, promote_due, separate_suspects, take_first_N
 
 -- complete
 complete(its_incarnation integer, lanes smallint[], assignments bigint[], ids text[], results text[] = null)
@@ -708,8 +709,8 @@ start_workset(its_name text, its_items bigint = null) returns integer;  -- worke
 --                              put_schedule, refresh_backlog_flags, register_node, release, remove_schedule,
 --                              renew_for_peer, repeat, repeat_archived, request_end_notices, rescue,
 --                              reserve_incarnation, reserve_run, resume, resume_schedule, retry, retry_failures,
---                              retry_workset, rotate, run_schedule, schedule_runs, set_limit, set_priority, settle,
---                              split_workset_part, start_missed_cooldowns, start_workset, started, stats, tick,
+--                              retry_workset, rotate, run_schedule, schedule_runs, set_aside, set_limit, set_priority,
+--                              settle, split_workset_part, start_missed_cooldowns, start_workset, started, stats, tick,
 --                              undrain_node
 --
 -- txqueue_worksets  usage      schema txqueue

@@ -61,7 +61,7 @@ PLANNING = {
 }
 ERROR = 'Traceback:\n  File "C:\\app\\x.py", line 3, in f\nValueError: \\d "q" 10.0.0.1 Ünï 5 €'
 LATER = (datetime.now(UTC) + timedelta(days=1)).isoformat()
-JOBS = (
+JOBS: tuple[dict[str, Any], ...] = (
     {"payload": {"text": "5 € \\d 'q' \u2028", "number": 1.25e-7, "none": None}},
     {"options": {"tags": {"a": "back\\slash €"}}, "group": "g€", "tenant": "t\\"},
     {"options": {"unique": "u\\"}, "priority": 9},
@@ -106,7 +106,8 @@ def plain_fingerprint(dsn: str) -> str:
     """The fingerprint of the error in a session with the server's defaults."""
     with closing(psycopg2.connect(dsn)) as connection, connection.cursor() as cursor:
         cursor.execute("select txqueue.fingerprint(%s)", (ERROR,))
-        return str(cursor.fetchone()[0])
+        [(fingerprint,)] = cursor.fetchall()
+        return str(fingerprint)
 
 
 @pytest.mark.parametrize(

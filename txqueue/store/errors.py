@@ -21,7 +21,16 @@ from txqueue.errors import (
     TxqueueError,
 )
 
-__all__ = ["answered", "complaint", "demoted", "is_passing", "lost", "translated", "translation"]
+__all__ = [
+    "answered",
+    "complaint",
+    "demoted",
+    "is_of_a_row",
+    "is_passing",
+    "lost",
+    "translated",
+    "translation",
+]
 
 # Raised by refuse(), refuse_full_queue(), refuse_duplicate() and complete_one() of the schema.
 _REFUSALS: dict[str | None, type[TxqueueError]] = {
@@ -45,6 +54,11 @@ _EXHAUSTED = {
     errorcodes.DISK_FULL,
     errorcodes.OUT_OF_MEMORY,
     errorcodes.TOO_MANY_CONNECTIONS,
+}
+_OF_A_ROW = {
+    errorcodes.CLASS_DATA_EXCEPTION,
+    errorcodes.CLASS_INTERNAL_ERROR,
+    errorcodes.CLASS_PROGRAM_LIMIT_EXCEEDED,
 }
 _NO_SCHEMA = {
     errorcodes.UNDEFINED_TABLE,
@@ -116,6 +130,12 @@ def is_passing(error: BaseException) -> bool:
     is_read_only = error.pgcode == errorcodes.READ_ONLY_SQL_TRANSACTION
     is_too_large = (error.pgcode or "").startswith(errorcodes.CLASS_PROGRAM_LIMIT_EXCEEDED)
     return is_read_only or (isinstance(error, psycopg2.OperationalError) and not is_too_large)
+
+
+def is_of_a_row(error: BaseException) -> bool:
+    """Tell whether one row may have caused the error: damage, a size, or a text."""
+    code = error.pgcode if isinstance(error, psycopg2.Error) else None
+    return isinstance(error, Refused) or (code or "")[:2] in _OF_A_ROW
 
 
 def demoted(error: BaseException, driver: Any) -> BaseException:

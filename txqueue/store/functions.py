@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 
 from txqueue.model.assignment import (
     Assignment,
@@ -21,42 +21,22 @@ from txqueue.model.assignment import (
 from txqueue.model.named_job import NamedJob
 from txqueue.store.connection import Connection
 from txqueue.store.connection_pool import ConnectionPool
+from txqueue.store.function_calls import (
+    COMPLETE,
+    NEXT_JOB,
+    PASS_ON,
+    REGISTER_NODE,
+    RELEASE,
+    SETTLE,
+    STARTED,
+)
 from txqueue.store.listener import Listener
-from txqueue.store.outcomes import joined_outcomes
+from txqueue.store.outcomes import joined_outcomes, nulls_or_texts
 from txqueue.store.replies import Claim, HeartbeatReply, WrittenEnds
 from txqueue.store.schema_files import checked_name
+from txqueue.store.unreadable_jobs import Rows, taken
 
 __all__ = ["StoredFunctions"]
-
-_REGISTER_NODE: Final = """
-    select node_id, incarnation from {schema}.register_node(
-        its_name => %s, its_hostname => %s, its_pid => %s, its_port => %s, its_lease => %s,
-        its_capacity => %s, its_queues => %s::text[], its_work_types => %s, its_version => %s,
-        its_address => %s, reserved => %s, its_former => %s, former_died => %s)"""
-# The text of a frequent statement is the same at each call, so that it is prepared.
-_NEXT_JOB: Final = """
-    select lane, assignment, jobs, weight, chunk, alone, due_in, seen_at, last_tenant, reached,
-           reached_job, searched, passed, passed_job
-      from {schema}.next_job(
-        its_node => %s, its_incarnation => %s, queues => %s::text[], work_types => %s::text[],
-        free_weight => %s, largest => %s, capacity => %s, chunk_jobs => %s, workers => %s,
-        since => %s, take_suspects => %s, from_rank => %s, from_job => %s, after_tenant => %s)"""
-_COMPLETE: Final = """
-    select total, freed from {schema}.complete(
-        its_incarnation => %s, lanes => %s::smallint[], assignments => %s::bigint[],
-        ids => %s::text[], results => %s::text[])"""
-_SETTLE: Final = "select cardinality(settled), freed from {schema}.settle(%s, %s)"
-_STARTED: Final = """
-    select {schema}.started(
-        its_incarnation => %s, assignments => %s::bigint[], ids => %s::bigint[],
-        seconds => %s::double precision[], progress => %s::text[])"""
-_RELEASE: Final = """
-    select {schema}.release(
-        its_incarnation => %s, assignments => %s::bigint[], died => %s, ids => %s::bigint[])"""
-_PASS_ON: Final = """
-    select assignment, jobs, weight, ids_passed from {schema}.pass_on(
-        its_incarnation => %s, assignments => %s::bigint[], ids => %s::bigint[],
-        to_incarnation => %s, parts => %s)"""
 
 
 class StoredFunctions:
@@ -75,14 +55,20 @@ class StoredFunctions:
         self.pool = pool
         self._listener = listener
         self.schema = checked_name(schema)
-        self._next_job = _NEXT_JOB.format(schema=schema)
-        self._complete = _COMPLETE.format(schema=schema)
-        self._settle = _SETTLE.format(schema=schema)
+        self._next_job = NEXT_JOB.format(schema=schema)
+        self._complete = COMPLETE.format(schema=schema)
+        self._settle = SETTLE.format(schema=schema)
 
     async def _call(self, function: str, *arguments: object) -> Any:
         marks = ", ".join(["%s"] * len(arguments))
         rows = await self.pool.query(f"select {self.schema}.{function}({marks})", arguments)
         return rows[0][0]
+
+    async def _taken(
+        self, asking: Coroutine[Any, Any, Rows], incarnation: int, queues: Sequence[str] = ()
+    ) -> Rows:
+        """Return the rows of a claim; a job that makes it fail is failed."""
+        return await taken(asking, lambda: self._call("set_aside", incarnation, list(queues)))
 
     async def register_node(
         self,
@@ -104,7 +90,7 @@ class StoredFunctions:
             f"select incarnation, former from {self.schema}.reserve_run(%s)", (node["name"],)
         )
         rows = await self.pool.query(
-            _REGISTER_NODE.format(schema=self.schema),
+            REGISTER_NODE.format(schema=self.schema),
             (
                 *(
                     node[key]
@@ -191,7 +177,7 @@ class StoredFunctions:
         """Promote due jobs and claim ready ones in rank order; see ``next_job.sql``."""
         asked_at = time.monotonic()
         rank, job_id = reached or ("-infinity", 0)
-        rows = await self.pool.query_often(
+        asking = self.pool.query_often(
             self._next_job,
             (
                 node_id,
@@ -210,6 +196,7 @@ class StoredFunctions:
                 after_tenant or "",
             ),
         )
+        rows = await self._taken(asking, incarnation, queues)
         assignments = [_assignment(incarnation, asked_at, row[:6]) for row in rows[:-1]]
         *_, due_in, seen_at, last_tenant, rank, job_id, searched, last_rank, last_id = rows[-1]
         return Claim(
@@ -240,12 +227,13 @@ class StoredFunctions:
             `next_job` can take them.
         """
         asked_at = time.monotonic()
-        rows = await self._quickest.query_often(
+        asking = self._quickest.query_often(
             "select lane, assignment, jobs, weight, chunk, is_ordinary"
             f" from {self.schema}.claim_ready(its_node => %s, its_incarnation => %s,"
             " queues => %s::text[], work_types => %s::text[], at_most => %s)",
             (node_id, incarnation, list(queues), list(work_types), at_most),
         )
+        rows = await self._taken(asking, incarnation, queues)
         *row, is_ordinary = rows[0]
         return [_assignment(incarnation, asked_at, row)] if row[2] else [], is_ordinary
 
@@ -265,10 +253,11 @@ class StoredFunctions:
             incarnation: The node's run.
             named: The jobs; those that it does not have are left out.
         """
-        rows = await self._quickest.query_often(
+        asking = self._quickest.query_often(
             f"select {self.schema}.notified_jobs(%s, %s::integer[], %s::bigint[])",
             (incarnation, [job.lane for job in named], [job.assignment for job in named]),
         )
+        rows = await self._taken(asking, incarnation)
         return [
             Assignment(incarnation, job.assignment, job.lane, 1, 1, chunk)
             for job, chunk in zip(named, rows[0][0], strict=True)
@@ -302,7 +291,7 @@ class StoredFunctions:
                 [each.lane for each in completed],
                 [each.assignment for each in completed],
                 [f"{{{each.ids}}}" for each in completed],
-                _texts([each.results for each in completed]),
+                nulls_or_texts([each.results for each in completed]),
             ),
         )
         return WrittenEnds(*rows[0])
@@ -315,13 +304,13 @@ class StoredFunctions:
     async def started(self, incarnation: int, jobs: Sequence[StartedJob]) -> None:
         """Record how long jobs have been running, and their progress."""
         await self.pool.query(
-            _STARTED.format(schema=self.schema),
+            STARTED.format(schema=self.schema),
             (
                 incarnation,
                 [job.assignment for job in jobs],
                 [job.job_id for job in jobs],
                 [job.seconds for job in jobs],
-                _texts([job.progress for job in jobs]),
+                nulls_or_texts([job.progress for job in jobs]),
             ),
         )
 
@@ -336,7 +325,7 @@ class StoredFunctions:
         first = returned[0]
         ids = None if first.ids is None else [n for each in returned for n in each.ids or ()]
         rows = await self.pool.query(
-            _RELEASE.format(schema=self.schema),
+            RELEASE.format(schema=self.schema),
             (incarnation, [each.assignment for each in returned], first.died, ids),
         )
         return int(rows[0][0])
@@ -357,11 +346,12 @@ class StoredFunctions:
             known: The assignments that the node has.
         """
         asked_at = time.monotonic()
-        rows = await self.pool.query(
+        asking = self.pool.query(
             "select lane, assignment, jobs, weight, chunk"
             f" from {self.schema}.direct_jobs(%s, %s, %s::bigint[])",
             (incarnation, assignment, list(known)),
         )
+        rows = await self._taken(asking, incarnation)
         return [_assignment(incarnation, asked_at, row) for row in rows]
 
     async def assignments_of(
@@ -396,7 +386,7 @@ class StoredFunctions:
     ) -> list[PassedJobs]:
         """Pass unstarted jobs on to the node of another incarnation; see ``pass_on.sql``."""
         rows = await self.pool.query(
-            _PASS_ON.format(schema=self.schema),
+            PASS_ON.format(schema=self.schema),
             (
                 incarnation,
                 list({job.assignment: None for job in jobs}),
@@ -442,14 +432,6 @@ class StoredFunctions:
             f" from {self.schema}.setting"
         )
         return bool(rows[0][0])
-
-
-def _texts(texts: list[str | None]) -> list[str | None] | None:
-    """Return None instead of texts that are all missing.
-
-    psycopg2 writes those alone as an array's text, in which ``array_nulls = off`` changes them.
-    """
-    return texts if any(text is not None for text in texts) else None
 
 
 def _assignment(incarnation: int, asked_at: float, row: Sequence[Any]) -> Assignment:

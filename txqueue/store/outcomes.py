@@ -73,6 +73,14 @@ def _array(texts: Iterable[str]) -> str:
     return f"[{','.join(texts)}]"
 
 
+def nulls_or_texts(texts: list[str | None]) -> list[str | None] | None:
+    """Return None instead of texts that are all missing.
+
+    psycopg2 writes those alone as an array's text, in which ``array_nulls = off`` changes them.
+    """
+    return texts if any(text is not None for text in texts) else None
+
+
 def _object(job: SettledJob) -> dict[str, Any]:
     told = {name: getattr(job, name) for name in _NAMES}
     if not job.unstarted:

@@ -1,0 +1,42 @@
+-- Fails a job that cannot be given to a worker. What cannot even be moved is dropped: its payload becomes an empty
+-- object. Returns false if another session has locked or moved it.
+create or replace function txqueue.fail_unreadable(
+    its_state job_state, its_lane smallint, its_id bigint, fault text) returns boolean
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+as $$
+declare
+    this job;
+begin
+    perform from job where state = its_state and lane = its_lane and job_id = its_id for update skip locked;
+    if not found then
+        return false;
+    end if;
+    delete from job where state = its_state and lane = its_lane and job_id = its_id returning * into this;
+    this.state := 'failed';
+    this.waiting_for := null;
+    this.finished_at := clock_timestamp();
+    this.failed_at := this.finished_at;
+    this.error := format('it cannot be given to a worker: %s', fault);
+    this.fingerprint := fingerprint(this.error);
+    begin
+        insert into job values (this.*);
+    exception when internal_error then
+        this.payload := '{}';
+        this.options := null;
+        this.result := null;
+        this.progress := null;
+        this.error := this.error || '; its payload was lost';
+        insert into job values (this.*);
+    end;
+    if this.followed is not null then
+        perform propagate_ends(array[its_id], 'failed');
+    end if;
+    if has_waiting_clients() then
+        perform notify_ended_jobs(its_id::text);
+    end if;
+    if this."group" is not null then
+        perform free_groups(array[this."group"]);
+    end if;
+    return true;
+end $$;

@@ -1,0 +1,114 @@
+"""A job that makes a claim fail is failed with the reason, and the others run."""
+
+from __future__ import annotations
+
+from random import Random
+
+import psycopg2
+import pytest
+
+from tests.db.masters import Master
+from tests.waiting import running_reactor
+from txqueue.errors import Refused
+from txqueue.model.assignment import read_chunk
+from txqueue.store.connection_pool import ConnectionPool
+from txqueue.store.functions import StoredFunctions
+
+EURO = {"text": "5 €"}
+LATIN: dict[str, str] = {"client_encoding": "LATIN1"}
+REASON = (
+    'it cannot be given to a worker: character with byte sequence 0xe2 0x82 0xac in encoding "UTF8"'
+)
+
+
+def set_aside(node: Master, *queues: str) -> list[int]:
+    """Fail the jobs that the node's session cannot read; return their numbers."""
+    return list(
+        node.value("select txqueue.set_aside(%s, %s::text[])", node.incarnation, list(queues))
+    )
+
+
+def test_nothing_is_set_aside_while_all_can_be_read(node: Master) -> None:
+    """Whatever made a claim fail then, it was no job."""
+    node.enqueue({}, {"payload": EURO}, {"options": {"tags": {"a": "€"}}})
+    assert set_aside(node, "default") == []
+    assert len(node.claimed_ids()) == 3
+
+
+@pytest.mark.parametrize("group", [None, "g"])
+def test_the_one_job_is_failed_and_its_followers_go_on(node: Master, group: str | None) -> None:
+    """Children with after_any_end run, and so do the other jobs of its group."""
+    bad, good = node.enqueue({"payload": EURO, "group": group}, {"group": group})
+    (child,) = node.enqueue({"after": [bad], "after_any_end": True})
+    node.value("select set_config('client_encoding', 'LATIN1', false)")
+    with pytest.raises(psycopg2.DataError):
+        node.take()
+    assert set_aside(node, "other") == []
+    assert set_aside(node, "default") == [bad]
+    assert sorted(node.claimed_ids()) == [good, child]
+    node.value("select set_config('client_encoding', 'UTF8', false)")
+    row = node.job(bad)
+    assert (row["state"], row["payload"], row["attempt"]) == ("failed", EURO, 0)
+    assert row["error"].startswith(REASON)
+    assert row["fingerprint"]
+
+
+def test_an_assigned_job_is_set_aside_too(node: Master, other: Master) -> None:
+    """One that another process has handed to the node; a job of another node is not touched."""
+    bad, good = node.enqueue({"payload": EURO}, {})
+    assert node.claimed_ids(1) == [bad]
+    assert other.claimed_ids() == [good]
+    node.value("select set_config('client_encoding', 'LATIN1', false)")
+    assert set_aside(other) == []
+    assert set_aside(node) == [bad]
+    assert node.value("select state::text from txqueue.job where job_id = %s", good) == "assigned"
+
+
+async def test_the_next_claim_goes_on(node: Master, dsn: str) -> None:
+    """The one that failed names the job, and is repeated at once as after any error."""
+    bad, good = node.enqueue({"payload": EURO}, {})
+    pool = ConnectionPool(running_reactor(), dsn, 1, "test", session=LATIN)
+    functions = StoredFunctions(pool)
+    identity = node.node_id, node.incarnation
+
+    async def claim() -> list[int]:
+        taken, _ = await functions.claim_ready(*identity, ["default"], ["test.kind"], 8)
+        return [job.job_id for each in taken for job in read_chunk(each.chunk)]
+
+    try:
+        with pytest.raises(Refused, match=f"cannot be given to a worker have failed: {bad};"):
+            await claim()
+        assert await claim() == [good]
+    finally:
+        pool.close()
+
+
+def damaged(node: Master, job_id: int) -> None:
+    """Lose the part of a payload that PostgreSQL stores apart, as a broken disk does."""
+    node.cursor.execute("create extension if not exists pg_surgery")
+    toast = node.value(
+        "select reltoastrelid::regclass::text from pg_class where oid ="
+        " (select tableoid from txqueue.job where job_id = %s)",
+        job_id,
+    )
+    places = node.column(f"select ctid::text from {toast}")
+    node.value("select heap_force_kill(%s, %s::tid[])", toast, places)
+
+
+def test_a_damaged_row_stops_no_other(node: Master) -> None:
+    """It is failed without its payload, which cannot be read any more."""
+    available = "select count(*) from pg_available_extensions where name = 'pg_surgery'"
+    if not node.value(available):
+        pytest.skip("this server has no pg_surgery")
+    # Too large and too random to be stored within the row.
+    large = {"text": Random(1).randbytes(10_000).hex()}
+    bad, good = node.enqueue({"payload": large}, {})
+    damaged(node, bad)
+    with pytest.raises(psycopg2.InternalError):
+        node.take()
+    assert set_aside(node, "default") == [bad]
+    assert node.claimed_ids() == [good]
+    row = node.job(bad)
+    assert (row["state"], row["payload"]) == ("failed", {})
+    assert "missing chunk number 0" in row["error"]
+    assert row["error"].endswith("; its payload was lost")
