@@ -167,6 +167,20 @@ async def test_a_worker_that_is_killed(bench: Bench) -> None:
     assert await second.end() == "by SIGKILL"
 
 
+async def test_a_worker_that_is_killed_where_the_kernel_reports_no_end(bench: Bench) -> None:
+    """A template without descriptors of processes, and without their signal, looks by itself."""
+    bench.application(
+        "import os, signal\n"
+        "del os.pidfd_open\n"
+        "signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})\n"
+    )
+    first, second = await bench.start(), await bench.start()
+    await second.pid()
+    os.kill(await first.pid(), signal.SIGKILL)
+    assert await first.end() == "by SIGKILL"
+    assert not second.ends
+
+
 async def test_a_worker_is_named_and_a_child_of_the_template(bench: Bench) -> None:
     """So that processes are found by name, with either way of starting them."""
     pid = await (await bench.start()).pid()
