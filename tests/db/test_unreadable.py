@@ -242,6 +242,23 @@ def test_peers_do_not_pass_it_to_a_node_that_cannot_read_it(node: Master, newer:
     assert passed == []
 
 
+def test_no_job_coalesces_one_that_was_not_read(node: Master, newer: Master) -> None:
+    """Its handler could not read it either."""
+    runs(node, OLD)
+    node.enqueue({})
+    refuse(node, OLD)
+    (running,) = node.enqueue({})
+    (chunk,) = take(node, OLD).chunks
+    assert chunk.ids == [running]
+    taken = node.column(
+        "select taken_id from txqueue.coalesce_into(%s, %s, %s, 10, true)",
+        node.incarnation,
+        chunk.assignment,
+        running,
+    )
+    assert taken == []
+
+
 def test_the_counts_of_live_jobs_have_those_that_no_node_can_read(node: Master) -> None:
     """From which the status makes a warning."""
     runs(node, OLD)

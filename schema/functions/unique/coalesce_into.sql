@@ -1,7 +1,7 @@
 -- Ends pending jobs similar to a running job together with it: those of its work type, queue, group and
--- tenant without followers, optionally also those due later. They end as done with this transaction, the
--- oldest first, up to a limit; returns their numbers and payloads. Returns none if the running job's token no
--- longer holds, as its transaction cannot commit then.
+-- tenant without followers that no version of their type failed to read, optionally also those due later. They
+-- end as done with this transaction, the oldest first, up to a limit; returns their numbers and payloads. Returns
+-- none if the running job's token no longer holds, as its transaction cannot commit then.
 --
 -- It waits for no lock and holds no key of a group: rows locked by other sessions are skipped, and sessions
 -- that make jobs of the group ready skip the rows locked here, until the end of this job wakes the group.
@@ -32,11 +32,13 @@ begin
             select job_id from job_waiting
              where "group" = holder."group" and (waiting_for = 'group' or later and waiting_for in ('time', 'rate'))
                and work_type = holder.work_type and queue = holder.queue and followed is null
+               and (options ? 'unread') is not true
                and tenant is not distinct from holder.tenant
              order by rank, job_id limit at_most for update skip locked);
         ready := array(
             select job_id from job_ready
              where "group" = holder."group" and work_type = holder.work_type and queue = holder.queue and followed is null
+               and (options ? 'unread') is not true
                and tenant is not distinct from holder.tenant
              order by rank, job_id limit at_most - cardinality(waiting) for update skip locked);
     else
@@ -45,12 +47,14 @@ begin
                 select job_id from job_ready
                  where queue = holder.queue and tenant is null
                    and work_type = holder.work_type and "group" is null and followed is null
+                   and (options ? 'unread') is not true
                  order by rank, job_id limit at_most for update skip locked);
         else
             ready := array(
                 select job_id from job_ready
                  where queue = holder.queue and tenant = holder.tenant
                    and work_type = holder.work_type and "group" is null and followed is null
+                   and (options ? 'unread') is not true
                  order by rank, job_id limit at_most for update skip locked);
         end if;
         if later then
@@ -58,6 +62,7 @@ begin
                 select job_id from job_waiting
                  where waiting_for in ('time', 'rate') and queue = holder.queue and work_type = holder.work_type
                    and tenant is not distinct from holder.tenant and "group" is null and followed is null
+                   and (options ? 'unread') is not true
                  order by not_before limit at_most - cardinality(ready) for update skip locked);
         end if;
     end if;

@@ -6,8 +6,9 @@ import pytest
 from twisted.internet import defer
 
 from txqueue import Discard, Fail, Retry, Snooze
-from txqueue.errors import InvalidWork, UnknownWorkType
+from txqueue.errors import InvalidWork, UnknownWorkType, UnreadablePayload
 from txqueue.model.assignment import JobKey
+from txqueue.model.type_version import NotRead
 from txqueue.policy.outcome import LONGEST_ERROR, Verdict, error_text, judge
 from txqueue.store.outcomes import outcomes_text
 
@@ -117,3 +118,18 @@ def test_a_deferred_that_timed_out_says_what_took_too_long() -> None:
         "TimeoutError: a Deferred took longer than 0.5 s\n\n"
     )
     assert error_text(TimeoutError("mine")).startswith("TimeoutError: mine\n\n")
+
+
+def test_a_payload_that_this_version_cannot_read() -> None:
+    """It spends no attempt: the database leaves the job to other versions."""
+    error = NotRead(InvalidWork("extra fields found", "remove them"), "mail#1")
+    verdict = judge(error, Retry(attempts=1), 0, 0.5)
+    assert verdict == Verdict("unread", error="extra fields found; remove them", version="mail#1")
+    assert verdict.of(JobKey(5, 7)).version == "mail#1"
+
+
+def test_a_payload_of_another_job_that_cannot_be_read() -> None:
+    """The attempt failed by it, as by any error: a retry may run on a node that can."""
+    error = UnreadablePayload("extra fields found", "remove them")
+    assert judge(error, Retry(attempts=2), 0, 0.5).outcome == "retry"
+    assert judge(error, Retry(attempts=2), 1, 0.5).outcome == "failed"
