@@ -115,6 +115,14 @@ def test_nodes(txqueue: Txqueue, shown: Callable[..., str], session: Session) ->
     assert (node["queues"], node["lease"], node["jobs"]) == (["default", "mail"], 3600.0, 0)
     assert node["heartbeat_seconds"] >= 5
     assert "default, mail" in shown("nodes")
+    session.rows("update txqueue.node_info set report = %s", ('{"applications": ["1a", "2b"]}',))
+    assert "Application: 1a (mercury); 2b (mercury)" in shown("nodes")
+    (warning,) = (
+        each
+        for each in txqueue("status")["warnings"]
+        if each["kind"] == "mixed_applications" and each["subject"] == "mail"
+    )
+    assert "1a (mercury); 2b (mercury)" in warning["what"]
 
 
 def test_jobs_are_paged(txqueue: Txqueue, shown: Callable[..., str]) -> None:
