@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 import time
-import traceback
 from typing import Any, Final
 
 from twisted.logger import LogEvent, LogLevel, formatEvent
 from twisted.python.failure import Failure
 
-from txqueue.policy.log_lines import LogEntry, text_of
+from txqueue.model.foreign import class_name, is_a, looked, text_of
+from txqueue.policy.log_lines import LogEntry
+from txqueue.policy.tracebacks import exception_text
 
 __all__ = ["FAILED_RUN", "PRINTED_BY", "entry_of_event", "entry_of_record", "is_informative"]
 
@@ -76,16 +77,12 @@ def _texts_of(event: LogEvent) -> tuple[str, str]:
 
 def _trace_of(failure: Any) -> str:
     """Return the traceback of a failure or an exception; of any other value its text."""
-    error = failure.value if isinstance(failure, Failure) else failure
-    if not isinstance(error, BaseException):
-        return text_of(error)
-    try:
-        if isinstance(failure, Failure):
-            return str(failure.getTraceback()).rstrip()
-        return "".join(traceback.format_exception(error)).rstrip()
-    except Exception:
-        # Application code can fail here: an exception's __str__.
-        return f"a {type(error).__name__} whose traceback cannot be written"
+    if is_a(failure, Failure):
+        whole = looked(lambda: str(failure.getTraceback()).rstrip(), "")
+        return whole or _trace_of(looked(lambda: failure.value, None))
+    if not is_a(failure, BaseException):
+        return text_of(failure)
+    return exception_text(failure)[1].rstrip()
 
 
 def entry_of_record(record: logging.LogRecord) -> LogEntry:
@@ -93,7 +90,7 @@ def entry_of_record(record: logging.LogRecord) -> LogEntry:
     return LogEntry(
         record.created,
         record.levelname.lower(),
-        record.name,
+        text_of(record.name),
         _message_of(record),
         _record_trace(record),
         record.stack_info or "",
@@ -102,11 +99,11 @@ def entry_of_record(record: logging.LogRecord) -> LogEntry:
 
 def _message_of(record: logging.LogRecord) -> str:
     try:
-        return record.getMessage()
-    except Exception as error:
+        return text_of(record.getMessage())
+    except BaseException as error:
         # Arguments that do not fit the text, or a value without a text of its own.
-        text = record.msg if isinstance(record.msg, str) else "a message without a text"
-        return f"{text} ({type(error).__name__} with its arguments)"
+        text = record.msg if type(record.msg) is str else "a message without a text"
+        return f"{text} ({class_name(error)} with its arguments)"
 
 
 def _record_trace(record: logging.LogRecord) -> str:

@@ -14,6 +14,7 @@ from twisted.logger import ILogObserver, LogEvent
 from zope.interface import provider
 
 from txqueue.logs.entries import PRINTED_BY, entry_of_event, entry_of_record, is_informative
+from txqueue.model.foreign import looked
 from txqueue.model.run_log import RUNNING, log_of
 from txqueue.policy.log_lines import kept_text
 
@@ -28,7 +29,7 @@ def keep_event(event: LogEvent) -> None:
     """
     run = RUNNING.get()
     if run is not None and is_informative(event) and PRINTED_BY not in event:
-        entry = entry_of_event(event)
+        entry = looked(lambda: entry_of_event(event), None)
         if entry is not None:
             log_of(run).entries.append(kept_text(entry))
 
@@ -43,7 +44,9 @@ def _keeping(make: Callable[..., logging.LogRecord]) -> Callable[..., logging.Lo
         record = make(*args, **kwargs)
         run = RUNNING.get()
         if run is not None and record.levelno >= logging.INFO:
-            log_of(run).entries.append(kept_text(entry_of_record(record)))
+            entry = looked(lambda: entry_of_record(record), None)
+            if entry is not None:
+                log_of(run).entries.append(kept_text(entry))
         return record
 
     return made

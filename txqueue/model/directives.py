@@ -1,28 +1,44 @@
 """Directives: what a handler may raise or return to decide its job's outcome."""
 
-import math
 from typing import Any
 
+from txqueue.model.retry import LONGEST_DELAY
 from txqueue.model.work_item import WorkItem
 
-__all__ = ["Discard", "Fail", "Next", "Snooze"]
+__all__ = ["Discard", "Fail", "Next", "Snooze", "snooze_delay"]
+
+
+def snooze_delay(delay: Any) -> float:
+    """Return the delay of a snooze in seconds.
+
+    Raises:
+        ValueError: When it is negative, longer than a hundred years, or no number.
+    """
+    try:
+        seconds = float(delay)
+    except OverflowError:
+        seconds = float("inf")
+    if not 0 <= seconds <= LONGEST_DELAY:
+        raise ValueError(
+            f"a job cannot snooze for {seconds:g} seconds: the delay must be 0 to 100 years;"
+            " for a moment that may have passed, use max(0, seconds)"
+        )
+    return seconds
 
 
 class Snooze(Exception):
     """Raised or returned by a handler to run its job again after a delay, as the same attempt.
 
     Args:
-        delay: Seconds.
+        delay: Seconds, from 0 to a hundred years.
 
     Raises:
-        ValueError: When the delay is not a finite number.
+        ValueError: When the delay is negative, too long or not a number.
     """
 
     def __init__(self, delay: float) -> None:
         super().__init__(delay)
-        self.delay = float(delay)
-        if not math.isfinite(self.delay):
-            raise ValueError(f"a job cannot snooze for {delay} seconds")
+        self.delay = snooze_delay(delay)
 
 
 class Discard(Exception):

@@ -19,6 +19,7 @@ from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn
 
 from txqueue.errors import InvalidWork, UnreadablePayload
 from txqueue.model.fidelity import find_change
+from txqueue.model.foreign import text_of
 from txqueue.model.strict_types import strict_converter
 from txqueue.model.work_item import WorkItem, is_work_type
 
@@ -287,9 +288,9 @@ def encode_result(value: Any) -> str:
     try:
         plain = _converter.unstructure(value)
         return _checked(json.dumps(plain, allow_nan=False, ensure_ascii=False))
-    except Exception as error:
+    except BaseException as error:
         raise InvalidWork(
-            f"the result is not JSON: {error}", "return plain data or an attrs object"
+            f"the result is not JSON: {text_of(error)}", "return plain data or an attrs object"
         ) from None
 
 

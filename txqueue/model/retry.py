@@ -7,10 +7,13 @@ import attrs
 from attrs import field, frozen
 from attrs.validators import ge, gt, instance_of, le
 
-__all__ = ["MOST_ATTEMPTS", "Retry"]
+__all__ = ["LONGEST_DELAY", "MOST_ATTEMPTS", "Retry"]
 
 MOST_ATTEMPTS: Final = 32_767
 """The largest number of attempts that the database's smallint can count."""
+
+LONGEST_DELAY: Final = 3_155_760_000
+"""The longest delay before a job runs again, a hundred years in seconds."""
 
 
 def _finite(_: object, attribute: "attrs.Attribute[float]", value: float) -> None:
@@ -44,7 +47,7 @@ class Retry:
     attempts: int = field(default=10, validator=[instance_of(int), ge(1), le(MOST_ATTEMPTS)])
     first: float = field(default=1.0, validator=[ge(0), _finite])
     factor: float = field(default=2.0, validator=[ge(1), _finite])
-    longest: float = field(default=3600.0, validator=[gt(0), _finite])
+    longest: float = field(default=3600.0, validator=[gt(0), le(LONGEST_DELAY)])
     jitter: float = field(default=0.2, validator=[ge(0), le(1)])
     fatal: tuple[type[BaseException], ...] = field(default=(), validator=_exceptions)
 

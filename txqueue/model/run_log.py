@@ -67,7 +67,10 @@ RUNNING: Final[ContextVar[LoggedRun | None]] = ContextVar("txqueue_running_job",
 def log_of(run: LoggedRun) -> RunLog:
     """Return a run's log; make it if the run has none yet."""
     if run.log is None:
-        run.log = RunLog()
+        log = RunLog()
+        # Handlers cannot set attributes of their job.
+        object.__setattr__(run, "log", log)
+        return log
     return run.log
 
 

@@ -6,13 +6,14 @@ import json
 import math
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from attrs import frozen
 
+from txqueue.model.foreign import is_a, text_of
 from txqueue.policy.outcome import storable
 
-__all__ = ["LONGEST_MESSAGE", "LogEntry", "json_line", "kept_text", "last_entries", "text_of"]
+__all__ = ["LONGEST_MESSAGE", "LogEntry", "json_line", "kept_text", "last_entries"]
 
 LONGEST_ENTRY, MOST_BYTES = 1000, 8192
 # Characters of the parts of a line of JSON.
@@ -62,7 +63,7 @@ def json_line(entry: LogEntry, fields: Mapping[str, Any]) -> str:
         **({"traceback": _end_of(entry.traceback)} if entry.traceback else {}),
         **({"stack": _end_of(entry.stack)} if entry.stack else {}),
     }
-    more = {str(name): _carried(value) for name, value in fields.items() if name not in own}
+    more = {text_of(name): _carried(value) for name, value in fields.items() if name not in own}
     line = json.dumps({**own, **more}, ensure_ascii=False)
     for each in _LINE_BREAKS:
         line = line.replace(each, f"\\u{ord(each):04x}")
@@ -80,9 +81,13 @@ def _end_of(text: str) -> str:
 
 def _carried(value: object) -> object:
     """Return a field's value as JSON carries it everywhere: numbers have bounds too."""
-    is_number = isinstance(value, int) and -_LARGEST <= value < _LARGEST
-    if value is None or is_number or (isinstance(value, float) and math.isfinite(value)):
+    # Of a subclass only the number itself is taken: its text may be anything.
+    if value is None or is_a(value, bool):
         return value
+    if is_a(value, int) and -_LARGEST <= (whole := int.__int__(cast("int", value))) < _LARGEST:
+        return whole
+    if is_a(value, float) and math.isfinite(number := float.__float__(cast("float", value))):
+        return number
     return _start_of(text_of(value), LONGEST_FIELD)
 
 
@@ -109,11 +114,3 @@ def last_entries(entries: Iterable[str]) -> str | None:
 def _time(at: float) -> str:
     """Return a time as RFC 3339 has it, in UTC."""
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
-
-
-def text_of(value: object) -> str:
-    """Return the text of any value: one of an application's may fail to have one."""
-    try:
-        return str(value)
-    except Exception:
-        return f"a {type(value).__name__} that has no text"

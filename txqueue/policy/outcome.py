@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from attrs import frozen
 
 from txqueue.errors import InvalidWork, KeyUnavailable, UnknownWorkType, UnreadablePayload
 from txqueue.model.assignment import JobKey, SettledJob
-from txqueue.model.directives import Discard, Fail, Snooze
+from txqueue.model.directives import Discard, Fail, Snooze, snooze_delay
+from txqueue.model.foreign import class_name, class_path, is_a, looked, text_of
 from txqueue.model.retry import Retry
 from txqueue.model.type_version import NotRead
 from txqueue.policy.tracebacks import exception_line, exception_text
@@ -18,21 +19,26 @@ __all__ = [
     "EXPIRED",
     "LEASE_OUT",
     "Verdict",
-    "class_path",
+    "error_class",
     "error_text",
     "judge",
     "judge_cancelled",
+    "judge_unavailable",
+    "late_error_text",
     "storable",
     "summary_of",
 ]
 
 # AMP and readers need short texts; the end of a traceback says most.
 LONGEST_ERROR = 8000
-LONGEST_CLASS = 200
 # Characters of an error of any kind; a handler's own reason may have any length.
 LONGEST_TEXT = 10_000
 # Seconds until the retry of a job whose payload could not be decrypted.
 KEYLESS_PAUSE = 60.0
+# Seconds, on average, until the next run of a job that got no connection to the database.
+CONNECTIONLESS_PAUSE = 5.0
+# Errors that decide the outcome by themselves.
+DECISIVE = (Snooze, Discard, Fail, KeyUnavailable, InvalidWork, UnknownWorkType)
 
 
 @frozen
@@ -77,11 +83,11 @@ LEASE_OUT = Verdict("snooze", delay=0.0)
 """The outcome of a run during which the node's lease expired: run again, spend no attempt."""
 
 
-def judge(error: BaseException, retry: Retry, failures: int, chance: float) -> Verdict:
+def judge(error: object, retry: Retry, failures: int, chance: float) -> Verdict:
     """Decide the outcome of an attempt from the error of its handler.
 
     Args:
-        error: The exception that the handler raised.
+        error: The exception that the handler raised; it may be one that raises in all its methods.
         retry: The retry policy of the work type.
         failures: The number of attempts spent before this one.
         chance: A random number in [0, 1) that decides the jitter.
@@ -89,36 +95,44 @@ def judge(error: BaseException, retry: Retry, failures: int, chance: float) -> V
     Returns:
         The outcome.
     """
-    if isinstance(error, NotRead):
-        return Verdict("unread", error=storable(str(error)), version=error.version)
-    if (verdict := _said_by(error)) is not None:
-        return verdict
-    said, name = error_text(error), class_path(error)
-    if isinstance(error, retry.fatal) or retry.is_spent(failures + 1):
+    if is_a(error, NotRead):
+        return Verdict("unread", error=storable(text_of(error)), version=cast("Any", error).version)
+    try:
+        if (verdict := _said_by(error)) is not None:
+            return verdict
+        unread = ""
+    except BaseException as broken:
+        unread = f"its {class_name(error)} cannot be read: {summary_of(broken)}\n\n"
+    said, name = unread + error_text(error), error_class(error)
+    if _is_fatal(error, retry) or retry.is_spent(failures + 1):
         return Verdict("failed", error=said, error_class=name)
     delay = retry.delay(failures + 1, chance)
     return Verdict("retry", delay=delay, error=said, error_class=name)
 
 
-def _said_by(error: BaseException) -> Verdict | None:
+def _is_fatal(error: object, retry: Retry) -> bool:
+    # A class may define what isinstance() says.
+    return bool(retry.fatal) and looked(lambda: isinstance(error, retry.fatal), False)
+
+
+def _said_by(error: Any) -> Verdict | None:
     """Return the outcome that the error's class decides by itself; None for other errors."""
-    match error:
-        case Snooze():
-            return Verdict("snooze", delay=max(0.0, error.delay))
-        case Discard():
-            return Verdict("cancelled", error=storable(error.reason) or None)
-        case Fail():
-            return Verdict("failed", error=storable(error.reason) or "failed by its handler")
-        case KeyUnavailable():
-            # Perhaps only this process lacks the key, so no attempt is spent.
-            return Verdict("snooze", delay=KEYLESS_PAUSE, error=storable(str(error)))
-        # The payload of another job, which a retry, or a newer node, may read.
-        case InvalidWork() | UnknownWorkType() if not isinstance(error, UnreadablePayload):
-            return Verdict("failed", error=storable(str(error)), error_class=class_path(error))
-    return None
+    # The payload of another job may be read by a retry, or by a newer node.
+    if not is_a(error, *DECISIVE) or is_a(error, UnreadablePayload):
+        return None
+    if is_a(error, Snooze):
+        return Verdict("snooze", delay=snooze_delay(error.delay))
+    if is_a(error, Discard):
+        return Verdict("cancelled", error=storable(text_of(error.reason)) or None)
+    if is_a(error, Fail):
+        return Verdict("failed", error=storable(text_of(error.reason)) or "failed by its handler")
+    if is_a(error, KeyUnavailable):
+        # Perhaps only this process lacks the key, so no attempt is spent.
+        return Verdict("snooze", delay=KEYLESS_PAUSE, error=storable(text_of(error)))
+    return Verdict("failed", error=storable(text_of(error)), error_class=error_class(error))
 
 
-def judge_cancelled(error: BaseException | None, who: str) -> Verdict:
+def judge_cancelled(error: object, who: str) -> Verdict:
     """Decide the outcome of a cancelled job that did not return normally.
 
     Args:
@@ -127,39 +141,56 @@ def judge_cancelled(error: BaseException | None, who: str) -> Verdict:
     """
     # CancelledError and the like add nothing to the operator's name.
     more = ""
-    if isinstance(error, Discard):
-        more = f": {error.reason}" if error.reason else ""
-    elif error is not None and type(error).__name__ != "CancelledError":
+    if is_a(error, Discard):
+        reason = looked(lambda: text_of(cast("Discard", error).reason), "")
+        more = f": {reason}" if reason else ""
+    elif error is not None and class_name(error) != "CancelledError":
         more = f"; as it ended: {error_text(error)}"
     return Verdict("cancelled", error=storable(f"cancelled by {who}{more}"))
 
 
-def class_path(error: BaseException) -> str:
-    """Return the module and name of an exception's class, such as ``builtins.ValueError``."""
-    cls = type(error)
-    return storable(f"{cls.__module__}.{cls.__qualname__}"[:LONGEST_CLASS])
+def judge_unavailable(error: object, chance: float) -> Verdict:
+    """Decide the outcome of a job whose own transaction got no connection: no attempt is spent.
+
+    Args:
+        error: The error of the transaction.
+        chance: A random number in [0, 1) that spreads the next runs over time.
+    """
+    delay = CONNECTIONLESS_PAUSE * (0.5 + chance)
+    return Verdict("snooze", delay=delay, error=storable(summary_of(error)))
 
 
-def summary_of(error: BaseException) -> str:
+def error_class(error: object) -> str:
+    """Return the module and name of an exception's class, as it is stored."""
+    return storable(class_path(error))
+
+
+def summary_of(error: object) -> str:
     """Return an exception's type and message in one line."""
     return _deferred_timeout(error) or exception_line(error).strip()
 
 
-def _deferred_timeout(error: BaseException) -> str | None:
-    match type(error).__name__, error.args:
-        case "TimeoutError", (float() | int() as seconds, "Deferred"):
+def _deferred_timeout(error: Any) -> str | None:
+    if class_name(error) != "TimeoutError":
+        return None
+    match looked(lambda: tuple(error.args), ()):
+        case (float() | int() as seconds, "Deferred"):
             # Deferred.addTimeout() raises an error without a message.
             return f"TimeoutError: a Deferred took longer than {seconds:g} s"
     return None
 
 
-def error_text(error: BaseException) -> str:
+def error_text(error: object) -> str:
     """Return an exception's type, message and traceback; only the end of a long traceback."""
-    line = exception_line(error)
-    summary = _deferred_timeout(error) or line.strip()
-    whole = exception_text(error, line).strip()
+    line, whole = exception_text(error)
+    summary, whole = _deferred_timeout(error) or line.strip(), whole.strip()
     kept = whole if len(whole) <= LONGEST_ERROR else "[...] " + whole[-LONGEST_ERROR:]
     return storable(f"{summary[:1000]}\n\n{kept}")
+
+
+def late_error_text(error: object) -> str:
+    """Return the text to store with a done job whose handler failed after the commit."""
+    return f"after its transaction had committed, the handler failed: {error_text(error)}"
 
 
 def storable(text: str) -> str:

@@ -1,41 +1,113 @@
-"""Formats exceptions; the text of a traceback is kept for later failures at the same place."""
+"""Formats exceptions; the text of a traceback is kept for later failures at the same place.
+
+Python's own formatter calls methods of the exceptions, so it gets only those that behave. For
+others the text is made of what the interpreter itself keeps.
+"""
 
 from __future__ import annotations
 
 import traceback
+from collections.abc import Iterator
+from itertools import islice
 from types import CodeType, TracebackType
+from typing import Any, Final, cast
+
+from txqueue.model.foreign import (
+    behaves,
+    class_path,
+    is_a,
+    link_of,
+    looked,
+    members_of,
+    text_of,
+    traceback_of,
+)
 
 __all__ = ["exception_line", "exception_text"]
 
 # How many places of failure are remembered: an application fails at few of them, repeatedly.
 MOST_PLACES = 200
+# The longest chain of causes that is shown, and the most exceptions that Python's formatter gets.
+LONGEST_CHAIN, MOST_LINKED = 10, 200
+_CAUSED: Final = "\nThe above exception was the direct cause of the following exception:\n\n"
+_DURING: Final = "\nDuring handling of the above exception, another exception occurred:\n\n"
 _Place = tuple[tuple[CodeType, int], ...]
 _texts: dict[_Place, str] = {}
 
 
-def exception_line(error: BaseException) -> str:
+def exception_line(error: object) -> str:
     """Return an exception's type and message, without its traceback."""
-    return "".join(traceback.format_exception_only(error))
+    return _line(error, _all_behave(error, is_linked=_is_linked(error)))
 
 
-def exception_text(error: BaseException, line: str) -> str:
-    """Return the text of `traceback.format_exception`, kept for failures at the same place.
+def exception_text(error: object) -> tuple[str, str]:
+    """Return an exception's line, and the text of `traceback.format_exception`.
 
-    Args:
-        error: The exception.
-        line: Its `exception_line`.
+    The text of the frames is kept for later failures at the same place.
     """
-    frames = error.__traceback__
-    if _is_linked(error):
-        return "".join(traceback.format_exception(error))
-    return line if frames is None else _formatted(frames) + line
+    is_linked = _is_linked(error)
+    all_behave = _all_behave(error, is_linked=is_linked)
+    line = _line(error, all_behave)
+    if not is_linked:
+        return line, _formatted(traceback_of(error)) + line
+    whole = ""
+    if all_behave:
+        whole = looked(lambda: "".join(traceback.format_exception(cast("Any", error))), "")
+    return line, whole or _chain_text(error)
 
 
-def _is_linked(error: BaseException) -> bool:
+def _line(error: Any, all_behave: bool) -> str:
+    try:
+        line = "".join(traceback.format_exception_only(error)) if all_behave else ""
+    except BaseException:
+        line = ""
+    return line or _plain_line(error)
+
+
+def _plain_line(error: object) -> str:
+    """Return an exception's type and message as the interpreter keeps them."""
+    name = class_path(error).removeprefix("builtins.")
+    text = text_of(error)
+    return f"{name}: {text}\n" if text else f"{name}\n"
+
+
+def _chain_text(error: object) -> str:
+    """Return the text of an exception and of those before it, the last ones of a long chain."""
+    parts: list[str] = []
+    seen: set[int] = set()
+    this: object = error
+    words = ""
+    while this is not None and id(this) not in seen and len(seen) < LONGEST_CHAIN:
+        seen.add(id(this))
+        parts += [words, _plain_line(this), _formatted(traceback_of(this))]
+        this, is_cause = link_of(this)
+        words = _CAUSED if is_cause else _DURING
+    return "".join(reversed(parts))
+
+
+def _is_linked(error: object) -> bool:
     """Tell whether an exception's text also shows other exceptions."""
-    if error.__cause__ is not None or isinstance(error, BaseExceptionGroup):
-        return True
-    return error.__context__ is not None and not error.__suppress_context__
+    return link_of(error)[0] is not None or is_a(error, BaseExceptionGroup)
+
+
+def _all_behave(error: object, *, is_linked: bool) -> bool:
+    """Tell whether Python's formatter can be given an exception, and all that it shows with it."""
+    if not is_linked:
+        return behaves(error)
+    shown = list(islice(_linked(error), MOST_LINKED + 1))
+    return len(shown) <= MOST_LINKED and all(map(behaves, shown))
+
+
+def _linked(error: object) -> Iterator[object]:
+    """Yield an exception and all those that it is linked with or consists of."""
+    seen: set[int] = set()
+    left = [error]
+    while left:
+        this = left.pop()
+        if id(this) not in seen:
+            seen.add(id(this))
+            yield this
+            left += members_of(this)
 
 
 def _place(frames: TracebackType | None) -> _Place:
@@ -46,13 +118,17 @@ def _place(frames: TracebackType | None) -> _Place:
     return tuple(place)
 
 
-def _formatted(frames: TracebackType) -> str:
+def _formatted(frames: TracebackType | None) -> str:
+    if frames is None:
+        return ""
     place = _place(frames)
     text = _texts.get(place)
     if text is None:
         if len(_texts) >= MOST_PLACES:
             del _texts[next(iter(_texts))]
-        text = "Traceback (most recent call last):\n" + "".join(traceback.format_tb(frames))
+        # The loader of a module, which has its lines, is the application's too.
+        shown = looked(lambda: "".join(traceback.format_tb(frames)), "  (no frame can be shown)\n")
+        text = f"Traceback (most recent call last):\n{shown}"
         # By code, not by frames: those would keep the variables of a handler alive.
         _texts[place] = text
     return text

@@ -37,5 +37,5 @@ def harmless() -> Iterator[None]:
     """Keep an error of the block from the caller: a span must not change the outcome of a job."""
     try:
         yield
-    except Exception:
+    except BaseException:
         complaints.note()

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from attrs import define
 
 from txqueue.model.failed_attempt import FailedAttempt, FailureHook
+from txqueue.model.foreign import class_name, looked, text_of
 from txqueue.model.humanize import amount, duration, plain
 from txqueue.model.retry import Retry
+from txqueue.model.run_log import log_fields
 from txqueue.policy.log_lines import last_entries
-from txqueue.policy.outcome import Verdict, summary_of
+from txqueue.policy.outcome import Verdict, storable, summary_of
+from txqueue.policy.tracebacks import exception_text
 from txqueue.worker.running_job import RunningJob
 from txqueue.worker.runtimes import Kind
 
-__all__ = ["MOST_LINES", "WINDOW", "FailureLog", "failed_attempt_of", "kept_log", "line_of"]
+__all__ = [
+    "MOST_LINES",
+    "WINDOW",
+    "FailureLog",
+    "failed_attempt_of",
+    "is_redacted",
+    "kept_log",
+    "line_of",
+]
 
 # The most failures of one kind that are written in this many seconds; others are only counted.
 MOST_LINES, WINDOW = 5, 10.0
@@ -64,18 +74,15 @@ class FailureLog:
             failed: The failed attempt.
             run: The fields by which a JSON line names it.
         """
-        try:
-            self._put(failed, run)
-        except Exception:
-            # The outcome of the job counts more than its line in the log.
-            traceback.print_exc()
+        kind = failed.work_type, class_name(failed.error)
+        self._put(kind, failed.is_final, lambda: line_of(failed), run)
         for hook in self._hooks():
             try:
                 hook(failed)
-            except Exception:
-                name = getattr(hook, "__qualname__", repr(hook))
-                text = f"the failure hook {name} failed:\n{traceback.format_exc()}"
-                self._write(True, text, run)
+            except BaseException as error:
+                # A hook that exits does not end the worker and its other jobs either.
+                text = f"the failure hook {_name_of(hook)} failed:\n{_traceback(error)}"
+                self._log(True, text, run)
 
     def look(self) -> None:
         """Log how many failures were left out, for each kind whose time window is over."""
@@ -85,17 +92,39 @@ class FailureLog:
                 del self._windows[kind]
                 self._say_left_out(kind, window)
 
-    def _put(self, failed: FailedAttempt, run: Mapping[str, Any] | None) -> None:
-        kind = failed.work_type, type(failed.error).__name__
+    def note_late(self, job: RunningJob, error: object, *, is_hidden: bool) -> None:
+        """Log an error of a handler whose transaction has completed its job before.
+
+        Args:
+            job: The job, which is done.
+            error: The error.
+            is_hidden: Whether the error's own text is left out.
+        """
+        kind = job.work_type, class_name(error)
+        self._put(
+            kind, True, lambda: late_text_of(job, error, is_hidden=is_hidden), log_fields(job)
+        )
+
+    def _put(
+        self,
+        kind: FailureKind,
+        is_grave: bool,
+        text: Callable[[], str],
+        run: Mapping[str, Any] | None,
+    ) -> None:
         window = self._windows.get(kind)
         if window is None:
             self._forget_one()
             window = self._windows[kind] = _Window(self._seconds())
         if window.written < MOST_LINES:
             window.written += 1
-            self._write(failed.is_final, line_of(failed), run)
+            self._log(is_grave, text(), run)
         else:
             window.left_out += 1
+
+    def _log(self, is_grave: bool, text: str, run: Mapping[str, Any] | None) -> None:
+        # The outcome of the job counts more than its line in the log.
+        looked(lambda: self._write(is_grave, storable(text), run), None)
 
     def _forget_one(self) -> None:
         if len(self._windows) >= MOST_KINDS:
@@ -106,14 +135,13 @@ class FailureLog:
         if window.left_out:
             work_type, error = kind
             text = f"{amount(window.left_out)} more failures of {work_type} with {error}"
-            self._write(False, text, None)
+            self._log(False, text, None)
 
 
 def failed_attempt_of(
     job: RunningJob, kind: Kind | None, retry: Retry, verdict: Verdict, error: BaseException
 ) -> FailedAttempt:
     """Return a run that has failed as hooks see it; without a kind, its work type is unknown."""
-    redacted = isinstance(job.terms, dict) and bool(job.terms.get("redacted"))
     return FailedAttempt(
         job.id,
         kind.cls.work_type if kind is not None else "of an unknown work type",
@@ -121,8 +149,14 @@ def failed_attempt_of(
         retry.attempts if verdict.outcome == "retry" or job.attempt >= retry.attempts else None,
         verdict.delay,
         error,
-        redacted=redacted or (kind is not None and kind.cls.redacted),
+        redacted=is_redacted(job, kind),
     )
+
+
+def is_redacted(job: RunningJob, kind: Kind | None) -> bool:
+    """Tell whether a job's data must not be shown."""
+    by_terms = isinstance(job.terms, dict) and bool(job.terms.get("redacted"))
+    return by_terms or (kind is not None and kind.cls.redacted)
 
 
 def kept_log(job: RunningJob, failed: FailedAttempt) -> str | None:
@@ -137,8 +171,7 @@ def line_of(failed: FailedAttempt) -> str:
 
     For a redacted work type, the error's own text is left out.
     """
-    name = type(failed.error).__name__
-    said = name if failed.redacted else _first_line(failed.error)
+    said = class_name(failed.error) if failed.redacted else _first_line(failed.error)
     of = f" of {failed.attempts}" if failed.attempts else ""
     what = f"job {failed.job_id} ({failed.work_type})"
     if failed.delay is not None:
@@ -148,19 +181,24 @@ def line_of(failed: FailedAttempt) -> str:
     return line if failed.redacted else f"{line}\n{_traceback(failed.error)}"
 
 
-def _first_line(error: BaseException) -> str:
-    try:
-        whole = summary_of(error)
-    except Exception:
-        # An exception's __str__ may fail too.
-        return type(error).__name__
-    return whole.split("\n", 1)[0][:LONGEST_LINE]
+def late_text_of(job: RunningJob, error: object, *, is_hidden: bool) -> str:
+    """Return the log's text for an error of a handler after its transaction had committed."""
+    said = class_name(error) if is_hidden else _first_line(error)
+    what = f"job {job.id} ({job.work_type}) is done, but after its transaction had committed"
+    line = plain(f"{what} its handler failed: {said}")
+    return line if is_hidden else f"{line}\n{_traceback(error)}"
 
 
-def _traceback(error: BaseException) -> str:
-    try:
-        whole = "".join(traceback.format_exception(error)).rstrip()
-    except Exception:
-        whole = "".join(traceback.format_tb(error.__traceback__)).rstrip()
+def _first_line(error: object) -> str:
+    return summary_of(error).split("\n", 1)[0][:LONGEST_LINE]
+
+
+def _traceback(error: object) -> str:
+    whole = exception_text(error)[1].rstrip()
     kept = whole if len(whole) <= LONGEST_TRACEBACK else "[...] " + whole[-LONGEST_TRACEBACK:]
     return "\n".join(plain(line) for line in kept.split("\n"))
+
+
+def _name_of(hook: FailureHook) -> str:
+    name = looked(lambda: cast("Any", hook).__qualname__, None)
+    return text_of(name if name is not None else hook)

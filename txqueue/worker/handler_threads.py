@@ -14,6 +14,7 @@ from twisted.python.failure import Failure
 from twisted.python.threadpool import ThreadPool
 
 from txqueue.store.driver import IStoreReactor
+from txqueue.worker.waiting_handler import Ended, called
 
 __all__ = ["MOST_THREADS", "HandlerThreads"]
 
@@ -55,7 +56,7 @@ class HandlerThreads:
         """How many more jobs may start a function."""
         return max(0, self.most - self._busy.total())
 
-    def run(self, job: Any, function: Callable[..., Any], *args: Any) -> Deferred[Any]:
+    def run(self, job: Any, function: Callable[..., Any], *args: Any) -> Deferred[Ended]:
         """Call a function in a thread, with the context variables of the caller.
 
         Args:
@@ -64,15 +65,15 @@ class HandlerThreads:
             args: Its arguments.
 
         Returns:
-            A Deferred of its value; cancelling it leaves the thread behind.
+            A Deferred of how it ended; cancelling it leaves the thread behind.
         """
-        ending: Deferred[Any] = Deferred()
+        ending: Deferred[Ended] = Deferred()
 
         def over(is_done: bool, result: Any) -> None:
             self._reactor.callFromThread(self._over, job, ending, is_done, result)
 
         self._busy[job] += 1
-        self._pool.callInThreadWithCallback(over, copy_context().run, function, *args)
+        self._pool.callInThreadWithCallback(over, copy_context().run, called, function, *args)
         return ending
 
     def left_by(self, job: Any) -> Deferred[None] | None:
@@ -85,7 +86,7 @@ class HandlerThreads:
             return None
         return self._leaving.setdefault(job, Deferred())
 
-    def _over(self, job: Any, ending: Deferred[Any], is_done: bool, result: Any) -> None:
+    def _over(self, job: Any, ending: Deferred[Ended], is_done: bool, result: Any) -> None:
         self._busy[job] -= 1
         if not self._busy[job]:
             del self._busy[job]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import NoReturn, cast
+from typing import cast
 
 from txqueue.model.assignment import StartedJob
-from txqueue.worker.running_job import Execution
+from txqueue.worker.execution import Execution
 
-__all__ = ["BEAT", "Watch", "is_hung", "took_too_long"]
+__all__ = ["BEAT", "Watch", "is_hung"]
 
 BEAT = 1.0
 """Seconds between two checks of the running jobs; a job that runs for longer is reported."""
@@ -19,18 +19,14 @@ def is_hung(silent: float, heartbeat: float | None) -> bool:
     return heartbeat is not None and silent > heartbeat
 
 
-def took_too_long(result: object, timeout: float) -> NoReturn:  # noqa: ARG001 - addTimeout's
-    """Fail an attempt at its timeout."""
-    raise TimeoutError(f"it ran for longer than its timeout of {timeout:g} s")
-
-
 class Watch:
-    """Reports long runs and new progress, and interrupts hung handlers.
+    """Reports long runs and new progress, interrupts hung handlers, and insists that they end.
 
     Args:
         clock: Returns the time in seconds.
         running: Returns the running jobs.
         report: Receives the reports of long runs and of progress.
+        abandon: Called with a run for which the worker waits no longer.
     """
 
     def __init__(
@@ -38,7 +34,9 @@ class Watch:
         clock: Callable[[], float],
         running: Callable[[], Iterable[Execution]],
         report: Callable[[list[StartedJob]], None],
+        abandon: Callable[[Execution], None],
     ) -> None:
+        self._abandon = abandon
         self._clock = clock
         self._running = running
         self._report = report
@@ -51,19 +49,24 @@ class Watch:
         if told:
             self._report(told)
         for run in runs:
-            heartbeat = cast("float | None", run.kind.cls.heartbeat)
-            if run.job.take_beat():
-                run.heard_at = now
-            elif run.is_completing:
-                continue
-            elif is_hung(now - run.heard_at, heartbeat) and not run.is_hung:
-                run.is_hung = True
-                run.interrupt()
+            if run.insist(now):
+                self._abandon(run)
+            else:
+                _find_hung(run, now)
 
     def _told(self, run: Execution, now: float) -> StartedJob:
         run.is_reported = True
         job = run.job
         return StartedJob(job.token.assignment, job.id, now - run.began, job.take_progress())
+
+
+def _find_hung(run: Execution, now: float) -> None:
+    heartbeat = cast("float | None", run.kind.cls.heartbeat)
+    if run.job.take_beat():
+        run.heard_at = now
+    elif is_hung(now - run.heard_at, heartbeat) and not (run.is_hung or run.is_completing):
+        run.is_hung = True
+        run.interrupt(now)
 
 
 def _is_news(run: Execution, now: float) -> bool:

@@ -10,14 +10,15 @@ from twisted.internet.task import deferLater
 
 from txqueue.errors import InvalidWork, KeyUnavailable
 from txqueue.model.directives import Next
+from txqueue.model.foreign import text_of
 from txqueue.model.payload import decode
 from txqueue.model.work_item import WorkItem, find_work_type
-from txqueue.policy.outcome import Verdict, judge_cancelled
+from txqueue.policy.outcome import Verdict, judge_cancelled, storable, summary_of
 from txqueue.store.encryption import decrypted
 from txqueue.store.enqueueing import job_object
 from txqueue.store.errors import is_passing
 from txqueue.tracing.choice import sending
-from txqueue.worker.runtimes import Kind, check_length
+from txqueue.worker.runtimes import check_length
 
 if TYPE_CHECKING:
     from txqueue.store.transaction import Transaction
@@ -29,26 +30,19 @@ __all__ = ["coalesced", "complete_with_follow_ups", "enqueue_follow_ups", "judge
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 5.0
 
 
-async def complete_with_follow_ups(
-    job: RunningJob, kind: Kind, value: Any, clock: IReactorTime
-) -> None:
+async def complete_with_follow_ups(job: RunningJob, clock: IReactorTime) -> None:
     """Complete a job and enqueue its follow-up work, in one transaction.
 
     The handler has succeeded, so the transaction is retried while the database is away.
 
     Args:
-        job: The job.
-        kind: The job's work type.
-        value: The handler's return value.
+        job: The job, with the result to store.
         clock: Times the retries.
 
     Raises:
-        InvalidWork: When JSON cannot carry the value.
         Refused: When the database refuses the follow-up work; the job is not completed.
         TokenLost: When the job has been assigned elsewhere since.
     """
-    if value is not None:
-        job.result = kind.stored_result(value)
     pause = FIRST_PAUSE
     while not await _completed(job):
         await deferLater(clock, pause)
@@ -113,6 +107,11 @@ def judge_next(said: Next, job: RunningJob, longest: int) -> Verdict:
         # This is the only check before the report to the master.
         text = json.dumps(stage, allow_nan=False, ensure_ascii=False)
         check_length("next stage", text, longest)
-    except (InvalidWork, KeyUnavailable, TypeError, ValueError) as error:
-        return Verdict("failed", error=f"its next stage is not valid: {error}")
+        stage = json.loads(text)
+    except (InvalidWork, KeyUnavailable) as error:
+        return Verdict("failed", error=storable(f"its next stage is not valid: {text_of(error)}"))
+    except BaseException as error:
+        return Verdict(
+            "failed", error=storable(f"its next stage is not valid: {summary_of(error)}")
+        )
     return Verdict("next", stage=stage)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import random
 import time
-from collections import Counter
 from collections.abc import Set
 from contextlib import AbstractContextManager
 from itertools import chain, repeat
@@ -16,37 +14,38 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import LoopingCall
 from twisted.python.failure import Failure
 
-from txqueue.errors import Hung, InvalidWork
+from txqueue.errors import InvalidWork
 from txqueue.model.assignment import AssignedJob, Assignment, SettledJob, read_chunk
 from txqueue.model.directives import Discard, Fail, Next, Snooze
 from txqueue.model.failed_attempt import failure_hooks
-from txqueue.model.retry import Retry
+from txqueue.model.foreign import is_a
 from txqueue.model.run_log import RUNNING, log_fields
 from txqueue.policy.batching import RESULT_LIMIT
-from txqueue.policy.outcome import (
-    EXPIRED,
-    LEASE_OUT,
-    Verdict,
-    class_path,
-    error_text,
-    judge,
-    judge_cancelled,
-)
+from txqueue.policy.outcome import EXPIRED, Verdict, judge_cancelled
 from txqueue.store.driver import IStoreReactor
 from txqueue.system.inflight import InFlight
-from txqueue.worker.failure_log import FailureLog, failed_attempt_of, kept_log
+from txqueue.worker.endings import NO_RETRY, Endings
+from txqueue.worker.execution import LONGEST_END, Execution
+from txqueue.worker.failure_log import FailureLog
 from txqueue.worker.handler_threads import HandlerThreads
 from txqueue.worker.job_terms import check_terms, is_expired, is_grouped
-from txqueue.worker.long_runs import BEAT, Watch, took_too_long
-from txqueue.worker.next_stages import complete_with_follow_ups, judge_next
+from txqueue.worker.long_runs import BEAT, Watch
+from txqueue.worker.next_stages import complete_with_follow_ups
 from txqueue.worker.outlived import Outlived
 from txqueue.worker.report import Report
 from txqueue.worker.run_counts import RunCounts
-from txqueue.worker.running_job import Execution, HeldAssignment, OpenTransaction, RunningJob
+from txqueue.worker.running_job import (
+    HeldAssignment,
+    OpenTransaction,
+    RunningJob,
+    begun,
+    change,
+)
 from txqueue.worker.runtimes import Kind, WorkThrough, class_of, kind_of
-from txqueue.worker.traced_runs import end_records, traced, within_span
+from txqueue.worker.traced_runs import traced, within_span
 from txqueue.worker.turns import Turns
 from txqueue.worker.unstarted import Backlog
+from txqueue.worker.waiting_handler import Ended, Waiting, waiting_for
 
 __all__ = ["Performer"]
 
@@ -58,9 +57,9 @@ LONGEST_BURST = 64
 LONGEST_SILENCE = 1.0
 # Seconds between two turns while the master must read reports before more jobs can be noted.
 STUCK = 0.01
-NO_RETRY = Retry(attempts=1)
 # Characters of a result that is reported with those of other jobs.
 LONGEST_TOGETHER = 1 << 15
+DIRECTIVES = (Snooze, Discard, Fail, Next)
 
 
 class Performer:
@@ -102,17 +101,16 @@ class Performer:
         self._running_weight = 0
         self._outlived = Outlived(threads, capacity, report, self._outlived_over)
         self._kinds: dict[str, Kind] = {}
-        self._touched: dict[int, HeldAssignment] = {}
-        self._settled: list[SettledJob] = []
-        self._counts: Counter[int] = Counter()
-        self._settled_weight = 0
         self._turns = Turns(reactor, self._turn)
         self._burst = 1
         self._lease_until = float("inf")
         self._incarnation = 0
         self._runs = RunCounts()
-        self._watch = Watch(self._reactor.seconds, self._running.values, self._report.start)
+        self._watch = Watch(
+            self._reactor.seconds, self._running.values, self._report.start, self._abandon
+        )
         self._failures = FailureLog(self._reactor.seconds, report.log_text, failure_hooks)
+        self._ends = Endings(report, self._runs, self._failures, longest_result)
         self._beat = LoopingCall(self._look)
         self._beat.clock = reactor
 
@@ -135,7 +133,7 @@ class Performer:
         if self._beat.running:
             self._beat.stop()
         for running in list(self._running.values()):
-            running.cancel()
+            running.cancel(self._reactor.seconds())
 
     def perform(self, assignment: Assignment) -> None:
         """Accept the jobs of an assignment, and start them as the capacity allows."""
@@ -160,7 +158,7 @@ class Performer:
         """Drop jobs assigned to a former run of the node, which other nodes may have now."""
         for held, job in self._waiting.take_former(self._incarnation):
             held.let_go(job.weight)
-            self._touched[held.token.assignment] = held
+            self._ends.touch(held)
 
     def give_up_waiting(self, most: int | None = None) -> tuple[dict[int, list[int]], int]:
         """Give up unstarted jobs: all, or the last ones until their weight reaches `most`.
@@ -172,7 +170,7 @@ class Performer:
 
     def held(self, assignments: Set[int]) -> dict[int, list[int]]:
         """Report ended jobs, then return the numbers of the other jobs of the given assignments."""
-        self._flush()
+        self._ends.flush()
         found: dict[int, list[int]] = {}
         waiting = ((held.token.assignment, job.job_id) for held, job in self._waiting.all())
         running = ((job.token.assignment, job.id) for job in self._running)
@@ -189,8 +187,8 @@ class Performer:
             return
         for job, running in list(self._running.items()):
             if job.id == job_id and job.token.assignment == assignment and not job.is_cancelled:
-                job.cancelled_by = who
-                running.interrupt()
+                change(job, cancelled_by=who)
+                running.interrupt(self._reactor.seconds())
 
     def end_groups(self, run: int | None = None) -> bool:
         """Interrupt running jobs of groups at the end of the lease; return whether some continue.
@@ -199,8 +197,8 @@ class Performer:
             run: Only jobs of other runs of the node than this incarnation; None for all.
         """
         for running in self._grouped(run):
-            running.job.is_ended = True
-            running.interrupt()
+            change(running.job, is_ended=True)
+            running.interrupt(self._reactor.seconds())
         return bool(self._grouped(run))
 
     def _grouped(self, run: int | None) -> list[Execution]:
@@ -211,12 +209,12 @@ class Performer:
         ]
 
     def _drop(self, held: HeldAssignment, assigned: AssignedJob, who: str) -> None:
-        job = RunningJob(assigned, held, self._open_transaction)
+        job = begun(assigned, held, self._open_transaction)
         self._never_began(job, judge_cancelled(None, who))
         self._turns.request()
 
     def _never_began(self, job: RunningJob, verdict: Verdict) -> None:
-        self._settle(job, evolve(verdict.of(job.key), unstarted=True))
+        self._ends.settle(job, evolve(verdict.of(job.key), unstarted=True))
 
     def reading(self) -> AbstractContextManager[None]:
         """Return a context for messages that are read together; what ended is reported after."""
@@ -235,7 +233,7 @@ class Performer:
             now = self._reactor.seconds()
             self._burst = min(2 * self._burst, LONGEST_BURST) if now - began < QUICK else 1
             began = now
-        self._flush()
+        self._ends.flush()
         self._in_flight.reported()
         if self._may_start():
             is_stuck = self._in_flight.is_full and not self._report.is_sent
@@ -272,7 +270,7 @@ class Performer:
     def _begin(self, held: HeldAssignment, assigned: AssignedJob) -> None:
         """Start one job. This code runs for every job, so rare cases are elsewhere."""
         terms = assigned.terms
-        job = RunningJob(assigned, held, self._open_transaction)
+        job = begun(assigned, held, self._open_transaction)
         RUNNING.set(job)
         kind = self._kinds.get(assigned.work_type)
         try:
@@ -289,15 +287,15 @@ class Performer:
             self._runs.started.append(job.work_type)
             value = kind.begin(kind.work(assigned.payload), job)
         except InvalidWork as error:
-            self._judged(job, NO_RETRY, error, kind)
+            self._ends.judged(job, NO_RETRY, error, kind)
             return
         except BaseException as error:
             # A handler that calls sys.exit() has failed; the process and its other jobs continue.
-            self._failed(job, kind, terms, error)
+            self._ends.failed(job, kind, terms, error)
             return
         if value is None and not job.follow_ups:
-            self._done(job)
-        elif isinstance(value, Deferred):
+            self._ends.done(job)
+        elif type(value) is Waiting:
             self._runs.going_on.append(job.work_type)
             self._wait_for(Execution(job, kind, terms or {}, self._reactor.seconds(), value))
         else:
@@ -316,28 +314,42 @@ class Performer:
         timeout = running.terms.get("timeout", running.kind.cls.timeout)
         # Once a handler has returned, the time to write its completion does not count.
         if timeout is not None and not running.is_completing:
-            running.ending.addTimeout(timeout, self._reactor, took_too_long)
-        running.ending.addCallbacks(
+            running.timer = self._reactor.callLater(timeout, self._overran, running, timeout)
+        running.handler.ending.addCallbacks(
             self._waited, self._broke, callbackArgs=(running,), errbackArgs=(running,)
         )
 
-    def _waited(self, value: Any, running: Execution) -> None:
-        self._ended(running)
-        self._returned(running.job, running.kind, value)
+    def _overran(self, running: Execution, timeout: float) -> None:
+        running.overran = timeout
+        running.cancel(self._reactor.seconds())
 
     def _broke(self, failure: Failure, running: Execution) -> None:
+        self._waited(Ended.by(failure), running)
+
+    def _waited(self, ended: Ended, running: Execution) -> None:
+        if self._running.get(running.job) is not running:
+            # The worker has not waited for it.
+            return
         self._ended(running)
-        error = failure.value or RuntimeError("the handler failed without an error message")
-        # An error that the handler raised by itself says more than its silence.
-        if running.is_hung and isinstance(error, CancelledError):
-            error = Hung(f"hung: silent for longer than {running.kind.cls.heartbeat:g} s")
-        self._failed(running.job, running.kind, running.terms, error)
+        error = running.error_of(ended.error)
+        if error is None:
+            self._returned(running.job, running.kind, ended.value)
+        else:
+            self._ends.failed(running.job, running.kind, running.terms, error)
+
+    def _abandon(self, running: Execution) -> None:
+        """End the run of a handler that goes on although it was cancelled, as if it had ended."""
+        if self._running.get(running.job) is running:
+            self._report.log_text(True, _abandoned_text(running), log_fields(running.job))
+            self._waited(Ended(error=CancelledError()), running)
 
     def _ended(self, running: Execution) -> None:
         del self._running[running.job]
         self._in_flight.drop(running.job.id)
         if not (running.kind.takes_thread and self._outlived.keeps(running.job)):
             self._running_weight -= running.job.weight
+        if running.timer is not None and running.timer.active():
+            running.timer.cancel()
         if not running.is_completing:
             self._runs.tally.ran(running.job.work_type, self._reactor.seconds() - running.began)
         self._turns.request()
@@ -347,101 +359,49 @@ class Performer:
         self._turns.request()
 
     def _returned(self, job: RunningJob, kind: Kind, value: Any) -> None:
+        try:
+            self._accept(job, kind, value)
+        except BaseException as error:
+            self._ends.undecided(job, error)
+
+    def _accept(self, job: RunningJob, kind: Kind, value: Any) -> None:
         if job.is_completed or (value is None and not job.follow_ups):
-            self._done(job)
-        elif isinstance(value, Snooze | Discard | Fail | Next):
-            self._judged(job, NO_RETRY, value, kind)
-        elif job.follow_ups:
-            with within_span(job):
-                completing = Deferred.fromCoroutine(
-                    complete_with_follow_ups(job, kind, value, self._reactor)
-                )
-            now = self._reactor.seconds()
-            terms = job.terms or {}
-            self._wait_for(Execution(job, kind, terms, now, completing, is_completing=True))
+            if job.is_completed and is_a(value, *DIRECTIVES):
+                self._ends.note_late(job, kind, value)
+            self._ends.done(job)
+        elif is_a(value, *DIRECTIVES):
+            self._ends.judged(job, NO_RETRY, value, kind)
         else:
             self._keep_result(job, kind, value)
 
-    def _done(self, job: RunningJob) -> None:
-        if job.last_progress is not None and not job.is_completed:
-            self._settle(job, SettledJob(job.id, job.token.assignment, "done"))
-            return
-        self._runs.done.append(job.work_type)
-        if job.log is not None or job.span is not None:
-            end_records(job, "done")
-        held = job.assignment
-        if not job.is_completed:
-            held.done.append(job.id)
-        held.let_go(job.weight)
-        self._touched[held.token.assignment] = held
+    def _complete(self, job: RunningJob, kind: Kind) -> None:
+        """Complete a job together with its follow-up work."""
+        with within_span(job):
+            completing = Deferred.fromCoroutine(complete_with_follow_ups(job, self._reactor))
+        now, terms, ending = self._reactor.seconds(), job.terms or {}, waiting_for(completing)
+        self._wait_for(Execution(job, kind, terms, now, ending, is_completing=True))
 
     def _keep_result(self, job: RunningJob, kind: Kind, value: Any) -> None:
         try:
-            result = kind.stored_result(value)
+            result = None if value is None else kind.stored_result(value)
         except InvalidWork as error:
-            self._judged(job, NO_RETRY, error, kind)
+            self._ends.judged(job, NO_RETRY, error, kind)
             return
-        if job.last_progress is not None or len(result) > LONGEST_TOGETHER:
-            done = SettledJob(job.id, job.token.assignment, "done", result=json.loads(result))
-            self._settle(job, done)
-            return
-        job.assignment.results.append(f'"{job.id}":{result}')
-        self._done(job)
+        if job.follow_ups:
+            change(job, result=result)
+            self._complete(job, kind)
+        elif job.last_progress is not None or len(result or "") > LONGEST_TOGETHER:
+            done = SettledJob(job.id, job.token.assignment, "done", result=json.loads(result or ""))
+            self._ends.settle(job, done)
+        else:
+            job.assignment.results.append(f'"{job.id}":{result}')
+            self._ends.done(job)
 
-    def _failed(self, job: RunningJob, kind: Kind | None, terms: Any, error: BaseException) -> None:
-        if job.is_completed:
-            self._done(job)
-            return
-        if job.cancelled_by is not None or job.is_ended:
-            who = job.cancelled_by
-            verdict = LEASE_OUT if who is None else judge_cancelled(error, who)
-            self._settle(job, verdict.of(job.key))
-            return
-        retry = kind.cls.retry if kind else NO_RETRY
-        if terms and "attempts" in terms:
-            retry = evolve(retry, attempts=terms["attempts"])
-        self._judged(job, retry, error, kind)
 
-    def _judged(
-        self, job: RunningJob, retry: Retry, error: BaseException, kind: Kind | None = None
-    ) -> None:
-        try:
-            if isinstance(error, Next):
-                with within_span(job):
-                    verdict = judge_next(error, job, self._longest_result)
-            else:
-                verdict = judge(error, retry, job.attempt - 1, random.random())
-        except Exception as broken:
-            # Application code can fail here too: a property, or an exception's __str__.
-            verdict = Verdict("failed", error=error_text(broken), error_class=class_path(broken))
-        settled = verdict.of(job.key)
-        if verdict.outcome not in ("retry", "failed"):
-            self._settle(job, settled)
-            return
-        failed = failed_attempt_of(job, kind, retry, verdict, error)
-        if job.span is not None:
-            job.span.failed(error, is_hidden=failed.redacted)
-        # First, so that an error in the log, or in a hook, does not lose the outcome.
-        self._settle(job, evolve(settled, log=kept_log(job, failed)))
-        self._failures.note(failed, log_fields(job))
-
-    def _settle(self, job: RunningJob, settled: SettledJob) -> None:
-        if job.last_progress is not None:
-            settled = evolve(settled, progress=json.loads(job.last_progress))
-        end_records(job, settled.outcome)
-        self._settled.append(settled)
-        self._runs.tally.ended[job.work_type, settled.outcome] += 1
-        self._counts[job.token.assignment] += 1
-        self._settled_weight += job.weight
-
-    def _flush(self) -> None:
-        self._runs.sum_up()
-        touched, self._touched = self._touched, {}
-        is_alone = len(touched) == 1 and not self._settled
-        for held in touched.values():
-            self._report.finish(held, is_alone=is_alone)
-            held.clear()
-        if self._settled:
-            told = self._settled_weight, self._counts, self._settled
-            self._settled, self._counts, self._settled_weight = [], Counter(), 0
-            self._report.settle(*told)
+def _abandoned_text(running: Execution) -> str:
+    job = running.job
+    return (
+        f"job {job.id} ({job.work_type}): its handler goes on although it was cancelled"
+        f" {LONGEST_END:g} s ago; the worker waits no longer for it."
+        " Does it swallow CancelledError? That is an Exception: raise it again"
+    )

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from txqueue.model.assignment import SettledJob, StartedJob
-from txqueue.worker.running_job import HeldAssignment
+from txqueue.worker.running_job import HeldAssignment, RunningJob
 
 __all__ = ["Report"]
 
@@ -39,6 +39,9 @@ class Report(Protocol):
 
     def log_text(self, is_grave: bool, text: str, run: Mapping[str, Any] | None) -> None:
         """Write a text to the node's log, with the fields of the run that it is about, if any."""
+
+    def late_error(self, job: RunningJob, text: str) -> None:
+        """Store the error of a handler that failed after its transaction had completed its job."""
 
     def count(self, tally: str) -> None:
         """Report what jobs did since the last report, as `RunTally.take` writes it."""

@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Unpack
 
-from attrs import Factory, define, frozen
-from twisted.internet.defer import Deferred, succeed
-from twisted.logger import Logger
+from attrs import frozen
+from twisted.internet.defer import succeed
 
-from txqueue.errors import InvalidWork
+from txqueue.errors import DatabaseUnavailable, InvalidWork, TransactionMisused
 from txqueue.model.assignment import AssignedJob, Assignment, JobKey
 from txqueue.model.job import Token
 from txqueue.model.payload import encode_result
 from txqueue.model.run_log import RunLog
 from txqueue.model.tags import tags_of
-from txqueue.model.work_item import Runtime, WorkItem
+from txqueue.model.work_item import WorkItem
+from txqueue.policy.outcome import storable
 from txqueue.store.enqueueing import EnqueueOptions, job_object
 from txqueue.worker.next_stages import coalesced
-from txqueue.worker.runtimes import Kind
 
 if TYPE_CHECKING:
     from txqueue.store.transaction import Transaction
     from txqueue.tracing.spans import RunSpan
 
-__all__ = ["Execution", "HeldAssignment", "OpenTransaction", "Parents", "RunningJob"]
+__all__ = ["HeldAssignment", "OpenTransaction", "Parents", "RunningJob", "begun", "change"]
 
 LONGEST_NOTE = 200
 OpenTransaction = Callable[["RunningJob"], "AbstractAsyncContextManager[Transaction]"]
@@ -77,7 +76,7 @@ class Parents:
 
 
 class RunningJob:
-    """A job while its handler runs; the argument of `perform`.
+    """A job while its handler runs; the argument of `perform`. A handler cannot set its attributes.
 
     Attributes:
         id: The job's number.
@@ -97,7 +96,28 @@ class RunningJob:
             job ends.
         log: What is kept of the run's log; None if it has logged nothing.
         span: The run in a trace; None if the application does not trace.
+        unavailable: The error of a job's own transaction that got no connection.
     """
+
+    id: int
+    assignment: HeldAssignment
+    attempt: int
+    weight: int
+    work_type: str
+    is_completed: bool
+    cancelled_by: str | None
+    is_ended: bool
+    terms: Any
+    follow_ups: Sequence[tuple[WorkItem, EnqueueOptions]]
+    result: str | None
+    within: Transaction | None
+    last_progress: str | None
+    log: RunLog | None
+    span: RunSpan | None
+    unavailable: DatabaseUnavailable | None
+    _open: OpenTransaction
+    _has_beaten: bool
+    _progress: str | None
 
     __slots__ = (
         "_has_beaten",
@@ -115,32 +135,20 @@ class RunningJob:
         "result",
         "span",
         "terms",
+        "unavailable",
         "weight",
         "within",
         "work_type",
     )
 
-    def __init__(
-        self, assigned: AssignedJob, held: HeldAssignment, opener: OpenTransaction
-    ) -> None:
-        self.id = assigned.job_id
-        self.attempt = assigned.attempt
-        self.weight = assigned.weight
-        self.work_type = assigned.work_type
-        self.is_completed = False
-        self.cancelled_by: str | None = None
-        self.is_ended = False
-        self.terms = assigned.terms
-        self.follow_ups: Sequence[tuple[WorkItem, EnqueueOptions]] = ()
-        self.result: str | None = None
-        self.within: Transaction | None = None
-        self.assignment = held
-        self._open = opener
-        self._has_beaten = False
-        self._progress: str | None = None
-        self.last_progress: str | None = None
-        self.log: RunLog | None = None
-        self.span: RunSpan | None = None
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(
+            f"a handler cannot set job.{name}: the job's attributes are read-only;"
+            " what the handler returns is the job's result"
+        )
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"a handler cannot delete job.{name}: it is read-only")
 
     @property
     def due(self) -> datetime | None:
@@ -172,7 +180,7 @@ class RunningJob:
         """Report that the handler is alive; required within each ``heartbeat`` if the class has
         one.
         """
-        self._has_beaten = True
+        change(self, _has_beaten=True)
 
     def progress(self, done: float, total: float | None = None, note: str = "") -> Awaitable[None]:
         """Report progress, stored about once a second at most; it also counts as a beat.
@@ -188,7 +196,8 @@ class RunningJob:
         Raises:
             InvalidWork: When JSON cannot carry the numbers.
         """
-        self._progress = self.last_progress = encode_result([done, total, note[:LONGEST_NOTE]])
+        said = encode_result([done, total, storable(note[:LONGEST_NOTE])])
+        change(self, _progress=said, last_progress=said)
         self.beat()
         return succeed(None)
 
@@ -199,25 +208,46 @@ class RunningJob:
 
     def take_progress(self) -> str | None:
         """Return the progress not yet sent to the master, as JSON text; None for none."""
-        said, self._progress = self._progress, None
+        said = self._progress
+        change(self, _progress=None)
         return said
 
     def take_beat(self) -> bool:
         """Return whether the handler has called `beat` or `progress` since the last call."""
-        heard, self._has_beaten = self._has_beaten, False
+        heard = self._has_beaten
+        if heard:
+            change(self, _has_beaten=False)
         return heard
 
-    def transaction(self) -> AbstractAsyncContextManager[Transaction]:
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Transaction]:
         """Open a transaction whose commit also completes this job, atomically.
+
+        A run has one such transaction; after one that was rolled back it may open another.
 
         Returns:
             An asynchronous context manager whose value is a `Transaction`.
 
         Raises:
+            DatabaseUnavailable: When no connection can be made; if the handler lets the error
+                propagate, the job runs again soon and no attempt is spent.
             TokenLost: At its end, when the job has been assigned elsewhere since; the transaction
                 is rolled back.
+            TransactionMisused: When one is open, or one has completed the job.
         """
-        return self._open(self)
+        opener = self._open
+        has_connection = False
+        change(self, _open=_refuse_another)
+        try:
+            async with opener(self) as txn:
+                has_connection = True
+                yield txn
+        except DatabaseUnavailable as error:
+            if not has_connection:
+                change(self, unavailable=error)
+            raise
+        finally:
+            change(self, _open=_refuse_more if self.is_completed else opener)
 
     @property
     def parents(self) -> Parents | None:
@@ -251,7 +281,7 @@ class RunningJob:
                 "call it inside of job.transaction(), or before",
             )
         job_object(work, options)
-        self.follow_ups = [*self.follow_ups, (work, options)]
+        change(self, follow_ups=[*self.follow_ups, (work, options)])
         return succeed(None)
 
     async def coalesce(self, limit: int = 1000, *, later: bool = False) -> list[WorkItem]:
@@ -275,43 +305,63 @@ class RunningJob:
         return await coalesced(self, limit, later=later)
 
 
-@define(eq=False)
-class Execution:
-    """A job whose handler is waiting for a Deferred, future or thread.
+def _refuse_another(job: RunningJob) -> AbstractAsyncContextManager[Transaction]:
+    raise TransactionMisused(
+        f"job {job.id} opens its own transaction while it has one open",
+        "write in the one that is open; use a savepoint for a part that may fail",
+    )
 
-    Attributes:
-        job: The job.
-        kind: The job's work type.
-        terms: The job's terms.
-        began: When it started, by the reactor's clock.
-        ending: Fires when the handler ends.
-        heard_at: When the handler last called `beat` or `progress`, or else when it started.
-        is_reported: Whether the run was reported to the master.
-        is_hung: Whether the worker has interrupted the handler because it was silent for too long.
-        is_completing: Whether the handler has returned and the job's completion is being written.
+
+def _refuse_more(job: RunningJob) -> AbstractAsyncContextManager[Transaction]:
+    raise TransactionMisused(
+        f"job {job.id} is done: its own transaction has committed, and it cannot have another",
+        "write everything in one job.transaction(); what follows can be a job of its own",
+    )
+
+
+class _Unfrozen(RunningJob):
+    """A job whose attributes can be set, until it becomes a `RunningJob`."""
+
+    __slots__ = ()
+    # Both, or the interpreter calls them by a slow path.
+    __setattr__ = object.__setattr__  # type: ignore[assignment]
+    __delattr__ = object.__delattr__
+
+
+def begun(assigned: AssignedJob, held: HeldAssignment, opener: OpenTransaction) -> RunningJob:
+    """Return a job whose handler is about to run.
+
+    Args:
+        assigned: The job as it was assigned.
+        held: Its assignment.
+        opener: Opens the job's own transaction.
     """
+    job = _Unfrozen()
+    job.id = assigned.job_id
+    job.attempt = assigned.attempt
+    job.weight = assigned.weight
+    job.work_type = assigned.work_type
+    job.is_completed = False
+    job.cancelled_by = None
+    job.is_ended = False
+    job.terms = assigned.terms
+    job.follow_ups = ()
+    job.result = None
+    job.within = None
+    job.assignment = held
+    job._open = opener
+    job._has_beaten = False
+    job._progress = None
+    job.last_progress = None
+    job.log = None
+    job.span = None
+    job.unavailable = None
+    # Cheaper than to set each attribute of a class that forbids it.
+    job.__class__ = RunningJob  # type: ignore[assignment]
+    return job
 
-    job: RunningJob
-    kind: Kind
-    terms: dict[str, Any]
-    began: float
-    ending: Deferred[Any]
-    heard_at: float = Factory(lambda run: run.began, takes_self=True)
-    is_reported: bool = False
-    is_hung: bool = False
-    is_completing: bool = False
 
-    log = Logger()
-
-    def interrupt(self) -> None:
-        """Interrupt the handler; a function in a thread must check `is_cancelled` itself."""
-        if self.kind.cls.runtime is not Runtime.THREAD:
-            self.cancel()
-
-    def cancel(self) -> None:
-        """Stop waiting for the handler, and cancel it if possible."""
-        try:
-            self.ending.cancel()
-        except Exception as error:
-            # A handler's own Deferred may refuse, as txpostgres's do; then it simply runs on.
-            self.log.warn("a handler refuses to be cancelled: {error}", error=type(error).__name__)
+def change(job: RunningJob, **values: object) -> None:
+    """Set attributes of a job, which its handler cannot do."""
+    for name, value in values.items():
+        object.__setattr__(job, name, value)

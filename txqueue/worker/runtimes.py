@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import json
-from collections.abc import Callable, Coroutine, Generator
-from contextvars import Context, copy_context
-from functools import partial
+from collections.abc import Callable, Coroutine
+from contextvars import copy_context
+from types import CoroutineType
 from typing import Any
 
 from attrs import frozen
-from twisted.internet.defer import CancelledError, Deferred
-from twisted.python.failure import Failure
+from twisted.internet.defer import Deferred
 
 from txqueue.errors import InvalidWork, KeyUnavailable, UnknownWorkType
 from txqueue.model.assignment import Unreadable
+from txqueue.model.foreign import derives_from, is_a
 from txqueue.model.payload import decode, decoder, encode_result
 from txqueue.model.type_version import UNKNOWN, NotRead, type_version
 from txqueue.model.work_item import Runtime, WorkItem, find_work_type
@@ -23,14 +22,9 @@ from txqueue.model.workset_item import WorksetItem, WorksetJob
 from txqueue.policy.batching import RESULT_LIMIT
 from txqueue.store.encryption import decrypted, encrypted
 from txqueue.worker.handler_threads import HandlerThreads
+from txqueue.worker.waiting_handler import Ended, Waiting, driven, waiting_for, waiting_for_task
 
-__all__ = [
-    "Kind",
-    "WorkThrough",
-    "class_of",
-    "in_asyncio",
-    "kind_of",
-]
+__all__ = ["Kind", "WorkThrough", "class_of", "kind_of"]
 
 WorkThrough = Callable[[type[WorksetItem], Any], Coroutine[Any, Any, Any]]
 """Runs one job of a workset: takes parts of the workset and processes their items."""
@@ -55,7 +49,7 @@ class Kind:
     Attributes:
         cls: The class of the work items.
         structure: Makes a work item from a payload: ``structure(payload, cls)``.
-        begin: Starts ``perform`` and returns its value, or a Deferred if the handler waits.
+        begin: Starts ``perform`` and returns its value, or a `Waiting` if the handler waits.
         longest_result: The longest result of a handler, in bytes of JSON text.
         takes_thread: Whether the handler runs in a thread.
     """
@@ -144,13 +138,15 @@ def kind_of(
         longest_result: The longest result of a handler, in bytes of JSON text.
     """
 
-    def begin_in_thread(work: WorkItem, job: Any) -> Deferred[Any]:
-        return threads.run(job, work.perform, job)
+    def begin_in_thread(work: WorkItem, job: Any) -> Waiting:
+        ending = threads.run(job, work.perform, job)
+        # A thread cannot be cancelled: the worker only waits no longer for it.
+        return Waiting(ending.addErrback(Ended.by), ending.cancel)
 
-    def in_workset(work: WorkItem, job: Any) -> Deferred[Any]:
+    def in_workset(work: WorkItem, job: Any) -> Waiting:
         assert work_through is not None
         assert isinstance(work, WorksetJob)
-        return Deferred.fromCoroutine(work_through(type(work).items, job))
+        return waiting_for(Deferred.fromCoroutine(work_through(type(work).items, job)))
 
     if issubclass(cls, WorksetJob):
         takes_thread = cls.items.runtime is Runtime.THREAD
@@ -174,103 +170,16 @@ def _opening(payload: Any, cls: type[WorkItem]) -> WorkItem:
 
 
 def _by_hand(work: WorkItem, job: Any) -> Any:
-    """Drive a coroutine to its first wait; most end without one, and so need no Deferred.
-
-    All its steps run in one context: what a handler sets there, it can reset.
-    """
-    context = copy_context()
-    coroutine = work.perform(job)
-    try:
-        awaited = context.run(coroutine.send, None)
-        if not isinstance(awaited, Deferred):
-            context.run(_refuse, coroutine)
-    except StopIteration as stop:
-        return stop.value
-    return Deferred.fromCoroutine(_resumed(context, coroutine, awaited))
+    return driven(copy_context(), work.perform(job))
 
 
 def _called(work: WorkItem, job: Any) -> Any:
     context = copy_context()
     value = context.run(work.perform, job)
-    if not inspect.iscoroutine(value):
-        return value
-    return context.run(Deferred.fromCoroutine, value)
+    if is_a(value, CoroutineType):
+        return driven(context, value)
+    return waiting_for(value) if derives_from(value, Deferred) else value
 
 
-def _in_asyncio(work: WorkItem, job: Any) -> Deferred[Any]:
-    return in_asyncio(work.perform(job))
-
-
-def in_asyncio(coroutine: Coroutine[Any, Any, Any]) -> Deferred[Any]:
-    """Run an asyncio coroutine as a Deferred; cancelling the Deferred cancels the coroutine."""
-    running: Deferred[Any] = Deferred.fromFuture(asyncio.ensure_future(_kept_in(coroutine)))
-    return running.addErrback(_cancelled)
-
-
-def _cancelled(failure: Failure) -> Failure:
-    return Failure(CancelledError()) if failure.check(asyncio.CancelledError) else failure
-
-
-async def _kept_in(coroutine: Coroutine[Any, Any, Any]) -> Any:
-    """Convert SystemExit and KeyboardInterrupt, which would end the event loop, into a failure."""
-    try:
-        return await coroutine
-    except (SystemExit, KeyboardInterrupt) as error:
-        raise RuntimeError(f"the handler raised {type(error).__name__}: {error}") from error
-    except RuntimeError as error:
-        if not str(error).startswith(_BAD_YIELD):
-            raise
-        raise TypeError(
-            "the handler awaits a Deferred; leave out runtime = Runtime.ASYNCIO,"
-            " or await deferred.asFuture(asyncio.get_running_loop())"
-        ) from error
-
-
-# The error of asyncio for a coroutine that awaits a Deferred.
-_BAD_YIELD = "Task got bad yield: <Deferred"
-
-
-def _refuse(coroutine: Coroutine[Any, Any, Any]) -> None:
-    """Fail a coroutine that awaits anything but a Deferred, as Twisted cannot wait for it."""
-    coroutine.throw(
-        TypeError(
-            "the handler awaits something of asyncio's; declare runtime = Runtime.ASYNCIO,"
-            " or await Deferreds only"
-        )
-    )
-
-
-async def _resumed(
-    context: Context, coroutine: Coroutine[Any, Any, Any], awaited: Deferred[Any]
-) -> Any:
-    return await _Started(context, coroutine, awaited)
-
-
-class _Started:
-    """A coroutine that continues in its context after having been driven to its first wait."""
-
-    def __init__(
-        self, context: Context, coroutine: Coroutine[Any, Any, Any], awaited: Deferred[Any]
-    ) -> None:
-        self._context = context
-        self._coroutine = coroutine
-        self._awaited = awaited
-
-    def __await__(self) -> Generator[Any, Any, Any]:
-        run, coroutine, awaited = self._context.run, self._coroutine, self._awaited
-        while True:
-            try:
-                value = yield awaited
-            except GeneratorExit:
-                run(coroutine.close)
-                raise
-            except BaseException as error:
-                go_on = partial(coroutine.throw, error)
-            else:
-                go_on = partial(coroutine.send, value)
-            try:
-                awaited = run(go_on)
-                if not isinstance(awaited, Deferred):
-                    run(_refuse, coroutine)
-            except StopIteration as stop:
-                return stop.value
+def _in_asyncio(work: WorkItem, job: Any) -> Waiting:
+    return waiting_for_task(work.perform(job))

@@ -12,14 +12,17 @@ from functools import partial
 from typing import Any, Final
 
 from attrs import asdict, astuple
+from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorCore, IReactorFromThreads, IReactorSocket
 from twisted.internet.process import reapAllProcesses
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 
 from txqueue.logs.setup import let_information_pass
 from txqueue.model.assignment import Assignment, SettledJob, StartedJob
 from txqueue.model.type_version import type_version
 from txqueue.model.work_item import known_work_types
+from txqueue.policy.outcome import summary_of
 from txqueue.store.connection import Statement
 from txqueue.store.connection_pool import ConnectionPool
 from txqueue.store.driver import IStoreReactor
@@ -52,7 +55,7 @@ from txqueue.worker.lease_watch import LeaseWatch
 from txqueue.worker.master_pipe import MasterPipe
 from txqueue.worker.next_stages import enqueue_follow_ups
 from txqueue.worker.performer import Performer
-from txqueue.worker.running_job import HeldAssignment, RunningJob
+from txqueue.worker.running_job import HeldAssignment, RunningJob, change
 from txqueue.worker.workset_runner import WorksetWork
 
 __all__ = ["IWorkerReactor", "WorkerService"]
@@ -62,6 +65,10 @@ _COMPLETE_ONE: Final = """
     select {schema}.complete_one(
         its_incarnation => %s, its_assignment => %s, its_job_id => %s, its_result => %s,
         its_progress => %s, its_lane => %s)"""
+
+_NOTE_LATE_ERROR: Final = """
+    select {schema}.note_late_error(
+        its_incarnation => %s, its_assignment => %s, its_job_id => %s, its_error => %s)"""
 
 
 class IWorkerReactor(IStoreReactor, IReactorSocket, IReactorCore, IReactorFromThreads):
@@ -96,7 +103,7 @@ class WorkerService:
         self._performer: Performer | None = None
         self._lease_watch: LeaseWatch | None = None
         self._pool: ConnectionPool | None = None
-        self._schema = self._complete_one = ""
+        self._schema = self._complete_one = self._note_late_error = ""
 
     def attach(self, descriptor: int) -> None:
         """Connect to the master over an open socket."""
@@ -148,10 +155,24 @@ class WorkerService:
         """Report the weight and the numbers of ended jobs whose threads go on."""
         self._pipe.say(Occupy, weight=weight, jobs=json.dumps(sorted(jobs)), is_stuck=is_stuck)
 
+    def late_error(self, job: RunningJob, text: str) -> None:
+        """Store the error of a handler whose transaction has completed its job before."""
+        assert self._pool is not None
+        parameters = (*astuple(job.token), job.id, text)
+        storing = Deferred.fromCoroutine(self._pool.query(self._note_late_error, parameters))
+        storing.addErrback(lambda failure: self._not_stored(job.id, failure))
+
+    def _not_stored(self, job_id: int, failure: Failure) -> None:
+        said = summary_of(failure.value)
+        self.log.error(
+            "the error of job {job_id} is only in the log: {said}", job_id=job_id, said=said
+        )
+
     def _configure(self, settings: str) -> dict[str, Any]:
         chosen = json.loads(settings)
         self._schema = chosen["schema"]
         self._complete_one = _COMPLETE_ONE.format(schema=self._schema)
+        self._note_late_error = _NOTE_LATE_ERROR.format(schema=self._schema)
         self._pool = ConnectionPool(
             self._reactor,
             chosen["dsn"],
@@ -230,14 +251,15 @@ class WorkerService:
     async def _open_transaction(self, job: RunningJob) -> AsyncIterator[Transaction]:
         assert self._pool is not None
         async with self._pool.transaction(partial(self._completion, job)) as connection:
-            job.within = Transaction(connection, self._schema)
+            txn = Transaction(connection, self._schema)
+            change(job, within=txn)
             try:
-                yield job.within
-                await enqueue_follow_ups(job, job.within)
+                yield txn
+                await enqueue_follow_ups(job, txn)
             finally:
-                txn, job.within = job.within, None
+                change(job, within=None)
                 txn.end()
-        job.is_completed = True
+        change(job, is_completed=True)
 
     def _completion(self, job: RunningJob) -> Statement:
         token = astuple(job.token)

@@ -9,10 +9,11 @@ from typing import Any
 
 from attrs import evolve
 
+from txqueue.model.foreign import looked
 from txqueue.model.run_log import log_of
 from txqueue.model.work_item import WorkItem
 from txqueue.tracing.choice import begin_run, is_tracing
-from txqueue.worker.running_job import RunningJob
+from txqueue.worker.running_job import RunningJob, change
 from txqueue.worker.runtimes import Kind
 
 __all__ = ["end_records", "traced", "within_span"]
@@ -24,7 +25,7 @@ def traced(kind: Kind) -> Kind:
 
 
 def _begin_traced(begin: Callable[[WorkItem, Any], Any], work: WorkItem, job: RunningJob) -> Any:
-    job.span = begin_run(job.work_type, job.id, job.attempt, job.terms)
+    change(job, span=begin_run(job.work_type, job.id, job.attempt, job.terms))
     if job.span is None:
         return begin(work, job)
     log_of(job).fields.update(job.span.ids)
@@ -35,7 +36,8 @@ def _begin_traced(begin: Callable[[WorkItem, Any], Any], work: WorkItem, job: Ru
 def end_records(job: RunningJob, outcome: str) -> None:
     """End the log and the span of a run, if it has them: most runs have none."""
     if job.log is not None:
-        job.log.end()
+        # What a run has printed is written by the application's logging.
+        looked(job.log.end, None)
     if job.span is not None:
         job.span.end(outcome)
 

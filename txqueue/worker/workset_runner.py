@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import random
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from types import CoroutineType
 from typing import Any, cast
 
 from attrs import define, field
-from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.defer import CancelledError, Deferred, TimeoutError
 from twisted.internet.task import deferLater
+from twisted.python.failure import Failure
 
 from txqueue.errors import InvalidWork, TokenLost
 from txqueue.model.directives import Snooze
+from txqueue.model.foreign import class_name, derives_from, is_a
 from txqueue.model.payload import decode, decoder
 from txqueue.model.work_item import Runtime
 from txqueue.model.workset_item import WorksetItem
@@ -23,8 +25,8 @@ from txqueue.store.driver import IStoreReactor
 from txqueue.store.transaction import Transaction
 from txqueue.store.worksets import Part, Parts, Performed, count_call
 from txqueue.worker.handler_threads import HandlerThreads
-from txqueue.worker.running_job import RunningJob
-from txqueue.worker.runtimes import in_asyncio
+from txqueue.worker.running_job import RunningJob, change
+from txqueue.worker.waiting_handler import Ended, awaited, waiting_for_task
 
 __all__ = ["RunningPart", "WorksetWork", "is_deadly", "split_size"]
 
@@ -99,8 +101,8 @@ class RunningPart:
 
     def heard(self, item: WorksetItem, value: object) -> None:
         """Note what the handler of one item has returned or raised."""
-        if isinstance(value, Exception):
-            self.fail(item, value)
+        if is_a(value, Exception):
+            self.fail(item, cast("Exception", value))
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Transaction]:
@@ -126,7 +128,7 @@ class RunningPart:
         verdict = judge(error, retry, self._part.attempt, random.random())
         if verdict.outcome == "cancelled":
             return None
-        told = {"key": self._keys[place], "error": verdict.error or type(error).__name__}
+        told = {"key": self._keys[place], "error": verdict.error or class_name(error)}
         return told if verdict.delay is None else {**told, "delay": verdict.delay}
 
 
@@ -164,11 +166,11 @@ class WorksetWork:
                 if found.due_in is not None:
                     return Snooze(min(max(found.due_in, PAUSE), LONGEST_REST))
                 if await self._parts.end(cls, job.token, job.id):
-                    job.is_completed = True
+                    change(job, is_completed=True)
                     return None
                 await deferLater(self._reactor, PAUSE)
         await self._parts.pass_on(cls, job.token, job.id, performed)
-        job.is_completed = True
+        change(job, is_completed=True)
         return None
 
     async def _cut(self, cls: type[WorksetItem]) -> bool:
@@ -215,10 +217,16 @@ class WorksetWork:
         if cls.runtime is Runtime.THREAD:
             ending = self._threads.run(running.job, _each_in_turn, cls, running)
         else:
-            ending = Deferred.fromCoroutine(_in_turn(cls, running))
+            ending = Deferred.fromCoroutine(awaited(_in_turn(cls, running)))
         if cls.timeout is not None:
-            ending.addTimeout(cast("float", cls.timeout), self._reactor)
-        await ending
+            ending.addTimeout(cast("float", cls.timeout), self._reactor, _timed_out)
+        (await ending).get()
+
+
+def _timed_out(ended: Ended | Failure, timeout: float) -> Ended:
+    if isinstance(ended, Ended) and ended.error is None:
+        return ended
+    return Ended(error=TimeoutError(timeout, "Deferred"))
 
 
 async def _in_turn(cls: type[WorksetItem], running: RunningPart) -> None:
@@ -238,8 +246,9 @@ async def _in_turn(cls: type[WorksetItem], running: RunningPart) -> None:
 async def _value_of(cls: type[WorksetItem], value: Any) -> Any:
     """Wait for a Twisted or asyncio coroutine or a Deferred; return any other value as it is."""
     if cls.runtime is Runtime.ASYNCIO:
-        return await in_asyncio(value)
-    return await value if inspect.iscoroutine(value) or isinstance(value, Deferred) else value
+        return (await waiting_for_task(value).ending).get()
+    is_awaited = is_a(value, CoroutineType) or derives_from(value, Deferred)
+    return await value if is_awaited else value
 
 
 def _each_in_turn(cls: type[WorksetItem], running: RunningPart) -> None:

@@ -1,6 +1,7 @@
 """The outcome of a job whose handler raised."""
 
 import json
+from typing import Any
 
 import pytest
 from twisted.internet import defer
@@ -25,7 +26,7 @@ RETRY = Retry(attempts=3, first=10.0, factor=2.0, jitter=0, fatal=(KeyError,))
         (KeyError("x"), 0, "failed", None),
         (Snooze(5), 0, "snooze", 5.0),
         (Snooze(5), 7, "snooze", 5.0),
-        (Snooze(-5), 0, "snooze", 0.0),
+        (Snooze(0), 0, "snooze", 0.0),
         (Discard("no need"), 0, "cancelled", None),
         (Discard(), 0, "cancelled", None),
         (Fail("broken"), 0, "failed", None),
@@ -105,11 +106,31 @@ def test_a_verdict_is_what_settle_takes(verdict: Verdict, more: dict[str, object
     assert [expected] == json.loads(outcomes_text([verdict.of(JobKey(9, 7))]))
 
 
-@pytest.mark.parametrize("delay", [float("nan"), float("inf"), -float("inf")])
-def test_a_snooze_needs_a_finite_delay(delay: float) -> None:
-    """The error is raised in the handler, where it can be fixed."""
+NO_DELAYS = [float("nan"), float("inf"), -float("inf"), -5, -0.001, 1e300, 10**400]
+
+
+@pytest.mark.parametrize("delay", NO_DELAYS)
+def test_a_snooze_needs_a_delay_that_can_be_waited_for(delay: float) -> None:
+    """The error is raised in the handler, where it can be fixed: a negative one has no end."""
     with pytest.raises(ValueError, match="cannot snooze for"):
         Snooze(delay)
+
+
+@pytest.mark.parametrize("delay", [*NO_DELAYS, "7x", None])
+def test_a_snooze_that_was_changed_spends_an_attempt(delay: Any) -> None:
+    """PostgreSQL cannot store each number: it would refuse the outcomes of other jobs as well."""
+    said = Snooze(1)
+    said.delay = delay
+    verdict = judge(said, RETRY, 0, 0.5)
+    assert verdict.outcome == "retry"
+    assert "its Snooze cannot be read" in str(verdict.error)
+
+
+@pytest.mark.parametrize("delay", NO_DELAYS)
+def test_the_longest_delay_of_a_retry_can_be_waited_for(delay: Any) -> None:
+    """The class is refused when it is defined."""
+    with pytest.raises(ValueError, match="longest"):
+        Retry(longest=delay)
 
 
 def test_a_deferred_that_timed_out_says_what_took_too_long() -> None:

@@ -112,6 +112,7 @@ class Harness:
         self.settled: list[dict[str, Any]] = []
         self.settled_weight = 0
         self.logged: list[tuple[bool, str]] = []
+        self.late_errors: list[tuple[int, str]] = []
         self.logged_runs: list[Mapping[str, Any] | None] = []
         self.counts: Counter[int] = Counter()
         self.started: list[StartedJob] = []
@@ -130,6 +131,10 @@ class Harness:
         """Note what is to stand in the log."""
         self.logged.append((is_grave, text))
         self.logged_runs.append(run)
+
+    def late_error(self, job: RunningJob, text: str) -> None:
+        """Note what is to stand with a done job."""
+        self.late_errors.append((job.id, text))
 
     def count(self, tally: str) -> None:
         """Add up what jobs did."""

@@ -14,7 +14,7 @@ from txqueue import Next, RunningJob, Snooze, UniqueMode, WorkItem
 from txqueue.errors import DatabaseUnavailable, InvalidWork, Refused
 from txqueue.store.enqueueing import job_object
 from txqueue.worker.next_stages import enqueue_follow_ups
-from txqueue.worker.running_job import Parents
+from txqueue.worker.running_job import Parents, change
 
 
 @define
@@ -61,15 +61,15 @@ class Opened:
             self.away -= 1
             raise DatabaseUnavailable("the database is away")
         txn: Any = Transaction()
-        job.within = txn
+        change(job, within=txn)
         try:
             yield txn
             await enqueue_follow_ups(job, txn)
         finally:
-            job.within = None
+            change(job, within=None)
         self.results.append(job.result)
         self.committed += txn.enqueued
-        job.is_completed = True
+        change(job, is_completed=True)
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from txqueue.model.assignment import AssignedJob
 from txqueue.model.type_version import type_version
 from txqueue.store.transaction import Transaction
 from txqueue.worker.performer import STUCK
+from txqueue.worker.running_job import change
 
 
 @define
@@ -323,7 +324,7 @@ def test_a_completed_job_is_done_whatever_happens_next() -> None:
     @asynccontextmanager
     async def opener(job: RunningJob) -> AsyncIterator[Transaction]:
         yield None  # type: ignore[misc]  # nothing is asked of it here
-        job.is_completed = True
+        change(job, is_completed=True)
 
     async def perform(self: object, job: RunningJob) -> None:
         async with job.transaction():

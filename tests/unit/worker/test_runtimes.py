@@ -15,6 +15,7 @@ from tests.waiting import running_reactor
 from txqueue import Runtime, WorkItem
 from txqueue.worker.handler_threads import HandlerThreads
 from txqueue.worker.runtimes import kind_of
+from txqueue.worker.waiting_handler import Ended, Waiting
 
 Handler = Callable[[Any, Any], Any]
 
@@ -42,7 +43,8 @@ def begun_with(handler: Handler, job: object, its_runtime: Runtime, threads: Any
         perform = handler  # type: ignore[assignment]  # any kind of it
 
     kind = kind_of(Handled, threads)
-    return kind.begin(kind.structure({}, Handled), job)
+    value = kind.begin(kind.structure({}, Handled), job)
+    return value.ending.addCallback(Ended.get) if isinstance(value, Waiting) else value
 
 
 def test_a_coroutine_that_waits_for_nothing_needs_no_deferred() -> None:
@@ -141,18 +143,24 @@ def test_a_plain_function_gives_its_value() -> None:
 
 
 def test_a_function_may_return_a_deferred() -> None:
-    """It is handed on."""
+    """Its value is the job's."""
     wait: Deferred[int] = Deferred()
-    assert begun(lambda *_: wait) is wait
+    results: list[int] = []
+    begun(lambda *_: wait).addCallback(results.append)
+    wait.callback(7)
+    assert results == [7]
 
 
 async def test_a_function_may_return_a_coroutine() -> None:
     """A decorator that forgot `async` is no reason to lose a job."""
 
     async def inner(number: int) -> int:
-        return await succeed(number)
+        return number + await wait
 
-    assert await begun(lambda _, job: inner(job), 7) == 7
+    wait: Deferred[int] = Deferred()
+    ended = begun(lambda _, job: inner(job), 7)
+    wait.callback(1)
+    assert await ended == 8
 
 
 async def test_an_asyncio_handler_awaits_what_asyncio_has() -> None:

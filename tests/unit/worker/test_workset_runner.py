@@ -8,10 +8,10 @@ from attrs import define
 from twisted.internet.defer import CancelledError, Deferred
 
 from tests.waiting import running_reactor
-from txqueue import RunningJob, Runtime, WorksetItem
+from txqueue import Runtime, WorksetItem
 from txqueue.model.assignment import AssignedJob, Assignment
 from txqueue.store.worksets import NextPart, Part, Parts
-from txqueue.worker.running_job import HeldAssignment
+from txqueue.worker.running_job import HeldAssignment, begun
 from txqueue.worker.workset_runner import WorksetWork
 
 
@@ -57,7 +57,7 @@ class OnePart:
 def work_through(parts: OnePart) -> Deferred[Any]:
     """Begin to work through it."""
     assigned = AssignedJob(7, "pooling.job", 1, 1, {})
-    job = RunningJob(assigned, HeldAssignment(Assignment(1, 1, 0, 1, 1, "")), cast("Any", None))
+    job = begun(assigned, HeldAssignment(Assignment(1, 1, 0, 1, 1, "")), cast("Any", None))
     work = WorksetWork(running_reactor(), cast("Any", None), cast("Parts", parts))
     return Deferred.fromCoroutine(work.work_through(Slow, job))
 

@@ -1,0 +1,201 @@
+"""A job's own transaction: one in a run, what follows its commit, and a database without room."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from tests.unit.worker.performing import Handled, Harness
+from txqueue import Fail, Retry, RunningJob
+from txqueue.errors import DatabaseUnavailable, TransactionMisused
+from txqueue.policy.outcome import CONNECTIONLESS_PAUSE
+from txqueue.worker.running_job import change
+
+
+class Database:
+    """Notes what was committed; may have no connection, or lose it."""
+
+    def __init__(self) -> None:
+        self.committed: list[str] = []
+        self.is_full = False
+        self.is_lost = False
+
+    @asynccontextmanager
+    async def open(self, job: RunningJob) -> AsyncIterator[Any]:
+        """A transaction whose commit completes the job."""
+        if self.is_full:
+            raise DatabaseUnavailable("too many clients already")
+        written: list[str] = []
+        yield written
+        if self.is_lost:
+            raise DatabaseUnavailable("the connection was lost")
+        self.committed += written
+        change(job, is_completed=True)
+
+
+@pytest.fixture
+def database() -> Database:
+    """One with room."""
+    return Database()
+
+
+@pytest.fixture
+def harness(database: Database) -> Harness:
+    """A performer whose jobs have transactions there."""
+    return Harness(opener=database.open)
+
+
+def run(harness: Harness, perform: Any, **terms: Any) -> None:
+    """Perform a job."""
+    with harness.handler(perform, retry=Retry(attempts=1)):
+        harness.hand(5, Handled.entry(1, terms=terms or None))
+        harness.turn()
+
+
+def is_done(harness: Harness) -> bool:
+    """Whether its own transaction has completed the job, and nothing else is written."""
+    return (harness.finished, harness.settled) == ([(5, 3, [], 1, 1)], [])
+
+
+def test_a_second_transaction_is_refused(harness: Harness, database: Database) -> None:
+    """What it wrote would be rolled back; the job is done, and the error is kept with it."""
+
+    async def perform(_: object, job: RunningJob) -> None:
+        for number in (1, 2):
+            async with job.transaction() as txn:
+                txn.append(f"row {number}")  # type: ignore[attr-defined]
+
+    run(harness, perform)
+    assert database.committed == ["row 1"]
+    assert is_done(harness)
+    ((job_id, text),) = harness.late_errors
+    assert job_id == 1
+    assert "job 1 is done: its own transaction has committed" in text
+    assert text.startswith("after its transaction had committed, the handler failed: ")
+
+
+def test_a_nested_transaction_is_refused(harness: Harness, database: Database) -> None:
+    """Its commit would complete the job, and the outer one would be lost."""
+
+    async def perform(_: object, job: RunningJob) -> None:
+        async with job.transaction() as txn:
+            txn.append("outer")  # type: ignore[attr-defined]
+            async with job.transaction():
+                raise AssertionError
+
+    run(harness, perform)
+    assert database.committed == []
+    (settled,) = harness.settled
+    assert settled["outcome"] == "failed"
+    assert "opens its own transaction while it has one open" in settled["error"]
+
+
+def test_a_handler_may_go_on_in_the_transaction_that_is_open(
+    harness: Harness, database: Database
+) -> None:
+    """The refusal of another one changes nothing."""
+
+    async def perform(_: object, job: RunningJob) -> None:
+        async with job.transaction() as txn:
+            with pytest.raises(TransactionMisused):
+                async with job.transaction():
+                    raise AssertionError
+            txn.append("all the same")  # type: ignore[attr-defined]
+
+    run(harness, perform)
+    assert database.committed == ["all the same"]
+    assert is_done(harness)
+
+
+def test_a_transaction_that_was_rolled_back_may_be_repeated(
+    harness: Harness, database: Database
+) -> None:
+    """As after a serialization failure."""
+
+    async def perform(_: object, job: RunningJob) -> None:
+        for number in (1, 2):
+            try:
+                async with job.transaction() as txn:
+                    txn.append(f"try {number}")  # type: ignore[attr-defined]
+                    if number == 1:
+                        raise ValueError("deadlock")
+            except ValueError:
+                continue
+
+    run(harness, perform)
+    assert database.committed == ["try 2"]
+    assert is_done(harness)
+
+
+@pytest.mark.parametrize("is_returned", [True, False])
+def test_an_error_after_the_commit_is_kept(harness: Harness, is_returned: bool) -> None:
+    """Returned directives as well; the job stays done, and its node logs the error."""
+
+    async def perform(_: object, job: RunningJob) -> Any:
+        async with job.transaction():
+            pass
+        if is_returned:
+            return Fail("no mail was sent")
+        raise ValueError("no mail was sent")
+
+    run(harness, perform)
+    assert is_done(harness)
+    assert [job_id for job_id, _ in harness.late_errors] == [1]
+    assert "no mail was sent" in harness.late_errors[0][1]
+    ((is_grave, line),) = harness.logged
+    assert is_grave
+    assert line.startswith("job 1 (performing.handled) is done, but after its transaction had")
+    assert "no mail was sent" in line
+
+
+def test_an_error_after_the_commit_may_be_secret(harness: Harness) -> None:
+    """Of redacted work the log has only its class."""
+
+    async def perform(_: object, job: RunningJob) -> Any:
+        async with job.transaction():
+            pass
+        raise ValueError("ann's card")
+
+    run(harness, perform, redacted=True)
+    ((_, line),) = harness.logged
+    assert "ValueError" in line
+    assert "card" not in line
+
+
+def test_a_job_without_a_connection_spends_no_attempt(harness: Harness, database: Database) -> None:
+    """It runs again soon, however few attempts it has."""
+    database.is_full = True
+
+    async def perform(_: object, job: RunningJob) -> None:
+        async with job.transaction():
+            raise AssertionError
+
+    run(harness, perform)
+    (settled,) = harness.settled
+    assert settled["outcome"] == "snooze"
+    assert 0.5 * CONNECTIONLESS_PAUSE <= settled["delay"] <= 1.5 * CONNECTIONLESS_PAUSE
+    assert settled["error"].startswith("txqueue.errors.DatabaseUnavailable: too many clients")
+
+
+@pytest.mark.parametrize("is_lost", [True, False])
+def test_other_errors_without_a_connection_spend_one(
+    harness: Harness, database: Database, is_lost: bool
+) -> None:
+    """A connection that is lost: perhaps by the handler's statements. An error of its own."""
+    database.is_lost = is_lost
+    database.is_full = not is_lost
+
+    async def perform(_: object, job: RunningJob) -> None:
+        try:
+            async with job.transaction():
+                pass
+        except DatabaseUnavailable as error:
+            if is_lost:
+                raise
+            raise ValueError("something else") from error
+
+    run(harness, perform)
+    assert [each["outcome"] for each in harness.settled] == ["failed"]

@@ -1,0 +1,137 @@
+"""Guarded looks at objects of the application: exceptions, results, hooks, logged values.
+
+Any method of such an object may raise anything, a `SystemExit` too, or lie about the object's
+class. A worker looks at them through this module only, so that no object of one job can end the
+process, lose the end of its job, or harm another job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Final, TypeVar
+
+__all__ = [
+    "behaves",
+    "class_name",
+    "class_path",
+    "derives_from",
+    "is_a",
+    "link_of",
+    "looked",
+    "members_of",
+    "text_of",
+    "traceback_of",
+]
+
+T = TypeVar("T")
+
+# The interpreter's own attributes: a class cannot replace them by properties of its own.
+_ORDER: Final = type.__dict__["__mro__"].__get__
+_NAME: Final = type.__dict__["__name__"].__get__
+_PATH: Final = type.__dict__["__qualname__"].__get__
+_MODULE: Final = type.__dict__["__module__"].__get__
+_TRACEBACK: Final[Callable[[object], Any]] = vars(BaseException)["__traceback__"].__get__
+_CAUSE: Final[Callable[[object], Any]] = vars(BaseException)["__cause__"].__get__
+_CONTEXT: Final[Callable[[object], Any]] = vars(BaseException)["__context__"].__get__
+_IS_SUPPRESSED: Final[Callable[[object], Any]] = vars(BaseException)["__suppress_context__"].__get__
+_GROUPED: Final[Callable[[object], Any]] = vars(BaseExceptionGroup)["exceptions"].__get__
+_CLASS_LOOK: Final = type.__getattribute__
+_OWN: Final = [
+    (name, _CLASS_LOOK(BaseException, name))
+    for name in (
+        "__getattribute__",
+        "__traceback__",
+        "__cause__",
+        "__context__",
+        "__suppress_context__",
+    )
+]
+
+LONGEST_PATH: Final = 200
+
+
+def looked(look: Callable[[], T], otherwise: T) -> T:
+    """Return what a look at an object of the application returns, or another value if it raises."""
+    try:
+        return look()
+    except BaseException:
+        return otherwise
+
+
+def is_a(value: object, *kinds: type) -> bool:
+    """Tell whether the real class of an object is one of the given ones or derives from it.
+
+    Args:
+        value: The object, whose own `__class__` may be wrong.
+        kinds: Classes without a metaclass: one may ask the object's metaclass.
+    """
+    return issubclass(type(value), kinds)
+
+
+def derives_from(value: object, kind: type) -> bool:
+    """Tell the same of one class, which may have a metaclass."""
+    # By identity: the object's metaclass may define what == and hash() do.
+    return any(each is kind for each in _ORDER(type(value)))
+
+
+def class_name(value: object) -> str:
+    """Return the name of an object's class."""
+    return _exact(_NAME(type(value)))
+
+
+def class_path(value: object) -> str:
+    """Return the module and name of an object's class, such as ``builtins.ValueError``."""
+    cls = type(value)
+    try:
+        module = _MODULE(cls)
+    except BaseException:
+        module = "?"
+    return f"{text_of(module)}.{_exact(_PATH(cls))}"[:LONGEST_PATH]
+
+
+def text_of(value: object) -> str:
+    """Return the text of any value: one of an application's may fail to have one."""
+    try:
+        return _exact(str(value))
+    except BaseException:
+        return f"a {class_name(value)} that has no text"
+
+
+def _exact(text: str) -> str:
+    """Return a text as a plain `str`: one of a subclass may have methods of its own."""
+    return str.__str__(text)
+
+
+def traceback_of(error: object) -> TracebackType | None:
+    """Return where an exception was raised; None for one that was not, or is none."""
+    return _TRACEBACK(error) if is_a(error, BaseException) else None
+
+
+def link_of(error: object) -> tuple[BaseException | None, bool]:
+    """Return the exception that a traceback shows before this one, and whether it is the cause."""
+    if not is_a(error, BaseException):
+        return None, True
+    cause = _CAUSE(error)
+    if cause is not None or _IS_SUPPRESSED(error):
+        return cause, True
+    return _CONTEXT(error), False
+
+
+def members_of(error: object) -> list[BaseException]:
+    """Return all exceptions that a traceback of this one may show: causes, and those of a group."""
+    if not is_a(error, BaseException):
+        return []
+    found = [_CAUSE(error), _CONTEXT(error)]
+    if is_a(error, BaseExceptionGroup):
+        found += _GROUPED(error)
+    return [each for each in found if each is not None]
+
+
+def behaves(error: object) -> bool:
+    """Tell whether an exception has its attributes as the interpreter keeps them."""
+    cls = type(error)
+    try:
+        return not [name for name, own in _OWN if _CLASS_LOOK(cls, name) is not own]
+    except BaseException:
+        return False

@@ -1,0 +1,103 @@
+"""Runs of handlers that wait, as the worker keeps them until they end."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from attrs import Factory, define
+from twisted.internet.defer import CancelledError
+from twisted.internet.interfaces import IDelayedCall
+from twisted.logger import Logger
+
+from txqueue.errors import Hung
+from txqueue.model.foreign import class_name, is_a, looked
+from txqueue.model.work_item import Runtime
+from txqueue.worker.running_job import RunningJob
+from txqueue.worker.runtimes import Kind
+from txqueue.worker.waiting_handler import Waiting
+
+__all__ = ["CLEANUP", "LONGEST_END", "Execution"]
+
+CLEANUP: Final = 5.0
+"""Seconds that a cancelled handler has to clean up; afterwards it is cancelled again and again."""
+
+LONGEST_END: Final = 15.0
+"""Seconds after which the worker waits no longer for a handler that was cancelled."""
+
+
+@define(eq=False)
+class Execution:
+    """A job whose handler is waiting for a Deferred, future or thread.
+
+    Attributes:
+        job: The job.
+        kind: The job's work type.
+        terms: The job's terms.
+        began: When it started, by the reactor's clock.
+        handler: Its handler.
+        heard_at: When the handler last called `beat` or `progress`, or else when it started.
+        is_reported: Whether the run was reported to the master.
+        is_hung: Whether the worker has interrupted the handler because it was silent for too long.
+        is_completing: Whether the handler has returned and the job's completion is being written.
+        timer: Calls when the job's timeout is over.
+        overran: The timeout, if it is over.
+        cancelled_at: When the handler was first cancelled; None if it was not.
+    """
+
+    job: RunningJob
+    kind: Kind
+    terms: dict[str, Any]
+    began: float
+    handler: Waiting
+    heard_at: float = Factory(lambda run: run.began, takes_self=True)
+    is_reported: bool = False
+    is_hung: bool = False
+    is_completing: bool = False
+    timer: IDelayedCall | None = None
+    overran: float | None = None
+    cancelled_at: float | None = None
+
+    log = Logger()
+
+    def interrupt(self, now: float) -> None:
+        """Interrupt the handler; a function in a thread must check `is_cancelled` itself."""
+        if self.kind.cls.runtime is not Runtime.THREAD:
+            self.cancel(now)
+
+    def cancel(self, now: float) -> None:
+        """Stop waiting for the handler, and cancel it if possible."""
+        if self.cancelled_at is None:
+            self.cancelled_at = now
+        try:
+            self.handler.cancel()
+        except BaseException as error:
+            # A handler's own Deferred may refuse, as txpostgres's do; then it simply runs on.
+            self.log.warn("a handler refuses to be cancelled: {error}", error=class_name(error))
+
+    def insist(self, now: float) -> bool:
+        """Cancel a handler again that goes on long after it was cancelled.
+
+        Returns:
+            Whether the worker waits no longer for it: a coroutine is closed and never continues.
+        """
+        if self.cancelled_at is None or self.is_completing:
+            return False
+        if now - self.cancelled_at >= LONGEST_END:
+            looked(self.handler.close, None)
+            return True
+        if now - self.cancelled_at >= CLEANUP:
+            self.cancel(now)
+        return False
+
+    def error_of(self, error: Any) -> Any:
+        """Return the error by which the run ended; None if its handler has returned.
+
+        Args:
+            error: What the handler raised, if anything.
+        """
+        if self.overran is not None:
+            return TimeoutError(f"it ran for longer than its timeout of {self.overran:g} s")
+        # An error that the handler raised by itself says more than its silence.
+        if self.is_hung and error is not None and is_a(error, CancelledError):
+            return Hung(f"hung: silent for longer than {self.kind.cls.heartbeat:g} s")
+        return error

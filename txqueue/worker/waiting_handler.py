@@ -1,0 +1,212 @@
+"""Handlers that wait: how they end, and how they are cancelled, even those that swallow it.
+
+What a handler returns or raises travels in an `Ended`: Twisted and asyncio call methods of results
+and exceptions, and an object of the application may raise in them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Generator
+from contextvars import Context
+from functools import partial
+from typing import Any, Final
+
+from attrs import define, frozen
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.python.failure import Failure
+
+from txqueue.model.foreign import class_name, derives_from, is_a, looked, text_of
+
+__all__ = [
+    "Ended",
+    "Waiting",
+    "awaited",
+    "called",
+    "driven",
+    "waiting_for",
+    "waiting_for_task",
+]
+
+# How often a coroutine may await something that Twisted cannot wait for, after errors about it.
+MOST_REFUSALS: Final = 10
+# The error of asyncio for a coroutine that awaits a Deferred.
+_BAD_YIELD: Final = "Task got bad yield: <Deferred"
+
+
+@frozen(eq=False, repr=False)
+class Ended:
+    """How a handler ended.
+
+    Attributes:
+        value: What it returned.
+        error: What it raised; None if it returned.
+    """
+
+    value: Any = None
+    error: Any = None
+
+    @classmethod
+    def by(cls, failure: Failure) -> Ended:
+        """Return the end by a failure of Twisted's."""
+        error = looked(lambda: failure.value, None)
+        if is_a(error, BaseException):
+            return cls(error=error)
+        return cls(error=RuntimeError("the handler failed without an error message"))
+
+    def get(self) -> Any:
+        """Return what the handler returned, or raise what it raised."""
+        if self.error is not None:
+            raise self.error
+        return self.value
+
+
+@define(eq=False)
+class Waiting:
+    """A handler that waits.
+
+    Attributes:
+        ending: Fires with an `Ended`.
+        cancel: Cancels what the handler awaits now.
+        close: Ends a coroutine that goes on after it was cancelled; it does not run any more.
+    """
+
+    ending: Deferred[Ended]
+    cancel: Callable[[], object]
+    close: Callable[[], object] = lambda: None
+
+
+def called(function: Callable[..., Any], *args: Any) -> Ended:
+    """Call a function, and return how it ended."""
+    try:
+        return Ended(function(*args))
+    except BaseException as error:
+        return Ended(error=error)
+
+
+async def awaited(coroutine: Coroutine[Any, Any, Any]) -> Ended:
+    """Await a coroutine, and return how it ended."""
+    try:
+        return Ended(await coroutine)
+    except GeneratorExit:
+        raise
+    except BaseException as error:
+        return Ended(error=error)
+
+
+def waiting_for(deferred: Deferred[Any]) -> Waiting:
+    """Return a handler that has returned a Deferred."""
+    ending: Deferred[Ended] = Deferred()
+
+    def ended(end: Ended) -> None:
+        if not ending.called:
+            ending.callback(end)
+
+    deferred.addCallbacks(
+        lambda value: ended(Ended(value)), lambda failure: ended(Ended.by(failure))
+    )
+    return Waiting(ending, deferred.cancel)
+
+
+def driven(context: Context, coroutine: Coroutine[Any, Any, Any]) -> Any:
+    """Drive a coroutine of Twisted's to its first wait, all its steps in one context.
+
+    Most end without a wait, and so need no Deferred.
+
+    Returns:
+        What the coroutine returns; a `Waiting` if it waits.
+    """
+    try:
+        awaited = context.run(coroutine.send, None)
+        if type(awaited) is not Deferred:
+            awaited = _waitable(context, coroutine, awaited)
+    except StopIteration as stop:
+        return stop.value
+    rest = _Started(context, coroutine, awaited)
+    ending = Deferred.fromCoroutine(rest.end())
+    return Waiting(ending, ending.cancel, partial(context.run, coroutine.close))
+
+
+def _waitable(context: Context, coroutine: Coroutine[Any, Any, Any], awaited: Any) -> Any:
+    """Return the Deferred that a coroutine awaits; fail one that awaits anything else."""
+    for _ in range(MOST_REFUSALS):
+        if derives_from(awaited, Deferred):
+            return awaited
+        awaited = context.run(coroutine.throw, _unfit())
+    context.run(coroutine.close)
+    raise _unfit()
+
+
+def _unfit() -> TypeError:
+    return TypeError(
+        "the handler awaits something of asyncio's; declare runtime = Runtime.ASYNCIO,"
+        " or await Deferreds only"
+    )
+
+
+class _Started:
+    """A coroutine that continues in its context after having been driven to its first wait."""
+
+    def __init__(
+        self, context: Context, coroutine: Coroutine[Any, Any, Any], awaited: Deferred[Any]
+    ) -> None:
+        self._context = context
+        self._coroutine = coroutine
+        self._awaited = awaited
+
+    async def end(self) -> Ended:
+        """Wait until the coroutine ends."""
+        return await self
+
+    def __await__(self) -> Generator[Any, Any, Ended]:
+        run, coroutine, awaited = self._context.run, self._coroutine, self._awaited
+        while True:
+            try:
+                value = yield awaited
+            except GeneratorExit:
+                run(coroutine.close)
+                raise
+            except BaseException as error:
+                go_on = partial(coroutine.throw, error)
+            else:
+                go_on = partial(coroutine.send, value)
+            try:
+                awaited = run(go_on)
+                if type(awaited) is not Deferred:
+                    awaited = _waitable(self._context, coroutine, awaited)
+            except StopIteration as stop:
+                return Ended(stop.value)
+            except BaseException as error:
+                return Ended(error=error)
+
+
+def waiting_for_task(coroutine: Coroutine[Any, Any, Any]) -> Waiting:
+    """Run a coroutine of asyncio's."""
+    task = asyncio.ensure_future(_ended_in_asyncio(coroutine))
+    ending: Deferred[Ended] = Deferred.fromFuture(task)
+    # A task that is cancelled before its first step runs nothing that could return an `Ended`.
+    ending.addErrback(lambda _: Ended(error=CancelledError()))
+    return Waiting(ending, task.cancel, coroutine.close)
+
+
+async def _ended_in_asyncio(coroutine: Coroutine[Any, Any, Any]) -> Ended:
+    ended = await awaited(coroutine)
+    return ended if ended.error is None else Ended(error=_of_asyncio(ended.error))
+
+
+def _of_asyncio(error: BaseException) -> BaseException:
+    """Return the error of an asyncio handler in Twisted's terms."""
+    if is_a(error, asyncio.CancelledError):
+        return CancelledError()
+    if is_a(error, SystemExit, KeyboardInterrupt):
+        other = RuntimeError(f"the handler raised {class_name(error)}: {text_of(error)}")
+        other.__cause__ = error
+        return other
+    if is_a(error, RuntimeError) and text_of(error).startswith(_BAD_YIELD):
+        misfit = TypeError(
+            "the handler awaits a Deferred; leave out runtime = Runtime.ASYNCIO,"
+            " or await deferred.asFuture(asyncio.get_running_loop())"
+        )
+        misfit.__cause__ = error
+        return misfit
+    return error
