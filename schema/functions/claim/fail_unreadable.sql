@@ -1,7 +1,9 @@
--- Fails a job that cannot be given to a worker. What cannot even be moved is dropped: its payload becomes an empty
--- object. Returns false if another session has locked or moved it.
+-- Moves a job that cannot be given to a worker to the failed ones, for set_aside(), which does what follows from
+-- that. What cannot even be moved is dropped: its payload becomes an empty object. Returns nothing if another
+-- session has locked or moved it.
 create or replace function txqueue.fail_unreadable(
-    its_state job_state, its_lane smallint, its_id bigint, fault text) returns boolean
+    its_state job_state, its_lane smallint, its_id bigint, fault text,
+    out failed bigint, out followed bigint, out freed_group text)
 language plpgsql volatile
 set search_path = txqueue, pg_temp
 as $$
@@ -10,7 +12,7 @@ declare
 begin
     perform from job where state = its_state and lane = its_lane and job_id = its_id for update skip locked;
     if not found then
-        return false;
+        return;
     end if;
     delete from job where state = its_state and lane = its_lane and job_id = its_id returning * into this;
     this.state := 'failed';
@@ -29,14 +31,7 @@ begin
         this.error := this.error || '; its payload was lost';
         insert into job values (this.*);
     end;
-    if this.followed is not null then
-        perform propagate_ends(array[its_id], 'failed');
-    end if;
-    if has_waiting_clients() then
-        perform notify_ended_jobs(its_id::text);
-    end if;
-    if this."group" is not null then
-        perform free_groups(array[this."group"]);
-    end if;
-    return true;
+    failed := its_id;
+    followed := case when this.followed is not null then its_id end;
+    freed_group := this."group";
 end $$;

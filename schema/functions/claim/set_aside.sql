@@ -7,9 +7,12 @@ set search_path = txqueue, pg_temp
 set jit = off
 as $$
 declare
-    place record;
-    fault text;
-    found_ids bigint[] := '{}';
+    place    record;
+    moved    record;
+    fault    text;
+    failed   bigint[] := '{}';
+    followed bigint[] := '{}';
+    groups   text[] := '{}';
 begin
     for place in
         select state, lane, job_id from job_assigned where incarnation = its_incarnation
@@ -20,9 +23,24 @@ begin
           where queue = any (queues) and waiting_for = 'time' and not_before <= clock_timestamp() order by not_before limit 10000)
     loop
         fault := find_fault(place.state, place.lane, place.job_id);
-        if fault is not null and fail_unreadable(place.state, place.lane, place.job_id, fault) then
-            found_ids := found_ids || place.job_id;
-        end if;
+        continue when fault is null;
+        moved := fail_unreadable(place.state, place.lane, place.job_id, fault);
+        failed := failed || moved.failed;
+        followed := followed || moved.followed;
+        groups := groups || moved.freed_group;
     end loop;
-    return found_ids;
+    failed := array_remove(failed, null);
+    if failed = '{}' then
+        return failed;
+    end if;
+    if array_remove(followed, null) <> '{}' then
+        perform propagate_ends(array_remove(followed, null), 'failed');
+    end if;
+    if has_waiting_clients() then
+        perform notify_ended_jobs(array_to_string(failed, ','));
+    end if;
+    if array_remove(groups, null) <> '{}' then
+        perform free_groups(array_remove(groups, null));
+    end if;
+    return failed;
 end $$;
