@@ -490,7 +490,9 @@ view workset_status (name text, work_type text, source text, size smallint, batc
 -- schema/README.md says what each function does.
 
 -- checks
+advance_sequences(is_thorough boolean = true) returns text[];  -- worker
 is_input(given text, its_type regtype) returns boolean;  -- worker
+lagging_sequences(is_thorough boolean = true) returns table(name text, present bigint, needed bigint);  -- read, worker
 -- only the owner may execute: check_isolation, refuse
 
 -- claim
@@ -693,21 +695,21 @@ start_workset(its_name text, its_items bigint = null) returns integer;  -- worke
 --
 -- txqueue_read      usage      schema txqueue
 --                   select     all tables and views
---                   execute    backlog, chart, demand, explain_facts, failure_kinds, find_job, identity, schedule_runs,
---                              stats
+--                   execute    backlog, chart, demand, explain_facts, failure_kinds, find_job, identity,
+--                              lagging_sequences, schedule_runs, stats
 --
 -- txqueue_worker    usage      schema txqueue
 --                   select     all tables and views
---                   execute    add_parts, assignments_of, backlog, begin_archive, cancel, chart, claim_ready,
---                              coalesce_into, complete, complete_one, declare_dead, demand, direct_jobs,
+--                   execute    add_parts, advance_sequences, assignments_of, backlog, begin_archive, cancel, chart,
+--                              claim_ready, coalesce_into, complete, complete_one, declare_dead, demand, direct_jobs,
 --                              discard_failures, drain_node, drop_archived, due_schedules, edit_schedule, end_archive,
 --                              end_part, end_slot, enqueue, enqueue_assigned, enqueue_many, ensure_history,
 --                              ensure_workset, explain_facts, failure_kinds, fill_workset, find_job,
 --                              find_met_conditions, grant_credit, heartbeat, history_due, identity, is_input, jobs_of,
---                              leave, lock_next_cut, next_job, next_part, note_late_error, note_minute, notified_jobs,
---                              pass_on, pause, pause_schedule, postpone_failures, publish, publish_schedules,
---                              put_schedule, refresh_backlog_flags, register_node, release, remove_schedule,
---                              renew_for_peer, repeat, repeat_archived, request_end_notices, rescue,
+--                              lagging_sequences, leave, lock_next_cut, next_job, next_part, note_late_error,
+--                              note_minute, notified_jobs, pass_on, pause, pause_schedule, postpone_failures, publish,
+--                              publish_schedules, put_schedule, refresh_backlog_flags, register_node, release,
+--                              remove_schedule, renew_for_peer, repeat, repeat_archived, request_end_notices, rescue,
 --                              reserve_incarnation, reserve_run, resume, resume_schedule, retry, retry_failures,
 --                              retry_workset, rotate, run_schedule, schedule_runs, set_aside, set_limit, set_priority,
 --                              settle, split_workset_part, start_missed_cooldowns, start_workset, started, stats, tick,

@@ -123,6 +123,11 @@ PLANTS: Final = (
         ("do $$ begin execute 'drop table txqueue.job_done_' || " + TODAY + "; end $$",),
     ),
     Plant(
+        "sequences",
+        "behind their tables: job_id",
+        (JOB, JOB, "alter sequence txqueue.job_id restart"),
+    ),
+    Plant(
         "dead-rows",
         "unique_job has 300 dead rows",
         (

@@ -24,8 +24,19 @@ def migrate(options: GlobalOptions, sql: bool) -> None:
         _print_sql(options, migrations.schema_sql(options.chosen_schema))
         return
     report = migrations.migrate(options.chosen_dsn, options.chosen_schema)
-    document = {"from": report.before, "to": report.after, "applied": report.applied}
+    document = {
+        "from": report.before,
+        "to": report.after,
+        "applied": report.applied,
+        "advanced": report.advanced,
+    }
     show(options, document, lambda: _lines(document, options.chosen_schema))
+    if report.advanced:
+        note(
+            options,
+            f"These sequences were behind their tables, and were set: {', '.join(report.advanced)}."
+            " Jobs enqueued before have numbers that other jobs may have.",
+        )
     if report.shared:
         note(
             options,

@@ -136,6 +136,8 @@ class Heartbeats(Periodic):
 
     async def _register(self) -> None:
         """Register under the node's name, which fences an earlier run."""
+        if not self._has_run:
+            await self._advance_sequences()
         began = time.monotonic()
         numbers = await self._functions.register_node(
             self._node, self._work_types, former_died=not self._has_run
@@ -150,6 +152,15 @@ class Heartbeats(Periodic):
             number=identity.incarnation,
         )
         self._keeper.registered(identity, began)
+
+    async def _advance_sequences(self) -> None:
+        """Set the sequences that are behind their tables, or numbers would be given twice."""
+        if behind := await self._functions.advance_sequences():
+            self.log.warn(
+                "set sequences that were behind their tables, as after logical replication:"
+                " {names}; jobs enqueued before may have numbers that others have",
+                names=", ".join(behind),
+            )
 
     async def _renew(self) -> None:
         began = time.monotonic()

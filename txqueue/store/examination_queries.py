@@ -150,6 +150,7 @@ PLAIN: Final[Mapping[str, str]] = {
     "connections": _CONNECTIONS,
     "notification_queue": "select pg_notification_queue_usage() as part",
     "invalid_indexes": _INVALID_INDEXES,
+    "lagging_sequences": "select name from {schema}.lagging_sequences() order by name",
     "missing_days": _MISSING_DAYS,
     "dead_rows": _DEAD_ROWS,
     "own_rights": _OWN_RIGHTS,

@@ -147,7 +147,7 @@ class StoredFunctions:
 
     async def advance_sequences(self) -> list[str]:
         """Set the sequences that are behind their tables; return what was behind."""
-        return list(await self._call("advance_sequences"))
+        return list(await self._call("advance_sequences", False))
 
     async def leave(self, incarnation: int, state: str) -> int:
         """Mark the node as draining or stopped, and return a stopped node's jobs to the queue.

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import psycopg2
 from attrs import field, frozen
@@ -32,6 +32,8 @@ _LEDGER = """
     comment on table {schema}.migrating is 'To be locked by the one session that migrates.';
 """
 _DEFINED: Final = re.compile(r"^create or replace (function|view) (\w+\.\w+)", re.MULTILINE)
+T = TypeVar("T")
+
 ROLES: Final = ("enqueue", "worksets", "worker", "read")
 # Seconds: to wait for a lock, behind which other sessions wait; between two tries; to wait for all
 # locks of a step; and to wait for another session that migrates.
@@ -65,12 +67,14 @@ class MigrationReport:
         applied: The names of the steps that were carried out.
         shared: The roles that already existed when the schema was created: another database of
             the server may use them, and their members have the same rights here.
+        advanced: The names of the sequences that were behind their tables, and were set.
     """
 
     before: int
     after: int
     applied: list[str]
     shared: list[str] = field(factory=list)
+    advanced: list[str] = field(factory=list)
 
 
 def migrate(dsn: str, schema: str = "txqueue") -> MigrationReport:
@@ -102,8 +106,8 @@ def migrate(dsn: str, schema: str = "txqueue") -> MigrationReport:
             for step in migrations(schema)
             if _patiently(cursor, schema, partial(_apply, cursor, schema, step))
         ]
-        _patiently(cursor, schema, partial(_apply_functions, cursor, schema))
-    return MigrationReport(before, latest_version(), applied, shared)
+        advanced = _patiently(cursor, schema, partial(_apply_functions, cursor, schema))
+    return MigrationReport(before, latest_version(), applied, shared, advanced)
 
 
 def _ensure_utf8(cursor: Any) -> None:
@@ -251,7 +255,7 @@ def _has_table(cursor: Any, schema: str, name: str) -> bool:
     return bool(cursor.fetchone()[0])
 
 
-def _patiently(cursor: Any, schema: str, step: Callable[[], bool]) -> bool:
+def _patiently(cursor: Any, schema: str, step: Callable[[], T]) -> T:
     """Run a step; while another session locks a table, give up the wait soon and run it again.
 
     Other statements wait behind a waiting step, so each wait is short.
@@ -329,7 +333,8 @@ def _apply(cursor: Any, schema: str, step: Migration) -> bool:
     return True
 
 
-def _apply_functions(cursor: Any, schema: str) -> bool:
+def _apply_functions(cursor: Any, schema: str) -> list[str]:
+    """Define this version's functions; return the sequences that were behind their tables."""
     with _step(cursor, schema):
         # Functions call one another, whatever their alphabetical order.
         cursor.execute("set local check_function_bodies = off")
@@ -339,7 +344,8 @@ def _apply_functions(cursor: Any, schema: str) -> bool:
         _drop_former(cursor, before)
         cursor.execute("select ensure_history()")
         cursor.execute("select grant_roles()")
-    return True
+        cursor.execute("select advance_sequences()")
+        return list(cursor.fetchone()[0])
 
 
 def _define(cursor: Any, sql: str) -> None:

@@ -37,6 +37,12 @@ class Database:
     server: str = "1/1"
     jobs: dict[int, list[int]] = field(factory=dict)
     deaths: list[bool] = field(factory=list)
+    checks: int = 0
+
+    async def advance_sequences(self) -> list[str]:
+        """Set those that are behind."""
+        self.checks += 1
+        return ["job_id"]
 
     async def register_node(self, *_: object, former_died: bool) -> tuple[int, int]:
         """Register a run."""
@@ -256,3 +262,12 @@ def test_rescued_jobs_are_counted() -> None:
     stage.step()
     stage.step()
     assert stage.meters.rescues == {"expired": 6}
+
+
+def test_a_node_sets_sequences_before_it_first_registers() -> None:
+    """Not when it registers anew: they have been right since."""
+    around = Around()
+    around.step()
+    around.database.is_buried = True
+    around.step()
+    assert around.database.checks == 1

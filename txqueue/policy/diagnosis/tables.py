@@ -72,6 +72,17 @@ def _history_days(rows: Sequence[Row]) -> Iterator[Finding]:
         )
 
 
+def _sequences(rows: Sequence[Row]) -> Iterator[Finding]:
+    if rows:
+        names = listed([row["name"] for row in rows])
+        yield Finding(
+            Severity.FAULT,
+            f"sequences are behind their tables: {names}",
+            "numbers are given twice, or jobs are not found, as after logical replication",
+            f"start a node, which sets them, or {_MIGRATE}",
+        )
+
+
 def _dead_rows(rows: Sequence[Row]) -> Iterator[Finding]:
     for row in rows:
         dead, live = row["dead"], row["live"]
@@ -99,6 +110,7 @@ CHECKS: Final = (
     Check("functions", "missing_functions", _functions),
     Check("indexes", "invalid_indexes", _indexes),
     Check("history-days", "missing_days", _history_days),
+    Check("sequences", "lagging_sequences", _sequences),
     Check("dead-rows", "dead_rows", _dead_rows),
 )
 """The checks of the schema and its tables."""
