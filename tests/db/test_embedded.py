@@ -89,3 +89,9 @@ def test_a_server_that_is_frozen_is_killed(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr("txqueue.embedded._PATIENCE", 0.5)
     server.stop()
     assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
+
+
+def test_a_folder_that_cannot_be_used_is_named() -> None:
+    """By one line with the remedy, not by a traceback."""
+    with pytest.raises(EmbeddedUnavailable, match="the folder /proc/self/x cannot be used"):
+        EmbeddedServer(Path("/proc/self/x")).start()
