@@ -108,18 +108,21 @@ def test_the_database_refuses_it_in_clear(node: Master, payload: dict[str, Any])
 async def test_operators_do_not_see_it(
     node: Master, dsn: str, cls: type[Any], is_published: bool, key: None
 ) -> None:
-    """Neither payload nor result, whether or not a node has published the type yet."""
+    """Neither payload nor result nor progress note, even before a node has published the type."""
     if not is_published:
         node.cursor.execute("truncate txqueue.work_type")
     async with opened(dsn) as queue:
         job_id = await queue.enqueue(cls(CANARY))
         assert CANARY not in repr(await queue.job(job_id))
     result = encrypted(cls.work_type, "result", CANARY) if cls.encrypted else CANARY
-    node.cursor.execute("update txqueue.job set result = %s", (json.dumps(result),))
+    node.cursor.execute(
+        "update txqueue.job set result = %s, progress = %s",
+        (json.dumps(result), json.dumps([1, 2, CANARY])),
+    )
     with Session(dsn) as session:
         seen = Reader(session).find(about_job("txqueue", job_id))
     said = "encrypted" if cls.encrypted and is_published else "redacted"
-    assert (seen["payload"], seen["result"]) == (said, said)
+    assert (seen["payload"], seen["result"], seen["progress"]) == (said, said, [1, 2, said])
     assert CANARY not in str(seen)
     assert CANARY not in json.dumps(node.value("select txqueue.explain_facts(%s)", job_id))
 

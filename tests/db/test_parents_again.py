@@ -97,6 +97,19 @@ def test_a_repeated_job_has_no_parents(node: Master) -> None:
     assert node.claimed_ids() == [again]
 
 
+def test_a_repeated_callback_has_the_outcomes_of_its_batch(node: Master) -> None:
+    """The counts are those of the job that is repeated."""
+    done, failing = node.enqueue({}, {})
+    callback = put(node, [done, failing], after_any_end=True)
+    end(node, "done", done)
+    end(node, "failed", failing)
+    end(node, "done", callback)
+    again = node.value("select txqueue.repeat(%s, 'ann')", callback)
+    (chunk,) = node.claim()
+    assert chunk.ids == [again]
+    assert chunk.jobs[0].terms["parents"] == {"done": 1, "failed": 1, "cancelled": 0}
+
+
 def test_history_names_the_parents(node: Master) -> None:
     """The row of a child that has ended says which jobs it followed, and how those ended."""
     (first,) = node.enqueue({})

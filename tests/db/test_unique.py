@@ -135,13 +135,23 @@ def test_however_it_ends_the_next_follows(node: Master, outcome: str) -> None:
 
 
 def test_one_that_is_tried_again_holds_its_key(node: Master) -> None:
-    """And takes the newer payload, but not sooner than it would be tried again."""
+    """And takes newer payloads with all attempts, but not sooner than it would be tried again."""
     first = put(node, 1, "again")
     (chunk,) = node.claim()
+    node.settle(chunk, "retry", delay=1000, error="x")
+    for number in (2, 3):
+        assert put(node, number, "again") == first
+        assert (node.job(first)["waiting_for"], node.job(first)["attempt"]) == ("time", 0)
+        assert numbers(node) == [number]
+
+
+def test_a_payload_that_replaces_a_failed_one_has_all_attempts(node: Master) -> None:
+    """The attempts were spent on the former one."""
+    first = put(node, 1, "replace")
+    (chunk,) = node.claim()
     node.settle(chunk, "retry", delay=1000)
-    assert put(node, 2, "again") == first
-    assert (node.job(first)["waiting_for"], node.job(first)["attempt"]) == ("time", 1)
-    assert numbers(node) == [2]
+    assert put(node, 2, "replace") == first
+    assert (node.job(first)["state"], node.job(first)["attempt"]) == ("ready", 0)
 
 
 def test_cancelling_frees_the_key(node: Master) -> None:

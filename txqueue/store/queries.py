@@ -299,7 +299,7 @@ def _told(schema: str, row: Mapping[str, Any]) -> Inquiry[dict[str, Any]]:
     """Add to a job's row its data from other tables."""
     job_id = row["job_id"]
     read = {name: read_json(row[name]) for name in ("options", "payload", "result", "progress")}
-    read |= _hidden(row["policy"], read["options"])
+    read |= _hidden(row["policy"], read["options"], read["progress"])
     acts = yield _actions(schema, "detail -> 'jobs' @> to_jsonb(%s::bigint)", job_id, _ACTIONS_TOLD)
     attempts = yield Question(
         "select attempt, began, at, failed.node_id, name as node, left(error, 1000) as error,"
@@ -383,13 +383,24 @@ def about_actions(
     return (yield _actions(schema, " and ".join(given) or "true", *given.values(), limit))
 
 
-def _hidden(policy: Mapping[str, Any] | None, options: Any) -> dict[str, str]:
-    """Return what replaces payload and result if they must be hidden; nothing otherwise."""
+def _hidden(policy: Mapping[str, Any] | None, options: Any, progress: Any) -> dict[str, Any]:
+    """Return what replaces payload, result and progress note if they must be hidden, or nothing."""
     said = {**(policy or {}), **(options if isinstance(options, Mapping) else {})}
     for reason in ("encrypted", "redacted"):
         if said.get(reason):
-            return {"payload": reason, "result": reason}
+            return {
+                "payload": reason,
+                "result": reason,
+                "progress": _without_note(progress, reason),
+            }
     return {}
+
+
+def _without_note(progress: Any, reason: str) -> Any:
+    """Return a job's progress with its numbers, and the reason in place of its note."""
+    if not isinstance(progress, list):
+        return progress and reason
+    return [*progress[:2], *(reason for note in progress[2:] if note)]
 
 
 def _no_job(job_id: int) -> JobNotFound:

@@ -17,7 +17,7 @@ begin
         return null;
     end if;
     return jsonb_build_object(
-        'job', to_jsonb(this) - 'payload' - 'result' - 'options' || jsonb_build_object(
+        'job', to_jsonb(this) - 'payload' - 'result' - 'progress' - 'options' || jsonb_build_object(
             'error', split_part(this.error, E'\n', 1),
             'node', (select name from node_info where node_id = this.node_id)),
         'now', clock_timestamp(),
