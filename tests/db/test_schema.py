@@ -143,10 +143,13 @@ def test_rotation_rests_for_a_second(migrated_database: str) -> None:
     with stored(migrated_database) as queue:
         worked_off(queue)
         assert "truncated job_ready_0" in rotated(queue)[0]
-        queue.value("select setval('txqueue.rotated', 1::bigint << 60)")
         worked_off(queue)
         small = "select did from txqueue.rotate(least_bytes => 8192, at_most => 16)"
-        assert [] == queue.value(small)
+        now_ms = "(extract(epoch from clock_timestamp()) * 1000)::bigint"
+        just_now = f"select setval('txqueue.rotated', {now_ms})"
+        assert [] == queue.value(
+            f"select did from ({just_now}) as rested, lateral ({small}) as rotated"
+        )
         queue.value("select setval('txqueue.rotated', 0)")
         assert "truncated job_ready_1" in queue.value(small)
 
