@@ -12,15 +12,16 @@ from typing import Any, cast
 from attrs import define, field
 from twisted.internet.defer import CancelledError, Deferred, TimeoutError
 from twisted.internet.task import deferLater
+from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from txqueue.errors import InvalidWork, TokenLost
+from txqueue.errors import InvalidWork, TokenLost, TransactionMisused
 from txqueue.model.directives import Snooze
 from txqueue.model.foreign import class_name, derives_from, is_a
 from txqueue.model.payload import decode, decoder
 from txqueue.model.work_item import Runtime
 from txqueue.model.workset_item import WorksetItem
-from txqueue.policy.outcome import judge
+from txqueue.policy.outcome import judge, summary_of
 from txqueue.store.driver import IStoreReactor
 from txqueue.store.transaction import Transaction
 from txqueue.store.worksets import Part, Parts, Performed, count_call
@@ -68,6 +69,9 @@ class RunningPart:
     _parts: Parts
     _failed: dict[int, BaseException] = field(factory=dict, init=False)
     is_counted: bool = field(default=False, init=False)
+    _has_transaction: bool = field(default=False, init=False)
+
+    log = Logger()
 
     @property
     def attempt(self) -> int:
@@ -101,8 +105,19 @@ class RunningPart:
 
     def heard(self, item: WorksetItem, value: object) -> None:
         """Note what the handler of one item has returned or raised."""
-        if is_a(value, Exception):
+        if self.is_counted and is_a(value, Exception):
+            self.log_late(value)
+        elif is_a(value, Exception):
             self.fail(item, cast("Exception", value))
+
+    def log_late(self, error: object) -> None:
+        """Log an error of a handler whose transaction has counted the items before."""
+        is_hidden = any(type(item).redacted for item in self.items)
+        self.log.error(
+            "job {job_id}: its handler failed after a part was counted: {said}",
+            job_id=self.job.id,
+            said=class_name(error) if is_hidden else summary_of(error),
+        )
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Transaction]:
@@ -110,13 +125,23 @@ class RunningPart:
 
         Raises:
             TokenLost: At its end, when the job has been assigned elsewhere since.
+            TransactionMisused: When one is open, or one has counted the items.
         """
-        async with self._parts.connections.transaction() as connection:
-            yield Transaction(connection, self._parts.schema)
-            call = count_call(self._parts.schema, self.job.token, self.job.id, self.performed())
-            if not (await connection.query(*call))[0][0]:
-                raise _lost(self.job)
-        self.is_counted = True
+        if self._has_transaction:
+            raise TransactionMisused(
+                "the part opens a transaction of its own while it has one open, or has had one",
+                "write everything in one part.transaction(), in perform_part",
+            )
+        self._has_transaction = True
+        try:
+            async with self._parts.connections.transaction() as connection:
+                yield Transaction(connection, self._parts.schema)
+                call = count_call(self._parts.schema, self.job.token, self.job.id, self.performed())
+                if not (await connection.query(*call))[0][0]:
+                    raise _lost(self.job)
+            self.is_counted = True
+        finally:
+            self._has_transaction = self.is_counted
 
     def performed(self) -> Performed:
         """Return the part as processed, with the errors of its failed items."""
@@ -200,6 +225,8 @@ class WorksetWork:
             if not running.is_counted and part.items > 1:
                 await self._split(job, part, keys)
                 return None
+            if running.is_counted:
+                running.log_late(error)
             running.fail_all(error)
         return None if running.is_counted else running.performed()
 
