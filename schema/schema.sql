@@ -493,7 +493,7 @@ view workset_status (name text, work_type text, source text, size smallint, batc
 advance_sequences(is_thorough boolean = true) returns text[];  -- worker
 is_input(given text, its_type regtype) returns boolean;  -- worker
 lagging_sequences(is_thorough boolean = true) returns table(name text, present bigint, needed bigint);  -- read, worker
--- only the owner may execute: check_isolation, refuse
+-- only the owner may execute: check_isolation, nearest_name, refuse
 
 -- claim
 claim_ready(its_node integer, its_incarnation integer, queues text[], work_types text[], at_most integer)
@@ -535,8 +535,9 @@ enqueue_assigned(its_node integer, its_incarnation integer, work_type text, payl
     lane smallint, its_weight integer);  -- enqueue, worker
 enqueue_many(jobs jsonb) returns bigint[];  -- enqueue, worker
 -- only the owner may execute: check_encrypted, check_job, compute_rank, credit_left, enqueue_each, find_broken_length,
--- find_broken_option, find_broken_rule, has_broken_tag, has_open_credit, has_sleeping_master, may_assign_at_once,
--- may_notify, payload_octets, refuse_full_queue, refuse_job, refuse_option, wake_masters
+-- find_broken_option, find_broken_rule, has_broken_tag, has_open_credit, has_sleeping_master, known_options,
+-- may_assign_at_once, may_notify, payload_octets, refuse_full_queue, refuse_job, refuse_option, refuse_unknown_keys,
+-- refuse_unknown_option, wake_masters
 
 -- groups
 -- only the owner may execute: admit_groups_N, free_groups, free_late_groups, group_slots, lock_groups

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from typing import Any
 
 from attrs import define
 
@@ -20,6 +21,9 @@ class Note(WorkItem):
 
     text: str = ""
 
+    def perform(self, job: Any) -> None:
+        """Do nothing."""
+
 
 @define
 class Letter(WorkItem):
@@ -36,6 +40,9 @@ class Letter(WorkItem):
     def group(self) -> str:
         """One at a time for each addressee."""
         return f"to:{self.to}"
+
+    def perform(self, job: Any) -> None:
+        """Do nothing."""
 
 
 @asynccontextmanager

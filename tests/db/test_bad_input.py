@@ -1,15 +1,17 @@
 """What cannot be enqueued: refused with a remedy, and nothing of its transaction is written."""
 
 import json
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any
 
 import psycopg2
 import pytest
+from attrs import define
 
 from tests.db.letters import FAR, Note, opened
 from tests.db.masters import Master
-from txqueue import Transaction
+from txqueue import Every, WorkItem, WorkQueue, enqueue
 from txqueue.errors import InvalidWork, Refused
 
 
@@ -33,44 +35,147 @@ async def test_one_wrong_among_many_leaves_nothing(node: Master, dsn: str, place
     [
         ({"not_before": datetime(2999, 1, 1)}, "has no time zone", "datetime.now"),
         ({"not_after": datetime(2999, 1, 1)}, "has no time zone", "datetime.now"),
-        ({"priority": 10}, "priority 10 is not within 0 to 9", "7 for high"),
-        ({"weight": 0}, "weight 0 is not within 1 to 1000000", "1 for an ordinary job"),
-        ({"weight": 1_000_001}, "weight 1000001 is not within", "1 for an ordinary job"),
-        ({"weight": 2**40}, "integer out of range", "smaller numbers"),
-        ({"queue": ""}, "a queue name must have 1 to 200 characters", "a shorter name"),
-        ({"queue": "a\0b"}, "queue has a NUL character", "leave NUL characters out"),
-        ({"group": "g" * 1001}, "a group must have 1 to 1000 characters", "a shorter key"),
+        ({"priority": 10}, "priority 10 is not valid", "Priority.LOW"),
+        ({"priority": True}, "priority True is not valid", "from 0 to 9"),
+        ({"weight": 0}, "weight 0 is not valid", "from 1 to 1000000"),
+        ({"weight": 2**40}, "weight 1099511627776 is not valid", "from 1 to 1000000"),
+        ({"queue": ""}, "queue '' is not valid", "a string of 1 to 200 characters"),
+        ({"queue": "a\0b"}, "queue 'a\\x00b' is not valid", "without NUL"),
+        ({"tenant": "\ud800"}, "is not valid", "without NUL"),
+        ({"unique": "u" * 1001}, "is not valid", "a string of 1 to 1000 characters"),
+        ({"group": "g" * 1001}, "is not valid", "of 1 to 1000 characters"),
+        ({"created_by": "a\0b"}, "created_by 'a\\x00b' is not valid", "without NUL"),
+        ({"after": [2**63]}, "after [9223372036854775808] is not valid", "numbers of jobs"),
         ({"not_before": FAR, "not_after": FAR}, "is not later than not_before", "after not_before"),
-        ({"not_after": datetime(2000, 1, 1, tzinfo=UTC)}, "is not later than", "after not_before"),
         ({"prio": 3}, "enqueue has no option prio", "priority"),
+        ({"prioritty": 3}, "enqueue has no option prioritty", "did you mean priority?"),
     ],
     ids=str,
 )
 async def test_a_wrong_option_is_refused(
     node: Master, dsn: str, options: Any, what: str, remedy: str
 ) -> None:
-    """The error says what is wrong and how to fix it, and nothing of the transaction is written."""
-    async with opened(dsn) as queue:
-        with pytest.raises((InvalidWork, Refused)) as caught:
-            await queue.run_interaction(_two, options)
+    """The error says what is wrong and how to fix it; nothing was sent, so the rest is written."""
+    async with opened(dsn) as queue, queue.transaction() as txn:
+        await txn.enqueue(Note("right"))
+        with pytest.raises(InvalidWork) as caught:
+            await txn.enqueue(Note("wrong"), **options)
     assert what in caught.value.what
     assert remedy in caught.value.remedy
+    assert {"waiting": 1} == node.states()
+
+
+async def test_a_moment_in_the_past_is_refused_by_the_database(node: Master, dsn: str) -> None:
+    """Its clock decides; nothing of the transaction is written."""
+    async with opened(dsn) as queue:
+        with pytest.raises(Refused, match="is not later than") as caught:
+            await queue.enqueue(Note(), not_after=datetime(2000, 1, 1, tzinfo=UTC))
+    assert "after not_before" in caught.value.remedy
     assert {} == node.states()
 
 
-async def _two(txn: Transaction, options: Any) -> None:
-    await txn.enqueue(Note("right"))
-    await txn.enqueue(Note("wrong"), **options)
+@pytest.mark.parametrize("after", [(), []], ids=str)
+async def test_a_job_after_no_other_starts_at_once(node: Master, dsn: str, after: Any) -> None:
+    """Tuples are lists of numbers, too; the driver would send them as rows."""
+    async with opened(dsn) as queue:
+        first = await queue.enqueue(Note(), after=after)
+        await queue.enqueue(Note(), after=(first,))
+        await queue.enqueue_many([Note()], after=(first,))
+    assert node.column("select parent from txqueue.job_parent") == [first, first]
 
 
-@pytest.mark.parametrize("text", ["a\0b", "\ud800", "x" * 1_048_600], ids=["nul", "half", "long"])
-async def test_a_payload_that_cannot_be_stored_is_refused(
-    node: Master, dsn: str, text: str
+@define
+class Idle(WorkItem):
+    """No handler."""
+
+
+@define
+class Unresolved(Note):
+    """A name that there is only while types are checked."""
+
+    work_type = "bad_input.unresolved"
+    other: "Missing | None" = None  # type: ignore[name-defined]  # noqa: F821
+
+
+@define
+class Methodical(Note):
+    """A method where a property is meant."""
+
+    work_type = "bad_input.methodical"
+
+    def group(self) -> str:  # type: ignore[override]
+        """Return a group, if it is called."""
+        return "a"
+
+
+def _function() -> None:
+    pass
+
+
+Wrong = tuple[Any, dict[str, Any], str]
+WRONG: dict[str, Wrong] = {
+    "no handler": (Idle(), {}, "Idle has no perform"),
+    "annotation": (Unresolved(), {}, "annotations of Unresolved cannot be used: name 'Missing'"),
+    "method": (Methodical(), {}, "group <bound method.* is not valid; .*@property"),
+    "function": (_function, {}, "a function is not a work item"),
+    "class": (Note, {}, "a type is not a work item"),
+    "priority": (Note(), {"priority": 100}, "priority 100 is not valid"),
+    "NUL": (Note("s3cret\0"), {}, r"NUL .* @ \$\.text"),
+    "half": (Note("s3cret\ud800"), {}, r"NUL .* @ \$\.text"),
+    "type": (Note(7), {}, r"expected str @ \$\.text"),  # type: ignore[arg-type]
+}
+
+
+async def _batched(queue: WorkQueue, work: Any, options: Any) -> None:
+    async with queue.batch(Note()) as batch:
+        await batch.enqueue(work, **options)
+
+
+async def _called_back(queue: WorkQueue, work: Any, options: Any) -> None:
+    async with queue.batch(work, **options):
+        pass
+
+
+async def _with_cursor(queue: WorkQueue, work: Any, options: Any) -> None:
+    async with queue.transaction() as txn:
+        await enqueue(txn, work, **options)
+
+
+async def _in_transaction(queue: WorkQueue, work: Any, options: Any) -> None:
+    async with queue.transaction() as txn:
+        await txn.enqueue(work, **options)
+
+
+WAYS: dict[str, Callable[[WorkQueue, Any, Any], Awaitable[Any]]] = {
+    "queue.enqueue": lambda queue, work, options: queue.enqueue(work, **options),
+    "queue.enqueue_many": lambda queue, work, options: queue.enqueue_many([work], **options),
+    "txn.enqueue": _in_transaction,
+    "enqueue(cursor)": _with_cursor,
+    "batch": _batched,
+    "callback": _called_back,
+    "schedule": lambda queue, work, options: queue.schedule("a", work, Every(60), **options),
+}
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+@pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG)
+async def test_each_way_of_enqueueing_refuses_before_it_writes(
+    node: Master, dsn: str, way: Any, wrong: Wrong
 ) -> None:
+    """Without a value that may be secret."""
+    work, options, what = wrong
+    async with opened(dsn) as queue:
+        with pytest.raises(InvalidWork, match=what) as caught:
+            await way(queue, work, options)
+    assert "s3cret" not in str(caught.value)
+    assert {} == node.states()
+
+
+async def test_a_payload_that_is_too_long_is_refused(node: Master, dsn: str) -> None:
     """With a remedy, and without showing it."""
     async with opened(dsn) as queue:
         with pytest.raises(Refused) as caught:
-            await queue.enqueue(Note("s3cret" + text))
+            await queue.enqueue(Note("s3cret" + "x" * 1_048_600))
     assert caught.value.remedy
     assert "s3cret" not in str(caught.value)
     assert {} == node.states()
@@ -90,3 +195,42 @@ def test_the_payload_limit_is_a_setting(node: Master) -> None:
         node.enqueue({"payload": exceeds})
     with refused:
         node.value("select txqueue.enqueue('any.type', %s)", json.dumps(exceeds))
+
+
+@pytest.mark.parametrize(
+    ("job", "what", "remedy"),
+    [
+        ({"not_befor": "2030-01-01T00:00Z"}, "has no not_befor", "did you mean not_before? use"),
+        ({"retries": 5}, "has no retries", "use work_type, payload"),
+        ({"options": {"retries": 5}}, "there is no option retries", "use attempts, timeout"),
+        ({"options": {"atempts": 5}}, "there is no option atempts", "did you mean attempts? use"),
+        ({"options": {"queue": "a"}}, "there is no option queue", "as an argument of its own"),
+        ({"options": {"tiemout": 5}, "unique": "a"}, "no option tiemout", "did you mean timeout?"),
+    ],
+    ids=str,
+)
+def test_unknown_names_are_refused_in_sql(
+    node: Master, job: dict[str, Any], what: str, remedy: str
+) -> None:
+    """In all functions that enqueue; the hint has the nearest name, and those that there are."""
+    whole = {"work_type": "any.type", "payload": {}, **job}
+    with pytest.raises(psycopg2.Error) as refused:
+        node.value("select txqueue.enqueue_many(%s)", json.dumps([whole]))
+    assert what in str(refused.value)
+    assert remedy in str(refused.value)
+    if options := job.get("options"):
+        with pytest.raises(psycopg2.Error, match=what):
+            node.value("select txqueue.enqueue('a', '{}', options => %s)", json.dumps(options))
+    assert {} == node.states()
+
+
+@pytest.mark.parametrize("jobs", [[7], ["a"], [None], [[]], {"a": 1}], ids=str)
+def test_jobs_that_are_no_objects_are_refused_in_sql(node: Master, jobs: Any) -> None:
+    """With one error, whatever they are."""
+    with pytest.raises(psycopg2.Error, match=r"not a JSON object|cannot extract elements"):
+        node.value("select txqueue.enqueue_many(%s)", json.dumps(jobs))
+
+
+def test_an_empty_array_enqueues_nothing(node: Master) -> None:
+    """It has no key that is not known."""
+    assert node.value("select txqueue.enqueue_many('[]')") == []

@@ -153,7 +153,13 @@ async def test_what_a_class_defines_goes_before_the_published_policy(
 ) -> None:
     """Even where it says what is usual: one at a time, in bulk, and in a transaction."""
     node.publish("enqueue.explicit", queue="mail", priority=7, weight=3)
-    work = define(type("Explicit", (WorkItem,), {"work_type": "enqueue.explicit", **defined}))
+    work = define(
+        type(
+            "Explicit",
+            (WorkItem,),
+            {"work_type": "enqueue.explicit", "perform": lambda *_: None, **defined},
+        )
+    )
     async with opened(dsn) as queue:
         ids = [await queue.enqueue(work()), *await queue.enqueue_many([work()])]
         async with queue.transaction() as txn:

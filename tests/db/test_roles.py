@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import psycopg2
 import pytest
@@ -20,6 +21,9 @@ class Greeting(WorkItem):
     work_type = "roles.greeting"
 
     name: str
+
+    def perform(self, job: Any) -> None:
+        """Do nothing."""
 
 
 @contextmanager

@@ -15,7 +15,8 @@ from txqueue.cli.output import note, say
 from txqueue.cli.source import opened
 from txqueue.cli.times import Length, zoned
 from txqueue.model.humanize import amount
-from txqueue.model.work_item import UniqueMode
+from txqueue.model.payload import find_unstorable
+from txqueue.model.work_item import MOST_WEIGHT, UniqueMode
 
 if TYPE_CHECKING:
     from txqueue.store.reader import Session
@@ -34,7 +35,9 @@ LISTED = 10
 @click.option("--queue", help="The queue, instead of the type's own.")
 @click.option("--priority", type=click.IntRange(0, 9), help="0 to 9; higher runs first.")
 @click.option(
-    "--weight", type=click.IntRange(1), help="The share of a worker's capacity that it takes."
+    "--weight",
+    type=click.IntRange(1, MOST_WEIGHT),
+    help="The share of a worker's capacity that it takes.",
 )
 @click.option("--group", help="At most one job of a group runs at a time.")
 @click.option("--tenant", help="The job's tenant; tenants take turns.")
@@ -147,6 +150,8 @@ def checked_payload(text: str) -> str:
         raise click.UsageError(
             "the payload is not a JSON object; pass the work item's fields, like '{\"user_id\": 7}'"
         )
+    if found := find_unstorable(value):
+        raise click.UsageError(f"the payload cannot be stored: {found}; leave it out")
     return text
 
 

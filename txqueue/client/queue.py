@@ -187,7 +187,7 @@ class WorkQueue:
 
     async def enqueue(self, work: WorkItem, **options: Unpack[EnqueueOptions]) -> int:
         """Enqueue work in a transaction of its own; see `Transaction.enqueue`."""
-        with sending(work.work_type, options) as call:
+        with sending(work, options) as call:
             job_id = await self._enqueue_one(work, call.options)
             call.enqueued(job_id)
         return job_id

@@ -22,6 +22,7 @@ from txqueue.model.fidelity import find_change
 from txqueue.model.foreign import text_of
 from txqueue.model.strict_types import strict_converter
 from txqueue.model.work_item import WorkItem, is_work_type
+from txqueue.model.workset_item import WorksetItem
 
 __all__ = [
     "decode",
@@ -70,6 +71,11 @@ def _made_codec(cls: type[WorkItem]) -> _Codec:
         raise InvalidWork(
             f"{cls.__qualname__} is not an attrs class", "decorate it with attrs.define"
         )
+    if not _has_handler(cls):
+        raise InvalidWork(
+            f"{cls.__qualname__} has no perform(self, job)",
+            "define it; a program that only enqueues needs the class of the workers, too",
+        )
     try:
         structure = _quickly(cls, _converter.get_structure_hook(cls))
         return _Codec(_unstructure(cls), structure, _delicate_fields(cls))
@@ -83,6 +89,12 @@ def _made_codec(cls: type[WorkItem]) -> _Codec:
             f"the annotations of {cls.__qualname__} cannot be used: {error}",
             "import what they name at run time, not under TYPE_CHECKING, at the module's top level",
         ) from None
+
+
+def _has_handler(cls: Any) -> bool:
+    if issubclass(cls, WorksetItem) and cls.performs_parts():
+        return True
+    return bool(cls.perform is not WorkItem.perform)
 
 
 def _delicate_fields(cls: Any) -> tuple[str, ...]:

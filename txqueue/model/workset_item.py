@@ -141,6 +141,10 @@ class WorksetJob(WorkItem, is_abstract=True):
         """The workset's tenant."""
         return type(self).items.workset_tenant
 
+    def perform(self, job: Any) -> Any:
+        """Fail: a worker runs this job as its workset needs."""
+        raise NotImplementedError
+
 
 def _job_type(items: type[WorksetItem]) -> type[WorksetJob]:
     """Make the class of a workset's jobs, with the policy of its items."""

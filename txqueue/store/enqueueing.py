@@ -6,16 +6,17 @@ import json
 import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from difflib import get_close_matches
 from functools import lru_cache
 from itertools import islice
 from typing import Any, TypedDict
 
 from txqueue.errors import InvalidWork
 from txqueue.model.assignment import chunk_of_one
-from txqueue.model.payload import encode, find_unstorable, option_json
+from txqueue.model.payload import encode, find_unstorable, is_storable, option_json
 from txqueue.model.retry import MOST_ATTEMPTS
 from txqueue.model.tags import checked_tags
-from txqueue.model.work_item import UniqueMode, WorkItem, explicit_policy, is_timeout
+from txqueue.model.work_item import MOST_WEIGHT, UniqueMode, WorkItem, explicit_policy, is_timeout
 from txqueue.store.encryption import encrypted
 from txqueue.tracing.carried import TRACE_OPTIONS, is_traceparent
 
@@ -28,6 +29,7 @@ __all__ = [
     "enqueue_call",
     "is_plain",
     "job_object",
+    "json_text",
 ]
 
 BATCH = 1000
@@ -59,8 +61,18 @@ _to_json = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
 _NO_OPTIONS: Mapping[str, Any] = {}
 
 
+_Rule = tuple[Callable[[Any], bool], str]
+
+
 def _is_flag(value: Any) -> bool:
     return type(value) is bool
+
+
+def _is_whole(least: int, most: int) -> Callable[[Any], bool]:
+    def holds(value: Any) -> bool:
+        return isinstance(value, int) and type(value) is not bool and least <= value <= most
+
+    return holds
 
 
 def _is_attempts(value: Any) -> bool:
@@ -68,7 +80,9 @@ def _is_attempts(value: Any) -> bool:
 
 
 def _are_numbers(value: Any) -> bool:
-    return isinstance(value, list | tuple) and all(type(each) is int for each in value)
+    return isinstance(value, list | tuple) and all(
+        type(each) is int and 0 <= each < 2**63 for each in value
+    )
 
 
 def _is_mode(value: Any) -> bool:
@@ -79,46 +93,55 @@ def _is_moment(value: Any) -> bool:
     return isinstance(value, datetime)
 
 
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, int) and type(value) is not bool
-
-
 def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
+    return isinstance(value, str) and is_storable(value)
 
 
-_MOMENT = "give an aware datetime, such as datetime.now(UTC) + timedelta(hours=1)"
+def _name(most: int, example: str = "", hint: str = "") -> _Rule:
+    def holds(value: Any) -> bool:
+        return isinstance(value, str) and 1 <= len(value) <= most and is_storable(value)
 
-# The database checks most columns; values that only a worker reads are checked here.
-_RULES: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
-    (
-        "timeout",
+    return holds, f"give a string{example} of 1 to {most} characters without NUL{hint}"
+
+
+_METHOD = "; in a class, write @property above the method"
+_MOMENT = (_is_moment, "give an aware datetime, such as datetime.now(UTC) + timedelta(hours=1)")
+_TEXT = (_is_text, "give a string without NUL")
+
+# Checked here, so that nothing is sent, and by the database, which has other clients.
+_RULES: Mapping[str, _Rule] = {
+    "timeout": (
         is_timeout,
         "give seconds above 0, at most ten years, or None for the work type's own",
     ),
-    ("not_before", _is_moment, _MOMENT),
-    ("not_after", _is_moment, _MOMENT),
-    ("priority", _is_whole, "use Priority.LOW, NORMAL or HIGH, or a whole number from 0 to 9"),
-    ("weight", _is_whole, "give a whole number from 1 to 1000000"),
-    ("queue", _is_text, "give a string"),
-    ("group", _is_text, "give a string, such as f'account:{number}'"),
-    ("tenant", _is_text, "give a string"),
-    ("unique", _is_text, "give a string"),
-    ("attempts", _is_attempts, f"give a whole number from 1 to {MOST_ATTEMPTS}"),
-    (
-        "expires",
+    "not_before": _MOMENT,
+    "not_after": _MOMENT,
+    "priority": (
+        _is_whole(0, 9),
+        "use Priority.LOW, NORMAL or HIGH, or a whole number from 0 to 9",
+    ),
+    "weight": (_is_whole(1, MOST_WEIGHT), f"give a whole number from 1 to {MOST_WEIGHT}"),
+    "queue": _name(200),
+    "group": _name(1000, ", such as f'account:{number}',", _METHOD),
+    "tenant": _name(200, hint=_METHOD),
+    "unique": _name(1000, hint=_METHOD),
+    "attempts": (_is_attempts, f"give a whole number from 1 to {MOST_ATTEMPTS}"),
+    "expires": (
         _is_flag,
         "give True to cancel the job at its not_after, False to only raise its rank",
     ),
-    ("unique_mode", _is_mode, "use UniqueMode.KEEP, REPLACE, AGAIN, REJECT or ONCE"),
-    ("as_of", _is_moment, _MOMENT),
-    ("once_for", is_timeout, "give seconds above 0, at most ten years, or a timedelta"),
-    ("created_by", _is_text, "give a string"),
-    ("traceparent", is_traceparent, "give a header of W3C Trace Context, 00-…-…-01"),
-    ("tracestate", _is_text, "give a string"),
-    ("after", _are_numbers, "give a list of the numbers of jobs"),
-    ("after_any_end", _is_flag, "give True to wait for any end, False for jobs that are done"),
-)
+    "unique_mode": (_is_mode, "use UniqueMode.KEEP, REPLACE, AGAIN, REJECT or ONCE"),
+    "as_of": _MOMENT,
+    "once_for": (is_timeout, "give seconds above 0, at most ten years, or a timedelta"),
+    "created_by": _TEXT,
+    "traceparent": (is_traceparent, "give a header of W3C Trace Context, 00-…-…-01"),
+    "tracestate": _TEXT,
+    "after": (_are_numbers, "give a list of the numbers of jobs"),
+    "after_any_end": (
+        _is_flag,
+        "give True to wait for any end, False for jobs that are done",
+    ),
+}
 
 
 class EnqueueOptions(TypedDict, total=False):
@@ -170,9 +193,9 @@ def job_object(work: WorkItem, options: Mapping[str, Any] = _NO_OPTIONS) -> dict
         payload = encrypted(work.work_type, "payload", payload)
     job: dict[str, Any] = {"work_type": work.work_type, "payload": payload}
     if (group := work.group) is not None:
-        job["group"] = group
+        job["group"] = _checked("group", group, work)
     if (tenant := work.tenant) is not None:
-        job["tenant"] = tenant
+        job["tenant"] = _checked("tenant", tenant, work)
     # For options left out, the database uses the published policy.
     explicit = explicit_policy(type(work))
     if "queue" in explicit:
@@ -182,7 +205,7 @@ def job_object(work: WorkItem, options: Mapping[str, Any] = _NO_OPTIONS) -> dict
     if "weight" in explicit:
         job["weight"] = work.weight
     if (key := work.unique) is not None:
-        job["unique"] = key
+        job["unique"] = _checked("unique", key, work)
     if (tags := work.tags) is not None and options.get("tags") is None:
         options = {**options, "tags": tags}
     if options:
@@ -261,9 +284,7 @@ def _parameters(job: Mapping[str, Any]) -> list[object]:
 
 def _parameter(name: str, value: Any) -> object:
     if _SQL_TYPES[name] == "jsonb":
-        return _json_text(value)
-    if isinstance(value, str) and "\0" in value:
-        raise InvalidWork(f"{name} has a NUL character", "leave NUL characters out")
+        return json_text(value)
     return value
 
 
@@ -275,10 +296,15 @@ def batches(works: Iterable[WorkItem], options: Mapping[str, Any]) -> Iterator[s
     """
     remaining = iter(works)
     while batch := [job_object(work, options) for work in islice(remaining, BATCH)]:
-        yield _json_text(batch)
+        yield json_text(batch)
 
 
-def _json_text(value: object) -> str:
+def json_text(value: object) -> str:
+    """Return the JSON of an object of data or options, a job, or a list of either.
+
+    Raises:
+        InvalidWork: When JSON or the database cannot carry a part of it; the error has its path.
+    """
     try:
         text = _to_json(value)
     except (TypeError, ValueError, RecursionError) as error:
@@ -297,32 +323,61 @@ def _not_storable(what: str) -> InvalidWork:
 
 
 def _unstorable(value: Any) -> str | None:
-    """Return what cannot be stored of an object of data or options, or of a list of jobs."""
+    found: Iterator[str | None]
     if isinstance(value, list):
-        parts = [job[part] for job in value for part in ("payload", "options") if part in job]
-        return next(filter(None, map(_unstorable, parts)), None)
-    found = (find_unstorable(each, f"$.{name}") for name, each in value.items())
+        found = map(_unstorable, value)
+    elif {"work_type", "payload"} <= value.keys():
+        found = map(_unstorable, (value["payload"], value.get("options", _NO_OPTIONS)))
+    else:
+        found = (find_unstorable(each, f"$.{name}") for name, each in value.items())
     return next(filter(None, found), None)
 
 
+def _checked(option: str, value: Any, work: WorkItem | None = None) -> Any:
+    """Return the value of an option after a check; an error shows none of a redacted work item."""
+    holds, remedy = _RULES[option]
+    if holds(value):
+        return value
+    shown = f"of {work!r}" if work is not None and work.redacted else reprlib.repr(value)
+    raise InvalidWork(f"{option} {shown} is not valid", remedy)
+
+
 def _chosen(options: Mapping[str, Any]) -> dict[str, Any]:
-    unknown = options.keys() - _COLUMNS - _RUNTIME
-    if unknown:
-        raise InvalidWork(
-            f"enqueue has no option {', '.join(sorted(unknown))}",
-            f"use {', '.join(sorted(_COLUMNS | _RUNTIME))}",
-        )
-    options = {
-        name: value.total_seconds() if isinstance(value, timedelta) else value
-        for name, value in options.items()
+    for option in options:
+        if option not in _COLUMNS and option not in _RUNTIME:
+            raise _unknown_option(option)
+    given = {
+        option: _given(option, value.total_seconds() if isinstance(value, timedelta) else value)
+        for option, value in options.items()
+        if value is not None
     }
-    for option, holds, remedy in _RULES:
-        if (value := options.get(option)) is not None and not holds(value):
-            raise InvalidWork(f"{option} {reprlib.repr(value)} is not valid", remedy)
-    given = {key: option_json(value) for key, value in options.items() if value is not None}
-    if "tags" in given:
-        given["tags"] = checked_tags(given["tags"])
+    _check_moments(options)
     job = {key: given[key] for key in given.keys() & _COLUMNS}
     if runtime := {key: given[key] for key in given.keys() & _RUNTIME}:
         job["options"] = runtime
     return job
+
+
+def _given(option: str, value: Any) -> object:
+    if option == "tags":
+        return checked_tags(value)
+    if option == "after":
+        # The driver sends a tuple as a row.
+        return list(_checked(option, value))
+    return option_json(_checked(option, value) if option in _RULES else value)
+
+
+def _check_moments(options: Mapping[str, Any]) -> None:
+    first, last = options.get("not_before"), options.get("not_after")
+    if first is not None and last is not None and last <= first:
+        raise InvalidWork(
+            f"not_after {last.isoformat()} is not later than not_before {first.isoformat()}",
+            "give a not_after that lies after not_before, or none",
+        )
+
+
+def _unknown_option(option: str) -> InvalidWork:
+    known = sorted(_COLUMNS | _RUNTIME - {"traced_at"})
+    near = get_close_matches(option, known, 1)
+    remedy = f"did you mean {near[0]}? " if near else ""
+    return InvalidWork(f"enqueue has no option {option}", f"{remedy}use {', '.join(known)}")

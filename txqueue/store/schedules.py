@@ -13,7 +13,7 @@ from txqueue.errors import InvalidSchedule, InvalidWork
 from txqueue.model.schedule import Exists, Plan, Schedule, plan, schedule_object, schedule_of
 from txqueue.model.work_item import WorkItem
 from txqueue.store.connection_pool import ConnectionPool
-from txqueue.store.enqueueing import job_object
+from txqueue.store.enqueueing import job_object, json_text
 from txqueue.store.errors import answered
 from txqueue.store.schema_files import checked_name
 
@@ -152,7 +152,7 @@ class Schedules:
         Raises:
             Refused: When the database refuses the schedule.
         """
-        call = put_call(self._schema, name, json.dumps(job), when=when, only_if=only_if, who=who)
+        call = put_call(self._schema, name, json_text(job), when=when, only_if=only_if, who=who)
         return bool((await self._pool.query(*call))[0][0])
 
     async def pause(self, name: str, who: str = "") -> bool:

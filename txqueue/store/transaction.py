@@ -133,7 +133,7 @@ class Transaction:
             Refused: When the database refuses the job; the transaction must be rolled back.
         """
         self._check()
-        with sending(work.work_type, options) as call:
+        with sending(work, options) as call:
             job_id = await self._enqueue_one(work, call.options)
             call.enqueued(job_id)
         return job_id
@@ -155,7 +155,7 @@ class Transaction:
         first = next(remaining, None)
         if first is None:
             return []
-        with sending(first.work_type, options) as call:
+        with sending(first, options) as call:
             ids = await self._enqueue_texts(
                 batches(call.watch(chain([first], remaining)), call.options)
             )
@@ -286,7 +286,7 @@ async def enqueue(
         InvalidWork: When the work or an option is not valid; nothing is written.
         Refused: When the database refuses the job.
     """
-    with sending(work.work_type, options) as call, translated():
+    with sending(work, options) as call, translated():
         await cursor.execute(*enqueue_call(checked_name(schema), work, call.options))
         job_id = int(cursor.fetchone()[0])
         call.enqueued(job_id)

@@ -15,7 +15,7 @@ from txqueue.model.payload import encode
 from txqueue.model.workset_item import WorksetItem, WorksetStatus, columns_of, decimals_of
 from txqueue.store.connection import Connection
 from txqueue.store.connection_pool import ConnectionPool
-from txqueue.store.enqueueing import job_object
+from txqueue.store.enqueueing import job_object, json_text
 from txqueue.store.schema_files import checked_name
 
 __all__ = ["NextPart", "Part", "Parts", "Performed", "Worksets", "count_call", "fill", "spec_of"]
@@ -111,7 +111,7 @@ def _texts(cls: type[WorksetItem], items: Iterable[WorksetItem]) -> Iterator[str
     together = cls.batch * max(1, TOGETHER // cls.batch)
     remaining = iter(items)
     while some := [_encoded(cls, item) for item in islice(remaining, together)]:
-        yield json.dumps(some, allow_nan=False)
+        yield json_text(some)
 
 
 def _encoded(cls: type[WorksetItem], item: WorksetItem) -> dict[str, Any]:

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 __all__ = ["begin_run", "is_tracing", "sending"]
 
 
-def sending(work_type: str, options: Mapping[str, Any]) -> AbstractContextManager[Sending]:
+def sending(work: object, options: Mapping[str, Any]) -> AbstractContextManager[Sending]:
     """Trace a call that enqueues.
 
     Args:
-        work_type: The work type of its jobs, or of the first one.
+        work: The work item, or the first one; anything else is refused within the context.
         options: Its options.
 
     Returns:
@@ -33,7 +33,7 @@ def sending(work_type: str, options: Mapping[str, Any]) -> AbstractContextManage
         return nullcontext(Untraced(options))
     from txqueue.tracing.spans import SendSpan
 
-    return SendSpan.started(its_tracer, work_type, options)
+    return SendSpan.started(its_tracer, str(getattr(work, "work_type", None)), options)
 
 
 def is_tracing() -> bool:

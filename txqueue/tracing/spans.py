@@ -98,7 +98,7 @@ class SendSpan:
     def watch(self, works: Iterator[WorkItem]) -> Iterator[WorkItem]:
         """Note the work types of work items as they pass."""
         for work in works:
-            self._work_types.add(work.work_type)
+            self._work_types.add(str(getattr(work, "work_type", None)))
             yield work
 
     def enqueued(self, *job_ids: int) -> None:

@@ -15,7 +15,7 @@ from txqueue.model.payload import decode
 from txqueue.model.work_item import WorkItem, find_work_type
 from txqueue.policy.outcome import Verdict, judge_cancelled, storable, summary_of
 from txqueue.store.encryption import decrypted
-from txqueue.store.enqueueing import job_object
+from txqueue.store.enqueueing import job_object, json_text
 from txqueue.store.errors import is_passing
 from txqueue.tracing.choice import sending
 from txqueue.worker.runtimes import check_length
@@ -102,9 +102,10 @@ def judge_next(said: Next, job: RunningJob, longest: int) -> Verdict:
         # Otherwise follow-up work would be lost silently.
         return Verdict("failed", error="a job cannot use both Next and job.then(): use one of them")
     try:
-        with sending(said.work.work_type, said.options) as call:
+        with sending(said.work, said.options) as call:
             stage = job_object(said.work, call.options)
         # This is the only check before the report to the master.
+        json_text(stage)
         text = json.dumps(stage, allow_nan=False, ensure_ascii=False)
         check_length("next stage", text, longest)
         stage = json.loads(text)

@@ -18,7 +18,7 @@ from txqueue.model.run_log import RunLog
 from txqueue.model.tags import tags_of
 from txqueue.model.work_item import WorkItem
 from txqueue.policy.outcome import storable
-from txqueue.store.enqueueing import EnqueueOptions, job_object
+from txqueue.store.enqueueing import EnqueueOptions, job_object, json_text
 from txqueue.worker.next_stages import coalesced
 
 if TYPE_CHECKING:
@@ -280,7 +280,7 @@ class RunningJob:
                 f"job {self.id} is completed and can enqueue nothing more",
                 "call it inside of job.transaction(), or before",
             )
-        job_object(work, options)
+        json_text(job_object(work, options))
         change(self, follow_ups=[*self.follow_ups, (work, options)])
         return succeed(None)
 

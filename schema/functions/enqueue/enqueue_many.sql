@@ -9,15 +9,25 @@ set enable_mergejoin = off
 set jit = off
 as $$
 declare
+    known     constant text[] := array['work_type', 'payload', 'queue', 'priority', 'weight', 'not_before', 'not_after', 'group',
+                                       'options', 'tenant', 'unique', 'unique_mode', 'after', 'after_any_end'];
     settings  setting;
+    is_related boolean;
+    is_unknown boolean;
     ids       bigint[];
     is_soon   boolean;
     has_tenant boolean;
     its_lane  smallint := current_lane();
     full_queues text[] := array(select key from control where kind = 'queue' and is_full);
 begin
-    -- Each of these paths costs a hundredth of what it takes to write the jobs.
-    if jobs @? '$[*]."unique"' or jobs @? '$[*].after' then
+    -- This costs a hundredth or two of what it takes to write the jobs.
+    select bool_or(value ?| array['unique', 'after']),
+           bool_or(case jsonb_typeof(value) when 'object' then value - known <> '{}' else true end)
+      into is_related, is_unknown
+      from jsonb_array_elements(jobs) as job (value);
+    if is_unknown then
+        perform refuse_unknown_keys(jobs, known);
+    elsif is_related then
         return enqueue_each(jobs);
     end if;
     select * into strict settings from setting;

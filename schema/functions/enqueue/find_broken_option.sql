@@ -8,6 +8,7 @@ as $$
         when jsonb_typeof(options) <> 'object' then 'options'
         when octet_length(options::text) > 65536 then 'size'
         when options ?| array['parents', 'after', 'after_any_end', 'grouped', 'left'] then 'reserved'
+        when options - txqueue.known_options() <> '{}' then 'unknown'
         when options ? 'timeout' and not case jsonb_typeof(options -> 'timeout')
             when 'number' then (options ->> 'timeout')::numeric > 0 and (options ->> 'timeout')::numeric <= 315360000
             else false end then 'timeout'

@@ -11,6 +11,7 @@ begin
         when 'size' then refuse('the options are longer than 65536 bytes', 'put data into the payload')
         when 'reserved' then refuse('parents, after, after_any_end, grouped and left are not options that can be given',
                                     'leave them out; pass after as an argument of its own')
+        when 'unknown' then refuse_unknown_option(options)
         when 'timeout' then refuse('timeout is not within 0 and ten years of seconds',
                                    'give seconds above 0 as a number, or leave it out')
         when 'attempts' then refuse('attempts is not a whole number from 1 to 32767', 'give how many runs the job gets in all')

@@ -8,9 +8,9 @@ as $$
 declare
     number bigint;
 begin
-    if jsonb_typeof(this.options) <> 'object' then
-        this.options := null;
-    end if;
+    -- Older versions stored what no option is.
+    this.options := case jsonb_typeof(this.options) when 'object' then (
+        select jsonb_object_agg(key, value) from jsonb_each(this.options) where key = any (known_options() || 'unique'::text)) end;
     number := enqueue(
         this.work_type, this.payload, this.queue, this.priority, this.weight, null, null, this."group",
         nullif(this.options - array['unique', 'as_of', 'once_for', 'parents', 'after', 'after_any_end', 'unread'], '{}'), this.tenant, this.options ->> 'unique');

@@ -71,6 +71,9 @@ class Everything(WorkItem):
     raw: bytes = b""
     anything: dict[str, Any] = field(factory=dict)
 
+    def perform(self, job: Any) -> None:
+        """Do nothing."""
+
 
 @define
 class Login(WorkItem):
@@ -78,6 +81,9 @@ class Login(WorkItem):
 
     user: int
     password: str
+
+    def perform(self, job: Any) -> None:
+        """Do nothing."""
 
 
 texts = st.one_of(st.sampled_from(TRICKY), st.text(st.characters(exclude_categories=["Cs"])))
@@ -242,6 +248,9 @@ def test_a_class_without_attrs_is_refused() -> None:
     class Plain(WorkItem):
         pass
 
+        def perform(self, job: Any) -> None:
+            """Do nothing."""
+
     with pytest.raises(InvalidWork, match=r"not an attrs class; .*attrs\.define"):
         encode(Plain())
 
@@ -252,6 +261,9 @@ def test_a_field_that_json_cannot_carry_is_refused() -> None:
     @define
     class Callback(WorkItem):
         function: timedelta
+
+        def perform(self, job: Any) -> None:
+            """Do nothing."""
 
     with pytest.raises(InvalidWork, match=r"timedelta.*; declare plain data"):
         encode(Callback(timedelta(1)))
@@ -307,6 +319,9 @@ class Secret(WorkItem):
 
     number: int = field(default=0, validator=validators.in_([0]))
     names: dict[str, int] = field(factory=dict)
+
+    def perform(self, job: Any) -> None:
+        """Do nothing."""
 
 
 @pytest.mark.parametrize(

@@ -108,9 +108,13 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
     return Bench(clock, schedules, service, lease, wakeups)
 
 
+def _idle(_: object, __: object) -> None:
+    """Do nothing."""
+
+
 def declaring() -> type[WorkItem]:
     """A class that declares a schedule."""
-    body = {"work_type": "test.declares", "schedule": Every(60)}
+    body = {"work_type": "test.declares", "schedule": Every(60), "perform": _idle}
     return attrs.define(type("Declares", (WorkItem,), body))
 
 
@@ -210,7 +214,12 @@ def test_no_error_ends_it(bench: Bench) -> None:
 
 def test_a_scheduled_class_with_required_fields_is_refused(bench: Bench) -> None:
     """When the node starts, not when work is due."""
-    body = {"__annotations__": {"project": int}, "work_type": "test.needs", "schedule": Every(60)}
+    body = {
+        "__annotations__": {"project": int},
+        "work_type": "test.needs",
+        "schedule": Every(60),
+        "perform": _idle,
+    }
     needs = attrs.define(type("Needs", (WorkItem,), body))
     with pytest.raises(InvalidWork, match="fields without a default"):
         Scheduler(

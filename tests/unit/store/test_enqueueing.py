@@ -20,6 +20,9 @@ class Plain(WorkItem):
 
     number: int = 1
 
+    def perform(self, job: Any) -> None:
+        """Do nothing."""
+
 
 @define
 class Special(WorkItem):
@@ -37,6 +40,9 @@ class Special(WorkItem):
         """One job a user at a time."""
         return f"user:{self.user}"
 
+    def perform(self, job: Any) -> None:
+        """Do nothing."""
+
 
 @define
 class Usual(WorkItem):
@@ -47,6 +53,9 @@ class Usual(WorkItem):
     priority = 4
     weight = 1
 
+    def perform(self, job: Any) -> None:
+        """Do nothing."""
+
 
 @define
 class Ratio(WorkItem):
@@ -55,6 +64,9 @@ class Ratio(WorkItem):
     work_type = "enqueuing.ratio"
 
     ratio: float
+
+    def perform(self, job: Any) -> None:
+        """Do nothing."""
 
 
 def test_what_is_usual_is_not_sent() -> None:

@@ -31,6 +31,9 @@ class Stage(WorkItem):
         """A key, but for 0."""
         return f"stage {self.number}" if self.number else None
 
+    def perform(self, job: Any) -> None:
+        """Do nothing."""
+
 
 class Transaction:
     """Notes what is enqueued; refuses one."""
@@ -322,6 +325,9 @@ class Broken(WorkItem):
         if self.why == "error":
             raise LookupError(self.why)
         return object()
+
+    def perform(self, job: Any) -> None:
+        """Do nothing."""
 
 
 @pytest.mark.parametrize("why", ["error", "object"])

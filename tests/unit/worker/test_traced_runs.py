@@ -262,6 +262,9 @@ def test_a_call_for_several_work_types_names_none(exporter: InMemorySpanExporter
     class Other(WorkItem):
         work_type = "traced.other"
 
+        def perform(self, job: Any) -> None:
+            """Do nothing."""
+
     works: list[WorkItem] = [Handled(), Other(), Handled()]
     with sending(works[0].work_type, {}) as call:
         assert list(call.watch(iter(works))) == works

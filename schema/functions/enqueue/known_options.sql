@@ -1,0 +1,8 @@
+-- The names of a job's options: those of clients, and those that schedules add. Without settings of its own, so
+-- that it is inlined.
+create or replace function txqueue.known_options() returns text[]
+language sql immutable
+as $$
+    select array['attempts', 'timeout', 'expires', 'as_of', 'once_for', 'created_by', 'tags', 'redacted', 'traceparent',
+                 'tracestate', 'traced_at', 'schedule', 'due']
+$$;
