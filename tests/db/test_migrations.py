@@ -293,6 +293,7 @@ def test_every_function_pins_its_search_path(node: Master) -> None:
         "key_of",
         "lease_margin",
         "may_assign_at_once",
+        "may_notify",
         "next_assignment",
         "next_due",
         "note_tenants",
