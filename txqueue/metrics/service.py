@@ -22,7 +22,9 @@ from txqueue.store.connection_pool import ConnectionPool
 from txqueue.store.metric_queries import Installation, about_installation
 from txqueue.store.operations import Operations
 from txqueue.system.clock import Clock
+from txqueue.system.descriptors import has_spare_descriptors
 from txqueue.wire.bounded_server import BoundedServer
+from txqueue.wire.descriptor_guard import DescriptorGuard
 
 __all__ = ["MeasuredNode", "Metrics"]
 
@@ -112,7 +114,7 @@ class Metrics(Service):
         root = resource.Resource()
         root.putChild(b"metrics", _Page(self))
         site = _Site(root, reactor=self._reactor, timeout=_IDLE)
-        server = BoundedServer(site, _MOST_CONNECTED)
+        server = BoundedServer(site, _MOST_CONNECTED, DescriptorGuard(has_spare_descriptors))
         self._listening = self._settings.endpoint.listen(self._reactor, server)
         self._listening.addErrback(self._cannot_listen)
 

@@ -36,11 +36,17 @@ def free_descriptors() -> int | None:
         return None
 
 
-def has_spare_descriptors() -> bool:
-    """Return whether more are free than are kept for the process's own needs."""
+def has_spare_descriptors(*, is_essential: bool = False) -> bool:
+    """Return whether more are free than are kept for the process's own needs.
+
+    Args:
+        is_essential: Whether they are wanted for probes, operators or peers, which may use half of
+            what is kept: a crowd at the dashboard must not shut them out.
+    """
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     free = free_descriptors()
-    return free is None or free > min(_RESERVED, limit // _PART)
+    kept = min(_RESERVED, limit // _PART)
+    return free is None or free > (kept // 2 if is_essential else kept)
 
 
 def is_safe_to_share(descriptor: int) -> bool:

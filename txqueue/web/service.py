@@ -11,6 +11,7 @@ from twisted.logger import Logger
 
 from txqueue.store.connection_pool import ConnectionPool
 from txqueue.store.operations import Operations
+from txqueue.system.descriptors import has_spare_descriptors
 from txqueue.web.acts import acting_routes
 from txqueue.web.changes import AllChanges, Changes
 from txqueue.web.databases import ShownDatabase, database_mark, database_path
@@ -34,6 +35,7 @@ from txqueue.web.site import Door, QuietSite, Rules
 from txqueue.web.static_files import read_static
 from txqueue.web.visitors import Role
 from txqueue.wire.bounded_server import BoundedServer
+from txqueue.wire.descriptor_guard import DescriptorGuard
 
 __all__ = ["Dashboard", "index_routes", "routes"]
 
@@ -87,7 +89,7 @@ class Dashboard(Service):
     def startService(self) -> None:
         """Listen."""
         super().startService()
-        server = BoundedServer(self.site(), _MOST_CONNECTED)
+        server = BoundedServer(self.site(), _MOST_CONNECTED, DescriptorGuard(has_spare_descriptors))
         self._listening = self._settings.endpoint.listen(self._reactor, server)
         self._listening.addCallbacks(self._listens, self._cannot_listen)
 

@@ -37,10 +37,16 @@ class BoundedServer(WrappingFactory):
         self._evicted: set[ProtocolWrapper] = set()
 
     def buildProtocol(self, addr: IAddress | None) -> ProtocolWrapper | None:  # type: ignore[override]
-        """Serve a new connection; close it if too many are being closed, or descriptors run low."""
-        if not self._descriptors.may_accept or len(self._evicted) >= _CLOSING:
+        """Serve a new connection; close it if too many are being closed.
+
+        While descriptors run low it replaces another one of this server, if there is any.
+        """
+        if len(self._evicted) >= _CLOSING:
             return None
-        if len(self._from) >= self._most:
+        may_accept = self._descriptors.may_accept
+        if not may_accept and not self._from:
+            return None
+        if not may_accept or len(self._from) >= self._most:
             self._evict()
         made = super().buildProtocol(addr)
         self._from[made] = network_of(str(getattr(addr, "host", "")))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from twisted.logger import Logger
@@ -20,13 +21,13 @@ class DescriptorGuard:
     """Refuses connections while the process has no descriptors to spare.
 
     Args:
-        has_spare: Tells whether it has.
+        has_spare: Tells whether it has; by default for probes, operators and peers.
     """
 
     log = Logger()
 
-    def __init__(self, has_spare: Callable[[], bool] = has_spare_descriptors) -> None:
-        self._has_spare = has_spare
+    def __init__(self, has_spare: Callable[[], bool] | None = None) -> None:
+        self._has_spare = has_spare or partial(has_spare_descriptors, is_essential=True)
         self._logged_at = float("-inf")
 
     @property

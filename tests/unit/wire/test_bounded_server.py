@@ -72,6 +72,18 @@ def test_without_spare_descriptors_no_connection_is_accepted(
     assert not Admission(4, DescriptorGuard(lambda: True)).is_full
 
 
+def test_while_descriptors_run_low_a_new_connection_replaces_another() -> None:
+    """So that a crowd does not shut others out."""
+    has_spare = True
+    bounded = BoundedServer(Factory.forProtocol(Protocol), 9, DescriptorGuard(lambda: has_spare))
+    crowd = [connected(bounded, CROWD) for _ in range(3)]
+    has_spare = False
+    own = connected(bounded, OTHER)
+    assert own is not None
+    assert not own.disconnected
+    assert [each.disconnected for each in crowd if each] == [True, False, False]
+
+
 @pytest.fixture
 def low_limit() -> Iterator[int]:
     """A limit of descriptors that a test can reach."""
@@ -88,5 +100,6 @@ def test_some_descriptors_are_kept_for_the_process(low_limit: int) -> None:
     with ExitStack() as opened:
         while has_spare_descriptors():
             opened.callback(os.close, os.open(os.devnull, os.O_RDONLY))
+        assert has_spare_descriptors(is_essential=True)
         assert free_descriptors() == pytest.approx(min(128, low_limit // 4), abs=3)
     assert has_spare_descriptors()
