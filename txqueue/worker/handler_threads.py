@@ -47,7 +47,7 @@ class HandlerThreads:
         # workset that has left one thread behind takes another one, beyond `most`.
         pool = ThreadPool(0, 2 * most, "handlers")
         # The process does not wait for a function that hangs when it exits.
-        pool.threadFactory = partial(Thread, daemon=True)
+        pool.threadFactory = partial(Thread, daemon=True)  # type: ignore[assignment]  # any callable
         pool.start()
         return cls(reactor, pool, most)
 
