@@ -291,6 +291,7 @@ def test_every_function_pins_its_search_path(node: Master) -> None:
         "has_waiting_clients",
         "job_terms",
         "key_of",
+        "known_options",
         "lease_margin",
         "may_assign_at_once",
         "may_notify",
