@@ -132,7 +132,8 @@ class Endings:
         if job.span is not None:
             job.span.failed(error, is_hidden=failed.redacted)
         # First, so that an error in the log, or in a hook, does not lose the outcome.
-        self.settle(job, evolve(settled, log=kept_log(job, failed)))
+        log = kept_log(job, failed)
+        self.settle(job, settled if log is None else evolve(settled, log=log))
         self._failures.note(failed, log_fields(job))
 
     def settle(self, job: RunningJob, settled: SettledJob) -> None:
