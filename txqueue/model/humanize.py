@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 import re
+import reprlib
 from datetime import datetime, timedelta
 
-__all__ = ["age", "amount", "counted", "duration", "moment", "plain", "rate"]
+__all__ = [
+    "age",
+    "amount",
+    "brief",
+    "counted",
+    "duration",
+    "moment",
+    "plain",
+    "rate",
+]
 
 # Control characters, with which a name or a payload could control the terminal, and line breaks,
 # which a name must not have.
@@ -71,3 +81,12 @@ def moment(when: datetime, now: datetime) -> str:
     is_near = abs(passed) < _DAY / 2
     clock = local.strftime("%H:%M:%S" if is_near else "%Y-%m-%d %H:%M:%S %z")
     return f"{clock} ({age(passed)} ago)" if passed >= 0 else f"{clock} (in {age(-passed)})"
+
+
+def brief(value: object) -> str:
+    """Return a value as Python shows it, shortened; its type, if Python refuses to show it."""
+    try:
+        return reprlib.repr(value)
+    except Exception:
+        # An int of thousands of digits, or a __repr__ that raises.
+        return f"of type {type(value).__name__}"

@@ -6,13 +6,11 @@ Only a cool-down's next due time is unknown until its job has ended.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from hashlib import blake2b
-from reprlib import repr as brief
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 from zoneinfo import ZoneInfo
 
 import attrs
@@ -20,6 +18,7 @@ from attrs import field, frozen
 from cronsim import CronSim, CronSimError
 
 from txqueue.errors import InvalidSchedule
+from txqueue.model.humanize import brief
 from txqueue.model.time_text import length_text
 
 __all__ = [
@@ -90,7 +89,10 @@ def _period(_: object, __: attrs.Attribute[float], value: Any) -> None:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return False
+    # An int may be too large for math.isfinite(), and for each later calculation.
+    return abs(value) < 1e300
 
 
 def _jitter_of(value: float | timedelta, seconds: float, most: float) -> timedelta:
@@ -116,7 +118,7 @@ def _aware(_: object, __: attrs.Attribute[datetime | None], value: object) -> No
 
 def _count(_: object, __: attrs.Attribute[int | None], value: object) -> None:
     is_count = isinstance(value, int) and not isinstance(value, bool)
-    if value is not None and not (is_count and 1 <= int(str(value)) <= MOST_TIMES):
+    if value is not None and not (is_count and 1 <= cast(int, value) <= MOST_TIMES):
         raise InvalidSchedule(
             f"times={brief(value)} is not a whole number from 1 to {MOST_TIMES:,}",
             "give the total number of jobs, or leave it out",
@@ -247,9 +249,11 @@ class Cron(_Ending):
             if not isinstance(value, str) or len(value.split()) != 5:
                 raise CronSimError("it must have five fields")
             next(CronSim(value, EPOCH))
-        except (CronSimError, StopIteration) as error:
+        except (CronSimError, StopIteration, ValueError) as error:
+            # Python refuses to read numbers of thousands of digits.
+            reason = str(error) if isinstance(error, CronSimError) else "it has no moments"
             raise InvalidSchedule(
-                f"{brief(value)} is not a cron expression: {str(error) or 'it has no moments'}",
+                f"{brief(value)} is not a cron expression: {reason}",
                 "write minute, hour, day of month, month and day of week, as in '0 3 * * *'",
             ) from None
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+from base64 import urlsafe_b64decode
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -78,6 +79,11 @@ def decrypted(work_type: str, what: str, stored: Any) -> Any:
         raise InvalidWork(
             f"the {what} of {work_type} is not encrypted", f"enqueue it where {KEY} is set"
         )
+    if not _is_token(stored[_MARK]):
+        raise InvalidWork(
+            f"the {what} of {work_type} is in no form that encryption makes",
+            "find out which program put it there; no key can decrypt it",
+        )
     try:
         text = _ring().decrypt(stored[_MARK].encode())
     except InvalidToken:
@@ -111,6 +117,15 @@ def decrypted_result(work_type: str, stored: Any) -> Any:
 def is_encrypted(stored: Any) -> bool:
     """Tell whether a value has the form of a result of `encrypted`."""
     return isinstance(stored, Mapping) and stored.keys() == {_MARK} and type(stored[_MARK]) is str
+
+
+def _is_token(text: str) -> bool:
+    """Tell whether a text has the form of a Fernet token: version, time, blocks and signature."""
+    try:
+        data = urlsafe_b64decode(text)
+    except ValueError:
+        return False
+    return data[:1] == b"\x80" and len(data) >= 73 and (len(data) - 57) % 16 == 0
 
 
 def has_key() -> bool:

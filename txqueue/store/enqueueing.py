@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from difflib import get_close_matches
@@ -13,6 +12,7 @@ from typing import Any, TypedDict
 
 from txqueue.errors import InvalidWork
 from txqueue.model.assignment import chunk_of_one
+from txqueue.model.humanize import brief
 from txqueue.model.payload import encode, find_unstorable, is_storable, option_json
 from txqueue.model.retry import MOST_ATTEMPTS
 from txqueue.model.tags import checked_tags
@@ -338,7 +338,7 @@ def _checked(option: str, value: Any, work: WorkItem | None = None) -> Any:
     holds, remedy = _RULES[option]
     if holds(value):
         return value
-    shown = f"of {work!r}" if work is not None and work.redacted else reprlib.repr(value)
+    shown = f"of {work!r}" if work is not None and work.redacted else brief(value)
     raise InvalidWork(f"{option} {shown} is not valid", remedy)
 
 

@@ -133,14 +133,20 @@ def test_nothing_stands_in_for_another() -> None:
         with pytest.raises(InvalidWork):
             decrypted("a.type", "payload", wrong)
     token = encrypted("a.type", "payload", {})["encrypted"]
-    for forged in (
-        token[:-4] + "AAA=",
-        "",
-        "ü",
-        Fernet(Fernet.generate_key()).encrypt(b"[]").decode(),
-    ):
+    # A key that only other nodes have may decrypt these.
+    for forged in (token[:-4] + "AAA=", Fernet(Fernet.generate_key()).encrypt(b"[]").decode()):
         with pytest.raises(KeyUnavailable):
             decrypted("a.type", "payload", {"encrypted": forged})
+
+
+@pytest.mark.usefixtures("key")
+@pytest.mark.parametrize("text", ["", "ü", "garbage", "gAAAAA==", "A" * 100, "A" * 99])
+def test_what_no_key_can_decrypt_is_refused_for_good(text: str) -> None:
+    """A text that is no token fails its job; it would be postponed without limit."""
+    with pytest.raises(InvalidWork, match="in no form that encryption makes") as refused:
+        decrypted("a.type", "payload", {"encrypted": text})
+    verdict = judge(refused.value, Card.retry, 0, 0.5)
+    assert verdict.outcome == "failed"
 
 
 def test_without_a_key_nothing_is_written(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -137,6 +137,12 @@ def test_a_wrong_option_is_refused(options: dict[str, Any], what: str, remedy: s
     assert remedy in caught.value.remedy
 
 
+def test_a_number_of_thousands_of_digits_is_refused() -> None:
+    """Python itself refuses to show it."""
+    with pytest.raises(InvalidWork, match="priority of type int is not valid"):
+        job_object(Plain(), {"priority": 10**5000})
+
+
 @pytest.mark.parametrize("thing", ["text", 7, None, Plain], ids=str)
 def test_what_is_no_work_item_is_refused(thing: Any) -> None:
     """As in `encode`."""
