@@ -49,6 +49,28 @@ class First(WorkItem):
 
 
 @define
+class Countdown(WorkItem):
+    """Follows itself under its own unique key until its count is down."""
+
+    count: int
+    mode: str
+    inside: bool
+
+    unique = "countdown"
+
+    async def perform(self, job: Any) -> None:
+        """Enqueue the next, in the transaction of its own or with the completion."""
+        if not self.count:
+            return
+        following = Countdown(self.count - 1, self.mode, self.inside)
+        if self.inside:
+            async with job.transaction() as txn:
+                await txn.enqueue(following, unique_mode=UniqueMode(self.mode))
+        else:
+            await job.then(following, unique_mode=UniqueMode(self.mode))
+
+
+@define
 class FirstInThread(WorkItem):
     """The same in a thread."""
 

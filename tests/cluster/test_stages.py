@@ -13,6 +13,7 @@ import pytest_twisted
 from tests.cluster.app_of_stages import (
     AllEnded,
     Collect,
+    Countdown,
     First,
     FirstInThread,
     Last,
@@ -92,6 +93,20 @@ async def test_nothing_comes_of_a_job_that_is_not_done(
     with pytest.raises(JobFailed, match=said):
         await shared_queue.wait(job_id, LIMIT)
     assert followers(shared_db, order) == []
+
+
+@pytest.mark.parametrize("mode", ["keep", "reject"])
+@pytest.mark.parametrize("inside", [True, False])
+async def test_a_job_follows_itself_under_its_own_key(
+    shared_queue: WorkQueue, shared_db: Database, mode: str, inside: bool
+) -> None:
+    """It gives up its key with the commit that enqueues the next."""
+    last = await shared_queue.enqueue(Countdown(2, mode, inside))
+    sql = "select state::text from txqueue.job where work_type like %s and job_id >= %s"
+    names = ("%.Countdown", last)
+    await eventually(
+        lambda: [row["state"] for row in shared_db.rows(sql, *names)] == ["done"] * 3, LIMIT
+    )
 
 
 async def test_stages_of_one_job(shared_queue: WorkQueue, shared_db: Database) -> None:

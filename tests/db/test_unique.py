@@ -326,3 +326,29 @@ def test_who_looks_at_once_with_another_leaves_it_to_be_looked_at(
         third.connection.commit()
     open_one.connection.commit()
     assert node.claimed_ids() == [second]
+
+
+@pytest.mark.parametrize("mode", ["keep", "reject", "replace", "again"])
+def test_a_follow_up_with_the_key_of_its_job_runs_after_it(node: Master, mode: str) -> None:
+    """The transaction that enqueues it also completes the job that holds the key."""
+    first = put(node, 1, mode)
+    (chunk,) = node.claim()
+    node.connection.autocommit = False
+    node.value("select set_config('txqueue.ending_job', %s, true)", str(first))
+    second = put(node, 2, mode)
+    assert second != first
+    node.value(
+        "select txqueue.complete_one(%s, %s, %s, null)", node.incarnation, chunk.assignment, first
+    )
+    node.connection.commit()
+    assert node.claimed_ids() == [second]
+    node.connection.commit()
+
+
+def test_only_the_job_that_ends_lets_another_follow(node: Master) -> None:
+    """Elsewhere the running job stands for both."""
+    first = put(node, 1)
+    node.claim()
+    assert put(node, 2) == first
+    node.value("select set_config('txqueue.ending_job', %s, false)", str(first + 1))
+    assert put(node, 3) == first

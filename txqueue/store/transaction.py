@@ -40,11 +40,18 @@ class Transaction:
         connection: The connection that is inside the transaction.
         schema: The name of txqueue's schema.
         dispatch: Direct dispatch, if the process has joined a node.
+        ends: The running job that the commit completes, if it does: its unique key is free then.
     """
 
     def __init__(
-        self, connection: Connection, schema: str, dispatch: DirectDispatch | None = None
+        self,
+        connection: Connection,
+        schema: str,
+        dispatch: DirectDispatch | None = None,
+        *,
+        ends: int | None = None,
     ) -> None:
+        self._ends = ends
         self._connection = connection
         self._schema = schema
         self._dispatch = dispatch
@@ -142,7 +149,16 @@ class Transaction:
         if self._dispatch is not None:
             return await self._dispatch.enqueue(self._query_often, work, options)
         sql, parameters = enqueue_call(self._schema, work, options)
-        return int((await self._query_often(sql, parameters))[0][0])
+        return int((await self._enqueue_keyed(sql, parameters, sql))[0][0])
+
+    async def _enqueue_keyed(
+        self, sql: str, parameters: Sequence[object], text: str
+    ) -> list[tuple[Any, ...]]:
+        """Enqueue; if the text has a unique key, say which job gives up its key at the commit."""
+        if self._ends is not None and '"unique"' in text:
+            sql += " from set_config('txqueue.ending_job', %s, true)"
+            parameters = (*parameters, str(self._ends))
+        return await self._query_often(sql, parameters)
 
     async def enqueue_many(
         self, works: Iterable[WorkItem], **options: Unpack[EnqueueOptions]
@@ -235,7 +251,7 @@ class Transaction:
         )
 
     async def _enqueue_text(self, text: str) -> list[int]:
-        rows = await self._query_often(f"select {self._schema}.enqueue_many(%s)", (text,))
+        rows = await self._enqueue_keyed(f"select {self._schema}.enqueue_many(%s)", (text,), text)
         return list(rows[0][0])
 
     def _check(self) -> None:

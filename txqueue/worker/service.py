@@ -251,7 +251,7 @@ class WorkerService:
     async def _open_transaction(self, job: RunningJob) -> AsyncIterator[Transaction]:
         assert self._pool is not None
         async with self._pool.transaction(partial(self._completion, job)) as connection:
-            txn = Transaction(connection, self._schema)
+            txn = Transaction(connection, self._schema, ends=job.id)
             change(job, within=txn)
             try:
                 yield txn

@@ -7,6 +7,9 @@
 -- If the other runs, or may be taken by its group at any moment, replace and again have the new one follow it, and that is
 -- the pending one from then on. Returns the number of the pending one; with keep that of the other.
 --
+-- A follow-up of the running job that ends with this transaction, which txqueue.ending_job names, follows it with any
+-- mode: the job holds its key only until the commit.
+--
 -- With replace and again the key is locked until the end of the transaction, and other enqueues with these
 -- modes wait, as for any unique index. Completions do not wait: see pass_on_unique_keys().
 create or replace function txqueue.enqueue_unique(this job, its_key text, mode text) returns bigint
@@ -18,6 +21,7 @@ as $$
 declare
     held  unique_job;
     other job;
+    ending constant text := current_setting('txqueue.ending_job', true);
 begin
     perform check_unique(its_key, mode);
     this.options := coalesce(this.options, '{}') || jsonb_build_object('unique', its_key);
@@ -31,7 +35,9 @@ begin
         if mode in ('keep', 'reject') then
             select * into held from unique_job where work_type = this.work_type and key = its_key;
             select * into other from job where job_id = held.job_id and state in ('waiting', 'ready', 'assigned');
-            if found and mode = 'reject' then
+            if found and other.state = 'assigned' and held.next_id is null and held.job_id::text = ending then
+                mode := 'again';
+            elsif found and mode = 'reject' then
                 perform refuse_duplicate(this.work_type, held.job_id);
             elsif found then
                 return coalesce(held.next_id, held.job_id);
