@@ -3,6 +3,7 @@ create or replace function txqueue.note_late_error(
     its_incarnation integer, its_assignment bigint, its_job_id bigint, its_error text) returns void
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
+set jit = off
 set enable_seqscan = off
 as $$
 begin
