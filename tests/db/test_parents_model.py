@@ -107,20 +107,18 @@ class Family:
 
 
 class Families(RuleBasedStateMachine):
-    """The stored functions beside the model.
+    """The stored functions beside the model, on a database that is emptied."""
 
-    Args:
-        dsn: A database that is emptied.
-    """
+    dsn: str
 
-    def __init__(self, dsn: str) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self.model = Family()
         self.open_child: tuple[int, Modelled] | None = None
-        with master(dsn) as session:
+        with master(self.dsn) as session:
             session.cursor.execute(EMPTY)
-        self.node = Master(dsn)
-        self.open = Master(dsn, "open")
+        self.node = Master(self.dsn)
+        self.open = Master(self.dsn, "open")
         self.open.connection.autocommit = False
 
     def teardown(self) -> None:
@@ -255,8 +253,12 @@ class Families(RuleBasedStateMachine):
 
 def test_children_follow_parents_that_are_opened_again(migrated_database18: str) -> None:
     """Whatever is retried, postponed, cancelled or repeated, in whatever order."""
+
+    class OnDatabase(Families):
+        dsn = migrated_database18
+
     run_state_machine_as_test(
-        lambda: Families(migrated_database18),
+        OnDatabase,
         settings=settings(
             max_examples=60,
             stateful_step_count=20,
