@@ -1,4 +1,4 @@
--- The schema txqueue, version 15, to be read; `txqueue migrate --sql` prints the script to run.
+-- The schema txqueue, version 16, to be read; `txqueue migrate --sql` prints the script to run.
 -- Generated from the catalogue of a migrated database by: python -m tests.db.snapshot
 -- N is a lane, 0 to 7. Not shown: the partitions of single days, the tables of single worksets, and
 -- the sequences of single limits. Definitions of functions and views are in schema/functions.
@@ -235,7 +235,9 @@ create table workset (
     cut_to      text,                       -- The last key of the application's table that is in a part.
     expected    bigint not null default 0,
     done        bigint not null default 0,  -- Items counted by jobs that have ended; see workset_slot.
-    failed      bigint not null default 0
+    failed      bigint not null default 0,
+    owner       text                        -- The login of the application that made it, which alone may change it;
+                                            -- null if only nodes have.
 );
 
 -- The jobs of the worksets, at most size of each, with what each has counted.
@@ -493,7 +495,7 @@ view workset_status (name text, work_type text, source text, size smallint, batc
 advance_sequences(is_thorough boolean = true) returns text[];  -- worker
 is_input(given text, its_type regtype) returns boolean;  -- worker
 lagging_sequences(is_thorough boolean = true) returns table(name text, present bigint, needed bigint);  -- read, worker
--- only the owner may execute: check_isolation, nearest_name, refuse
+-- only the owner may execute: check_isolation, is_member, nearest_name, refuse
 
 -- claim
 claim_ready(its_node integer, its_incarnation integer, queues text[], work_types text[], at_most integer)

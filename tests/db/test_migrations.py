@@ -289,6 +289,7 @@ def test_every_function_pins_its_search_path(node: Master) -> None:
         "has_open_credit",
         "has_sleeping_master",
         "has_waiting_clients",
+        "is_member",
         "job_terms",
         "key_of",
         "known_options",

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
+from uuid import uuid4
 
 import psycopg2
 import pytest
@@ -286,3 +289,34 @@ async def test_a_key_that_is_not_unique_is_refused(
                 await queue.start_workset(Twice)
         else:
             assert await queue.start_workset(Twice) > 0
+
+
+@contextmanager
+def logged_in(node: Master, *roles: str) -> Iterator[str]:
+    """Act as a login of its own, a member of some roles."""
+    login = f"login_{uuid4().hex[:12]}"
+    node.cursor.execute(f"create role {login} login in role {', '.join(roles)}")
+    node.cursor.execute(f"set session authorization {login}")
+    try:
+        yield login
+    finally:
+        node.cursor.execute("reset session authorization")
+        node.cursor.execute(f"drop role {login}")
+
+
+def test_another_application_does_not_change_a_workset(node: Master) -> None:
+    """The first login that is no node's owns it; nodes may change it, too."""
+    make(node)
+    larger, largest = (json.dumps({**SPEC, "size": size}) for size in (3, 4))
+    ensure = "select txqueue.ensure_workset(%s)"
+    with logged_in(node, "txqueue_worksets") as owner:
+        number = node.value(ensure, json.dumps(SPEC))
+        assert node.value(ensure, larger) == number
+    with logged_in(node, "txqueue_worksets"):
+        assert node.value(ensure, larger) == number
+        with pytest.raises(psycopg2.Error, match=f"belongs to the login {owner}"):
+            node.value(ensure, largest)
+    assert node.value("select size from txqueue.workset") == 3
+    with logged_in(node, "txqueue_worksets", "txqueue_worker"):
+        assert node.value(ensure, largest) == number
+    assert node.value("select size || owner from txqueue.workset") == f"4{owner}"
