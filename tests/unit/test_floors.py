@@ -97,6 +97,7 @@ PARTS: Final = {
     "txqueue.worker.unstarted": "the waiting jobs of a worker; it calls no service",
     "txqueue.worker.running_job": "what the services hand on: a job as its handler sees it",
     "txqueue.worker.next_stages": "follow-up work of a job; it calls no service",
+    "txqueue.worker.own_transactions": "connections for the jobs; they call no service",
     "txqueue.worker.failure_log": "the log of failures; it calls no service",
     "txqueue.worker.long_runs": "checks of running jobs; it calls no service",
     "txqueue.worker.job_terms": "values: the terms of one job; it calls no service",

@@ -70,6 +70,11 @@ class ConnectionPool:
         self._longest_life = LONGEST_LIFE * uniform(0.8, 1.0)
         self._is_closed = False
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether all connections are lent, so that a caller would wait for one."""
+        return self._turn.tokens == 0
+
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
         """Lend a connection; callers beyond the size wait for one.

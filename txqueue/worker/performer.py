@@ -188,7 +188,9 @@ class Performer:
         for job, running in list(self._running.items()):
             if job.id == job_id and job.token.assignment == assignment and not job.is_cancelled:
                 change(job, cancelled_by=who)
-                running.interrupt(self._reactor.seconds())
+                # A job whose handler has returned is done, once that can be written.
+                if not running.is_completing:
+                    running.interrupt(self._reactor.seconds())
 
     def end_groups(self, run: int | None = None) -> bool:
         """Interrupt running jobs of groups at the end of the lease; return whether some continue.
@@ -376,6 +378,7 @@ class Performer:
 
     def _complete(self, job: RunningJob, kind: Kind) -> None:
         """Complete a job together with its follow-up work."""
+        change(job, has_returned=True)
         with within_span(job):
             completing = Deferred.fromCoroutine(complete_with_follow_ups(job, self._reactor))
         now, terms, ending = self._reactor.seconds(), job.terms or {}, waiting_for(completing)

@@ -84,6 +84,7 @@ class RunningJob:
         attempt: The number of this run, from 1.
         weight: The share of the worker's capacity that the job takes.
         work_type: The name of its work type.
+        has_returned: Whether the handler has returned and the job's completion is being written.
         is_completed: Whether the job's own transaction has completed it.
         cancelled_by: The operator that cancelled the job; None if it was not cancelled.
         is_ended: Whether the worker ends the job because the node's lease has expired.
@@ -104,6 +105,7 @@ class RunningJob:
     attempt: int
     weight: int
     work_type: str
+    has_returned: bool
     is_completed: bool
     cancelled_by: str | None
     is_ended: bool
@@ -127,6 +129,7 @@ class RunningJob:
         "attempt",
         "cancelled_by",
         "follow_ups",
+        "has_returned",
         "id",
         "is_completed",
         "is_ended",
@@ -341,6 +344,7 @@ def begun(assigned: AssignedJob, held: HeldAssignment, opener: OpenTransaction) 
     job.attempt = assigned.attempt
     job.weight = assigned.weight
     job.work_type = assigned.work_type
+    job.has_returned = False
     job.is_completed = False
     job.cancelled_by = None
     job.is_ended = False

@@ -6,12 +6,12 @@ import json
 import os
 import socket
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
-from attrs import asdict, astuple
+from attrs import asdict
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorCore, IReactorFromThreads, IReactorSocket
 from twisted.internet.process import reapAllProcesses
@@ -23,12 +23,8 @@ from txqueue.model.assignment import Assignment, SettledJob, StartedJob
 from txqueue.model.type_version import type_version
 from txqueue.model.work_item import known_work_types
 from txqueue.policy.outcome import summary_of
-from txqueue.store.connection import Statement
-from txqueue.store.connection_pool import ConnectionPool
 from txqueue.store.driver import IStoreReactor
 from txqueue.store.outcomes import outcomes_texts
-from txqueue.store.session_bounds import of_a_worker
-from txqueue.store.transaction import Transaction
 from txqueue.store.worksets import Parts
 from txqueue.system.application_files import imported_application
 from txqueue.system.child_processes import ChildPoll, receive_child_signal
@@ -53,22 +49,12 @@ from txqueue.worker.application import import_application
 from txqueue.worker.handler_threads import HandlerThreads
 from txqueue.worker.lease_watch import LeaseWatch
 from txqueue.worker.master_pipe import MasterPipe
-from txqueue.worker.next_stages import enqueue_follow_ups
+from txqueue.worker.own_transactions import OwnTransactions
 from txqueue.worker.performer import Performer
-from txqueue.worker.running_job import HeldAssignment, RunningJob, change
+from txqueue.worker.running_job import HeldAssignment, RunningJob
 from txqueue.worker.workset_runner import WorksetWork
 
 __all__ = ["IWorkerReactor", "WorkerService"]
-
-MOST_CONNECTIONS = 4
-_COMPLETE_ONE: Final = """
-    select {schema}.complete_one(
-        its_incarnation => %s, its_assignment => %s, its_job_id => %s, its_result => %s,
-        its_progress => %s, its_lane => %s)"""
-
-_NOTE_LATE_ERROR: Final = """
-    select {schema}.note_late_error(
-        its_incarnation => %s, its_assignment => %s, its_job_id => %s, its_error => %s)"""
 
 
 class IWorkerReactor(IStoreReactor, IReactorSocket, IReactorCore, IReactorFromThreads):
@@ -102,8 +88,7 @@ class WorkerService:
         )
         self._performer: Performer | None = None
         self._lease_watch: LeaseWatch | None = None
-        self._pool: ConnectionPool | None = None
-        self._schema = self._complete_one = self._note_late_error = ""
+        self._transactions: OwnTransactions | None = None
 
     def attach(self, descriptor: int) -> None:
         """Connect to the master over an open socket."""
@@ -157,9 +142,8 @@ class WorkerService:
 
     def late_error(self, job: RunningJob, text: str) -> None:
         """Store the error of a handler whose transaction has completed its job before."""
-        assert self._pool is not None
-        parameters = (*astuple(job.token), job.id, text)
-        storing = Deferred.fromCoroutine(self._pool.query(self._note_late_error, parameters))
+        assert self._transactions is not None
+        storing = Deferred.fromCoroutine(self._transactions.note_late_error(job, text))
         storing.addErrback(lambda failure: self._not_stored(job.id, failure))
 
     def _not_stored(self, job_id: int, failure: Failure) -> None:
@@ -170,27 +154,21 @@ class WorkerService:
 
     def _configure(self, settings: str) -> dict[str, Any]:
         chosen = json.loads(settings)
-        self._schema = chosen["schema"]
-        self._complete_one = _COMPLETE_ONE.format(schema=self._schema)
-        self._note_late_error = _NOTE_LATE_ERROR.format(schema=self._schema)
-        self._pool = ConnectionPool(
-            self._reactor,
-            chosen["dsn"],
-            MOST_CONNECTIONS,
-            f"txqueue worker {chosen['name']}",
-            session=of_a_worker(),
+        transactions = self._transactions = OwnTransactions(
+            self._reactor, chosen["dsn"], chosen["schema"], chosen["name"]
         )
         import_application(chosen["app"], chosen["dsn"])
         self._watch_children()
         let_information_pass()
         threads = HandlerThreads.of_worker(self._reactor, chosen["capacity"])
-        worksets = WorksetWork(self._reactor, threads, Parts(self._pool, self._schema))
+        parts = Parts(transactions.connections, chosen["schema"])
+        worksets = WorksetWork(self._reactor, threads, parts)
         self._performer = Performer(
             self._reactor,
             threads,
             chosen["capacity"],
             self,
-            self._open_transaction,
+            transactions.open,
             work_through=worksets.work_through,
             in_flight=InFlight(chosen["capacity"], self._shared),
             longest_result=chosen["result_limit"],
@@ -247,30 +225,6 @@ class WorkerService:
             raise RuntimeError("the master sent a command before it configured this worker")
         return self._performer
 
-    @asynccontextmanager
-    async def _open_transaction(self, job: RunningJob) -> AsyncIterator[Transaction]:
-        assert self._pool is not None
-        async with self._pool.transaction(partial(self._completion, job)) as connection:
-            txn = Transaction(connection, self._schema, ends=job.id)
-            change(job, within=txn)
-            try:
-                yield txn
-                await enqueue_follow_ups(job, txn)
-            finally:
-                change(job, within=None)
-                txn.end()
-        change(job, is_completed=True)
-
-    def _completion(self, job: RunningJob) -> Statement:
-        token = astuple(job.token)
-        return self._complete_one, (
-            *token,
-            job.id,
-            job.result,
-            job.last_progress,
-            job.assignment.lane,
-        )
-
     def _leave(self) -> None:
         self.log.critical(
             "the lease has expired, and a job of a group does not end: ending the process"
@@ -282,8 +236,8 @@ class WorkerService:
             self._lease_watch.stop()
         if self._performer is not None:
             self._performer.stop()
-        if self._pool is not None:
-            self._pool.close()
+        if self._transactions is not None:
+            self._transactions.close()
         self._reactor.stop()
 
 

@@ -368,9 +368,9 @@ def test_a_completion_waits_for_a_database_that_is_away(harness: Harness, opened
     assert [work for work, _ in opened.committed] == [Stage(1)]
 
 
-def test_a_completion_that_waits_can_be_cancelled(harness: Harness, opened: Opened) -> None:
-    """An operator need not wait for the database."""
-    opened.away = 1000
+def test_a_completion_that_waits_is_not_cancelled(harness: Harness, opened: Opened) -> None:
+    """Its handler has returned, so the job becomes done and its follow-up work is enqueued."""
+    opened.away = 2
 
     def perform(_: Any, job: RunningJob) -> None:
         job.then(Stage(1))
@@ -379,9 +379,29 @@ def test_a_completion_that_waits_can_be_cancelled(harness: Harness, opened: Open
         harness.hand(5, Handled.entry(1))
         harness.turn()
         harness.performer.cancel(5, 1, "ann")
+        harness.clock.pump([0.1] * 30)
+    assert harness.settled == []
+    assert harness.finished == [(5, 3, [], 1, 1)]
+    assert [work for work, _ in opened.committed] == [Stage(1)]
+
+
+def test_a_cancelled_job_whose_follow_up_work_is_refused_does_not_run_again(
+    harness: Harness, opened: Opened
+) -> None:
+    """It cannot be done, and an operator has cancelled it meanwhile."""
+    opened.away = 1
+
+    def perform(_: Any, job: RunningJob) -> None:
+        job.then(Stage(1), queue="full")
+
+    with harness.handler(perform):
+        harness.hand(5, Handled.entry(1))
         harness.turn()
+        harness.performer.cancel(5, 1, "ann")
+        harness.clock.pump([0.1] * 30)
     (settled,) = harness.settled
     assert settled["outcome"] == "cancelled"
+    assert settled["error"].startswith("cancelled by ann; as it ended: ")
 
 
 def test_options_about_a_key_are_sent_with_the_job() -> None:
