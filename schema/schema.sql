@@ -627,7 +627,7 @@ retry_failures(its_fingerprint text, who text, before timestamptz = null, at_mos
     returns (retried integer, until timestamptz);  -- worker
 set_priority(ids bigint[], its_priority integer, who text) returns (changed bigint[], refused bigint[]);  -- worker
 -- only the owner may execute: cancel_jobs, enqueue_again, error_kind, fingerprint, format_job_ids, grant_roles,
--- is_live_job, lock_acted_on, note_action, reopen, reset_for_retry
+-- is_live_job, lock_acted_on, note_action, reopen, reopen_obstacles, reset_for_retry
 
 -- relations
 request_end_notices(seconds integer = 10) returns void;  -- enqueue, worker

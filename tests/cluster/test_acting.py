@@ -310,3 +310,24 @@ async def test_why_a_job_does_not_run(
     assert nobody.stderr.strip() == (
         f"error: there is no job {10**12}; check the number; old history is dropped"
     )
+
+
+async def test_a_refused_retry_says_why(
+    trio: Trio, shared_db: Database, shared_queue: WorkQueue
+) -> None:
+    """For each job: the parent that is not done, what has not ended, and what does not exist."""
+    parent = await shared_queue.enqueue(Noop(), queue="nowhere")
+    child = await shared_queue.enqueue(Noop(), after=[parent])
+    told(trio[0], "cancel", str(parent))
+    waiting = await shared_queue.enqueue(Noop(), queue="nowhere")
+    refused = [str(each) for each in (child, waiting, 10**12)]
+    said = told(trio[1], "retry", *refused, status=1)
+    assert (said["retried"], said["refused"]) == ([], [child, waiting, 10**12])
+    assert [each["reason"] for each in said["reasons"]] == ["parents", "no_capable_node", "unknown"]
+    shown = called("retry", *refused, node=trio[1], settings={"COLUMNS": "400"}).stdout
+    assert f"unless these are done: {parent} (cancelled)" in shown
+    assert f"txqueue retry {parent} {child}" in shown
+    assert f"Job {waiting}: it has not ended: no live node serves the queue nowhere" in shown
+    assert f"no job {10**12}" in shown
+    assert told(trio[2], "retry", str(parent), str(child))["reasons"] == []
+    told(trio[0], "cancel", str(parent), str(waiting))

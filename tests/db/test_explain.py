@@ -216,3 +216,53 @@ def test_ended(outcome: str, error: str | None, reason: str, node: Master) -> No
 def test_no_such_job(node: Master) -> None:
     """There is nothing to explain."""
     assert node.value("select txqueue.explain_facts(1)") is None
+
+
+def test_a_child_whose_parent_failed(node: Master) -> None:
+    """A retry of it alone is refused: its explanation names the parent, which is to run first."""
+    (parent,) = node.enqueue({})
+    (child,) = node.enqueue({"after": [parent]})
+    node.settle(node.claim()[0], "failed", error="no")
+    told = explained(node, child)
+    assert (told.state, told.reason) == ("cancelled", "parents")
+    assert told.detail.endswith(f"it cannot run unless these are done: {parent} (failed)")
+    assert told.remedy.endswith(f"txqueue retry {parent} {child}")
+    assert retried(node, child) == []
+    assert retried(node, parent, child) == [parent, child]
+    assert explained(node, child).state == "waiting"
+
+
+def test_a_child_of_many_parents(node: Master) -> None:
+    """The numbers of too many parents are not stored: the remedy is a copy."""
+    ids = node.enqueue(*[{} for _ in range(101)])
+    (child,) = node.enqueue({"after": ids})
+    node.value("select cancelled from txqueue.cancel(%s, 'me')", ids[:1])
+    told = explained(node, child)
+    assert (told.state, told.reason) == ("cancelled", "parents")
+    named = "select jsonb_typeof(options -> 'after') = 'array' from txqueue.job where job_id = %s"
+    is_named = node.value(named, child)
+    assert (f"txqueue repeat {child}" in told.remedy) is not is_named
+    assert retried(node, child) == []
+
+
+@pytest.mark.parametrize("outcome", ["failed", "cancelled"])
+def test_a_job_whose_unique_key_another_one_holds(outcome: str, node: Master) -> None:
+    """It cannot be retried until the other job, which is named, has ended."""
+    (job_id,) = node.enqueue({"unique": "k"})
+    node.settle(node.claim()[0], outcome, error="no")
+    assert explained(node, job_id).reason == outcome
+    (holder,) = node.enqueue({"unique": "k"})
+    told = explained(node, job_id)
+    assert (told.state, told.reason) == (outcome, "unique")
+    assert told.detail.endswith(f"job {holder} holds its unique key now")
+    assert told.remedy == f"once job {holder} has ended: txqueue retry {job_id}"
+    assert retried(node, job_id) == []
+    node.complete(node.claim()[0])
+    assert f"txqueue retry {job_id}" in explained(node, job_id).remedy
+    assert retried(node, job_id) == [job_id]
+
+
+def retried(node: Master, *ids: int) -> list[int]:
+    """Retry jobs as an operator does; return the numbers of those that run again."""
+    found: list[int] = node.value("select retried from txqueue.retry(%s, 'me')", list(ids))
+    return found

@@ -371,3 +371,25 @@ def test_two_versions_of_a_class_side_by_side(seed: int, node: Master, dsn: str)
         overdue(node)
         deploy.beats()
         assert {job_id for job_id in nobodys if node.job(job_id)["state"] != "failed"} == set()
+
+
+@pytest.mark.parametrize("tries", [1, 2])
+def test_a_node_whose_workers_differ_may_read_the_job(node: Master, tries: int) -> None:
+    """Its explanation says so, before and after the version that could not read it tries again."""
+    runs(node, OLD)
+    (job_id,) = node.enqueue({})
+    refuse(node, OLD)
+    if tries == 2:
+        report(node, type_versions=[OLD, NEW], applications=["aa", "bb"])
+        node.cursor.execute("update txqueue.unread_job set checked_at = 'epoch'")
+        report(node, type_versions=[OLD, NEW], applications=["aa", "bb"])
+        unread(node, node.take().chunks[0], OLD)
+    else:
+        # The job still waits for a version: the next look of the node ends that.
+        report(node, type_versions=[OLD, NEW], applications=["aa", "bb"])
+        node.cursor.execute("update txqueue.job set state = 'waiting', waiting_for = 'version'")
+    told = explained(node, job_id)
+    assert told.reason == "unreadable"
+    assert "no live node" not in told.detail
+    assert "(node, application aa, bb)" in told.detail
+    assert "restart the node" in told.remedy

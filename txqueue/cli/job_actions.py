@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from typing import TYPE_CHECKING, Any
 
 import click
-from attrs import frozen
+from attrs import asdict, frozen
 
 from txqueue.cli.jobs import NUMBER
 from txqueue.cli.options import (
@@ -20,16 +20,21 @@ from txqueue.cli.options import (
 )
 from txqueue.cli.output import Lines, show, styled
 from txqueue.cli.source import acted
+from txqueue.errors import AdminRefused
 from txqueue.model.humanize import amount
 
 if TYPE_CHECKING:
     from txqueue.admin import Admin
+    from txqueue.policy.blockers import Explanation
 
 __all__ = ["cancel", "priority", "retry"]
 
 Act = Callable[["Admin", Sequence[int]], Awaitable[Sequence[list[int]]]]
+Explain = Callable[["Admin", Sequence[int]], Awaitable[list[dict[str, Any]]]]
 BATCH = 1000
 LISTED = 10
+# Each reason takes a query.
+EXPLAINED = 100
 
 
 LIVE = ("waiting", "ready", "assigned")
@@ -105,10 +110,10 @@ def retry(options: GlobalOptions, /, ids: Sequence[int], **given: Any) -> int:
         given["state"] = "failed"
     words = {
         "retried": "to run again",
-        "refused": "left unchanged: running, ready, done or unknown",
+        "refused": "left unchanged",
     }
     chosen = _chosen(ids, given, _is_retriable)
-    return _carry_out(options, chosen, lambda admin, some: admin.retry(some), words)
+    return _carry_out(options, chosen, lambda admin, some: admin.retry(some), words, _reasons)
 
 
 @click.command(cls=Command, short_help="Give jobs another priority.")
@@ -143,7 +148,27 @@ def _chosen(
     return Chosen(ids, filters, fits)
 
 
-def _carry_out(options: GlobalOptions, chosen: Chosen, act: Act, words: Mapping[str, str]) -> int:
+async def _reasons(admin: Admin, refused: Sequence[int]) -> list[dict[str, Any]]:
+    """Return why a retry was refused for the first of some jobs."""
+    return [asdict(await _refusal(admin, job_id)) for job_id in refused[:EXPLAINED]]
+
+
+async def _refusal(admin: Admin, job_id: int) -> Explanation:
+    from txqueue.policy.blockers import Explanation, explain_refusal
+
+    try:
+        return explain_refusal(await admin.explain(job_id))
+    except AdminRefused as error:
+        return Explanation(job_id, "", "unknown", error.what, error.remedy)
+
+
+def _carry_out(
+    options: GlobalOptions,
+    chosen: Chosen,
+    act: Act,
+    words: Mapping[str, str],
+    explain: Explain | None = None,
+) -> int:
     """Act on jobs and print the result; return 1 if a job given by number was refused.
 
     Args:
@@ -151,13 +176,16 @@ def _carry_out(options: GlobalOptions, chosen: Chosen, act: Act, words: Mapping[
         chosen: The jobs.
         act: Acts on some of the jobs, and returns a list of job numbers for each of `words`.
         words: The possible results: the key of each in JSON, and the text that people read.
+        explain: Returns why jobs were refused, for the key ``reasons``; None without reasons.
     """
 
-    async def run(admin: Admin) -> dict[str, list[int]]:
-        sums: dict[str, list[int]] = {name: [] for name in words}
+    async def run(admin: Admin) -> dict[str, list[Any]]:
+        sums: dict[str, list[Any]] = {name: [] for name in words}
         async for batch in chosen.batches(admin):
             for name, some in zip(words, await act(admin, batch), strict=True):
                 sums[name] += some
+        if explain is not None:
+            sums["reasons"] = await explain(admin, sums["refused"])
         return sums
 
     document = acted(options, run)
@@ -167,6 +195,8 @@ def _carry_out(options: GlobalOptions, chosen: Chosen, act: Act, words: Mapping[
             if document[name]:
                 style = "yellow" if name == "refused" else ""
                 yield styled(f"{_named(document[name])} {said}.", style)
+        for why in document.get("reasons", ())[:LISTED]:
+            yield styled(f"Job {why['job_id']}: {why['detail']}; {why['remedy']}.")
         if not any(document.values()):
             yield styled("No such job.")
 

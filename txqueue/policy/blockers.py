@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from txqueue.model.humanize import age, counted
 
-__all__ = ["Explanation", "explain", "explain_archived"]
+__all__ = ["Explanation", "explain", "explain_archived", "explain_refusal"]
 
 Facts = Mapping[str, Any]
 # Jobs of this priority or higher may use a queue's reserve.
@@ -63,6 +63,15 @@ def explain_archived(job: Facts, now: datetime) -> Explanation:
 Reason = tuple[str, str, str]
 
 
+def explain_refusal(why: Explanation) -> Explanation:
+    """Return why a retry has left a job unchanged, from the explanation of the job."""
+    if why.state in ("failed", "cancelled"):
+        return why
+    if why.state == "done":
+        return evolve(why, remedy=f"to run it once more: txqueue repeat {why.job_id}")
+    return evolve(why, detail=f"it has not ended: {why.detail}")
+
+
 def _done(facts: Facts) -> Reason:
     since = _ago(facts, "finished_at")
     return "done", f"it was done {since} ago", "nothing: it has run"
@@ -74,19 +83,43 @@ def _failed(facts: Facts) -> Reason:
     retry = f"fix the cause, then: txqueue retry {job['job_id']}"
     if error.startswith("poison"):
         detail = f"it is quarantined: {error.removeprefix('poison: ')}"
-        return "quarantine", detail, retry
-    return (
-        "failed",
-        f"it failed for good after {counted(job['attempt'], 'attempt')}: {error}",
-        retry,
-    )
+        return _reopenable(facts, ("quarantine", detail, retry))
+    detail = f"it failed for good after {counted(job['attempt'], 'attempt')}: {error}"
+    return _reopenable(facts, ("failed", detail, retry))
 
 
 def _cancelled(facts: Facts) -> Reason:
     job = facts["job"]
     why = f": {job['error']}" if job["error"] else ""
     detail = f"it was cancelled {_ago(facts, 'finished_at')} ago{why}"
-    return "cancelled", detail, f"to run it after all: txqueue retry {job['job_id']}"
+    remedy = f"to run it after all: txqueue retry {job['job_id']}"
+    return _reopenable(facts, ("cancelled", detail, remedy))
+
+
+def _reopenable(facts: Facts, reason: Reason) -> Reason:
+    """Return the reason of a failed or cancelled job, or else why a retry of it is refused."""
+    obstacles = facts.get("reopening") or {}
+    job_id, (_, detail, _) = facts["job"]["job_id"], reason
+    if parents := obstacles.get("parents"):
+        return "parents", *_without_parents(job_id, detail, parents)
+    if obstacles.get("has_unnamed_parents"):
+        detail = f"{detail}; it cannot run, as one of its parents is not done"
+        return "parents", detail, f"to run a copy that waits for none: txqueue repeat {job_id}"
+    if holder := obstacles.get("holder"):
+        detail = f"{detail}; job {holder} holds its unique key now"
+        return "unique", detail, f"once job {holder} has ended: txqueue retry {job_id}"
+    return reason
+
+
+def _without_parents(
+    job_id: int, detail: str, parents: Sequence[Mapping[str, Any]]
+) -> tuple[str, str]:
+    named = ", ".join(f"{each['job_id']} ({each['state']})" for each in parents)
+    together = " ".join(str(each["job_id"]) for each in parents)
+    return (
+        f"{detail}; it cannot run unless these are done: {named}",
+        f"retry what it depends on, too: txqueue retry {together} {job_id}",
+    )
 
 
 def _assigned(facts: Facts) -> Reason:
@@ -123,6 +156,8 @@ def _for_type(facts: Facts) -> Reason:
 
 def _for_version(facts: Facts) -> Reason:
     job, unread = facts["job"], facts["unread"]
+    if untried := [each for each in _capable(facts["nodes"]) if each.get("has_tried") is False]:
+        return _for_other_workers(facts, untried)
     tried = [each for each in _capable(facts["nodes"]) if each["has_tried"]]
     names = _list([_with_application(each) for each in tried])
     those = f" (tried by {names})" if names else ""
@@ -132,6 +167,18 @@ def _for_version(facts: Facts) -> Reason:
         f"no live node can read it{those}: {job['error']}{left}",
         f"start nodes whose {job['work_type']} has these fields;"
         f" if the payload is wrong: txqueue cancel {job['job_id']}",
+    )
+
+
+def _for_other_workers(facts: Facts, untried: Sequence[Mapping[str, Any]]) -> Reason:
+    """A worker that cannot read the job may take it before one that can, in the same node."""
+    names = _list([_with_application(each) for each in untried])
+    tries = f" it is tried again {_until(facts, facts['job']['not_before'])}"
+    return (
+        "unreadable",
+        f"a worker could not read it: {facts['job']['error']}; workers of another version may"
+        f" ({names});{tries}",
+        "nothing: such a worker runs it; to make all workers of a node alike: restart the node",
     )
 
 

@@ -28,8 +28,9 @@ begin
            and incarnation = its_incarnation returning * into this;
         continue when not found;
         insert into unread_job as known (job_id, since, until)
-        select this.job_id, clock_timestamp(), clock_timestamp() + make_interval(secs => coalesce(
+        select this.job_id, now, now + make_interval(secs => coalesce(
                    (select (report ->> 'unreadable_for')::double precision from node_info where incarnation = its_incarnation), 3600))
+          from clock_timestamp() as now
         -- A job that starts over, as a retry or a new stage, has all its time again.
         on conflict (job_id) do update set checked_at = clock_timestamp(),
            since = case when this.options ? 'unread' then known.since else excluded.since end,

@@ -1,5 +1,6 @@
 -- All facts about why a job does not run, as one object: the job, the live nodes and whether each serves its
--- queue and type, the jobs that hold its group, the parents it waits for, the job that holds its unique key,
+-- queue and type, the jobs that hold its group, the parents it waits for, the job that holds its unique key, what
+-- keeps an ended one from a retry,
 -- the limits of its queue, group and tenant, and how many jobs rank before it. Null if there is no such job.
 create or replace function txqueue.explain_facts(its_job_id bigint) returns jsonb
 language plpgsql volatile security definer
@@ -45,6 +46,7 @@ begin
               from job_parent as link left join job as other on other.job_id = link.parent
              where link.child = this.job_id and link.ended is null order by link.parent limit 5) as parent), '[]'),
         'parents_left', (select count(*) from job_parent where child = this.job_id and ended is null),
+        'reopening', reopen_obstacles(this),
         'precedes', (select job_id from unique_job where next_id = this.job_id),
         'ahead', case when this.state = 'ready' then (select count(*) from (
              (select from job_ready as other where other.queue = this.queue and other.tenant is null and this.tenant is null
