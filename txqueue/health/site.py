@@ -10,6 +10,7 @@ from twisted.web import resource, server
 
 from txqueue.health.reporter import HealthReporter
 from txqueue.wire.bounded_server import BoundedServer
+from txqueue.wire.steady_http import SteadyRequest
 
 __all__ = ["Probe", "ProbeSite", "add_probes", "probe_server"]
 
@@ -56,6 +57,7 @@ class ProbeSite(server.Site):
     """An HTTP server that logs no requests: a probe asks every few seconds."""
 
     noisy = False
+    requestFactory = SteadyRequest
 
     def log(self, request: object) -> None:
         """Do nothing."""
@@ -81,7 +83,7 @@ def probe_server(reactor: Any, reporter: HealthReporter) -> BoundedServer:
     """
     root = Probe(_unknown)
     add_probes(root, reporter)
-    return BoundedServer(ProbeSite(root, reactor=reactor, timeout=IDLE), MOST_CONNECTED)
+    return BoundedServer(reactor, ProbeSite(root, reactor=reactor, timeout=IDLE), MOST_CONNECTED)
 
 
 def _unknown() -> Answer:

@@ -25,6 +25,7 @@ from txqueue.system.clock import Clock
 from txqueue.system.descriptors import has_spare_descriptors
 from txqueue.wire.bounded_server import BoundedServer
 from txqueue.wire.descriptor_guard import DescriptorGuard
+from txqueue.wire.steady_http import SteadyRequest
 
 __all__ = ["MeasuredNode", "Metrics"]
 
@@ -114,7 +115,9 @@ class Metrics(Service):
         root = resource.Resource()
         root.putChild(b"metrics", _Page(self))
         site = _Site(root, reactor=self._reactor, timeout=_IDLE)
-        server = BoundedServer(site, _MOST_CONNECTED, DescriptorGuard(has_spare_descriptors))
+        server = BoundedServer(
+            self._reactor, site, _MOST_CONNECTED, DescriptorGuard(has_spare_descriptors)
+        )
         self._listening = self._settings.endpoint.listen(self._reactor, server)
         self._listening.addErrback(self._cannot_listen)
 
@@ -198,6 +201,7 @@ class _Site(server.Site):
     """An HTTP server that logs no requests."""
 
     noisy = False
+    requestFactory = SteadyRequest
 
     def log(self, request: object) -> None:
         """Do nothing."""

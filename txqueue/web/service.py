@@ -89,7 +89,9 @@ class Dashboard(Service):
     def startService(self) -> None:
         """Listen."""
         super().startService()
-        server = BoundedServer(self.site(), _MOST_CONNECTED, DescriptorGuard(has_spare_descriptors))
+        server = BoundedServer(
+            self._reactor, self.site(), _MOST_CONNECTED, DescriptorGuard(has_spare_descriptors)
+        )
         self._listening = self._settings.endpoint.listen(self._reactor, server)
         self._listening.addCallbacks(self._listens, self._cannot_listen)
 

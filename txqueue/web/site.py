@@ -26,6 +26,7 @@ from txqueue.web.messages import DEVICE, LOGIN, NOTICE, THEME, PageRequest, Repl
 from txqueue.web.page_services import VisitorServices
 from txqueue.web.routing import Router
 from txqueue.web.visitors import Role, Visitor
+from txqueue.wire.steady_http import SteadyRequest
 
 __all__ = ["Door", "QuietSite", "Rules"]
 
@@ -58,7 +59,7 @@ class Rules:
     is_secure: bool = False
 
 
-class _Request(server.Request):
+class _Request(SteadyRequest):
     """A request whose body is short."""
 
     def gotLength(self, length: int | None) -> None:

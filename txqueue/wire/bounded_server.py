@@ -1,14 +1,15 @@
-"""A server with a bound on its connections, whatever protocol it serves."""
+"""A server with a bound on its connections and on its part of each turn of the reactor."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from twisted.internet.interfaces import IAddress, IProtocolFactory
+from twisted.internet.interfaces import IAddress, IProtocolFactory, IReactorTime
 from twisted.protocols.policies import ProtocolWrapper, WrappingFactory
 
 from txqueue.wire.connection_limits import crowded_out, network_of
 from txqueue.wire.descriptor_guard import DescriptorGuard
+from txqueue.wire.steady_http import FedConnection, Feeder
 
 __all__ = ["BoundedServer"]
 
@@ -20,6 +21,7 @@ class BoundedServer(WrappingFactory):
     """Serves connections up to a number; more evict the oldest one of the peer that has the most.
 
     Args:
+        clock: Begins the turns in which the connections are served.
         server: Serves the connections, and closes those that are silent.
         most: The most connections at a time.
         descriptors: Refuses connections while descriptors run low.
@@ -28,9 +30,14 @@ class BoundedServer(WrappingFactory):
     noisy = False
 
     def __init__(
-        self, server: IProtocolFactory, most: int, descriptors: DescriptorGuard | None = None
+        self,
+        clock: IReactorTime,
+        server: IProtocolFactory,
+        most: int,
+        descriptors: DescriptorGuard | None = None,
     ) -> None:
         super().__init__(server)
+        self._feeder = Feeder(clock)
         self._most = most
         self._descriptors = descriptors or DescriptorGuard()
         self._from: dict[ProtocolWrapper, str] = {}
@@ -48,7 +55,7 @@ class BoundedServer(WrappingFactory):
             return None
         if not may_accept or len(self._from) >= self._most:
             self._evict()
-        made = super().buildProtocol(addr)
+        made = FedConnection(self, self.wrappedFactory.buildProtocol(addr), self._feeder)
         self._from[made] = network_of(str(getattr(addr, "host", "")))
         return made
 

@@ -1,0 +1,130 @@
+"""HTTP requests that take turns with all else that a process does, however many arrive at once."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final
+
+from twisted.internet.interfaces import IReactorTime
+from twisted.internet.protocol import connectionDone
+from twisted.protocols.policies import ProtocolWrapper
+from twisted.python.failure import Failure
+from twisted.web import server
+
+__all__ = ["FedConnection", "Feeder", "SteadyRequest"]
+
+# Octets that a protocol gets at a time: no more than about ten requests, which it may answer at
+# once. And for how many seconds, and how many times, protocols get some in a turn of the reactor.
+PIECE: Final = 256
+BUDGET: Final = 0.01
+MOST_PIECES: Final = 64
+# Octets that a connection may have sent ahead; more close it.
+MOST_AHEAD: Final = 1 << 18
+
+
+class Feeder:
+    """Feeds connections with what their peers sent, for a short time in each turn of the reactor.
+
+    Args:
+        clock: Begins the next turn.
+    """
+
+    def __init__(self, clock: IReactorTime) -> None:
+        self._clock = clock
+        self._waiting: deque[FedConnection] = deque()
+        self._until = 0.0
+        self._left = 0
+        self._is_due = False
+
+    def add(self, connection: FedConnection) -> None:
+        """Feed a connection, at once while there is time left in this turn."""
+        self._waiting.append(connection)
+        if not self._is_due:
+            self._is_due = True
+            self._begin()
+            self._clock.callLater(0, self._turn)
+        self._feed()
+
+    def _turn(self) -> None:
+        self._is_due = bool(self._waiting)
+        if self._is_due:
+            self._begin()
+            self._clock.callLater(0, self._turn)
+            self._feed()
+
+    def _begin(self) -> None:
+        self._until, self._left = time.monotonic() + BUDGET, MOST_PIECES
+
+    def _feed(self) -> None:
+        while self._waiting and self._left > 0 and time.monotonic() < self._until:
+            self._left -= 1
+            connection = self._waiting.popleft()
+            if connection.take_piece():
+                self._waiting.append(connection)
+
+
+class FedConnection(ProtocolWrapper):
+    """A connection whose protocol gets what its peer sent in small pieces, and in its turn.
+
+    Args:
+        factory: The server.
+        wrapped: The protocol.
+        feeder: Has the connection's turn.
+    """
+
+    def __init__(self, factory: Any, wrapped: Any, feeder: Feeder) -> None:
+        super().__init__(factory, wrapped)
+        self._feeder = feeder
+        self._ahead = b""
+        self._is_waiting = False
+        self._is_answering = False
+
+    def dataReceived(self, data: bytes) -> None:
+        """Keep what came until its turn; close a connection that sends too much ahead."""
+        self._ahead += data
+        if len(self._ahead) > MOST_AHEAD:
+            self._ahead = b""
+            self.abortConnection()
+        self._wait_for_turn()
+
+    def take_piece(self) -> bool:
+        """Give the protocol a piece; return whether to do so again."""
+        if self._is_answering or not self._ahead:
+            self._is_waiting = False
+            return False
+        piece, self._ahead = self._ahead[:PIECE], self._ahead[PIECE:]
+        super().dataReceived(piece)
+        self._is_waiting = bool(self._ahead) and not self._is_answering
+        return self._is_waiting
+
+    def answering(self) -> Callable[[object], None]:
+        """Give the protocol no more until the function that this returns is called."""
+        self._is_answering = True
+        return self._answered
+
+    def _answered(self, _: object) -> None:
+        self._is_answering = False
+        self._wait_for_turn()
+
+    def _wait_for_turn(self) -> None:
+        if self._ahead and not self._is_waiting and not self._is_answering:
+            self._is_waiting = True
+            self._feeder.add(self)
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        """Forget what was not read."""
+        self._ahead = b""
+        super().connectionLost(reason)
+
+
+class SteadyRequest(server.Request):
+    """A request that its connection answers before it reads the next one."""
+
+    def process(self) -> None:
+        """Answer the request."""
+        connection = self.channel.transport
+        if isinstance(connection, FedConnection):
+            self.notifyFinish().addBoth(connection.answering())
+        super().process()
