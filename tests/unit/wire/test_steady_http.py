@@ -1,4 +1,4 @@
-"""HTTP requests that arrive many at a time, as nobody but an attacker sends them."""
+"""HTTP requests that arrive many at a time, as only an attacker sends them."""
 
 from collections.abc import Callable
 from functools import partial
