@@ -15,6 +15,7 @@ from twisted.internet.defer import CancelledError, Deferred
 
 from tests.waiting import eventually, pause, running_reactor
 from txqueue.errors import ConfigurationError, DatabaseUnavailable, Refused
+from txqueue.store.blocking_connection import connect
 from txqueue.store.connection import Connection
 from txqueue.store.connection_pool import ConnectionPool
 from txqueue.store.conninfo import redirected, socket_of
@@ -93,6 +94,23 @@ async def test_a_silent_host_does_not_hide_the_next(folder: Path, database18: st
         connection = await connected(f"{dsn} connect_timeout=1")
         assert await connection.query("select 1") == [(1,)]
         connection.close()
+
+
+@pytest.mark.parametrize(
+    ("hosts", "told", "limit"),
+    [(2, "", "3"), (2, "connect_timeout=7", "7"), (1, "", "10")],
+    ids=["several", "told", "single"],
+)
+def test_a_command_gives_up_a_silent_host_as_a_client_does(
+    folder: Path, database18: str, hosts: int, told: str, limit: str
+) -> None:
+    """The time that libpq gives each host."""
+    real = socket_of(database18)
+    assert real is not None
+    listed = ",".join([str(real.parent), str(folder)][:hosts])
+    dsn = redirected(database18, real).replace(str(real.parent), listed)
+    with closing(connect(f"{dsn} {told}", NAME)) as connection:
+        assert connection.info.dsn_parameters["connect_timeout"] == limit
 
 
 @contextmanager

@@ -37,6 +37,14 @@ async def test_nothing_is_changed_by_asking(pool: ConnectionPool) -> None:
     assert await operations.act("pause", pause) == (True,)
 
 
+async def test_a_question_is_not_compiled_in_a_session_of_a_pooler(pool: ConnectionPool) -> None:
+    """Where nothing is set for the whole session; what the session has stays."""
+    await pool.query("select set_config('jit', 'on', false)")
+    shown = bare("select current_setting('jit') as jit")
+    assert await Operations(pool, "txqueue").find(shown) == [{"jit": "off"}]
+    assert await pool.query("show jit") == [("on",)]
+
+
 async def test_a_question_that_takes_too_long_is_given_up(
     pool: ConnectionPool,
 ) -> None:

@@ -8,16 +8,21 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any, cast
 
 import psycopg2
 import pytest
 
 from txqueue.cli.options import GlobalOptions
 from txqueue.cli.root import run
+from txqueue.store.examination import FACTS, examine
 from txqueue.store.migrations import migrate
+from txqueue.store.queries import Inquiry, Question, Rows
+from txqueue.store.reader import Reader, Session
 from txqueue.torture.needs import lacking
 from txqueue.torture.server import Server, dsn_of, pgbouncer
 
+SHOWN = "select current_setting('jit') as jit"
 JOB = """[{"work_type": "shop.Mail", "payload": {"to": "zoë"}}]"""
 ENQUEUE = "select txqueue.enqueue_many(%s)"
 STATE = """
@@ -79,6 +84,31 @@ def ask(dsn: str, sql: str, *parameters: str) -> list[tuple[str, ...]]:
     with closing(psycopg2.connect(dsn)) as client, client, client.cursor() as cursor:
         cursor.execute(sql, parameters)
         return list(cursor.fetchall())
+
+
+@pytest.fixture
+def compiling(pooler: str) -> Iterator[str]:
+    """The DSN of the pooler, whose session compiles statements."""
+    ask(pooler, "select set_config('jit', 'on', false)")
+    yield pooler
+    ask(pooler, "select set_config('jit', 'off', false)")
+
+
+def shown() -> Inquiry[Rows]:
+    """Ask whether the session compiles statements."""
+    return (yield Question(SHOWN))
+
+
+def test_no_question_of_a_command_is_compiled(
+    compiling: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Commands and doctor's checks alike; doctor sees that the session would compile others."""
+    with Session(compiling) as session:
+        assert Reader(session).find(shown()) == [{"jit": "off"}]
+    monkeypatch.setitem(cast("dict[str, Any]", FACTS), "shown", lambda each: each.dicts(SHOWN))
+    facts = examine(compiling, "txqueue")
+    assert facts["shown"] == [{"jit": "off"}]
+    assert [row["jit"] for row in cast("Rows", facts["settings"])] == ["on"]
 
 
 @pytest.mark.parametrize("words", [*LOOKING, *CHANGING], ids=" ".join)

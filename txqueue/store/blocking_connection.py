@@ -7,7 +7,7 @@ from typing import Any
 
 import psycopg2
 
-from txqueue.store.conninfo import PATIENCE, told_patience
+from txqueue.store.conninfo import patience_of
 from txqueue.store.errors import translated
 from txqueue.store.redaction import redacting
 from txqueue.store.session_bounds import ENCODED
@@ -27,8 +27,9 @@ def connect(dsn: str, application_name: str) -> Any:
         DatabaseUnavailable: When no server answers.
     """
     with redacting(dsn), translated():
-        patience = told_patience(dsn) or PATIENCE
+        # libpq gives it to each host.
+        patience = math.ceil(patience_of(dsn))
         given: dict[str, Any] = {**ENCODED, "application_name": application_name}
-        connection = psycopg2.connect(dsn, connect_timeout=math.ceil(patience), **given)
+        connection = psycopg2.connect(dsn, connect_timeout=patience, **given)
     connection.autocommit = True
     return connection

@@ -13,14 +13,13 @@ from psycopg2.extensions import make_dsn, parse_dsn
 from txqueue.store.redaction import redacted
 
 __all__ = [
-    "PATIENCE",
     "ConnectAttempt",
     "attempts",
     "database_name",
     "location",
+    "patience_of",
     "redirected",
     "socket_of",
-    "told_patience",
 ]
 
 # Seconds in which a host must answer; shorter with several hosts or addresses, so that the next is
@@ -86,24 +85,23 @@ def attempts(dsn: str, environ: Mapping[str, str] = os.environ) -> list[ConnectA
     """
     given = parse_dsn(dsn)
     hosts = _hosts(given, environ)
-    told = told_patience(dsn, environ)
-    patience = told or (PATIENCE if len(hosts) < 2 else PATIENCE_OF_SEVERAL)
+    patience, is_told = patience_of(dsn, environ), _told_patience(dsn, environ) is not None
     wanted = given.get("target_session_attrs") or environ.get("PGTARGETSESSIONATTRS", "")
     return [
-        ConnectAttempt({**NOTICING, **given, **host, **manner}, patience, told is not None)
+        ConnectAttempt({**NOTICING, **given, **host, **manner}, patience, is_told)
         for manner in _PREFERRING.get(wanted, [{}])
         for host in hosts
     ]
 
 
-def told_patience(dsn: str, environ: Mapping[str, str] = os.environ) -> float | None:
-    """Return the time limit of a DSN, or of the environment; None without one.
+def patience_of(dsn: str, environ: Mapping[str, str] = os.environ) -> float:
+    """Return the seconds in which each host of a DSN must answer.
 
     Raises:
         psycopg2.ProgrammingError: When the DSN is not valid.
     """
-    told = parse_dsn(dsn).get("connect_timeout") or environ.get("PGCONNECT_TIMEOUT")
-    return float(told) if told is not None and _is_number(told) else None
+    several = len(_hosts(parse_dsn(dsn), environ)) > 1
+    return _told_patience(dsn, environ) or (PATIENCE_OF_SEVERAL if several else PATIENCE)
 
 
 def socket_of(dsn: str) -> Path | None:
@@ -148,6 +146,12 @@ def _hosts(given: Mapping[str, str], environ: Mapping[str, str]) -> list[dict[st
     return [
         {key: values[each % len(values)] for key, values in lists.items()} for each in range(many)
     ]
+
+
+def _told_patience(dsn: str, environ: Mapping[str, str]) -> float | None:
+    """Return the time limit of a DSN, or of the environment; None without one."""
+    told = parse_dsn(dsn).get("connect_timeout") or environ.get("PGCONNECT_TIMEOUT")
+    return float(told) if told is not None and _is_number(told) else None
 
 
 def _is_number(text: str) -> bool:

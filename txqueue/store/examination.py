@@ -22,7 +22,7 @@ from txqueue.store.reader import Session
 from txqueue.store.schema_files import functions
 from txqueue.store.schema_version import FIND, latest_version
 from txqueue.store.session_bounds import PLAIN as PLAIN_SETTINGS
-from txqueue.store.session_bounds import as_arrays
+from txqueue.store.session_bounds import UNCOMPILED, as_arrays
 
 __all__ = ["FACTS", "examine"]
 
@@ -60,7 +60,7 @@ def examine(dsn: str, schema: str) -> dict[str, Fact]:
     """
     try:
         with Session(dsn, schema, NAME, patience=QUERY) as session:
-            facts = {name: _read(session, read) for name, read in FACTS.items()}
+            facts = {name: _read(session, name, read) for name, read in FACTS.items()}
     except DatabaseUnavailable as error:
         unread = Unread("the database does not answer")
         row = {"what": error.what, "remedy": error.remedy}
@@ -68,12 +68,15 @@ def examine(dsn: str, schema: str) -> dict[str, Fact]:
     return {**facts, "notifications": _notifications(dsn), "connection": []}
 
 
-def _read(session: Session, read: Callable[[Session], Rows]) -> Fact:
+def _read(session: Session, name: str, read: Callable[[Session], Rows]) -> Fact:
     """Read one fact in a transaction of its own, which the server ends soon."""
     try:
         with session.transaction("read only"):
             session.rows(f"set local statement_timeout = {round(QUERY * 1000)}")
             session.rows(f"set local lock_timeout = {round(LOCK * 1000)}")
+            if name != "settings":
+                # That fact is about JIT, too, as the session has it.
+                session.rows(UNCOMPILED)
             return read(session)
     except SchemaMismatch:
         return Unread("the schema lacks what this check reads; run: txqueue migrate")

@@ -11,6 +11,7 @@ from attrs import frozen
 
 from txqueue.store.queries import Inquiry, Question, Rows
 from txqueue.store.reader import Session
+from txqueue.store.session_bounds import UNCOMPILED
 
 __all__ = [
     "Column",
@@ -140,7 +141,7 @@ class PastDays:
         """
         selected = ", ".join(column.selected for column in columns)
         sql = (
-            f"select {selected} from {self._schema}.job_{day.state}"
+            f"{UNCOMPILED}select {selected} from {self._schema}.job_{day.state}"
             " where finished_at >= %s and finished_at < %s"
             " and ctid >= format('(%%s,0)', %s)::tid and ctid < format('(%%s,0)', %s)::tid"
         )
@@ -153,7 +154,7 @@ class PastDays:
 
     def count(self, day: Day) -> int:
         """Count the jobs of a day."""
-        sql = f"select count(*) from {self._schema}.job_{day.state}"
+        sql = f"{UNCOMPILED}select count(*) from {self._schema}.job_{day.state}"
         where = " where finished_at >= %s and finished_at < %s"
         return int(self._session.value(sql + where, day.bounds))
 

@@ -13,6 +13,7 @@ from twisted.internet.defer import DeferredLock, DeferredSemaphore
 from txqueue.store.connection_pool import ConnectionPool
 from txqueue.store.errors import answered
 from txqueue.store.queries import Inquiry
+from txqueue.store.session_bounds import TO_READ
 
 __all__ = ["ACTS", "Operations"]
 
@@ -20,9 +21,6 @@ T = TypeVar("T")
 
 # Shorter than the time limit of the node's pool, which would drop the connection.
 PATIENCE = 8
-# A page must be read in the order of an index; without statistics the planner would sort the whole
-# table.
-_READ_ONLY = "set local enable_sort = off; set transaction read only; "
 
 # The stored function of each act, and its parameters: each with the argument of the act, and the
 # type where it is needed. The function records the operator, `who`, in `action`.
@@ -80,7 +78,7 @@ class Operations:
                 try:
                     question = next(inquiry)
                     while True:
-                        sql = self._bound + _READ_ONLY + question.sql
+                        sql = self._bound + TO_READ + question.sql
                         rows = await self._pool.query_dicts(sql, question.parameters)
                         question = inquiry.send(rows)
                 except StopIteration as found:

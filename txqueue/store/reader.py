@@ -11,7 +11,7 @@ from txqueue.store.errors import answered
 from txqueue.store.queries import Inquiry
 from txqueue.store.schema_files import checked_name
 from txqueue.store.schema_version import FIND, SchemaVersion, check_version
-from txqueue.store.session_bounds import SET, as_arrays, of_a_tool
+from txqueue.store.session_bounds import SET, TO_READ, as_arrays, of_a_tool
 from txqueue.store.timestamps import read_any_moment
 
 __all__ = ["Reader", "Session"]
@@ -20,10 +20,8 @@ T = TypeVar("T")
 
 # The time limit of a query, as a query about a job may read all of history.
 PATIENCE_MS = 30_000
-# Set for each query alone, because a pooler may lend the session to others. A page must be read in
-# the order of an index.
-_BOUND = f"""set local statement_timeout = {PATIENCE_MS}; set local enable_sort = off;
-    set transaction read only; """
+# Set for each query alone, because a pooler may lend the session to others.
+_BOUND = f"set local statement_timeout = {PATIENCE_MS}; {TO_READ}"
 
 
 class Session:

@@ -10,6 +10,8 @@ __all__ = [
     "PLAIN",
     "SET",
     "SET_LOCAL",
+    "TO_READ",
+    "UNCOMPILED",
     "UNLIMITED",
     "WITHOUT_JIT",
     "as_arrays",
@@ -53,6 +55,11 @@ UNLIMITED: Final = {
 # The server compiles a statement whose estimated cost is high, as that of calls of functions and of
 # many partitions is: a heartbeat took 50 ms instead of 1.6.
 WITHOUT_JIT: Final = {"jit": "off"}
+# For a transaction of which a pooler may lend the session to others.
+UNCOMPILED: Final = "set local jit = off; "
+# A page must be read in the order of an index; without statistics the planner would sort the whole
+# table.
+TO_READ: Final = f"{UNCOMPILED}set local enable_sort = off; set transaction read only; "
 # The server ends the sessions of a dead host within 25 s, and releases their locks.
 _KEPT_ALIVE: Final = {
     "tcp_keepalives_idle": "10",
