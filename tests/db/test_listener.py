@@ -123,11 +123,18 @@ async def test_a_silent_connection_is_replaced(
             errors: list[Failure] = []
             if does_claim:
                 Deferred.fromCoroutine(one.idle.query("select 1")).addErrback(errors.append)
-            await eventually(one.ensure)
+            await eventually(lambda: silent(one))
+            assert one.idle is None
+            assert await one.ensure()
             assert not heard
             await pool.query("notify txqueue")
             await eventually(lambda: heard)
             assert [failure.type for failure in errors] == [DatabaseUnavailable] * does_claim
+
+
+async def silent(one: Listener) -> bool:
+    """Whether a check finds it silent."""
+    return not await one.check()
 
 
 async def test_a_slow_statement_is_no_silence(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,7 +147,7 @@ async def test_a_slow_statement_is_no_silence(dsn: str, monkeypatch: pytest.Monk
         napping = Deferred.fromCoroutine(one.idle.query("select pg_sleep(0.5)"))
         checks = 0
         while not napping.called:
-            assert not await one.ensure()
+            assert await one.check()
             checks += 1
             await pause(0.02)
         assert checks > 2

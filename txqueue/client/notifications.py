@@ -74,6 +74,7 @@ class EndNotifications:
 
     async def _ask(self) -> None:
         try:
+            await self._listener.check()
             is_new = await self._listener.ensure()
             await self._pool.query(f"select {self._schema}.request_end_notices(%s)", (TOLD_FOR,))
         except ConfigurationError as error:

@@ -54,6 +54,9 @@ class Notifications(Periodic):
     async def step(self) -> float | None:
         """Reconnect if the connection was lost, and listen on the channel of the node's run."""
         try:
+            if not await self._listener.check():
+                # It withdraws its credit before the attempt to connect, which may take long.
+                self._wakeups.open_credit.ring()
             if await self._listener.ensure(self._own_channel):
                 self._wakeups.look_for_work()
                 self._polls = POLLS

@@ -77,8 +77,6 @@ class Listener:
             ConfigurationError: When the DSN leads through a pooler that drops notifications.
         """
         working = self._working
-        if working is not None and await self._is_silent(working):
-            working = None
         if working is not None and not (working.age > self._longest_life and working.is_idle):
             if own_channel != self._own_channel and working.is_idle:
                 await self._change_channel(working, own_channel)
@@ -93,6 +91,17 @@ class Listener:
             await self._give_up(connection)
         self._is_ready = True
         return True
+
+    async def check(self) -> bool:
+        """Close the connection if it is silent; return whether it listens.
+
+        Raises:
+            DatabaseUnavailable: When no other connection can be made to ask the server.
+        """
+        working = self._working
+        if working is not None and await self._is_silent(working):
+            self.close()
+        return self._working is not None
 
     @property
     def idle(self) -> Connection | None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from attrs import define, field
+from twisted.internet.defer import CancelledError, Deferred, succeed
 from twisted.internet.task import Clock
 
 from tests.unit.node.doubles import is_rung, lease_of
@@ -24,10 +25,17 @@ class Listening:
 
     brings: list[bool | Exception] = field(factory=list)
     channels: list[str] = field(factory=list)
+    listens: bool = True
+    connecting: Deferred[None] = field(factory=lambda: succeed(None))
+
+    async def check(self) -> bool:
+        """Say whether it listens."""
+        return self.listens
 
     async def ensure(self, own_channel: str) -> bool:
         """Listen, or say why not."""
         self.channels.append(own_channel)
+        await self.connecting
         said = self.brings.pop(0)
         if isinstance(said, Exception):
             raise said
@@ -89,6 +97,16 @@ async def test_the_open_credit_is_reviewed(said: bool | Exception) -> None:
     with suppress(DatabaseUnavailable):
         await service.step()
     assert is_rung(wakeups.open_credit)
+
+
+def test_the_credit_is_reviewed_before_a_slow_attempt_to_connect() -> None:
+    """Jobs would be assigned meanwhile by notifications that do not arrive."""
+    service, wakeups = notifications(Listening([True], listens=False, connecting=Deferred()))
+    step = Deferred.fromCoroutine(service.step())
+    assert is_rung(wakeups.open_credit)
+    assert not step.called
+    step.addErrback(lambda failure: failure.trap(CancelledError))
+    step.cancel()
 
 
 async def test_who_is_deaf_does_not_try_all_the_time() -> None:
