@@ -12,7 +12,7 @@ from twisted.logger import Logger
 from txqueue.errors import Hung
 from txqueue.model.foreign import class_name, is_a, looked
 from txqueue.model.work_item import Runtime
-from txqueue.worker.running_job import RunningJob
+from txqueue.worker.running_job import RunningJob, change
 from txqueue.worker.runtimes import Kind
 from txqueue.worker.waiting_handler import Waiting
 
@@ -37,10 +37,11 @@ class Execution:
         handler: Its handler.
         heard_at: When the handler last called `beat` or `progress`, or else when it started.
         is_reported: Whether the run was reported to the master.
-        is_hung: Whether the worker has interrupted the handler because it was silent for too long.
+        hung: The error of the handler, if the worker has interrupted it because it was silent.
         is_completing: Whether the handler has returned and the job's completion is being written.
         timer: Calls when the job's timeout is over.
-        overran: The timeout, if it is over.
+        overran: The error of the handler, if its timeout is over.
+        has_waited: Whether it waited for a connection of its own transaction as either was over.
         cancelled_at: When the handler was first cancelled; None if it was not.
     """
 
@@ -51,10 +52,11 @@ class Execution:
     handler: Waiting
     heard_at: float = Factory(lambda run: run.began, takes_self=True)
     is_reported: bool = False
-    is_hung: bool = False
+    hung: Hung | None = None
     is_completing: bool = False
     timer: IDelayedCall | None = None
-    overran: float | None = None
+    overran: TimeoutError | None = None
+    has_waited: bool = False
     cancelled_at: float | None = None
 
     log = Logger()
@@ -73,6 +75,24 @@ class Execution:
         except BaseException as error:
             # A handler's own Deferred may refuse, as txpostgres's do; then it simply runs on.
             self.log.warn("a handler refuses to be cancelled: {error}", error=class_name(error))
+
+    def overrun(self, timeout: float, now: float) -> None:
+        """End the run, as its timeout is over."""
+        self.overran = TimeoutError(
+            f"it ran for longer than its timeout of {timeout:g} s{self._wait()}"
+        )
+        self.has_waited = self.job.waits_for_connection
+        self.cancel(now)
+
+    def end_silence(self, heartbeat: float, now: float) -> None:
+        """Interrupt the handler, as it was silent for longer than its heartbeat."""
+        self.hung = Hung(f"hung: silent for longer than {heartbeat:g} s{self._wait()}")
+        self.has_waited = self.job.waits_for_connection
+        self.interrupt(now)
+
+    def _wait(self) -> str:
+        waits = self.job.waits_for_connection
+        return ", while it waited for a connection of job.transaction()" if waits else ""
 
     def insist(self, now: float) -> bool:
         """Cancel a handler again that goes on long after it was cancelled.
@@ -96,8 +116,13 @@ class Execution:
             error: What the handler raised, if anything.
         """
         if self.overran is not None:
-            return TimeoutError(f"it ran for longer than its timeout of {self.overran:g} s")
+            error = self.overran
         # An error that the handler raised by itself says more than its silence.
-        if self.is_hung and error is not None and is_a(error, CancelledError):
-            return Hung(f"hung: silent for longer than {self.kind.cls.heartbeat:g} s")
+        elif self.hung is not None and error is not None and is_a(error, CancelledError):
+            error = self.hung
+        else:
+            return error
+        if self.has_waited:
+            # A run that ends before it has a connection spends no attempt.
+            change(self.job, unavailable=error)
         return error

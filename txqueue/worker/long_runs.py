@@ -64,9 +64,9 @@ def _find_hung(run: Execution, now: float) -> None:
     heartbeat = cast("float | None", run.kind.cls.heartbeat)
     if run.job.take_beat():
         run.heard_at = now
-    elif is_hung(now - run.heard_at, heartbeat) and not (run.is_hung or run.is_completing):
-        run.is_hung = True
-        run.interrupt(now)
+    elif is_hung(now - run.heard_at, heartbeat) and not (run.hung or run.is_completing):
+        assert heartbeat is not None
+        run.end_silence(heartbeat, now)
 
 
 def _is_news(run: Execution, now: float) -> bool:

@@ -322,8 +322,7 @@ class Performer:
         )
 
     def _overran(self, running: Execution, timeout: float) -> None:
-        running.overran = timeout
-        running.cancel(self._reactor.seconds())
+        running.overrun(timeout, self._reactor.seconds())
 
     def _broke(self, failure: Failure, running: Execution) -> None:
         self._waited(Ended.by(failure), running)

@@ -97,7 +97,7 @@ class RunningJob:
             job ends.
         log: What is kept of the run's log; None if it has logged nothing.
         span: The run in a trace; None if the application does not trace.
-        unavailable: The error of a job's own transaction that got no connection.
+        unavailable: The error of a run whose own transaction got no connection.
     """
 
     id: int
@@ -116,7 +116,7 @@ class RunningJob:
     last_progress: str | None
     log: RunLog | None
     span: RunSpan | None
-    unavailable: DatabaseUnavailable | None
+    unavailable: Exception | None
     _open: OpenTransaction
     _has_beaten: bool
     _progress: str | None
@@ -168,6 +168,11 @@ class RunningJob:
     def is_cancelled(self) -> bool:
         """Whether the job should end; a function in a thread can check it."""
         return self.cancelled_by is not None or self.is_ended
+
+    @property
+    def waits_for_connection(self) -> bool:
+        """Whether the job's own transaction waits for a connection."""
+        return self._open is _refuse_early
 
     @property
     def token(self) -> Token:
@@ -233,17 +238,19 @@ class RunningJob:
 
         Raises:
             DatabaseUnavailable: When no connection can be made; if the handler lets the error
-                propagate, the job runs again soon and no attempt is spent.
+                propagate, the job runs again soon and no attempt is spent. The same if the run's
+                timeout or heartbeat is over before it has a connection.
             TokenLost: At its end, when the job has been assigned elsewhere since; the transaction
                 is rolled back.
             TransactionMisused: When one is open, or one has completed the job.
         """
         opener = self._open
         has_connection = False
-        change(self, _open=_refuse_another)
+        change(self, _open=_refuse_early)
         try:
             async with opener(self) as txn:
                 has_connection = True
+                change(self, _open=_refuse_another)
                 yield txn
         except DatabaseUnavailable as error:
             if not has_connection:
@@ -313,6 +320,11 @@ def _refuse_another(job: RunningJob) -> AbstractAsyncContextManager[Transaction]
         f"job {job.id} opens its own transaction while it has one open",
         "write in the one that is open; use a savepoint for a part that may fail",
     )
+
+
+def _refuse_early(job: RunningJob) -> AbstractAsyncContextManager[Transaction]:
+    """Refuse another transaction while the first one waits for a connection."""
+    return _refuse_another(job)
 
 
 def _refuse_more(job: RunningJob) -> AbstractAsyncContextManager[Transaction]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import pytest
+from twisted.internet.defer import CancelledError, Deferred
 
 from tests.unit.worker.performing import Handled, Harness
 from txqueue import Fail, Retry, RunningJob
@@ -22,12 +23,15 @@ class Database:
         self.committed: list[str] = []
         self.is_full = False
         self.is_lost = False
+        self.turn: Deferred[None] | None = None
 
     @asynccontextmanager
     async def open(self, job: RunningJob) -> AsyncIterator[Any]:
         """A transaction whose commit completes the job."""
         if self.is_full:
             raise DatabaseUnavailable("too many clients already")
+        if self.turn is not None:
+            await self.turn
         written: list[str] = []
         yield written
         if self.is_lost:
@@ -48,11 +52,13 @@ def harness(database: Database) -> Harness:
     return Harness(opener=database.open)
 
 
-def run(harness: Harness, perform: Any, **terms: Any) -> None:
-    """Perform a job."""
+def run(harness: Harness, perform: Any, seconds: int = 0, **terms: Any) -> None:
+    """Perform a job, and let so many seconds pass."""
     with harness.handler(perform, retry=Retry(attempts=1)):
+        harness.performer.start()
         harness.hand(5, Handled.entry(1, terms=terms or None))
         harness.turn()
+        harness.clock.pump([1.0] * seconds)
 
 
 def is_done(harness: Harness) -> bool:
@@ -199,3 +205,80 @@ def test_other_errors_without_a_connection_spend_one(
 
     run(harness, perform)
     assert [each["outcome"] for each in harness.settled] == ["failed"]
+
+
+@pytest.mark.parametrize("is_other", [False, True])
+@pytest.mark.parametrize("ends_by", ["timeout", "heartbeat"])
+def test_a_run_that_ends_while_it_waits_for_a_connection_spends_no_attempt(
+    harness: Harness,
+    database: Database,
+    monkeypatch: pytest.MonkeyPatch,
+    is_other: bool,
+    ends_by: str,
+) -> None:
+    """Handlers of other jobs had all connections; it says so, and runs again soon."""
+    database.turn = Deferred()
+    monkeypatch.setattr(Handled, "heartbeat", 3.0 if ends_by == "heartbeat" else None)
+
+    async def perform(_: object, job: RunningJob) -> None:
+        try:
+            async with job.transaction():
+                raise AssertionError
+        except CancelledError:
+            if not is_other:
+                raise
+            # As asyncio does: the error that ends the run is another object.
+            raise CancelledError from None
+
+    run(harness, perform, 6, **({"timeout": 3.0} if ends_by == "timeout" else {}))
+    (settled,) = harness.settled
+    assert settled["outcome"] == "snooze"
+    assert 0.5 * CONNECTIONLESS_PAUSE <= settled["delay"] <= 1.5 * CONNECTIONLESS_PAUSE
+    assert "while it waited for a connection of job.transaction()" in settled["error"]
+
+
+def test_a_timeout_within_the_transaction_spends_an_attempt(harness: Harness) -> None:
+    """It had its connection, so its own statements took so long."""
+
+    async def perform(_: object, job: RunningJob) -> None:
+        async with job.transaction():
+            await harness.wait(job)
+
+    run(harness, perform, 4, timeout=3.0)
+    (settled,) = harness.settled
+    assert settled["outcome"] == "failed"
+    assert settled["error"].startswith("TimeoutError: it ran for longer than its timeout of 3 s\n")
+
+
+def test_a_timeout_after_a_wait_for_a_connection_spends_an_attempt(
+    harness: Harness, database: Database
+) -> None:
+    """The handler has caught an earlier error of its wait, and runs on until it is late."""
+    database.is_full = True
+
+    async def perform(_: object, job: RunningJob) -> None:
+        with suppress(DatabaseUnavailable):
+            async with job.transaction():
+                raise AssertionError
+        await harness.wait(job)
+
+    run(harness, perform, 4, timeout=3.0)
+    assert [each["outcome"] for each in harness.settled] == ["failed"]
+
+
+def test_an_operator_cancels_a_job_that_waits_for_a_connection(
+    harness: Harness, database: Database
+) -> None:
+    """It does not run again."""
+    database.turn = Deferred()
+
+    async def perform(_: object, job: RunningJob) -> None:
+        async with job.transaction():
+            raise AssertionError
+
+    with harness.handler(perform):
+        harness.hand(5, Handled.entry(1))
+        harness.turn()
+        harness.performer.cancel(5, 1, "ann")
+        harness.turn()
+    assert [each["outcome"] for each in harness.settled] == ["cancelled"]
