@@ -12,6 +12,7 @@ from twisted.internet.defer import succeed
 
 from txqueue.errors import DatabaseUnavailable, InvalidWork, TransactionMisused
 from txqueue.model.assignment import AssignedJob, Assignment, JobKey
+from txqueue.model.foreign import class_name, is_a, looked
 from txqueue.model.job import Token
 from txqueue.model.payload import encode_result
 from txqueue.model.run_log import RunLog
@@ -202,12 +203,22 @@ class RunningJob:
             An awaitable that is already done; awaiting it is optional.
 
         Raises:
-            InvalidWork: When JSON cannot carry the numbers.
+            InvalidWork: When ``done`` or ``total`` is no number that JSON can carry, or ``note`` is
+                no text.
         """
+        self._check("done", done, "pass numbers: int or float", int, float)
+        if total is not None:
+            self._check("total", total, "pass numbers: int or float", int, float)
+        self._check("note", note, "pass text: str", str)
         said = encode_result([done, total, storable(note[:LONGEST_NOTE])])
         change(self, _progress=said, last_progress=said)
         self.beat()
         return succeed(None)
+
+    def _check(self, name: str, value: object, remedy: str, *kinds: type) -> None:
+        if not is_a(value, *kinds):
+            said = looked(lambda: repr(value), class_name(value))
+            raise InvalidWork(f"the progress of job {self.id} has {name}={said:.50}", remedy)
 
     @property
     def has_progress(self) -> bool:

@@ -1,5 +1,8 @@
 """What a handler says while it runs: how far it is, and that it is alive."""
 
+from decimal import Decimal
+from typing import Any
+
 import pytest
 from twisted.internet.defer import Deferred
 
@@ -77,13 +80,28 @@ def test_progress_is_reported_once_a_beat_and_only_if_it_is_new() -> None:
     assert [told.progress for told in harness.started] == ['[999, 1000, "copying"]']
 
 
-def test_progress_must_be_json() -> None:
-    """What is no number that JSON knows is refused."""
+@pytest.mark.parametrize(
+    ("said", "match", "remedy"),
+    [
+        ((float("nan"),), "not JSON", "plain data"),
+        (("half",), "the progress of job 1 has done='half'", "pass numbers"),
+        ((Decimal(1),), r"has done=Decimal\('1'\)", "pass numbers"),
+        ((1, "3"), "has total='3'", "pass numbers"),
+        ((1, [3]), r"has total=\[3\]", "pass numbers"),
+        ((1, 1, 3), "has note=3", "pass text"),
+        ((1, 1, None), "has note=None", "pass text"),
+        ((1, 1, b"copying"), "has note=b'copying'", "pass text"),
+    ],
+)
+def test_progress_must_be_numbers_and_a_text(said: Any, match: str, remedy: str) -> None:
+    """All else is refused, and no progress is kept of it."""
     harness = Harness()
 
     def perform(_: object, job: RunningJob) -> None:
-        with pytest.raises(InvalidWork, match="not JSON"):
-            job.progress(float("nan"))
+        with pytest.raises(InvalidWork, match=match) as caught:
+            job.progress(*said)
+        assert remedy in caught.value.remedy
+        assert job.last_progress is None
 
     with harness.handler(perform):
         hand(harness)
