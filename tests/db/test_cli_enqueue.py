@@ -43,7 +43,7 @@ def test_migrate_twice(
     assert (first["from"], first["applied"][0]) == (0, "0001_tables")
     assert run(["migrate", "--json"], GlobalOptions()) == 0
     again = json.loads(capsys.readouterr().out)
-    assert again == {"from": first["to"], "to": first["to"], "applied": []}
+    assert again == {"from": first["to"], "to": first["to"], "applied": [], "advanced": []}
     assert run(["migrate"], GlobalOptions()) == 0
     assert "up to date" in capsys.readouterr().out
 
@@ -112,8 +112,26 @@ def test_the_payload_from_standard_input(dsn: str, monkeypatch: pytest.MonkeyPat
     ("words", "said"),
     [
         (("t", '{"x": "\\u0000"}'), "NUL"),
+        (("t", '{"x": "\\ud800"}'), "half a surrogate pair"),
+        (("t", "{}", "--weight", "99999999999"), "not in the range 1<=x<=1000000"),
+        (("t", "{}", "--priority", "10"), "not in the range 0<=x<=9"),
+    ],
+)
+def test_what_the_command_refuses(
+    dsn: str, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], said: str
+) -> None:
+    """What no job can have is a usage error: one line, exit status 2, and nothing written."""
+    assert run(["enqueue", *words], GlobalOptions()) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert said in line
+    assert stored(dsn) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
         (("", "{}"), "1 to 200 characters"),
-        (("t", "{}", "--weight", "99999999999"), "smaller numbers"),
+        (("t", "{}", "--after", "9" * 20), "smaller numbers"),
         (
             ("t", "{}", "--not-before", "2030-01-02T00:00Z", "--not-after", "2030-01-01T00:00Z"),
             "not later than not_before",

@@ -89,7 +89,7 @@ def test_a_claim_takes_no_more_text_than_fits(node: Master) -> None:
 
 def test_options_count_towards_what_a_claim_takes(node: Master) -> None:
     """Of a thousand jobs with long options a claim takes some."""
-    node.enqueue(*[{"options": {"note": "x" * 60_000}} for _ in range(200)])
+    node.enqueue(*[{"options": {"created_by": "x" * 60_000}} for _ in range(200)])
     assert 0 < len(node.claimed_ids()) < 100
 
 

@@ -64,9 +64,10 @@ LATER = (datetime.now(UTC) + timedelta(days=1)).isoformat()
 JOBS: tuple[dict[str, Any], ...] = (
     {"payload": {"text": "5 € \\d 'q' \u2028", "number": 1.25e-7, "none": None}},
     {"options": {"tags": {"a": "back\\slash €"}}, "group": "g€", "tenant": "t\\"},
-    {"options": {"unique": "u\\"}, "priority": 9},
     {"not_before": LATER},
 )
+# In a call of its own, as enqueue_many() writes jobs with a key in another way.
+UNIQUE: dict[str, Any] = {"unique": "u\\", "options": {"created_by": "\\ €"}, "priority": 9}
 
 
 NODE = {
@@ -126,7 +127,8 @@ def test_the_functions_depend_on_no_setting(
 ) -> None:
     """Jobs are enqueued, claimed, completed, failed, retried and found in such a session."""
     with master(make_dsn(migrated_database18, options=options(settings))) as node:
-        first, second, third, later = node.enqueue(*JOBS)
+        first, second, later = node.enqueue(*JOBS)
+        (third,) = node.enqueue(UNIQUE)
         assert node.waiting("time") == [later]
         taken = node.take(1)
         while chunks := node.take(1).chunks:
@@ -160,7 +162,8 @@ async def cycle(dsn: str, session: Mapping[str, str] | None) -> tuple[dict[str, 
     pool = ConnectionPool(running_reactor(), dsn, 2, "test", session=session)
     functions = StoredFunctions(pool)
     try:
-        await pool.query("select txqueue.enqueue_many(%s)", (json.dumps([*map(whole, JOBS)]),))
+        for jobs in (JOBS, [UNIQUE]):
+            await pool.query("select txqueue.enqueue_many(%s)", (json.dumps([*map(whole, jobs)]),))
         identity = await functions.register_node(NODE, [KIND])
         taken = []
         while found := (await functions.next_job(*identity, **CLAIM)).assignments:

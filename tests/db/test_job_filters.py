@@ -61,7 +61,7 @@ def test_payloads(node: Master, reader: Reader) -> None:
     """A top-level key, equal as JSON or as text."""
     number, text, nested, other, odd = node.enqueue(
         *({"payload": payload} for payload in ({"id": 42}, {"id": "42"}, {"id": {"a": [1, None]}})),
-        {"in": {"id": 42}, "payload": {"deep": {"id": 42}, "id": None}},
+        {"payload": {"deep": {"id": 42}, "id": None}},
         {"payload": {"id": HOSTILE, HOSTILE.replace("=", ""): True}},
     )
     assert matching(reader, payload=["id=42"]) == [text, number]
