@@ -53,6 +53,25 @@ def test_a_batch_is_shown(node: Stored, capsys: pytest.CaptureFixture[str]) -> N
     assert said(capsys, "batch", str(callback)) == {**told, "state": "ready", **ends}
 
 
+def test_an_empty_batch_and_one_whose_jobs_are_gone(
+    node: Stored, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The first has no jobs; of the second, the callback has the outcomes."""
+    (empty,) = node.enqueue({"after": [], "after_any_end": True})
+    ends = {"done": 0, "failed": 0, "cancelled": 0, "left": 0}
+    told = {"batch": empty, "work_type": "test.kind", "state": "ready", "jobs": 0, **ends}
+    assert said(capsys, "batch", str(empty)) == told
+    assert run(["batch", str(empty)], GlobalOptions()) == 0
+    assert "0 of 0" in capsys.readouterr().out
+    (job_id,) = node.enqueue({})
+    (callback,) = node.enqueue({"after": [job_id], "after_any_end": True})
+    for chunk in node.claim():
+        node.complete(chunk)
+    node.cursor.execute("delete from txqueue.job where job_id = %s", (job_id,))
+    told = said(capsys, "batch", str(callback))
+    assert (told["jobs"], told["done"]) == (1, 1)
+
+
 def test_what_is_no_batch(node: Stored, capsys: pytest.CaptureFixture[str]) -> None:
     """A job without parents, and a job that does not exist."""
     (first,) = node.enqueue({})

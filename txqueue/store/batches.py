@@ -87,8 +87,9 @@ def about_batch(schema: str, job_id: int) -> Inquiry[dict[str, Any]]:
     )
     ends = {row["ended"]: row["jobs"] for row in counted} or (rows and rows[0]["ends"])
     if ends and not counted and isinstance(rows[0]["after"], list):
-        # The callback has run, but operators may have retried some of the jobs since.
-        ends = yield from _ends_now(schema, rows[0]["after"])
+        # The callback has run, but operators may have retried some of the jobs since; an empty
+        # batch has none, and those of an old one may be gone from history.
+        ends = (yield from _ends_now(schema, rows[0]["after"])) or ends
     if not rows or not ends:
         raise JobNotFound(
             f"job {job_id} is not the callback of a batch",
