@@ -16,6 +16,7 @@ from cattrs import (
     transform_error,
 )
 from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn
+from cattrs.v import format_exception
 
 from txqueue.errors import InvalidWork, UnreadablePayload
 from txqueue.model.fidelity import find_change
@@ -82,7 +83,7 @@ def _made_codec(cls: type[WorkItem]) -> _Codec:
     except StructureHandlerNotFoundError as error:
         raise InvalidWork(
             f"{cls.__qualname__} has a field that JSON cannot carry, of type {error.type_!r}",
-            "declare plain data, dates, UUIDs, Decimals, enums or attrs classes",
+            "declare plain data, dates, times, UUIDs, Decimals, enums or attrs classes",
         ) from None
     except Exception as error:
         raise InvalidWork(
@@ -230,12 +231,19 @@ def _reason(cls: type[WorkItem], work: Any, error: Exception) -> str:
             said = transform_error(group, format_exception=_without_values)
             # A path's parts may be keys of a mapping, which are data too.
             return "; ".join(_KEY.sub("[...]", each) for each in said)
-        return "; ".join(transform_error(group))
+        return "; ".join(transform_error(group, format_exception=_described))
     except InvalidWork as misfit:
         return _KEY.sub("[...]", misfit.what) if _is_secret(cls) else misfit.what
     except Exception:
         return f"expected an object with its fields, got {type(work).__name__}"
     return f"{type(error).__name__} in a field"
+
+
+def _described(error: BaseException, kind: type | None) -> str:
+    if isinstance(error, AttributeError) and error.name == "keys":
+        # The reader of an attrs class begins with the keys of its object.
+        return f"expected an object, got {type(error.obj).__name__}"
+    return format_exception(error, kind)
 
 
 def _without_values(error: BaseException, kind: type | None) -> str:

@@ -4,9 +4,10 @@ A reader gets what the database returns: text, numbers, true, false, null, array
 type reads one kind of them only: an array is no text, ``true`` is no 1.
 """
 
+import re
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
-from datetime import date, datetime
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
 from functools import cache
@@ -21,6 +22,14 @@ __all__ = ["strict_converter"]
 
 _Reader = Callable[[Any, Any], Any]
 
+_DURATION = re.compile(
+    r"(?P<sign>-?)P(?!$)(?:(?P<weeks>\d+)W)?(?:(?P<days>\d+)D)?"
+    r"(?:T(?!$)(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?"
+    r"(?:(?P<seconds>\d+)(?:\.(?P<fraction>\d{1,6}))?S)?)?",
+    re.ASCII,
+)
+_WHOLE = ("weeks", "days", "hours", "minutes", "seconds")
+
 
 def strict_converter(*, detailed_validation: bool) -> Converter:
     """Return a converter that reads each type from the JSON that it writes for it, and no other."""
@@ -30,8 +39,11 @@ def strict_converter(*, detailed_validation: bool) -> Converter:
     for each in (UUID, Decimal):
         converter.register_unstructure_hook(each, str)
         converter.register_structure_hook(each, _from_text)
-    for moment in (date, datetime):
+    for moment in (date, datetime, time):
         converter.register_structure_hook(moment, _from_iso)
+    converter.register_unstructure_hook(time, _time_text)
+    converter.register_unstructure_hook(timedelta, _duration_text)
+    converter.register_structure_hook(timedelta, _duration)
     converter.register_structure_hook(Enum, _member)
     converter.register_structure_hook_factory(_is_literal, _literal_reader)
     wrapped = _Wrapped()
@@ -72,6 +84,32 @@ def _from_text(value: Any, kind: Any) -> Any:
 
 def _from_iso(value: Any, kind: Any) -> Any:
     return kind.fromisoformat(value)
+
+
+def _time_text(value: time) -> str:
+    """Return a time of day in ISO 8601; a zone that has no offset without a date is refused."""
+    if value.tzinfo is not None and value.utcoffset() is None:
+        raise ValueError("a time of day needs a fixed offset, or none")
+    return value.isoformat()
+
+
+def _duration_text(length: timedelta) -> str:
+    """Return a length of time in ISO 8601, exactly: its days and seconds, with a sign for both."""
+    sign = "-" if length < timedelta(0) else ""
+    whole, fraction = divmod(abs(length // timedelta(microseconds=1)), 10**6)
+    days, seconds = divmod(whole, 86400)
+    return f"{sign}P{days}DT{seconds}{f'.{fraction:06d}' if fraction else ''}S"
+
+
+def _duration(value: Any, kind: Any) -> Any:
+    """Read a length of time in ISO 8601; years and months have none."""
+    found = _DURATION.fullmatch(value)
+    if found is None:
+        raise ValueError("expected a length of time in ISO 8601, such as PT1H30M")
+    parts = {name: int(text) for name, text in found.groupdict().items() if text and name in _WHOLE}
+    micros = int((found["fraction"] or "").ljust(6, "0"))
+    length = kind(**parts, microseconds=micros)
+    return -length if found["sign"] else length
 
 
 def _member(value: Any, kind: Any) -> Any:

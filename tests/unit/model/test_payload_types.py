@@ -4,11 +4,12 @@ import enum
 import json
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Collection, Mapping, Sequence
-from datetime import UTC, date, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from fractions import Fraction
 from typing import Annotated, Any, Literal, NamedTuple, NewType, Union
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
 import attrs
 import pytest
@@ -85,6 +86,7 @@ moments = st.datetimes(
     min_value=datetime(1900, 1, 1),
     timezones=st.sampled_from([None, UTC, timezone(timedelta(hours=5, minutes=30))]),
 )
+times = st.times(timezones=st.sampled_from([None, UTC, timezone(timedelta(hours=-3))]))
 leaves: st.SearchStrategy[Leaf] = st.deferred(
     lambda: st.builds(Leaf, texts, st.sampled_from(Size), st.lists(leaves, max_size=1))
 )
@@ -104,6 +106,8 @@ KEYS: list[Kind] = [
     (Old, st.sampled_from(Old)),
     (UUID, st.uuids()),
     (date, st.dates()),
+    (time, times),
+    (timedelta, st.timedeltas()),
     (Decimal, st.decimals(allow_nan=False, allow_infinity=False)),
     (UserId, st.integers()),
     (Literal[1, 2], st.sampled_from([1, 2])),
@@ -283,6 +287,12 @@ SENT = datetime(2026, 1, 1, tzinfo=UTC)
         (dict[int, str], {True: "a"}),
         (datetime, date(2026, 1, 1)),
         (date, SENT),
+        (time, "10:30"),
+        (dict[time, int], {time(10, tzinfo=ZoneInfo("Europe/Berlin")): 1}),
+        (time, time(10, tzinfo=ZoneInfo("Europe/Berlin"))),
+        (timedelta, 90),
+        (timedelta, "PT90S"),
+        (Any, timedelta(1)),
         (Decimal, 1.1),
         (UUID, "12345678-1234-5678-1234-567812345678"),
         (dict, {"when": SENT}),
@@ -317,6 +327,17 @@ def test_what_would_arrive_otherwise_is_refused(kind: Any, value: Any) -> None:
         (dict[int, str], {"01": "a"}),
         (dict[bool, str], {"True": "a"}),
         (Leaf, {"name": "a", "below": {"name": "b"}}),
+        (time, 10),
+        (time, "10 o'clock"),
+        (timedelta, 90),
+        (timedelta, "90"),
+        (timedelta, "P"),
+        (timedelta, "PT"),
+        (timedelta, "P1Y"),
+        (timedelta, "P1M"),
+        (timedelta, "PT1.0000001S"),
+        (timedelta, "PT\u0661S"),
+        (timedelta, "P9999999999D"),
     ],
     ids=str,
 )
@@ -324,6 +345,38 @@ def test_a_payload_of_another_type_is_refused(kind: Any, value: Any) -> None:
     """A worker reads what SQL clients have enqueued by the same types."""
     with pytest.raises(InvalidWork, match=r"@ \$\.x"):
         decode(_class_of(kind), {"x": value})
+
+
+@pytest.mark.parametrize(
+    ("text", "length"),
+    [
+        ("PT1H30M", timedelta(minutes=90)),
+        ("PT90.5S", timedelta(seconds=90.5)),
+        ("P2W", timedelta(weeks=2)),
+        ("-P1DT2H", -timedelta(hours=26)),
+    ],
+)
+def test_a_length_of_time_from_sql(text: str, length: timedelta) -> None:
+    """In ISO 8601, in whatever units it is."""
+    read: Any = decode(_class_of(timedelta), {"x": text})
+    assert read.x == length
+
+
+@pytest.mark.parametrize("kind", [Leaf, Leaf | None, dict[str, Leaf], list[Leaf]], ids=str)
+def test_a_payload_that_has_no_object_where_a_class_is_expected(kind: Any) -> None:
+    """The error names what is expected."""
+    value = {dict[str, Leaf]: {"a": [1]}, list[Leaf]: [[1]]}.get(kind, [1])
+    with pytest.raises(InvalidWork, match=r"expected an object, got list @ \$\.x"):
+        decode(_class_of(kind), {"x": value})
+
+
+@pytest.mark.parametrize("number", [1e23, 2.0**60, 1e308])
+def test_a_large_float_that_differs_from_its_decimal(number: float) -> None:
+    """A float takes it; where an int fits as well, it would arrive as another number."""
+    assert _read_back(_class_of(float)(x=number)).x == number  # type: ignore[call-arg]
+    for kind in (int | float, Any):
+        with pytest.raises(InvalidWork, match=r"float would arrive as int @ \$\.x"):
+            encode(_class_of(kind)(x=number))  # type: ignore[call-arg]
 
 
 def test_a_field_that_json_does_not_carry_is_refused_if_it_differs() -> None:
