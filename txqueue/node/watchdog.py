@@ -14,14 +14,19 @@ from txqueue.node.periodic import Periodic
 from txqueue.store.functions import StoredFunctions
 from txqueue.system.clock import Clock
 
-__all__ = ["EVERY", "SILENT", "Watchdog", "Watched", "WatchedWorkers"]
+__all__ = ["EVERY", "REPLACE_AFTER", "SILENT", "Watchdog", "Watched", "WatchedWorkers"]
 
 # Seconds between two pings, and seconds of silence after which a worker must not start other jobs;
 # after twice that silence, its unstarted jobs are returned to the queue.
 EVERY, SILENT = 1.0, 2.0
+# Seconds of silence after which a worker that runs no job is replaced: nothing is lost with it.
+REPLACE_AFTER = 30.0
 # A check that is later than this many seconds stops no worker: the master itself has been busy, and
 # the answers may wait to be read.
 LATE = 0.5
+
+# Why a worker does not answer although it runs no job.
+IDLE = "it is stopped or gets no core, or a handler has closed its descriptors"
 
 
 class Watched(Protocol):
@@ -90,6 +95,9 @@ class Watchdog(Periodic):
     the unstarted jobs of a worker that cannot answer can be returned safely: the worker does not
     start them later either.
 
+    A silent worker that runs no job never answers again if a handler has closed the descriptors of
+    its reactor: it is replaced.
+
     A worker that answers may still be stuck: functions in threads go on after their jobs have timed
     out, and leave no room for others. It loses its unstarted jobs, too.
 
@@ -150,6 +158,8 @@ class Watchdog(Periodic):
             self._kill(worker)
         elif self._kill_after is not None and worker.stuck >= self._kill_after:
             self._kill_stuck(worker)
+        elif worker.silent - late >= REPLACE_AFTER and _is_empty(worker):
+            self._replace(worker)
         elif worker.is_stopped:
             if worker.silent >= 2 * SILENT:
                 await self._relieve(worker)
@@ -163,6 +173,16 @@ class Watchdog(Periodic):
             pid=worker.pid,
             silent=worker.silent,
             running=_named(worker.in_flight),
+        )
+        worker.kill()
+
+    def _replace(self, worker: Watched) -> None:
+        self.log.error(
+            "worker process {pid} has not answered for {silent:.0f} s although it runs no job, and"
+            " is replaced: {why}",
+            pid=worker.pid,
+            silent=worker.silent,
+            why=IDLE,
         )
         worker.kill()
 
@@ -198,7 +218,7 @@ class Watchdog(Periodic):
             " Its unstarted jobs run elsewhere; it is running {running}",
             pid=worker.pid,
             silent=worker.silent,
-            why="a handler blocks it" if worker.in_flight else "it is stopped or gets no core",
+            why="a handler blocks it" if worker.in_flight else IDLE,
             running=_named(worker.in_flight),
         )
         self._marks[worker.pid] = self._records.mark
@@ -214,6 +234,11 @@ class Watchdog(Periodic):
         assigned = await self._functions.jobs_of(identity.incarnation, sorted(worker.held))
         if worker.is_stopped:
             worker.disown(each for each in assigned if each.job_id not in begun)
+
+
+def _is_empty(worker: Watched) -> bool:
+    """Tell whether a worker runs no job and will start none, and no job has left a thread."""
+    return worker.is_stopped and not worker.in_flight and not worker.outlived
 
 
 def _named(ids: Iterable[int]) -> str:

@@ -185,10 +185,13 @@ def _unable(nodes: Iterable[Row]) -> Warned:
         number = (node.get("report") or {}).get("unable", 0)
         if number and node["state"] in SERVING:
             what = (
-                f"{counted(number, 'worker')} of node {node['name']} can start no job: handlers"
-                " block them or fill their threads"
+                f"{counted(number, 'worker')} of node {node['name']} can start no job: they do"
+                " not answer, or handlers that timed out fill their threads"
             )
-            remedy = "see its log for the jobs; --kill-stuck replaces such workers"
+            remedy = (
+                "see its log for the reason: those that run no job are replaced after 30 s,"
+                " others with --kill-stuck"
+            )
             yield "unable_workers", node["name"], what, remedy
 
 

@@ -4,11 +4,11 @@ from collections.abc import Iterable, Sequence
 
 import pytest
 from twisted.internet.task import Clock
-from twisted.logger import capturedLogs
+from twisted.logger import capturedLogs, formatEvent
 
 from tests.unit.node.doubles import Records, lease_of
 from txqueue.model.assignment import JobKey
-from txqueue.node.watchdog import EVERY, SILENT, Watchdog
+from txqueue.node.watchdog import EVERY, REPLACE_AFTER, SILENT, Watchdog
 
 KILL_AFTER = 60.0
 
@@ -65,7 +65,7 @@ class Hand:
 class Harness:
     """A watchdog, one worker, and a database that has three jobs assigned to it."""
 
-    def __init__(self) -> None:
+    def __init__(self, kill_after: float | None = KILL_AFTER) -> None:
         self.clock = Clock()
         self.hand = Hand(self)
         self.records = Records()
@@ -77,7 +77,7 @@ class Harness:
             lease=self.lease,
             workers=self,
             records=self.records,
-            kill_after=KILL_AFTER,
+            kill_after=kill_after,
         )
 
     async def jobs_of(self, incarnation: int, held: Sequence[int]) -> list[JobKey]:
@@ -194,3 +194,45 @@ def test_one_that_stays_stuck_is_ended_where_that_is_wanted(harness: Harness) ->
     assert not harness.hand.is_killed
     harness.wait(2)
     assert harness.hand.is_killed
+
+
+def test_a_silent_one_that_runs_no_job_is_replaced() -> None:
+    """Nothing is lost with it: a handler may have closed the descriptors of its reactor."""
+    harness = Harness(kill_after=None)
+    harness.hand.in_flight, harness.hand.outlived = set(), []
+    with capturedLogs() as notes:
+        harness.wait(REPLACE_AFTER - EVERY)
+        assert set(harness.hand.disowned) == {(5, 2), (5, 3)}
+        assert not harness.hand.is_killed
+        harness.wait(3 * EVERY)
+    assert harness.hand.is_killed
+    said = formatEvent(notes[-1])
+    assert "worker process 4711 has not answered for 32 s although it runs no job" in said
+    assert "a handler has closed its descriptors" in said
+
+
+@pytest.mark.parametrize("has", ["job", "thread"])
+def test_a_silent_one_with_work_is_not_replaced(has: str) -> None:
+    """A job that it runs, or the thread of one that has timed out, may be doing useful work."""
+    harness = Harness(kill_after=None)
+    if has == "job":
+        harness.hand.outlived = []
+    else:
+        harness.hand.in_flight = set()
+    harness.wait(3 * REPLACE_AFTER)
+    assert harness.hand.is_stopped
+    assert not harness.hand.is_killed
+
+
+def test_a_master_that_slept_replaces_no_worker_for_that() -> None:
+    """The worker may have answered meanwhile."""
+    harness = Harness(kill_after=None)
+    harness.hand.in_flight, harness.hand.outlived = set(), []
+    harness.wait(SILENT + EVERY)
+    harness.watchdog.startService()
+    harness.clock.pump([EVERY, 2 * REPLACE_AFTER])
+    assert harness.hand.silent >= REPLACE_AFTER
+    assert not harness.hand.is_killed
+    harness.clock.pump([EVERY])
+    assert harness.hand.is_killed
+    harness.watchdog.stopService()

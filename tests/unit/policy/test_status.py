@@ -224,7 +224,11 @@ def test_workers_that_can_start_no_job_are_warned_of() -> None:
     nodes = [node("a", report={"unable": 2}), node("b", report={"unable": 0}), node("c")]
     found = warnings(live_of(), nodes, [], NOW)
     assert kinds(found) == [("unable_workers", "a")]
-    assert found[0]["what"].startswith("2 workers of node a can start no job")
+    assert found[0]["what"] == (
+        "2 workers of node a can start no job: they do not answer, or handlers that timed out fill"
+        " their threads"
+    )
+    assert "those that run no job are replaced after 30 s" in found[0]["remedy"]
 
 
 def test_jobs_that_no_node_can_read() -> None:
