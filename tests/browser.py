@@ -1,5 +1,6 @@
 """A small HTTP client for tests of the dashboard: cookies, forms, and what a browser adds."""
 
+import re
 from collections.abc import Mapping
 from io import BytesIO
 from typing import Any
@@ -14,6 +15,9 @@ from twisted.web.http_headers import Headers
 from tests.waiting import running_reactor
 
 __all__ = ["Answer", "Body", "Browser", "body_of"]
+
+_ACT = re.compile(r"((?:/databases/[^/]+)?)/(?:act/|schedules/edit)")
+_MARK = re.compile(r'name="shown" value="([^"]+)"')
 
 
 @frozen
@@ -44,8 +48,18 @@ class Browser:
         return await self.send("GET", path, {}, headers)
 
     async def post(self, path: str, fields: Mapping[str, object], **headers: str) -> Answer:
-        """Send a form, as from a page of the dashboard unless the headers say otherwise."""
+        """Send a form, as from a page of the dashboard unless the headers say otherwise.
+
+        A form that acts carries the mark of the database, as those of pages do.
+        """
+        if "shown" not in fields and (found := _ACT.match(path)):
+            fields = {**fields, "shown": await self.mark(found[1])}
         return await self.send("POST", path, fields, {"sec-fetch-site": "same-origin", **headers})
+
+    async def mark(self, database: str = "") -> str:
+        """Return the mark that forms carry on the pages below a path; empty for no forms."""
+        found = _MARK.search((await self.get(f"{database}/queues/queue?name=default")).text)
+        return found[1] if found else ""
 
     async def send(
         self, method: str, path: str, fields: Mapping[str, object], headers: Mapping[str, str]

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any
 
 import psycopg2
@@ -269,9 +269,80 @@ async def test_a_page_of_another_database_does_not_act(
         async with served(place, users=users) as browser:
             await log_in(browser, "ann")
             page = await browser.get("/queues/queue?name=default")
-            marks.append(re.search(r'name="shown" value="(\w+)"', page.text)[1])  # type: ignore[index]
+            marks.append(re.search(r'name="shown" value="([^"]+)"', page.text)[1])  # type: ignore[index]
             fields = {"kind": "queue", "key": "default", "act": "pause", "shown": marks[0]}
             answer = await browser.post("/act/control", fields)
             assert answer.status == (303 if place == dsn else 409)
     assert "another database than this dashboard serves now" in answer.text
     assert marks[0] != marks[1]
+
+
+def rename(cursor: Any, old: str, new: str) -> None:
+    """Rename a database, and end its sessions first."""
+    cursor.execute(
+        "select pg_terminate_backend(pid, 5000) from pg_stat_activity where datname = %s", (old,)
+    )
+    cursor.execute(f'alter database "{old}" rename to "{new}"')
+
+
+@contextmanager
+def swapped(server_dsn: str, one: str, two: str) -> Iterator[None]:
+    """Two databases, each under the name of the other."""
+    names = [parse_dsn(each)["dbname"] for each in (one, two)]
+    with closing(psycopg2.connect(server_dsn)) as session:
+        session.autocommit = True
+        for _ in range(2):
+            for old, new in ((names[0], "away"), (names[1], names[0]), ("away", names[1])):
+                rename(session.cursor(), old, new)
+            if _ == 0:
+                yield
+
+
+PAUSE = {"kind": "queue", "key": "default", "act": "pause"}
+
+
+@pytest.fixture
+def third(server_dsn: str, templates: Templates) -> Iterator[str]:
+    """A database without sessions of the test."""
+    with fresh_database(server_dsn, templates.name(server_dsn)) as dsn:
+        yield dsn
+
+
+async def test_a_page_does_not_act_on_a_database_that_took_the_name(
+    server_dsn: str, second: str, third: str, users: Mapping[str, Any]
+) -> None:
+    """While one dashboard runs; a page that is loaded after the swap acts."""
+    async with served(second, users=users) as browser:
+        await log_in(browser, "ann")
+        mark = await browser.mark()
+        with swapped(server_dsn, second, third):
+            await eventually_reads(browser)
+            refused = await browser.post("/act/control", {**PAUSE, "shown": mark})
+            edited = await browser.post("/schedules/edit?name=x", {"shown": mark})
+            acted = await browser.post("/act/control", PAUSE)
+    assert refused.status == edited.status == 409
+    assert "another database than this dashboard serves now" in refused.text
+    assert acted.status == 303
+
+
+async def eventually_reads(browser: Browser) -> None:
+    """Wait until the dashboard has connected again."""
+
+    async def reads() -> bool:
+        return (await browser.get("/jobs")).status == 200 and bool(await browser.mark())
+
+    await eventually(reads)
+
+
+async def test_a_form_without_the_mark_of_its_page_is_refused(
+    dsn: str, node: Master, users: Mapping[str, Any]
+) -> None:
+    """Nothing is changed."""
+    async with served(dsn, users=users) as browser:
+        await log_in(browser, "ann")
+        for fields in (PAUSE, {"name": "x"}):
+            path = "/act/control" if fields is PAUSE else "/schedules/edit"
+            answer = await browser.post(path, {**fields, "shown": ""})
+            assert answer.status == 409
+            assert "does not tell which database" in answer.text
+    assert node.value("select count(*) from txqueue.action") == 0

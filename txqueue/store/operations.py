@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from twisted.internet.defer import DeferredLock, DeferredSemaphore
 
+from txqueue.errors import Refused
 from txqueue.store.connection_pool import ConnectionPool
 from txqueue.store.errors import answered
 from txqueue.store.queries import Inquiry
@@ -85,16 +86,19 @@ class Operations:
                     answer: T = found.value
                     return answer
 
-    async def act(self, name: str, arguments: Mapping[str, object]) -> Sequence[Any]:
+    async def act(
+        self, name: str, arguments: Mapping[str, object], identity: str | None = None
+    ) -> Sequence[Any]:
         """Call the stored function of an act and return its row.
 
         Args:
             name: One of `ACTS`.
             arguments: The act's arguments by name, with ``who``; null is passed for missing ones.
+            identity: The identity of the queue that is meant; None for whichever is connected.
 
         Raises:
             DatabaseUnavailable: When the database does not answer.
-            Refused: When the database refuses the act, or it takes too long.
+            Refused: When the database refuses the act, has another queue, or takes too long.
         """
         names, passed = [], []
         for each in ACTS[name].split():
@@ -103,7 +107,17 @@ class Operations:
             names.append(argument)
             passed.append(f"{parameter} => %s{cast}{kind}")
         call = f"{self._bound}select * from {self._schema}.{name}({', '.join(passed)})"
+        values = [arguments.get(each) for each in names]
+        if identity is not None:
+            # PostgreSQL evaluates a condition without columns first, and then may not call at all.
+            call += f" where {self._schema}.identity()::text = %s"
+            values.append(identity)
         async with self._acts:
             with answered(self._patience):
-                [row] = await self._pool.query(call, [arguments.get(each) for each in names])
-        return row
+                rows = await self._pool.query(call, values)
+        if not rows:
+            raise Refused(
+                "the act is meant for another database than the one that has its name now",
+                "reload the page, and act again",
+            )
+        return rows[0]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
+from attrs import evolve
+
 from txqueue.errors import ConfigurationError, Refused
 from txqueue.model.humanize import amount, counted, plain
 from txqueue.store.job_search import LOOKED_AT, about_bound
@@ -56,16 +58,23 @@ def acting_routes() -> list[Route]:
 def _shown(handler: Handler) -> Handler:
     """Refuse a form of a page that shows another database than the one that is served.
 
-    A page stays open while a dashboard of another database is started at its address.
+    A page stays open while a dashboard of another database is started at its address, or while
+    another database gets the name of the one that the page shows.
     """
 
     async def checked(services: PageServices, request: PageRequest) -> Reply:
-        if request.sent("shown") not in (None, services.renderer.shown):
+        shown = request.sent("shown")
+        if shown is None:
+            raise Refused(
+                "the form does not tell which database its page shows",
+                "reload the page, and act again",
+            )
+        if shown != await services.mark():
             raise Refused(
                 "the page shows another database than this dashboard serves now",
                 "reload the page, and act again",
             )
-        return await handler(services, request)
+        return await handler(services, evolve(request, shown=shown))
 
     return checked
 
@@ -149,7 +158,7 @@ async def _on_jobs(
     elif act == "set_priority":
         names = ("changed", "refused")
         arguments["priority"] = _whole(request, "priority", 0, 9)
-    row = await services.act(request.visitor, act, arguments)
+    row = await services.act(request, act, arguments)
     return {name: len(found) for name, found in zip(names, row, strict=True)}
 
 
@@ -162,7 +171,7 @@ async def _act_on_control(services: PageServices, request: PageRequest) -> str:
     """Pause or resume a queue, a group or a tenant."""
     act = _one_of(request, "act", ("pause", "resume"))
     kind, key = _one_of(request, "kind", ("queue", "group", "tenant")), _name(request, "key")
-    [changed] = await services.act(request.visitor, act, {"kind": kind, "key": key})
+    [changed] = await services.act(request, act, {"kind": kind, "key": key})
     done = {"pause": "paused", "resume": "resumed"}[act]
     return f"The {kind} {key} is {done}." if changed else f"The {kind} {key} was {done} before."
 
@@ -174,7 +183,7 @@ async def _set_limit(services: PageServices, request: PageRequest) -> str:
     values = {name: _limit(request, name) for name in names}
     cleared = [name for name, value in values.items() if value is None]
     await services.act(
-        request.visitor, "set_limit", {"kind": kind, "key": key, **values, "cleared": cleared}
+        request, "set_limit", {"kind": kind, "key": key, **values, "cleared": cleared}
     )
     return f"The limits of the {kind} {key} are set."
 
@@ -200,7 +209,7 @@ async def _act_on_failures(services: PageServices, request: PageRequest) -> str:
         arguments["delay"] = _whole(request, "minutes", 1, 527_040) * 60.0
     sum_ = 0
     for _ in range(COUNTED // _AT_ONCE):
-        changed, moment = await services.act(request.visitor, f"{act}_failures", arguments)
+        changed, moment = await services.act(request, f"{act}_failures", arguments)
         sum_ += changed
         arguments[bound] = None if moment is None else str(moment)
         if not changed:
@@ -214,7 +223,7 @@ async def _act_on_schedule(services: PageServices, request: PageRequest) -> str:
     """Pause, resume, remove or run a schedule."""
     act = _one_of(request, "act", ("pause", "resume", "remove", "run"))
     name = _name(request, "name")
-    [found] = await services.act(request.visitor, f"{act}_schedule", {"name": name})
+    [found] = await services.act(request, f"{act}_schedule", {"name": name})
     if act == "run":
         return f"The schedule {name} runs now, as job {found}."
     done = {"pause": "paused", "resume": "resumed", "remove": "removed"}[act]
@@ -224,7 +233,7 @@ async def _act_on_schedule(services: PageServices, request: PageRequest) -> str:
 async def _act_on_node(services: PageServices, request: PageRequest) -> str:
     """Drain a node, or let it accept jobs again."""
     act, name = _one_of(request, "act", ("drain", "undrain")), _name(request, "name")
-    await services.act(request.visitor, f"{act}_node", {"name": name})
+    await services.act(request, f"{act}_node", {"name": name})
     return f"Node {name} {'drains' if act == 'drain' else 'accepts jobs again'}."
 
 

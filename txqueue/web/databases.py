@@ -17,7 +17,7 @@ from txqueue.store.errors import translated
 from txqueue.store.schema_files import checked_name
 from txqueue.system.private_files import read_private
 
-__all__ = ["ShownDatabase", "database_mark", "database_path", "named_databases", "read_databases"]
+__all__ = ["ShownDatabase", "database_path", "database_place", "named_databases", "read_databases"]
 
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
 _EXAMPLE: Final = 'write a line for each database: orders = "postgresql://..."'
@@ -38,8 +38,8 @@ class ShownDatabase:
     name: str = ""
 
 
-def database_mark(shown: ShownDatabase) -> str:
-    """Return a short text that differs between databases, without their addresses."""
+def database_place(shown: ShownDatabase) -> str:
+    """Return a short text that differs between places of databases, without their addresses."""
     place = f"{location(shown.dsn)} {shown.schema}"
     return hashlib.sha256(place.encode()).hexdigest()[:16]
 

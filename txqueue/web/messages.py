@@ -35,6 +35,7 @@ class PageRequest:
         is_part: Whether only the changing part of the page is asked for.
         sender: The address that the request came from; empty for a unix socket.
         device: The text that identifies the browser of an earlier login; None for none.
+        shown: The mark of the database that the page shows; each of its forms that acts carries it.
     """
 
     path: str
@@ -48,6 +49,7 @@ class PageRequest:
     is_part: bool = False
     sender: str = ""
     device: str | None = field(default=None, repr=False)
+    shown: str = ""
 
     def asked(self, name: str) -> str | None:
         """Return a field of the address without white space around it; None if empty or absent."""

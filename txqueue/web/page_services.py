@@ -12,7 +12,6 @@ from txqueue.web.logins import Logins, Notices
 from txqueue.web.messages import PageRequest, Reply, html
 from txqueue.web.reads import Reads
 from txqueue.web.rendering import Renderer
-from txqueue.web.visitors import Visitor
 
 __all__ = ["IndexServices", "PageServices", "VisitorServices"]
 
@@ -54,18 +53,32 @@ class PageServices(VisitorServices):
     Attributes:
         reads: Reads what the pages show.
         operations: Runs operators' acts.
+        place: Differs between the places of databases.
     """
 
     reads: Reads
     operations: Operations
+    place: str
 
-    async def act(
-        self, visitor: Visitor, name: str, arguments: Mapping[str, object]
-    ) -> Sequence[Any]:
-        """Run an act, recorded with the visitor's name; return the row that it returns.
+    async def mark(self) -> str:
+        """Return a text that differs between databases, also of one name one after the other.
 
         Raises:
             DatabaseUnavailable: When the database does not answer.
-            Refused: When the database refuses the act, or it takes too long.
+            Refused: When the query takes too long.
         """
-        return await self.operations.act(name, {**arguments, "who": visitor.name})
+        return f"{self.place}.{await self.reads.identity()}"
+
+    async def act(
+        self, request: PageRequest, name: str, arguments: Mapping[str, object]
+    ) -> Sequence[Any]:
+        """Run an act on the database that the page shows; return the row that the act returns.
+
+        The act is recorded with the visitor's name.
+
+        Raises:
+            DatabaseUnavailable: When the database does not answer.
+            Refused: When the database refuses the act, is another one now, or takes too long.
+        """
+        given = {**arguments, "who": request.visitor.name}
+        return await self.operations.act(name, given, request.shown.rpartition(".")[2])

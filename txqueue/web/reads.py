@@ -13,7 +13,7 @@ from twisted.logger import Logger
 
 from txqueue.errors import DatabaseUnavailable, TxqueueError
 from txqueue.store.operations import Operations
-from txqueue.store.queries import Inquiry
+from txqueue.store.queries import Inquiry, about_identity
 
 __all__ = ["Figures", "Reads"]
 
@@ -72,6 +72,20 @@ class Reads:
         self._operations = operations
         self.schema = schema
         self._shared: dict[str, _Shared] = {}
+        self._identity = ""
+
+    async def identity(self) -> str:
+        """Return the identity of the queue that is read, and forget the figures of another one.
+
+        Raises:
+            DatabaseUnavailable: When the database does not answer.
+            Refused: When the query takes too long.
+        """
+        found = (await self.find(about_identity(self.schema))).identity
+        if found != self._identity:
+            self._identity = found
+            self._shared.clear()
+        return found
 
     async def find(self, inquiry: Inquiry[T]) -> T:
         """Run an inquiry for one viewer.

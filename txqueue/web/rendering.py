@@ -75,7 +75,6 @@ class Renderer:
         title: The name of the installation.
         static: The files that pages load, by name.
         databases: The databases to choose from; None if there is only one.
-        shown: Which database the pages show; each form that acts carries it.
     """
 
     def __init__(
@@ -84,10 +83,8 @@ class Renderer:
         title: str,
         static: Mapping[str, StaticFile],
         databases: DatabaseMenu | None = None,
-        shown: str = "",
     ) -> None:
         self.static = static
-        self.shown = shown
         self._root = root
         self._title = title
         self._databases = databases
@@ -100,7 +97,6 @@ class Renderer:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        self._environment.globals["shown"] = shown
         self._environment.filters |= {
             "amount": humanize.amount,
             "rate": humanize.rate,

@@ -14,9 +14,10 @@ from txqueue.store.operations import Operations
 from txqueue.system.descriptors import has_spare_descriptors
 from txqueue.web.acts import acting_routes
 from txqueue.web.changes import AllChanges, Changes
-from txqueue.web.databases import ShownDatabase, database_mark, database_path
+from txqueue.web.databases import ShownDatabase, database_path, database_place
 from txqueue.web.identification import Identification
 from txqueue.web.logins import Logins, Notices
+from txqueue.web.marks import marked
 from txqueue.web.mounting import MountedDoors
 from txqueue.web.page_services import IndexServices, PageServices
 from txqueue.web.pages import lists, session
@@ -128,11 +129,12 @@ class Dashboard(Service):
     def _door(self, link: DatabaseLink, menu: DatabaseMenu | None) -> Door:
         """Return the door to the pages of a database."""
         services = PageServices(
-            self._renderer(menu, database_mark(link.shown)),
+            self._renderer(menu),
             Notices(),
             self._logins,
             link.reads,
             link.operations,
+            database_place(link.shown),
         )
         router = Router([*routes(), *acting_routes()])
         return Door(router, services, link.changes, self._rules(database_path(link.shown.name)))
@@ -144,8 +146,8 @@ class Dashboard(Service):
         changes = AllChanges([link.changes for link in self._links])
         return Door(Router(index_routes()), services, changes, self._rules(""))
 
-    def _renderer(self, menu: DatabaseMenu | None, shown: str = "") -> Renderer:
-        return Renderer(self._settings.base, self._settings.title, self._static, menu, shown)
+    def _renderer(self, menu: DatabaseMenu | None) -> Renderer:
+        return Renderer(self._settings.base, self._settings.title, self._static, menu)
 
     def _rules(self, path: str) -> Rules:
         """Return what requests for pages below a path must satisfy."""
@@ -206,23 +208,23 @@ def routes() -> list[Route]:
     """Return the routes that change nothing in the database."""
     pages = {
         "/": overview,
-        "/jobs": jobs,
-        "/jobs/confirm": confirmation,
-        "/jobs/{id}": job,
-        "/queues": lists.queues,
-        "/queues/queue": queue,
+        "/jobs": marked(jobs),
+        "/jobs/confirm": marked(confirmation),
+        "/jobs/{id}": marked(job),
+        "/queues": marked(lists.queues),
+        "/queues/queue": marked(queue),
         "/types": lists.work_types,
         "/types/type": work_type,
-        "/failures": lists.failures,
-        "/schedules": lists.schedules,
+        "/failures": marked(lists.failures),
+        "/schedules": marked(lists.schedules),
         "/worksets": lists.worksets,
-        "/tenants": lists.tenants,
-        "/nodes": lists.nodes,
+        "/tenants": marked(lists.tenants),
+        "/nodes": marked(lists.nodes),
         "/actions": lists.actions,
     }
     return [
         *(Route("GET", path, Role.VIEWER, handler) for path, handler in pages.items()),
-        Route("GET", "/schedules/edit", Role.OPERATOR, edit_form),
+        Route("GET", "/schedules/edit", Role.OPERATOR, marked(edit_form)),
         *_visitor_routes(),
     ]
 

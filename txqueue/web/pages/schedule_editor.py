@@ -41,7 +41,7 @@ async def edit(services: PageServices, request: PageRequest) -> Reply:
         return await _shown(services, request, row, form, HTTPStatus.CONFLICT)
     name = row["name"]
     arguments = {"name": name, "terms": json.dumps(schedule_object(form.when))}
-    [changed] = await services.act(request.visitor, "edit_schedule", arguments)
+    [changed] = await services.act(request, "edit_schedule", arguments)
     said = "has new times" if changed else "had these times before"
     return redirect("/schedules", {NOTICE: services.notices.put(f"The schedule {name} {said}.")})
 
