@@ -87,8 +87,9 @@ def _few(found: Iterable[tuple[str, str, str, str]]) -> list[dict[str, str]]:
     given = list(found)
     kept, left = given[:MOST_WARNED], len(given) - MOST_WARNED
     if left > 0:
-        kind, _, what, remedy = kept[-1]
-        kept.append((kind, "", f"{counted(left, 'more warning')} like this one: {what}", remedy))
+        kind = kept[-1][0]
+        what = f"{counted(left, 'more warning')} of this kind: {kind.replace('_', ' ')}"
+        kept.append((kind, "", what, "as for those before"))
     return [dict(zip(("kind", "subject", "what", "remedy"), each, strict=True)) for each in kept]
 
 

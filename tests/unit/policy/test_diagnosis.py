@@ -141,3 +141,16 @@ def test_the_gravest_finding_is_the_severity_of_the_check() -> None:
     assert [each.check for each in results if each.severity is Severity.FAULT] == ["durability"]
     assert has_fault(results)
     assert server.CHECKS[0].name == "connection"
+
+
+@pytest.mark.parametrize(("queues", "more"), [(999, "979"), (1000, "at least 980")])
+def test_findings_of_a_check_are_few(queues: int, more: str) -> None:
+    """The queues with the most jobs are named; one finding says how many more there are."""
+    facts: dict[str, Fact] = {check.needs: [] for check in CHECKS.values()}
+    row = {"work_type": "t", "is_served": False, "is_defined": True}
+    facts["runnable_jobs"] = [{**row, "queue": f"q{n}", "jobs": n} for n in range(queues)]
+    [result] = [each for each in diagnose(facts) if each.check == "unserved-queues"]
+    assert len(result.findings) == 21
+    assert f"the queue q{queues - 1}, which has {queues - 1} jobs" in result.findings[0].what
+    assert result.findings[-1].what == f"and {more} more like those before"
+    assert result.severity is Severity.FAULT

@@ -5,8 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from attrs import evolve
+
 from txqueue.policy.diagnosis import files, horizon, nodes, privileges, server, tables, work
-from txqueue.policy.diagnosis.finding import Check, CheckResult, Facts, Severity, Unread
+from txqueue.policy.diagnosis.finding import (
+    Check,
+    CheckResult,
+    Facts,
+    Finding,
+    Severity,
+    Unread,
+)
+from txqueue.policy.warnings import MOST_WARNED
 
 __all__ = ["TOPICS", "as_document", "diagnose", "has_fault"]
 
@@ -50,7 +60,18 @@ def _result(topic: str, check: Check, facts: Facts) -> CheckResult:
     fact = facts.get(check.needs, _ABSENT)
     if isinstance(fact, Unread):
         return CheckResult(check.name, topic, unchecked=fact.reason)
-    return CheckResult(check.name, topic, tuple(check.judge(fact)))
+    return CheckResult(check.name, topic, _few(check.judge(fact), is_cut=len(fact) == check.most))
+
+
+def _few(findings: Iterable[Finding], *, is_cut: bool) -> tuple[Finding, ...]:
+    """Return the first findings of a check, faults before warnings, and how many more there are."""
+    found = sorted(findings, key=lambda each: each.severity is not Severity.FAULT)
+    kept, rest = found[:MOST_WARNED], found[MOST_WARNED:]
+    if rest:
+        number = f"at least {len(rest):,}" if is_cut else f"{len(rest):,}"
+        what = f"and {number} more like those before"
+        kept.append(evolve(rest[0], what=what, remedy="as for those before"))
+    return tuple(kept)
 
 
 def _entry(result: CheckResult) -> dict[str, Any]:

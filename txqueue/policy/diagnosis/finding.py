@@ -61,11 +61,13 @@ class Check:
         name: The name of the check.
         needs: The name of the fact.
         judge: Returns what is wrong, given the rows of the fact.
+        most: The most rows that are read of the fact; None for all.
     """
 
     name: str
     needs: str
     judge: Callable[[Sequence[Row]], Iterable[Finding]]
+    most: int | None = None
 
 
 @frozen

@@ -14,6 +14,9 @@ __all__ = ["CHECKS"]
 
 # Seconds after which a schedule counts as overdue.
 OVERDUE = 60.0
+# The most rows that the queries of `txqueue.store.examination_queries` return.
+_MOST_COUNTED: Final = 1000
+_MOST_PAUSES: Final = 100
 
 
 def _queues(rows: Sequence[Row]) -> Iterator[Finding]:
@@ -39,11 +42,12 @@ def _work_types(rows: Sequence[Row]) -> Iterator[Finding]:
 
 
 def _sums(rows: Sequence[Row], column: str, unless: str) -> dict[str, int]:
+    """Return the number of jobs for each value of a column, the largest first."""
     sums: dict[str, int] = {}
     for row in rows:
         if not row[unless]:
             sums[row[column]] = sums.get(row[column], 0) + row["jobs"]
-    return sums
+    return dict(sorted(sums.items(), key=lambda each: (-each[1], each[0])))
 
 
 def _pauses(rows: Sequence[Row]) -> Iterator[Finding]:
@@ -102,9 +106,9 @@ def _archive(rows: Sequence[Row]) -> Iterator[Finding]:
 
 
 CHECKS: Final = (
-    Check("unserved-queues", "runnable_jobs", _queues),
-    Check("unknown-work-types", "runnable_jobs", _work_types),
-    Check("pauses", "pauses", _pauses),
+    Check("unserved-queues", "runnable_jobs", _queues, _MOST_COUNTED),
+    Check("unknown-work-types", "runnable_jobs", _work_types, _MOST_COUNTED),
+    Check("pauses", "pauses", _pauses, _MOST_PAUSES),
     Check("overdue-schedules", "due_schedules", _schedules),
     Check("payload-keys", "payload_keys", _payload_keys),
     Check("archive", "archive", _archive),
