@@ -279,6 +279,12 @@ async def test_a_node_of_another_database_is_not_acted_through(
     assert "whether the node serves the named database cannot be checked" in away.stderr
     own = called("resume", "other", node=node, settings={"TXQUEUE_DSN": shared_db.dsn})
     assert own.returncode == 0
+    assert called("health", node=node, settings=meant).stdout == "ready\n"
+    unhealthy = called("health", "--ready", "--dsn", migrated_database18, node=node)
+    assert unhealthy.returncode == 1
+    assert f"and not the database {other} at" in unhealthy.stdout
+    for dsn in (shared_db.dsn, "host=/nowhere"):
+        assert called("health", "--ready", "--dsn", dsn, node=node).stdout == "ready\n"
 
 
 async def test_a_program_names_the_queue_that_it_means(trio: Trio, shared_db: Database) -> None:

@@ -67,15 +67,21 @@ def acted(options: GlobalOptions, act: Callable[[Admin], Awaitable[T]]) -> T:
 def asked(options: GlobalOptions, ask: Callable[[Admin], Awaitable[T]], patience: float) -> T:
     """Ask a node about itself: the one given by --node, or this host's node.
 
+    Only --dsn means a database here: probes run in a node's environment, which names its own one,
+    and must not ask it each time.
+
     Args:
-        options: Name the node.
+        options: Name the node, and the database that is meant, if they do.
         ask: Sends the command to the node.
         patience: Seconds for the connection and the answer together.
 
     Raises:
-        NodeUnavailable: When there is no such node, or it does not answer.
+        NodeUnavailable: When there is no such node, it does not answer, or it serves another
+            database than the one that is meant.
     """
-    return _through(options, _named(options) or _of_this_host(options), ask, patience)
+    endpoint = _named(options) or _of_this_host(options)
+    meant = _looking(options) if options.dsn else None
+    return _through(options, endpoint, _checked(meant, ask), patience)
 
 
 def _meant(options: GlobalOptions) -> QueueIdentity | None:
