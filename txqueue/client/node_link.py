@@ -11,6 +11,7 @@ from twisted.logger import Logger
 from txqueue.errors import ConfigurationError
 from txqueue.model.assignment import Assignment
 from txqueue.store.direct_dispatch import NodeCredit
+from txqueue.store.queries import QueueIdentity
 from txqueue.system.clock import Timer
 from txqueue.wire.client_commands import Credit, Deliver, Join, WakeNode, Withdraw, delivery
 from txqueue.wire.endpoints import Endpoint, INetworkReactor
@@ -31,7 +32,7 @@ class Membership:
     Args:
         reactor: Connects and schedules retries.
         endpoint: The node's admin endpoint, a unix socket.
-        identity: Reads the text that identifies the queue, before each attempt to join: a restored
+        identity: Reads which queue it is, before each attempt to join: a restored
             database, or another one of the same name, is another queue.
 
     Attributes:
@@ -46,7 +47,10 @@ class Membership:
     log = Logger()
 
     def __init__(
-        self, reactor: INetworkReactor, endpoint: Endpoint, identity: Callable[[], Awaitable[str]]
+        self,
+        reactor: INetworkReactor,
+        endpoint: Endpoint,
+        identity: Callable[[], Awaitable[QueueIdentity]],
     ) -> None:
         self._reactor = reactor
         self._endpoint = endpoint
@@ -129,10 +133,12 @@ class Membership:
         return pipe
 
     async def _join(self, pipe: PromptPipe) -> None:
-        identity = await self._identity()
+        own = await self._identity()
         await self._endpoint.connect(self._reactor, PipeFactory(pipe), PATIENCE)
         self._pipe = pipe
-        answer = await pipe.say(Join, identity=identity).addTimeout(PATIENCE, self._reactor)
+        answer = await pipe.say(Join, identity=own.identity, place=own.place).addTimeout(
+            PATIENCE, self._reactor
+        )
         self._pause = FIRST_PAUSE
         self.log.info("joined node {name} at {place}", name=answer["name"], place=self._endpoint)
 

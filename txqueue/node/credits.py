@@ -12,6 +12,7 @@ from twisted.logger import Logger
 
 from txqueue.errors import TxqueueError
 from txqueue.model.assignment import Assignment
+from txqueue.model.humanize import plain
 from txqueue.node.collaborators import Executor
 from txqueue.node.deduplication import Deduplicator
 from txqueue.node.inbox import Inbox
@@ -19,6 +20,7 @@ from txqueue.node.lease import Lease
 from txqueue.node.lifecycle import Lifecycle
 from txqueue.node.wakeups import Wakeups
 from txqueue.policy.dispatch import NodeLoad, credit_limit, new_credit
+from txqueue.store.queries import QueueIdentity
 from txqueue.store.replies import HeartbeatReply
 from txqueue.system.clock import Clock
 from txqueue.wire.client_commands import (
@@ -39,13 +41,15 @@ __all__ = ["CreditPeers", "Credits", "Queue"]
 LINGER = 30.0
 # How often the distribution of credit over nodes is reviewed, seconds.
 EVEN_OUT = 1.0
+# Characters of a client's database in the log.
+_LONGEST_PLACE = 300
 
 
 class Queue(Protocol):
     """The queue that the node serves."""
 
-    async def identity(self) -> str:
-        """Return the text that identifies the queue: its database and schema."""
+    async def identity(self) -> QueueIdentity:
+        """Return which queue it is: its database and schema."""
 
 
 class CreditPeers(Protocol):
@@ -121,7 +125,7 @@ class Credits:
         self._inbox = inbox
         self._wakeups = wakeups
         self._guests: list[_Guest] = []
-        self._queue_identity = ""
+        self._queue_identity = QueueIdentity("", "")
         self._was_draining = False
         self._has_backlog = True
         self._is_short = False
@@ -137,8 +141,9 @@ class Credits:
                 self._delivered(guest, delivered(heads, chunks))
             return {}
 
-        def join(identity: str) -> Deferred[dict[str, Any]]:
-            return Deferred.fromCoroutine(self._join(guest, identity))
+        def join(identity: str, place: str | None = None) -> Deferred[dict[str, Any]]:
+            meant = QueueIdentity(identity, place or "one that it does not name")
+            return Deferred.fromCoroutine(self._join(guest, meant))
 
         return {Join: join, Deliver: deliver, WakeNode: self._woken}, lambda: self._left(guest)
 
@@ -243,24 +248,36 @@ class Credits:
             is_own=own is not None and own.incarnation == node.incarnation,
         )
 
-    async def _join(self, guest: _Guest, identity: str) -> dict[str, Any]:
+    async def _join(self, guest: _Guest, meant: QueueIdentity) -> dict[str, Any]:
         try:
-            if identity != self._queue_identity:
+            if meant.identity != self._queue_identity.identity:
                 self._queue_identity = await self._queue.identity()
         except TxqueueError as error:
             raise CannotJoin(str(error)) from None
-        if identity != self._queue_identity:
-            self.log.error(
-                "refused a process that enqueues to another queue; its jobs are claimed, not"
-                " delivered; give it this node's --dsn and --schema, or another TXQUEUE_NODE"
-            )
-            raise CannotJoin("the node serves another queue: another database, or another schema")
+        if meant.identity != self._queue_identity.identity:
+            self._refuse(meant)
         if not guest.has_joined:
             guest.has_joined = True
             self._guests.append(guest)
             self.review()
             self._wakeups.orphans.ring()
         return {"name": self._name}
+
+    def _refuse(self, meant: QueueIdentity) -> None:
+        """Refuse a process that enqueues to another queue.
+
+        Raises:
+            CannotJoin: Always; it tells which queue the node serves.
+        """
+        own = self._queue_identity.place
+        self.log.error(
+            "refused a process that enqueues to another queue, {meant}, than this node serves,"
+            " {own}; its jobs are claimed, not delivered; give it this node's --dsn and --schema,"
+            " or another TXQUEUE_NODE",
+            meant=plain(meant.place)[:_LONGEST_PLACE],
+            own=own,
+        )
+        raise CannotJoin(f"the node serves another queue, {own}")
 
     def _left(self, guest: _Guest) -> None:
         if guest in self._guests:

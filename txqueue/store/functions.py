@@ -32,6 +32,7 @@ from txqueue.store.function_calls import (
 )
 from txqueue.store.listener import Listener
 from txqueue.store.outcomes import joined_outcomes, nulls_or_texts
+from txqueue.store.queries import IDENTITY, QueueIdentity
 from txqueue.store.replies import Claim, HeartbeatReply, WrittenEnds
 from txqueue.store.schema_files import checked_name
 from txqueue.store.unreadable_jobs import Rows, taken
@@ -330,9 +331,10 @@ class StoredFunctions:
         )
         return int(rows[0][0])
 
-    async def identity(self) -> str:
-        """Return the identifier of this queue, by which a client detects a node of another one."""
-        return str(await self._call("identity"))
+    async def identity(self) -> QueueIdentity:
+        """Return which queue this is, by which a client detects a node of another one."""
+        [row] = await self.pool.query_dicts(IDENTITY.format(schema=self.schema))
+        return QueueIdentity.of_row(row, self.schema)
 
     async def direct_jobs(
         self, incarnation: int, assignment: int | None = None, known: Sequence[int] = ()

@@ -32,6 +32,7 @@ from txqueue.store.live_queries import (
 from txqueue.store.workset_queries import about_workset_failures, about_worksets, workset_of
 
 __all__ = [
+    "IDENTITY",
     "Inquiry",
     "Question",
     "QueueIdentity",
@@ -86,6 +87,12 @@ _TENANTS_TOLD = 100
 _NODES_TOLD, _CONTROLS_TOLD, _TYPES_TOLD = 1000, 1000, 500
 _LIVING_FIRST = "state in ('alive', 'draining') desc, heartbeat_at desc, name"
 
+IDENTITY = (
+    "select {schema}.identity()::text as identity, current_database() as database,"
+    " host(inet_server_addr()) as host, inet_server_port() as port"
+)
+"""The query of a queue's identity; see `QueueIdentity.of_row`."""
+
 
 @frozen
 class QueueIdentity:
@@ -98,6 +105,13 @@ class QueueIdentity:
 
     identity: str
     place: str
+
+    @classmethod
+    def of_row(cls, row: Mapping[str, Any], schema: str) -> QueueIdentity:
+        """Return what a row of `IDENTITY` says."""
+        server = f"{row['host']}:{row['port']}" if row["host"] else "a unix socket"
+        place = f"the database {row['database']} at {server}, schema {schema}"
+        return cls(row["identity"], place)
 
 
 def about_all(schema: str) -> Inquiry[dict[str, Any]]:
@@ -334,14 +348,8 @@ def about_obstacles(schema: str, job_id: int) -> Inquiry[Explanation]:
 
 def about_identity(schema: str) -> Inquiry[QueueIdentity]:
     """Query which queue this is."""
-    [row] = yield Question(
-        f"select {schema}.identity()::text as identity, current_database() as database,"
-        " host(inet_server_addr()) as host, inet_server_port() as port"
-    )
-    server = f"{row['host']}:{row['port']}" if row["host"] else "a unix socket"
-    return QueueIdentity(
-        row["identity"], f"the database {row['database']} at {server}, schema {schema}"
-    )
+    [row] = yield Question(IDENTITY.format(schema=schema))
+    return QueueIdentity.of_row(row, schema)
 
 
 def about_controls(

@@ -29,10 +29,11 @@ class CannotJoin(Exception):
 class Join(amp.Command):
     """Client to node, first command: join, naming the queue to which the client enqueues.
 
-    The answer has the node's name. Credit may arrive before the answer.
+    `place` names the queue for people. The answer has the node's name. Credit may arrive before
+    the answer.
     """
 
-    arguments = [(b"identity", amp.Unicode())]
+    arguments = [(b"identity", amp.Unicode()), (b"place", amp.Unicode(optional=True))]
     response = [(b"name", amp.Unicode())]
     errors = {CannotJoin: b"CANNOT_JOIN"}
 

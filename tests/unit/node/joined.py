@@ -19,6 +19,7 @@ from txqueue.node.lease import Identity
 from txqueue.node.lifecycle import Lifecycle
 from txqueue.node.wakeups import Wakeups
 from txqueue.policy.dispatch import NodeLoad
+from txqueue.store.queries import QueueIdentity
 from txqueue.wire.pipe import PipeServer
 
 QUEUE = "b1946ac9"
@@ -76,8 +77,8 @@ class House:
     def client(self, identity: str = QUEUE, *, answers: bool = True) -> Joined:
         """Have a client join, or try to; the node answers at once, or not yet."""
 
-        async def read() -> str:
-            return identity
+        async def read() -> QueueIdentity:
+            return QueueIdentity(identity, f"the database of {identity}")
 
         membership = Membership(self.clock, _Door(self), read)  # type: ignore[arg-type]
         client = Joined(membership, self.pumps)
@@ -100,9 +101,9 @@ class House:
         """Another run of the node has a lease."""
         self.lease.register(Identity(NODE, INCARNATION + 1))
 
-    async def identity(self) -> str:
+    async def identity(self) -> QueueIdentity:
         """The queue that it serves."""
-        return self.queue
+        return QueueIdentity(self.queue, f"the database of {self.queue}")
 
     def loads(self) -> list[NodeLoad]:
         """What its peers hold."""

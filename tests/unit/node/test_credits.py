@@ -1,10 +1,13 @@
 """Credit between a node and the processes that joined it, and what they deliver."""
 
+from typing import Any, cast
+
 import pytest
+from twisted.logger import formatEvent, globalLogPublisher
 
 from tests.fixtures.leftovers import LoggedFailures
 from tests.unit.node.doubles import is_rung
-from tests.unit.node.joined import INCARNATION, House, put
+from tests.unit.node.joined import INCARNATION, QUEUE, House, put
 from txqueue.errors import ConfigurationError
 from txqueue.model.assignment import Assignment
 from txqueue.node.deduplication import BLOCK, REMEMBERED, Deduplicator
@@ -251,6 +254,26 @@ def test_a_client_of_another_queue(logged_failures: LoggedFailures) -> None:
     assert house.workers.performed == []
     assert not is_rung(house.wakeups.claimer)
     assert house.clock.getDelayedCalls() == []
+
+
+def test_a_refused_join_names_both_databases() -> None:
+    """In the node's log, with the client's text made harmless, and in the client's."""
+    texts: list[str] = []
+
+    def observer(event: Any) -> None:
+        texts.append(formatEvent(event))
+
+    globalLogPublisher.addObserver(cast("Any", observer))
+    try:
+        house = House()
+        house.client("orders\x1b[31m").membership.close()
+    finally:
+        globalLogPublisher.removeObserver(cast("Any", observer))
+    [refused] = [each for each in texts if each.startswith("refused a process")]
+    assert "another queue, the database of orders\\x1b[31m, than" in refused
+    assert f"this node serves, the database of {QUEUE};" in refused
+    [told] = [each for each in texts if each.startswith("not joined")]
+    assert f"the node serves another queue, the database of {QUEUE}" in told
 
 
 def test_a_database_that_became_another_queue() -> None:
