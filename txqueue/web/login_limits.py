@@ -29,6 +29,10 @@ MOST_KEPT: Final = 10_000
 # takes 0.1 s to 0.3 s of a processor.
 MOST_CHECKED: Final = 16
 MOST_OF_ADDRESS: Final = 4
+# Of them, so many are kept free for browsers that have logged in before, and so many more for
+# addresses of which no password is checked or waits.
+KEPT_FOR_KNOWN: Final = 4
+KEPT_FOR_FIRST: Final = 4
 
 
 class TryRefused(Exception):
@@ -100,14 +104,21 @@ class PasswordChecks:
         self._checked: Counter[str] = Counter()
         self._is_closed = False
 
-    def ensure_room(self, address: str) -> None:
+    def ensure_room(self, address: str, *, is_known: bool) -> None:
         """Check that another password may be checked.
+
+        Args:
+            address: Where the try comes from.
+            is_known: Whether its browser has logged in before.
 
         Raises:
             TryRefused: When too many are being checked.
         """
-        is_crowd = self._checked[address] >= MOST_OF_ADDRESS
-        if is_crowd or self._checked.total() >= MOST_CHECKED:
+        of_address = self._checked[address]
+        most = MOST_CHECKED
+        if not is_known:
+            most -= KEPT_FOR_KNOWN + (KEPT_FOR_FIRST if of_address else 0)
+        if of_address >= MOST_OF_ADDRESS or self._checked.total() >= most:
             raise TryRefused("Too many visitors log in just now: try again.", is_busy=True)
 
     def check(self, user: User, password: str, address: str) -> Deferred[bool]:

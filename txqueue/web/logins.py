@@ -87,7 +87,7 @@ class Logins:
         """
         is_known = self._devices.get(device or "") == name
         origin = str(device) if is_known else network_of(address)
-        self._checks.ensure_room(origin)
+        self._checks.ensure_room(origin, is_known=is_known)
         if not self._tries.begin((origin, name)):
             raise TryRefused("Too many tries: wait ten seconds.")
         # The check takes as long for a name that does not exist.

@@ -12,6 +12,7 @@ from twisted.internet.task import Clock
 from tests.waiting import eventually, running_reactor
 from txqueue.web.login_limits import (
     FREE_TRIES,
+    KEPT_FOR_KNOWN,
     MOST_CHECKED,
     MOST_OF_ADDRESS,
     PAUSE,
@@ -123,7 +124,8 @@ async def test_a_browser_of_one_user_is_not_known_for_another(house: House) -> N
 
 async def test_few_passwords_are_checked_at_a_time(house: House) -> None:
     """Strangers' tries wait in a short queue of their own, and are refused beyond it."""
-    addresses = [f"203.0.113.{each}" for each in range(MOST_CHECKED + 5)]
+    room = MOST_CHECKED - KEPT_FOR_KNOWN
+    addresses = [f"203.0.113.{each}" for each in range(room + 5)]
     begun = [house.tries("guess", each, name=f"user {at}") for at, each in enumerate(addresses)]
     busy = [ended[0] for ended in begun if ended]
     assert [each.is_busy for each in busy] == [True] * 5  # type: ignore[attr-defined]
@@ -131,6 +133,22 @@ async def test_few_passwords_are_checked_at_a_time(house: House) -> None:
     await eventually(lambda: all(begun), PATIENCE)
     # A refusal because of others is no try.
     assert isinstance(await house.tried("right", addresses[-1]), LoggedIn)
+
+
+async def test_a_flood_leaves_room_for_browsers_that_have_logged_in(house: House) -> None:
+    """From however many addresses; few addresses leave room for the first try of another, too."""
+    house.ann.is_let.set()
+    known: Any = await house.tried("right", OWNER)
+    house.ann.is_let.clear()
+    begun = [house.tries("guess", f"203.0.113.{at % 3}", name=f"user {at}") for at in range(40)]
+    first = house.tries("right", STRANGER)
+    begun += [house.tries("guess", f"203.0.112.{at}", name=f"user {at}") for at in range(40)]
+    again = house.tries("right", OWNER, device=known.device)
+    assert (first, again) == ([], [])
+    house.ann.is_let.set()
+    await eventually(lambda: all([*begun, first, again]), PATIENCE)
+    assert isinstance(first[0], LoggedIn)
+    assert isinstance(again[0], LoggedIn)
 
 
 async def test_checks_that_wait_end_with_the_dashboard(house: House) -> None:
