@@ -43,7 +43,8 @@ async def test_secrets_are_nowhere_to_be_seen(nodes: Nodes, db: Database) -> Non
     dsn = make_dsn(db.dsn, password=PASSWORD)
     key = Fernet.generate_key().decode()
     told = {"TXQUEUE_DSN": dsn, KEY: key}
-    node = await nodes.start("--workers", "1", app=APP, **told).up()
+    own = ("--workers", "1", "--unreadable-for", "0")
+    node = await nodes.start(*own, app=APP, **told).up()
     misfit = db.enqueue(Strict.work_type, json.dumps({"number": CANARY, "more": CANARY}))
     unread = db.enqueue(Strict.work_type, json.dumps({"number": 7, "x": [CANARY]}))
     later = "2100-01-01T00:00Z"
