@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -21,14 +22,16 @@ from txqueue.wire.pipe import Pipe, PipeFactory
 from txqueue.wire.tls import Credentials
 
 CANARY = "s3cr3t-4111111111111111"
+# Of two nodes the one with the greater number connects to the other.
+GREATEST = count(2_147_483_000)
 FRAMES, CONNECTIONS, MOST_MIB = 50_000, 300, 20
 
 
 def registered(db: Database, name: str, port: int) -> int:
     """Register a node that does not run; return its incarnation."""
     row = db.row(
-        "select * from txqueue.register_node(%s, 'host', 0, %s, 3600, 1, '{}', '[]', '', %s)",
-        *(name, port, "127.0.0.1"),
+        "select * from txqueue.register_node(%s, 'host', 0, %s, 3600, 1, '{}', '[]', '', %s, %s)",
+        *(name, port, "127.0.0.1", next(GREATEST)),
     )
     return int(row["incarnation"])
 

@@ -210,7 +210,7 @@ MUTATIONS: Final = {
         "peers_late",
         "expected I5 I7",
         "txqueue/node/deduplication.py",
-        "if arrived >> place & 1:",
+        "if arrived[place] == assignment:",
         "if False:",
     ),
     "what a dead node held is rescued in part": _of(
