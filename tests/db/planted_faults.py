@@ -206,6 +206,15 @@ PLANTS: Final = (
         exits=0,
     ),
     Plant("dead-nodes", "node n2 is dead", (node("n2", silent="2 h"),), exits=0),
+    Plant(
+        "running-workers",
+        "no worker process of node n2 runs",
+        (
+            node("n2"),
+            "update txqueue.node_info set started_at = heartbeat_at - interval '1 hour',"
+            """ report = '{"workers": 0}' where name = 'n2'""",
+        ),
+    ),
     Plant("node-versions", "1 (n1); 2 (n2)", (node("n2", version="2"),), exits=0),
     Plant(
         "application-versions",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests.db.masters import Master
@@ -151,6 +153,30 @@ def test_no_capable_node(node: Master) -> None:
     node.value("select txqueue.leave(%s, 'stopped')", node.incarnation)
     node.cursor.execute("delete from txqueue.node_info")
     assert explained(node, here).detail == "no node runs"
+
+
+@pytest.mark.parametrize(
+    ("report", "why"),
+    [
+        ({"workers": 0, "unable": 0}, "no worker process runs"),
+        (
+            {"workers": 2, "unable": 2},
+            "no worker answers, or late handlers fill their threads",
+        ),
+        ({"workers": 2, "unable": 1}, None),
+        ({}, None),
+    ],
+)
+def test_no_worker(node: Master, report: dict[str, int], why: str | None) -> None:
+    """A node without a worker that can start the job claims none."""
+    (job_id,) = node.enqueue({})
+    node.cursor.execute("update txqueue.node_info set report = %s", (json.dumps(report),))
+    told = explained(node, job_id)
+    if why is None:
+        assert told.reason == "next"
+    else:
+        detail = f"no worker of the nodes that could run it (node) can: {why}"
+        assert (told.reason, told.detail) == ("no_worker", detail)
 
 
 def test_no_free_capacity(node: Master) -> None:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from attrs import evolve, frozen
 
 from txqueue.model.humanize import age, counted
+from txqueue.policy.fact_moments import seconds_between, shown_moment
+from txqueue.policy.warnings import worker_obstacle
 
 __all__ = ["Explanation", "explain", "explain_archived", "explain_refusal"]
 
 Facts = Mapping[str, Any]
 # Jobs of this priority or higher may use a queue's reserve.
 HIGH = 7
+_SEE_LOG = "if that lasts, see the node's log; --kill-stuck replaces workers that cannot start jobs"
 
 
 @frozen
@@ -25,8 +28,9 @@ class Explanation:
         job_id: The job's number.
         state: The job's state.
         reason: One word for programs: ``time, backoff, workset, rate, group, parents, unique,
-            unknown_type, unreadable, pause, no_capable_node, limit, reserve, no_free_capacity,
-            next, assigned, running, rescue, done, failed, quarantine, cancelled``.
+            unknown_type, unreadable, pause, no_capable_node, no_worker, limit, reserve,
+            no_free_capacity, next, assigned, running, rescue, done, failed, quarantine,
+            cancelled``.
         detail: The reason in one sentence for people.
         remedy: What would make the job run.
     """
@@ -141,6 +145,9 @@ def _assigned(facts: Facts) -> Reason:
             detail,
             "nothing: the node runs it, or returns it to the queue, within two heartbeats",
         )
+    here = [each for each in facts["nodes"] if each["incarnation"] == job["incarnation"]]
+    if obstacle := next(filter(None, map(worker_obstacle, here)), None):
+        return "assigned", f"{detail}, where it cannot start: {obstacle}", _SEE_LOG
     return "assigned", detail, "nothing: it runs, or starts when a worker of that node has room"
 
 
@@ -198,7 +205,7 @@ def _for_time(facts: Facts) -> Reason:
         detail = f"{items}, held by its other jobs or waiting for a retry; it looks again {left}"
         return "workset", detail, "nothing: it continues by itself; see: txqueue worksets"
     if not job["attempt"]:
-        return "time", f"it is not to start before {_moment(job['not_before'])}, {left}", now
+        return "time", f"it is not to start before {shown_moment(job['not_before'])}, {left}", now
     said = f": {job['error']}" if job["error"] else ""
     detail = f"{counted(job['attempt'], 'attempt')} failed{said}; the next is due {left}"
     return "backoff", detail, f"nothing; {now}"
@@ -263,7 +270,7 @@ def _for_group(facts: Facts) -> Reason:
 
 
 def _held(facts: Facts, holder: Mapping[str, Any]) -> str:
-    since = age(_seconds(facts["now"], holder["since"]))
+    since = age(seconds_between(facts["now"], holder["since"]))
     return f"job {holder['job_id']} on node {holder['node'] or 'unknown'} since {since}"
 
 
@@ -274,6 +281,7 @@ def _ready(facts: Facts) -> Reason:
 def _hindrances(facts: Facts) -> Iterator[Reason]:
     """Yield the obstacles of a ready job, the gravest first."""
     yield from _without_node(facts)
+    yield from _without_worker(facts)
     for kind in ("queue", "tenant", "group"):
         yield from _held_back(facts, kind)
     yield from _busy_group(facts)
@@ -304,6 +312,15 @@ def _without_node(facts: Facts) -> Iterator[Reason]:
         names = _list(sorted(each["name"] for each in _capable(nodes)))
         detail = f"every node that could run it is draining: {names}"
         yield reason, detail, "start another node, or: txqueue undrain NODE"
+
+
+def _without_worker(facts: Facts) -> Iterator[Reason]:
+    found = {each["name"]: worker_obstacle(each) for each in _working(facts["nodes"])}
+    obstacles = [each for each in found.values() if each is not None]
+    if obstacles and len(obstacles) == len(found):
+        why = "; ".join(sorted(set(obstacles)))
+        detail = f"no worker of the nodes that could run it ({_list(sorted(found))}) can: {why}"
+        yield "no_worker", detail, _SEE_LOG
 
 
 def _held_back(facts: Facts, kind: str) -> Iterator[Reason]:
@@ -419,31 +436,11 @@ def _rate(control: Mapping[str, Any]) -> str:
 
 
 def _ago(facts: Facts, column: str) -> str:
-    return age(_seconds(facts["now"], facts["job"][column]))
+    return age(seconds_between(facts["now"], facts["job"][column]))
 
 
 def _until(facts: Facts, moment: str) -> str:
-    left = _seconds(moment, facts["now"])
+    left = seconds_between(moment, facts["now"])
     if left == float("inf"):
         return "never"
     return f"in {age(left)}" if left >= 1 else "about now"
-
-
-def _moment(text: str) -> str:
-    parsed = _parsed(text) if not text.endswith("infinity") else None
-    is_far = parsed is None or parsed.year in (datetime.min.year, datetime.max.year)
-    return text if is_far else f"{parsed:%Y-%m-%d %H:%M:%S %z}"
-
-
-def _seconds(later: str, earlier: str) -> float:
-    if later.endswith("infinity"):
-        return float("inf")
-    return (_parsed(later) - _parsed(earlier)).total_seconds()
-
-
-def _parsed(text: str) -> datetime:
-    try:
-        return datetime.fromisoformat(text)
-    except ValueError:
-        # A timestamp before year 1 or after 9999: use the nearest that Python has.
-        return (datetime.min if text.endswith("BC") else datetime.max).replace(tzinfo=UTC)

@@ -90,7 +90,7 @@ def _obstacle(facts: HealthFacts) -> str | None:
         (not facts.has_started, "starting: the node has not registered in the database yet"),
         (not facts.has_database, "the database does not answer"),
         (facts.lease_left <= 0, "the lease has expired: no job starts until it is renewed"),
-        (not facts.workers, "starting: no worker process runs yet; if that lasts, see the log"),
+        (not facts.workers, "no worker process runs: each starts or has ended; see the log"),
         (not facts.able, "no worker process can start jobs: none answers, or threads are full"),
     )
     return next((reason for is_so, reason in obstacles if is_so), None)

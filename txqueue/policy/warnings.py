@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from txqueue.model.humanize import age, amount, counted
@@ -22,6 +22,8 @@ __all__ = [
     "unknown_type",
     "unserved_queue",
     "warnings",
+    "without_workers",
+    "worker_obstacle",
 ]
 
 Row = Mapping[str, Any]
@@ -31,6 +33,8 @@ MOST_WARNED = 20
 """How many warnings of a kind are given; one more says how many others there are."""
 
 OLD_SNAPSHOT = 300.0
+# For so long the first import of an application may last before a node is said to have no worker.
+STARTING = timedelta(seconds=30)
 
 
 def warnings(
@@ -49,6 +53,7 @@ def warnings(
     """
     return [
         *_few(_dead(nodes, now)),
+        *without_workers(nodes),
         *_few(_unable(nodes)),
         *_few(_not_held(nodes)),
         *_few(_unserved(live, nodes)),
@@ -80,6 +85,31 @@ def named_versions(running: Mapping[str, Sequence[str]]) -> str:
 def application_warnings(nodes: Sequence[Row]) -> list[dict[str, str]]:
     """Return warnings about nodes that run different versions of the application, or old files."""
     return [*_few(_mixed_applications(nodes)), *_few(_outdated(nodes))]
+
+
+def worker_obstacle(report: Row) -> str | None:
+    """Return why no worker of a node can start a job, by what its last heartbeat reported."""
+    workers = report.get("workers")
+    if workers is None:
+        return None
+    if not workers:
+        return "no worker process runs"
+    is_full = (report.get("unable") or 0) >= workers
+    return "no worker answers, or late handlers fill their threads" if is_full else None
+
+
+def without_workers(nodes: Iterable[Row]) -> list[dict[str, str]]:
+    """Return a warning for each node that accepts jobs, and has no worker process for them."""
+    return _few(_without_workers(nodes))
+
+
+def _without_workers(nodes: Iterable[Row]) -> Warned:
+    for node in nodes:
+        is_idle = node["state"] == "alive" and (node.get("report") or {}).get("workers") == 0
+        if is_idle and node["heartbeat_at"] - node["started_at"] >= STARTING:
+            what = f"no worker process of node {node['name']} runs, so that it starts no job"
+            remedy = f"see its log on {node['hostname']}: the import of the application may fail"
+            yield "no_workers", node["name"], what, remedy
 
 
 def _few(found: Iterable[tuple[str, str, str, str]]) -> list[dict[str, str]]:

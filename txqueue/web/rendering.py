@@ -40,6 +40,7 @@ _JOB = re.compile(r"\b([Jj]obs? )(\d{1,18})\b(?! jobs)")
 WARNING_PAGES = {
     "dead_node": "/nodes",
     "not_held": "/nodes",
+    "no_workers": "/nodes",
     "unable_workers": "/nodes",
     "unserved_queue": "/queues/queue?name={}",
     "unknown_type": "/types/type?name={}",

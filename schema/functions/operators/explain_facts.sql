@@ -27,7 +27,7 @@ begin
                      from unread_job as unread where unread.job_id = this.job_id),
         'nodes', coalesce((select jsonb_agg(jsonb_build_object(
                 'name', name, 'state', state, 'load', load, 'capacity', capacity, 'incarnation', incarnation,
-                'missing', report -> 'missing',
+                'missing', report -> 'missing', 'workers', report -> 'workers', 'unable', report -> 'unable',
                 'serves', this.queue = any (queues), 'knows', this.work_type = any (work_types),
                 'applications', report -> 'applications',
                 'has_tried', (select bool_and(this.options -> 'unread' ? each.name)

@@ -30,3 +30,13 @@ def test_a_job_that_its_node_may_not_hold() -> None:
     }
     assert "does not hold all jobs that are assigned to it" in explain(facts).detail
     assert "does not hold" not in explain({**facts, "nodes": [{"incarnation": 1}]}).detail
+
+
+def test_a_job_on_a_node_whose_workers_cannot_start_it() -> None:
+    """It is not said to start soon."""
+    job = {"job_id": 7, "state": "assigned", "node": "a", "incarnation": 1, "started_at": None}
+    facts = {"job": {**job, "assigned_at": NOW}, "now": SOON}
+    blocked = {"incarnation": 1, "workers": 2, "unable": 2}
+    assert "no worker answers" in explain({**facts, "nodes": [blocked]}).detail
+    told = explain({**facts, "nodes": [{**blocked, "unable": 1}]})
+    assert told.remedy.startswith("nothing: it runs, or starts")

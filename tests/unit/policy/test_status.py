@@ -233,6 +233,21 @@ def test_workers_that_can_start_no_job_are_warned_of() -> None:
     assert "those that run no job are replaced after 30 s" in found[0]["remedy"]
 
 
+def test_a_node_whose_workers_have_all_ended_is_warned_of() -> None:
+    """Not while its application is first imported, nor one that drains."""
+    long_ago, idle = NOW - timedelta(minutes=5), {"workers": 0}
+    nodes = [
+        node("a", report=idle, started_at=long_ago),
+        node("b", report=idle, started_at=NOW),
+        node("c", report=idle, started_at=long_ago, state="draining"),
+        node("d", report={"workers": 1}, started_at=long_ago),
+        node("e", report=None, started_at=long_ago),
+    ]
+    found = warnings(live_of(), nodes, [], NOW)
+    assert kinds(found) == [("no_workers", "a")]
+    assert found[0]["what"] == "no worker process of node a runs, so that it starts no job"
+
+
 def test_jobs_that_no_node_can_read() -> None:
     """They are counted by their type."""
     live = [

@@ -7,7 +7,7 @@ from typing import Final
 
 from txqueue.model.humanize import age
 from txqueue.policy.diagnosis.finding import Check, Finding, Row, Severity
-from txqueue.policy.warnings import application_warnings
+from txqueue.policy.warnings import application_warnings, without_workers
 
 __all__ = ["CHECKS"]
 
@@ -23,6 +23,16 @@ def _dead(rows: Sequence[Row]) -> Iterator[Finding]:
                 "the others do its work",
                 f"start it again on {row['hostname']}, or ignore it until its row is deleted",
             )
+
+
+def _workers(rows: Sequence[Row]) -> Iterator[Finding]:
+    for warned in without_workers(rows):
+        yield Finding(
+            Severity.FAULT,
+            warned["what"],
+            "jobs of its queues wait until another node serves them",
+            warned["remedy"],
+        )
 
 
 def _versions(rows: Sequence[Row]) -> Iterator[Finding]:
@@ -65,6 +75,7 @@ def _not_forked(rows: Sequence[Row]) -> Iterator[Finding]:
 
 CHECKS: Final = (
     Check("dead-nodes", "nodes", _dead),
+    Check("running-workers", "nodes", _workers),
     Check("node-versions", "nodes", _versions),
     Check("application-versions", "nodes", _applications),
     Check("unforked-workers", "nodes", _not_forked),
