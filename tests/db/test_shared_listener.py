@@ -1,8 +1,8 @@
 """The listening connection, which many callers use while it is idle."""
 
 import random
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
 import pytest
@@ -62,6 +62,7 @@ class Split(Protocol):
 
     def connectionLost(self, reason: object = None) -> None:
         """Close the other connection."""
+        self.transport = None
         self._held = b""
         if self._other is not None and self._other.transport is not None:
             self._other.transport.loseConnection()
@@ -83,9 +84,13 @@ class Splitting(Factory):
         connectProtocol(UNIXClientEndpoint(running_reactor(), self._server), up)
         return down
 
+    def is_closed(self) -> bool:
+        """Whether no connection is left."""
+        return all(one.transport is None for one in self.open)
 
-@contextmanager
-def split(dsn: str, folder: Path, seed: int) -> Iterator[str]:
+
+@asynccontextmanager
+async def split(dsn: str, folder: Path, seed: int) -> AsyncIterator[str]:
     """The DSN of a way to the server that carries messages in pieces."""
     parts = parse_dsn(dsn)
     name = f".s.PGSQL.{parts.get('port', 5432)}"
@@ -94,10 +99,11 @@ def split(dsn: str, folder: Path, seed: int) -> Iterator[str]:
     try:
         yield make_dsn(dsn, host=str(folder))
     finally:
-        port.stopListening()
+        await port.stopListening()
         for one in splitting.open:
             if one.transport is not None:
                 one.transport.loseConnection()
+        await eventually(splitting.is_closed)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -131,7 +137,7 @@ async def test_callers_never_meet_on_it(database18: str, folder: Path, seed: int
                 await sleeping[-1]
         return there
 
-    with split(database18, folder, seed) as through:
+    async with split(database18, folder, seed) as through:
         one = Listener(running_reactor(), through, "txqueue", wake)
         pool = ConnectionPool(running_reactor(), database18, 5, "others")
         with closing(pool), closing(one):
