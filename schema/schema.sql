@@ -561,8 +561,8 @@ note_minute() returns boolean;  -- worker
 stats(since timestamptz, until timestamptz = now()) returns table(hour timestamptz, work_type text, done bigint,
     failed bigint, cancelled bigint, busy double precision, mean double precision, longest double precision,
     waited double precision);  -- read, worker
--- only the owner may execute: drop_leaf, last_pages, merge_minutes, minute_figures, note_history_change,
--- note_history_days
+-- only the owner may execute: drop_leaf, last_pages, merge_minutes, minute_failures, minute_figures,
+-- note_history_change, note_history_days
 
 -- limits
 backlog(queue text) returns bigint;  -- enqueue, read, worker

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from tests.db.masters import Master
 
 CHART = """
@@ -85,6 +87,23 @@ def test_failed_attempts_are_counted_also_those_that_are_tried_again(node: Maste
     )
     node.value("select txqueue.note_minute()")
     assert chart(node, "default")[0][1] == 2
+
+
+@pytest.mark.parametrize("state", ["done", "cancelled"])
+def test_failed_attempts_of_jobs_that_have_ended_are_counted(node: Master, state: str) -> None:
+    """A retry that succeeds within the minute hides no failure."""
+    node.value("select txqueue.note_minute()")
+    node.cursor.execute(LATER)
+    done(node, 3, "mail")
+    done(node, 5)
+    node.cursor.execute("update txqueue.job set state = %s where queue = 'mail'", (state,))
+    node.cursor.execute(
+        "insert into txqueue.failed_attempt (job_id, attempt)"
+        " select job_id, number from txqueue.job, generate_series(1, 2) as number"
+        " where queue = 'mail'"
+    )
+    node.value("select txqueue.note_minute()")
+    assert [chart(node, queue)[0][1] for queue in ("mail", "default", None)] == [6, 0, 6]
 
 
 def test_one_node_notes_a_minute_for_all(node: Master, other: Master) -> None:

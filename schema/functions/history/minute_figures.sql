@@ -12,15 +12,10 @@ as $$
                extract(epoch from job.finished_at - coalesce(job.started_at, job.assigned_at)) as took
           from job_done as job
          where job.finished_at >= since and job.ctid >= last_pages('job_done', since, 1024)
-    ), attempts as materialized (
-        select tried.job_id, tried.at from failed_attempt as tried
-         where tried.at >= since and tried.ctid >= last_pages('failed_attempt', since, 128)
     ), scale as (
         select extract(epoch from clock_timestamp() - since) as span,
                extract(epoch from clock_timestamp() - (select min(finished_at) from ended)) as covered,
-               extract(epoch from clock_timestamp() - (select min(at) from attempts)) as tried,
-               last_pages('job_done', since, 1024) > '(0,0)' as is_part,
-               last_pages('failed_attempt', since, 128) > '(0,0)' as is_tried_part
+               last_pages('job_done', since, 1024) > '(0,0)' as is_part
     ), sums as (
         select ended.queue, ended.work_type, count(*) as jobs,
                percentile_cont(0.5) within group (order by waited) as wait_p50,
@@ -29,11 +24,7 @@ as $$
                percentile_cont(0.95) within group (order by took) as run_p95
           from ended group by ended.queue, ended.work_type
     ), failures as (
-        select job.queue, job.work_type, count(*) as tries
-          from attempts, lateral (
-               select its.queue, its.work_type from job as its
-                where its.job_id = attempts.job_id and its.state in ('waiting', 'ready', 'assigned', 'failed') limit 1) as job
-         group by job.queue, job.work_type
+        select each.queue, each.work_type, each.failed from minute_failures(since) as each
     ), live as (
         select job.queue, job.work_type, count(*) filter (where state = 'waiting') as waiting,
                count(*) filter (where state = 'ready') as ready, count(*) filter (where state = 'assigned') as assigned
@@ -42,7 +33,7 @@ as $$
     )
     select coalesce(sums.queue, failures.queue, live.queue), coalesce(sums.work_type, failures.work_type, live.work_type),
            coalesce(round(sums.jobs * case when scale.is_part then greatest(scale.span / greatest(scale.covered, 0.001), 1) else 1 end), 0)::integer,
-           coalesce(round(failures.tries * case when scale.is_tried_part then greatest(scale.span / greatest(scale.tried, 0.001), 1) else 1 end), 0)::integer,
+           coalesce(failures.failed, 0),
            greatest(sums.wait_p50, 0), greatest(sums.wait_p95, 0), greatest(sums.run_p50, 0), greatest(sums.run_p95, 0),
            case when not is_large then coalesce(live.waiting, 0) end, case when not is_large then coalesce(live.ready, 0) end,
            case when not is_large then coalesce(live.assigned, 0) end
