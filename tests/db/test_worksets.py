@@ -14,8 +14,11 @@ from attrs import define
 
 from tests.db.letters import opened
 from tests.db.masters import Master
-from txqueue import ExistingTable, WorksetItem
+from tests.waiting import running_reactor
+from txqueue import ExistingTable, WorkQueue, WorksetItem
 from txqueue.errors import Refused
+from txqueue.store.connection_pool import ConnectionPool
+from txqueue.store.worksets import Parts
 
 JOB = {"work_type": "test.kind", "payload": {}}
 SPEC = {"name": "letters", "work_type": "test.letter", "job": JOB, "size": 2, "batch": 10}
@@ -289,6 +292,85 @@ async def test_a_key_that_is_not_unique_is_refused(
                 await queue.start_workset(Twice)
         else:
             assert await queue.start_workset(Twice) > 0
+
+
+ROWS = [
+    ("insert into doubled values (1, 1), (2, null)", "1 of the rows of doubled have no day"),
+    ("insert into doubled values (1, 1), (2, 2)", None),
+]
+
+
+@pytest.mark.parametrize(("rows", "refusal"), ROWS)
+async def test_rows_without_a_key_are_refused(
+    dsn: str, node: Master, rows: str, refusal: str | None
+) -> None:
+    """They would count as done, though no part has them; nothing has been written by then."""
+    node.cursor.execute("drop table if exists doubled; create table doubled (id int, day int)")
+    node.cursor.execute("create unique index on doubled (day)")
+    node.cursor.execute(rows)
+    async with opened(dsn) as queue:
+        await refused_with(queue, Twice, refusal)
+    assert node.value("select count(*) from txqueue.workset") == (0 if refusal else 1)
+
+
+VIEWED = [
+    ("select 1 as id, 1 as day union all select 2, 1", "day of seen is not unique"),
+    ("select 1 as id, 1 as day union all select 2, null", "1 of the rows of seen have no day"),
+    ("select 1 as id, 1 as day union all select 2, 2", None),
+]
+
+
+@define
+class Seen(WorksetItem):
+    """Rows of a view."""
+
+    work_type = "worksets.seen"
+    source = ExistingTable("seen", key="day")
+
+
+@pytest.mark.parametrize(("rows", "refusal"), VIEWED)
+async def test_a_view_whose_key_is_not_unique_is_refused(
+    dsn: str, node: Master, rows: str, refusal: str | None
+) -> None:
+    """Its rows are counted: it has no index that would say so."""
+    node.cursor.execute(f"drop view if exists seen; create view seen as {rows}")
+    async with opened(dsn) as queue:
+        await refused_with(queue, Seen, refusal)
+
+
+async def refused_with(queue: WorkQueue, cls: type[WorksetItem], refusal: str | None) -> None:
+    """Start a workset, which is refused so, or not."""
+    if refusal is None:
+        assert await queue.start_workset(cls) > 0
+        return
+    with pytest.raises(Refused, match=refusal):
+        await queue.start_workset(cls)
+
+
+@pytest.mark.parametrize("place", [100, 64 * 500])
+async def test_rows_that_later_share_a_key_are_found_when_parts_are_cut(
+    dsn: str, node: Master, place: int
+) -> None:
+    """Also where one reading of the rows ends; rows that lose their key are left out."""
+    node.cursor.execute("drop view if exists seen; drop table if exists day")
+    node.cursor.execute("create table day as select n as day from generate_series(1, 40000) as n")
+    node.cursor.execute("create view seen as select day from day")
+    async with opened(dsn) as queue:
+        await queue.start_workset(Seen)
+    node.cursor.execute("update day set day = null where day = 7")
+    pool = ConnectionPool(running_reactor(), dsn, 1, "test")
+    parts = Parts(pool, "txqueue")
+    try:
+        node.cursor.execute("insert into day values (%s)", (place + 1,))
+        with pytest.raises(Refused, match="day of seen is not unique"):
+            await parts.cut(Seen)
+        node.cursor.execute(
+            "delete from day where ctid = (select max(ctid) from day where day = %s)", (place + 1,)
+        )
+        assert [await parts.cut(Seen) for _ in range(3)] == [True, True, False]
+    finally:
+        pool.close()
+    assert node.value("select sum(items) from txqueue.workset_part") == 39_999
 
 
 @contextmanager

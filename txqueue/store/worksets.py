@@ -139,14 +139,16 @@ def spec_of(cls: type[WorksetItem]) -> str:
     )
 
 
-_UNSURE = """
-    select class.relkind in ('r', 'p', 'm') and not exists (
+# What is known of the key of an application's table; a view has no index, and may have any rows.
+_KEY = """
+    select class.relkind in ('r', 'p', 'm') as is_table, its.attnotnull as is_given, exists (
            select from pg_index as known
              join pg_attribute as first
                on first.attrelid = known.indrelid and first.attnum = known.indkey[0]
             where known.indrelid = class.oid and known.indisunique and known.indnkeyatts = 1
-              and known.indpred is null and first.attname = %s)
-      from pg_class as class where class.oid = to_regclass(%s)"""
+              and known.indpred is null and first.attname = its.attname) as is_unique
+      from pg_class as class join pg_attribute as its on its.attrelid = class.oid
+     where class.oid = to_regclass(%s) and its.attname = %s"""
 
 
 class Worksets:
@@ -164,30 +166,48 @@ class Worksets:
 
     async def start(self, cls: type[WorksetItem]) -> int:
         """Enqueue a workset's jobs; return how many."""
-        await self._ensure_unique(cls)
+        expected = None if cls.source is None else await self._count(cls)
         await self._query(f"select {self._schema}.ensure_workset(%s)", (spec_of(cls),))
-        rows = [(None,)] if cls.source is None else await self._query(*_counting(cls))
         started = await self._query(
-            f"select {self._schema}.start_workset(%s, %s)", (cls.workset, rows[0][0])
+            f"select {self._schema}.start_workset(%s, %s)", (cls.workset, expected)
         )
         return int(started[0][0])
 
-    async def _ensure_unique(self, cls: type[WorksetItem]) -> None:
-        """Ensure that the key of an application's table is unique; a view cannot be checked.
+    async def _count(self, cls: type[WorksetItem]) -> int:
+        """Count the rows of an application's table or view.
 
         Raises:
-            Refused: When the key is not unique: parts end at a key, and further rows with that key
-                would be skipped.
+            Refused: When the key does not name each row: parts end at a key, so rows without one
+                would be skipped, and those that share one skipped or performed twice.
         """
-        if cls.source is None:
-            return
+        assert cls.source is not None
         table, key = cls.source.name, cls.source.key
-        for (is_unsure,) in await self._query(_UNSURE, (key, table)):
-            if is_unsure:
-                raise Refused(
-                    f"{key} of {table} has no unique index, by which the workset's parts are cut",
-                    "name the primary key, or a column with a unique index that is not partial",
-                )
+        is_given, is_unique = await self._key_of(table, key)
+        [counted] = await self._query(*_counting(cls, is_given=is_given, is_unique=is_unique))
+        total, keyless, distinct = map(int, counted)
+        if keyless:
+            raise Refused(
+                f"{keyless:,} of the rows of {table} have no {key}, by which parts are cut",
+                f'give them one, or leave them out: where="{key} is not null"',
+            )
+        if distinct < total:
+            raise _not_unique(cls)
+        return total
+
+    async def _key_of(self, table: str, key: str) -> tuple[bool, bool]:
+        """Tell whether each row has a key, and whether it is unique; False if only rows tell.
+
+        Raises:
+            Refused: When a table has no index that makes the key unique.
+        """
+        rows = await self._query(_KEY, (table, key))
+        is_table, is_given, is_unique = rows[0] if rows else (False, False, False)
+        if is_table and not is_unique:
+            raise Refused(
+                f"{key} of {table} has no unique index, by which the workset's parts are cut",
+                "name the primary key, or a column with a unique index that is not partial",
+            )
+        return bool(is_given), bool(is_unique)
 
     async def status(self, cls: type[WorksetItem]) -> WorksetStatus:
         """Return a workset's progress.
@@ -307,6 +327,8 @@ class Parts:
         self, connection: Connection, cls: type[WorksetItem], cut_to: str | None
     ) -> None:
         parts = await connection.query(*_cutting(cls, cut_to))
+        if any(row[3] for row in parts):
+            raise _not_unique(cls)
         firsts, lasts, counts = ([row[place] for row in parts] for place in range(3))
         is_all = sum(counts) < AHEAD * cls.batch
         await connection.query(
@@ -337,24 +359,52 @@ def _fence(token: Token, job_id: int) -> tuple[int, int, int]:
     return token.incarnation, token.assignment, job_id
 
 
-def _counting(cls: type[WorksetItem]) -> tuple[str, Sequence[object]]:
+def _counting(
+    cls: type[WorksetItem], *, is_given: bool, is_unique: bool
+) -> tuple[str, Sequence[object]]:
+    """Return the statement that counts all rows, those without a key, and the keys.
+
+    What an index or a constraint excludes is not counted again.
+    """
     assert cls.source is not None
-    return f"select count(*) from {cls.source.name} where ({cls.source.where})", ()
+    key = _quoted(cls.source.key).replace("%%", "%")
+    keyless = "0" if is_given else f"count(*) filter (where {key} is null)"
+    distinct = "count(*)" if is_unique else f"count(distinct {key})"
+    return (
+        f"select count(*), {keyless}, {distinct} from {cls.source.name} where ({cls.source.where})"
+    ), ()
 
 
 def _cutting(cls: type[WorksetItem], cut_to: str | None) -> tuple[str, Sequence[object]]:
+    """Return the statement that divides the next rows into parts.
+
+    Rows of one key that come later than the check at the start are all in one answer, which says
+    that they are not unique.
+    """
     assert cls.source is not None
     key, where = _quoted(cls.source.key), cls.source.where.replace("%", "%%")
-    beyond, parameters = ("", ()) if cut_to is None else (f" and {key} > %s", (cut_to,))
+    beyond, parameters = (
+        (f" and {key} is not null", ()) if cut_to is None else (f" and {key} > %s", (cut_to,))
+    )
     ahead = (
-        f"select {key} as _key from {cls.source.name} where ({where}){beyond} order by 1 limit %s"
+        f"select {key} as _key from {cls.source.name} where ({where}){beyond}"
+        " order by 1 fetch first (%s) rows with ties"
     )
     return (
         "select (array_agg(_key order by _place))[1]::text,"
-        " (array_agg(_key order by _place desc))[1]::text, count(*)::int"
-        f" from (select _key, row_number() over (order by _key) as _place from ({ahead}) as ahead)"
+        " (array_agg(_key order by _place desc))[1]::text, count(*)::int, bool_or(_is_again)"
+        " from (select _key, row_number() over (order by _key) as _place,"
+        f" lag(_key) over (order by _key) = _key as _is_again from ({ahead}) as ahead)"
         f" as placed group by (_place - 1) / {cls.batch} order by (_place - 1) / {cls.batch}",
         (*parameters, AHEAD * cls.batch),
+    )
+
+
+def _not_unique(cls: type[WorksetItem]) -> Refused:
+    assert cls.source is not None
+    return Refused(
+        f"{cls.source.key} of {cls.source.name} is not unique: several rows have the same key",
+        "name a column that differs in each row, by which failed items are kept and retried",
     )
 
 
