@@ -59,7 +59,7 @@ class NodeUnavailable(TxqueueError):
 
 
 class AdminRefused(TxqueueError):
-    """A node refuses an operator's request; nothing has changed."""
+    """An operator's request is refused, before it is sent or by the node; nothing has changed."""
 
 
 class ArchiveUnavailable(TxqueueError):

@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Self, cast
 
-from twisted.internet.defer import CancelledError
+from twisted.internet.defer import CancelledError, TimeoutError
 from twisted.internet.error import ConnectError, ConnectionClosed, DNSLookupError
 
 from txqueue.admin.answers import Cancelled, JobsPage
@@ -18,6 +18,7 @@ from txqueue.policy.blockers import Explanation
 from txqueue.policy.pagination import MOST_NUMBERS, join_numbers, numbers, read_document
 from txqueue.store.queries import QueueIdentity
 from txqueue.wire import admin_commands as wire
+from txqueue.wire.admin_arguments import checked_arguments, texts, whole_numbers
 from txqueue.wire.endpoints import Endpoint, INetworkReactor, parsed_endpoint
 from txqueue.wire.pipe import Pipe, PipeFactory, UnhandledCommand
 from txqueue.wire.tls import NODE, OPERATOR, Credentials, peer_name
@@ -33,6 +34,8 @@ class Admin:
     """A connection to a node's admin endpoint, made by `connect`.
 
     Methods return dictionaries with the keys of ``txqueue ... --json``; times are aware datetimes.
+    Each raises `AdminRefused` for an argument that is not of its type, before anything is sent, and
+    `NodeUnavailable` when the connection is lost or no answer comes in time.
     """
 
     def __init__(self, reactor: INetworkReactor, endpoint: Endpoint) -> None:
@@ -163,15 +166,19 @@ class Admin:
         jobs, at = read_document(answer["jobs"]), datetime.fromisoformat(answer["at"])
         return JobsPage(jobs, answer["next"] or None, at, answer.get("searched") or None)
 
-    async def jobs(self, **filters: Any) -> AsyncIterator[dict[str, Any]]:
+    async def jobs(
+        self, *, running_for: float | None = None, **filters: Any
+    ) -> AsyncIterator[dict[str, Any]]:
         """Yield all jobs one by one, the newest first.
 
         Args:
+            running_for: Only jobs that have been running for at least this many seconds: the 200
+                that have run longest, the longest first.
             filters: As for `jobs_page`.
         """
-        after = None
+        after = filters.pop("after", None)
         while True:
-            page = await self.jobs_page(after=after, limit=None, running_for=None, **filters)
+            page = await self.jobs_page(after=after, running_for=running_for, **filters)
             for job in page.jobs:
                 yield job
             if (after := page.next) is None:
@@ -230,24 +237,24 @@ class Admin:
         Returns:
             The limits that now apply; None if there are none.
         """
-        lifted = ",".join(cleared) or None
+        lifted = ",".join(texts("cleared", cleared)) or None
         given = _given(kind=kind, key=key, cleared=lifted, **limits)
         control: dict[str, Any] | None = read_document(
             (await self._say(wire.SetLimit, **given))["control"]
         )
         return control
 
-    async def cancel(self, ids: Sequence[int]) -> Cancelled:
+    async def cancel(self, ids: Iterable[int]) -> Cancelled:
         """Cancel jobs."""
         said = await self._each(wire.CancelJobs, ids)
         return Cancelled(said["cancelled"], said["requested"], said["refused"])
 
-    async def retry(self, ids: Sequence[int]) -> tuple[list[int], list[int]]:
+    async def retry(self, ids: Iterable[int]) -> tuple[list[int], list[int]]:
         """Retry failed and cancelled jobs; return the numbers of retried and of refused ones."""
         said = await self._each(wire.RetryJobs, ids)
         return said["retried"], said["refused"]
 
-    async def set_priority(self, ids: Sequence[int], priority: int) -> tuple[list[int], list[int]]:
+    async def set_priority(self, ids: Iterable[int], priority: int) -> tuple[list[int], list[int]]:
         """Change jobs' priority; return the numbers of changed and of refused jobs."""
         said = await self._each(wire.SetPriority, ids, priority=priority)
         return said["changed"], said["refused"]
@@ -329,8 +336,8 @@ class Admin:
             )
 
     async def _say(self, command: type[Any], **arguments: Any) -> dict[str, Any]:
+        answer = self._pipe.say(command, **checked_arguments(command, arguments))
         try:
-            answer = self._pipe.say(command, **arguments)
             said: dict[str, Any] = await answer.addTimeout(PATIENCE, self._reactor)
         except (AdminRefused, CancelledError):
             raise
@@ -338,9 +345,15 @@ class Admin:
             raise AdminRefused(
                 f"the node at {self._endpoint} is too old for {command.__name__}", "upgrade it"
             ) from None
-        except Exception as error:
-            # TLS errors about a rejected certificate end up here too.
+        except (ConnectionClosed, TimeoutError) as error:
+            # A pipe makes a lost connection of TLS errors about a rejected certificate.
             raise self._unavailable(error) from None
+        except Exception as error:
+            raise NodeUnavailable(
+                f"the answer to {command.__name__} from {self._endpoint} is not valid:"
+                f" {type(error).__name__}",
+                "check which process, and which version of it, listens there",
+            ) from error
         self._ensure_node()
         return said
 
@@ -404,12 +417,13 @@ class Admin:
             arguments[moment] = answer[moment]
 
     async def _each(
-        self, command: type[Any], ids: Sequence[int], **arguments: Any
+        self, command: type[Any], ids: Iterable[int], **arguments: Any
     ) -> dict[str, list[int]]:
         """Send a command for all the jobs, some at a time, and merge the answers."""
         sums: dict[str, list[int]] = {name.decode(): [] for name, _ in command.response}
-        for start in range(0, len(ids), MOST_NUMBERS):
-            some = join_numbers(ids[start : start + MOST_NUMBERS])
+        checked = whole_numbers("ids", ids)
+        for start in range(0, len(checked), MOST_NUMBERS):
+            some = join_numbers(checked[start : start + MOST_NUMBERS])
             for name, text in (await self._say(command, ids=some, **arguments)).items():
                 sums[name] += numbers(text)
         return sums

@@ -7,6 +7,8 @@ payload, continues in values named ``job.1``, ``job.2`` and so on. Job numbers a
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 from twisted.protocols import amp
 
 from txqueue.errors import AdminRefused
@@ -53,6 +55,23 @@ class _Command(amp.Command):
     """The base class of the commands for operators; a refusal is answered with a line of text."""
 
     errors = {AdminRefused: b"REFUSED"}
+
+    @classmethod
+    def parseArguments(cls, box: Any, protocol: Any) -> dict[str, Any]:
+        """Return the arguments of a message.
+
+        Raises:
+            AdminRefused: When one is missing or not of its kind; any other error would end the
+                connection.
+        """
+        try:
+            return cast("dict[str, Any]", super().parseArguments(box, protocol))
+        except Exception as error:
+            raise AdminRefused(
+                f"an argument of {cls.__name__} is missing or not of its kind:"
+                f" {ascii(str(error))[:200]}",
+                "see the reference of the commands for operators",
+            ) from None
 
 
 class ListNodes(_Command):

@@ -180,7 +180,7 @@ class Pipe(TwistedProtocol):
         self, command: type[amp.Command], function: Callable[..., Any], box: Box
     ) -> Deferred[amp.AmpBox]:
         """Execute a command that has an answer."""
-        carrying_out = maybeDeferred(function, **command.parseArguments(box, self))
+        carrying_out = maybeDeferred(lambda: function(**command.parseArguments(box, self)))
         carrying_out.addCallback(lambda answer: command.makeResponse(answer, self))
         return carrying_out.addErrback(_listed, command)
 

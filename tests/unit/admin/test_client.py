@@ -1,5 +1,6 @@
 """An operator's end of the connection: calls time out, and long lists arrive whole."""
 
+from collections.abc import AsyncIterator, Callable
 from typing import Any, cast
 
 import pytest
@@ -7,6 +8,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.error import ConnectionLost
 from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
+from twisted.protocols import amp
 from twisted.python.failure import Failure
 from twisted.test.iosim import connectedServerAndClient
 
@@ -142,3 +144,89 @@ def test_a_node_that_is_too_old_for_a_command() -> None:
     admin, pump = speaking_with({})
     with pytest.raises(AdminRefused, match="too old for GetQueue; upgrade it"):
         result_of(pump, admin.queue())
+
+
+@pytest.mark.parametrize(
+    ("call", "argument"),
+    [
+        (lambda admin: admin.set_limit("mail", concurrency=1.7), "concurrency is 1.7, a float"),
+        (lambda admin: admin.set_limit("mail", rate="5"), "rate is '5', a str"),
+        (lambda admin: admin.set_limit("mail", burst=True), "burst is True, a bool"),
+        (lambda admin: admin.set_limit("mail", speed=5), "SetLimit has no argument 'speed'"),
+        (lambda admin: admin.set_limit("mail", cleared="rate"), "cleared is 'rate', a str"),
+        (lambda admin: admin.job("1"), "job_id is '1', a str"),
+        (lambda admin: admin.explain(None), "job_id is None"),
+        (lambda admin: admin.cancel("12"), "ids is '12', a str"),
+        (lambda admin: admin.retry([1, "2"]), "ids is '2', a str"),
+        (lambda admin: admin.set_priority(7, 4), "ids is 7, an? int"),
+        (lambda admin: admin.jobs_page(tag="a=b"), "tag is 'a=b', a str"),
+        (lambda admin: admin.jobs_page(tag=["x" * 40_000] * 2), "tag is too long"),
+        (lambda admin: admin.jobs_page(stat="ready"), "ListJobs has no argument 'stat'"),
+        (lambda admin: admin.jobs_page(running_for=10**400), "running_for is 1000"),
+        (lambda admin: admin.pause("x" * 70_000), "key is too long"),
+        (lambda admin: admin.pause("\ud800"), "key is '.*UTF-8"),
+        (lambda admin: admin.postpone_failures("abc", "1h"), "delay is '1h', a str"),
+    ],
+)
+def test_an_argument_of_another_type_is_refused_before_it_is_sent(
+    call: Callable[[Admin], Any], argument: str
+) -> None:
+    """The error names it, not the node, which would end the connection or act on other jobs."""
+    commands = [wire.SetLimit, wire.GetJob, wire.Explain, wire.CancelJobs, wire.RetryJobs]
+    asked: list[Any] = []
+    responders: Responders = {
+        each: lambda **given: asked.append(given)
+        for each in [*commands, wire.SetPriority, wire.ListJobs, wire.Pause, wire.PostponeFailures]
+    }
+    admin, pump = speaking_with(responders)
+    with pytest.raises(AdminRefused, match=argument):
+        result_of(pump, call(admin))
+    assert asked == []
+
+
+def test_a_whole_number_is_sent_where_a_number_with_a_fraction_may_be() -> None:
+    """As Python's own functions take it."""
+    asked: list[Any] = []
+
+    def answer(result: dict[str, Any]) -> Callable[..., dict[str, Any]]:
+        def take(**given: Any) -> dict[str, Any]:
+            asked.append(given)
+            return result
+
+        return take
+
+    postponed = {"postponed": 0, "until": NOW}
+    page = {"jobs": "[]", "next": "", "at": NOW}
+    admin, pump = speaking_with(
+        {
+            wire.SetLimit: answer({"control": "null"}),
+            wire.ListJobs: answer(page),
+            wire.PostponeFailures: answer(postponed),
+        }
+    )
+    result_of(pump, admin.set_limit("mail", rate=5))
+    result_of(pump, admin.jobs_page(running_for=60))
+    result_of(pump, all_of(admin.jobs(running_for=60, queue="mail")))
+    result_of(pump, admin.postpone_failures("abc", 3600))
+    numbers = [each.get("rate", each.get("running_for", each.get("delay"))) for each in asked]
+    assert numbers == [5.0, 60.0, 60.0, 3600.0]
+    assert {type(each) for each in numbers} == {float}
+
+
+async def all_of(found: AsyncIterator[Any]) -> list[Any]:
+    """Collect what an iterator yields."""
+    return [each async for each in found]
+
+
+class Foreign(amp.Command):
+    """A command of another program that has the name of one of txqueue's."""
+
+    commandName = b"GetHealth"
+    response = [(b"body", amp.Unicode())]
+
+
+def test_an_answer_that_is_not_valid_is_told_from_no_answer() -> None:
+    """Such as that of another program at the endpoint."""
+    admin, pump = speaking_with({Foreign: lambda: {"body": "well"}})
+    with pytest.raises(NodeUnavailable, match=r"the answer to GetHealth from .* is not valid"):
+        result_of(pump, admin.health())

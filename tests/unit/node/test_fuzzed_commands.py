@@ -20,6 +20,8 @@ VALUES: dict[type[amp.Argument], st.SearchStrategy[Any]] = {
 }
 COMMANDS = sorted({command for command, _ in [*ACTS, *LOOKS]}, key=lambda each: each.__name__)
 
+ARGUMENTS = sorted({name for command in COMMANDS for name, _ in command.arguments})
+
 
 def arguments(command: type[amp.Command]) -> st.SearchStrategy[dict[str, Any]]:
     """All that a command takes, with whatever values."""
@@ -42,3 +44,24 @@ def test_nonsense_is_refused(
     assert "has a fault" not in str(caught.value)
     assert line.lost == []
     assert logged_failures.events == []
+
+
+@given(values=st.dictionaries(st.sampled_from(ARGUMENTS), st.binary(max_size=20)))
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: str(command.__name__))
+def test_bytes_that_are_no_arguments_are_refused(
+    command: type[amp.Command], values: dict[bytes, bytes], logged_failures: LoggedFailures
+) -> None:
+    """Missing arguments likewise: the connection stays, and other calls on it get their answers."""
+    line = Line(AdminRefused("the database was asked", ""))
+    answers: list[Any] = []
+    asked = line.client.callRemoteString(command.commandName, **_named(values))
+    asked.addBoth(answers.append)
+    line.pump.flush()
+    [failure] = answers
+    assert failure.value.errorCode == b"REFUSED"
+    assert line.lost == []
+    assert logged_failures.events == []
+
+
+def _named(values: dict[bytes, bytes]) -> dict[str, bytes]:
+    return {name.decode(): value for name, value in values.items()}
