@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import atexit
 import os
-import signal
 import socket
 import sys
 import time
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from twisted.application.service import MultiService, Service
-from twisted.internet.interfaces import IReactorFromThreads, IReactorTime
+from twisted.internet.interfaces import IReactorTime
 from twisted.internet.process import reapAllProcesses
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
@@ -25,6 +23,7 @@ from txqueue.model.work_item import known_work_types
 from txqueue.node.application import import_work_items
 from txqueue.node.host import host_identity
 from txqueue.node.node import Node, NodeSettings
+from txqueue.node.signals import follow_signals
 from txqueue.policy.batching import RESULT_LIMIT
 from txqueue.policy.worker_start import checked_start
 from txqueue.store.encryption import check_key
@@ -42,7 +41,6 @@ from txqueue.wire.tls import Credentials
 __all__ = ["Options", "makeService"]
 
 _log = Logger()
-_STOPPING = (signal.SIGTERM, signal.SIGINT)
 # Seconds after which a master returns free memory to the system again.
 GIVE_BACK = 60.0
 
@@ -125,7 +123,7 @@ class Options(usage.Options):
             _ensure_distinct(_settings(self))
             self.nodes = _nodes_settings(self)
             for node in self.nodes:
-                _ensure_free(node)
+                _ensure_free(node, _settings(self).get("admin") is not None)
             self.health = _health_endpoint(self)
             import_work_items(self.nodes[0].app)
             if any(cls.encrypted for cls in known_work_types()):
@@ -151,7 +149,7 @@ def makeService(options: Options) -> MultiService:
             " expire too early or too late; leave --reactor out"
         )
     nodes = [Node(reactor, settings) for settings in options.nodes]
-    reactor.callWhenRunning(_stop_at_once_on_second_signal, reactor, nodes)
+    reactor.callWhenRunning(follow_signals, reactor, nodes)
     reactor.callWhenRunning(_keep_memory_flat, reactor)
     reactor.callWhenRunning(_notice_children, reactor)
     # Twisted calls the trigger that was registered last first.
@@ -274,7 +272,9 @@ def _node_settings(settings: Settings, dsn: str, place: int) -> NodeSettings:
     # A certificate names the host's node, whichever database the node serves.
     credentials = _credentials(settings, first)
     name = first if place == 0 else f"{first}-{place + 1}"
-    admin = parsed_endpoint(str(settings.get("admin", settings.node_socket(first))), credentials)
+    admin = parsed_endpoint(
+        str(settings.get("admin", settings.own_socket())), credentials, option="admin"
+    )
     listen = _peer_endpoint(settings.get("listen"), credentials)
     return NodeSettings(
         dsn=dsn,
@@ -323,7 +323,7 @@ def _health_endpoint(options: Options) -> Endpoint | None:
     if text is None:
         return None
     # The probes have no secrets, and those of a container manager have no certificate.
-    endpoint = parsed_endpoint(str(text), is_public=True)
+    endpoint = parsed_endpoint(str(text), is_public=True, option="health")
     endpoint.ensure_free("choose another --health")
     return endpoint
 
@@ -347,7 +347,7 @@ def _secured_endpoint(settings: Settings, option: str) -> Endpoint | None:
     if (text := settings.get(option)) is None:
         return None
     name = str(settings.get("name", socket.gethostname()))
-    return parsed_endpoint(str(text), _credentials(settings, name))
+    return parsed_endpoint(str(text), _credentials(settings, name), option=option)
 
 
 def _kill_stuck(settings: Settings) -> float | None:
@@ -367,7 +367,7 @@ def _ensure_distinct(settings: Settings) -> None:
     for name in ("admin", "listen", "health", "metrics", "web"):
         if (text := settings.get(name)) is None:
             continue
-        endpoint = parsed_endpoint(str(text), is_public=True)
+        endpoint = parsed_endpoint(str(text), is_public=True, option=name)
         place = (endpoint.interface, endpoint.port)
         if endpoint.path is None and taken.setdefault(place, name) != name:
             raise ConfigurationError(
@@ -376,9 +376,18 @@ def _ensure_distinct(settings: Settings) -> None:
             )
 
 
-def _ensure_free(node: NodeSettings) -> None:
+def _ensure_free(node: NodeSettings, is_named: bool) -> None:
+    """Check that a node can listen where it is to.
+
+    Args:
+        node: The node's settings.
+        is_named: Whether its admin endpoint was chosen, and does not follow from its name.
+    """
     if node.admin is not None:
-        node.admin.ensure_free()
+        # A second node of the same name, wherever it listens, would stop the first one.
+        second = "a second node of this host needs a name of its own: --name NAME"
+        own = "choose another --admin" if is_named else "choose another --state-dir"
+        node.admin.ensure_free(own, f"{own}, and {second}" if is_named else second)
     if node.listen is not None:
         node.listen.ensure_free("choose another --listen")
 
@@ -406,28 +415,9 @@ def _credentials(settings: Settings, name: str) -> Credentials | None:
 def _peer_endpoint(text: object, credentials: Credentials | None) -> Endpoint | None:
     if text is None:
         return None
-    endpoint = parsed_endpoint(str(text), credentials)
+    endpoint = parsed_endpoint(str(text), credentials, option="listen")
     if endpoint.path is not None:
         raise ConfigurationError(
             f"peers of other hosts cannot reach {endpoint}", "give --listen tcp:PORT"
         )
     return endpoint
-
-
-def _stop_at_once_on_second_signal(reactor: IReactorFromThreads, nodes: list[Node]) -> None:
-    drain = signal.getsignal(signal.SIGTERM)
-
-    def first(number: int, frame: FrameType | None) -> None:
-        for each in _STOPPING:
-            signal.signal(each, second)
-        for node in nodes:
-            reactor.callFromThread(node.say_that_it_drains)
-        if callable(drain):
-            drain(number, frame)
-
-    def second(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - a signal handler's
-        for node in nodes:
-            reactor.callFromThread(node.stop_at_once)
-
-    for each in _STOPPING:
-        signal.signal(each, first)

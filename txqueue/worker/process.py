@@ -30,6 +30,10 @@ PIPE_FD: Final = 3
 """The descriptor of a worker's pipe to its master."""
 SHARED_FD: Final = 4
 """The descriptor of the file for `InFlight`."""
+_IGNORED: Final = (
+    *(signal.SIGINT, signal.SIGTERM, signal.SIGHUP),
+    *(signal.SIGUSR1, signal.SIGUSR2),
+)
 # Seconds in which a worker must exit once its pipe is closed, with all that it runs at its exit.
 GRACE: Final = 5.0
 
@@ -39,8 +43,8 @@ def begin_process() -> None:
     # The master decides when the worker ends, but a terminal or supervisor signals the whole
     # process group. The signal handler does nothing; SIG_IGN would be inherited by programs that a
     # job starts.
-    signal.signal(signal.SIGINT, _ignore)
-    signal.signal(signal.SIGTERM, _ignore)
+    for number in _IGNORED:
+        signal.signal(number, _ignore)
     unblock_signals()
     begin_worker_log()
     # Functions are called in the reverse order: this one after those that an application registers.

@@ -1,0 +1,102 @@
+"""Signals to real processes: those that would end a node without draining are survived."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+MASTER = """
+import fcntl, sys, termios
+from twisted.internet import reactor
+from twisted.internet.defer import Deferred
+from twisted.logger import globalLogBeginner, textFileLogObserver
+from txqueue.node.signals import follow_signals
+
+class Node:
+    def say_that_it_drains(self):
+        print("drains", flush=True)
+
+    def stop_at_once(self):
+        print("stops at once", flush=True)
+
+if sys.argv[1:]:
+    fcntl.ioctl(int(sys.argv[1]), termios.TIOCSCTTY, 0)
+globalLogBeginner.beginLoggingTo([textFileLogObserver(sys.stdout)], redirectStandardIO=False)
+reactor.callWhenRunning(follow_signals, reactor, [Node()])
+reactor.callWhenRunning(print, "runs", flush=True)
+reactor.addSystemEventTrigger("before", "shutdown", Deferred)
+reactor.run()
+"""
+WORKER = """
+import os, signal
+from txqueue.worker.process import begin_process
+begin_process()
+for each in (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGTERM, signal.SIGINT):
+    os.kill(os.getpid(), each)
+print("lives", flush=True)
+"""
+
+
+@contextmanager
+def started(program: str, *terminal: int) -> Iterator[subprocess.Popen[str]]:
+    """Run a program in a session of its own, with a terminal or without."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, *map(str, terminal)],
+        stdout=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+        pass_fds=terminal,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def until(process: subprocess.Popen[str], words: str) -> list[str]:
+    """Read lines up to the one with the words, and return those before it."""
+    assert process.stdout is not None
+    before: list[str] = []
+    for line in iter(process.stdout.readline, ""):
+        if words in line:
+            return before
+        before.append(line)
+    raise AssertionError(before)
+
+
+def test_a_master_survives_signals_of_no_meaning_to_it() -> None:
+    """It says so; SIGTERM still drains it, and a second one stops it at once."""
+    with started(MASTER) as master:
+        until(master, "runs")
+        for each in (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
+            master.send_signal(each)
+            until(master, f"{each.name} is ignored; SIGTERM drains the node")
+        master.send_signal(signal.SIGTERM)
+        until(master, "drains")
+        master.send_signal(signal.SIGTERM)
+        until(master, "stops at once")
+
+
+def test_a_master_drains_when_its_terminal_is_gone() -> None:
+    """Further SIGHUPs do not stop it at once: a shell and the kernel send one each."""
+    ours, its = os.openpty()
+    with started(MASTER, its) as master:
+        os.close(its)
+        until(master, "runs")
+        os.close(ours)
+        until(master, "drains")
+        master.send_signal(signal.SIGHUP)
+        master.send_signal(signal.SIGUSR1)
+        assert not any("at once" in line for line in until(master, "SIGUSR1 is ignored"))
+        master.send_signal(signal.SIGTERM)
+        until(master, "stops at once")
+
+
+def test_a_worker_survives_what_its_whole_process_group_gets() -> None:
+    """Its master decides when it ends."""
+    with started(WORKER) as worker:
+        until(worker, "lives")

@@ -1,0 +1,94 @@
+"""What a master does at a signal: it drains, stops at once, or logs that it ignores the signal."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Sequence
+from types import FrameType
+from typing import Final, Protocol
+
+from twisted.internet.interfaces import IReactorFromThreads
+from twisted.logger import Logger
+
+__all__ = ["Stoppable", "follow_signals"]
+
+_STOPPING: Final = (signal.SIGTERM, signal.SIGINT)
+# A process without a handler ends at these at once, and leaves its jobs to the rescue.
+_OTHERS: Final = (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+_log = Logger()
+
+
+class Stoppable(Protocol):
+    """A node, as signals act on it."""
+
+    def say_that_it_drains(self) -> None:
+        """Log what the stop waits for."""
+
+    def stop_at_once(self) -> None:
+        """Kill the worker processes and stop."""
+
+
+def follow_signals(reactor: IReactorFromThreads, nodes: Sequence[Stoppable]) -> None:
+    """Drain at the first signal to stop, stop at once at the second, and survive all others.
+
+    SIGHUP means that the terminal is gone, if the process has one. It drains then, but never stops
+    at once: a shell and the kernel both send it.
+
+    Args:
+        reactor: Runs; its handler of SIGTERM begins to stop the services.
+        nodes: The nodes of the process.
+    """
+    drain = signal.getsignal(signal.SIGTERM)
+
+    def first(number: int, frame: FrameType | None) -> None:
+        for each in _STOPPING:
+            signal.signal(each, second)
+        for node in nodes:
+            reactor.callFromThread(node.say_that_it_drains)
+        if callable(drain):
+            drain(number, frame)
+
+    def second(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - a signal handler's
+        for node in nodes:
+            reactor.callFromThread(node.stop_at_once)
+
+    def hung_up(number: int, frame: FrameType | None) -> None:
+        if signal.getsignal(signal.SIGTERM) is first:
+            first(number, frame)
+
+    for each in _STOPPING:
+        signal.signal(each, first)
+    if _has_terminal() and _is_default(signal.SIGHUP):
+        signal.signal(signal.SIGHUP, hung_up)
+    _ignore_others(lambda number: reactor.callFromThread(_log_ignored, number))
+
+
+def _ignore_others(report: Callable[[int], object]) -> None:
+    """Only report the signals that end a process by default, except where a handler is set."""
+
+    def ignored(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - a signal handler's
+        report(number)
+
+    for each in filter(_is_default, _OTHERS):
+        signal.signal(each, ignored)
+
+
+def _is_default(number: int) -> bool:
+    return signal.getsignal(number) is signal.SIG_DFL
+
+
+def _has_terminal() -> bool:
+    """Tell whether the process has a controlling terminal."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True
+
+
+def _log_ignored(number: int) -> None:
+    _log.info(
+        "{name} is ignored; SIGTERM drains the node, and a restart reads new settings",
+        name=signal.Signals(number).name,
+    )
