@@ -70,7 +70,8 @@ async def test_an_endpoint_in_use(nodes: Nodes) -> None:
     )
     assert second.returncode == 1
     (line,) = second.stderr.splitlines()
-    assert "another process listens there; choose another --admin or --state-dir" in line
+    assert "another process listens there; choose another --admin" in line
+    assert "a second node of this host needs a name of its own: --name NAME" in line
     assert asked(f"unix:{socket_of(node)}").returncode == 0
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import socket
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from txqueue.cli.local_nodes import chosen_endpoint, local_endpoints, only_endpoint
 from txqueue.cli.options import GlobalOptions
 from txqueue.errors import AdminRefused, DatabaseUnavailable, NodeUnavailable, TxqueueError
 
@@ -42,7 +41,7 @@ def found(
     """
     if options.settings.get("node"):
         try:
-            return _through(options, _named(options), _checked(_looking(options), ask))
+            return _through(options, _endpoints(options), _looking(options), ask)
         except NodeUnavailable as error:
             click.echo(f"note: {error.what}; asking the database instead", err=True)
     return looked_up(options, inquire)
@@ -60,8 +59,8 @@ def acted(options: GlobalOptions, act: Callable[[Admin], Awaitable[T]]) -> T:
             database than the one that is meant.
         DatabaseUnavailable: When that database does not tell which queue it has.
     """
-    endpoint = _named(options) or _of_this_host(options)
-    return _through(options, endpoint, _checked(_meant(options), act))
+    endpoints = _endpoints(options)
+    return _through(options, endpoints, _meant(options), act)
 
 
 def asked(options: GlobalOptions, ask: Callable[[Admin], Awaitable[T]], patience: float) -> T:
@@ -79,9 +78,9 @@ def asked(options: GlobalOptions, ask: Callable[[Admin], Awaitable[T]], patience
         NodeUnavailable: When there is no such node, it does not answer, or it serves another
             database than the one that is meant.
     """
-    endpoint = _named(options) or _of_this_host(options)
+    endpoint = only_endpoint(_endpoints(options), options.settings.own_socket())
     meant = _looking(options) if options.dsn else None
-    return _through(options, endpoint, _checked(meant, ask), patience)
+    return _through(options, [endpoint], meant, ask, patience)
 
 
 def _meant(options: GlobalOptions) -> QueueIdentity | None:
@@ -140,32 +139,28 @@ async def _served(admin: Admin) -> QueueIdentity:
         ) from None
 
 
-def _named(options: GlobalOptions) -> str:
-    """Return the endpoint that --node names; ``auto`` means this host's node, as for clients."""
+def _endpoints(options: GlobalOptions) -> list[str]:
+    """Return the endpoint that --node names; without, or with ``auto``, those of this host."""
     named = str(options.settings.get("node", ""))
-    return _of_this_host(options) if named == "auto" else named
-
-
-def _of_this_host(options: GlobalOptions) -> str:
-    path = Path(options.settings.node_socket(socket.gethostname()).removeprefix("unix:"))
-    others = sorted(path.parent.glob("*.sock"))
-    if not path.exists() and len(others) == 1:
-        # The host's node has another name than the host.
-        path = others[0]
-    if not path.exists():
-        raise NodeUnavailable(
-            f"no node is named, and none of this host listens at {path}",
-            "name a running node by its --admin endpoint: --node ENDPOINT or TXQUEUE_NODE",
-        )
-    return f"unix:{path}"
+    return [named] if named not in ("", "auto") else local_endpoints(options.settings)
 
 
 def _through(
     options: GlobalOptions,
-    endpoint: str,
+    endpoints: Sequence[str],
+    meant: QueueIdentity | None,
     ask: Callable[[Admin], Awaitable[T]],
     patience: float | None = None,
 ) -> T:
+    """Return the answer of a node.
+
+    Args:
+        options: Name the operator and the certificates.
+        endpoints: Where the node listens, or several nodes of this host, of which one is chosen.
+        meant: Which queue the node must serve; None for any.
+        ask: Sends the command to the node.
+        patience: Seconds for the connection and the answer together; None for no limit.
+    """
     from twisted.internet.defer import Deferred, TimeoutError
 
     from txqueue.admin import Admin
@@ -175,8 +170,13 @@ def _through(
 
     async def run(reactor: INetworkReactor) -> T:
         tls = {"tls_dir": settings.get("tls_dir"), "name": settings.get("operator", account())}
-        async with await Admin.connect(endpoint, reactor=reactor, **tls) as admin:
-            return await ask(admin)
+
+        async def connect(endpoint: str) -> Admin:
+            return await Admin.connect(endpoint, reactor=reactor, **tls)
+
+        endpoint = await chosen_endpoint(endpoints, settings.own_socket(), meant, connect)
+        async with await connect(endpoint) as admin:
+            return await _checked(meant, ask)(admin)
 
     async def run_in_time(reactor: INetworkReactor) -> T:
         running = Deferred.fromCoroutine(run(reactor))
@@ -186,7 +186,7 @@ def _through(
         answer: T = run_in_reactor(run_in_time)
     except TimeoutError:
         raise NodeUnavailable(
-            f"the node at {endpoint} does not answer within {patience:g} s",
+            f"the node at {endpoints[0]} does not answer within {patience:g} s",
             "read its log; if its process hangs, restart it",
         ) from None
     return answer

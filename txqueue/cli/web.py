@@ -74,7 +74,7 @@ def _dashboard(settings: Settings, databases: tuple[ShownDatabase, ...]) -> Any:
     if folder is not None:
         credentials = Credentials(Path(folder), str(settings.get("name", socket.gethostname())))
         credentials.check()
-    endpoint = parsed_endpoint(str(settings.get("web", ENDPOINT)), credentials)
+    endpoint = parsed_endpoint(str(settings.get("web", ENDPOINT)), credentials, option="web")
     endpoint.ensure_free("choose another --web")
     for database in databases:
         _check(database)

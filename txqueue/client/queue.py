@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
@@ -391,7 +390,7 @@ def _node_of(settings: Settings) -> Endpoint | None:
     chosen = str(settings.get("node", ""))
     if not chosen:
         return None
-    text = settings.node_socket(socket.gethostname()) if chosen == "auto" else chosen
+    text = settings.own_socket() if chosen == "auto" else chosen
     return joinable(parsed_endpoint(text))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import socket
 import tomllib
 from collections.abc import Mapping
 from difflib import get_close_matches
@@ -92,6 +93,10 @@ class Settings:
     def node_socket(self, name: str) -> str:
         """Return the default admin socket, on this host, of this account's node of that name."""
         return f"unix:{self.state_dir() / quote(name, safe='')}.sock"
+
+    def own_socket(self) -> str:
+        """Return the default admin socket of the node that has the set name, or else the host's."""
+        return self.node_socket(str(self.get("name", socket.gethostname())))
 
     def state_dir(self) -> Path:
         """Return the folder for the node's own files."""

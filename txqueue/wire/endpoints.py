@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import ipaddress
 import os
 import re
@@ -85,11 +86,12 @@ class Endpoint:
             return evolve(self, port=self.port + place)
         return evolve(self, path=self.path.with_stem(f"{self.path.stem}-{place + 1}"))
 
-    def ensure_free(self, remedy: str = "choose another --admin or --state-dir") -> None:
+    def ensure_free(self, remedy: str = "choose another", if_taken: str | None = None) -> None:
         """Check that the endpoint is free and that this process could listen there.
 
         Args:
             remedy: What the error advises to do.
+            if_taken: What it advises if another process listens there; by default the same.
 
         Raises:
             ConfigurationError: When the endpoint is in use or not usable.
@@ -100,8 +102,10 @@ class Endpoint:
             else:
                 _try_path(self.path)
         except OSError as error:
+            is_taken = error.errno == errno.EADDRINUSE
             raise ConfigurationError(
-                f"cannot listen at {self}: {error.strerror or error}", remedy
+                f"cannot listen at {self}: {error.strerror or error}",
+                if_taken if is_taken and if_taken is not None else remedy,
             ) from None
 
     def listen(self, reactor: INetworkReactor, factory: Factory[Any]) -> Deferred[Any]:
@@ -141,7 +145,11 @@ def is_loopback(address: str) -> bool:
 
 
 def parsed_endpoint(
-    text: str, credentials: Credentials | None = None, *, is_public: bool = False
+    text: str,
+    credentials: Credentials | None = None,
+    *,
+    is_public: bool = False,
+    option: str | None = None,
 ) -> Endpoint:
     """Read an endpoint: ``unix:PATH`` or ``tcp:PORT[:interface=ADDRESS][:host=NAME]``.
 
@@ -150,11 +158,22 @@ def parsed_endpoint(
         credentials: For TLS at a port; without them only loopback is allowed.
         is_public: Allow any interface without TLS, for a port that has no secrets and takes no
             commands.
+        option: The option whose value the text is, which the error names.
 
     Raises:
         ConfigurationError: When the text is not valid, or means a port that would be open to other
             hosts without TLS.
     """
+    try:
+        return _parsed(text, credentials, is_public=is_public)
+    except ConfigurationError as error:
+        if option is None:
+            raise
+        name = option.replace("_", "-")
+        raise ConfigurationError(f"--{name} is not valid: {error.what}", error.remedy) from None
+
+
+def _parsed(text: str, credentials: Credentials | None, *, is_public: bool) -> Endpoint:
     kind, _, rest = text.partition(":")
     if kind == "unix" and rest:
         return _unix(Path(rest))
@@ -224,7 +243,7 @@ def _try_port(interface: str, port: int) -> None:
 def _try_path(path: Path) -> None:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if path.exists() and _answers(path):
-        raise OSError("another process listens there")
+        raise OSError(errno.EADDRINUSE, "another process listens there")
     if path.exists() and not path.is_socket():
         raise OSError("what is there is no socket")
     _try_lock(path, path.with_name(f"{path.name}.lock"))
@@ -235,7 +254,7 @@ def _try_lock(path: Path, lock: Path) -> None:
     """Remove the lock of a process that has ended; without one its socket would look in use."""
     if lock.is_symlink():
         if not _is_stale(lock):
-            raise OSError(f"process {lock.readlink()} has its lock")
+            raise OSError(errno.EADDRINUSE, f"process {lock.readlink()} has its lock")
         path.unlink(missing_ok=True)
         lock.unlink()
     elif lock.exists():

@@ -102,6 +102,25 @@ def test_a_socket_in_use_is_refused(tmp_path: Path) -> None:
     endpoint.ensure_free()
 
 
+def test_the_option_of_an_endpoint_is_named() -> None:
+    """As it is written on the command line."""
+    with pytest.raises(ConfigurationError, match="--listen is not valid: port 0 is not within"):
+        parsed_endpoint("tcp:0", option="listen")
+
+
+def test_a_socket_in_use_has_a_remedy_of_its_own(tmp_path: Path) -> None:
+    """A second node needs another name; a folder that cannot be used needs another folder."""
+    (tmp_path / "file").touch()
+    with closing(socket.socket(socket.AF_UNIX)) as other:
+        other.bind(str(tmp_path / "a.sock"))
+        other.listen()
+        for path, remedy in (("a.sock", "another name"), ("file/a.sock", "another folder")):
+            with pytest.raises(ConfigurationError, match=remedy):
+                parsed_endpoint(f"unix:{tmp_path / path}").ensure_free(
+                    "take another folder", "take another name"
+                )
+
+
 def test_a_place_that_cannot_be_is_refused(tmp_path: Path) -> None:
     """A folder that is a file, for instance."""
     (tmp_path / "file").touch()
