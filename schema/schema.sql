@@ -524,7 +524,8 @@ settle(its_incarnation integer, outcomes jsonb) returns (settled bigint[], freed
 started(its_incarnation integer, assignments bigint[], ids bigint[], seconds double precision[], progress text[] = null)
     returns integer;  -- worker
 -- only the owner may execute: complete_each_N, complete_in_N, end_assigned, fail_unread, forget_attempts, give_back,
--- lane_of_jobs, leave_unread, make_next_stage, note_attempt, return_unread, start_next_stages, with_unread
+-- lane_of_jobs, leave_unread, make_next_stage, note_attempt, return_unread, start_next_stages, with_unread,
+-- without_assignment
 
 -- enqueue
 enqueue(work_type text, payload jsonb, queue text = null, priority integer = null, weight integer = null,
@@ -535,6 +536,7 @@ enqueue_assigned(its_node integer, its_incarnation integer, work_type text, payl
     priority integer = null, weight integer = null, not_before timestamptz = null, not_after timestamptz = null,
     "group" text = null, options jsonb = null, tenant text = null) returns (job_id bigint, assignment bigint,
     lane smallint, its_weight integer);  -- enqueue, worker
+enqueue_checked(jobs jsonb) returns bigint[];  -- enqueue, worker
 enqueue_many(jobs jsonb) returns bigint[];  -- enqueue, worker
 -- only the owner may execute: check_encrypted, check_job, compute_rank, credit_left, enqueue_each, find_broken_length,
 -- find_broken_option, find_broken_rule, has_broken_tag, has_open_credit, has_sleeping_master, known_options,
@@ -694,7 +696,8 @@ start_workset(its_name text, its_items bigint = null) returns integer;  -- worke
 --
 -- txqueue_enqueue   usage      schema txqueue
 --                   select     migration
---                   execute    backlog, demand, enqueue, enqueue_assigned, enqueue_many, identity, request_end_notices
+--                   execute    backlog, demand, enqueue, enqueue_assigned, enqueue_checked, enqueue_many, identity,
+--                              request_end_notices
 --
 -- txqueue_read      usage      schema txqueue
 --                   select     all tables and views
@@ -706,8 +709,8 @@ start_workset(its_name text, its_items bigint = null) returns integer;  -- worke
 --                   execute    add_parts, advance_sequences, assignments_of, backlog, begin_archive, cancel, chart,
 --                              claim_ready, coalesce_into, complete, complete_one, declare_dead, demand, direct_jobs,
 --                              discard_failures, drain_node, drop_archived, due_schedules, edit_schedule, end_archive,
---                              end_part, end_slot, enqueue, enqueue_assigned, enqueue_many, ensure_history,
---                              ensure_workset, explain_facts, failure_kinds, fill_workset, find_job,
+--                              end_part, end_slot, enqueue, enqueue_assigned, enqueue_checked, enqueue_many,
+--                              ensure_history, ensure_workset, explain_facts, failure_kinds, fill_workset, find_job,
 --                              find_met_conditions, grant_credit, heartbeat, history_due, identity, is_input, jobs_of,
 --                              lagging_sequences, leave, lock_next_cut, next_job, next_part, note_late_error,
 --                              note_minute, notified_jobs, pass_on, pause, pause_schedule, postpone_failures, publish,

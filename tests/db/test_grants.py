@@ -13,6 +13,7 @@ ENQUEUING = [
     "demand",
     "enqueue",
     "enqueue_assigned",
+    "enqueue_checked",
     "enqueue_many",
     "identity",
     "request_end_notices",

@@ -29,6 +29,8 @@ __all__ = ["exception_line", "exception_text"]
 MOST_PLACES = 200
 # The longest chain of causes that is shown, and the most exceptions that Python's formatter gets.
 LONGEST_CHAIN, MOST_LINKED = 10, 200
+# Of these Python shows more than the message: a line of code, or a name that may be meant.
+_WITH_MORE: Final = (SyntaxError, NameError, AttributeError, ImportError)
 _CAUSED: Final = "\nThe above exception was the direct cause of the following exception:\n\n"
 _DURING: Final = "\nDuring handling of the above exception, another exception occurred:\n\n"
 _Place = tuple[tuple[CodeType, int], ...]
@@ -57,16 +59,15 @@ def exception_text(error: object) -> tuple[str, str]:
 
 
 def _line(error: Any, all_behave: bool) -> str:
-    try:
-        line = "".join(traceback.format_exception_only(error)) if all_behave else ""
-    except BaseException:
-        line = ""
-    return line or _plain_line(error)
+    has_more = is_a(error, *_WITH_MORE) or looked(lambda: hasattr(error, "__notes__"), False)
+    if not (has_more and all_behave):
+        return _plain_line(error)
+    return looked(lambda: "".join(traceback.format_exception_only(error)), "") or _plain_line(error)
 
 
 def _plain_line(error: object) -> str:
     """Return an exception's type and message as the interpreter keeps them."""
-    name = class_path(error).removeprefix("builtins.")
+    name = class_path(error).removeprefix("builtins.").removeprefix("__main__.")
     text = text_of(error)
     return f"{name}: {text}\n" if text else f"{name}\n"
 

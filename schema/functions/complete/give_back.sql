@@ -28,14 +28,7 @@ begin
                                    limit 10000 for update skip locked);
     else
         this.state := 'ready';
-        this.lane := current_lane();
-        this.assignment := null;
-        this.node_id := null;
-        this.incarnation := null;
-        this.assigned_at := null;
-        this.started_at := null;
-        this.handed := null;
-        this.counted := null;
+        this := without_assignment(this);
     end if;
     insert into job values (this.*);
     if this.state = 'failed' and this.followed is not null then

@@ -12,13 +12,5 @@ begin
     if delay is not null then
         this.not_before := clock_timestamp() + make_interval(secs => delay);
     end if;
-    this.lane := current_lane();
-    this.assignment := null;
-    this.node_id := null;
-    this.incarnation := null;
-    this.assigned_at := null;
-    this.started_at := null;
-    this.handed := null;
-    this.counted := null;
-    return this;
+    return without_assignment(this);
 end $$;

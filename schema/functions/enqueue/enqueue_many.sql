@@ -1,75 +1,18 @@
 -- Enqueues an array of jobs, each an object with the arguments of enqueue() as its keys, in the
 -- caller's transaction; returns their numbers in the order given. All are accepted or none.
--- The jobs are the outer side of a nested loop, which keeps their order; a hash join reversed it.
 create or replace function txqueue.enqueue_many(jobs jsonb) returns bigint[]
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
-set enable_hashjoin = off
-set enable_mergejoin = off
 set jit = off
 as $$
 declare
-    known     constant text[] := array['work_type', 'payload', 'queue', 'priority', 'weight', 'not_before', 'not_after', 'group',
-                                       'options', 'tenant', 'unique', 'unique_mode', 'after', 'after_any_end'];
-    settings  setting;
-    is_related boolean;
-    is_unknown boolean;
-    ids       bigint[];
-    is_soon   boolean;
-    has_tenant boolean;
-    its_lane  smallint := current_lane();
-    full_queues text[] := array(select key from control where kind = 'queue' and is_full);
+    known constant text[] := array['work_type', 'payload', 'queue', 'priority', 'weight', 'not_before', 'not_after', 'group',
+                                   'options', 'tenant', 'unique', 'unique_mode', 'after', 'after_any_end'];
 begin
-    -- This costs a hundredth or two of what it takes to write the jobs.
-    select bool_or(value ?| array['unique', 'after']),
-           bool_or(case jsonb_typeof(value) when 'object' then value - known <> '{}' else true end)
-      into is_related, is_unknown
-      from jsonb_array_elements(jobs) as job (value);
-    if is_unknown then
+    if exists (select from jsonb_array_elements(jobs) as job (value)
+                where case jsonb_typeof(value) when 'object' then value - known <> '{}' else true end) then
         perform refuse_unknown_keys(jobs, known);
-    elsif is_related then
-        return enqueue_each(jobs);
     end if;
-    select * into strict settings from setting;
-    with given as (
-        select element.*,
-               known.work_type is not null as is_known, known.policy,
-               coalesce(element.priority, known.priority, 4) as its_priority,
-               coalesce(element.not_before, now()) as its_not_before,
-               coalesce(element.queue, known.queue, 'default') as its_queue,
-               coalesce(element.weight, known.weight, 1) as its_weight
-          from jsonb_to_recordset(jobs) as element (
-                   work_type text, payload jsonb, queue text, priority integer, weight integer,
-                   not_before timestamptz, not_after timestamptz, "group" text, options jsonb, tenant text)
-          left join work_type as known on known.work_type = element.work_type
-    ), checked as (
-        select given.*, nextval('job_id') as job_id,
-               coalesce(check_job(work_type, payload, settings.payload_limit, its_priority, its_weight, its_queue, "group",
-                                  tenant, its_not_before, not_after, options),
-                        check_encrypted(policy, work_type, payload),
-                        case when its_queue = any (full_queues) then refuse_full_queue(its_queue) end) as refused
-          from given
-    ), put as (
-        insert into job (job_id, rank, not_before, not_after, enqueued_at, weight, priority, lane, state,
-                         waiting_for, work_type, queue, "group", tenant, options, payload)
-        select job_id,
-               compute_rank(its_not_before, not_after, its_priority, settings.aging),
-               its_not_before, not_after, now(), its_weight, its_priority, its_lane,
-               case when is_known and its_not_before <= now() then 'ready'::job_state else 'waiting' end,
-               case when not is_known then 'type' when its_not_before > now() then 'time' end,
-               work_type, its_queue, "group", tenant, options, payload
-          from checked
-         where refused is null
-        returning job_id, not_before, tenant
-    )
-    select array_agg(job_id order by job_id), min(not_before) < now() + interval '3 seconds', count(tenant) > 0
-      into ids, is_soon, has_tenant from put;
-    if has_tenant then
-        perform note_tenants();
-    end if;
-    if is_soon then
-        perform wake_masters(cardinality(ids));
-    end if;
-    return coalesce(ids, '{}');
+    return enqueue_checked(jobs);
 end $$;
 comment on function txqueue.enqueue_many(jsonb) is 'Enqueue many jobs in the caller''s transaction.';

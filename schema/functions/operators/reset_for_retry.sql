@@ -29,19 +29,11 @@ begin
         when not exists (select from work_type as known where known.work_type = this.work_type) then 'type'
         when this.not_before > clock_timestamp() then 'time' end;
     this.state := case when this.waiting_for is null then 'ready' else 'waiting' end;
-    this.lane := current_lane();
-    this.assignment := null;
-    this.node_id := null;
-    this.incarnation := null;
-    this.assigned_at := null;
-    this.started_at := null;
     this.finished_at := null;
     this.result := null;
     if at is null then
         this.fingerprint := null;
         this.failed_at := null;
     end if;
-    this.handed := null;
-    this.counted := null;
-    return this;
+    return without_assignment(this);
 end $$;

@@ -70,7 +70,22 @@ def does_not_compile() -> None:
     compile("a b", "x.py", "exec")
 
 
-FAILURES = [plain, caused, during, silenced, grouped, noted, misspelt, deep, does_not_compile]
+def misses() -> None:
+    """Fail to import a name of which Python proposes another one."""
+    from os import pathh  # type: ignore[attr-defined]  # noqa: F401, PLC0415 - what is tested
+
+
+def is_silent() -> None:
+    """Fail with a class of its own, and no message."""
+
+    class Silent(Exception):
+        """Says nothing."""
+
+    raise Silent
+
+
+FAILURES = [plain, caused, during, silenced, grouped, noted, misspelt, misses, is_silent, deep]
+FAILURES += [does_not_compile]
 
 
 def raised(function: Callable[[], object]) -> BaseException:

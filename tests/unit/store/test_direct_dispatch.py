@@ -221,7 +221,7 @@ class _Quiet(Connection):
         self, sql: str, parameters: Sequence[object] = (), translate: Any = None
     ) -> list[tuple[Any, ...]]:
         """Ask the street."""
-        if "enqueue_many" in sql:
+        if "enqueue_checked" in sql:
             return [([1, 2],)]
         return await self._street.query(sql, parameters)
 
