@@ -251,7 +251,9 @@ class Transaction:
         )
 
     async def _enqueue_text(self, text: str) -> list[int]:
-        rows = await self._enqueue_keyed(f"select {self._schema}.enqueue_checked(%s)", (text,), text)
+        rows = await self._enqueue_keyed(
+            f"select {self._schema}.enqueue_checked(%s)", (text,), text
+        )
         return list(rows[0][0])
 
     def _check(self) -> None:
