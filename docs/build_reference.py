@@ -104,6 +104,7 @@ HIDDEN: Final = frozenset(
         "Schedules.publish",
         "Schedules.put",
         "Schedules.tick",
+        "Schedules.trim",
         "Retry.delay",
         "Retry.is_spent",
         "RunningJob.assignment",

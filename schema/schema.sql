@@ -644,8 +644,8 @@ rotate(held text[] = '{}', least_bytes bigint = 262144, at_most integer = 2) ret
 -- next_lane, truncate_if_empty
 
 -- schedules
-due_schedules(since timestamptz = null, at_most integer = 500) returns (due jsonb, due_in double precision,
-    seen_at timestamptz);  -- worker
+due_schedules(since timestamptz = null, at_most integer = 500, busy text[] = '{}') returns (due jsonb,
+    due_in double precision, seen_at timestamptz);  -- worker
 edit_schedule(its_name text, terms jsonb, who text) returns boolean;  -- worker
 find_met_conditions(its_table text, its_column text, given text[]) returns text[];  -- worker
 pause_schedule(its_name text, who text) returns boolean;  -- worker

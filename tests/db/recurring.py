@@ -9,7 +9,7 @@ import psycopg2
 
 from tests.db.masters import Master
 from txqueue.model.schedule import Every, Schedule, schedule_object
-from txqueue.store.schedules import by_condition, judged, tick_of
+from txqueue.store.schedules import by_condition, judged, ticks_of, unconditional
 
 JOB: Final = {"work_type": "test.kind", "payload": {}}
 PUT: Final = "select txqueue.put_schedule(%s, %s, %s, %s, 'ann')"
@@ -34,9 +34,9 @@ def put(
 def due(node: Master, since: datetime | None = None) -> list[dict[str, Any]]:
     """Look what is due, and which of the conditions hold, as a master does."""
     rows: list[dict[str, Any]] = node.value("select due from txqueue.due_schedules(%s)", since)
-    known = []
+    known = unconditional(rows)
     for condition, its in by_condition(rows).items():
-        known += its if condition is None else checked(node, condition, its)
+        known += checked(node, condition, its)
     return known
 
 
@@ -55,8 +55,7 @@ def checked(
 def tick(node: Master, rows: list[dict[str, Any]]) -> int:
     """Tick due schedules by plan."""
     now = node.value("select clock_timestamp()")
-    ticks = [tick_of(row, now) for row in rows]
-    ran: int = node.value("select txqueue.tick(%s)", json.dumps(ticks))
+    ran: int = node.value("select txqueue.tick(%s)", json.dumps(ticks_of(rows, now)))
     return ran
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from tests.db.masters import Master, master
 from tests.db.recurring import JOB
-from txqueue.model.schedule import Cron, Every, Schedule, schedule_object
-from txqueue.store.schedules import tick_of
+from txqueue.model.schedule import Cooldown, Cron, Every, Schedule, schedule_object
+from txqueue.store.schedules import ticks_of
 
 MANY = 10_000
 MINUTES = 5
@@ -24,13 +24,22 @@ DUE = """
     select coalesce(jsonb_agg(jsonb_build_object(
                'schedule_id', schedule_id, 'name', name, 'kind', kind, 'seconds', seconds,
                'expression', expression, 'zone', zone, 'jitter', jitter, 'catch_up', catch_up,
-               'holds', true, 'error', null,
+               'holds', true, 'error', null, 'priority', 4,
                'due', case when isfinite(next_due) then next_due end)), '[]')::text
       from txqueue.schedule where is_active and next_due <= %s
 """
 STARTS = """
     select floor(extract(epoch from not_before - %s))::int, count(*)::int
       from txqueue.job group by 1
+"""
+
+ENDED = """
+    with gone as (
+        delete from txqueue.job where not_before <= %(now)s and state in ('ready', 'waiting')
+        returning job_id
+    )
+    update txqueue.schedule set next_due = %(now)s + make_interval(secs => seconds)
+     where last_job in (select job_id from gone)
 """
 
 
@@ -50,9 +59,15 @@ def made(node: Master, when: Schedule) -> None:
 
 def tick(node: Master, now: datetime) -> int:
     """Look and tick as a master does, by the clock of the test."""
-    ticks = [tick_of(row, now) for row in json.loads(node.value(DUE, now))]
+    ticks = ticks_of(json.loads(node.value(DUE, now)), now)
     ran: int = node.value("select txqueue.tick(%s)", json.dumps(ticks))
     return ran
+
+
+def ended(node: Master, now: datetime) -> int:
+    """End the jobs of cool-downs that have started by the clock of the test; how many."""
+    node.cursor.execute(ENDED, {"now": now})
+    return node.cursor.rowcount
 
 
 def starts_by_second(node: Master, when: Schedule, minutes: int) -> Counter[int]:
@@ -72,6 +87,22 @@ def test_the_busiest_second_has_at_most_three_times_the_mean(node: Master) -> No
     starts = starts_by_second(node, Every(60, jitter=4 / 60), MINUTES)
     assert abs(starts.total() - MANY * MINUTES) <= MANY / 5
     assert max(starts.values()) <= 3 * MANY / 60
+
+
+@pytest.mark.slow
+def test_cool_downs_are_an_even_load_again_after_an_outage(node: Master) -> None:
+    """All are overdue when nodes are back; in the second minute no second has twice the mean."""
+    made(node, Cooldown(60))
+    begin: datetime = node.value("select date_trunc('minute', now())")
+    assert tick(node, begin) == 0
+    back = begin + timedelta(seconds=140)
+    starts = Counter[int]()
+    for second in range(130):
+        tick(node, back + timedelta(seconds=second))
+        starts[second] = ended(node, back + timedelta(seconds=second))
+    first, second = (sum(starts[n] for n in range(at, at + 60)) for at in (0, 60))
+    assert min(first, second) >= MANY * 0.9
+    assert max(starts[n] for n in range(60, 120)) <= 2 * MANY / 60
 
 
 @pytest.mark.slow

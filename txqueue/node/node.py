@@ -105,6 +105,7 @@ class Node(MultiService):
         await its.completions.close()
         await _stop(its.heartbeats)
         await its.heartbeats.leave("stopped")
+        its.condition_pool.close()
         its.pool.close()
 
     def say_that_it_drains(self) -> None:

@@ -5,22 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Protocol
+
+from twisted.internet.defer import Deferred
 
 from txqueue.errors import Refused
 from txqueue.model.work_item import WorkItem
 from txqueue.node.lease import Lease
 from txqueue.node.periodic import Periodic
 from txqueue.node.wakeups import Wakeups
-from txqueue.store.schedules import (
-    CONDITION_PATIENCE,
-    Due,
-    Schedules,
-    by_condition,
-    declared,
-    judged,
-    tick_of,
-)
+from txqueue.store.schedules import Due, Judged, Schedules, declared, ticks_of, unconditional
 from txqueue.system.clock import Clock
 
 __all__ = ["Scheduler"]
@@ -33,8 +27,23 @@ WOKEN = 1.0
 # once in FULL_LOOK seconds, for all due ones.
 MARGIN, FULL_LOOK = timedelta(seconds=5), 10.0
 MENDING = 60.0
-# A failed check of a condition is repeated after this multiple of the time that it took.
-SPARED = 10.0
+
+
+class Checks(Protocol):
+    """Checks the conditions of due schedules."""
+
+    @property
+    def busy(self) -> list[tuple[str, str]]:
+        """The conditions that are being checked, or wait for that."""
+
+    def begin(self, found: Due) -> None:
+        """Check the conditions of those due schedules that have one."""
+
+    def take(self) -> list[Judged]:
+        """Return the schedules whose conditions were checked since the last call."""
+
+    async def end(self) -> None:
+        """Begin no more checks, and wait for those that run."""
 
 
 class Scheduler(Periodic):
@@ -43,6 +52,7 @@ class Scheduler(Periodic):
     Args:
         clock: Times the checks.
         schedules: The stored functions of schedules.
+        checks: Checks the conditions of due schedules, while this service goes on.
         classes: The node's work types; the schedules that they declare are published first.
         lease: The node's lease; without it this node ticks no schedule.
         wakeups: Has the scheduler's alarm; wakes the claimer when jobs were enqueued.
@@ -58,12 +68,14 @@ class Scheduler(Periodic):
         clock: Clock,
         schedules: Schedules,
         *,
+        checks: Checks,
         classes: Sequence[type[WorkItem]],
         lease: Lease,
         wakeups: Wakeups,
     ) -> None:
         super().__init__(clock, wakeups.scheduler)
         self._schedules = schedules
+        self._checks = checks
         self._work_types = [cls.work_type for cls in classes]
         self._declared = declared(classes)
         self._lease = lease
@@ -72,22 +84,27 @@ class Scheduler(Periodic):
         self._looked_at = self._looked_far_at = self._mended_at = float("-inf")
         self._next_look = float("-inf")
         self._since: datetime | None = None
-        # Seconds until the earliest next moment of the schedules that the last check ticked.
-        self._soonest = LONGEST
-        # Conditions that could not be checked: when to check them again, and the error.
-        self._unanswered: dict[tuple[str, str], tuple[float, str]] = {}
+
+    def stopService(self) -> Deferred[None]:
+        """Stop after the current step and the checks that run."""
+        stopping = super().stopService()
+        return Deferred.fromCoroutine(self._end(stopping))
+
+    async def _end(self, stopping: Deferred[None] | None) -> None:
+        if stopping is not None:
+            await stopping
+        await self._checks.end()
 
     async def step(self) -> float | None:
-        """Check for due schedules if it is time, and tick them."""
-        now = time.monotonic()
-        early = min(self._next_look, self._looked_at + WOKEN) - now
-        if early > 0:
-            return early
+        """Tick schedules whose conditions were checked; look for due ones if it is time."""
         if self._lease.identity is None:
             return WOKEN
         if not self._is_published:
             await self._publish()
-        return await self._look(now)
+        await self._tick_judged()
+        now = time.monotonic()
+        early = min(self._next_look, self._looked_at + WOKEN) - now
+        return early if early > 0 else await self._look(now)
 
     async def _publish(self) -> None:
         try:
@@ -98,63 +115,42 @@ class Scheduler(Periodic):
 
     async def _look(self, now: float) -> float:
         self._looked_at = now
-        found = await self._schedules.due(self._look_since(now))
+        found = await self._schedules.due(self._look_since(now), self._checks.busy)
         self._since = found.seen_at - MARGIN
-        is_behind = await self._tick_all(found)
+        self._next_look = now + LONGEST
+        self._look_in(LONGEST if found.due_in is None else found.due_in)
+        await self._tick(unconditional(found.rows), found)
+        self._checks.begin(found)
+        await self._tick_judged()
         if now - self._mended_at >= MENDING:
             self._mended_at = now
             await self._schedules.mend()
-        wait = min(LONGEST if found.due_in is None else found.due_in, self._soonest)
-        pause = 0.0 if is_behind else min(max(wait, SHORTEST), LONGEST)
-        self._next_look = time.monotonic() + pause
-        return pause
+        return max(0.0, self._next_look - time.monotonic())
 
-    async def _tick_all(self, found: Due) -> bool:
-        """Tick due schedules; return whether more are due now.
+    async def _tick_judged(self) -> None:
+        """Tick schedules whose conditions were checked; those due since then are looked for."""
+        for judged in self._checks.take():
+            await self._tick(judged.rows, judged.found)
+            if self._since is not None:
+                self._since = min(self._since, judged.found.seen_at - MARGIN)
 
-        Schedules with a condition come last, table by table: a table that cannot be read delays
-        only the schedules whose condition reads it.
-        """
-        self._soonest = LONGEST
-        is_behind = False
-        for condition, rows in by_condition(found.rows).items():
-            known = rows if condition is None else await self._judged(condition, rows)
-            is_behind = await self._tick(known, found) or is_behind
-        if is_behind:
-            self._since = None
-        return is_behind
-
-    async def _judged(
-        self, condition: tuple[str, str], rows: list[dict[str, Any]]
-    ) -> list[dict[str, Any]]:
-        until, reason = self._unanswered.get(condition, (0.0, ""))
-        began = time.monotonic()
-        if began < until:
-            return judged(rows, set(), reason)
-        try:
-            met = await self._schedules.met(*condition, [row["condition"][2] for row in rows])
-        except Refused as error:
-            reason = f"the condition on {condition[0]} cannot be checked: {error}"
-            # The wait for a connection does not count.
-            took = min(time.monotonic() - began, CONDITION_PATIENCE)
-            # A condition that takes its whole time limit may use at most a tenth of the time.
-            self._unanswered[condition] = (began + took * SPARED, reason)
-            return judged(rows, set(), reason)
-        self._unanswered.pop(condition, None)
-        return judged(rows, met)
-
-    async def _tick(self, rows: Sequence[dict[str, Any]], found: Due) -> bool:
+    async def _tick(self, rows: Sequence[dict[str, Any]], found: Due) -> None:
         if not rows:
-            return False
-        ticks = [tick_of(row, found.seen_at) for row in rows]
+            return
+        ticks = ticks_of(rows, found.seen_at)
         nexts = [datetime.fromisoformat(each["next"]) for each in ticks if _is_moment(each["next"])]
-        self._soonest = min(
-            [self._soonest, *((moment - found.seen_at).total_seconds() for moment in nexts)]
-        )
+        soonest = min(nexts, default=found.seen_at + timedelta(seconds=LONGEST))
+        self._look_in((soonest - found.seen_at).total_seconds())
         if not await self._schedules.tick(ticks):
-            return False
+            return
         self._wakeups.claimer.ring()
-        return found.due_in == 0 or any(moment <= found.seen_at for moment in nexts)
+        if found.due_in == 0 or soonest <= found.seen_at:
+            self._since, self._next_look = None, float("-inf")
+
+    def _look_in(self, seconds: float) -> None:
+        """Look after some seconds, if no look is due before."""
+        pause = min(max(seconds, SHORTEST), LONGEST)
+        self._next_look = min(self._next_look, time.monotonic() + pause)
 
     def _look_since(self, now: float) -> datetime | None:
         if self._since is not None and now - self._looked_far_at < FULL_LOOK:

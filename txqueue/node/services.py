@@ -12,6 +12,7 @@ from txqueue.node.archiving import Archiving
 from txqueue.node.claimer import Claimer
 from txqueue.node.collaborators import BeatListener
 from txqueue.node.completions import Completions
+from txqueue.node.condition_checks import ConditionChecks
 from txqueue.node.credits import Credits
 from txqueue.node.database_life import DatabaseLife
 from txqueue.node.description import Description
@@ -41,18 +42,12 @@ from txqueue.node.worker_template import ForkingStarter
 from txqueue.node.worker_versions import WorkerVersions
 from txqueue.node.workers import Workers
 from txqueue.policy.worker_start import forks_workers
-from txqueue.store.backoff import Backoff
-from txqueue.store.connection_pool import ConnectionPool
 from txqueue.store.functions import StoredFunctions
 from txqueue.store.listener import Listener
 from txqueue.store.schedules import Schedules
 from txqueue.store.session_bounds import of_a_master
 
 __all__ = ["Services"]
-
-# One connection each for claims, completions and other statements; a fourth listens, and claims
-# ordinary jobs.
-CONNECTIONS = 3
 
 
 class Services(SharedState):
@@ -77,27 +72,6 @@ class Services(SharedState):
         return WorkerVersions(self.work_types, [type_version(cls) for cls in self.types])
 
     # The database.
-
-    @cached_property
-    def backoff(self) -> Backoff:
-        """The backoff of reconnects; its longest delay is shorter than the lease, or other nodes
-        would rescue this node's jobs first.
-        """
-        return Backoff(longest=self.settings.lease / 5)
-
-    @cached_property
-    def pool(self) -> ConnectionPool:
-        """The connections for statements."""
-        return ConnectionPool(
-            self.reactor,
-            self.settings.dsn,
-            CONNECTIONS,
-            f"txqueue {self.settings.name}",
-            patience=self.settings.patience,
-            backoff=self.backoff,
-            any_moment=True,
-            session=of_a_master(self.settings.patience),
-        )
 
     @cached_property
     def listener(self) -> Listener:
@@ -310,6 +284,9 @@ class Services(SharedState):
         return Scheduler(
             self.reactor,
             Schedules(self.pool, self.settings.schema),
+            checks=ConditionChecks(
+                self.reactor, Schedules(self.condition_pool, self.settings.schema), self.wakeups
+            ),
             classes=self.types,
             lease=self.lease,
             wakeups=self.wakeups,

@@ -14,8 +14,16 @@ from txqueue.node.peer_table import PeerTable
 from txqueue.node.reactor import IMasterReactor
 from txqueue.node.settings import NodeSettings
 from txqueue.node.wakeups import Wakeups
+from txqueue.store.backoff import Backoff
+from txqueue.store.connection_pool import ConnectionPool
+from txqueue.store.schedules import MOST_CHECKS
+from txqueue.store.session_bounds import of_a_master
 
 __all__ = ["SharedState"]
+
+# One connection each for claims, completions and other statements; a fourth listens, and claims
+# ordinary jobs.
+CONNECTIONS = 3
 
 
 class SharedState:
@@ -69,3 +77,32 @@ class SharedState:
     def peer_table(self) -> PeerTable:
         """The table of peers."""
         return PeerTable(self.reactor)
+
+    @cached_property
+    def backoff(self) -> Backoff:
+        """The backoff of reconnects; its longest delay is shorter than the lease, or other nodes
+        would rescue this node's jobs first.
+        """
+        return Backoff(longest=self.settings.lease / 5)
+
+    @cached_property
+    def pool(self) -> ConnectionPool:
+        """The connections for statements."""
+        return self._pool_of(CONNECTIONS)
+
+    @cached_property
+    def condition_pool(self) -> ConnectionPool:
+        """The connections on which conditions of schedules are checked: none before the first."""
+        return self._pool_of(MOST_CHECKS)
+
+    def _pool_of(self, size: int) -> ConnectionPool:
+        return ConnectionPool(
+            self.reactor,
+            self.settings.dsn,
+            size,
+            f"txqueue {self.settings.name}",
+            patience=self.settings.patience,
+            backoff=self.backoff,
+            any_moment=True,
+            session=of_a_master(self.settings.patience),
+        )

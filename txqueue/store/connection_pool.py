@@ -136,6 +136,11 @@ class ConnectionPool:
         async with self.connection() as connection:
             return await connection.query_dicts(sql, parameters)
 
+    def trim(self, most: int) -> None:
+        """Close idle connections beyond a number."""
+        while len(self._idle) > most:
+            self._idle.pop(0).close()
+
     def close(self) -> None:
         """Close idle connections now, and lent ones when they are returned."""
         self._is_closed = True

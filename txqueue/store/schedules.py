@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from attrs import asdict, fields, frozen
@@ -12,6 +12,7 @@ from attrs import asdict, fields, frozen
 from txqueue.errors import InvalidSchedule, InvalidWork
 from txqueue.model.schedule import Exists, Plan, Schedule, plan, schedule_object, schedule_of
 from txqueue.model.work_item import WorkItem
+from txqueue.policy.overdue import DueStart, start_delays
 from txqueue.store.connection_pool import ConnectionPool
 from txqueue.store.enqueueing import job_object, json_text
 from txqueue.store.errors import answered
@@ -19,7 +20,9 @@ from txqueue.store.schema_files import checked_name
 
 __all__ = [
     "CONDITION_PATIENCE",
+    "MOST_CHECKS",
     "Due",
+    "Judged",
     "ScheduleRun",
     "Schedules",
     "act_call",
@@ -29,11 +32,16 @@ __all__ = [
     "job_of",
     "judged",
     "put_call",
-    "tick_of",
+    "ticks_of",
+    "unconditional",
 ]
 
 CONDITION_PATIENCE = 1
 """Seconds in which a condition must be evaluated, waiting for locks included."""
+MOST_CHECKS = 16
+"""How many conditions are checked at a time, by all nodes that serve the same queues and types:
+each check has a connection of its own.
+"""
 CONDITION_REMEDY = "see which session locks its table in pg_locks, and that the column has an index"
 
 # The schedule sets these options of its jobs.
@@ -53,6 +61,19 @@ class Due:
     rows: list[dict[str, Any]]
     due_in: float | None
     seen_at: datetime
+
+
+@frozen
+class Judged:
+    """Due schedules whose conditions were checked.
+
+    Attributes:
+        rows: The schedules, each with whether its condition holds.
+        found: The schedules that were found with these.
+    """
+
+    rows: list[dict[str, Any]]
+    found: Due
 
 
 @frozen
@@ -100,11 +121,19 @@ class Schedules:
         rows = await self._pool.query(f"select {self._schema}.{call}", arguments)
         return rows[0][0]
 
-    async def due(self, since: datetime | None = None) -> Due:
-        """Return the due schedules; with ``since``, only those due at that time or later."""
-        rows = await self._pool.query(
-            f"select due::text, due_in, seen_at from {self._schema}.due_schedules(%s)", (since,)
+    async def due(self, since: datetime | None = None, busy: Sequence[tuple[str, str]] = ()) -> Due:
+        """Return the due schedules.
+
+        Args:
+            since: Return only those due at that time or later; None for all.
+            busy: Conditions, each a table and a column; schedules that have one of these are left
+                out.
+        """
+        sql = (
+            "select due::text, due_in, seen_at"
+            f" from {self._schema}.due_schedules(%s, busy => %s::text[])"
         )
+        rows = await self._pool.query(sql, (since, [" ".join(each) for each in busy]))
         text, due_in, seen_at = rows[0]
         return Due(json.loads(text), due_in, seen_at)
 
@@ -121,6 +150,10 @@ class Schedules:
         )
         with answered(CONDITION_PATIENCE, CONDITION_REMEDY):
             return set((await self._pool.query(sql, (table, column, list(values))))[0][0])
+
+    def trim(self) -> None:
+        """Close all idle connections but one."""
+        self._pool.trim(1)
 
     async def tick(self, ticks: Sequence[Mapping[str, Any]]) -> int:
         """Enqueue the jobs of due schedules unless another node has; return how many."""
@@ -247,14 +280,17 @@ def _made(cls: type[WorkItem]) -> WorkItem:
         ) from None
 
 
-def by_condition(
-    rows: Sequence[dict[str, Any]],
-) -> dict[tuple[str, str] | None, list[dict[str, Any]]]:
-    """Group schedules by the table and column of their conditions, those without one first."""
-    found: dict[tuple[str, str] | None, list[dict[str, Any]]] = {None: []}
+def unconditional(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the schedules without a condition."""
+    return [row for row in rows if row["condition"] is None]
+
+
+def by_condition(rows: Sequence[dict[str, Any]]) -> dict[tuple[str, str], list[dict[str, Any]]]:
+    """Group the schedules with a condition by its table and column."""
+    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for row in rows:
-        condition = row["condition"]
-        found.setdefault(condition and (condition[0], condition[1]), []).append(row)
+        if (condition := row["condition"]) is not None:
+            found.setdefault((condition[0], condition[1]), []).append(row)
     return found
 
 
@@ -271,8 +307,22 @@ def judged(
     return [{**row, "holds": row["condition"][2] in met, "error": error} for row in rows]
 
 
-def tick_of(row: Mapping[str, Any], now: datetime) -> dict[str, Any]:
-    """Return the decision on a due schedule in the form that ``tick()`` takes."""
+def ticks_of(rows: Sequence[Mapping[str, Any]], now: datetime) -> list[dict[str, Any]]:
+    """Return the decisions on due schedules in the form that ``tick()`` takes."""
+    delays = start_delays([_start(row, now) for row in rows if _starts_by_itself(row)])
+    return [_tick_of(row, now, delays.get(row["name"], 0.0)) for row in rows]
+
+
+def _starts_by_itself(row: Mapping[str, Any]) -> bool:
+    return bool(row["kind"] == "cooldown" and row["due"] and row.get("holds", True))
+
+
+def _start(row: Mapping[str, Any], now: datetime) -> DueStart:
+    late = (now - datetime.fromisoformat(row["due"])).total_seconds()
+    return DueStart(row["name"], row["seconds"], row["priority"], late)
+
+
+def _tick_of(row: Mapping[str, Any], now: datetime, delay: float) -> dict[str, Any]:
     due = None if row["due"] is None else datetime.fromisoformat(row["due"])
     told = {"schedule_id": row["schedule_id"], "due": row["due"], "error": row.get("error")}
     try:
@@ -280,6 +330,8 @@ def tick_of(row: Mapping[str, Any], now: datetime) -> dict[str, Any]:
     except InvalidSchedule as error:
         return {**told, "next": "infinity", "error": str(error), "ends": True}
     planned = plan(when, row["name"], due, now, holds=row.get("holds", True))
+    if delay:
+        told["start"] = (now + timedelta(seconds=delay)).isoformat()
     moments = [moment.isoformat() for moment in planned.moments]
     return {**told, "moments": moments, "next": _next(row["kind"], planned)}
 

@@ -1,9 +1,10 @@
 -- Returns the schedules that are due, as an array of objects, the condition of each among them (see
 -- find_met_conditions()), seconds until the next is due (null if none is), and the database's time. A caller
 -- that has checked up to a moment passes it as since, so that the dead rows before it are not read again;
--- null reads all. Schedules without a computed moment are always included.
+-- null reads all. Schedules without a computed moment are always included. Those whose condition is busy, a table
+-- and a column with a space between, are left out: the caller is checking it.
 create or replace function txqueue.due_schedules(
-    since timestamptz default null, at_most integer default 500,
+    since timestamptz default null, at_most integer default 500, busy text[] default '{}',
     out due jsonb, out due_in double precision, out seen_at timestamptz)
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -14,18 +15,22 @@ declare
     rows schedule[];
 begin
     seen_at := clock_timestamp();
-    rows := array((select this from schedule as this where is_active and next_due = '-infinity' limit at_most)
+    rows := array((select this from schedule as this where is_active and next_due = '-infinity'
+                     and (condition_table || ' ' || condition_column = any (busy)) is not true limit at_most)
                   union all
                   (select this from schedule as this
                     where is_active and next_due <= seen_at and next_due >= coalesce(since, 'epoch')
+                      and (condition_table || ' ' || condition_column = any (busy)) is not true
                     order by next_due limit at_most));
     select coalesce(jsonb_agg(jsonb_build_object(
                'schedule_id', schedule_id, 'name', name, 'kind', kind, 'expression', expression, 'zone', zone,
                'seconds', seconds, 'jitter', jitter, 'catch_up', catch_up,
+               'priority', coalesce((job ->> 'priority')::integer, (
+                   select priority from work_type as known where known.work_type = its.work_type), 4),
                'due', case when isfinite(next_due) then next_due end,
                'condition', case when condition_table is not null
                                  then jsonb_build_array(condition_table, condition_column, condition_value) end)), '[]')
-      into due from unnest(rows);
+      into due from unnest(rows) as its;
     if cardinality(rows) >= at_most then
         due_in := 0;
     else

@@ -5,7 +5,7 @@
 create or replace function txqueue.enqueue_runs(jobs jsonb, out ids bigint[], out errors text[], out held boolean[])
 language plpgsql volatile
 set search_path = txqueue, pg_temp
-set lock_timeout = '500ms'
+set lock_timeout = '50ms'
 as $$
 declare
     this jsonb;

@@ -1,9 +1,9 @@
 -- Enqueues the jobs of due schedules and stores their next moments, atomically: an array of objects with
 -- schedule_id, due (null if it was not computed yet), next ('infinity' for never, null if it depends on the
--- end of the job), moments (those that get a job), and where they apply error, and ends if the schedule must
--- be paused. Only a schedule whose next_due still equals the given due is changed, so that each moment gets
--- one job even if masters race or die. A schedule whose job needs a locked unique key stays due. Returns how
--- many jobs.
+-- end of the job), moments (those that get a job), and where they apply start (the earliest time of a job, if
+-- later than its moment), error, and ends if the schedule must be paused. Only a schedule whose next_due still
+-- equals the given due is changed, so that each moment gets one job even if masters race or die. A schedule
+-- whose job needs a locked unique key stays due. Returns how many jobs.
 create or replace function txqueue.tick(ticks jsonb) returns integer
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
@@ -19,11 +19,11 @@ declare
 begin
     with given as (
         select * from jsonb_to_recordset(ticks) as each (
-            schedule_id bigint, due timestamptz, next timestamptz, moments timestamptz[], error text, ends boolean)
+            schedule_id bigint, due timestamptz, next timestamptz, moments timestamptz[], start timestamptz, error text, ends boolean)
     ), locked as materialized (
         -- Schedules that another master is ticking are skipped.
-        select this.schedule_id, this.name, this.kind, this.job, given.next, given.moments, given.error, given.ends, this.until,
-               this.times - this.runs as runs_left
+        select this.schedule_id, this.name, this.kind, this.job, given.next, given.moments, given.start, given.error, given.ends,
+               this.until, this.times - this.runs as runs_left
           from given join schedule as this on this.schedule_id = given.schedule_id
          where this.is_active and this.next_due = coalesce(given.due, '-infinity')
          order by this.schedule_id
@@ -34,7 +34,7 @@ begin
       into taken, runs
       from locked left join lateral (
            select jsonb_build_object('schedule_id', schedule_id, 'kind', kind, 'due', moment, 'job', job || jsonb_build_object(
-                      'not_before', moment,
+                      'not_before', greatest(moment, start),
                       'options', coalesce(job -> 'options', '{}') || jsonb_build_object('schedule', name, 'due', moment))) as run
              from unnest(moments) with ordinality as each (moment, place)
             where moment <= coalesce(until, 'infinity') and place <= coalesce(runs_left, place)) as runs on true;

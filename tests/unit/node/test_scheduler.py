@@ -1,5 +1,6 @@
 """The service that ticks: when it looks, what it has done, and that nothing ends it."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any
@@ -13,8 +14,9 @@ from tests.unit.node.doubles import INCARNATION, NODE, is_rung, lease_of
 from txqueue.errors import DatabaseUnavailable, InvalidWork, Refused
 from txqueue.model.schedule import Every
 from txqueue.model.work_item import WorkItem
+from txqueue.node.condition_checks import ConditionChecks
 from txqueue.node.lease import Identity, Lease
-from txqueue.node.scheduler import LONGEST, SHORTEST, WOKEN, Scheduler
+from txqueue.node.scheduler import LONGEST, MARGIN, SHORTEST, WOKEN, Scheduler
 from txqueue.node.wakeups import Wakeups
 from txqueue.store.schedules import CONDITION_PATIENCE, Due, Schedules
 
@@ -35,6 +37,7 @@ class Scripted(Schedules):
     clock: Clock
     finds: list[Any] = Factory(list)
     looks: list[tuple[float, datetime | None]] = Factory(list)
+    busy: list[list[tuple[str, str]]] = Factory(list)
     ticks: list[list[dict[str, Any]]] = Factory(list)
     published: list[list[str]] = Factory(list)
     refuses: bool = False
@@ -51,13 +54,17 @@ class Scripted(Schedules):
             raise Refused("the database did not answer within 1 s")
         return set(values)
 
-    async def due(self, since: datetime | None = None) -> Due:
+    async def due(self, since: datetime | None = None, busy: Sequence[tuple[str, str]] = ()) -> Due:
         """Return what comes next."""
         self.looks.append((self.clock.seconds(), since))
+        self.busy.append([*busy])
         found = self.finds.pop(0) if self.finds else []
         if isinstance(found, Exception):
             raise found
         return Due(found, self.due_in, NOON + timedelta(seconds=self.clock.seconds()))
+
+    def trim(self) -> None:
+        """Have no connections."""
 
     async def tick(self, ticks: Any) -> int:
         """Note it."""
@@ -101,6 +108,7 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
     service = Scheduler(
         clock,
         schedules,
+        checks=ConditionChecks(clock, schedules, wakeups),
         classes=[declaring()],
         lease=lease,
         wakeups=wakeups,
@@ -225,6 +233,7 @@ def test_a_scheduled_class_with_required_fields_is_refused(bench: Bench) -> None
         Scheduler(
             bench.clock,
             bench.schedules,
+            checks=ConditionChecks(bench.clock, bench.schedules, bench.wakeups),
             classes=[needs],
             lease=bench.lease,
             wakeups=bench.wakeups,
@@ -232,20 +241,34 @@ def test_a_scheduled_class_with_required_fields_is_refused(bench: Bench) -> None
 
 
 def test_a_condition_that_hangs_holds_up_no_other_schedule(bench: Bench) -> None:
-    """Those without one are ticked first, then each table by itself; the one that hangs says so."""
+    """Others are ticked and looked for meanwhile; the one that hangs then says so."""
     hanging = row("hangs", schedule_id=2, condition=["public.locked", "id", "1"])
     other = row("other", schedule_id=3, condition=["public.fine", "id", "1"])
     bench.schedules.hangs = {"public.locked"}
-    bench.schedules.finds = [[hanging, other, row()]]
+    bench.schedules.due_in = 0.2
+    bench.schedules.finds = [[hanging, other, row()], [row()], [row()]]
     bench.service.startService()
-    ((first,),) = bench.schedules.ticks
-    assert first["schedule_id"] == 1
-    passes(bench, CONDITION_PATIENCE + 0.1)
-    (hung,), (fine,) = bench.schedules.ticks[1:]
+    passes(bench, CONDITION_PATIENCE / 2)
+    first, fine, *later = [each for (each,) in bench.schedules.ticks]
+    assert (first["schedule_id"], [each["schedule_id"] for each in later]) == (1, [1, 1])
+    assert (fine["schedule_id"], fine["moments"], fine["error"]) == (3, [other["due"]], None)
+    assert bench.schedules.busy[-1] == [("public.locked", "id")]
+    passes(bench, CONDITION_PATIENCE)
+    (hung,) = bench.schedules.ticks[-1]
     assert "public.locked cannot be checked: the database did not answer" in hung["error"]
     assert hung["moments"] == []
-    assert fine["moments"] == [other["due"]]
-    assert fine["error"] is None
+    assert bench.schedules.busy[-1] == []
+
+
+def test_what_became_due_during_a_check_is_looked_for(bench: Bench) -> None:
+    """It was left out of the looks meanwhile, which look back only for some seconds."""
+    bench.schedules.hangs = {"public.locked"}
+    bench.schedules.due_in = 0.2
+    bench.schedules.finds = [[row(condition=["public.locked", "id", "1"])]]
+    bench.service.startService()
+    passes(bench, CONDITION_PATIENCE + 0.5)
+    since = next(since for at, since in bench.schedules.looks if at > CONDITION_PATIENCE)
+    assert since == NOON - MARGIN
 
 
 def test_a_condition_that_hung_is_left_alone_for_a_while(bench: Bench) -> None:
