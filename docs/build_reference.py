@@ -31,7 +31,7 @@ CHAPTERS: Final = (
     ("Options of enqueue", "txqueue.store.enqueueing", ("EnqueueOptions",)),
     ("A batch that is put together", "txqueue.store.batches", ("Batch",)),
     ("How those ended that a job waited for", "txqueue.worker.running_job", ("Parents",)),
-    ("Define work", "txqueue", ("WorkItem", "Priority", "Runtime", "UniqueMode", "Retry")),
+    ("Define work", "txqueue", ("WorkItem", "Key", "Priority", "Runtime", "UniqueMode", "Retry")),
     ("Recurring work", "txqueue", ("Every", "Cron", "Cooldown", "CatchUp", "Exists")),
     ("Schedules by their names", "txqueue.store.schedules", ("Schedules", "ScheduleRun")),
     ("Inside a handler", "txqueue", ("RunningJob", "Snooze", "Discard", "Fail", "Next")),

@@ -1,4 +1,4 @@
--- The schema txqueue, version 16, to be read; `txqueue migrate --sql` prints the script to run.
+-- The schema txqueue, version 17, to be read; `txqueue migrate --sql` prints the script to run.
 -- Generated from the catalogue of a migrated database by: python -m tests.db.snapshot
 -- N is a lane, 0 to 7. Not shown: the partitions of single days, the tables of single worksets, and
 -- the sequences of single limits. Definitions of functions and views are in schema/functions.
@@ -334,9 +334,11 @@ create table setting (
     history_kept   interval not null default '30 days',      -- How long done and cancelled jobs are kept.
     identity       uuid not null default gen_random_uuid(),  -- The identity of this queue, which a client and a node
                                                              -- compare.
-    archive        text check (archive ~ '^(/|s3://[^/@]+)' and archive !~ '^s3://[^/]*@')
+    archive        text check (archive ~ '^(/|s3://[^/@]+)' and archive !~ '^s3://[^/]*@'),
                                                              -- Where days of history are archived before they are
                                                              -- dropped: a folder or s3://bucket/prefix.
+    keys_required  boolean not null default true             -- Whether a job of a class that computes its group, tenant
+                                                             -- or unique key itself must name it when SQL enqueues it.
 );
 
 -- Pauses and limits of queues, groups and tenants.
@@ -538,10 +540,11 @@ enqueue_assigned(its_node integer, its_incarnation integer, work_type text, payl
     lane smallint, its_weight integer);  -- enqueue, worker
 enqueue_checked(jobs jsonb) returns bigint[];  -- enqueue, worker
 enqueue_many(jobs jsonb) returns bigint[];  -- enqueue, worker
--- only the owner may execute: check_encrypted, check_job, compute_rank, credit_left, enqueue_each, find_broken_length,
--- find_broken_option, find_broken_rule, has_broken_tag, has_open_credit, has_sleeping_master, known_options,
--- may_assign_at_once, may_notify, payload_octets, refuse_full_queue, refuse_job, refuse_option, refuse_unknown_keys,
--- refuse_unknown_option, wake_masters
+-- only the owner may execute: check_encrypted, check_job, compute_key, compute_rank, credit_left, declared_keys,
+-- enqueue_each, find_broken_length, find_broken_option, find_broken_rule, has_broken_tag, has_open_credit,
+-- has_sleeping_master, known_options, may_assign_at_once, may_notify, member_text, payload_octets, refuse_computed,
+-- refuse_full_queue, refuse_job, refuse_member, refuse_option, refuse_unknown_keys, refuse_unknown_option,
+-- wake_masters, with_keys, without_keys_option
 
 -- groups
 -- only the owner may execute: admit_groups_N, free_groups, free_late_groups, group_slots, lock_groups

@@ -9,6 +9,7 @@ from txqueue.errors import TxqueueError
 from txqueue.model.directives import Discard, Fail, Next, Snooze
 from txqueue.model.failed_attempt import FailedAttempt, on_failure
 from txqueue.model.job import Job, State
+from txqueue.model.keys import Key
 from txqueue.model.retry import Retry
 from txqueue.model.schedule import CatchUp, Cooldown, Cron, Every, Exists
 from txqueue.model.work_item import Priority, Runtime, UniqueMode, WorkItem
@@ -27,6 +28,7 @@ __all__ = [
     "Fail",
     "FailedAttempt",
     "Job",
+    "Key",
     "Next",
     "Priority",
     "Retry",

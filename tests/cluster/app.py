@@ -16,7 +16,7 @@ from twisted.internet.task import deferLater
 
 from tests.cluster.diary import diary
 from tests.waiting import pause, running_reactor
-from txqueue import Discard, Fail, Retry, Runtime, Snooze, WorkItem
+from txqueue import Discard, Fail, Key, Retry, Runtime, Snooze, WorkItem
 
 SOON = Retry(attempts=20, first=0.01, factor=1.0, jitter=0.0)
 ONCE = Retry(attempts=1)
@@ -284,10 +284,7 @@ class Grouped(WorkItem):
     number: int
     seconds: float = 0.0
 
-    @property
-    def group(self) -> str:
-        """Its group."""
-        return self.key
+    group = Key("{key}")
 
     async def perform(self, job: Any) -> None:
         """Note and wait."""

@@ -7,7 +7,7 @@ from attrs import define
 from tests.cluster.app import Noop
 from tests.cluster.diary import diary
 from tests.waiting import pause
-from txqueue import Cooldown, Every, WorkItem
+from txqueue import Cooldown, Every, Key, WorkItem
 
 
 @define
@@ -35,10 +35,7 @@ class OfProject(WorkItem):
 
     project: int
 
-    @property
-    def group(self) -> str:
-        """One for all types."""
-        return f"project:{self.project}"
+    group = Key("project:{project}")
 
     async def perform(self, job: Any) -> None:
         """Note that it ran, for a while."""

@@ -7,7 +7,7 @@ from attrs import define
 from tests.cluster.app import ONCE
 from tests.cluster.diary import diary
 from tests.waiting import pause
-from txqueue import Fail, Next, Retry, Runtime, UniqueMode, WorkItem
+from txqueue import Fail, Key, Next, Retry, Runtime, UniqueMode, WorkItem
 
 
 @define
@@ -120,10 +120,7 @@ class Collect(WorkItem):
 
     number: int
 
-    @property
-    def group(self) -> str:
-        """All of them."""
-        return "collect"
+    group = "collect"
 
     async def perform(self, job: Any) -> None:
         """Write what all of them have to say in one row."""
@@ -181,12 +178,8 @@ class Sync(WorkItem):
     subject: int
     version: int
 
+    unique = Key("subject {subject}")
     unique_mode = UniqueMode.AGAIN
-
-    @property
-    def unique(self) -> str:
-        """Its subject."""
-        return f"subject {self.subject}"
 
     async def perform(self, job: Any) -> None:
         """Read what there is, wait, and note it in the transaction that completes it."""

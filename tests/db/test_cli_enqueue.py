@@ -147,3 +147,18 @@ def test_what_the_database_refuses(
     (line,) = capsys.readouterr().err.splitlines()
     assert said in line
     assert stored(dsn) == []
+
+
+def test_a_job_without_the_keys_of_its_type(dsn: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """One that only the class can compute is named or left out, for a schedule as well."""
+    kind = {"work_type": "mail.send", "queue": "default", "priority": 4, "weight": 1}
+    kind["policy"] = {"keys": {"group": None, "tenant": ["t"]}}
+    with Session(dsn) as session:
+        session.rows("select txqueue.publish(%s)", (json.dumps([kind]),))
+    adding = ["schedule", "add", "s", "mail.send", "{}", "--every", "60"]
+    for words in (["enqueue", "mail.send", "{}"], adding):
+        assert run(words, GlobalOptions()) == 1
+        assert "group key of mail.send is computed by its class" in capsys.readouterr().err
+        assert run([*words, "--no-keys"], GlobalOptions()) == 0
+    assert run(["enqueue", "mail.send", "{}", "--group", "g"], GlobalOptions()) == 0
+    assert [(job["group"], job["tenant"]) for job in stored(dsn)] == [(None, None), ("g", "t")]

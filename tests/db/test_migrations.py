@@ -296,6 +296,7 @@ def test_every_function_pins_its_search_path(node: Master) -> None:
         "lease_margin",
         "may_assign_at_once",
         "may_notify",
+        "member_text",
         "next_assignment",
         "next_due",
         "note_tenants",
@@ -304,6 +305,7 @@ def test_every_function_pins_its_search_path(node: Master) -> None:
         "payload_octets",
         *(f"take_first_{lane}" for lane in range(8)),
         "wake_masters",
+        "without_keys_option",
     ]
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from txqueue.cli.options import Command, GlobalOptions, tagging
+from txqueue.cli.options import Command, GlobalOptions, keyless, tagging
 from txqueue.cli.output import note, say
 from txqueue.cli.source import opened
 from txqueue.cli.times import Length, zoned
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["checked_payload", "enqueue", "job_text"]
 
 MODES = [mode.value for mode in UniqueMode]
-OPTIONS = ("attempts", "timeout", "as_of", "once_for", "created_by", "tags")
+OPTIONS = ("attempts", "timeout", "as_of", "once_for", "created_by", "tags", "keys")
 BATCH = 1000
 LISTED = 10
 
@@ -70,6 +70,7 @@ LISTED = 10
 @click.option(
     "--once-for", type=Length(), metavar="TIME", help="How long the mode once remembers the key."
 )
+@keyless()
 @tagging()
 @click.option("--created-by", metavar="NAME", help="The name to record as the one who enqueued it.")
 @click.option(

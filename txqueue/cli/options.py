@@ -19,6 +19,7 @@ __all__ = [
     "Command",
     "GlobalOptions",
     "Group",
+    "keyless",
     "limited",
     "searching",
     "selecting",
@@ -177,6 +178,21 @@ def tagging() -> Decorator:
         callback=_read_tags,
         help="A tag of the job, to find it by; repeatable.",
     )
+
+
+def keyless() -> Decorator:
+    """Give a command the option for a new job without the keys of its type."""
+    return click.option(
+        "--no-keys",
+        "keys",
+        is_flag=True,
+        callback=_keys_option,
+        help="With only the group, tenant and unique key given here, none of its type.",
+    )
+
+
+def _keys_option(_context: click.Context, _parameter: click.Parameter, value: bool) -> bool | None:
+    return False if value else None
 
 
 def _read_tags(

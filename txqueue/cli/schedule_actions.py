@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from txqueue.cli.enqueue import checked_payload, job_text
-from txqueue.cli.options import Command, GlobalOptions, Group, limited, tagging, together
+from txqueue.cli.options import Command, GlobalOptions, Group, keyless, limited, tagging, together
 from txqueue.cli.output import say
 from txqueue.cli.schedules import show_runs
 from txqueue.cli.source import account, acted, looked_up, opened
@@ -74,6 +74,7 @@ def schedule() -> None:
 )
 @click.option("--group", help="At most one job of a group runs at a time, whatever its type.")
 @click.option("--tenant", help="The tenant of its jobs.")
+@keyless()
 @tagging()
 @click.pass_obj
 def add(
@@ -86,7 +87,7 @@ def add(
     **given: Any,
 ) -> None:
     """Add a schedule that enqueues a job of TYPE with the JSON object as its payload."""
-    names = ("queue", "priority", "weight", "group", "tenant", "tags")
+    names = ("queue", "priority", "weight", "group", "tenant", "tags", "keys")
     columns = {key: given[key] for key in names}
     job = job_text(work_type, checked_payload(payload), columns)
     from txqueue.store.schedules import put_call

@@ -21,6 +21,7 @@ from cattrs.v import format_exception
 from txqueue.errors import InvalidWork, UnreadablePayload
 from txqueue.model.fidelity import find_change
 from txqueue.model.foreign import text_of
+from txqueue.model.keys import check_keys
 from txqueue.model.strict_types import strict_converter
 from txqueue.model.work_item import WorkItem, is_work_type
 from txqueue.model.workset_item import WorksetItem
@@ -77,6 +78,7 @@ def _made_codec(cls: type[WorkItem]) -> _Codec:
             f"{cls.__qualname__} has no perform(self, job)",
             "define it; a program that only enqueues needs the class of the workers, too",
         )
+    check_keys(cls)
     try:
         structure = _quickly(cls, _converter.get_structure_hook(cls))
         return _Codec(_unstructure(cls), structure, _delicate_fields(cls))

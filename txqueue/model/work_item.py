@@ -10,6 +10,7 @@ from enum import Enum, IntEnum, StrEnum
 from typing import Any, ClassVar, cast
 
 from txqueue.errors import InvalidWork, UnknownWorkType
+from txqueue.model.keys import KEYS, check_keys
 from txqueue.model.retry import Retry
 from txqueue.model.schedule import Cooldown, Cron, Every, Schedule
 
@@ -82,11 +83,11 @@ class WorkItem:
 
     The fields are the payload. The class attributes are the policy of its jobs; an option of
     `enqueue` overrides an attribute for one job. For an attribute that the class does not define,
-    the policy that nodes have published for the work type applies. A ``group`` property returns
-    the key of which at most one job, or ``group_limit`` jobs, run at a time. A ``tenant`` property
-    returns the tenant of the job; the tenants of a queue take turns. A ``unique`` property returns
-    the key that at most one unended job of the type holds. A ``tags`` property, or attribute, has
-    the tags of the job.
+    the policy that nodes have published for the work type applies. ``group`` is the key of which at
+    most one job, or ``group_limit`` jobs, run at a time; ``tenant`` is the tenant of the job; the
+    tenants of a queue take turns; ``unique`` is the key that at most one unended job of the type
+    holds. Each is a `Key`, which the database can compute, too, or a property that returns text. A
+    ``tags`` property, or attribute, has the tags of the job.
 
     Attributes:
         work_type: The name stored with each job; the class's qualified name unless given.
@@ -144,6 +145,7 @@ class WorkItem:
         if "work_type" not in cls.__dict__:
             cls.work_type = f"{cls.__module__}.{cls.__qualname__}".replace("<locals>", "locals")
         _check_policy(cls)
+        _check_keys(cls)
         _keep_fields_out_of_sight(cls)
         _register(cls)
 
@@ -184,7 +186,7 @@ _POLICY = frozenset(inspect.get_annotations(WorkItem))
 
 def _explicit_policy(cls: type[WorkItem]) -> frozenset[str]:
     bases = [base for base in cls.__mro__ if base not in (WorkItem, object)]
-    return _POLICY.intersection(name for base in bases for name in vars(base))
+    return _POLICY.union(KEYS).intersection(name for base in bases for name in vars(base))
 
 
 def _keep_fields_out_of_sight(cls: type[WorkItem]) -> None:
@@ -311,6 +313,18 @@ def _check_policy(cls: type[WorkItem]) -> None:
             raise InvalidWork(f"{cls.__qualname__}: {said}", remedy)
 
 
+def _check_keys(cls: type[WorkItem]) -> None:
+    """Check the keys of a class that has its fields, as the one that attrs makes."""
+    if "__attrs_attrs__" not in cls.__dict__:
+        return
+    try:
+        check_keys(cls)
+    except InvalidWork:
+        # It was registered before it had its fields.
+        _registry.pop(cls.work_type, None)
+        raise
+
+
 def _takes_a_job(handler: object) -> bool:
     try:
         inspect.signature(cast("Callable[..., object]", handler)).bind(None, None)
@@ -369,7 +383,8 @@ def is_timeout(value: object) -> bool:
 
 
 def explicit_policy(cls: type[WorkItem]) -> frozenset[str]:
-    """Return the names of the policy attributes that a class, or a base below `WorkItem`, defines.
+    """Return the names of the policy attributes, and of the keys, that a class, or a base below
+    `WorkItem`, defines.
 
     A value that a class defines applies even if it equals the default of `WorkItem`; for all others
     the published policy of the work type applies.

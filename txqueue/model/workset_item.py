@@ -136,11 +136,6 @@ class WorksetJob(WorkItem, is_abstract=True):
     items: ClassVar[type[WorksetItem]]
     retry: ClassVar[Retry] = Retry(attempts=MOST_ATTEMPTS, first=0.5, longest=60.0)
 
-    @property
-    def tenant(self) -> str | None:
-        """The workset's tenant."""
-        return type(self).items.workset_tenant
-
     def perform(self, job: Any) -> Any:
         """Fail: a worker runs this job as its workset needs."""
         raise NotImplementedError
@@ -152,6 +147,8 @@ def _job_type(items: type[WorksetItem]) -> type[WorksetJob]:
     policy = {name: getattr(items, name) for name in shared}
     names = {"__module__": items.__module__, "__qualname__": f"{items.__qualname__}.job_type"}
     body = {**policy, **names, "items": items, "work_type": f"{items.work_type}:workset"}
+    if items.workset_tenant is not None:
+        body["tenant"] = items.workset_tenant
     made: type[WorksetJob] = attrs.define(slots=False)(type("WorksetJobOf", (WorksetJob,), body))
     return made
 

@@ -10,8 +10,9 @@ from typing import Any
 from attrs import field, frozen
 from twisted.logger import Logger
 
+from txqueue.model.keys import published_keys
 from txqueue.model.type_version import type_version
-from txqueue.model.work_item import WorkItem, known_work_types
+from txqueue.model.work_item import WorkItem, explicit_policy, known_work_types
 from txqueue.node.host import host_identity
 from txqueue.policy.batching import RESULT_LIMIT
 from txqueue.store.encryption import KEY, has_key
@@ -113,8 +114,17 @@ def policy_row(cls: type[WorkItem]) -> dict[str, Any]:
             "group_limit": cls.group_limit,
             "expires": cls.expires,
             **{name: True for name in ("redacted", "encrypted") if getattr(cls, name)},
+            **_keys(cls),
         },
     }
+
+
+def _keys(cls: type[WorkItem]) -> dict[str, Any]:
+    """Return the keys that the database computes, unless it cannot read the payloads."""
+    keys = {} if cls.encrypted else published_keys(cls, explicit_policy(cls))
+    if "unique" in keys:
+        keys["unique_mode"] = cls.unique_mode.value
+    return {"keys": keys} if keys else {}
 
 
 def served_types() -> list[type[WorkItem]]:

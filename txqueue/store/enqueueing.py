@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from datetime import datetime, timedelta
 from difflib import get_close_matches
 from functools import lru_cache
@@ -13,6 +14,7 @@ from typing import Any, TypedDict
 from txqueue.errors import InvalidWork
 from txqueue.model.assignment import chunk_of_one
 from txqueue.model.humanize import brief
+from txqueue.model.keys import KEYS
 from txqueue.model.payload import encode, find_unstorable, is_storable, option_json
 from txqueue.model.retry import MOST_ATTEMPTS
 from txqueue.model.tags import checked_tags
@@ -53,6 +55,7 @@ _SQL_TYPES = {
     "after": "bigint[]",
     "after_any_end": "boolean",
 }
+_KEYS = frozenset(KEYS)
 _COLUMNS = _SQL_TYPES.keys() - {"work_type", "payload", "options"}
 _RUNTIME = frozenset(
     {"timeout", "attempts", "expires", "as_of", "once_for", "created_by", "tags", *TRACE_OPTIONS}
@@ -214,10 +217,22 @@ def job_object(work: WorkItem, options: Mapping[str, Any] = _NO_OPTIONS) -> dict
         job.setdefault("unique_mode", work.unique_mode.value)
     elif given := _OF_A_KEY & job.get("options", _NO_OPTIONS).keys():
         raise InvalidWork(f"{', '.join(sorted(given))} without a key", "pass the key as unique")
+    if work.redacted or not _KEYS.isdisjoint(explicit):
+        _mark(job, work, explicit & _KEYS)
+    return job
+
+
+def _mark(job: dict[str, Any], work: WorkItem, keys: AbstractSet[str]) -> None:
+    """Add the options by which the database treats the job as the class of the work item does."""
+    marks = {}
     if work.redacted:
         # Serves queries until a node has published the type.
-        job["options"] = {**job.get("options", {}), "redacted": True}
-    return job
+        marks["redacted"] = True
+    if not keys <= job.keys():
+        # The class has none for this work item: the database need not compute it.
+        marks["keys"] = False
+    if marks:
+        job["options"] = {**job.get("options", {}), **marks}
 
 
 def enqueue_call(

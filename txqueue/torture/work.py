@@ -16,6 +16,7 @@ from twisted.internet.task import deferLater
 
 from txqueue.errors import TokenLost
 from txqueue.model.directives import Snooze
+from txqueue.model.keys import Key
 from txqueue.model.retry import Retry
 from txqueue.model.work_item import WorkItem
 from txqueue.torture.recorder import FOLDER_VARIABLE, NODE_VARIABLE, Recorder, recorder
@@ -126,12 +127,8 @@ class Grouped(WorkItem):
     seconds: float
 
     work_type = "txqueue.torture.grouped"
+    group = Key("{key}")
     retry = SOON
-
-    @property
-    def group(self) -> str:
-        """The group of the job."""
-        return self.key
 
     async def perform(self, job: Any) -> None:
         """Record the run, and sleep."""
@@ -201,11 +198,7 @@ class Lingering(Slow):
     key: str | None = None
 
     work_type = "txqueue.torture.lingering"
-
-    @property
-    def group(self) -> str | None:
-        """The job's group, if it has one."""
-        return self.key
+    group = Key("{key}")
 
     async def perform(self, job: Any) -> None:
         """Record the run, and sleep."""

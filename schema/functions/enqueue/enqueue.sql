@@ -16,13 +16,14 @@ set search_path = txqueue, pg_temp
 set jit = off
 as $$
 declare
-    is_plain    constant boolean := num_nonnulls(queue, priority, weight, not_before, not_after, "group", tenant, options) = 0;
-    is_related  constant boolean := num_nonnulls("unique", unique_mode, after, after_any_end) > 0;
+    is_plain    boolean := num_nonnulls(queue, priority, weight, not_before, not_after, "group", tenant, options) = 0;
+    is_related  boolean := num_nonnulls("unique", unique_mode, after, after_any_end) > 0;
     job_id      bigint := nextval('job_id');
     lane        constant smallint := current_lane();
     payload_limit integer;
     aging       interval;
     policy      jsonb;
+    keys        jsonb;
     waits_for   text;
     its_state   job_state;
     is_limited  boolean := false;
@@ -38,6 +39,21 @@ begin
            case when known.work_type is null then 'type' when enqueue.not_before > now() then 'time' end
       into strict payload_limit, aging, policy, queue, priority, weight, not_before, waits_for
       from setting as settings left join work_type as known on known.work_type = enqueue.work_type;
+    if policy ?| array['encrypted', 'keys'] then
+        perform check_encrypted(policy, work_type, payload);
+        -- Python clients name the keys of their classes.
+        if "group" is null and policy -> 'keys' ? 'group' or tenant is null and policy -> 'keys' ? 'tenant'
+           or "unique" is null and policy -> 'keys' ? 'unique' then
+            keys := declared_keys(policy, work_type, payload, options, jsonb_build_object(
+                'group', "group", 'tenant', tenant, 'unique', "unique", 'unique_mode', unique_mode));
+            "group" := coalesce("group", keys ->> 'group');
+            tenant := coalesce(tenant, keys ->> 'tenant');
+            "unique" := coalesce("unique", keys ->> 'unique');
+            unique_mode := coalesce(unique_mode, keys ->> 'unique_mode');
+            is_plain := false;
+            is_related := is_related or "unique" is not null;
+        end if;
+    end if;
     -- A job of a known type with nothing but a payload breaks no other rule: to prepare the expression of all
     -- rules costs as much as the insertion. Nor does check_job() help, as this place would not inline it.
     if is_plain and waits_for is null and jsonb_typeof(payload) = 'object'
@@ -47,8 +63,8 @@ begin
           is not null then
         perform refuse_job(work_type, payload, payload_limit, priority, weight, queue, "group", tenant, not_before, not_after, options);
     end if;
-    if policy ? 'encrypted' then
-        perform check_encrypted(policy, work_type, payload);
+    if options is not null then
+        options := without_keys_option(options);
     end if;
     if has_limits() then
         select held.is_full into is_full from control as held where held.kind = 'queue' and held.key = enqueue.queue;

@@ -52,7 +52,7 @@ begin
                                       options, payload)
             values (job_id, compute_rank(not_before, not_after, priority, facts.aging), not_before, not_after, now(),
                     clock_timestamp(), assignment, its_node, its_incarnation, its_weight, priority, lane, 'assigned',
-                    work_type, facts.queue, 1, options, payload);
+                    work_type, facts.queue, 1, without_keys_option(options), payload);
             return;
         end if;
     end if;

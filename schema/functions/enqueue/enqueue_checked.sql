@@ -14,9 +14,13 @@ declare
     is_soon   boolean;
     has_tenant boolean;
     its_lane  smallint := current_lane();
+    keyed     constant jsonb := (select jsonb_agg(work_type) from work_type where policy ? 'keys');
     full_queues text[] := array(select key from control where kind = 'queue' and is_full);
 begin
     -- Each of these paths costs a hundredth of what it takes to write the jobs.
+    if keyed is not null and jsonb_path_exists(jobs, '$[*].work_type ? (@ == $keyed[*])', jsonb_build_object('keyed', keyed)) then
+        jobs := with_keys(jobs);
+    end if;
     if jobs @? '$[*]."unique"' or jobs @? '$[*].after' then
         return enqueue_each(jobs);
     end if;
@@ -47,7 +51,7 @@ begin
                its_not_before, not_after, now(), its_weight, its_priority, its_lane,
                case when is_known and its_not_before <= now() then 'ready'::job_state else 'waiting' end,
                case when not is_known then 'type' when its_not_before > now() then 'time' end,
-               work_type, its_queue, "group", tenant, options, payload
+               work_type, its_queue, "group", tenant, without_keys_option(options), payload
           from checked
          where refused is null
         returning job_id, not_before, tenant

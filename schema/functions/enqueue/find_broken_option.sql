@@ -15,8 +15,9 @@ as $$
         when options ? 'attempts' and not case jsonb_typeof(options -> 'attempts')
             when 'number' then (options ->> 'attempts')::numeric between 1 and 32767 and (options ->> 'attempts')::numeric % 1 = 0
             else false end then 'attempts'
-        when options ? 'expires' and jsonb_typeof(options -> 'expires') <> 'boolean' then 'expires'
-        when options ? 'redacted' and jsonb_typeof(options -> 'redacted') <> 'boolean' then 'redacted'
+        when jsonb_typeof(options -> 'expires') <> 'boolean' then 'expires'
+        when jsonb_typeof(options -> 'redacted') <> 'boolean' then 'redacted'
+        when jsonb_typeof(options -> 'keys') <> 'boolean' then 'keys'
         when options ? 'tags' and txqueue.has_broken_tag(options -> 'tags') then 'tags'
     end
 $$;

@@ -15,7 +15,7 @@ begin
         select jsonb_object_agg(key, value) from jsonb_each(this.options) where key = any (known_options() || 'unique'::text)) end;
     number := enqueue(
         this.work_type, this.payload, this.queue, this.priority, this.weight, null, null, this."group",
-        nullif(this.options - array['unique', 'as_of', 'once_for'], '{}'), this.tenant, this.options ->> 'unique');
+        coalesce(this.options, '{}') - array['unique', 'as_of', 'once_for'] || '{"keys": false}', this.tenant, this.options ->> 'unique');
     -- Clients cannot give this option. A job with parents has no unique key, so the number is that of the copy.
     if outcomes is not null then
         update job set options = coalesce(options, '{}') || jsonb_build_object('parents', outcomes)

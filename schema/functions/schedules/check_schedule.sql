@@ -16,6 +16,8 @@ begin
     perform check_job(its_job ->> 'work_type', its_job -> 'payload', (select payload_limit from setting),
                       coalesce((its_job ->> 'priority')::integer, 4), coalesce((its_job ->> 'weight')::integer, 1),
                       coalesce(its_job ->> 'queue', 'default'), its_job ->> 'group', its_job ->> 'tenant', now(), null, its_job -> 'options');
+    perform declared_keys(known.policy, known.work_type, its_job -> 'payload', its_job -> 'options', its_job)
+       from work_type as known where known.work_type = its_job ->> 'work_type' and known.policy ? 'keys';
     if condition is not null then
         relation := to_regclass(condition ->> 'table');
         select attnum into place from pg_attribute

@@ -1,0 +1,12 @@
+-- Refuses a job that does not name a key which only its class can compute, unless the settings allow it.
+create or replace function txqueue.refuse_computed(its_type text, key text) returns void
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+as $$
+begin
+    if (select keys_required from setting) then
+        perform refuse(
+            format('the %s key of %s is computed by its class, which the database does not have', key, its_type),
+            format('pass %s as an argument, or {"keys": false} as options for none; or declare a Key on the class', key));
+    end if;
+end $$;
