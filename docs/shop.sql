@@ -7,7 +7,9 @@ insert into txqueue.node_info (name, hostname, pid, incarnation, lease, state, l
                                work_types, version, report, started_at, heartbeat_at)
 select name, name || '.shop.example', pid, number, '1 day', state, load, 200, queues::text[],
        '{mail.order_confirmation,mail.shipping_notice,mail.newsletter,orders.capture_payment,orders.sync_stock,search.index_product,invoices.render,invoices.send_to_accounting,catalog.import_row,catalog.publish,images.resize:workset,reports.daily_sales}',
-       '0.1.0', jsonb_build_object('lag', 0.0007 * number, 'memory', 71000000 + 5200000 * number),
+       '0.1.0', jsonb_build_object('lag', 0.0007 * number, 'memory', 71000000 + 5200000 * number, 'workers', 2, 'unable', 0,
+                                   'processes', jsonb_build_array(jsonb_build_array(pid + 3, 'ready', (load * 104)::integer, (load * 110)::integer),
+                                                                  jsonb_build_array(pid + 4, 'ready', (load * 90)::integer, (load * 90)::integer))),
        now() - up::interval, now() - interval '0.4 seconds' * number
   from (values (1, 'jobs-1', 1408, 'alive', 0.41, '{default,mail,orders}', '6 days 3 hours'),
                (2, 'jobs-2', 1377, 'alive', 0.36, '{default,mail,orders}', '6 days 3 hours'),

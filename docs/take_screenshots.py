@@ -68,6 +68,7 @@ PAGES: Final[Mapping[str, str]] = {
     "worksets": "/worksets",
     "tenants": "/tenants",
     "nodes": "/nodes",
+    "node": "/nodes/node?name=jobs-3",
     "actions": "/actions",
     "not-found": "/none",
 }

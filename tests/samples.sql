@@ -4,7 +4,8 @@ insert into txqueue.node_info (name, hostname, pid, incarnation, lease, state, l
                                work_types, version, report, started_at, heartbeat_at)
 select name, name || '.shop.example', 4000 + number, number, '1 day', state, load, 400,
        '{default,mail,orders,index}', '{mail.welcome,mail.receipt,orders.sync,search.reindex,reports.nightly}',
-       '0.1.0', jsonb_build_object('lag', 0.0004 * number, 'memory', 61000000 + 900000 * number),
+       '0.1.0', jsonb_build_object('lag', 0.0004 * number, 'memory', 61000000 + 900000 * number, 'workers', 2, 'unable', number / 3,
+                                   'processes', jsonb_build_array(jsonb_build_array(5000 + number, 'ready', 10, 12), jsonb_build_array(6000 + number, 'blocked', 2, 2))),
        now() - interval '3 days' * number, now() - interval '1 second' * number
   from (values (1, 'app-1', 'alive', 0.62), (2, 'app-2', 'alive', 0.48), (3, 'app-3', 'draining', 0.05))
        as node (number, name, state, load);

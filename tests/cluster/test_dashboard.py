@@ -28,6 +28,12 @@ async def test_an_operator_cancels_a_running_job_in_the_dashboard(
         return text in (await browser.get(f"/jobs/{job_id}")).text
 
     await eventually(lambda: shows('<span class="state assigned">running</span>'), PATIENCE)
+
+    async def is_on_the_page_of_its_node() -> bool:
+        text = (await browser.get(f"/nodes/node?name={node.name}")).text
+        return f'href="/jobs/{job_id}"' in text and '<span class="state alive">ready</span>' in text
+
+    await eventually(is_on_the_page_of_its_node, PATIENCE)
     assert node.name in (await browser.get("/nodes")).text
     await browser.post("/act/jobs", {"act": "cancel", "id": job_id})
     await eventually(lambda: shows('<span class="state cancelled">cancelled</span>'), PATIENCE)

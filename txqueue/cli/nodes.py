@@ -11,6 +11,7 @@ from txqueue.cli.options import Command, GlobalOptions
 from txqueue.cli.output import Lines, show, styled, table
 from txqueue.cli.source import found
 from txqueue.model.humanize import age, amount, duration
+from txqueue.policy.status import worker_state
 from txqueue.policy.warnings import by_application, named_versions
 
 if TYPE_CHECKING:
@@ -34,19 +35,10 @@ def nodes(options: GlobalOptions) -> None:
 def _worker_row(worker: Mapping[str, Any]) -> list[object]:
     return [
         str(worker["pid"]),
-        _worker_state(worker),
+        worker_state(worker),
         amount(worker["jobs"]),
         amount(worker["weight"]),
     ]
-
-
-def _worker_state(worker: Mapping[str, Any]) -> str:
-    if not worker["is_ready"]:
-        return "starting"
-    # A node of an earlier release has no such field.
-    if worker.get("is_stuck"):
-        return "stuck"
-    return "blocked" if worker["is_late"] else "ready"
 
 
 def node_table(rows: Sequence[Mapping[str, Any]]) -> RenderableType:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from attrs import frozen
@@ -19,8 +20,12 @@ from txqueue.node.worker_starter import WorkerStarter
 from txqueue.node.worker_versions import WorkerVersions
 from txqueue.node.workers import Workers
 from txqueue.policy.health import Health, HealthFacts, decide_health
+from txqueue.policy.status import worker_state
 
 __all__ = ["Description"]
+
+# How many workers a heartbeat describes: the node's row must stay small.
+_PROCESSES_TOLD = 32
 
 
 @frozen
@@ -49,6 +54,7 @@ class Description:
         """Return, as plain data, the measurements that a heartbeat carries besides the load."""
         return {
             "workers": len(self._workers.all),
+            "processes": [_in_brief(each) for each in self._workers.describe()[:_PROCESSES_TOLD]],
             "unable": len(self._workers.ready) - len(self._workers.able),
             "not_forked": self._starter.obstacle,
             "missing": self._reconciliation.missing,
@@ -89,3 +95,8 @@ class Description:
             "missing": self._reconciliation.missing,
             "given_back": self._reconciliation.given_back,
         }
+
+
+def _in_brief(worker: Mapping[str, Any]) -> list[object]:
+    """Return the process id of a worker, its state, its jobs and their weight."""
+    return [worker["pid"], worker_state(worker), worker["jobs"], worker["weight"]]

@@ -9,7 +9,16 @@ from typing import Any
 from txqueue.policy.live_jobs import SERVING, STATES, LiveJobs, served_queues
 from txqueue.policy.warnings import full, paused, warnings
 
-__all__ = ["LIMITS", "depth", "largest", "node_document", "queues", "summary", "work_types"]
+__all__ = [
+    "LIMITS",
+    "depth",
+    "largest",
+    "node_document",
+    "queues",
+    "summary",
+    "work_types",
+    "worker_state",
+]
 
 Row = Mapping[str, Any]
 
@@ -22,6 +31,16 @@ def node_document(node: Row, now: datetime) -> dict[str, Any]:
     since = {"heartbeat_seconds": node["heartbeat_at"], "up_seconds": node["started_at"]}
     ages = {name: round((now - moment).total_seconds(), 3) for name, moment in since.items()}
     return {**node, **ages}
+
+
+def worker_state(worker: Row) -> str:
+    """Return the state of a worker process that its node describes, in one word."""
+    if not worker["is_ready"]:
+        return "starting"
+    # A node of an earlier release has no such field.
+    if worker.get("is_stuck"):
+        return "stuck"
+    return "blocked" if worker["is_late"] else "ready"
 
 
 def summary(

@@ -21,6 +21,7 @@ __all__ = [
     "about_family",
     "about_last_hour",
     "about_live_jobs",
+    "about_node_jobs",
     "about_policy",
 ]
 
@@ -167,6 +168,18 @@ def about_live_jobs(schema: str, column: Column, name: str) -> Inquiry[dict[str,
     )
     rows = yield Question(sql, [name] * sql.count("%s"))
     return depth(rows, LOOKED_AT, (yield from about_clock()))
+
+
+def about_node_jobs(schema: str, incarnation: int, limit: int) -> Inquiry[Rows]:
+    """Query the jobs of a run of a node, those that have run longest first."""
+    return (
+        yield Question(
+            'select job_id, work_type, queue, "group", tenant, attempt, assigned_at, started_at'
+            f" from {schema}.job_assigned where incarnation = %s"
+            " order by started_at, assigned_at, job_id limit %s",
+            (incarnation, limit),
+        )
+    )
 
 
 def about_ended(

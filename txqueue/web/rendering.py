@@ -38,10 +38,10 @@ _COMMON = frozenset({*(address for address, _ in MENU), "/queues/queue", "/types
 _JOB = re.compile(r"\b([Jj]obs? )(\d{1,18})\b(?! jobs)")
 # Where to look at what a warning is about.
 WARNING_PAGES = {
-    "dead_node": "/nodes",
-    "not_held": "/nodes",
-    "no_workers": "/nodes",
-    "unable_workers": "/nodes",
+    "dead_node": "/nodes/node?name={}",
+    "not_held": "/nodes/node?name={}",
+    "no_workers": "/nodes/node?name={}",
+    "unable_workers": "/nodes/node?name={}",
     "unserved_queue": "/queues/queue?name={}",
     "unknown_type": "/types/type?name={}",
     "failed_jobs": "/failures",
@@ -140,10 +140,17 @@ class Renderer:
             static=self._address,
             title=self._title,
             menu=MENU,
+            current=current_page(request.path),
             request=request,
             visitor=request.visitor,
             **values,
         )
+
+
+def current_page(path: str) -> tuple[str, str] | None:
+    """Return the entry of the menu that a path belongs to; None if it belongs to none."""
+    first = f"/{path.split('/')[1]}"
+    return next((entry for entry in MENU if entry[0] == first), None)
 
 
 def same_page(request: PageRequest) -> str:

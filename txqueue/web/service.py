@@ -24,6 +24,7 @@ from txqueue.web.pages import lists, session
 from txqueue.web.pages.database_list import database_list
 from txqueue.web.pages.job_details import job
 from txqueue.web.pages.job_list import confirmation, jobs
+from txqueue.web.pages.node_details import node
 from txqueue.web.pages.overview import overview
 from txqueue.web.pages.queue_details import queue
 from txqueue.web.pages.schedule_editor import edit_form
@@ -220,6 +221,7 @@ def routes() -> list[Route]:
         "/worksets": lists.worksets,
         "/tenants": marked(lists.tenants),
         "/nodes": marked(lists.nodes),
+        "/nodes/node": marked(node),
         "/actions": lists.actions,
     }
     return [

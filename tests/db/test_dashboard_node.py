@@ -1,0 +1,51 @@
+"""The dashboard's page of one node: what is wrong with it, its workers, types and jobs."""
+
+import json
+
+from tests.dashboards import served
+from tests.db.masters import Master
+from tests.db.test_dashboard_details import address, links, words
+
+REPORT = {"workers": 3, "unable": 1, "processes": [[11, "ready", 2, 7], [12, "blocked", 1, 1]]}
+
+
+def name_of(node: Master) -> str:
+    """Return the name of a node."""
+    return str(node.value(f"select name from txqueue.node_info where node_id = {node.node_id}"))
+
+
+async def test_a_node_shows_its_workers_types_and_jobs(
+    node: Master, other: Master, dsn: str
+) -> None:
+    """As its last heartbeat told them; the jobs of other nodes are not shown."""
+    node.cursor.execute(
+        "update txqueue.node_info set report = %s, work_types = '{test.kind,mail.welcome}'"
+        " where node_id = %s",
+        (json.dumps(REPORT), node.node_id),
+    )
+    [mine] = node.enqueue({"tenant": "acme"})
+    assert node.take(1).ids == [mine]
+    [not_mine] = node.enqueue({})
+    assert other.take(1).ids == [not_mine]
+    async with served(dsn) as browser:
+        page = (await browser.get(address("/nodes/node", name_of(node)))).text
+        nodes, overview = [(await browser.get(path)).text for path in ("/nodes", "/")]
+    shown = words(page)
+    assert "11 ready 2 7" in shown
+    assert "12 blocked 1 1" in shown
+    assert "and 1 more workers" in shown
+    assert f"1 worker of node {name_of(node)} can start no job" in shown
+    assert f'href="/jobs/{mine}"' in page
+    assert f'href="/jobs/{not_mine}"' not in page
+    assert links(page, "/types/type") == {"test.kind", "mail.welcome"}
+    for listed in (nodes, overview):
+        assert name_of(node) in links(listed, "/nodes/node")
+
+
+async def test_a_node_that_no_one_has_started_says_so(node: Master, dsn: str) -> None:
+    """Without a name the page leads to the list."""
+    async with served(dsn) as browser:
+        page = await browser.get(address("/nodes/node", "nowhere"))
+        unnamed = await browser.get("/nodes/node")
+    assert "No node has this name." in page.text
+    assert unnamed.status == 303

@@ -1,0 +1,40 @@
+"""One node: what is wrong with it, its workers, its work types, and the jobs that it runs."""
+
+from __future__ import annotations
+
+from txqueue.policy.live_jobs import LiveJobs
+from txqueue.policy.warnings import warnings
+from txqueue.store.dashboard_queries import about_node_jobs
+from txqueue.store.queries import about_clock, about_nodes
+from txqueue.web.messages import PageRequest, Reply, redirect
+from txqueue.web.page_services import PageServices
+
+__all__ = ["node"]
+
+# How many jobs and work types are shown.
+_JOBS_TOLD, _TYPES_TOLD = 100, 200
+
+
+async def node(services: PageServices, request: PageRequest) -> Reply:
+    """Show the node that the address names."""
+    name, reads = request.exact("name"), services.reads
+    if name is None:
+        return redirect("/nodes")
+    figures = await reads.shared("nodes", about_nodes)
+    found = next((each for each in figures.value if each["name"] == name), None)
+    now = (await reads.shared("clock", about_clock)).value
+    jobs = []
+    if found is not None:
+        asked = about_node_jobs(reads.schema, found["incarnation"], _JOBS_TOLD)
+        jobs = await reads.find(asked)
+    return services.show(
+        "node",
+        request,
+        node_name=name,
+        figures=figures,
+        node=found,
+        jobs=jobs,
+        types=found["work_types"][:_TYPES_TOLD] if found else [],
+        warnings=warnings(LiveJobs([], []), [found], (), now) if found else [],
+        now=now,
+    )
