@@ -15,8 +15,10 @@ from txqueue.store.queries import about_job, about_obstacles
 from txqueue.web.messages import PageRequest, Reply
 from txqueue.web.page_services import PageServices
 
-__all__ = ["ended_text", "job", "timeline"]
+__all__ = ["ended_text", "is_expected", "job", "timeline"]
 
+# What delays a job by a time or limit that the application or an operator has chosen.
+_PLANNED = frozenset({"time", "rate", "limit"})
 _LIVE = ("waiting", "ready", "assigned")
 
 
@@ -38,6 +40,7 @@ async def job(services: PageServices, request: PageRequest) -> Reply:
         HTTPStatus.OK,
         job=found,
         why=why,
+        is_expected=why is not None and is_expected(why),
         parents=family["parents"],
         children=family["children"],
         batch=batch,
@@ -69,6 +72,11 @@ async def _batch(services: PageServices, job_id: int) -> dict[str, Any] | None:
         return None
 
 
+def is_expected(why: Explanation) -> bool:
+    """Tell whether a job runs or waits as it should, so that no operator needs to act."""
+    return why.remedy.startswith("nothing") or why.reason in _PLANNED
+
+
 def ended_text(batch: Mapping[str, Any]) -> str:
     """Return the progress of a batch: ``950 of 1,000 jobs have ended: 947 done, 3 failed``."""
     ended = batch["jobs"] - batch["left"]
@@ -83,9 +91,11 @@ def timeline(job: Mapping[str, Any]) -> list[dict[str, Any]]:
     marks = [("enqueued", job["enqueued_at"])]
     if job["not_before"] > job["enqueued_at"]:
         marks.append(("due", job["not_before"]))
-    marks += [(f"attempt {each['attempt']} failed", each["at"]) for each in job["attempts"]]
+    is_last = _is_ended_by_attempt(job)
+    failed = [(f"attempt {each['attempt']} failed", each["at"]) for each in job["attempts"]]
+    marks += failed[:-1] if is_last else failed
     marks += [("claimed", job["assigned_at"]), ("started", job["started_at"])]
-    marks.append((job["state"], job["finished_at"]))
+    marks.append((f"{failed[-1][0]} for good" if is_last else job["state"], job["finished_at"]))
     known = sorted(((at, name) for name, at in marks if at is not None))
     return [
         {
@@ -95,3 +105,12 @@ def timeline(job: Mapping[str, Any]) -> list[dict[str, Any]]:
         }
         for place, (at, name) in enumerate(known)
     ]
+
+
+def _is_ended_by_attempt(job: Mapping[str, Any]) -> bool:
+    """Tell whether a failed job has failed by its last attempt: they are one moment of its life."""
+    if job["state"] != "failed" or not job["attempts"]:
+        return False
+    last = job["attempts"][-1]
+    is_last: bool = last["attempt"] == job["attempt"]
+    return is_last and bool(last["at"] >= (job["assigned_at"] or last["at"]))

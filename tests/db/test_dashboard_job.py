@@ -1,0 +1,48 @@
+"""The dashboard's page of one job, and when a job in the list is due."""
+
+from tests.dashboards import served
+from tests.db.masters import Master
+from tests.db.test_dashboard_details import words
+
+
+async def test_a_job_that_has_failed_for_good_shows_its_last_failure_once(
+    node: Master, dsn: str
+) -> None:
+    """The end of its life and its last attempt are one moment."""
+    (job_id,) = node.enqueue({})
+    node.settle(node.claim()[0], "retry", delay=0, error="x")
+    node.settle(node.claim()[0], "failed", error="x")
+    async with served(dsn) as browser:
+        text = (await browser.get(f"/jobs/{job_id}")).text
+    life = words(text.partition('class="timeline life"')[2].partition("</ol>")[0])
+    assert life.count("failed") == 2
+    assert "attempt 1 failed" in life
+    assert "attempt 2 failed for good" in life
+
+
+async def test_a_job_that_runs_or_waits_as_it_should_is_no_warning(node: Master, dsn: str) -> None:
+    """Unlike one that needs an operator."""
+    [running] = node.enqueue({})
+    assert node.take(1).ids == [running]
+    waiting, due, stopped = node.enqueue(
+        {}, {"not_before": "2100-01-01T00:00:00Z"}, {"queue": "mail"}
+    )
+    node.value("select txqueue.pause('queue', 'mail', 'ann')")
+    async with served(dsn) as browser:
+        pages = {
+            job: (await browser.get(f"/jobs/{job}")).text
+            for job in (running, waiting, due, stopped)
+        }
+    assert [job for job, text in pages.items() if "calm-panel" not in text] == [stopped]
+
+
+async def test_a_waiting_job_of_the_list_tells_when_it_is_due(node: Master, dsn: str) -> None:
+    """One that waits for something else has no such moment."""
+    node.enqueue({"not_before": "2100-01-01T00:00:00Z"})
+    node.enqueue({"work_type": "unknown.kind"})
+    async with served(dsn) as browser:
+        text = (await browser.get("/jobs?state=waiting")).text
+    rows = [words(row) for row in text.partition("<tbody>")[2].split("</tr>")[:2]]
+    assert "waiting for type unknown.kind" in rows[0]
+    assert "waiting for time, in " in rows[1]
+    assert 'datetime="2100-01-01 00:00:00.000+00:00"' in text
