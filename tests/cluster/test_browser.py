@@ -28,8 +28,28 @@ DETAILS = (
     *("/queues/queue?name=orders", "/queues/queue?name=mail&span=30d", "/queues/queue?name=none"),
     *("/types/type?name=orders.sync", "/types/type?name=legacy.export"),
     *("/failures?work_type=orders.sync", "/schedules/edit?name=nightly+report"),
-    "/schedules/edit?name=reindex",
+    *("/schedules/edit?name=reindex", "/nodes/node?name=app-1", "/nodes/node?name=none"),
 )
+PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "has_touch": True}
+OUTSIDE = """
+    () => {
+        for (const each of document.querySelectorAll("details")) each.open = true;
+        document.getElementById("menu").showPopover();
+        const acts = [...document.querySelectorAll(
+            ":is(header, main) :is(a, button, input:not([type=hidden]), select, summary)")];
+        const bad = acts.filter(each => each.checkVisibility()).filter(each => {
+            const box = each.getBoundingClientRect();
+            return box.width === 0 || box.left < 0 || box.right > innerWidth;
+        });
+        const labels = [...document.querySelectorAll(".chart :is(.axis span, .legend li)")];
+        const crossing = labels.filter(each => {
+            const box = each.getBoundingClientRect();
+            const card = each.closest(".chart").getBoundingClientRect();
+            return box.left < card.left || box.right > card.right;
+        });
+        return [...bad, ...crossing].map(each => each.outerHTML.slice(0, 120));
+    }
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -120,6 +140,43 @@ async def test_each_page_is_accessible_and_fits_its_window(sample: Database, the
                 assert wide <= width, (path, width)
 
     await browse(sample.dsn, steps, tolerated="404", color_scheme=theme)
+
+
+async def test_each_act_is_reachable_on_a_phone_without_scrolling_sideways(
+    sample: Database,
+) -> None:
+    """Acts in tables and in folded parts too; the header is low, and names the current page."""
+
+    def steps(page: Any) -> None:
+        page.goto("/login?key=secret")
+        for path in paths(page):
+            page.goto(path)
+            assert page.locator("header").bounding_box()["height"] < 80, path
+            assert page.evaluate(OUTSIDE) == [], path
+        for path, name in MENU:
+            page.goto(path)
+            assert page.locator(".menu-key").inner_text().endswith(name)
+            assert page.locator("header nav").is_hidden()
+
+    await browse(sample.dsn, steps, tolerated="404", **PHONE)
+
+
+@pytest.mark.parametrize("has_script", [True, False])
+async def test_the_menu_of_a_phone_leads_to_each_page(
+    sample: Database, *, has_script: bool
+) -> None:
+    """With JavaScript and without it."""
+
+    def steps(page: Any) -> None:
+        page.goto("/login?key=secret")
+        page.goto("/jobs")
+        page.tap(".menu-key")
+        page.tap("header nav >> text=Schedules")
+        page.wait_for_url("**/schedules")
+        page.locator("tr", has_text="reindex").locator("button:text-is('Pause')").tap()
+        page.wait_for_selector("text=The schedule reindex is paused")
+
+    await browse(sample.dsn, steps, java_script_enabled=has_script, **PHONE)
 
 
 def edit_a_schedule(page: Any) -> None:

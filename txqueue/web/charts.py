@@ -99,14 +99,14 @@ def charts(
         chart(
             "Wait until the start",
             duration,
-            wait_p50=("half wait less than", "done"),
-            wait_p95=("19 of 20 wait less than", "waiting"),
+            wait_p50=("p50", "done"),
+            wait_p95=("p95", "waiting"),
         ),
         chart(
             "Run time",
             duration,
-            run_p50=("half run less than", "done"),
-            run_p95=("19 of 20 run less than", "waiting"),
+            run_p50=("p50", "done"),
+            run_p95=("p95", "waiting"),
         ),
     ]
 
