@@ -17,7 +17,7 @@ from twisted.python.failure import Failure
 from tests.cluster.app import Noop
 from txqueue import Retry, Runtime, WorkItem
 
-__all__ = ["ClosesAll", "Hangs", "Noop", "Silent", "Speaking"]
+__all__ = ["ClosesAll", "Hangs", "HangsSilently", "Noop", "Silent", "Speaking"]
 
 # As a library may do on import: the process then gets no signal at the end of a child.
 match os.environ.get("TXQUEUE_TEST_SIGCHLD"):
@@ -70,6 +70,19 @@ class Hangs(WorkItem):
 
     runtime = Runtime.THREAD
     timeout = 1.0
+    retry = Retry(attempts=1)
+
+    def perform(self, job: Any) -> None:
+        """Block for longer than any test takes."""
+        time.sleep(3600)
+
+
+@define
+class HangsSilently(WorkItem):
+    """The same with a heartbeat instead of a timeout."""
+
+    runtime = Runtime.THREAD
+    heartbeat = 1.0
     retry = Retry(attempts=1)
 
     def perform(self, job: Any) -> None:

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from tests.cluster.app import Noop
-from tests.cluster.app_of_processes import Hangs
+from tests.cluster.app_of_processes import Hangs, HangsSilently
 from tests.cluster.nodes import Nodes
 from tests.cluster.peers import free_port
 from tests.cluster.test_health import probed
@@ -18,9 +18,10 @@ LIMIT = 120.0
 
 
 async def hang(queue: WorkQueue, number: int) -> None:
-    """Fill a worker's threads with jobs beyond their timeout."""
-    for job_id in await queue.enqueue_many([Hangs() for _ in range(number)]):
-        with pytest.raises(JobFailed, match="timeout"):
+    """Fill a worker's threads with jobs beyond their timeout or heartbeat."""
+    kinds = [Hangs, HangsSilently]
+    for job_id in await queue.enqueue_many([kinds[each % 2]() for each in range(number)]):
+        with pytest.raises(JobFailed, match=r"timeout|hung"):
             await queue.wait(job_id, LIMIT)
 
 

@@ -98,8 +98,8 @@ class WorkItem:
         timeout: The longest time of an attempt, in seconds or as a timedelta; None for no limit.
         heartbeat: The longest time, in seconds, between two calls of ``job.beat()`` or
             ``job.progress()``; an attempt that exceeds it fails as hung. None for no limit. A
-            handler that blocks its process or thread cannot be interrupted this way: see
-            ``--kill-stuck``.
+            handler that blocks its process cannot be interrupted this way (see ``--kill-stuck``),
+            and a function in a thread goes on after its attempt has failed.
         runtime: How ``perform`` is run.
         group_limit: How many jobs of a group may run at a time; an operator may override it.
         unique_mode: What to do with a new job whose unique key another job holds; by default keep

@@ -42,7 +42,8 @@ class Execution:
         timer: Calls when the job's timeout is over.
         overran: The error of the handler, if its timeout is over.
         has_waited: Whether it waited for a connection of its own transaction as either was over.
-        cancelled_at: When the handler was first cancelled; None if it was not.
+        cancelled_at: When the handler was first cancelled, or its thread could first see that it
+            should end; None if it was not.
     """
 
     job: RunningJob
@@ -65,6 +66,9 @@ class Execution:
         """Interrupt the handler; a function in a thread must check `is_cancelled` itself."""
         if self.kind.cls.runtime is not Runtime.THREAD:
             self.cancel(now)
+        elif self.cancelled_at is None:
+            # The worker leaves the thread behind if it goes on for long: see `insist`.
+            self.cancelled_at = now
 
     def cancel(self, now: float) -> None:
         """Stop waiting for the handler, and cancel it if possible."""
@@ -85,10 +89,10 @@ class Execution:
         self.cancel(now)
 
     def end_silence(self, heartbeat: float, now: float) -> None:
-        """Interrupt the handler, as it was silent for longer than its heartbeat."""
+        """End the run, as its handler was silent for longer than its heartbeat."""
         self.hung = Hung(f"hung: silent for longer than {heartbeat:g} s{self._wait()}")
         self.has_waited = self.job.waits_for_connection
-        self.interrupt(now)
+        self.cancel(now)
 
     def _wait(self) -> str:
         waits = self.job.waits_for_connection
@@ -98,16 +102,19 @@ class Execution:
         """Cancel a handler again that goes on long after it was cancelled.
 
         Returns:
-            Whether the worker waits no longer for it: a coroutine is closed and never continues.
+            Whether it has gone on for so long that the worker should wait no longer for it.
         """
         if self.cancelled_at is None or self.is_completing:
             return False
         if now - self.cancelled_at >= LONGEST_END:
-            looked(self.handler.close, None)
             return True
         if now - self.cancelled_at >= CLEANUP:
-            self.cancel(now)
+            self.interrupt(now)
         return False
+
+    def close(self) -> None:
+        """Wait no longer for the handler: a coroutine never continues, a thread is left behind."""
+        looked(self.handler.close, None)
 
     def error_of(self, error: Any) -> Any:
         """Return the error by which the run ended; None if its handler has returned.

@@ -60,6 +60,9 @@ STUCK = 0.01
 # Characters of a result that is reported with those of other jobs.
 LONGEST_TOGETHER = 1 << 15
 DIRECTIVES = (Snooze, Discard, Fail, Next)
+# Why a handler may go on although its job was cancelled.
+_COROUTINE = "Does it swallow CancelledError? That is an Exception: raise it again"
+_THREAD = "A function in a thread must check job.is_cancelled, and goes on until it returns"
 
 
 class Performer:
@@ -337,11 +340,14 @@ class Performer:
             self._returned(running.job, running.kind, ended.value)
         else:
             self._ends.failed(running.job, running.kind, running.terms, error)
+            # A thread that goes on can see that it should end.
+            change(running.job, is_ended=True)
 
     def _abandon(self, running: Execution) -> None:
         """End the run of a handler that goes on although it was cancelled, as if it had ended."""
         if self._running.get(running.job) is running:
             self._report.log_text(True, _abandoned_text(running), log_fields(running.job))
+            running.close()
             self._waited(Ended(error=CancelledError()), running)
 
     def _ended(self, running: Execution) -> None:
@@ -405,5 +411,5 @@ def _abandoned_text(running: Execution) -> str:
     return (
         f"job {job.id} ({job.work_type}): its handler goes on although it was cancelled"
         f" {LONGEST_END:g} s ago; the worker waits no longer for it."
-        " Does it swallow CancelledError? That is an Exception: raise it again"
+        f" {_THREAD if running.kind.takes_thread else _COROUTINE}"
     )

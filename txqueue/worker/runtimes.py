@@ -141,7 +141,7 @@ def kind_of(
     def begin_in_thread(work: WorkItem, job: Any) -> Waiting:
         ending = threads.run(job, work.perform, job)
         # A thread cannot be cancelled: the worker only waits no longer for it.
-        return Waiting(ending.addErrback(Ended.by), ending.cancel)
+        return Waiting(ending.addErrback(Ended.by), ending.cancel, ending.cancel)
 
     def in_workset(work: WorkItem, job: Any) -> Waiting:
         assert work_through is not None

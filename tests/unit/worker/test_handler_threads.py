@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from tests.unit.worker.performing import Handled, Harness
 from txqueue import Retry, Runtime
+from txqueue.worker.execution import LONGEST_END
+from txqueue.worker.long_runs import BEAT
 
 TIMEOUT = 10.0
 
@@ -102,6 +104,68 @@ def test_a_job_that_needs_no_thread_does_not_wait_for_one(monkeypatch: pytest.Mo
         harness.turn()
         assert set(harness.running) == {3}
     assert len(thread.functions) == 1
+
+
+@pytest.mark.parametrize("ends", ["timeout", "heartbeat", "cancel"])
+def test_a_thread_that_goes_on_is_left_behind(ends: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After its timeout, its silence, or long after its cancellation; it can see that."""
+    monkeypatch.setattr(Handled, "heartbeat", TIMEOUT if ends == "heartbeat" else None)
+    harness = Harness(capacity=1)
+    harness.performer.start()
+    seen: list[bool] = []
+    timeout = TIMEOUT if ends == "timeout" else None
+    with harness.handler(lambda _, job: seen.append(job.is_cancelled), timeout=timeout):
+        harness.hand(5, Handled.entry(1))
+        harness.turn()
+        if ends == "cancel":
+            harness.performer.cancel(5, 1, "ann")
+        harness.clock.pump([BEAT] * int(max(TIMEOUT, LONGEST_END) + 2))
+        assert outcomes(harness) == [(1, "cancelled" if ends == "cancel" else "retry")]
+        assert harness.occupied == (1, [1], True)
+        harness.thread.end()
+    assert seen == [True]
+    assert harness.finished == []
+    assert harness.occupied == (0, [], False)
+    errors = {"timeout": "TimeoutError: ", "heartbeat": "txqueue.errors.Hung: hung: silent"}
+    assert harness.settled[0]["error"].startswith(errors.get(ends, "cancelled by ann"))
+
+
+def test_a_cancelled_thread_has_time_to_end() -> None:
+    """Until the worker waits no longer, which its log explains."""
+    harness = Harness(most=2)
+    harness.performer.start()
+    with harness.handler(lambda *_: "all the same"):
+        harness.hand(5, Handled.entry(1), Handled.entry(2))
+        harness.turn()
+        harness.performer.cancel(5, 1, "ann")
+        harness.performer.cancel(5, 2, "ann")
+        harness.clock.pump([BEAT] * int(LONGEST_END - 1))
+        harness.thread.end()
+        harness.turn()
+        assert harness.results == {"1": "all the same"}
+        assert harness.logged == []
+        harness.clock.pump([BEAT] * 2)
+    ((_, text),) = harness.logged
+    assert "must check job.is_cancelled" in text
+    assert outcomes(harness) == [(2, "cancelled")]
+
+
+def test_a_thread_that_beats_is_not_hung(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long it takes."""
+    monkeypatch.setattr(Handled, "heartbeat", TIMEOUT)
+    harness = Harness()
+    harness.performer.start()
+    with harness.handler(lambda *_: None):
+        harness.hand(5, Handled.entry(1))
+        harness.turn()
+        (job,) = harness.performer._running
+        for _ in range(5):
+            job.beat()
+            harness.clock.pump([BEAT] * int(TIMEOUT - 1))
+        harness.thread.end()
+        harness.turn()
+    assert harness.settled == []
+    assert harness.finished[0][2] == [1]
 
 
 @given(st.lists(st.sampled_from(["time out", "end", "arrive"]), max_size=30))
