@@ -89,6 +89,27 @@ async def test_poison(after: float, nodes: Nodes, db: Database, queue: WorkQueue
     await node.up(2)
 
 
+async def test_a_long_suspect_keeps_no_job_waiting(
+    nodes: Nodes, db: Database, queue: WorkQueue
+) -> None:
+    """It runs in a process of its own, beside the only worker, and so does another suspect."""
+    suspect, other = [await queue.enqueue(Noted(seconds)) for seconds in (3600.0, 0.0)]
+    for job_id, deaths in ((suspect, 4), (other, 3)):
+        db.execute("update txqueue.job set deaths = %s where job_id = %s", deaths, job_id)
+    node = await nodes.start("--workers", "1").up(1)
+    await eventually(lambda: suspect in db.runs(), LIMIT)
+    later = await queue.enqueue(Noted())
+    for job_id in (other, later):
+        await queue.wait(job_id, LIMIT)
+    pids = {run["job_id"]: run["pid"] for run in db.rows("select job_id, pid from run")}
+    assert len(set(pids.values())) == 3
+    os.kill(pids[suspect], signal.SIGKILL)
+    with pytest.raises(JobFailed, match="poison"):
+        await queue.wait(suspect, LIMIT)
+    assert "it was for suspects" in node.log
+    await eventually(lambda: node.workers == {pids[later]}, LIMIT)
+
+
 async def test_the_jobs_of_a_killed_template(nodes: Nodes, db: Database, queue: WorkQueue) -> None:
     """Its workers end with it, and what they were running runs again in those of a new one."""
     node = await nodes.start("--workers", "2").up(2)

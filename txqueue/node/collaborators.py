@@ -34,11 +34,11 @@ class Capacity(Protocol):
 
     @property
     def takes_suspects(self) -> bool:
-        """Whether a suspect can get a worker that runs nothing else."""
+        """Whether a suspect can get a process of its own."""
 
     @property
     def loads(self) -> list[Load]:
-        """The load of each worker that may get jobs now: it answers, and has no suspect."""
+        """The load of each worker that may get jobs now: it answers, and is not for suspects."""
 
     @property
     def load(self) -> float:

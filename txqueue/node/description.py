@@ -53,9 +53,9 @@ class Description:
     def measured(self) -> dict[str, Any]:
         """Return, as plain data, the measurements that a heartbeat carries besides the load."""
         return {
-            "workers": len(self._workers.all),
+            "workers": len(self._workers.all) - len(self._workers.apart),
             "processes": [_in_brief(each) for each in self._workers.describe()[:_PROCESSES_TOLD]],
-            "unable": len(self._workers.ready) - len(self._workers.able),
+            "unable": len(self._workers.regular) - len(self._workers.able),
             "not_forked": self._starter.obstacle,
             "missing": self._reconciliation.missing,
             "holds": self._workers.holdings.total() + self._completions.unwritten,
@@ -73,7 +73,7 @@ class Description:
                 is_draining=self._lifecycle.is_draining,
                 has_database=self._lease.is_reached,
                 lease_left=self._lease.left,
-                workers=len(self._workers.ready),
+                workers=len(self._workers.regular),
                 able=len(self._workers.able),
             )
         )

@@ -105,7 +105,7 @@ class FigureCollector:
             tokens_lost=meters.tokens_lost,
             running=workers.in_flight,
             unwritten=self._completions.unwritten,
-            workers=len(workers.ready),
+            workers=len(workers.regular),
             capacity=capacity,
             held=round(workers.load * capacity),
             lag=self._lag.lag,

@@ -40,6 +40,7 @@ class Node(MultiService):
             its.worker_pool,
             its.completions,
             its.watchdog,
+            its.suspect_processes,
             *self._takers,
             its.notifications,
             its.open_credit,
@@ -100,7 +101,8 @@ class Node(MultiService):
         await its.heartbeats.leave("draining")
         await its.handover.drain()
         await its.worker_pool.drain()
-        await _stop(its.watchdog, its.worker_pool, its.notifications, its.open_credit, its.orphans)
+        await _stop(its.suspect_processes, its.watchdog, its.worker_pool)
+        await _stop(its.notifications, its.open_credit, its.orphans)
         await _stop(its.peer_network, its.lease_proxy, its.lag, its.admin)
         await its.completions.close()
         await _stop(its.heartbeats)

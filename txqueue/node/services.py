@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from functools import cached_property
 
-from txqueue.model.type_version import type_version
 from txqueue.node.admin_endpoint import AdminEndpoint
 from txqueue.node.admin_handlers import AdminHandlers
 from txqueue.node.archiving import Archiving
@@ -30,16 +29,15 @@ from txqueue.node.open_credit import OpenCredit
 from txqueue.node.orphans import OrphanFinder
 from txqueue.node.own_report import OwnReport
 from txqueue.node.peer_network import PeerNetwork
-from txqueue.node.reactor import IMasterReactor
 from txqueue.node.reconciliation import Reconciliation
 from txqueue.node.scheduler import Scheduler
-from txqueue.node.settings import NodeSettings, policy_row, row_of, served_types, worker_settings
+from txqueue.node.settings import policy_row, row_of, worker_settings
 from txqueue.node.shared_state import SharedState
+from txqueue.node.suspect_processes import SuspectProcesses
 from txqueue.node.watchdog import Watchdog
 from txqueue.node.worker_pool import WorkerPool
 from txqueue.node.worker_starter import SpawningStarter, WorkerStarter
 from txqueue.node.worker_template import ForkingStarter
-from txqueue.node.worker_versions import WorkerVersions
 from txqueue.node.workers import Workers
 from txqueue.policy.worker_start import forks_workers
 from txqueue.store.functions import StoredFunctions
@@ -60,16 +58,6 @@ class Services(SharedState):
         reactor: The master's reactor.
         settings: The node's settings.
     """
-
-    def __init__(self, reactor: IMasterReactor, settings: NodeSettings) -> None:
-        super().__init__(reactor, settings)
-        self.types = served_types()
-        self.work_types = [cls.work_type for cls in self.types]
-
-    @cached_property
-    def versions(self) -> WorkerVersions:
-        """Which versions of the application and its work types the workers run."""
-        return WorkerVersions(self.work_types, [type_version(cls) for cls in self.types])
 
     # The database.
 
@@ -154,6 +142,7 @@ class Services(SharedState):
             count=self.settings.workers,
             capacity=self.settings.capacity,
             reports=self.completions,
+            suspects=self.suspects,
         )
 
     @cached_property
@@ -176,7 +165,13 @@ class Services(SharedState):
             listeners=[self.claimer, self.handover, self.credits],
             meters=self.meters,
             versions=self.versions,
+            suspects=self.suspects,
         )
+
+    @cached_property
+    def suspect_processes(self) -> SuspectProcesses:
+        """Starts processes for suspects."""
+        return SuspectProcesses(self.reactor, self.suspects, self.workers, self.worker_pool)
 
     @cached_property
     def watchdog(self) -> Watchdog:

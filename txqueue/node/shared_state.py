@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 
+from txqueue.model.type_version import type_version
 from txqueue.node.database_notices import DatabaseNotices
 from txqueue.node.deduplication import Deduplicator
 from txqueue.node.inbox import Inbox
@@ -12,8 +13,10 @@ from txqueue.node.lifecycle import Lifecycle
 from txqueue.node.meters import Meters
 from txqueue.node.peer_table import PeerTable
 from txqueue.node.reactor import IMasterReactor
-from txqueue.node.settings import NodeSettings
+from txqueue.node.settings import NodeSettings, served_types
+from txqueue.node.suspects import Suspects
 from txqueue.node.wakeups import Wakeups
+from txqueue.node.worker_versions import WorkerVersions
 from txqueue.store.backoff import Backoff
 from txqueue.store.connection_pool import ConnectionPool
 from txqueue.store.schedules import MOST_CHECKS
@@ -37,6 +40,8 @@ class SharedState:
     def __init__(self, reactor: IMasterReactor, settings: NodeSettings) -> None:
         self.reactor = reactor
         self.settings = settings
+        self.types = served_types()
+        self.work_types = [cls.work_type for cls in self.types]
 
     @cached_property
     def lease(self) -> Lease:
@@ -72,6 +77,16 @@ class SharedState:
     def meters(self) -> Meters:
         """What the node has counted and timed since its start."""
         return Meters()
+
+    @cached_property
+    def versions(self) -> WorkerVersions:
+        """Which versions of the application and its work types the workers run."""
+        return WorkerVersions(self.work_types, [type_version(cls) for cls in self.types])
+
+    @cached_property
+    def suspects(self) -> Suspects:
+        """The suspects that wait for a process of their own."""
+        return Suspects(self.reactor)
 
     @cached_property
     def peer_table(self) -> PeerTable:

@@ -13,6 +13,7 @@ from twisted.python.failure import Failure
 from txqueue.node.collaborators import RoomListener
 from txqueue.node.meters import Meters
 from txqueue.node.reactor import Spawner
+from txqueue.node.suspects import Suspects
 from txqueue.node.worker_process import WorkerProcess
 from txqueue.node.worker_starter import WorkerStarter
 from txqueue.node.worker_versions import WorkerVersions
@@ -28,7 +29,7 @@ EXIT_GRACE = 5.0
 
 
 class WorkerPool(Service):
-    """Keeps a fixed number of worker processes running.
+    """Keeps a fixed number of worker processes running, and starts others for suspects.
 
     Args:
         reactor: Times the starts, and reads the pipes to the processes.
@@ -38,6 +39,7 @@ class WorkerPool(Service):
         listeners: Notified when a worker has room.
         meters: Counts what jobs did, and deaths of workers.
         versions: Notified of what the workers run.
+        suspects: The suspects that wait for a process, which is told apart by its `is_apart`.
     """
 
     name = "workers"
@@ -53,6 +55,7 @@ class WorkerPool(Service):
         listeners: Sequence[RoomListener],
         meters: Meters,
         versions: WorkerVersions,
+        suspects: Suspects,
     ) -> None:
         self.reactor = reactor
         self.starter = starter
@@ -63,6 +66,7 @@ class WorkerPool(Service):
         self._listeners = listeners
         self.meters = meters
         self._versions = versions
+        self._suspects = suspects
         self._last_key = 0
         self._pause = FIRST_PAUSE
         self._respawns: list[Timer] = []
@@ -74,6 +78,10 @@ class WorkerPool(Service):
         super().startService()
         for _ in range(self._workers.count):
             self._add()
+
+    def start_apart(self) -> None:
+        """Start one more process, for suspects; if that fails, it is not repeated."""
+        self._add(is_apart=True)
 
     async def drain(self) -> None:
         """Start no more jobs, return unstarted ones, and wait for running ones."""
@@ -130,24 +138,26 @@ class WorkerPool(Service):
         for listener in self._listeners:
             listener.room_made()
 
-    def _add(self) -> None:
-        self.starter.prepare().addCallbacks(lambda _: self._start(), self._not_prepared)
+    def _add(self, *, is_apart: bool = False) -> None:
+        self.starter.prepare().addCallbacks(
+            lambda _: self._start(is_apart), self._not_prepared, errbackArgs=(is_apart,)
+        )
 
-    def _not_prepared(self, failure: Failure) -> None:
+    def _not_prepared(self, failure: Failure, is_apart: bool) -> None:
         if self.running:
             self.log.error("a worker could not start: {error}", error=failure.value)
-            self._add_later(self._longer_pause())
+            self._add_later(self._longer_pause(), is_apart=is_apart)
 
-    def _start(self) -> None:
+    def _start(self, is_apart: bool) -> None:
         # It may have taken a while to import the application.
         if not self.running or self._is_draining:
             return
         self._last_key += 1
         try:
-            worker = WorkerProcess(self, self._last_key)
+            worker = WorkerProcess(self, self._last_key, is_apart=is_apart)
         except OSError as error:
             self.log.error("no worker process can be started: {error}", error=error)
-            self._add_later(self._longer_pause())
+            self._add_later(self._longer_pause(), is_apart=is_apart)
             return
         self._workers.add(worker)
         configuring = Deferred.fromCoroutine(worker.configure(self._settings))
@@ -157,6 +167,9 @@ class WorkerPool(Service):
 
     def _configured(self, worker: WorkerProcess) -> None:
         self._workers.configured(worker)
+        if worker.is_apart:
+            # Only now that it has a suspect, or another one would start.
+            self._suspects.started()
         if worker.runs is not None:
             self._versions.started(worker.key, worker.runs)
         self._tell_of_room()
@@ -171,25 +184,35 @@ class WorkerPool(Service):
         self._versions.ended(worker.key)
         if not self.running or self._is_draining:
             return
+        if worker.is_retired:
+            return
         self.meters.worker_deaths += 1
         lived = self.reactor.seconds() - worker.started_at
         if lived > SHORT_LIFE:
             self._pause = FIRST_PAUSE
         self.log.warn(
-            "worker process {pid} ended {how} after {lived:.1f} s; a new one starts",
+            "worker process {pid} ended {how} after {lived:.1f} s; {next}",
             pid=worker.pid,
             how=worker.end,
             lived=lived,
+            next="it was for suspects" if worker.is_apart else "a new one starts",
         )
-        self._add_later(0 if lived > SHORT_LIFE else self._longer_pause())
+        if worker.is_apart and worker.runs is not None:
+            # Another one starts for the next suspect, at once.
+            self._suspects.alarm.ring()
+            return
+        pause = 0 if lived > SHORT_LIFE else self._longer_pause()
+        self._add_later(pause, is_apart=worker.is_apart)
 
     def _longer_pause(self) -> float:
         pause, self._pause = self._pause, min(self._pause * 2, LONGEST_PAUSE)
         return pause
 
-    def _add_later(self, pause: float) -> None:
+    def _add_later(self, pause: float, *, is_apart: bool) -> None:
+        # Whether a process for suspects is still needed is decided after the pause.
+        again = self._suspects.started if is_apart else self._add
         self._respawns = [call for call in self._respawns if call.active()]
-        self._respawns.append(self.reactor.callLater(pause, self._add))
+        self._respawns.append(self.reactor.callLater(pause, again))
 
 
 def _turn(clock: Clock, seconds: float) -> Deferred[None]:

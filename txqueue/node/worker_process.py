@@ -88,8 +88,10 @@ class WorkerProcess:
     Args:
         owner: The pool that started it.
         key: Identifies the worker within the pool.
+        is_apart: Whether it is for suspects, and gets no other jobs.
 
     Attributes:
+        is_retired: Whether its master has ended it, as it was no longer needed.
         is_ready: Whether it can get jobs.
         is_late: Whether its answer to a request is overdue.
         is_stopped: Whether it must not start jobs until it has reported its unstarted ones.
@@ -106,9 +108,11 @@ class WorkerProcess:
 
     log = Logger()
 
-    def __init__(self, owner: Owner, key: int) -> None:
+    def __init__(self, owner: Owner, key: int, *, is_apart: bool = False) -> None:
         self._owner = owner
         self.key = key
+        self.is_apart = is_apart
+        self.is_retired = False
         self.is_ready = self.is_late = self.is_stopped = False
         self._pinged_at: float | None = None
         self._disowned: set[JobKey] = set()
@@ -313,6 +317,11 @@ class WorkerProcess:
     def kill(self) -> None:
         """Kill the process."""
         self._process.kill()
+
+    def retire(self) -> None:
+        """End the process, as it is no longer needed and runs no job."""
+        self.is_ready, self.is_retired = False, True
+        self.close()
 
     def close(self) -> None:
         """Close the pipe, which makes the process exit."""

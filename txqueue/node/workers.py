@@ -12,6 +12,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from txqueue.model.assignment import Assignment, CancelledJob
+from txqueue.node.suspects import MOST_PROCESSES, Suspects
 from txqueue.node.worker_process import Reports, WorkerProcess
 from txqueue.policy.balancing import Unstarted, give_back_shares
 from txqueue.policy.dispatch import Load, Room, least_loaded, room_of
@@ -20,8 +21,6 @@ from txqueue.system.clock import Clock
 
 __all__ = ["Workers"]
 
-# The longest turn, in seconds, that other jobs get after a suspect on the only worker.
-LONGEST_TURN = 10.0
 # Seconds in which a worker must report its unstarted jobs.
 SOON = 2.0
 
@@ -33,14 +32,17 @@ class Workers:
 
     Args:
         clock: Times out answers.
-        count: The intended number of processes.
+        count: The intended number of processes, without those for suspects.
         capacity: The weight that each process runs at a time.
         reports: Receives returned jobs.
+        suspects: The suspects that wait for a process of their own.
     """
 
     log = Logger()
 
-    def __init__(self, clock: Clock, *, count: int, capacity: int, reports: Reports) -> None:
+    def __init__(
+        self, clock: Clock, *, count: int, capacity: int, reports: Reports, suspects: Suspects
+    ) -> None:
         self._clock = clock
         self.count = count
         self.capacity = capacity
@@ -49,10 +51,7 @@ class Workers:
         self._lease = float("-inf"), 0
         # Whether the workers have different versions of the work types.
         self._are_mixed = False
-        # A suspect that waits until a worker is free of other jobs, and that worker.
-        self._suspect: Assignment | None = None
-        self._alone: WorkerProcess | None = None
-        self._alone_since = self._suspects_from = float("-inf")
+        self._suspects = suspects
 
     # Calls by the worker pool.
 
@@ -71,9 +70,10 @@ class Workers:
         return list(self._workers.values())
 
     def configured(self, worker: WorkerProcess) -> None:
-        """Pass the lease to a process that has become ready."""
+        """Pass the lease to a process that has become ready, and a suspect if it is for them."""
         worker.renew(*self._lease)
         self._compare()
+        self.reported(worker)
 
     def _compare(self) -> None:
         versions = {worker.runs.types for worker in self.ready if worker.runs is not None}
@@ -81,8 +81,8 @@ class Workers:
 
     def reported(self, worker: WorkerProcess) -> None:
         """Note that a worker has finished or returned jobs."""
-        if worker is self._alone:
-            self._place_suspect()
+        if worker.is_apart:
+            self._place_suspects()
 
     def lost(self, worker: WorkerProcess, *, is_blamed: bool) -> None:
         """Return to the queue the jobs of a worker whose pipe closed.
@@ -98,26 +98,25 @@ class Workers:
             self.reports.give_back(assignment, died=True, ids=blamed)
         for assignment in held:
             self.reports.give_back(assignment, died=False)
-        if worker is self._alone:
-            self._drop_suspect()
-            self._let_others_in()
 
     # Calls by the services.
 
     @property
     def room(self) -> Room:
         """What a claim may take: the room of all workers together."""
-        return room_of(worker.load for worker in self._open())
+        return room_of(worker.load for worker in self.able)
 
     @property
     def takes_suspects(self) -> bool:
-        """Whether a suspect can get a worker that runs nothing else."""
-        return self._alone is None and self._clock.seconds() >= self._suspects_from
+        """Whether a suspect can get a process of its own."""
+        # A process that starts is one for which a suspect waits.
+        taken = sum(each.is_ready and not _is_free(each) for each in self.apart)
+        return taken + len(self._suspects.waiting) < MOST_PROCESSES
 
     @property
     def assignments(self) -> list[int]:
-        """The assignments whose jobs workers hold, and that of the suspect that waits, if any."""
-        waiting = [self._suspect.number] if self._suspect else []
+        """The assignments whose jobs workers hold, and those of suspects that wait."""
+        waiting = [suspect.number for suspect in self._suspects.waiting]
         held = [assignment for worker in self._workers.values() for assignment in worker.held]
         return waiting + held
 
@@ -128,10 +127,10 @@ class Workers:
 
     @property
     def holdings(self) -> Counter[int]:
-        """How many jobs of each assignment workers hold; a suspect that still waits counts."""
+        """How many jobs of each assignment workers hold; suspects that still wait count."""
         held: Counter[int] = Counter()
-        if self._suspect is not None:
-            held[self._suspect.number] += self._suspect.jobs
+        for suspect in self._suspects.waiting:
+            held[suspect.number] += suspect.jobs
         for worker in self._workers.values():
             held.update(worker.held)
         return held
@@ -154,18 +153,19 @@ class Workers:
 
     @property
     def loads(self) -> list[Load]:
-        """The load of each worker that may get jobs now: it answers, and has no suspect."""
-        return [worker.load for worker in self._open()]
+        """The load of each worker that may get jobs now: it answers, and is not for suspects."""
+        return [worker.load for worker in self.able]
 
     @property
     def load(self) -> float:
         """The weight of the jobs that the workers hold, as a fraction of their capacity."""
         total = self.count * self.capacity
-        return sum(worker.weight for worker in self._workers.values()) / total
+        held = sum(each.weight for each in self._workers.values() if not each.is_apart)
+        return held / total
 
     def describe(self) -> list[dict[str, int | bool]]:
-        """Return the process id of each worker, whether it is ready, blocked or stuck, and the jobs
-        and weight it holds.
+        """Return each worker's process id, whether it is ready, blocked, stuck or for suspects, and
+        the jobs and weight it holds.
         """
         return [
             {
@@ -173,6 +173,7 @@ class Workers:
                 "is_ready": worker.is_ready,
                 "is_late": worker.is_late,
                 "is_stuck": worker.is_stuck,
+                "is_apart": worker.is_apart,
                 "jobs": sum(worker.held.values()),
                 "weight": worker.weight,
             }
@@ -180,21 +181,19 @@ class Workers:
         ]
 
     def perform(self, assignments: Iterable[Assignment]) -> None:
-        """Hand each assignment to the least loaded worker."""
+        """Hand each assignment to the least loaded worker, suspects to processes of their own."""
         for assignment in assignments:
+            if assignment.is_alone:
+                self._suspects.waiting.append(assignment)
+                self._place_suspects()
+                continue
             loads = self.loads
             if not loads:
                 self.reports.give_back(assignment.number, died=False)
                 continue
             # Where versions differ, a job that one worker could not read must meet the others.
             load = random.choice(loads) if self._are_mixed else least_loaded(loads)
-            chosen = self._workers[load.key]
-            if assignment.is_alone:
-                self._suspect, self._alone = assignment, chosen
-                self._alone_since = self._clock.seconds()
-                self._place_suspect()
-            else:
-                chosen.perform(assignment)
+            self._workers[load.key].perform(assignment)
 
     def renew(self, until: float, incarnation: int) -> None:
         """Let the workers start jobs of run `incarnation` until `until`, by the monotonic clock."""
@@ -204,8 +203,8 @@ class Workers:
 
     def give_back(self) -> None:
         """Return all unstarted jobs of the workers to the queue."""
-        self._drop_suspect()
-        self._place_suspect()
+        while self._suspects.waiting:
+            self.reports.give_back(self._suspects.waiting.popleft().number, died=False)
         for worker in self.ready:
             asking = Deferred.fromCoroutine(worker.give_back())
             asking.addErrback(self._not_given_back, worker)
@@ -269,37 +268,34 @@ class Workers:
         return [worker for worker in self._workers.values() if worker.is_ready]
 
     @property
+    def regular(self) -> list[WorkerProcess]:
+        """The ready workers without those for suspects."""
+        return [worker for worker in self.ready if not worker.is_apart]
+
+    @property
+    def apart(self) -> list[WorkerProcess]:
+        """The processes for suspects, ready or not; all others are for the other jobs."""
+        return [worker for worker in self._workers.values() if worker.is_apart]
+
+    @property
     def able(self) -> list[WorkerProcess]:
-        """The workers that can start jobs: they answer, and have threads and capacity left."""
-        return [each for each in self.ready if not each.is_late and not each.is_stuck]
-
-    def _open(self) -> list[WorkerProcess]:
-        """The workers that may get jobs now: able ones that have no suspect."""
-        return [each for each in self.able if each is not self._alone]
-
-    def _place_suspect(self) -> None:
-        """Send the suspect once its worker holds no other jobs; once the suspect is done, let the
-        worker get other jobs again.
+        """The workers that can start jobs that are no suspects: they answer, and have threads and
+        capacity left.
         """
-        if self._alone is None or self._alone.held:
-            return
-        if self._suspect is not None:
-            self._alone.perform(self._suspect)
-            self._suspect = None
-        else:
-            self._let_others_in()
+        # Not by other properties: this is computed for each claim.
+        return [
+            each
+            for each in self._workers.values()
+            if each.is_ready and not each.is_late and not each.is_stuck and not each.is_apart
+        ]
 
-    def _let_others_in(self) -> None:
-        """End a suspect's turn; with only one worker, other jobs then get an equally long turn."""
-        self._alone = None
-        if self.count == 1:
-            now = self._clock.seconds()
-            self._suspects_from = now + min(now - self._alone_since, LONGEST_TURN)
-
-    def _drop_suspect(self) -> None:
-        if self._suspect is not None:
-            self.reports.give_back(self._suspect.number, died=False)
-            self._suspect = None
+    def _place_suspects(self) -> None:
+        """Send suspects that wait to idle processes for them; have others started for the rest."""
+        waiting = self._suspects.waiting
+        for worker in self.apart:
+            if waiting and _is_free(worker):
+                worker.perform(waiting.popleft())
+        self._suspects.alarm.ring()
 
     def _not_given_back(self, failure: Failure, worker: WorkerProcess) -> None:
         # A worker whose pipe is lost or closed has no jobs left to return.
@@ -312,3 +308,8 @@ class Workers:
                 error=failure.value,
             )
             worker.kill()
+
+
+def _is_free(worker: WorkerProcess) -> bool:
+    """Tell whether a process for suspects can get one."""
+    return worker.is_ready and not (worker.held or worker.is_late or worker.is_stuck)

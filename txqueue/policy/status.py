@@ -37,10 +37,12 @@ def worker_state(worker: Row) -> str:
     """Return the state of a worker process that its node describes, in one word."""
     if not worker["is_ready"]:
         return "starting"
-    # A node of an earlier release has no such field.
+    # A node of an earlier release has neither this field nor the last one.
     if worker.get("is_stuck"):
         return "stuck"
-    return "blocked" if worker["is_late"] else "ready"
+    if worker["is_late"]:
+        return "blocked"
+    return "suspects" if worker.get("is_apart") else "ready"
 
 
 def summary(

@@ -9,16 +9,11 @@ from twisted.internet.error import ConnectionLost
 from twisted.internet.task import Clock
 
 from txqueue.model.assignment import JobKey
-from txqueue.node.meters import Meters
-from txqueue.node.reactor import Spawner
-from txqueue.node.worker_pool import WorkerPool
+from txqueue.node.suspects import Suspects
 from txqueue.node.worker_process import Reports, WorkerProcess
-from txqueue.node.worker_versions import WorkerVersions
 from txqueue.node.workers import SOON, Workers
 from txqueue.policy.balancing import Unstarted
 from txqueue.policy.dispatch import Load
-from txqueue.system.inflight import InFlight
-from txqueue.wire.worker_commands import GiveBack
 
 
 class Hand:
@@ -50,7 +45,10 @@ class Bench:
     def __init__(self) -> None:
         self.clock = Clock()
         self.reports = Mock(Reports)
-        self.workers = Workers(self.clock, count=2, capacity=10, reports=self.reports)
+        self.suspects = Suspects(self.clock)
+        self.workers = Workers(
+            self.clock, count=2, capacity=10, reports=self.reports, suspects=self.suspects
+        )
         self.hands = [Hand(1, 15), Hand(2, 12)]
         self.workers._workers = {hand.key: cast("WorkerProcess", hand) for hand in self.hands}
         self.said: list[Any] = []
@@ -114,36 +112,3 @@ def test_without_workers_there_is_nothing(bench: Bench) -> None:
     bench.workers._workers.clear()
     bench.take_back(None)
     assert bench.said == [Unstarted()]
-
-
-class Pipe:
-    """The pipe of a worker process that has started nothing of what it holds."""
-
-    def say(self, command: object, **_: object) -> Deferred[dict[str, object]]:
-        """Answer at once."""
-        assert command is GiveBack
-        return succeed({"unstarted": '{"5": [1]}', "weight": 1})
-
-
-def test_a_worker_that_gave_back_a_dangerous_job_is_open_to_others(bench: Bench) -> None:
-    """It was kept free of them for that job alone, and will say nothing more of it."""
-    pool = WorkerPool(
-        cast("Spawner", bench.clock),
-        cast("Any", None),
-        bench.workers,
-        settings={},
-        listeners=[],
-        meters=Meters(),
-        versions=WorkerVersions([], []),
-    )
-    worker = WorkerProcess.__new__(WorkerProcess)
-    worker._owner, worker._pipe = pool, cast("Any", Pipe())
-    worker.key, worker.held, worker.outstanding = 3, {5: 1}, 1
-    worker.is_ready, worker.is_late, worker.is_stopped = True, False, False
-    worker._disowned, worker._in_flight = set(), InFlight(10)
-    bench.workers._workers = {3: worker}
-    bench.workers._alone = worker
-    assert not bench.workers.takes_suspects
-    bench.workers.give_back()
-    bench.reports.give_back.assert_called_once_with(5, died=False, ids=[1])
-    assert bench.workers.takes_suspects
