@@ -320,7 +320,7 @@ def _health_endpoint(options: Options) -> Endpoint | None:
         ConfigurationError: When the endpoint is not valid or not free.
     """
     text = _settings(options).get("health")
-    if text is None:
+    if not text:
         return None
     # The probes have no secrets, and those of a container manager have no certificate.
     endpoint = parsed_endpoint(str(text), is_public=True, option="health")
@@ -343,8 +343,11 @@ def _metrics_settings(options: Options, node: NodeSettings) -> Any:
 
 
 def _secured_endpoint(settings: Settings, option: str) -> Endpoint | None:
-    """Return where an option has this process listen, with its certificate; None for nowhere."""
-    if (text := settings.get(option)) is None:
+    """Return where an option has this process listen, with its certificate; None for nowhere.
+
+    An empty text in the environment is nowhere, too: it overrides the configuration file.
+    """
+    if not (text := settings.get(option)):
         return None
     name = str(settings.get("name", socket.gethostname()))
     return parsed_endpoint(str(text), _credentials(settings, name), option=option)
@@ -365,7 +368,7 @@ def _ensure_distinct(settings: Settings) -> None:
     """
     taken: dict[tuple[str, int], str] = {}
     for name in ("admin", "listen", "health", "metrics", "web"):
-        if (text := settings.get(name)) is None:
+        if not (text := settings.get(name)):
             continue
         endpoint = parsed_endpoint(str(text), is_public=True, option=name)
         place = (endpoint.interface, endpoint.port)

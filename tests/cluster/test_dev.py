@@ -1,24 +1,37 @@
-"""``txqueue dev``: the dashboard shows the jobs of code that changes."""
+"""``txqueue dev``: a node that follows the code, beside a dashboard that stays."""
 
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
+from typing import Any, cast
 
 import psycopg2
 import pytest
+from attrs import define
 
 from tests.browser import Browser
 from tests.cluster.nodes import PATIENCE, environment
 from tests.cluster.peers import free_port
 from tests.waiting import eventually
+from txqueue.cli.dev import _free_port, _project
 
 APP = """
 from attrs import define
+from twisted.internet.defer import Deferred
 from txqueue import WorkItem
+
+@define
+class Endless(WorkItem):
+    work_type = "shop.Endless"
+
+    async def perform(self, job):
+        await Deferred()
 
 @define
 class {name}(WorkItem):
@@ -29,30 +42,65 @@ class {name}(WorkItem):
 """
 
 
+# A shell without job control starts what is in its background with SIGINT ignored.
+ATTENTIVE = ("env", "--default-signal=INT")
+
+
+@define
+class Running:
+    """A running ``txqueue dev``, with an application in its folder."""
+
+    folder: Path
+    port: int
+    process: "subprocess.Popen[bytes]"
+
+    @property
+    def log(self) -> str:
+        """What it and its node have printed."""
+        return (self.folder / "log").read_text(errors="replace")
+
+    @property
+    def registered(self) -> int:
+        """How often a node has registered."""
+        return self.log.count("registered as node")
+
+    def write(self, name: str) -> None:
+        """Write the application, with a class of this name."""
+        (self.folder / "shop.py").write_text(APP.format(name=name))
+
+    def run(self, statement: str) -> tuple[Any, ...]:
+        """Run a statement in its database."""
+        dsn = re.search(r"TXQUEUE_DSN='([^']+)'", self.log)
+        assert dsn is not None
+        with closing(psycopg2.connect(dsn[1])) as connection, connection.cursor() as cursor:
+            connection.autocommit = True
+            cursor.execute(statement)
+            (row,) = cursor.fetchall()
+        return tuple(row)
+
+
 @pytest.fixture
-def running(tmp_path: Path) -> Iterator[tuple[Path, int]]:
-    """Run it in a folder with an application; its log, and the dashboard's port."""
-    (tmp_path / "shop.py").write_text(APP.format(name="First"))
-    port, log = free_port(), tmp_path / "log"
-    # As short as a socket's path must be.
-    state = tmp_path / "s"
+def running(tmp_path: Path) -> Iterator[Running]:
+    """Run it in a folder with an application; Ctrl-C ends it."""
+    port = free_port()
     program = [str(Path(sys.executable).with_name("txqueue"))]
-    with log.open("wb") as out:
+    Running(tmp_path, port, cast("Any", None)).write("First")
+    with (tmp_path / "log").open("wb") as out:
         process = subprocess.Popen(
-            [*program, "dev", "--app", "shop", "--web", f"tcp:{port}"],
+            [*ATTENTIVE, *program, "dev", "--app", "shop", "--web", f"tcp:{port}"],
             cwd=tmp_path,
-            env=environment(TXQUEUE_STATE_DIR=str(state)),
+            # As short as a socket's path must be.
+            env=environment(TXQUEUE_STATE_DIR=str(tmp_path / "s")),
             stdout=out,
             stderr=out,
             start_new_session=True,
         )
     try:
-        yield log, port
+        yield Running(tmp_path, port, process)
     finally:
-        # A shell without job control starts what is in its background with SIGINT ignored.
-        process.send_signal(signal.SIGTERM)
+        process.send_signal(signal.SIGINT)
         try:
-            assert process.wait(60) == 128 + signal.SIGTERM
+            assert process.wait(60) == 0
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
@@ -60,23 +108,14 @@ def running(tmp_path: Path) -> Iterator[tuple[Path, int]]:
 
 
 async def test_the_printed_link_leads_to_a_dashboard_that_follows_the_code(
-    running: tuple[Path, int],
+    running: Running,
 ) -> None:
     """Its holder may act; others of this host may look."""
-    log, port = running
-
-    def registered() -> int:
-        return log.read_text(errors="replace").count("registered as node")
-
-    await eventually(lambda: registered() == 1, PATIENCE)
-    found = re.search(r"/login\?key=(\S+)", log.read_text())
-    dsn = re.search(r"TXQUEUE_DSN='([^']+)'", log.read_text())
+    await eventually(lambda: running.registered == 1, PATIENCE)
+    found = re.search(r"/login\?key=(\S+)", running.log)
     assert found is not None
-    assert dsn is not None
-    with psycopg2.connect(dsn[1]) as connection, connection.cursor() as cursor:
-        cursor.execute("select txqueue.enqueue('shop.First', '{}')")
-    connection.close()
-    browser, other = Browser(port), Browser(port)
+    running.run("select txqueue.enqueue('shop.First', '{}')")
+    browser, other = Browser(running.port), Browser(running.port)
     assert (await browser.get("/login?key=wrong")).status == 200
     await browser.get(f"/login?key={found[1]}")
     assert "may act" in (await browser.get("/")).text
@@ -86,6 +125,36 @@ async def test_the_printed_link_leads_to_a_dashboard_that_follows_the_code(
         return "shop.First" in (await browser.get("/jobs?state=done")).text
 
     await eventually(done, PATIENCE)
-    (log.parent / "shop.py").write_text(APP.format(name="Second"))
-    await eventually(lambda: registered() == 2, PATIENCE)
+    running.write("Second")
+    await eventually(lambda: running.registered == 2, PATIENCE)
     assert "shop.Second" in (await other.get("/types")).text
+    # The dashboard is the one of before, and its sessions go on.
+    assert "may act" in (await browser.get("/")).text
+
+
+async def test_a_change_while_a_job_runs(running: Running) -> None:
+    """The job starts again with the new code, as if it had not run; Ctrl-C is no error."""
+    await eventually(lambda: running.registered == 1, PATIENCE)
+    running.run("select txqueue.enqueue('shop.Endless', '{}')")
+    row = "select state::text, incarnation, deaths, attempt from txqueue.job"
+    await eventually(lambda: running.run(row)[0] == "assigned", PATIENCE)
+    first = running.run(row)
+    running.write("Second")
+    await eventually(lambda: "changed: shop.py" in running.log, PATIENCE)
+    assert "draining" not in running.log.partition("changed: shop.py")[0]
+    assert (await Browser(running.port).get("/")).status == 200
+    await eventually(lambda: running.registered == 2, PATIENCE)
+    await eventually(lambda: running.run(row)[0] == "assigned", PATIENCE)
+    state, incarnation, *counts = running.run(row)
+    assert (state, counts) == ("assigned", [0, 0])
+    assert incarnation != first[1]
+
+
+def test_each_project_has_a_database_and_a_port_of_its_own() -> None:
+    """Folders of the same name are told apart; two projects may run at the same time."""
+    one, other = _project(Path("/home/ann/one/shop")), _project(Path("/home/ann/two/shop"))
+    assert one != other
+    assert one.startswith("shop-")
+    first = _free_port()
+    with socket.create_server(("127.0.0.1", int(first.removeprefix("tcp:")))):
+        assert _free_port() != first

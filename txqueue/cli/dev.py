@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import secrets
+import shlex
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -23,89 +26,143 @@ from txqueue.system.supervision import open_gate, start_gated, start_watcher
 
 __all__ = ["dev"]
 
-# Seconds between two looks at the files, and until a node that does not stop is killed.
-EVERY, STOP_LIMIT = 0.5, 10.0
-# Ends the node when this process dies.
+# Seconds between two looks at the files, for which a node that is stopped waits for its running
+# jobs, and until a process that does not stop is killed.
+EVERY, GRACE, STOP_LIMIT = 0.5, 2.0, 10.0
+# The first of the ports at which it looks for a free one, and how many there are.
+FIRST_PORT, PORTS = 8390, 10
+# Ends a process when this one dies.
 _WATCH: Final = 'read -r _; kill -TERM "$1"; sleep 15; kill -KILL -"$1"'
+_WEB: Final = ("-c", "from txqueue.cli import main; main()", "web")
 
 
 @click.command(cls=Command, short_help="Run a database, a node and the dashboard here.")
 @click.option("--app", multiple=True, required=True, metavar="MODULE", help="May be repeated.")
-@click.option("--web", default="tcp:8390", show_default=True, metavar="ENDPOINT")
+@click.option(
+    "--web",
+    metavar="ENDPOINT",
+    help=f"Where the dashboard listens (default: the first free port from {FIRST_PORT} on).",
+)
 @click.option("--queues", default="default", show_default=True, help="Joined by commas.")
 @click.option("--workers", type=click.IntRange(1), default=1, show_default=True)
 @click.pass_obj
-def dev(options: GlobalOptions, *, app: Sequence[str], web: str, queues: str, workers: int) -> None:
+def dev(
+    options: GlobalOptions, *, app: Sequence[str], web: str | None, queues: str, workers: int
+) -> None:
     """Run a database, a node and the dashboard here, and restart the node when code changes.
 
-    Without a DSN the database is an embedded server, whose data stay for the next time.
+    Without a DSN the database is an embedded server of this folder's own, whose data stay for the
+    next time.
     """
-    _check(web)
-    # It stops the node and the server, as Ctrl-C does.
+    endpoint = _endpoint(web)
+    # Both stop the processes; Ctrl-C is how this command ends, and no error.
     signal.signal(signal.SIGTERM, _end)
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, _end)
     with ExitStack() as stack:
         from txqueue.bench.node import twistd
 
-        dsn = options.chosen_dsn or _embedded(options, stack)
+        project = _project(Path.cwd())
+        dsn = options.chosen_dsn or _embedded(options, project, stack)
+        name = str(options.settings.get("name", f"{socket.gethostname()}-{project}"))
         key = secrets.token_urlsafe(16)
-        command = twistd()
+        command = [*twistd(), "--name", name, "--queues", queues, "--workers", str(workers)]
         for module in app:
             command += ["--app", module]
-        command += ["--web", web, "--queues", queues, "--workers", str(workers)]
-        environment = {"TXQUEUE_DSN": dsn, "TXQUEUE_WEB_KEY": key}
         watch = SourceWatch(Path.cwd())
-        _greet(dsn, web, key, len(watch))
-        _run(command, environment, watch)
+        environment = {"TXQUEUE_DSN": dsn, "TXQUEUE_SCHEMA": options.chosen_schema}
+        show = [sys.executable, *_WEB, "--web", endpoint]
+        stack.enter_context(_Process(show, {**environment, "TXQUEUE_WEB_KEY": key}))
+        _greet(endpoint, key, dsn, options.settings.node_socket(name))
+        click.echo(f"watching {len(watch)} Python files; Ctrl-C stops", err=True)
+        # The dashboard is a process of its own, which stays while the node restarts.
+        _run(command, {**environment, "TXQUEUE_WEB": ""}, watch)
 
 
 def _end(number: int, _: FrameType | None) -> None:
-    sys.exit(128 + number)
+    # Another signal does not interrupt the end of the processes.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.exit(0 if number == signal.SIGINT else 128 + number)
 
 
-def _check(web: str) -> None:
+def _endpoint(web: str | None) -> str:
+    """Return where the dashboard listens, after a check that it is free."""
     from txqueue.wire.endpoints import parsed_endpoint
 
+    if web is None:
+        return _free_port()
     endpoint = parsed_endpoint(web)
     if endpoint.path is not None:
         raise ConfigurationError("a browser cannot open a unix socket", "give --web tcp:PORT")
     endpoint.ensure_free("choose another --web")
+    return web
 
 
-def _embedded(options: GlobalOptions, stack: ExitStack) -> str:
-    """Start the embedded server and migrate it; return its DSN."""
+def _free_port() -> str:
+    """Return the first port that is free: other projects may use the ones before it."""
+    from txqueue.wire.endpoints import parsed_endpoint
+
+    last = FIRST_PORT + PORTS - 1
+    for port in range(FIRST_PORT, last + 1):
+        with suppress(ConfigurationError):
+            parsed_endpoint(f"tcp:{port}").ensure_free()
+            return f"tcp:{port}"
+    raise ConfigurationError(
+        f"the ports from {FIRST_PORT} to {last} are in use", "give --web tcp:PORT"
+    )
+
+
+def _project(folder: Path) -> str:
+    """Return a name for the project in a folder, which no project in another folder has."""
+    whole = hashlib.sha256(os.fsencode(folder)).hexdigest()
+    return f"{folder.name or 'root'}-{whole[:8]}"
+
+
+def _embedded(options: GlobalOptions, project: str, stack: ExitStack) -> str:
+    """Start the project's embedded server and migrate it; return its DSN."""
     from txqueue.embedded import EmbeddedServer
     from txqueue.store.migrations import migrate
 
-    dsn = stack.enter_context(EmbeddedServer(options.settings.state_dir() / "embedded"))
+    folder = options.settings.state_dir() / "dev" / project
+    dsn = stack.enter_context(EmbeddedServer(folder))
     migrate(dsn, options.chosen_schema)
+    click.echo(f"data:      {folder}", err=True)
     return dsn
 
 
-def _greet(dsn: str, web: str, key: str, files: int) -> None:
+def _greet(endpoint: str, key: str, dsn: str, node: str) -> None:
+    """Print where the dashboard is, and what other programs need."""
     from txqueue.wire.endpoints import parsed_endpoint
 
-    port = parsed_endpoint(web).port
+    port = parsed_endpoint(endpoint).port
     click.echo(f"dashboard: http://localhost:{port}/login?key={key}", err=True)
-    click.echo(f"database:  export TXQUEUE_DSN='{dsn}'", err=True)
-    click.echo(f"watching {files} Python files; Ctrl-C stops", err=True)
+    click.echo(f"database:  export TXQUEUE_DSN={_quoted(dsn)}", err=True)
+    click.echo(f"node:      export TXQUEUE_NODE={_quoted(node)}", err=True)
+
+
+def _quoted(value: str) -> str:
+    return f"'{value}'" if "'" not in value else shlex.quote(value)
 
 
 def _run(command: Sequence[str], environment: Mapping[str, str], watch: SourceWatch) -> None:
     """Run the node, again after each change, until this process is interrupted."""
     while True:
-        with _NodeProcess(command, environment) as node:
+        with _Process(command, environment) as node:
             has_ended = False
             while not (changed := watch.changed()):
                 if not has_ended and node.has_ended:
                     has_ended = True
                     click.echo("the node has ended; it starts again after a change", err=True)
                 time.sleep(EVERY)
-        names = ", ".join(os.path.relpath(path) for path in changed[:3])
-        click.echo(f"changed: {names}{' ...' if len(changed) > 3 else ''}; restarting", err=True)
+            names = ", ".join(os.path.relpath(path) for path in changed[:3])
+            click.echo(
+                f"changed: {names}{' ...' if len(changed) > 3 else ''}; restarting", err=True
+            )
 
 
-class _NodeProcess:
-    """A node whose log goes to the terminal.
+class _Process:
+    """A process whose log goes to the terminal: the node, or the dashboard.
 
     Args:
         command: Its command line.
@@ -122,7 +179,7 @@ class _NodeProcess:
         return self._process.poll() is not None
 
     def __enter__(self) -> Self:
-        """Start the node."""
+        """Start it."""
         # In a group of its own, Ctrl-C reaches only this process, which stops it.
         self._process = start_gated(self._command, env=self._environment, start_new_session=True)
         self._watcher = start_watcher(_WATCH, str(self._process.pid))
@@ -130,12 +187,17 @@ class _NodeProcess:
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Stop the node."""
-        with suppress(ProcessLookupError):
-            self._process.send_signal(signal.SIGTERM)
-        try:
-            self._process.wait(STOP_LIMIT)
-        except subprocess.TimeoutExpired:
+        """Stop it: a node waits for its jobs, and at the second signal returns them to the queue.
+
+        A job that is killed instead would count a death for each change of the code.
+        """
+        for limit in (GRACE, STOP_LIMIT):
+            with suppress(ProcessLookupError):
+                self._process.send_signal(signal.SIGTERM)
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(limit)
+                break
+        else:
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
         self._watcher.kill()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,7 +51,9 @@ def web(options: GlobalOptions, /, endpoint: str | None, **given: str | None) ->
     dashboard = _dashboard(settings, _databases(settings, options))
     from txqueue.client.blocking import run_in_reactor
 
-    run_in_reactor(lambda reactor: _serve(reactor, dashboard))
+    # It serves until it is interrupted, which is no error.
+    with suppress(KeyboardInterrupt):
+        run_in_reactor(lambda reactor: _serve(reactor, dashboard))
 
 
 def _databases(settings: Settings, options: GlobalOptions) -> tuple[ShownDatabase, ...]:
