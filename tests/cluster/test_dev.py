@@ -151,7 +151,7 @@ async def test_a_change_while_a_job_runs(running: Running) -> None:
 
 
 def test_each_project_has_a_database_and_a_port_of_its_own() -> None:
-    """Folders of the same name are told apart; two projects may run at the same time."""
+    """Folders of the same name differ; two projects may run at the same time."""
     one, other = _project(Path("/home/ann/one/shop")), _project(Path("/home/ann/two/shop"))
     assert one != other
     assert one.startswith("shop-")

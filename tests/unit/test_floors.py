@@ -83,6 +83,7 @@ PARTS: Final = {
     "txqueue.node.own_report": "values: the node's report to its peers",
     "txqueue.node.peer_table": "state that services share: the peers that are known",
     "txqueue.node.reactor": "protocols: what services need of a reactor",
+    "txqueue.node.suspects": "state that services share: the suspects that wait for a process",
     "txqueue.node.wakeups": "state that services share: the alarms by which they wake each other",
     "txqueue.node.workers": "the jobs in the workers; the pool that keeps these is the service",
     "txqueue.node.settings": "values: how a node runs",

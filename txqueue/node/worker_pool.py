@@ -39,7 +39,7 @@ class WorkerPool(Service):
         listeners: Notified when a worker has room.
         meters: Counts what jobs did, and deaths of workers.
         versions: Notified of what the workers run.
-        suspects: The suspects that wait for a process, which is told apart by its `is_apart`.
+        suspects: The suspects that wait for a process.
     """
 
     name = "workers"
