@@ -562,6 +562,8 @@ end_archive(its_leaf text, its_attempt integer, its_location text, its_jobs bigi
 ensure_history() returns text[];  -- worker
 find_job(its_id bigint) returns setof job;  -- read, worker
 history_due(before date = null) returns table(leaf text, state text, day date);  -- worker
+measure_minute(bounds double precision[]) returns table(queue text, work_type text, counts bigint[],
+    total double precision);  -- worker
 note_minute() returns boolean;  -- worker
 stats(since timestamptz, until timestamptz = now()) returns table(hour timestamptz, work_type text, done bigint,
     failed bigint, cancelled bigint, busy double precision, mean double precision, longest double precision,
@@ -715,14 +717,14 @@ start_workset(its_name text, its_items bigint = null) returns integer;  -- worke
 --                              end_part, end_slot, enqueue, enqueue_assigned, enqueue_checked, enqueue_many,
 --                              ensure_history, ensure_workset, explain_facts, failure_kinds, fill_workset, find_job,
 --                              find_met_conditions, grant_credit, heartbeat, history_due, identity, is_input, jobs_of,
---                              lagging_sequences, leave, lock_next_cut, next_job, next_part, note_late_error,
---                              note_minute, notified_jobs, pass_on, pause, pause_schedule, postpone_failures, publish,
---                              publish_schedules, put_schedule, refresh_backlog_flags, register_node, release,
---                              remove_schedule, renew_for_peer, repeat, repeat_archived, request_end_notices, rescue,
---                              reserve_incarnation, reserve_run, resume, resume_schedule, retry, retry_failures,
---                              retry_workset, rotate, run_schedule, schedule_runs, set_aside, set_limit, set_priority,
---                              settle, split_workset_part, start_missed_cooldowns, start_workset, started, stats, tick,
---                              undrain_node
+--                              lagging_sequences, leave, lock_next_cut, measure_minute, next_job, next_part,
+--                              note_late_error, note_minute, notified_jobs, pass_on, pause, pause_schedule,
+--                              postpone_failures, publish, publish_schedules, put_schedule, refresh_backlog_flags,
+--                              register_node, release, remove_schedule, renew_for_peer, repeat, repeat_archived,
+--                              request_end_notices, rescue, reserve_incarnation, reserve_run, resume, resume_schedule,
+--                              retry, retry_failures, retry_workset, rotate, run_schedule, schedule_runs, set_aside,
+--                              set_limit, set_priority, settle, split_workset_part, start_missed_cooldowns,
+--                              start_workset, started, stats, tick, undrain_node
 --
 -- txqueue_worksets  usage      schema txqueue
 --                   select     migration

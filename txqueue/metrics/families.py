@@ -38,6 +38,7 @@ def node_families(figures: NodeFigures, labels: Mapping[str, str]) -> Iterator[M
     """
     make = _Maker(labels)
     yield from _job_families(figures, make)
+    yield _wait_family(figures, make)
     yield from _flow_families(figures, make)
     yield from _state_families(figures, make)
 
@@ -71,6 +72,23 @@ def _job_families(figures: NodeFigures, make: _Maker) -> Iterator[Metric]:
         "How long handlers ran; those that finish at once count the mean of a burst.",
         {(name,): each for name, each in runs.items()},
         ["work_type"],
+    )
+
+
+def _wait_family(figures: NodeFigures, make: _Maker) -> Metric:
+    """Return the waits of the pairs of queue and work type with the most jobs; none has no name."""
+    weights = {key: sum(each.counts) for key, each in figures.waits.items() if key[0]}
+    kept = {key for key, _ in Counter(weights).most_common(LARGEST)}
+    waits: dict[tuple[str, ...], Histogram] = {}
+    for key, each in figures.waits.items():
+        labels = key if key in kept else (OTHER, OTHER)
+        waits.setdefault(labels, Histogram(each.bounds)).add(each.counts, each.total)
+    return make.histogram(
+        "job_wait_seconds",
+        "How long jobs waited from when they could run to their start; each minute of the"
+        " installation is counted by one node, so sum over all.",
+        waits,
+        ["queue", "work_type"],
     )
 
 

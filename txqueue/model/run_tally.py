@@ -10,13 +10,26 @@ from typing import Any, Final
 
 from attrs import define, field
 
-__all__ = ["RUN_BOUNDS", "STATEMENT_BOUNDS", "Histogram", "RunTally", "counted"]
+__all__ = [
+    "RUN_BOUNDS",
+    "STATEMENT_BOUNDS",
+    "WAIT_BOUNDS",
+    "Histogram",
+    "RunTally",
+    "counted",
+]
 
 RUN_BOUNDS: Final = (
     *(0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 60.0),
     *(300.0, 900.0, 3600.0, 14_400.0),
 )
 """Upper bounds in seconds of the time that a handler runs: 1 ms to 4 h."""
+
+WAIT_BOUNDS: Final = (
+    *(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0),
+    *(2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0),
+)
+"""Upper bounds in seconds of the time that a job waits until its start: 1 ms to 1 h."""
 
 STATEMENT_BOUNDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0)
 """Upper bounds in seconds of the time that a statement takes."""

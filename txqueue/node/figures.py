@@ -30,6 +30,7 @@ class NodeFigures:
         tally: What jobs did, by work type.
         claims: How long claims took.
         completions: How long statements took that write done jobs.
+        waits: How long jobs waited, by queue and work type; see `Meters`.
         deliveries: How many jobs arrived, by the way: ``claim``, ``direct``, ``notified``,
             ``peer``, ``adopted``.
         given_back: How many jobs the node returned to the queue because it did not hold them.
@@ -51,6 +52,7 @@ class NodeFigures:
     tally: RunTally
     claims: Histogram
     completions: Histogram
+    waits: Mapping[tuple[str, str], Histogram]
     deliveries: Mapping[str, int]
     given_back: int
     worker_deaths: int
@@ -92,6 +94,7 @@ class FigureCollector:
             tally=meters.tally,
             claims=meters.claims,
             completions=meters.completions,
+            waits=meters.waits,
             deliveries={
                 "claim": meters.claimed,
                 "direct": self._credits.describe()["delivered"],

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 
+from txqueue.model.run_tally import WAIT_BOUNDS
 from txqueue.node.collaborators import Capacity, Records
+from txqueue.node.meters import Meters
 from txqueue.node.periodic import Periodic
 from txqueue.store.functions import StoredFunctions
 from txqueue.store.replies import HeartbeatReply
@@ -31,17 +33,24 @@ class Maintenance(Periodic):
         functions: The stored functions.
         workers: Tell whether the node has work.
         records: Tell whether outcomes of jobs are still to be written.
+        meters: Count how long jobs waited.
     """
 
     name = "maintenance"
 
     def __init__(
-        self, clock: Clock, functions: StoredFunctions, workers: Capacity, records: Records
+        self,
+        clock: Clock,
+        functions: StoredFunctions,
+        workers: Capacity,
+        records: Records,
+        meters: Meters,
     ) -> None:
         super().__init__(clock)
         self._functions = functions
         self._workers = workers
         self._records = records
+        self._meters = meters
         self._history_at = float("-inf")
         self._minute_at = float("-inf")
         self._taken = 0
@@ -65,7 +74,7 @@ class Maintenance(Periodic):
             await self._functions.ensure_history()
             self._history_at = time.monotonic()
         if time.monotonic() - self._minute_at > MINUTE:
-            await self._functions.note_minute()
+            self._meters.waited(await self._functions.measure_minute(WAIT_BOUNDS))
             self._minute_at = time.monotonic()
         did, self._holders = await self._functions.rotate(self._holders)
         return self._pause_for(ROTATE_BUSY if did or self._is_busy else ROTATE_IDLE)

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
+from typing import Any
 
 from attrs import define, field
 
-from txqueue.model.run_tally import STATEMENT_BOUNDS, Histogram, RunTally
+from txqueue.model.run_tally import STATEMENT_BOUNDS, WAIT_BOUNDS, Histogram, RunTally
 
 __all__ = ["Meters"]
+
+
+# Of more pairs of queue and work type the later ones count together, without names.
+_MOST_WAITS = 1000
 
 
 def _statements() -> Histogram:
@@ -24,6 +30,8 @@ class Meters:
         claimed: How many jobs claims have taken.
         claims: How long claims took, in seconds.
         completions: How long statements took that write done jobs, in seconds.
+        waits: How long done jobs waited until their start, in seconds, by queue and work type; each
+            minute is counted by the node that noted it.
         worker_deaths: How many worker processes ended without being told to.
         rescues: How many jobs of dead nodes the node returned to the queue, by the reason:
             ``expired`` leases, or masters of this host that have ``ended``.
@@ -35,6 +43,14 @@ class Meters:
     claimed: int = 0
     claims: Histogram = field(factory=_statements)
     completions: Histogram = field(factory=_statements)
+    waits: dict[tuple[str, str], Histogram] = field(factory=dict)
     worker_deaths: int = 0
     rescues: Counter[str] = field(factory=Counter)
     tokens_lost: int = 0
+
+    def waited(self, found: Iterable[tuple[Any, ...]]) -> None:
+        """Add the waits of a minute; see `StoredFunctions.measure_minute`."""
+        for queue, work_type, counts, total in found:
+            is_kept = (queue, work_type) in self.waits or len(self.waits) < _MOST_WAITS
+            key = (queue, work_type) if is_kept else ("", "")
+            self.waits.setdefault(key, Histogram(WAIT_BOUNDS)).add(counts, total)

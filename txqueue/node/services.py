@@ -354,7 +354,9 @@ class Services(SharedState):
     @cached_property
     def maintenance(self) -> Maintenance:
         """Rotates lanes, and maintains history."""
-        return Maintenance(self.reactor, self.functions, self.workers, self.completions)
+        return Maintenance(
+            self.reactor, self.functions, self.workers, self.completions, self.meters
+        )
 
     @cached_property
     def archiving(self) -> Archiving:

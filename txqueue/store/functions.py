@@ -423,9 +423,15 @@ class StoredFunctions:
         """Create history's next partitions and drop old ones; return what was done."""
         return list(await self._call("ensure_history"))
 
-    async def note_minute(self) -> bool:
-        """Note what jobs have done in the last minute, unless another node just did."""
-        return bool(await self._call("note_minute"))
+    async def measure_minute(self, bounds: Sequence[float]) -> list[tuple[Any, ...]]:
+        """Note what jobs have done in the last minute, unless another node just did.
+
+        Returns:
+            How long the jobs waited that were done in that minute, if this call noted it: queue,
+            work type, how many waited up to each bound and longer, and the sum in seconds.
+        """
+        sql = f"select queue, work_type, counts, total from {self.schema}.measure_minute(%s)"
+        return list(await self.pool.query(sql, (list(bounds),)))
 
     async def archive_due(self) -> bool:
         """Tell whether an archive is configured and days of history are due to be archived."""

@@ -7,8 +7,9 @@ from attrs import evolve
 from prometheus_client.core import Metric
 
 from txqueue.metrics.families import LARGEST, OTHER, installation_families, node_families
-from txqueue.model.run_tally import STATEMENT_BOUNDS, Histogram, RunTally
+from txqueue.model.run_tally import STATEMENT_BOUNDS, WAIT_BOUNDS, Histogram, RunTally
 from txqueue.node.figures import NodeFigures
+from txqueue.node.meters import Meters
 from txqueue.policy.live_jobs import Rest
 from txqueue.store.metric_queries import Installation
 
@@ -16,6 +17,7 @@ FIGURES = NodeFigures(
     tally=RunTally(),
     claims=Histogram(STATEMENT_BOUNDS),
     completions=Histogram(STATEMENT_BOUNDS),
+    waits={},
     deliveries={"claim": 3},
     given_back=0,
     worker_deaths=0,
@@ -95,6 +97,28 @@ def test_a_thousand_queues_do_not_make_a_thousand_series() -> None:
     assert len(ready) == LARGEST + 1
     assert ready["queue999"] == 999
     assert ready[OTHER] == sum(range(900)) + 99_000
+
+
+def test_waits_are_a_histogram_by_queue_and_work_type() -> None:
+    """That adds up over both; of very many pairs the smaller ones count together."""
+    meters = Meters()
+    none = [0] * (len(WAIT_BOUNDS) - 1)
+    for _ in range(2):
+        meters.waited([("mail", "welcome", [3, 4, *none], 0.7), ("", "", [1, 0, *none], 0.0)])
+    families = list(node_families(evolve(FIGURES, waits=meters.waits), {}))
+    assert values(families, "txqueue_job_wait_seconds_count") == {
+        ("mail", "welcome"): 14,
+        (OTHER, OTHER): 2,
+    }
+    buckets = values(families, "txqueue_job_wait_seconds_bucket")
+    assert buckets["mail", "welcome", "0.001"] == 6
+    assert buckets["mail", "welcome", "0.0025"] == buckets["mail", "welcome", "+Inf"] == 14
+    assert ("mail", "welcome", "3600.0") in buckets or ("mail", "welcome", "3600") in buckets
+    meters.waited([(f"queue{number}", "a", [1, 0, *none], 0.0) for number in range(5000)])
+    families = list(node_families(evolve(FIGURES, waits=meters.waits), {}))
+    counts = values(families, "txqueue_job_wait_seconds_count")
+    assert len(counts) == LARGEST + 1
+    assert sum(counts.values()) == 5016
 
 
 def test_an_expired_lease_has_no_time_left() -> None:

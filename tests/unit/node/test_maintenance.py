@@ -1,11 +1,15 @@
 """The upkeep that each node does for all: the more nodes there are, the more seldom."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
 from tests.unit.node.doubles import Records, Workers
 from txqueue.node.maintenance import LONGEST, ROTATE_BUSY, ROTATE_IDLE, ROTATING, Maintenance
+from txqueue.node.meters import Meters
 from txqueue.store.replies import HeartbeatReply
 
 
@@ -15,8 +19,9 @@ class Tables:
     async def ensure_history(self) -> None:
         """Do nothing."""
 
-    async def note_minute(self) -> None:
-        """Do nothing."""
+    async def measure_minute(self, bounds: Sequence[float]) -> list[tuple[Any, ...]]:
+        """Return no waits."""
+        return []
 
     async def rotate(self, holders: list[str]) -> tuple[bool, list[str]]:
         """Rotate nothing."""
@@ -26,7 +31,7 @@ class Tables:
 def pause_among(nodes: int, load: float) -> float:
     """Return the pause of a node after a rotation, among so many."""
     workers = Workers(held=round(load * 100))
-    upkeep = Maintenance(Clock(), Tables(), workers, Records())  # type: ignore[arg-type]
+    upkeep = Maintenance(Clock(), Tables(), workers, Records(), Meters())  # type: ignore[arg-type]
     upkeep.heard(HeartbeatReply(True, "alive", [], [], nodes=nodes))
     found: list[object] = []
     Deferred.fromCoroutine(upkeep.step()).addBoth(found.append)
