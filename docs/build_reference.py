@@ -27,20 +27,20 @@ CHAPTERS: Final = (
         "txqueue",
         ("WorkQueue", "Transaction", "enqueue"),
     ),
-    ("A node that was joined", "txqueue.client.node_link", ("Membership",)),
-    ("Options of enqueue", "txqueue.store.enqueueing", ("EnqueueOptions",)),
-    ("A batch that is put together", "txqueue.store.batches", ("Batch",)),
-    ("How those ended that a job waited for", "txqueue.worker.running_job", ("Parents",)),
+    ("A node that was joined", "txqueue", ("Membership",)),
+    ("Options of enqueue", "txqueue", ("EnqueueOptions",)),
+    ("A batch that is put together", "txqueue", ("Batch",)),
+    ("How those ended that a job waited for", "txqueue", ("Parents",)),
     ("Define work", "txqueue", ("WorkItem", "Key", "Priority", "Runtime", "UniqueMode", "Retry")),
     ("Recurring work", "txqueue", ("Every", "Cron", "Cooldown", "CatchUp", "Exists")),
-    ("Schedules by their names", "txqueue.store.schedules", ("Schedules", "ScheduleRun")),
+    ("Schedules by their names", "txqueue", ("Schedules", "ScheduleRun")),
     ("Inside a handler", "txqueue", ("RunningJob", "Snooze", "Discard", "Fail", "Next")),
     ("Failures as they happen", "txqueue", ("on_failure", "FailedAttempt")),
     ("Worksets", "txqueue", ("WorksetItem", "ExistingTable")),
-    ("How far a workset is", "txqueue.model.workset_item", ("WorksetStatus",)),
-    ("A part of a workset", "txqueue.worker.workset_runner", ("RunningPart",)),
+    ("How far a workset is", "txqueue", ("WorksetStatus",)),
+    ("A part of a workset", "txqueue", ("RunningPart",)),
     ("Jobs", "txqueue", ("Job", "State")),
-    ("A run that failed", "txqueue.model.job", ("Attempt",)),
+    ("A run that failed", "txqueue", ("Attempt",)),
     ("Look after it", "txqueue.admin", ("Admin", "JobsPage", "Cancelled")),
     (
         "Errors",
@@ -193,9 +193,12 @@ def _class(node: ast.ClassDef) -> Iterator[str]:
             yield from _function(function, f"{node.name}.")
 
 
-def _functions(node: ast.ClassDef) -> Iterator[Function]:
+def _functions(node: ast.ClassDef | ast.If) -> Iterator[Function]:
+    """Find the functions of a class, those of one condition included, without overloads."""
     for each in node.body:
-        if isinstance(each, Function):
+        if isinstance(each, ast.If):
+            yield from _functions(each)
+        elif isinstance(each, Function) and "overload" not in map(ast.unparse, each.decorator_list):
             yield each
 
 

@@ -4,24 +4,32 @@ Enqueue work inside the application's own database transaction; run it on every 
 txqueue``.
 """
 
+from txqueue.client.node_link import Membership
 from txqueue.client.queue import WorkQueue
 from txqueue.errors import TxqueueError
 from txqueue.model.directives import Discard, Fail, Next, Snooze
+from txqueue.model.enqueue_options import EnqueueOptions
 from txqueue.model.failed_attempt import FailedAttempt, on_failure
-from txqueue.model.job import Job, State
+from txqueue.model.job import Attempt, Job, State
 from txqueue.model.keys import Key
 from txqueue.model.retry import Retry
 from txqueue.model.schedule import CatchUp, Cooldown, Cron, Every, Exists
 from txqueue.model.work_item import Priority, Runtime, UniqueMode, WorkItem
-from txqueue.model.workset_item import ExistingTable, WorksetItem
+from txqueue.model.workset_item import ExistingTable, WorksetItem, WorksetStatus
+from txqueue.store.batches import Batch
+from txqueue.store.schedules import ScheduleRun, Schedules
 from txqueue.store.transaction import Transaction, enqueue
-from txqueue.worker.running_job import RunningJob
+from txqueue.worker.running_job import Parents, RunningJob
+from txqueue.worker.workset_runner import RunningPart
 
 __all__ = [
+    "Attempt",
+    "Batch",
     "CatchUp",
     "Cooldown",
     "Cron",
     "Discard",
+    "EnqueueOptions",
     "Every",
     "ExistingTable",
     "Exists",
@@ -29,11 +37,16 @@ __all__ = [
     "FailedAttempt",
     "Job",
     "Key",
+    "Membership",
     "Next",
+    "Parents",
     "Priority",
     "Retry",
     "RunningJob",
+    "RunningPart",
     "Runtime",
+    "ScheduleRun",
+    "Schedules",
     "Snooze",
     "State",
     "Transaction",
@@ -42,6 +55,7 @@ __all__ = [
     "WorkItem",
     "WorkQueue",
     "WorksetItem",
+    "WorksetStatus",
     "enqueue",
     "on_failure",
 ]

@@ -209,6 +209,7 @@ async def test_a_large_payload_and_a_large_result(shared_queue: WorkQueue) -> No
     ids = await shared_queue.enqueue_many([Measures(text, 500_000) for _ in range(8)])
     for job_id in ids:
         result = await shared_queue.wait(job_id, LIMIT)
+        assert isinstance(result, dict)
         assert result["length"] == len(text)
         assert len(result["text"]) == 500_000
 

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack, cast
+from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack, cast, overload
 
 from attrs import evolve
-from twisted.internet.defer import CancelledError, TimeoutError, maybeDeferred
+from twisted.internet.defer import CancelledError, Deferred, TimeoutError, maybeDeferred
 
 from txqueue.client.node_link import Membership, joinable
 from txqueue.client.notifications import EndNotifications
 from txqueue.client.waiting import EndWaiter
 from txqueue.errors import DatabaseUnavailable, JobFailed, JobNotFound, WaitTimeout
+from txqueue.model.enqueue_options import EnqueueOptions
 from txqueue.model.job import Job, State, job_number
 from txqueue.model.schedule import Exists, Schedule
 from txqueue.model.work_item import WorkItem
@@ -25,7 +26,7 @@ from txqueue.store.connection_pool import ConnectionPool
 from txqueue.store.direct_dispatch import DirectDispatch
 from txqueue.store.driver import IStoreReactor
 from txqueue.store.encryption import decrypted_result
-from txqueue.store.enqueueing import EnqueueOptions, enqueue_call
+from txqueue.store.enqueueing import enqueue_call
 from txqueue.store.functions import StoredFunctions
 from txqueue.store.jobs import read_attempts, read_jobs
 from txqueue.store.schedules import Schedules, job_of
@@ -165,12 +166,36 @@ class WorkQueue:
                 _IS_IN_TRANSACTION.set(is_nested)
                 txn.end()
 
+    @overload
     async def run_interaction(
         self,
-        function: Callable[Concatenate[Transaction, P], Any],
+        function: Callable[Concatenate[Transaction, P], Deferred[T]],
         *args: P.args,
         **kwargs: P.kwargs,
-    ) -> Any:
+    ) -> T: ...
+
+    @overload
+    async def run_interaction(
+        self,
+        function: Callable[Concatenate[Transaction, P], Coroutine[Any, Any, T]],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T: ...
+
+    @overload
+    async def run_interaction(
+        self,
+        function: Callable[Concatenate[Transaction, P], T],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T: ...
+
+    async def run_interaction(
+        self,
+        function: Callable[Concatenate[Transaction, P], Deferred[T] | Coroutine[Any, Any, T] | T],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
         """Run a function inside one transaction, as adbapi's ``runInteraction`` does.
 
         Args:
@@ -181,7 +206,7 @@ class WorkQueue:
             What the function returns.
         """
         async with self.transaction() as txn:
-            value = maybeDeferred(cast(Any, function), txn, *args, **kwargs)
+            value: Deferred[T] = maybeDeferred(cast(Any, function), txn, *args, **kwargs)
             return await value
 
     async def enqueue(self, work: WorkItem, **options: Unpack[EnqueueOptions]) -> int:
@@ -309,7 +334,7 @@ class WorkQueue:
             )
         raise JobNotFound(f"there is no job {number}", "check the number; old history is dropped")
 
-    async def wait(self, job_id: int, timeout: float | None = None) -> Any:
+    async def wait(self, job_id: int, timeout: float | None = None) -> object:
         """Wait until a job has ended.
 
         Nodes announce the ends of their jobs within milliseconds; other ends are found by polling.
@@ -319,7 +344,7 @@ class WorkQueue:
             timeout: Seconds to wait at most; None for no limit.
 
         Returns:
-            The value that the job's handler returned.
+            The value that the job's handler returned, as JSON has it: check its type, or cast it.
 
         Raises:
             JobFailed: When the job failed or was cancelled.

@@ -1,7 +1,8 @@
 """Directives: what a handler may raise or return to decide its job's outcome."""
 
-from typing import Any
+from typing import Any, Unpack
 
+from txqueue.model.enqueue_options import EnqueueOptions
 from txqueue.model.retry import LONGEST_DELAY
 from txqueue.model.work_item import WorkItem
 
@@ -80,7 +81,7 @@ class Next(Exception):
         ValueError: When an option is about other jobs.
     """
 
-    def __init__(self, work: WorkItem, **options: Any) -> None:
+    def __init__(self, work: WorkItem, **options: Unpack[EnqueueOptions]) -> None:
         super().__init__(work)
         self.work = work
         self.options = options

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from enum import Enum, IntEnum, StrEnum
-from typing import Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from txqueue.errors import InvalidWork, UnknownWorkType
 from txqueue.model.keys import KEYS, check_keys
@@ -72,6 +72,9 @@ class Runtime(Enum):
     THREAD = "thread"
     """A plain function, run in a thread of the worker."""
 
+
+MYPY = False
+"""True for mypy, which knows the name."""
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:<>-]{0,199}")
 _registry: dict[str, type[WorkItem]] = {}
@@ -149,25 +152,35 @@ class WorkItem:
         _keep_fields_out_of_sight(cls)
         _register(cls)
 
-    @property
-    def group(self) -> str | None:
-        """The key of which at most ``group_limit`` jobs run at a time; None for no group."""
-        return None
+    # A subclass may define each as a property or as an attribute. mypy takes both for a property;
+    # pyright takes both only for what has no type, and goes by the last definition that it sees.
+    if MYPY or not TYPE_CHECKING:
 
-    @property
-    def tenant(self) -> str | None:
-        """The job's tenant; None for no tenant."""
-        return None
+        @property
+        def group(self) -> str | None:
+            """The key of which at most ``group_limit`` jobs run at a time; None for no group."""
+            return None
 
-    @property
-    def tags(self) -> Mapping[str, str] | None:
-        """The job's tags, at most 10 texts by name, for people; None for no tags."""
-        return None
+        @property
+        def tenant(self) -> str | None:
+            """The job's tenant; None for no tenant."""
+            return None
 
-    @property
-    def unique(self) -> str | None:
-        """The key that at most one unended job of this work type holds; None for no key."""
-        return None
+        @property
+        def tags(self) -> Mapping[str, str] | None:
+            """The job's tags, at most 10 texts by name, for people; None for no tags."""
+            return None
+
+        @property
+        def unique(self) -> str | None:
+            """The key that at most one unended job of this work type holds; None for no key."""
+            return None
+
+    else:
+        group: Any
+        tenant: Any
+        tags: Any
+        unique: Any
 
     def perform(self, job: Any) -> Any:
         """Do the work. Subclasses define this method, in the form that the runtime needs.

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Unpack
 
 from txqueue.errors import JobNotFound, TransactionMisused
+from txqueue.model.enqueue_options import EnqueueOptions
 from txqueue.model.work_item import WorkItem
-from txqueue.store.enqueueing import EnqueueOptions
 from txqueue.store.queries import Inquiry, Question
 
 if TYPE_CHECKING:

@@ -12,13 +12,14 @@ from psycopg2.errors import InvalidSavepointSpecification
 from twisted.internet.defer import Deferred, succeed
 
 from txqueue.errors import TransactionMisused
+from txqueue.model.enqueue_options import EnqueueOptions
 from txqueue.model.job import Token
 from txqueue.model.work_item import WorkItem
 from txqueue.model.workset_item import WorksetItem
 from txqueue.store.batches import Batch
 from txqueue.store.connection import Connection, ended_inside
 from txqueue.store.direct_dispatch import DirectDispatch, Query
-from txqueue.store.enqueueing import EnqueueOptions, batches, enqueue_call
+from txqueue.store.enqueueing import batches, enqueue_call
 from txqueue.store.errors import lost, translated
 from txqueue.store.schema_files import checked_name
 from txqueue.store.statement_effects import may_change_session, may_end_transaction

@@ -12,6 +12,7 @@ from twisted.internet.defer import succeed
 
 from txqueue.errors import DatabaseUnavailable, InvalidWork, TransactionMisused
 from txqueue.model.assignment import AssignedJob, Assignment, JobKey
+from txqueue.model.enqueue_options import EnqueueOptions
 from txqueue.model.foreign import class_name, is_a, looked
 from txqueue.model.job import Token
 from txqueue.model.payload import encode_result
@@ -19,7 +20,7 @@ from txqueue.model.run_log import RunLog
 from txqueue.model.tags import tags_of
 from txqueue.model.work_item import WorkItem
 from txqueue.policy.outcome import storable
-from txqueue.store.enqueueing import EnqueueOptions, job_object, json_text
+from txqueue.store.enqueueing import job_object, json_text
 from txqueue.worker.next_stages import coalesced
 
 if TYPE_CHECKING:

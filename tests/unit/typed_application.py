@@ -1,0 +1,139 @@
+"""An application as its author types it: mypy and pyright accept it, in their strict modes."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import assert_type
+
+from attrs import define
+from twisted.internet.defer import Deferred, succeed
+
+from txqueue import (
+    Attempt,
+    Batch,
+    EnqueueOptions,
+    Every,
+    ExistingTable,
+    Fail,
+    Key,
+    Next,
+    Parents,
+    Priority,
+    RunningJob,
+    RunningPart,
+    Schedules,
+    Transaction,
+    WorkItem,
+    WorkQueue,
+    WorksetItem,
+    WorksetStatus,
+)
+
+
+@define
+class Plain(WorkItem):
+    """Work whose keys are attributes."""
+
+    order: int = 0
+
+    tags = {"team": "billing"}
+    group = "one at a time"
+    tenant = "shop"
+    unique = "only one"
+    priority = Priority.HIGH
+    timeout = timedelta(seconds=5)
+    schedule = Every(60)
+
+    async def perform(self, job: RunningJob) -> int:
+        """Enqueue what follows."""
+        await job.progress(1, 2)
+        assert_type(job.parents, Parents | None)
+        async with job.transaction() as txn:
+            await txn.execute("select 1")
+        raise Next(Computed(self.order), priority=5, not_before=None)
+
+
+@define
+class Computed(WorkItem):
+    """Work whose keys are computed."""
+
+    order: int
+
+    @property
+    def group(self) -> str:
+        """One at a time for each order."""
+        return f"order:{self.order}"
+
+    @property
+    def tags(self) -> dict[str, str]:
+        """Name the order."""
+        return {"order": str(self.order)}
+
+    @property
+    def unique(self) -> str | None:
+        """Only one for each order."""
+        return self.group if self.order else None
+
+    async def perform(self, job: RunningJob) -> None:
+        """Misspell an option."""
+        if job.attempt > 1:
+            raise Next(self, prority=5)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+
+
+@define
+class Declared(WorkItem):
+    """Work whose keys are computed by whatever client enqueues it."""
+
+    order: int
+
+    group = Key("order:{order}")
+    unique = Key("{order}")
+
+    def perform(self, job: RunningJob) -> None:
+        """Do nothing."""
+
+
+@define
+class Letter(WorksetItem):
+    """An item of a workset."""
+
+    customer: int
+
+    source = ExistingTable("letters", key="customer")
+
+    @classmethod
+    async def perform_part(cls, items: Sequence["Letter"], part: RunningPart) -> None:
+        """Fail all items."""
+        for item in items:
+            part.fail(item, Fail("no address"))
+
+
+async def coroutine(txn: Transaction, number: int) -> int:
+    """Return a number, later."""
+    await txn.execute("select 1")
+    return number
+
+
+def function(txn: Transaction) -> str:
+    """Return a text at once."""
+    return str(txn)
+
+
+def deferred(txn: Transaction) -> Deferred[bytes]:
+    """Return bytes, later."""
+    return succeed(str(txn).encode())
+
+
+async def enqueue_all(queue: WorkQueue) -> None:
+    """Use each call once whose type was not said."""
+    options: EnqueueOptions = {"priority": 4, "tags": {"campaign": "spring"}}
+    job_id = await queue.enqueue(Plain(1), **options)
+    assert_type(await queue.wait(job_id), object)
+    assert_type(await queue.run_interaction(coroutine, 5), int)
+    assert_type(await queue.run_interaction(function), str)
+    assert_type(await queue.run_interaction(deferred), bytes)
+    assert_type((await queue.job(job_id)).attempts, tuple[Attempt, ...])
+    assert_type(await queue.workset(Letter), WorksetStatus)
+    assert_type(queue.schedules, Schedules)
+    async with queue.batch(Plain(2)) as batch:
+        assert_type(batch, Batch)
+        await batch.enqueue(Plain(3))
