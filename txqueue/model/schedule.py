@@ -6,7 +6,7 @@ Only a cool-down's next due time is unknown until its job has ended.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from hashlib import blake2b
@@ -15,9 +15,9 @@ from zoneinfo import ZoneInfo
 
 import attrs
 from attrs import field, frozen
-from cronsim import CronSim, CronSimError
 
 from txqueue.errors import InvalidSchedule
+from txqueue.model.cron_expression import cron_times, find_cron_fault
 from txqueue.model.humanize import brief
 from txqueue.model.time_text import length_text
 
@@ -222,8 +222,9 @@ def _delay(_: object, __: attrs.Attribute[timedelta], value: object) -> None:
 class Cron(_Ending):
     """A schedule that is due at the times of a cron expression, in a time zone.
 
-    When clocks are set forward, times within the skipped hour are due right after it. When clocks
-    are set back, a time whose hour the expression names is due once, not twice.
+    An expression that names hours has each of its times once: when clocks are set forward, times
+    within the skipped hour are due right after it, as one; when clocks are set back, repeated times
+    are due the first time. An expression for every hour is due whenever the clocks match it.
 
     Attributes:
         expression: Minute, hour, day of month, month, day of week, as in Debian's cron.
@@ -245,35 +246,23 @@ class Cron(_Ending):
 
     @expression.validator
     def _check(self, _: attrs.Attribute[str], value: object) -> None:
-        try:
-            if not isinstance(value, str) or len(value.split()) != 5:
-                raise CronSimError("it must have five fields")
-            next(CronSim(value, EPOCH))
-        except (CronSimError, StopIteration, ValueError) as error:
-            # Python refuses to read numbers of thousands of digits.
-            reason = str(error) if isinstance(error, CronSimError) else "it has no moments"
+        if fault := find_cron_fault(value):
             raise InvalidSchedule(
-                f"{brief(value)} is not a cron expression: {reason}",
+                f"{brief(value)} is not a cron expression: {fault}",
                 "write minute, hour, day of month, month and day of week, as in '0 3 * * *'",
-            ) from None
+            )
 
     def after(self, moment: datetime, name: str) -> datetime | None:
         """Return the first due time after the given moment; None if there is none."""
         best: datetime | None = None
-        for sharp in self._sharp(moment - self.jitter - TICK):
+        zone = ZoneInfo(self.tz)
+        for sharp in cron_times(self.expression, zone, moment - self.jitter - TICK):
             if best is not None and sharp >= best:
                 break
             at = sharp + self.jitter * _chance(name, sharp) if self.jitter else sharp
             if at > moment and (best is None or at < best):
                 best = at
         return best
-
-    def _sharp(self, moment: datetime) -> Iterator[datetime]:
-        """Yield the expression's times after the given moment, without jitter, in UTC."""
-        for local in CronSim(self.expression, moment.astimezone(ZoneInfo(self.tz))):
-            at = local.astimezone(UTC)
-            if at > moment:
-                yield at
 
 
 Schedule: TypeAlias = Every | Cooldown | Cron
