@@ -4,6 +4,7 @@ import math
 from typing import Any
 
 import pytest
+from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,7 +17,7 @@ policies = st.builds(
     factor=st.floats(1, 1e6),
     longest=st.floats(0.001, 1e9),
     jitter=st.floats(0, 1),
-)
+) | st.builds(Retry, first=st.floats(0, 1e6), longest=st.floats(0.001, 1e9), linear=st.just(True))
 steady = st.builds(
     Retry,
     first=st.floats(0, 1e6),
@@ -34,6 +35,24 @@ def test_a_delay_is_within_bounds(retry: Retry, failed: int, chance: float) -> N
     assert 0 <= retry.delay(failed, chance) <= retry.longest
 
 
+def test_linear_delays_grow_by_the_first() -> None:
+    """To the longest one."""
+    retry = Retry(first=300, longest=1000, jitter=0, linear=True)
+    assert [retry.delay(failed, 0.5) for failed in (1, 2, 3, 4, 10**6)] == [
+        300,
+        600,
+        900,
+        1000,
+        1000,
+    ]
+
+
+def test_linear_delays_have_no_factor() -> None:
+    """It would have no effect."""
+    with pytest.raises(ValueError, match="leave it or 'linear' out"):
+        Retry(factor=3, linear=True)
+
+
 @given(steady, st.integers(1, 2000), chances)
 def test_without_jitter_delays_never_shrink(retry: Retry, failed: int, chance: float) -> None:
     """Each further delay is at least as long as the one before."""
@@ -43,7 +62,7 @@ def test_without_jitter_delays_never_shrink(retry: Retry, failed: int, chance: f
 @given(policies, failures, chances)
 def test_jitter_varies_by_its_fraction(retry: Retry, failed: int, chance: float) -> None:
     """Jitter moves a delay either way by at most its fraction of it."""
-    base = Retry(first=retry.first, factor=retry.factor, longest=retry.longest, jitter=0)
+    base = evolve(retry, jitter=0)
     middle = base.delay(failed, 0.5)
     allowed = middle * retry.jitter + 1e-9 * middle
     assert abs(retry.delay(failed, chance) - middle) <= allowed
