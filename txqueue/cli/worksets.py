@@ -43,7 +43,7 @@ def tenants(options: GlobalOptions, limit: int) -> None:
 
 
 def _worksets(rows: Sequence[Mapping[str, Any]]) -> Lines:
-    columns = ["workset", "done", "", ">of", ">failed", ">jobs"]
+    columns = ["workset", "ended", ">done", ">failed", ">of", ">jobs"]
     return listing(
         "Worksets",
         columns,
@@ -57,9 +57,9 @@ def _workset_row(row: Mapping[str, Any]) -> list[object]:
     return [
         row["name"],
         bar(ended, row["total"]),
-        amount(ended),
-        amount(row["total"]) if row["is_exact"] else f"about {amount(row['total'])}",
+        amount(row["done"]),
         styled(amount(row["failed"]), "red" if row["failed"] else ""),
+        amount(row["total"]) if row["is_exact"] else f"about {amount(row['total'])}",
         f"{row['jobs']} of {row['size']}" if row["is_started"] else "not started",
     ]
 
