@@ -1,5 +1,5 @@
--- The text of an error without the parts that differ from job to job: quoted texts, temporary paths,
--- addresses, tokens (base64, ULIDs), hashes and numbers.
+-- The text of an error without the parts that differ from job to job: quoted texts, values of keys, paths,
+-- addresses, tokens (JWT, base64, ULIDs), dates, hashes and numbers; and of a list only its first element.
 create or replace function txqueue.error_kind(error text) returns text
 language plpgsql immutable parallel safe
 set search_path = txqueue, pg_temp
@@ -8,11 +8,28 @@ declare
     said text := left(split_part(error, E'\n', 1), 500);
 begin
     -- Patterns with lookaround are slow, so a cheap pattern decides first whether one can match.
+    if said like '%)=(%' then
+        said := regexp_replace(said, E'\\)=\\(.*\\)', ')=(*)');
+    end if;
     if said ~ '[''"]' then
         said := regexp_replace(said, E'(^|\\W)(''[^'']*''|"[^"]*")', E'\\1*', 'g');
     end if;
-    if said like '%/%' then
-        said := regexp_replace(said, E'(/(tmp|var/tmp|var/folders|dev/shm|run/user))/[^\\s,;:)\\]]+', E'\\1/*', 'g');
+    if said like '%/%' or said like E'%\\\\%' then
+        said := regexp_replace(said, E'\\m([a-z][a-z0-9+.-]*://)[^\\s,;)\\]>]*', E'\\1*', 'gi');
+        said := regexp_replace(said, E'(^|[\\s(\\[=:,])(~/|\\.{1,2}/|/[^\\s,;:()\\[\\]/*]+/|[a-z]:\\\\)[^\\s,;:()\\[\\]]*', E'\\1/*', 'gi');
+        said := regexp_replace(said, E'(^|[\\s(\\[=:,])([\\w.@+-]+/)+[\\w@+-]+\\.[A-Za-z]\\w{0,4}(?![\\w+-])', E'\\1/*', 'g');
+    end if;
+    if said like '%@%' then
+        said := regexp_replace(said, E'[\\w.+-]+@[\\w-]+(\\.[\\w-]+)+', '*', 'g');
+    end if;
+    if said like '%eyJ%' or said like '%arn:%' then
+        said := regexp_replace(said, E'\\meyJ[\\w-]+\\.[\\w-]+(\\.[\\w-]*)?', '#', 'g');
+        said := regexp_replace(said, E'\\m(arn:[\\w-]+:[\\w-]+):[^\\s,;)\\]]+', E'\\1:*', 'g');
+    end if;
+    if said ~ E'\\d\\d:\\d\\d|\\d[ -][A-Z][a-z]{2}' then
+        said := regexp_replace(said, E'\\m\\d{4}-\\d\\d-\\d\\d[T ]\\d\\d:\\d\\d(:\\d\\d([.,]\\d+)?)?( ?(Z|UTC|GMT|[+-]\\d\\d(:?\\d\\d)?))?', '#', 'g');
+        said := regexp_replace(said, E'(\\m(Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,? )?\\m\\d{1,2}[ -](Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*[ -]\\d{2,4}( \\d\\d:\\d\\d(:\\d\\d)?( ?([A-Z]{1,4}|[+-]\\d{4})\\M)?)?', '#', 'g');
+        said := regexp_replace(said, E'\\m(Mon|Tue|Wed|Thu|Fri|Sat|Sun) (Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) +\\d{1,2} \\d\\d:\\d\\d:\\d\\d( [A-Z]{3,4})? \\d{4}', '#', 'g');
     end if;
     if said like '%:%:%' then
         said := regexp_replace(said, E'(?<![\\w:.])(?=[0-9a-f:]*\\d)[0-9a-f]{0,4}(:[0-9a-f]{0,4}){2,7}(?![\\w:])', '#', 'gi');
@@ -25,5 +42,10 @@ begin
     if said ~* '0x|[0-9a-f]{6}' then
         said := regexp_replace(said, E'\\m(0x[0-9a-f]+|[0-9a-f]{8,}(-[0-9a-f]+)*|(?=\\d*[a-f])(?=[a-f]*\\d)[0-9a-f]{6,7})\\M', '#', 'gi');
     end if;
-    return regexp_replace(said, E'\\d+([.:,-]\\d+)*', '#', 'g');
+    said := regexp_replace(said, E'\\d+([.:,-]\\d+)*', '#', 'g');
+    if said ~ '[#*][])}]?, ' then
+        said := regexp_replace(said, E'([#*])(, \\1)+', E'\\1', 'g');
+        said := regexp_replace(said, E'([\\w.]*[(\\[{][#*][)\\]}]|[#*]: [#*])(, \\1)+', E'\\1', 'g');
+    end if;
+    return said;
 end $$;
