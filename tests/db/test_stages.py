@@ -8,6 +8,9 @@ import pytest
 
 from tests.db.masters import Master, master
 from tests.db.stored import Taken
+from txqueue.store.queries import about_job
+from txqueue.store.reader import Reader, Session
+from txqueue.web.pages.job_details import timeline
 
 
 def go_on(session: Master, chunk: Taken, **stage: object) -> list[int]:
@@ -45,11 +48,59 @@ def test_a_next_stage_keeps_the_job_number(node: Master) -> None:
     job = node.job(first)
     assert (job["state"], job["work_type"], job["priority"]) == ("ready", "next.kind", 7)
     assert (job["payload"], job["attempt"], job["error"]) == ({"stage": 2}, 0, None)
+    stages = job["options"].pop("stages")
     assert (job["group"], job["options"]) == (None, {"timeout": 5})
+    assert [(each["stage"], each["work_type"], each["runs"]) for each in stages] == [
+        (1, "test.kind", 2)
+    ]
     assert (job["node_id"], job["assignment"]) == (None, None)
     (chunk,) = node.take(work_types=["next.kind"]).chunks
     assert chunk.ids == [first]
     assert node.complete(chunk) == 1
+
+
+def test_each_ended_stage_is_shown_with_its_runs(node: Master, dsn: str) -> None:
+    """Its failures are those of its type; the command, the page and programs show the same."""
+    node.publish("next.kind")
+    node.publish("last.kind")
+    (first,) = node.enqueue({})
+    for kind, taken in (("next.kind", "test.kind"), ("last.kind", "next.kind")):
+        (chunk,) = node.take(work_types=[taken]).chunks
+        node.settle(chunk, "retry", delay=0, error=f"ValueError: of {taken}")
+        (chunk,) = node.take(work_types=[taken]).chunks
+        assert go_on(node, chunk, work_type=kind) == [first]
+    (chunk,) = node.take(work_types=["last.kind"]).chunks
+    node.settle(chunk, "failed", error="ValueError: of last.kind")
+    with Session(dsn, "txqueue") as session:
+        job = Reader(session).find(about_job("txqueue", first))
+    shown = [
+        (each["stage"], each["work_type"], each["runs"], each["node"]) for each in job["stages"]
+    ]
+    assert shown == [(1, "test.kind", 2, "node"), (2, "next.kind", 2, "node")]
+    assert [(each["stage"], each["error"].split()[-1]) for each in job["attempts"]] == [
+        (1, "test.kind"),
+        (2, "next.kind"),
+        (3, "last.kind"),
+    ]
+    assert all(each["work_type"] == each["error"].split()[-1] for each in job["attempts"])
+    names = [mark["name"] for mark in timeline(job)]
+    assert [name for name in names if "stage" in name or "attempt" in name] == [
+        "attempt 1 of test.kind failed",
+        "stage test.kind done",
+        "attempt 1 of next.kind failed",
+        "stage next.kind done",
+        "attempt 1 of last.kind failed for good",
+    ]
+
+
+def test_the_latest_twenty_stages_are_kept(node: Master) -> None:
+    """However long a job goes on."""
+    (first,) = node.enqueue({})
+    for _ in range(23):
+        (chunk,) = node.claim()
+        assert go_on(node, chunk) == [first]
+    kept = [each["stage"] for each in node.job(first)["options"]["stages"]]
+    assert kept == list(range(4, 24))
 
 
 def test_its_group_continues_without_it(node: Master) -> None:

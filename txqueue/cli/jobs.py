@@ -186,9 +186,12 @@ def _whole(row: Mapping[str, Any], now: datetime) -> Lines:
         yield ""
         yield styled("Error", "bold red")
         yield from map(styled, row["error"].rstrip().splitlines())
+    if row.get("stages"):
+        yield ""
+        yield _stages(row["stages"], now)
     if row.get("attempts"):
         yield ""
-        yield _attempts(row["attempts"], now)
+        yield _attempts(row["attempts"], now, is_staged=bool(row.get("stages")))
         yield from _log_of_last(row["attempts"])
     if row["actions"]:
         yield ""
@@ -197,12 +200,29 @@ def _whole(row: Mapping[str, Any], now: datetime) -> Lines:
         yield table("Acts of operators", columns, acts)
 
 
-def _attempts(rows: Sequence[Mapping[str, Any]], now: datetime) -> RenderableType:
+def _stages(rows: Sequence[Mapping[str, Any]], now: datetime) -> RenderableType:
     return table(
-        "Failed attempts",
-        [">run", "when", "took", "node", "class", "error"],
-        (_attempt(each, now) for each in rows),
+        "Earlier stages",
+        [">stage", "type", ">runs", "node", "ended", ">last took"],
+        (_stage(each, now) for each in rows),
     )
+
+
+def _stage(row: Mapping[str, Any], now: datetime) -> list[object]:
+    took = duration((row["ended"] - row["began"]).total_seconds()) if row["began"] else "-"
+    runs, node = amount(row["runs"]), row.get("node") or "-"
+    return [str(row["stage"]), row["work_type"], runs, node, moment(row["ended"], now), took]
+
+
+def _attempts(
+    rows: Sequence[Mapping[str, Any]], now: datetime, *, is_staged: bool
+) -> RenderableType:
+    columns = [">run", "when", "took", "node", "class", "error"]
+    shown = [_attempt(each, now) for each in rows]
+    if is_staged:
+        columns.insert(0, "stage")
+        shown = [[each["work_type"], *row] for each, row in zip(rows, shown, strict=True)]
+    return table("Failed attempts", columns, shown)
 
 
 def _attempt(row: Mapping[str, Any], now: datetime) -> list[object]:

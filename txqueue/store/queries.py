@@ -18,6 +18,7 @@ from txqueue.model.job import read_json
 from txqueue.model.tags import tags_of
 from txqueue.policy.blockers import Explanation, explain
 from txqueue.policy.live_jobs import Rest, served_queues
+from txqueue.policy.stages import ended_stages, with_stages
 from txqueue.policy.status import node_document, queues, summary, work_types
 from txqueue.policy.warnings import idle, recurring
 from txqueue.store.inquiry import Inquiry, Question, Rows
@@ -66,7 +67,7 @@ _LISTED = """
 _OF_A_JOB = tuple(each.split()[-1].rpartition(".")[2].strip('"') for each in _LISTED.split(","))
 _TOLD = (
     *("options", "payload", "result", "progress", "error", "policy"),
-    *("actions", "attempts", "workset", "at"),
+    *("actions", "attempts", "stages", "workset", "at"),
 )
 _SCHEDULES = """
     select count(*) filter (where is_active) as active,
@@ -323,10 +324,12 @@ def _told(schema: str, row: Mapping[str, Any]) -> Inquiry[dict[str, Any]]:
         (job_id, _ATTEMPTS_TOLD),
     )
     workset = yield from workset_of(schema, row["work_type"])
+    stages = ended_stages(read["options"])
     told = {
         "tags": dict(tags_of(read["options"])) or None,
         "actions": acts,
-        "attempts": attempts[::-1],
+        "attempts": with_stages(attempts[::-1], stages, row["work_type"]),
+        "stages": stages,
         "workset": workset,
         "archived": False,
     }

@@ -24,7 +24,8 @@ begin
     this.not_after := its.not_after;
     this."group" := its."group";
     this.tenant := its.tenant;
-    this.options := nullif(coalesce(its.options - 'keys', '{}') || jsonb_strip_nulls(jsonb_build_object('unique', this.options -> 'unique')), '{}');
+    this.options := coalesce(its.options - 'keys', '{}') || jsonb_strip_nulls(jsonb_build_object('unique', this.options -> 'unique'))
+                    || jsonb_build_object('stages', stages_with(old));
     perform check_job(this.work_type, this.payload, settings.payload_limit, this.priority, this.weight, this.queue, this."group",
                       this.tenant, this.not_before, this.not_after, its.options);
     perform check_encrypted(known.policy, this.work_type, this.payload);

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
@@ -91,8 +91,9 @@ def timeline(job: Mapping[str, Any]) -> list[dict[str, Any]]:
     marks = [("enqueued", job["enqueued_at"])]
     if job["not_before"] > job["enqueued_at"]:
         marks.append(("due", job["not_before"]))
+    marks += [(f"stage {each['work_type']} done", each["ended"]) for each in job["stages"]]
     is_last = _is_ended_by_attempt(job)
-    failed = [(f"attempt {each['attempt']} failed", each["at"]) for each in job["attempts"]]
+    failed = [(_failed(each, job["stages"]), each["at"]) for each in job["attempts"]]
     marks += failed[:-1] if is_last else failed
     marks += [("claimed", job["assigned_at"]), ("started", job["started_at"])]
     marks.append((f"{failed[-1][0]} for good" if is_last else job["state"], job["finished_at"]))
@@ -114,3 +115,8 @@ def _is_ended_by_attempt(job: Mapping[str, Any]) -> bool:
     last = job["attempts"][-1]
     is_last: bool = last["attempt"] == job["attempt"]
     return is_last and bool(last["at"] >= (job["assigned_at"] or last["at"]))
+
+
+def _failed(attempt: Mapping[str, Any], stages: Sequence[object]) -> str:
+    of_stage = f" of {attempt['work_type']}" if stages else ""
+    return f"attempt {attempt['attempt']}{of_stage} failed"

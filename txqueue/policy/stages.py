@@ -1,0 +1,43 @@
+"""The stages of a job, which `Next` ends, as operators see them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+__all__ = ["ended_stages", "with_stages"]
+
+
+def ended_stages(options: object) -> list[dict[str, Any]]:
+    """Return the stages of a job before its present one, from its options."""
+    found = options.get("stages") if isinstance(options, Mapping) else None
+    return [
+        {**each, **{name: _moment(each.get(name)) for name in ("began", "ended")}}
+        for each in (found if isinstance(found, list) else [])
+    ]
+
+
+def with_stages(
+    attempts: Sequence[Mapping[str, Any]], stages: Sequence[Mapping[str, Any]], work_type: str
+) -> list[dict[str, Any]]:
+    """Return failed attempts, each with the place and the work type of its stage.
+
+    Args:
+        attempts: The failed attempts of a job.
+        stages: The ended stages of the job, in order.
+        work_type: The work type of its present stage.
+    """
+    present = {"stage": stages[-1]["stage"] + 1 if stages else 1, "work_type": work_type}
+    return [{**each, **_stage_of(each["at"], stages, present)} for each in attempts]
+
+
+def _stage_of(
+    at: datetime, stages: Sequence[Mapping[str, Any]], present: Mapping[str, Any]
+) -> dict[str, Any]:
+    stage = next((each for each in stages if each["ended"] >= at), present)
+    return {name: stage[name] for name in ("stage", "work_type")}
+
+
+def _moment(text: object) -> datetime | None:
+    return datetime.fromisoformat(text) if isinstance(text, str) else None
