@@ -1,4 +1,4 @@
--- The schema txqueue, version 17, to be read; `txqueue migrate --sql` prints the script to run.
+-- The schema txqueue, version 18, to be read; `txqueue migrate --sql` prints the script to run.
 -- Generated from the catalogue of a migrated database by: python -m tests.db.snapshot
 -- N is a lane, 0 to 7. Not shown: the partitions of single days, the tables of single worksets, and
 -- the sequences of single limits. Definitions of functions and views are in schema/functions.
@@ -209,6 +209,12 @@ create table schedule (
     until             timestamptz,
     times             integer check (times between 1 and 1000000000),
     runs              bigint not null default 0,
+    overlap           text not null default 'allow' check (overlap in ('allow', 'skip')),
+                                                        -- Whether a moment at which its last job has not ended gets a
+                                                        -- job.
+    counts_from       text not null default 'end' check (counts_from in ('start', 'end')),
+                                                        -- Whether its cool-down counts since the start or the end of
+                                                        -- its last job.
     check ((condition_table is null) = (condition_column is null)),
     check ((kind = 'cron') = (expression is not null)),
     check ((kind = 'cron') = (seconds is null)),
@@ -526,8 +532,8 @@ settle(its_incarnation integer, outcomes jsonb) returns (settled bigint[], freed
 started(its_incarnation integer, assignments bigint[], ids bigint[], seconds double precision[], progress text[] = null)
     returns integer;  -- worker
 -- only the owner may execute: complete_each_N, complete_in_N, end_assigned, fail_unread, forget_attempts, give_back,
--- lane_of_jobs, leave_unread, make_next_stage, note_attempt, return_unread, start_next_stages, with_unread,
--- without_assignment
+-- lane_of_jobs, leave_unread, make_next_stage, note_attempt, return_unread, stages_with, start_next_stages,
+-- with_unread, without_assignment
 
 -- enqueue
 enqueue(work_type text, payload jsonb, queue text = null, priority integer = null, weight integer = null,
@@ -665,8 +671,8 @@ schedule_runs(names text[], at_most integer = 20) returns table(name text, due t
     error text);  -- read, worker
 start_missed_cooldowns() returns integer;  -- worker
 tick(ticks jsonb) returns integer;  -- worker
--- only the owner may execute: check_schedule, check_schedule_times, enqueue_runs, first_due, lock_schedule,
--- next_due_within, save_schedule, start_cooldowns
+-- only the owner may execute: check_schedule, check_schedule_times, cooldown_start, enqueue_runs, first_due,
+-- lock_schedule, next_due_within, only_enqueued, save_schedule, schedule_options, start_cooldowns
 
 -- tenants
 -- only the owner may execute: next_tenants, note_tenants, tenant_turns

@@ -40,6 +40,16 @@ _timed = together(
         help="What to do about missed moments, except with --cooldown.  [default: skip]",
     ),
     click.option(
+        "--overlap",
+        type=click.Choice(["allow", "skip"]),
+        help="Skip moments at which the last job has not ended, or not.  [default: allow]",
+    ),
+    click.option(
+        "--since",
+        type=click.Choice(["start", "end"]),
+        help="Whether --cooldown counts from the last job's start or end.  [default: end]",
+    ),
+    click.option(
         "--until",
         metavar="WHEN",
         callback=moment_option,
@@ -108,13 +118,18 @@ def _when(given: dict[str, Any]) -> Schedule:
         raise click.UsageError("--tz is the time zone of --cron")
     if given["catch_up"] and cooldown is not None:
         raise click.UsageError("--cooldown has no missed moments: leave --catch-up out")
+    if given["overlap"] and cooldown is not None:
+        raise click.UsageError("jobs of --cooldown never overlap: leave --overlap out")
+    if given["since"] and cooldown is None:
+        raise click.UsageError("--since is about --cooldown: other schedules do not depend on jobs")
     jitter, catch_up = given["jitter"], CatchUp(given["catch_up"] or "skip")
     ends: dict[str, Any] = {"until": given["until"], "times": given["times"]}
     try:
+        if cooldown is not None:
+            return Cooldown(cooldown, jitter, since=given["since"] or "end", **ends)
+        ends["overlap"] = given["overlap"] or "allow"
         if every is not None:
             return Every(every, jitter, catch_up, **ends)
-        if cooldown is not None:
-            return Cooldown(cooldown, jitter, **ends)
         return Cron(cron, given["tz"] or "UTC", jitter, catch_up, **ends)
     except InvalidSchedule as error:
         raise click.UsageError(str(error)) from None

@@ -76,10 +76,12 @@ def _when(row: Mapping[str, Any]) -> str:
         said = f"{row['expression']} {row['zone']}"
     else:
         word = "every" if row["kind"] == "every" else "after"
-        said = f"{word} {age(row['seconds'])}"
+        start = " from the start" if row["since"] == "start" else ""
+        said = f"{word} {age(row['seconds'])}{start}"
     sign = "±" if row["kind"] == "every" else "+"
     varies = f" {sign}{duration(row['jitter'])}" if row["jitter"] else ""
-    return said + varies + _end(row)
+    overlap = ", no overlap" if row["overlap"] == "skip" else ""
+    return said + varies + overlap + _end(row)
 
 
 def _end(row: Mapping[str, Any]) -> str:
@@ -93,6 +95,8 @@ def _next(row: Mapping[str, Any], now: datetime) -> Text:
         return styled("paused", "yellow")
     if row["has_ended"]:
         return styled("never again", "dim")
+    if not row["has_class"]:
+        return styled("no node has its class", "bold red")
     if row["next_due"] is None:
         return styled("when it has ended" if row["kind"] == "cooldown" else "to be computed", "dim")
     seconds = (row["next_due"] - now).total_seconds()

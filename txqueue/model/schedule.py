@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from hashlib import blake2b
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, Literal, TypeAlias, cast
 from zoneinfo import ZoneInfo
 
 import attrs
@@ -27,12 +27,15 @@ __all__ = [
     "Cron",
     "Every",
     "Exists",
+    "Overlap",
     "Plan",
     "Schedule",
+    "Since",
     "plan",
     "schedule_object",
     "schedule_of",
     "upcoming",
+    "zoned",
 ]
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -68,6 +71,10 @@ def _shown(value: object) -> str:
     if isinstance(value, timedelta):
         return length_text(value.total_seconds())
     return f"{value:g} s" if _is_number(value) else brief(value)
+
+
+Overlap: TypeAlias = Literal["allow", "skip"]
+Since: TypeAlias = Literal["start", "end"]
 
 
 def _catch_up(value: str) -> CatchUp:
@@ -125,6 +132,16 @@ def _count(_: object, __: attrs.Attribute[int | None], value: object) -> None:
         )
 
 
+def _one_of(*known: str) -> Callable[[object, attrs.Attribute[str], object], None]:
+    def check(_: object, attribute: attrs.Attribute[str], value: object) -> None:
+        if value not in known:
+            raise InvalidSchedule(
+                f"{attribute.name}={brief(value)} is not known", f"use one of {', '.join(known)}"
+            )
+
+    return check
+
+
 @frozen(kw_only=True)
 class _Ending:
     """The limits after which a schedule ends; the database enforces them for all nodes."""
@@ -133,8 +150,15 @@ class _Ending:
     times: int | None = field(default=None, validator=_count)
 
 
+@frozen(kw_only=True)
+class _Overlapping(_Ending):
+    """A schedule whose next job does not wait for the end of the last one."""
+
+    overlap: Overlap = field(default="allow", validator=_one_of("allow", "skip"))
+
+
 @frozen
-class Every(_Ending):
+class Every(_Overlapping):
     """A schedule that is due at even intervals.
 
     Each schedule has a phase that depends on its name, so that many schedules are spread over the
@@ -145,6 +169,7 @@ class Every(_Ending):
         jitter: How much earlier or later each due time may be: a fraction of the interval, at
             most 0.5, or a timedelta.
         catch_up: What to do about missed due times: ``skip``, ``one`` or ``all``.
+        overlap: ``skip`` enqueues no job for a due time at which the last job has not ended.
         until: The latest time at which the schedule may be due; None for no end.
         times: How many jobs the schedule enqueues in all, not counting `run_now`; None for no
             limit.
@@ -177,10 +202,15 @@ class Every(_Ending):
 class Cooldown(_Ending):
     """A schedule that is due a fixed time after its last job has ended, however that job ended.
 
+    The first job comes within that time, at a moment that depends on the name, so that schedules
+    which are made together do not start together.
+
     Attributes:
         seconds: The time between the end of a job and the start of the next, at least a second;
             a number or a timedelta.
         jitter: How much longer that time may be: a fraction of it, at most 1, or a timedelta.
+        since: ``start`` counts that time from the start of the job's last run instead; the next job
+            still waits for its end.
         until: The latest time at which the schedule may be due; None for no end.
         times: How many jobs the schedule enqueues in all, not counting `run_now`; None for no
             limit.
@@ -191,6 +221,7 @@ class Cooldown(_Ending):
 
     seconds: float = field(converter=_seconds, validator=_period)
     jitter: float | timedelta = 0.0
+    since: Since = field(default="end", validator=_one_of("start", "end"), kw_only=True)
 
     def __attrs_post_init__(self) -> None:
         _jitter_of(self.jitter, self.seconds, 1)
@@ -210,6 +241,14 @@ def _zone(value: object) -> str:
         ) from None
 
 
+def zoned(moment: datetime, zone: object) -> datetime:
+    """Return a moment in a time zone; in UTC if there is no such zone."""
+    try:
+        return moment.astimezone(UTC if zone is None else ZoneInfo(str(zone)))
+    except (KeyError, OSError, ValueError):
+        return moment.astimezone(UTC)
+
+
 def _delay(_: object, __: attrs.Attribute[timedelta], value: object) -> None:
     if not isinstance(value, timedelta) or not timedelta(0) <= value <= MOST_DELAY:
         raise InvalidSchedule(
@@ -219,7 +258,7 @@ def _delay(_: object, __: attrs.Attribute[timedelta], value: object) -> None:
 
 
 @frozen
-class Cron(_Ending):
+class Cron(_Overlapping):
     """A schedule that is due at the times of a cron expression, in a time zone.
 
     An expression that names hours has each of its times once: when clocks are set forward, times
@@ -231,6 +270,7 @@ class Cron(_Ending):
         tz: The time zone's name.
         jitter: How much later than the expression says each due time may be: a timedelta.
         catch_up: What to do about missed due times: ``skip``, ``one`` or ``all``.
+        overlap: ``skip`` enqueues no job for a due time at which the last job has not ended.
         until: The latest time at which the schedule may be due; None for no end.
         times: How many jobs the schedule enqueues in all, not counting `run_now`; None for no
             limit.
@@ -369,15 +409,19 @@ def schedule_of(row: Mapping[str, Any]) -> Schedule:
     if kind == "every":
         return Every(row["seconds"], jitter, row["catch_up"])
     if kind == "cooldown":
-        return Cooldown(row["seconds"], jitter)
+        return Cooldown(row["seconds"], jitter, since=row.get("since", "end"))
     return Cron(row["expression"], row["zone"], jitter, row["catch_up"])
 
 
 def schedule_object(schedule: Schedule) -> dict[str, Any]:
     """Return a schedule as an object, as ``put_schedule()`` takes it and `schedule_of` reads it."""
     until = None if schedule.until is None else schedule.until.isoformat()
-    ends = {"until": until, "times": schedule.times}
-    return {key: value for key, value in ends.items() if value is not None} | _moments_of(schedule)
+    given: dict[str, Any] = {"until": until, "times": schedule.times}
+    if isinstance(schedule, Cooldown):
+        given["since"] = None if schedule.since == "end" else schedule.since
+    else:
+        given["overlap"] = None if schedule.overlap == "allow" else schedule.overlap
+    return {key: value for key, value in given.items() if value is not None} | _moments_of(schedule)
 
 
 def _moments_of(schedule: Schedule) -> dict[str, Any]:

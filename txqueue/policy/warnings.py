@@ -161,7 +161,8 @@ def recurring(schedules: Row) -> list[dict[str, str]]:
             "overdue",
             schedules["overdue"],
             "overdue by more than a minute",
-            "check that a node runs",
+            "check that a node runs that has the classes of those declared in code; remove those"
+            " whose class is gone: txqueue schedule remove NAME",
         ),
         ("refused", schedules["refused"], "without their last job", "see why: txqueue schedules"),
     ):

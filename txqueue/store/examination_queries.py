@@ -138,7 +138,10 @@ _PAUSES: Final = """
      where is_paused order by kind, key limit 100
 """
 _DUE_SCHEDULES: Final = """
-    select name, extract(epoch from clock_timestamp() - next_due)::float8 as seconds
+    select name, extract(epoch from clock_timestamp() - next_due)::float8 as seconds,
+           not is_declared or work_type = any (array(
+               select unnest(work_types) from {schema}.node_info
+                where state in ('alive', 'draining'))) as has_class
       from {schema}.schedule
      where is_active and isfinite(next_due) and next_due < clock_timestamp()
      order by next_due limit 20

@@ -20,6 +20,10 @@ _LISTED = """
     schedule.runs as enqueued, coalesce(next_due = 'infinity', false) as has_ended,
     work_type, job ->> 'queue' as queue,
     "group", tenant, condition_table, condition_column, condition_value, is_declared, is_active,
+    overlap, counts_from as since,
+    not is_declared or work_type = any (array(
+        select unnest(work_types) from {schema}.node_info where state in ('alive', 'draining')
+    )) as has_class,
     case when isfinite(next_due) then next_due end as next_due, last_due, last_job, error
 """
 # The last run of each schedule, and the worst of its last twenty.
@@ -42,9 +46,10 @@ def about_schedules(schema: str, filters: Mapping[str, object], limit: int) -> I
     """
     chosen = {key: value for key, value in filters.items() if value is not None}
     where = " and ".join(_FILTERS[key] for key in chosen) or "true"
+    columns = _LISTED.format(schema=schema)
     return (
         yield Question(
-            f"with page as materialized (select {_LISTED} from {schema}.schedule"
+            f"with page as materialized (select {columns} from {schema}.schedule"
             f" where {where} order by name limit %s), sums as (select name, {_SUMS}"
             f" from {schema}.schedule_runs(array(select name from page)) group by name)"
             " select * from page left join sums using (name) order by name",

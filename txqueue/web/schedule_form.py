@@ -7,17 +7,20 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from enum import StrEnum
 from hashlib import blake2b
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 from attrs import field, frozen
 
 from txqueue.errors import InvalidSchedule
-from txqueue.model.schedule import CatchUp, Cooldown, Cron, Every, Schedule
+from txqueue.model.schedule import CatchUp, Cooldown, Cron, Every, Overlap, Schedule, Since
 from txqueue.model.time_text import length_of, length_text, moment_of
 
 __all__ = ["FIELDS", "FilledForm", "filled_by", "mark_of", "read_form"]
 
-FIELDS: Final = ["kind", "expression", "zone", "period", "jitter", "catch_up", "until", "times"]
+FIELDS: Final = [
+    *("kind", "expression", "zone", "period", "jitter", "catch_up", "overlap", "since"),
+    *("until", "times"),
+]
 """The fields of the form."""
 
 T = TypeVar("T")
@@ -60,6 +63,8 @@ def filled_by(row: Mapping[str, Any]) -> dict[str, str]:
         "period": "" if row["seconds"] is None else length_text(row["seconds"]),
         "jitter": length_text(row["jitter"]) if row["jitter"] else "",
         "catch_up": row["catch_up"],
+        "overlap": row["overlap"],
+        "since": row["since"],
         "until": "" if row["until"] is None else row["until"].isoformat(" "),
         "times": "" if row["times"] is None else str(row["times"]),
     }
@@ -118,8 +123,10 @@ def _schedule(form: _Reading) -> Schedule:
         "times": form.read("times", _times, None),
     }
     if kind is _Kind.COOLDOWN:
-        return Cooldown(form.need("period", _period, DAY), jitter, **ends)
+        since: Since = form.read("since", _since, "end")
+        return Cooldown(form.need("period", _period, DAY), jitter, since=since, **ends)
     catch_up = form.read("catch_up", CatchUp, CatchUp.SKIP)
+    ends["overlap"] = form.read("overlap", _overlap, "allow")
     if kind is _Kind.EVERY:
         return Every(form.need("period", _period, DAY), jitter, catch_up, **ends)
     expression = form.need("expression", _expression, "0 0 * * *")
@@ -128,6 +135,14 @@ def _schedule(form: _Reading) -> Schedule:
 
 def _expression(text: str) -> str:
     return Cron(text).expression
+
+
+def _since(text: str) -> Since:
+    return Cooldown(DAY, since=cast(Since, text)).since
+
+
+def _overlap(text: str) -> Overlap:
+    return Every(DAY, overlap=cast(Overlap, text)).overlap
 
 
 def _zone(text: str) -> str:

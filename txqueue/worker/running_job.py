@@ -17,6 +17,7 @@ from txqueue.model.foreign import class_name, is_a, looked
 from txqueue.model.job import Token
 from txqueue.model.payload import encode_result
 from txqueue.model.run_log import RunLog
+from txqueue.model.schedule import zoned
 from txqueue.model.tags import tags_of
 from txqueue.model.work_item import WorkItem
 from txqueue.policy.outcome import storable
@@ -158,9 +159,13 @@ class RunningJob:
 
     @property
     def due(self) -> datetime | None:
-        """The schedule's moment for which the job was enqueued; None without a schedule."""
-        said = (self.terms or {}).get("due")
-        return None if said is None else datetime.fromisoformat(said)
+        """The schedule's moment for which the job was enqueued; None without a schedule.
+
+        In the time zone of a cron schedule, and in UTC for other schedules.
+        """
+        terms = self.terms or {}
+        said = terms.get("due")
+        return None if said is None else zoned(datetime.fromisoformat(said), terms.get("zone"))
 
     @property
     def tags(self) -> Mapping[str, str]:

@@ -4,5 +4,5 @@ create or replace function txqueue.known_options() returns text[]
 language sql immutable
 as $$
     select array['attempts', 'timeout', 'expires', 'as_of', 'once_for', 'created_by', 'tags', 'redacted', 'traceparent',
-                 'tracestate', 'traced_at', 'keys', 'schedule', 'due']
+                 'tracestate', 'traced_at', 'keys', 'schedule', 'due', 'zone']
 $$;

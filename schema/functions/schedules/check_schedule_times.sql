@@ -16,6 +16,10 @@ begin
         perform refuse('the jitter of a schedule is not within its period', 'pass seconds; for cron at most 3600');
     elsif coalesce(terms ->> 'catch_up', 'skip') not in ('skip', 'one', 'all') then
         perform refuse('catch_up is not known', 'pass skip, one or all');
+    elsif coalesce(terms ->> 'overlap', 'allow') not in ('allow', 'skip') or kind = 'cooldown' and terms ? 'overlap' then
+        perform refuse('the overlap of a schedule is not known', 'pass allow or skip; a cool-down has none');
+    elsif coalesce(terms ->> 'since', 'end') not in ('start', 'end') or kind <> 'cooldown' and terms ? 'since' then
+        perform refuse('a cool-down counts neither since the start nor since the end', 'pass start or end; other schedules have none');
     elsif coalesce((terms ->> 'times')::numeric, 1) not between 1 and 1000000000 then
         perform refuse('a schedule''s times are not within 1 and 1000000000', 'leave them out for a schedule without an end');
     end if;

@@ -1,8 +1,9 @@
 -- Returns the schedules that are due, as an array of objects, the condition of each among them (see
 -- find_met_conditions()), seconds until the next is due (null if none is), and the database's time. A caller
 -- that has checked up to a moment passes it as since, so that the dead rows before it are not read again;
--- null reads all. Schedules without a computed moment are always included. Those whose condition is busy, a table
--- and a column with a space between, are left out: the caller is checking it.
+-- null reads all. Schedules without a computed moment are always included; those that a class declares only
+-- while a node has that class. Those whose condition is busy, a table and a column with a space between, are left
+-- out: the caller is checking it.
 create or replace function txqueue.due_schedules(
     since timestamptz default null, at_most integer default 500, busy text[] default '{}',
     out due jsonb, out due_in double precision, out seen_at timestamptz)
@@ -15,12 +16,15 @@ declare
     rows schedule[];
 begin
     seen_at := clock_timestamp();
-    rows := array((select this from schedule as this where is_active and next_due = '-infinity'
-                     and (condition_table || ' ' || condition_column = any (busy)) is not true limit at_most)
+    rows := array((select this from schedule as this
+                    where is_active and next_due = '-infinity' and (condition_table || ' ' || condition_column = any (busy)) is not true
+                      and (not is_declared or work_type = any (array(select unnest(work_types) from node_info where state in ('alive', 'draining'))))
+                    limit at_most)
                   union all
                   (select this from schedule as this
                     where is_active and next_due <= seen_at and next_due >= coalesce(since, 'epoch')
                       and (condition_table || ' ' || condition_column = any (busy)) is not true
+                      and (not is_declared or work_type = any (array(select unnest(work_types) from node_info where state in ('alive', 'draining'))))
                     order by next_due limit at_most));
     select coalesce(jsonb_agg(jsonb_build_object(
                'schedule_id', schedule_id, 'name', name, 'kind', kind, 'expression', expression, 'zone', zone,

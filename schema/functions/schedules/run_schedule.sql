@@ -15,7 +15,7 @@ begin
         perform refuse(format('job %s of the schedule %s has not ended', this.last_job, its_name), 'wait for it, or cancel it');
     end if;
     ran := (enqueue_many(jsonb_build_array(this.job || jsonb_build_object(
-        'options', coalesce(this.job -> 'options', '{}') || jsonb_build_object('schedule', its_name, 'due', at)))))[1];
+        'options', coalesce(this.job -> 'options', '{}') || schedule_options(its_name, at, this.zone)))))[1];
     if this.kind = 'cooldown' then
         update job set followed = 1 where state in ('waiting', 'ready') and followed is null and job_id = ran;
     end if;

@@ -1,6 +1,6 @@
 -- The last runs of schedules, up to a number for each, the latest first: the due moment, the job, its start
--- and end, how late it started and how long it took in seconds, and its outcome (null once history has
--- dropped it). All values come from the jobs' own rows.
+-- and end, how late it started (or is, if it has yet to start) and how long it took in seconds, and its outcome
+-- (null once history has dropped it). All values come from the jobs' own rows.
 create or replace function txqueue.schedule_runs(names text[], at_most integer default 20)
 returns table (name text, due timestamptz, job_id bigint, outcome text, started_at timestamptz, finished_at timestamptz,
                late double precision, took double precision, attempt smallint, error text)
@@ -10,7 +10,8 @@ set enable_seqscan = off
 set jit = off
 as $$
     select this.name, run.due, run.job_id, job.state::text, began.at, job.finished_at,
-           extract(epoch from began.at - run.due)::double precision,
+           extract(epoch from case when job.state in ('waiting', 'ready') and began.at is null then greatest(clock_timestamp(), run.due)
+                                   else began.at end - run.due)::double precision,
            extract(epoch from coalesce(job.finished_at, clock_timestamp()) - began.at)::double precision,
            job.attempt, split_part(job.error, E'\n', 1)
       from schedule as this

@@ -9,7 +9,7 @@ declare
     free bigint[] := array(
         select schedule_id from schedule where kind = 'cooldown' and last_job = any (ids) order by schedule_id for update skip locked);
 begin
-    update schedule set next_due = next_due_within(until, times - runs, clock_timestamp() + make_interval(secs => seconds + jitter * random()))
+    update schedule set next_due = next_due_within(until, times - runs, greatest(clock_timestamp(), cooldown_start(counts_from, last_job) + make_interval(secs => seconds + jitter * random())))
      where schedule_id = any (free);
     perform note_late_ends(array(
         select last_job from schedule where kind = 'cooldown' and last_job = any (ids) and schedule_id <> all (free)));

@@ -11,8 +11,9 @@ from txqueue.web.schedule_form import FIELDS, filled_by, read_form
 END = datetime(2030, 1, 2, 3, 4, 5, 6, tzinfo=UTC)
 SCHEDULES = [
     Every(900, timedelta(seconds=0.5), "all", times=7),
-    Every(90.25),
+    Every(90.25, overlap="skip"),
     Cooldown(86400, timedelta(minutes=10), until=END),
+    Cooldown(86400, since="start"),
     Cron("*/5 3 * * 1-5", "Europe/Berlin", timedelta(minutes=5), "one", until=END, times=1),
 ]
 WRONG: list[tuple[dict[str, str], set[str]]] = [
@@ -23,6 +24,8 @@ WRONG: list[tuple[dict[str, str], set[str]]] = [
     ({"kind": "cron", "expression": "x", "zone": "y"}, {"expression", "zone"}),
     ({"kind": "every", "period": "1h", "until": "z", "times": "0"}, {"until", "times"}),
     ({"kind": "cooldown", "period": "1h", "times": "1.5"}, {"times"}),
+    ({"kind": "cooldown", "period": "1h", "since": "now"}, {"since"}),
+    ({"kind": "every", "period": "1h", "overlap": "now"}, {"overlap"}),
     ({}, {"kind", "expression"}),
 ]
 
@@ -30,7 +33,8 @@ WRONG: list[tuple[dict[str, str], set[str]]] = [
 def row(when: Schedule) -> dict[str, Any]:
     """Return a schedule as the database has it."""
     empty = dict.fromkeys(("expression", "zone", "seconds", "until", "times"))
-    return {**empty, "catch_up": "skip", **schedule_object(when), "until": when.until}
+    choices = {"catch_up": "skip", "overlap": "allow", "since": "end"}
+    return {**empty, **choices, **schedule_object(when), "until": when.until}
 
 
 @pytest.mark.parametrize("when", SCHEDULES)

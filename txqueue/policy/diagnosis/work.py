@@ -71,7 +71,10 @@ def _schedules(rows: Sequence[Row]) -> Iterator[Finding]:
                 Severity.WARNING,
                 f"the schedule {row['name']} is overdue by {age(row['seconds'])}",
                 "its job was not enqueued",
-                "check that a node runs, and read its log",
+                "check that a node runs, and read its log"
+                if row["has_class"]
+                else "no node has its class: start one, or if the class is gone, remove the"
+                f" schedule by: txqueue schedule remove {shlex.quote(row['name'])}",
             )
 
 
