@@ -510,10 +510,10 @@ claim_ready(its_node integer, its_incarnation integer, queues text[], work_types
     returns (lane smallint, assignment bigint, jobs integer, weight bigint, chunk text, is_ordinary boolean);  -- worker
 next_job(its_node integer, its_incarnation integer, queues text[], work_types text[], free_weight integer,
     largest integer, capacity integer, chunk_jobs integer, workers integer, since timestamptz = null,
-    take_suspects boolean = true, from_rank timestamptz = '-infinity', after_tenant text = '', from_job bigint = 0)
-    returns table(lane smallint, assignment bigint, jobs integer, weight bigint, chunk text, alone boolean,
-    due_in double precision, seen_at timestamptz, reached text, last_tenant text, reached_job bigint,
-    searched double precision, passed text, passed_job bigint);  -- worker
+    take_suspects boolean = true, from_rank timestamptz = '-infinity', after_tenant text = '', from_job bigint = 0,
+    its_load double precision = null) returns table(lane smallint, assignment bigint, jobs integer, weight bigint,
+    chunk text, alone boolean, due_in double precision, seen_at timestamptz, reached text, last_tenant text,
+    reached_job bigint, searched double precision, passed text, passed_job bigint, left_job bigint);  -- worker
 set_aside(its_incarnation integer, queues text[]) returns bigint[];  -- worker
 -- only the owner may execute: assign_N, choose_ready_N, chunk_entry, chunk_of, fail_unreadable, find_fault, find_head,
 -- find_heads, find_last, fit_capacity_N, job_terms, lock_ready_N, make_eligible, make_published_ready, make_ready,
@@ -618,8 +618,8 @@ rescue(its_incarnation integer = null) returns integer;  -- worker
 reserve_incarnation() returns integer;  -- worker
 reserve_run(its_name text) returns (incarnation integer, former integer);  -- worker
 undrain_node(its_name text, who text) returns boolean;  -- worker
--- only the owner may execute: find_cancellations, first_end, forget_future_beats, has_reader, is_stale_cancellation,
--- lease_margin, lock_live_node, mark_dead, nearest_nodes, review_unread, server_identity
+-- only the owner may execute: find_cancellations, first_end, forget_future_beats, has_lighter_node, has_reader,
+-- is_stale_cancellation, lease_margin, lock_live_node, mark_dead, nearest_nodes, review_unread, server_identity
 
 -- operators
 cancel(ids bigint[], who text) returns (cancelled bigint[], requested jsonb, refused bigint[]);  -- worker

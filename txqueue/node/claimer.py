@@ -12,7 +12,7 @@ from twisted.internet.defer import Deferred
 from txqueue.errors import DatabaseUnavailable
 from txqueue.model.assignment import Assignment, ReturnedJobs
 from txqueue.node.collaborators import BacklogListener, Executor
-from txqueue.node.heavy_jobs import HeavyJobLimit
+from txqueue.node.heavy_jobs import HeavyJobs
 from txqueue.node.lease import Identity, Lease
 from txqueue.node.meters import Meters
 from txqueue.node.periodic import Periodic
@@ -82,7 +82,7 @@ class Claimer(Periodic):
         queues: The queues that the node serves.
         versions: Have the names of the node's work types, and the versions that its workers have.
         workers: Run the jobs.
-        heavy_jobs: Limits the weight of the jobs that a claim takes.
+        heavy_jobs: Decides whether a claim leaves heavy jobs to less loaded nodes.
         lanes: Notified of the number of jobs that each claim took.
         listeners: Notified after each claim whether it left ready jobs.
         meters: Counts claimed jobs, and times claims.
@@ -101,7 +101,7 @@ class Claimer(Periodic):
         queues: Sequence[str],
         versions: ClaimedTypes,
         workers: Executor,
-        heavy_jobs: HeavyJobLimit,
+        heavy_jobs: HeavyJobs,
         lanes: Lanes,
         listeners: Sequence[BacklogListener],
         open_credit: OpenCreditGiver,
@@ -200,7 +200,7 @@ class Claimer(Periodic):
                 self._queues,
                 self._versions.claimed,
                 free=room.free,
-                largest=self._heavy_jobs.heaviest(room),
+                largest=room.largest,
                 capacity=room.capacity,
                 chunk_jobs=CHUNK_JOBS,
                 workers=room.workers,
@@ -208,6 +208,7 @@ class Claimer(Periodic):
                 suspects=self._workers.takes_suspects,
                 reached=self._go_on_from(),
                 after_tenant=self._last_tenant,
+                load=self._heavy_jobs.compared_load(self._workers.load),
             )
         )
         self._since = claim.seen_at - PROMOTED_MARGIN
@@ -251,7 +252,7 @@ class Claimer(Periodic):
         return self._reached
 
     def _pause_after(self, claim: Claim) -> float:
-        self._heavy_jobs.claimed(is_left=claim.reached is not None)
+        self._heavy_jobs.claimed(claim.left_job)
         looked_back = self._reached is None
         if looked_back:
             self._look_back = look_back_interval(LOOK_BACK, claim.searched)
@@ -267,10 +268,10 @@ class Claimer(Periodic):
             self._empty_claims = 0
         if claim.is_cut_short or not (looked_back or self._is_searching):
             return 0.0
-        # The remaining jobs are too heavy for the room.
+        # The remaining jobs are too heavy for the room, or left to another node.
         self._wants_room = claim.reached is not None
         self._empty_claims = 1 if claim.assignments else self._empty_claims + 1
-        pause = idle_delay(self._empty_claims, self._wakeups.place)
+        pause = self._heavy_jobs.pause(idle_delay(self._empty_claims, self._wakeups.place))
         if claim.due_in is not None:
             pause = min(pause, claim.due_in)
         if self._is_searching and not looked_back:

@@ -1,75 +1,67 @@
-"""Lets a loaded node leave heavy jobs to an idle peer."""
+"""Lets a node leave heavy jobs to less loaded ones, for a limited time."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import Protocol
 
-from txqueue.policy.dispatch import Room
 from txqueue.system.clock import Clock
 
-__all__ = ["HeavyJobLimit", "IdlePeers"]
+__all__ = ["HeavyJobs"]
 
-# The fraction of taken room from which a node counts as loaded, and the fraction of a worker's
-# capacity from which a job counts as heavy.
-LOADED, HEAVY = 0.5, 0.25
-# Seconds after which an idle peer that has not claimed the heavy jobs counts as unable to, and
-# seconds for which this node then leaves it no jobs.
+# The least difference of loads for which a node leaves a heavy job to another one, as in
+# has_lighter_node().
+MARGIN = 0.1
+# Seconds after which a job that no other node has claimed is not left any longer, and for which
+# this node then leaves no jobs: the others may be unable to, for a reason that it does not know.
 PATIENCE, REST = 2.0, 10.0
 
 
-class IdlePeers(Protocol):
-    """The loads of the peers."""
+class Peers(Protocol):
+    """The other nodes."""
 
-    def has_idle(self, queues: Collection[str], work_types: Collection[str]) -> bool:
-        """Tell whether a peer that serves all these queues and work types is nearly idle."""
+    def wake(self) -> None:
+        """Notify connected nodes with room that there may be work."""
 
 
-class HeavyJobLimit:
-    """Limits the weight of the jobs that a claim takes.
-
-    A claim ends at the first job that is too heavy for it. So a job left to an idle peer delays
-    lighter ones behind it only until the peer claims, a moment later.
+class HeavyJobs:
+    """Decides whether claims leave heavy jobs to less loaded nodes; lighter ones go ahead of them.
 
     Args:
         clock: A clock that never goes back.
-        peers: Tell whether a node that can run the same jobs is nearly idle.
-        queues: The queues that this node serves.
-        work_types: The names of this node's work types.
+        peers: Are notified of a job that is left to them.
     """
 
-    def __init__(
-        self,
-        clock: Clock,
-        peers: IdlePeers,
-        queues: Collection[str],
-        work_types: Collection[str],
-    ) -> None:
+    def __init__(self, clock: Clock, peers: Peers) -> None:
         self._clock = clock
         self._peers = peers
-        self._queues = queues
-        self._work_types = work_types
-        self._since: float | None = None
-        self._is_limiting = False
+        self._left: tuple[int, float] | None = None
+        self._rests_until = float("-inf")
 
-    def heaviest(self, room: Room) -> int:
-        """Return the weight of the heaviest job that a claim may take."""
-        waited = 0.0 if self._since is None else self._clock.seconds() - self._since
-        if waited >= PATIENCE + REST:
-            self._since, waited = None, 0.0
-        is_loaded = room.free <= room.limit * (1 - LOADED)
-        self._is_limiting = is_loaded and waited < PATIENCE and self._has_idle_peer
-        if not self._is_limiting:
-            return room.largest
-        return min(room.largest, max(1, int(room.capacity * HEAVY)))
+    def compared_load(self, load: float) -> float | None:
+        """Return the load with which a claim compares those of other nodes.
 
-    @property
-    def _has_idle_peer(self) -> bool:
-        return self._peers.has_idle(self._queues, self._work_types)
+        Args:
+            load: The weight of the jobs that this node's workers hold, as a fraction of their
+                capacity.
 
-    def claimed(self, *, is_left: bool) -> None:
-        """Note whether a claim has left ready jobs."""
-        if self._is_limiting and is_left:
-            self._since = self._clock.seconds() if self._since is None else self._since
-        elif self._is_limiting:
-            self._since = None
+        Returns:
+            The load; None if the claim leaves no job to others.
+        """
+        return load if load > MARGIN and self._clock.seconds() >= self._rests_until else None
+
+    def claimed(self, left_job: int | None) -> None:
+        """Note the first job that a claim has left to others."""
+        now = self._clock.seconds()
+        if left_job is None:
+            self._left = None
+        elif self._left is None or self._left[0] != left_job:
+            self._left = (left_job, now)
+            self._peers.wake()
+        elif now - self._left[1] >= PATIENCE:
+            self._rests_until = now + REST
+
+    def pause(self, pause: float) -> float:
+        """Return the pause before the next claim, at most until this node takes the job itself."""
+        if self._left is None:
+            return pause
+        return min(pause, max(0.0, self._left[1] + PATIENCE - self._clock.seconds()))

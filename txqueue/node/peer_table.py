@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from twisted.logger import Logger
@@ -73,15 +73,6 @@ class PeerTable:
     def loads(self) -> list[NodeLoad]:
         """Return the loads of the peers that may get jobs."""
         return [report.as_load for report in self.reports]
-
-    def has_idle(self, queues: Collection[str], work_types: Collection[str]) -> bool:
-        """Tell whether a peer that serves all these queues and work types is nearly idle."""
-        able = {
-            number
-            for number, peer in self._peers.items()
-            if {*queues} <= {*peer.row["queues"]} and {*work_types} <= {*peer.row["work_types"]}
-        }
-        return any(report.is_idle for report in self.reports if report.incarnation in able)
 
     def forward(self, incarnation: int, assignments: Sequence[int]) -> None:
         """Send a peer the numbers of its new assignments; without them, it polls for its jobs."""

@@ -18,7 +18,7 @@ from txqueue.node.description import Description
 from txqueue.node.figures import FigureCollector
 from txqueue.node.handover import Handover
 from txqueue.node.heartbeats import BEATS_A_LEASE, Heartbeats
-from txqueue.node.heavy_jobs import HeavyJobLimit
+from txqueue.node.heavy_jobs import HeavyJobs
 from txqueue.node.intake import Intake
 from txqueue.node.lag import LagMeter
 from txqueue.node.lease_keeper import LeaseKeeper
@@ -197,9 +197,7 @@ class Services(SharedState):
             queues=self.settings.queues,
             versions=self.versions,
             workers=self.workers,
-            heavy_jobs=HeavyJobLimit(
-                self.reactor, self.peer_table, self.settings.queues, self.work_types
-            ),
+            heavy_jobs=HeavyJobs(self.reactor, self.peer_table),
             lanes=self.maintenance,
             listeners=[self.credits, self.handover, self.open_credit],
             open_credit=self.open_credit,

@@ -22,8 +22,6 @@ __all__ = [
     "overflow_shares",
 ]
 
-# A node is idle if at least this fraction of its capacity is free.
-IDLE = 0.9
 # A change of load by one of this many steps is reported at once; the exact load follows with the
 # next regular report.
 STEPS = 16
@@ -73,11 +71,6 @@ class NodeReport:
     def idle(self) -> int:
         """The weight that the node could start at once."""
         return min(self.free, max(0, self.capacity - self.outstanding + self.ahead))
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether nearly all of the node's capacity is free."""
-        return 0 < self.capacity * IDLE <= self.idle
 
     @property
     def burden(self) -> tuple[int, ...]:

@@ -14,11 +14,12 @@ REGISTER_NODE: Final = """
 # The text of a frequent statement is the same at each call, so that it is prepared.
 NEXT_JOB: Final = """
     select lane, assignment, jobs, weight, chunk, alone, due_in, seen_at, last_tenant, reached,
-           reached_job, searched, passed, passed_job
+           reached_job, searched, passed, passed_job, left_job
       from {schema}.next_job(
         its_node => %s, its_incarnation => %s, queues => %s::text[], work_types => %s::text[],
         free_weight => %s, largest => %s, capacity => %s, chunk_jobs => %s, workers => %s,
-        since => %s, take_suspects => %s, from_rank => %s, from_job => %s, after_tenant => %s)"""
+        since => %s, take_suspects => %s, from_rank => %s, from_job => %s, after_tenant => %s,
+        its_load => %s)"""
 COMPLETE: Final = """
     select total, freed from {schema}.complete(
         its_incarnation => %s, lanes => %s::smallint[], assignments => %s::bigint[],

@@ -174,6 +174,7 @@ class StoredFunctions:
         suspects: bool = True,
         reached: tuple[str, int] | None = None,
         after_tenant: str | None = None,
+        load: float | None = None,
     ) -> Claim:
         """Promote due jobs and claim ready ones in rank order; see ``next_job.sql``."""
         asked_at = time.monotonic()
@@ -195,20 +196,12 @@ class StoredFunctions:
                 rank,
                 job_id,
                 after_tenant or "",
+                load,
             ),
         )
         rows = await self._taken(asking, incarnation, queues)
         assignments = [_assignment(incarnation, asked_at, row[:6]) for row in rows[:-1]]
-        *_, due_in, seen_at, last_tenant, rank, job_id, searched, last_rank, last_id = rows[-1]
-        return Claim(
-            assignments,
-            due_in,
-            seen_at,
-            rank and (rank, job_id),
-            last_tenant,
-            searched or 0.0,
-            last_rank and (last_rank, last_id),
-        )
+        return Claim.of_row(assignments, rows[-1][6:])
 
     async def claim_ready(
         self,

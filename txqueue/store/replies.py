@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -77,6 +78,7 @@ class Claim:
         searched: The seconds that the claim spent on reading ready jobs that the node may not take.
         passed: The rank, as text, and the number of the last ready job, if the claim searched long
             and none is left that the node may take.
+        left_job: The first heavy job that was left to a less loaded node.
     """
 
     assignments: list[Assignment]
@@ -86,6 +88,17 @@ class Claim:
     last_tenant: str | None = None
     searched: float = 0.0
     passed: tuple[str, int] | None = None
+    left_job: int | None = None
+
+    @classmethod
+    def of_row(cls, assignments: list[Assignment], row: Sequence[Any]) -> Claim:
+        """Return the claim that took some assignments and ended with a row of ``next_job()``."""
+        due_in, seen_at, tenant, rank, job_id, searched, last_rank, last_id, left = row
+        reached = rank and (rank, job_id)
+        passed = last_rank and (last_rank, last_id)
+        return cls(
+            assignments, due_in, seen_at, reached, tenant, searched or 0.0, passed, left_job=left
+        )
 
     @property
     def jobs(self) -> int:

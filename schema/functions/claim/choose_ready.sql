@@ -3,15 +3,17 @@
 --
 -- tids are the jobs to take. alone are suspects to take before them, for a process without other jobs.
 -- is_drained: the lane has no more jobs for this turn. is_whole: no job was parked or left because of its
--- group. is_cut: jobs were left that another claim may take. is_blocked: not even the first job fits.
+-- group. is_cut: jobs were left that another claim may take. is_blocked: not even the first job fits. left_job:
+-- the first heavy job that is left to a node with less load than its_load, if that is given; others behind it are taken.
 --
 -- One function per lane, which calls those of its lane. Only next_job() calls it, whose settings pin the plan
 -- and the search path.
 create or replace function txqueue.choose_ready_0(
     head txqueue.ready_head, turn txqueue.claim_turn, work_types text[], at_most integer, step integer, most_deaths integer,
     room integer, open_room integer, part integer, largest integer, capacity integer, workers integer, is_idle boolean, most_parked integer,
+    its_incarnation integer, its_load double precision,
     out jobs integer, out parked integer, out tids tid[], out alone tid[], out is_drained boolean, out is_whole boolean, out is_cut boolean,
-    out is_blocked boolean, out has_suspects boolean, out last_rank timestamptz, out last_job bigint)
+    out is_blocked boolean, out has_suspects boolean, out last_rank timestamptz, out last_job bigint, out left_job bigint)
 language plpgsql volatile
 as $$
 #variable_conflict use_column
@@ -23,6 +25,7 @@ declare
     grouped      integer;
     suspects     tid[];
     gravest      tid[];
+    others       tid[];
     first        tid;
     admitted     record;
     parts        record;
@@ -47,6 +50,19 @@ begin
         is_whole := cardinality(tids) is not distinct from jobs;
         is_drained := case when is_whole then is_drained else parked = 0 end;
     end if;
+    if its_load is not null and heaviest > 1 and heaviest * 10 >= capacity then
+        select min(job_id) filter (where is_left), array_agg(tid order by rank, job_id) filter (where not is_left)
+          into left_job, others
+          from (select ctid as tid, rank, job_id, weight > 1 and weight * 10 >= capacity and txqueue.has_lighter_node(
+                           its_incarnation, its_load, head.queue, work_type, least(weight, capacity)) as is_left
+                  from txqueue.job_ready_0 where ctid = any (tids) offset 0) as mine;
+        if left_job is not null then
+            tids := others;
+            is_cut := true;
+            -- The next claim looks at what is behind these.
+            is_drained := true;
+        end if;
+    end if;
     if cardinality(tids) > 0
        and (weight > least(open_room, part) or heaviest > largest or octets > octets_limit) then
         is_cut := true;
@@ -58,7 +74,7 @@ begin
         end if;
         is_blocked := tids is null;
     end if;
-    if has_suspects and not is_blocked then
+    if has_suspects and not is_blocked and cardinality(tids) > 0 then
         parts := txqueue.separate_suspects(tids, suspects, gravest, workers);
         alone := parts.alone;
         tids := parts.rest;

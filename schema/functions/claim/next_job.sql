@@ -17,6 +17,8 @@
 --   last_tenant: to be passed as after_tenant in the next claim; it is set if not all tenants had a turn.
 --   searched: seconds that it took longer than its jobs account for, as it read many ready jobs that this node
 --     may not take; null if it took less than 10 ms, or if there are tenants or limits.
+--   left_job: the first heavy job (a tenth of a worker's capacity, and more than 1) that was left to another node,
+--     because that has less load than the caller, whose load is given as its_load. Null if none was left so.
 --   passed, passed_job: if that took long and reached is null, the last of the ready jobs. A caller that claims
 --     again soon may pass them as from_rank and from_job.
 --
@@ -38,10 +40,10 @@ create or replace function txqueue.next_job(
     its_node integer, its_incarnation integer, queues text[], work_types text[],
     free_weight integer, largest integer, capacity integer, chunk_jobs integer, workers integer,
     since timestamptz default null, take_suspects boolean default true, from_rank timestamptz default '-infinity',
-    after_tenant text default '', from_job bigint default 0)
+    after_tenant text default '', from_job bigint default 0, its_load double precision default null)
 returns table (lane smallint, assignment bigint, jobs integer, weight bigint, chunk text, alone boolean,
                due_in double precision, seen_at timestamptz, reached text, last_tenant text, reached_job bigint,
-               searched double precision, passed text, passed_job bigint)
+               searched double precision, passed text, passed_job bigint, left_job bigint)
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
 set enable_seqscan = off
@@ -172,11 +174,12 @@ begin
                     head, turn, work_types, at_most => most, step => step, most_deaths => deaths,
                     room => room, open_room => open_room, part => part, largest => largest, capacity => capacity,
                     workers => workers, is_idle => is_held and total = 0 and free_weight >= its_capacity,
-                    most_parked => to_park);
+                    most_parked => to_park, its_incarnation => its_incarnation, its_load => its_load);
             end case;
             -- Nothing else was ready: if all is taken, there is no need to search again.
             is_last := head.until_rank is null and chosen.jobs < most and chosen.is_whole and turn.tenant is null and not is_held;
             is_all := is_all and not chosen.is_cut;
+            left_job := coalesce(left_job, chosen.left_job);
             if chosen.parked > 0 then
                 to_park := to_park - chosen.parked;
                 if to_park <= 0 then

@@ -1,8 +1,8 @@
 -- Enqueues one job in the caller's transaction as enqueue() does, but already assigned to a node that granted
 -- the caller credit: after the commit the caller notifies that node, and no claim is needed. Returns the
 -- job's number, assignment, lane and weight; the assignment is null if the job must be claimed, because it
--- needs a decision (group, tenant, a later time, a not_after, a limit or pause of its queue), because that
--- run of the node is no longer alive, or does not serve the queue or the type, or because the transaction is one
+-- needs a decision (group, tenant, a later time, a not_after, a limit or pause of its queue), because it is heavy
+-- and another node less loaded, because that run of the node is no longer alive, or does not serve the queue or the type, or because the transaction is one
 -- whose jobs must be claimed.
 --
 -- No row of the node is locked: rescue() finds jobs that are committed after their node has died.
@@ -34,7 +34,12 @@ begin
             and not exists (select from control as held
                              where held.kind = 'queue' and held.key = facts.queue
                                and (held.is_paused or held.concurrency is not null or held.rate is not null
-                                    or held.reserve > 0 or held.is_full));
+                                    or held.reserve > 0 or held.is_full))
+            -- Whether it is heavy, as in next_job().
+            and not (coalesce(enqueue_assigned.weight, facts.weight) > 1
+                     and coalesce(enqueue_assigned.weight, facts.weight) * 10 * coalesce((node.report ->> 'workers')::integer, 1) >= node.capacity
+                     and has_lighter_node(its_incarnation, node.load, facts.queue, enqueue_assigned.work_type,
+                                          coalesce(enqueue_assigned.weight, facts.weight)));
         if found then
             job_id := nextval('job_id');
             assignment := next_assignment();

@@ -11,7 +11,7 @@ from tests.unit.node.doubles import Workers, lease_of
 from txqueue.model.assignment import Assignment
 from txqueue.node import claimer
 from txqueue.node.claimer import Claimer
-from txqueue.node.heavy_jobs import HeavyJobLimit
+from txqueue.node.heavy_jobs import HeavyJobs
 from txqueue.node.meters import Meters
 from txqueue.node.peer_table import PeerTable
 from txqueue.node.wakeups import Wakeups
@@ -42,7 +42,7 @@ class Harness:
             queues=["default"],
             versions=WorkerVersions(["test"], []),
             workers=Workers(capacity=1_000),
-            heavy_jobs=HeavyJobLimit(clock, PeerTable(clock), ["default"], ["test"]),
+            heavy_jobs=HeavyJobs(clock, PeerTable(clock)),
             lanes=self,
             listeners=[self],
             open_credit=self,
