@@ -261,6 +261,53 @@ MUTATIONS: Final = {
         " and node.vouched_at is null",
         "",
     ),
+    "a long outcome is written before all others": _of(
+        "slow_link",
+        "run",
+        "txqueue/node/completions.py",
+        "        while entries.finished:\n            await self._complete(",
+        "        if entries.settled and _is_long(entries.settled[-1]):\n"
+        "            await self._settle_long(incarnation, entries.settled[-1:])\n"
+        "        while entries.finished:\n            await self._complete(",
+    ),
+    "a worker notices the ends of programs by their signal only": _of(
+        "child_processes",
+        "run",
+        "txqueue/worker/service.py",
+        "        ChildPoll(self._reactor, reapAllProcesses).start()\n",
+        "",
+    ),
+    "a master notices the ends of workers by their signal only": _of(
+        "not_ready",
+        "run",
+        "txqueue/tap.py",
+        "    ChildPoll(reactor, reapAllProcesses).start()\n",
+        "",
+    ),
+    "a node without workers says that it is ready": _of(
+        "not_ready",
+        "run",
+        "txqueue/policy/health.py",
+        "(not facts.workers,",
+        "(False,",
+        "txqueue/policy/health.py",
+        "(not facts.able,",
+        "(False,",
+    ),
+    "threads that hang take no room": _of(
+        "hung_threads",
+        "run",
+        "txqueue/worker/outlived.py",
+        "is_stuck = weight >= self._capacity or",
+        "is_stuck = False and",
+    ),
+    "a death is of the jobs that have not ended": _of(
+        "poison_descriptors",
+        "run",
+        "txqueue/system/inflight.py",
+        "        return begun\n\n    @property\n    def _just_begun",
+        "        return self.ids\n\n    @property\n    def _just_begun",
+    ),
     "jobs do not wait for parents": _of(
         "worker_kill",
         "I10",

@@ -10,16 +10,18 @@ from pathlib import Path
 from typing import Any, Final
 
 from attrs import define
+from twisted.internet.defer import Deferred
 
 from txqueue.model.retry import Retry
 from txqueue.model.work_item import WorkItem
 from txqueue.torture.work import SOON, Draw, Order, diary, kind, noted
 
-__all__ = ["Crashes", "EatsMemory", "Exits", "IsEaten"]
+__all__ = ["Closes", "Crashes", "EatsMemory", "Exits", "IsEaten"]
 
 # How much memory, in bytes, a worker may use beyond what it has at its start.
 HEADROOM: Final = 192 << 20
 BITE: Final = 8 << 20
+MOST_DESCRIPTORS: Final = 4096
 # The index of the pages of data and stack in Linux's statm.
 DATA: Final = 5
 
@@ -91,6 +93,29 @@ def _eat() -> None:
     eaten = []
     while True:
         eaten.append(b"x" * BITE)
+
+
+@define
+class Closes(WorkItem):
+    """Work that closes all descriptors of its process, as a library that makes daemons does."""
+
+    intent: str
+    is_waiting: bool
+
+    work_type = "txqueue.torture.closes"
+    retry = SOON
+
+    async def perform(self, job: Any) -> None:
+        """Record the start, close them, and return, or wait without end."""
+        diary().note("start", job, self.intent)
+        os.closerange(0, MOST_DESCRIPTORS)
+        if self.is_waiting:
+            await Deferred()
+
+
+@kind("closes")
+def _closes(draw: Draw) -> Order:
+    return Order(Closes(draw.intent, draw.number % 2 == 1))
 
 
 @kind("exits")

@@ -120,11 +120,13 @@ class Proxy:
     Attributes:
         refuses: Whether new connections are closed at once.
         drops_notifications: Whether the server's notifications are dropped.
+        speed: How many bytes a second a connection takes towards the server; 0 for no limit.
         lateness: The longest random delay of data, in seconds, so that data of one connection
             overtake those of another; not for PostgreSQL.
         counts: How often each event happened: connections ``accepted``, ``refused``, ``failed``
             (the server was unreachable), ``cut`` by `cut`, or by `cut_at` ``before`` or ``after``
-            a statement; bytes ``swallowed``; data ``held`` or ``late``; ``notifications`` dropped.
+            a statement; bytes ``swallowed`` or ``slowed``; data ``held`` or ``late``;
+            ``notifications`` dropped.
         accepted_at: When each connection was opened, by the monotonic clock.
     """
 
@@ -144,6 +146,7 @@ class Proxy:
         self.refuses = False
         self.drops_notifications = False
         self.lateness = 0.0
+        self.speed = 0
         self.counts: Counter[str] = Counter()
         self.accepted_at: list[float] = []
 
@@ -259,11 +262,17 @@ class Proxy:
                     self.counts["late"] += 1
                     late.write(data, self._loop, self.lateness)
                     continue
+                if self.speed and way is Direction.UP:
+                    await self._slow(len(data))
                 if not self._pass(link, way, frames, data, writer):
                     break
                 await writer.drain()
         if not (link.is_silent or self._swallows):
             link.end(reset=False)
+
+    async def _slow(self, length: int) -> None:
+        self.counts["slowed"] += length
+        await asyncio.sleep(length / self.speed)
 
     async def _gate(self, link: _Link) -> None:
         if self._is_holding:

@@ -102,6 +102,15 @@ def test_it_passes_everything_on(tmp_path: Path, heard: list[bytes]) -> None:
     assert heard == [b"select 1"]
 
 
+def test_a_slow_link_passes_everything_on(proxy: Proxy, tmp_path: Path, heard: list[bytes]) -> None:
+    """And counts what was slowed."""
+    proxy.speed = 1_000_000
+    with connected(tmp_path) as client:
+        assert asked(client, "select 1") == message(b"A", b"wake up") + READY
+    assert heard == [b"select 1"]
+    assert proxy.counts["slowed"] == len(STARTUP) + len(query("select 1"))
+
+
 def test_a_cut_before_keeps_the_statement_from_the_server(
     proxy: Proxy, tmp_path: Path, heard: list[bytes]
 ) -> None:

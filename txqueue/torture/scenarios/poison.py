@@ -14,6 +14,7 @@ from txqueue.torture.scenario import scenario
 __all__ = [
     "poison_among_many",
     "poison_and_drain",
+    "poison_descriptors",
     "poison_exit",
     "poison_memory",
     "poison_one_worker",
@@ -55,6 +56,14 @@ def poison_one_worker(testbed: Testbed) -> None:
 def poison_segfault(testbed: Testbed) -> None:
     """Run a job that crashes: it fails after five deaths; others stay unharmed."""
     _poison(testbed, "crashes", 1)
+
+
+@scenario(
+    "poison_descriptors", "jobs close all descriptors of their process: one returns, one waits"
+)
+def poison_descriptors(testbed: Testbed) -> None:
+    """Run jobs whose process can report nothing any more: each fails after five deaths."""
+    _poison(testbed, "closes", 2)
 
 
 @scenario("poison_memory", "jobs use all memory of their process: one aborts, one raises")
