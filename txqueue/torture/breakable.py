@@ -26,8 +26,14 @@ def _block() -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
 
 
-if "txqueue.worker.service" in sys.modules:
-    if fault_of(Path(os.environ[FOLDER_VARIABLE]), os.environ[NODE_VARIABLE]).exists():
-        raise ImportError("a file of this release is damaged on this host")
-elif (running := sys.modules.get("twisted.internet.reactor")) is not None:
-    running.callLater(BLOCKED_AFTER, _block)
+def _break(node: str) -> None:
+    """Do in a process of a node what is wrong with its application."""
+    if "txqueue.worker.service" in sys.modules:
+        if fault_of(Path(os.environ[FOLDER_VARIABLE]), node).exists():
+            raise ImportError("a file of this release is damaged on this host")
+    elif (running := sys.modules.get("twisted.internet.reactor")) is not None:
+        running.callLater(BLOCKED_AFTER, _block)
+
+
+if NODE_VARIABLE in os.environ:
+    _break(os.environ[NODE_VARIABLE])
