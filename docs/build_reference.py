@@ -52,6 +52,7 @@ CHAPTERS: Final = (
             "UnreadablePayload",
             "UnknownWorkType",
             "Refused",
+            "NotPermitted",
             "QueueFull",
             "Duplicate",
             "TransactionMisused",

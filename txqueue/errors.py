@@ -13,6 +13,7 @@ __all__ = [
     "JobNotFound",
     "KeyUnavailable",
     "NodeUnavailable",
+    "NotPermitted",
     "QueueFull",
     "Refused",
     "SchemaMismatch",
@@ -92,6 +93,10 @@ class UnknownWorkType(TxqueueError):
 
 class Refused(TxqueueError):
     """The database refused a job or another request; the call has written nothing."""
+
+
+class NotPermitted(Refused):
+    """The database role lacks a right."""
 
 
 class QueueFull(Refused):

@@ -27,7 +27,7 @@ from txqueue.node.signals import follow_signals
 from txqueue.policy.batching import RESULT_LIMIT
 from txqueue.policy.worker_start import checked_start
 from txqueue.store.encryption import check_key
-from txqueue.store.migrations import check_database
+from txqueue.store.migrations import check_database, check_node_role
 from txqueue.store.schedules import declared
 from txqueue.store.schema_files import checked_name
 from txqueue.system.child_processes import ChildPoll, unblock_signals
@@ -132,6 +132,7 @@ class Options(usage.Options):
             declared(known_work_types())
             for node in self.nodes:
                 check_database(node.dsn, node.schema)
+                check_node_role(node.dsn, node.schema)
             self.dashboard = _dashboard_settings(self)
             self.metrics = _metrics_settings(self, self.nodes[0])
         except TxqueueError as error:

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import psycopg2
 import pytest
 from attrs import define
 from psycopg2.errors import InsufficientPrivilege
@@ -12,6 +11,8 @@ from psycopg2.extensions import make_dsn
 
 from tests.db.masters import Master
 from txqueue import WorkItem, WorkQueue
+from txqueue.errors import ConfigurationError, NotPermitted
+from txqueue.store.migrations import check_database, check_node_role
 
 
 @define
@@ -160,6 +161,34 @@ async def test_a_client_needs_no_more_than_the_enqueue_role(dsn: str) -> None:
     queue = await WorkQueue.connect(make_dsn(dsn, options="-c role=txqueue_enqueue"))
     job_id = await queue.enqueue(Greeting("you"))
     assert [job_id + 1, job_id + 2] == await queue.enqueue_many([Greeting("a"), Greeting("b")])
-    with pytest.raises(psycopg2.Error, match="permission denied"):
+    with pytest.raises(NotPermitted, match="permission denied"):
         await queue.job(job_id)
     await queue.close()
+
+
+@pytest.fixture
+def stranger(node: Master, dsn: str) -> Iterator[str]:
+    """A DSN with a role without any right."""
+    node.cursor.execute("create role roles_stranger login")
+    yield make_dsn(dsn, user="roles_stranger")
+    node.cursor.execute("drop role roles_stranger")
+
+
+async def test_a_client_whose_role_may_not_use_the_schema(node: Master, stranger: str) -> None:
+    """It gets an error of txqueue's, which names the grants."""
+    with pytest.raises(NotPermitted, match="permission denied for schema") as caught:
+        await WorkQueue.connect(stranger)
+    assert "txqueue_enqueue for applications" in caught.value.remedy
+
+
+def test_a_node_whose_role_is_not_a_worker(node: Master, stranger: str) -> None:
+    """It does not start, and names the grant that is missing; a member's node may start."""
+    with pytest.raises(NotPermitted):
+        check_database(stranger)
+    node.cursor.execute("grant txqueue_enqueue to roles_stranger")
+    check_database(stranger)
+    with pytest.raises(ConfigurationError, match=r"may not call txqueue\.complete") as caught:
+        check_node_role(stranger)
+    assert caught.value.remedy == "grant txqueue_worker to roles_stranger"
+    node.cursor.execute("grant txqueue_worker to roles_stranger")
+    check_node_role(stranger)

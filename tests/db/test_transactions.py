@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 import psycopg2
+import psycopg2.sql
 import pytest
 from twisted.internet.defer import CancelledError, Deferred
 
@@ -55,6 +56,24 @@ async def test_a_transaction_that_was_rolled_back_is_not_used_either(
         with pytest.raises(TransactionMisused, match="has ended"):
             await txn.enqueue(Note())
     assert node.states() == {}
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "copy txqueue.job from stdin",
+        "/* all */ COPY (select 1)\n to STDOUT (format csv)",
+        psycopg2.sql.SQL("copy {} from stdin").format(psycopg2.sql.Identifier("job")),
+    ],
+)
+async def test_a_copy_is_refused_before_it_is_sent(node: Master, dsn: str, statement: Any) -> None:
+    """The driver could not end it; the transaction goes on."""
+    async with opened(dsn) as queue, queue.transaction() as txn:
+        with pytest.raises(TransactionMisused, match="COPY from STDIN"):
+            await txn.execute(statement)
+        await txn.execute("select 'copy that', 'from stdin'")
+        await txn.enqueue(Note())
+    assert node.states() == {"waiting": 1}
 
 
 async def test_two_calls_at_a_time_are_refused(node: Master, dsn: str) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from txqueue.cli.options import GlobalOptions, Group
+from txqueue.cli.options import Finite, GlobalOptions, Group
 from txqueue.cli.output import Lines, facts, show, styled
 from txqueue.cli.progress import bars
 from txqueue.model.humanize import amount, duration
@@ -173,7 +173,7 @@ def bench_decay(
 
 @bench.command("rescue")
 @click.option(
-    "--lease", type=click.FloatRange(1), default=10, show_default=True, help="The lease in seconds."
+    "--lease", type=Finite(1), default=10, show_default=True, help="The lease in seconds."
 )
 @_workers
 @_embedded

@@ -10,7 +10,7 @@ from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING
 
-from txqueue.errors import TxqueueError
+from txqueue.errors import ConfigurationError, TxqueueError
 from txqueue.policy.diagnosis.finding import Fact, Facts, Row, Unread
 
 if TYPE_CHECKING:
@@ -55,7 +55,10 @@ def _listed(folder: Path | None, suffix: str, read: Callable[[Path], Row]) -> Fa
 
 def _sockets(settings: Settings) -> Fact:
     """Return the modes of the sockets in the state directory, and of the one that is configured."""
-    folder = settings.state_dir()
+    try:
+        folder = settings.state_dir()
+    except ConfigurationError as error:
+        return Unread(str(error))
     found = _listed(folder, ".sock", _mode) if folder.exists() else []
     kind, _, path = str(settings.get("admin", "")).partition(":")
     if isinstance(found, Unread) or kind != "unix" or Path(path).parent == folder:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from functools import reduce
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = [
     "JOB_COLUMNS",
     "Command",
+    "Finite",
     "GlobalOptions",
     "Group",
     "keyless",
@@ -143,6 +145,17 @@ class Group(click.Group):
         _split_help(self, ctx, formatter)
 
 
+class Finite(click.FloatRange):
+    """A number in a range; `float` and click take those, too, that are none: nan and inf."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the number."""
+        number = super().convert(value, param, ctx)
+        if not isfinite(number):
+            self.fail(f"{value!r} is not a number.", param, ctx)
+        return number
+
+
 def limited(default: int = 20, most: int = 10_000, text: str = "How many.") -> Decorator:
     """Give a command the option ``--limit``."""
     kind = click.IntRange(1, most)
@@ -163,8 +176,8 @@ def searching() -> Decorator:
         _repeated("--tag", "NAME[=VALUE]", "Only jobs with this tag; repeatable."),
         _repeated("--payload", "KEY=VALUE", "Only jobs with this in their payload; repeatable."),
         click.option("--error", metavar="TEXT", help="Only jobs with this in their last error."),
-        click.option("--since", metavar="WHEN", help=f"Only jobs enqueued since then: {when}."),
-        click.option("--until", metavar="WHEN", help="Only jobs enqueued before; same format."),
+        _moment("--since", f"Only jobs enqueued since then: {when}."),
+        _moment("--until", "Only jobs enqueued before; same format."),
     )
 
 
@@ -209,10 +222,32 @@ def _read_tags(
     return tags or None
 
 
+def _moment(name: str, text: str) -> Decorator:
+    return click.option(name, metavar="WHEN", callback=_check_moment, help=text)
+
+
+def _check_moment(_: click.Context, __: click.Parameter, given: str | None) -> str | None:
+    """Check a moment here, whether a node or the database is to read it."""
+    if given is not None:
+        from txqueue.model.job_filters import read_time
+
+        read_time(given)
+    return given
+
+
 def _repeated(name: str, metavar: str, text: str) -> Decorator:
-    return click.option(
-        name, metavar=metavar, multiple=True, callback=lambda _, __, given: given or None, help=text
-    )
+    return click.option(name, metavar=metavar, multiple=True, callback=_check_filters, help=text)
+
+
+def _check_filters(
+    _: click.Context, parameter: click.Parameter, given: tuple[str, ...]
+) -> tuple[str, ...] | None:
+    """Check filters by tags or by payloads, likewise."""
+    from txqueue.model.job_filters import read_payload_filter, read_tag_filter
+
+    for each in given:
+        read_tag_filter(each) if parameter.name == "tag" else read_payload_filter(each)
+    return given or None
 
 
 def together(*decorators: Decorator) -> Decorator:

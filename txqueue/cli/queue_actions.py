@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from txqueue.cli.options import Command, GlobalOptions, together
+from txqueue.cli.options import Command, Finite, GlobalOptions, together
 from txqueue.cli.output import say
 from txqueue.cli.source import acted
 from txqueue.policy.status import LIMITS
@@ -59,11 +59,22 @@ def resume(options: GlobalOptions, /, **named: str | None) -> None:
 @click.argument("kind", type=click.Choice(KINDS))
 @click.argument("key")
 @click.option("--concurrency", type=click.IntRange(1), help="Jobs that may run at a time.")
-@click.option("--rate", type=float, metavar="JOBS/S", help="Jobs that may start in a second.")
-@click.option("--burst", type=click.IntRange(1), help="Jobs that may start at once, with a rate.")
-@click.option("--share", type=float, help="A tenant's share relative to other tenants; default 1.")
 @click.option(
-    "--reserve", type=float, help="The part of capacity kept for priorities from 7, as in 0.2."
+    "--rate",
+    type=Finite(0, min_open=True),
+    metavar="JOBS/S",
+    help="Jobs that may start in a second.",
+)
+@click.option("--burst", type=click.IntRange(1), help="Jobs that may start at once, with a rate.")
+@click.option(
+    "--share",
+    type=Finite(0, min_open=True),
+    help="A tenant's share relative to other tenants; default 1.",
+)
+@click.option(
+    "--reserve",
+    type=Finite(0, 1, max_open=True),
+    help="The part of capacity kept for priorities from 7, as in 0.2.",
 )
 @click.option(
     "--backlog", type=click.IntRange(1), help="Ready jobs a queue may have; more are refused."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import errno
 import signal
 import sys
 from collections.abc import Sequence
@@ -31,6 +31,7 @@ from txqueue.cli.repeat import repeat
 from txqueue.cli.schedule_actions import schedule
 from txqueue.cli.schedules import schedules
 from txqueue.cli.status import status
+from txqueue.cli.streams import discard_output, prepare_streams
 from txqueue.cli.torture import torture
 from txqueue.cli.web import web, web_user
 from txqueue.cli.worksets import tenants, worksets
@@ -83,15 +84,19 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     # SIGTERM and SIGHUP cause the same clean-up as Ctrl-C.
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
+    prepare_streams()
     options = GlobalOptions()
     try:
         status = run(arguments, options)
         sys.stdout.flush()
     except BrokenPipeError:
-        # The program that reads the output has closed the pipe: without this, the interpreter
-        # would print an error at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The program that reads the output has closed the pipe.
+        discard_output()
         status = DONE
+    except OSError as error:
+        _complain(f"the output cannot be written: {error.strerror or error}", options)
+        discard_output()
+        status = FAULT
     sys.exit(status)
 
 
@@ -126,6 +131,8 @@ def error_line(error: Exception) -> tuple[str, int]:
         return error.format_message(), FAULT
     if isinstance(error, TxqueueError):
         return str(error), WRONG_CALL if isinstance(error, ConfigurationError) else FAULT
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+        return f"{error.filename or 'the output'} cannot be written: {error.strerror}", FAULT
     said = f"{type(error).__name__}: {error}"
     return f"txqueue has a fault: {said}; --debug shows where, please report it", FAULT
 

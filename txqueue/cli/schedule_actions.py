@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from txqueue.cli.enqueue import checked_payload, job_text
-from txqueue.cli.options import Command, GlobalOptions, Group, keyless, limited, tagging, together
+from txqueue.cli.options import (
+    Command,
+    Finite,
+    GlobalOptions,
+    Group,
+    keyless,
+    limited,
+    tagging,
+    together,
+)
 from txqueue.cli.output import say
 from txqueue.cli.schedules import show_runs
 from txqueue.cli.source import account, acted, looked_up, opened
@@ -196,10 +205,10 @@ def run_now(options: GlobalOptions, name: str) -> None:
 @click.argument("names", metavar="[NAME]...", nargs=-1)
 @click.option("--group", help="Only of schedules of this group, whatever their types.")
 @click.option(
-    "--late", type=float, metavar="SECONDS", help="Only runs that started at least this late."
+    "--late", type=Finite(0), metavar="SECONDS", help="Only runs that started at least this late."
 )
 @click.option(
-    "--took", type=float, metavar="SECONDS", help="Only runs that took at least this long."
+    "--took", type=Finite(0), metavar="SECONDS", help="Only runs that took at least this long."
 )
 @limited()
 @click.pass_obj

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, TypeVar
 
 import click
@@ -193,10 +193,16 @@ def _through(
 
 
 def account() -> str:
-    """Return the name of the account that runs the command."""
+    """Return the name of the account that runs the command.
+
+    In a container it may be a number without an entry in the list of users.
+    """
     import getpass
 
-    return getpass.getuser()
+    # The errors of Python before 3.13 and since.
+    with suppress(KeyError, OSError):
+        return getpass.getuser()
+    return f"uid {os.getuid()}"
 
 
 def looked_up(options: GlobalOptions, inquire: Callable[[str], Inquiry[T]]) -> T:

@@ -120,6 +120,7 @@ class WorkQueue:
         Raises:
             DatabaseUnavailable: When the database does not answer.
             SchemaMismatch: When its schema is missing, older or newer than this code needs.
+            NotPermitted: When the role may not use the schema.
             ConfigurationError: When the node's endpoint is not a unix socket.
         """
         if reactor is None:

@@ -14,6 +14,7 @@ from txqueue.errors import (
     ConfigurationError,
     DatabaseUnavailable,
     Duplicate,
+    NotPermitted,
     QueueFull,
     Refused,
     SchemaMismatch,
@@ -60,6 +61,10 @@ _OF_A_ROW = {
     errorcodes.CLASS_INTERNAL_ERROR,
     errorcodes.CLASS_PROGRAM_LIMIT_EXCEEDED,
 }
+_GRANTS = (
+    "grant its role what it lacks: txqueue_worker for nodes, txqueue_enqueue for applications,"
+    " txqueue_read to look; or the right on the application's own table"
+)
 _NO_SCHEMA = {
     errorcodes.UNDEFINED_TABLE,
     errorcodes.UNDEFINED_FUNCTION,
@@ -95,6 +100,8 @@ def _of_the_server(error: psycopg2.Error) -> BaseException:
         return refusal(_primary(error), error.diag.message_hint or "")
     if code in _BAD_INPUT:
         return Refused(_primary(error), _BAD_INPUT[code])
+    if code == errorcodes.INSUFFICIENT_PRIVILEGE:
+        return NotPermitted(_primary(error), _GRANTS)
     if code in _NO_SCHEMA:
         return SchemaMismatch(_primary(error), "run: txqueue migrate")
     if (
@@ -135,7 +142,8 @@ def is_passing(error: BaseException) -> bool:
 def is_of_a_row(error: BaseException) -> bool:
     """Tell whether one row may have caused the error: damage, a size, or a text."""
     code = error.pgcode if isinstance(error, psycopg2.Error) else None
-    return isinstance(error, Refused) or (code or "")[:2] in _OF_A_ROW
+    is_refused = isinstance(error, Refused) and not isinstance(error, NotPermitted)
+    return is_refused or (code or "")[:2] in _OF_A_ROW
 
 
 def demoted(error: BaseException, driver: Any) -> BaseException:
@@ -185,10 +193,6 @@ def complaint(error: BaseException) -> str | None:
     Args:
         error: The error of a call of the store.
     """
-    if isinstance(error, psycopg2.errors.InsufficientPrivilege):
-        return (
-            f"{_primary(error)}; connect as a member of txqueue_worker (txqueue migrate grants it)"
-        )
     if isinstance(error, psycopg2.errors.LockNotAvailable):
         return f"{_primary(error)}; another session holds a lock: see pg_locks"
     if isinstance(error, psycopg2.errors.QueryCanceled):
@@ -229,8 +233,6 @@ def answered(
             f"the database did not answer within {patience:g} s",
             remedy,
         ) from None
-    except psycopg2.errors.InsufficientPrivilege as error:
-        raise Refused(_primary(error), "connect as a member of a role of txqueue") from None
     except psycopg2.Error as error:
         said = error.diag.message_primary or " ".join(str(error).split())
         raise Refused(f"the database refuses: {said}", error.diag.message_hint or "") from None

@@ -19,7 +19,7 @@ from txqueue.store.schema_files import Migration, checked_name, functions, migra
 from txqueue.store.schema_version import FIND, SchemaVersion, check_version, latest_version
 from txqueue.store.session_bounds import PLAIN, SET, SET_LOCAL, UNLIMITED, as_arrays
 
-__all__ = ["MigrationReport", "check_database", "migrate", "schema_sql"]
+__all__ = ["MigrationReport", "check_database", "check_node_role", "migrate", "schema_sql"]
 
 _LEDGER = """
     create table if not exists {schema}.migration (
@@ -31,6 +31,14 @@ _LEDGER = """
     create table if not exists {schema}.migrating ();
     comment on table {schema}.migrating is 'To be locked by the one session that migrates.';
 """
+# A function that nodes call and this role may not.
+_LACKING: Final = """
+    select current_user::text, format('%%s.%%s()', pronamespace::regnamespace, proname)
+      from pg_proc
+     where pronamespace = to_regnamespace(%s)
+       and proname in ('register_node', 'heartbeat', 'next_job', 'complete', 'settle', 'release')
+       and not has_function_privilege(oid, 'execute')
+     order by 2 limit 1"""
 _DEFINED: Final = re.compile(r"^create or replace (function|view) (\w+\.\w+)", re.MULTILINE)
 T = TypeVar("T")
 
@@ -172,6 +180,23 @@ def check_database(dsn: str, schema: str = "txqueue") -> None:
         raise ConfigurationError(
             f"transactions are {level} by default: a node would not see the writes of others",
             "alter role ... set default_transaction_isolation = 'read committed'",
+        )
+
+
+def check_node_role(dsn: str, schema: str = "txqueue") -> None:
+    """Check that the role may do what a node does.
+
+    Raises:
+        ConfigurationError: When it lacks a right.
+        DatabaseUnavailable: When the server does not answer.
+    """
+    with translated(), _session(dsn) as cursor:
+        cursor.execute(_LACKING, (checked_name(schema),))
+        found = cursor.fetchone()
+    if found is not None:
+        role, right = found
+        raise ConfigurationError(
+            f"the role {role} may not call {right}, as nodes do", f"grant txqueue_worker to {role}"
         )
 
 

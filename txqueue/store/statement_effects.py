@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = ["may_change_session", "may_end_transaction"]
+__all__ = ["copies", "may_change_session", "may_end_transaction"]
 
 # The begin of a statement in a text that may have several, after comments.
 _BEGIN: Final = r"(?:\A|;)(?:\s|--[^\n]*\n|/\*.*?\*/)*"
@@ -14,6 +14,9 @@ _ENDS: Final = re.compile(
     + r"(?:(?:commit|end|abort|prepare\s+transaction)\b"
     + r"|rollback\b(?!\s+(?:(?:work|transaction)\s+)?to\b))",
     re.IGNORECASE | re.DOTALL,
+)
+_COPIES: Final = re.compile(
+    _BEGIN + r"copy\b.*\b(?:from\s+stdin|to\s+stdout)\b", re.IGNORECASE | re.DOTALL
 )
 _CHANGES: Final = re.compile(
     _BEGIN
@@ -34,6 +37,15 @@ def may_end_transaction(sql: object) -> bool:
         True also for some texts that do not, such as one with ``; commit`` inside a string.
     """
     return _ENDS.search(_text(sql)) is not None
+
+
+def copies(sql: object) -> bool:
+    """Tell whether a text may contain a COPY through the connection.
+
+    Args:
+        sql: The text, or what else psycopg2 accepts.
+    """
+    return _COPIES.search(_text(sql)) is not None
 
 
 def may_change_session(sql: object) -> bool:

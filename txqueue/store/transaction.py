@@ -22,7 +22,7 @@ from txqueue.store.direct_dispatch import DirectDispatch, Query
 from txqueue.store.enqueueing import batches, enqueue_call
 from txqueue.store.errors import lost, translated
 from txqueue.store.schema_files import checked_name
-from txqueue.store.statement_effects import may_change_session, may_end_transaction
+from txqueue.store.statement_effects import copies, may_change_session, may_end_transaction
 from txqueue.store.worksets import fill
 from txqueue.tracing.choice import sending
 
@@ -93,9 +93,17 @@ class Transaction:
             psycopg2.Error: When the statement fails; the driver's error is raised unchanged.
             DatabaseUnavailable: When the connection is lost.
             TransactionMisused: When the transaction has ended, another call is running, or the
-                statement itself ended the transaction. All methods raise this.
+                statement itself ended the transaction; all methods raise this. And for COPY from
+                STDIN or to STDOUT.
         """
         self._check()
+        if copies(sql):
+            raise TransactionMisused(
+                "COPY from STDIN or to STDOUT is not possible here: psycopg2 cannot copy through a"
+                " connection that does not block",
+                "pass the rows as one JSON parameter: insert into ... select * from"
+                " json_populate_recordset(null::TABLE, %s); or copy on a connection of your own",
+            )
         if self._dispatch is not None:
             self._dispatch.note_statement(sql)
         if may_change_session(sql):

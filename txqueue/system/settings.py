@@ -99,9 +99,15 @@ class Settings:
         return self.node_socket(str(self.get("name", socket.gethostname())))
 
     def state_dir(self) -> Path:
-        """Return the folder for the node's own files."""
-        home = self._environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-        return Path(self.get("state_dir", Path(home) / "txqueue"))
+        """Return the folder for the node's own files.
+
+        Raises:
+            ConfigurationError: When none is configured, and the account has no home.
+        """
+        if given := self.get("state_dir"):
+            return Path(given)
+        states = self._environ.get("XDG_STATE_HOME") or _home() / ".local" / "state"
+        return Path(states) / "txqueue"
 
     def dsn(self) -> str:
         """Return the first configured DSN; if empty, libpq uses its own environment variables."""
@@ -135,6 +141,17 @@ class Settings:
         if number < least:
             raise ConfigurationError(f"{name} is {number}, below {least}", f"give {least} or more")
         return number
+
+
+def _home() -> Path:
+    try:
+        return Path.home()
+    except RuntimeError:
+        raise ConfigurationError(
+            "there is no folder for a node's files: HOME is not set, and this account has no entry"
+            " in the list of users",
+            "name one: --state-dir or TXQUEUE_STATE_DIR, or set HOME",
+        ) from None
 
 
 def _from_file(folder: Path) -> Mapping[str, Any]:

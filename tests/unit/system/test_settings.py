@@ -122,6 +122,23 @@ def test_names_that_are_no_texts_are_refused(tmp_path: Path, value: object) -> N
         settings_of(tmp_path, {"queues": value}).names("queues", [])
 
 
+def test_an_account_without_a_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a container without HOME: only a folder that is not named is missed."""
+
+    def unknown(uid: int) -> object:
+        raise KeyError(uid)
+
+    monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.setattr("pwd.getpwuid", unknown)
+    given = Settings({"state_dir": str(tmp_path)}, {}, tmp_path)
+    assert given.state_dir() == tmp_path
+    states = Settings({}, {"XDG_STATE_HOME": "/states"}, tmp_path)
+    assert states.state_dir() == Path("/states/txqueue")
+    with pytest.raises(ConfigurationError, match="HOME is not set") as caught:
+        Settings({}, {}, tmp_path).state_dir()
+    assert "--state-dir" in caught.value.remedy
+
+
 def test_where_a_node_listens_by_default(tmp_path: Path) -> None:
     """The state directory, else that of the account; any name makes a file's name."""
     chosen = settings_of(tmp_path, environ={"TXQUEUE_STATE_DIR": "/run/shop"})
