@@ -79,6 +79,19 @@ def test_rank_ages_and_not_after_bumps(queue: Stored) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("priority", "minutes", "goes_first"),
+    [(7, 15, True), (7, 19, True), (7, 21, False), (4, 49, True), (4, 51, False), (9, 1, False)],
+)
+def test_a_not_after_counts_before_its_moment(
+    queue: Stored, priority: int, minutes: int, goes_first: bool
+) -> None:
+    """As a job of priority 9 that becomes due then, against jobs that are due now."""
+    soon = queue.value("select (now() + make_interval(mins => %s))::text", minutes)
+    plain, hurried = queue.enqueue({"priority": priority}, {"priority": 0, "not_after": soon})
+    assert queue.claimed_ids(1) == [hurried if goes_first else plain]
+
+
 def test_a_claim_takes_up_to_the_free_weight(queue: Stored) -> None:
     """The sum of weights never exceeds what is free, and nothing overtakes a heavy job."""
     (light, heavy, behind) = queue.enqueue({"weight": 2}, {"weight": 5}, {"weight": 1})
