@@ -626,6 +626,7 @@ cancel(ids bigint[], who text) returns (cancelled bigint[], requested jsonb, ref
 demand(queue text) returns bigint;  -- enqueue, read, worker
 discard_failures(its_fingerprint text, who text, before timestamptz = null, at_most integer = 1000)
     returns (discarded integer, until timestamptz);  -- worker
+explain_each(ids bigint[]) returns table(job_id bigint, facts jsonb);  -- read, worker
 explain_facts(its_job_id bigint) returns jsonb;  -- read, worker
 failure_kinds(most_kinds integer, most_jobs integer) returns table(fingerprint text, work_type text, failed bigint,
     waiting bigint, first_seen timestamptz, last_seen timestamptz, example bigint, error text,
@@ -639,8 +640,9 @@ retry(ids bigint[], who text) returns (retried bigint[], refused bigint[]);  -- 
 retry_failures(its_fingerprint text, who text, before timestamptz = null, at_most integer = 1000)
     returns (retried integer, until timestamptz);  -- worker
 set_priority(ids bigint[], its_priority integer, who text) returns (changed bigint[], refused bigint[]);  -- worker
--- only the owner may execute: cancel_jobs, enqueue_again, error_kind, fingerprint, format_job_ids, grant_roles,
--- is_live_job, lock_acted_on, note_action, reopen, reopen_obstacles, reset_for_retry
+-- only the owner may execute: blocker_facts, cancel_jobs, enqueue_again, error_kind, fingerprint, format_job_ids,
+-- goes_first, grant_roles, group_facts, is_live_job, lock_acted_on, lock_facts, note_action, reopen, reopen_obstacles,
+-- reset_for_retry
 
 -- relations
 request_end_notices(seconds integer = 10) returns void;  -- enqueue, worker
@@ -675,7 +677,7 @@ tick(ticks jsonb) returns integer;  -- worker
 -- lock_schedule, next_due_within, only_enqueued, save_schedule, schedule_options, start_cooldowns
 
 -- tenants
--- only the owner may execute: next_tenants, note_tenants, tenant_turns
+-- only the owner may execute: is_unlimited_tenant, next_tenants, note_tenants, tenant_turns
 
 -- unique
 coalesce_into(its_incarnation integer, its_assignment bigint, its_job_id bigint, at_most integer, later boolean = false)
@@ -712,7 +714,7 @@ start_workset(its_name text, its_items bigint = null) returns integer;  -- worke
 --
 -- txqueue_read      usage      schema txqueue
 --                   select     all tables and views
---                   execute    backlog, chart, demand, explain_facts, failure_kinds, find_job, identity,
+--                   execute    backlog, chart, demand, explain_each, explain_facts, failure_kinds, find_job, identity,
 --                              lagging_sequences, schedule_runs, stats
 --
 -- txqueue_worker    usage      schema txqueue
@@ -721,16 +723,16 @@ start_workset(its_name text, its_items bigint = null) returns integer;  -- worke
 --                              claim_ready, coalesce_into, complete, complete_one, declare_dead, demand, direct_jobs,
 --                              discard_failures, drain_node, drop_archived, due_schedules, edit_schedule, end_archive,
 --                              end_part, end_slot, enqueue, enqueue_assigned, enqueue_checked, enqueue_many,
---                              ensure_history, ensure_workset, explain_facts, failure_kinds, fill_workset, find_job,
---                              find_met_conditions, grant_credit, heartbeat, history_due, identity, is_input, jobs_of,
---                              lagging_sequences, leave, lock_next_cut, measure_minute, next_job, next_part,
---                              note_late_error, note_minute, notified_jobs, pass_on, pause, pause_schedule,
---                              postpone_failures, publish, publish_schedules, put_schedule, refresh_backlog_flags,
---                              register_node, release, remove_schedule, renew_for_peer, repeat, repeat_archived,
---                              request_end_notices, rescue, reserve_incarnation, reserve_run, resume, resume_schedule,
---                              retry, retry_failures, retry_workset, rotate, run_schedule, schedule_runs, set_aside,
---                              set_limit, set_priority, settle, split_workset_part, start_missed_cooldowns,
---                              start_workset, started, stats, tick, undrain_node
+--                              ensure_history, ensure_workset, explain_each, explain_facts, failure_kinds,
+--                              fill_workset, find_job, find_met_conditions, grant_credit, heartbeat, history_due,
+--                              identity, is_input, jobs_of, lagging_sequences, leave, lock_next_cut, measure_minute,
+--                              next_job, next_part, note_late_error, note_minute, notified_jobs, pass_on, pause,
+--                              pause_schedule, postpone_failures, publish, publish_schedules, put_schedule,
+--                              refresh_backlog_flags, register_node, release, remove_schedule, renew_for_peer, repeat,
+--                              repeat_archived, request_end_notices, rescue, reserve_incarnation, reserve_run, resume,
+--                              resume_schedule, retry, retry_failures, retry_workset, rotate, run_schedule,
+--                              schedule_runs, set_aside, set_limit, set_priority, settle, split_workset_part,
+--                              start_missed_cooldowns, start_workset, started, stats, tick, undrain_node
 --
 -- txqueue_worksets  usage      schema txqueue
 --                   select     migration

@@ -215,6 +215,15 @@ PLANTS: Final = (
             """ report = '{"workers": 0}' where name = 'n2'""",
         ),
     ),
+    Plant(
+        "unable-workers",
+        "1 worker of node n2 can start no job",
+        (
+            node("n2"),
+            """update txqueue.node_info set report = '{"workers": 1, "unable": 1}'"""
+            " where name = 'n2'",
+        ),
+    ),
     Plant("node-versions", "1 (n1); 2 (n2)", (node("n2", version="2"),), exits=0),
     Plant(
         "application-versions",
@@ -250,6 +259,14 @@ PLANTS: Final = (
         "test.other, which has 1 job to run",
         (TYPE.replace("kind", "other"), "select txqueue.enqueue('test.other', '{}')"),
         label="published",
+    ),
+    Plant(
+        "blocked-jobs",
+        "1 job does not run, such as job",
+        (
+            """update txqueue.node_info set report = '{"keyless": ["sealed.kind"]}'""",
+            "select txqueue.enqueue('sealed.kind', '{}')",
+        ),
     ),
     Plant(
         "pauses",

@@ -221,9 +221,9 @@ def test_a_locked_table_harms_its_own_check_only(
         assert doctor(installation, made=False) == {}
         run(["--dsn", installation, "doctor"], GlobalOptions())
     said = capsys.readouterr().out
-    assert "could not be checked: sequences, pauses\n" in said
+    assert "could not be checked: sequences, blocked-jobs, pauses\n" in said
     assert (
-        f"{len(NAMES)} checks: {len(NAMES) - 2} ok, 0 with warnings, 0 with faults, 2 not made"
+        f"{len(NAMES)} checks: {len(NAMES) - 3} ok, 0 with warnings, 0 with faults, 3 not made"
         in said
     )
 

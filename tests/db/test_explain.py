@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -161,13 +162,17 @@ def test_no_capable_node(node: Master) -> None:
         ({"workers": 0, "unable": 0}, "no worker process runs"),
         (
             {"workers": 2, "unable": 2},
-            "no worker answers, or late handlers fill their threads",
+            "of 2 workers 2 blocked: a handler does not return, or the process is stopped",
+        ),
+        (
+            {"workers": 2, "unable": 1, "closed": {"stuck": 2}},
+            "of 2 workers 2 stuck: handlers that timed out fill the threads",
         ),
         ({"workers": 2, "unable": 1}, None),
         ({}, None),
     ],
 )
-def test_no_worker(node: Master, report: dict[str, int], why: str | None) -> None:
+def test_no_worker(node: Master, report: dict[str, Any], why: str | None) -> None:
     """A node without a worker that can start the job claims none."""
     (job_id,) = node.enqueue({})
     node.cursor.execute("update txqueue.node_info set report = %s", (json.dumps(report),))
@@ -175,7 +180,7 @@ def test_no_worker(node: Master, report: dict[str, int], why: str | None) -> Non
     if why is None:
         assert told.reason == "next"
     else:
-        detail = f"no worker of the nodes that could run it (node) can: {why}"
+        detail = f"no worker of the nodes that could run it (node) can start a job: {why}"
         assert (told.reason, told.detail) == ("no_worker", detail)
 
 
@@ -185,7 +190,7 @@ def test_no_free_capacity(node: Master) -> None:
     beat(node, 1.0)
     assert explained(node, ids[0]).reason == "no_free_capacity"
     told = explained(node, ids[4])
-    assert told.detail == "4 jobs of its queue go first, and the least loaded of 1 node is at 100%"
+    assert told.detail == "4 jobs go first, and the least loaded of 1 node is at 100%"
 
 
 def test_a_reserve(node: Master) -> None:

@@ -19,7 +19,15 @@ ENQUEUING = [
     "request_end_notices",
 ]
 WORKSETS = ["ensure_workset", "fill_workset", "retry_workset", "start_workset"]
-READING = ["backlog", "chart", "demand", "explain_facts", "failure_kinds", "find_job"]
+READING = [
+    "backlog",
+    "chart",
+    "demand",
+    "explain_each",
+    "explain_facts",
+    "failure_kinds",
+    "find_job",
+]
 READING += ["identity", "lagging_sequences", "schedule_runs", "stats"]
 # It looks into tables of the application with the rights of the node that calls it.
 INVOKING = ["due_schedules", "find_met_conditions", "is_input"]

@@ -212,6 +212,22 @@ def test_a_reserve_is_kept_for_high_priorities(node: Master, free: int, low: int
     assert node.take(free, capacity=100).ids == lows[:low] + highs[: free - low]
 
 
+@pytest.mark.parametrize("what", [None, "concurrency", "rate"])
+def test_a_reserve_is_not_for_tenants_that_are_paused_or_limited(
+    what: str | None, node: Master
+) -> None:
+    """Its turn does not count what tenants may take: they ran in spite of a pause."""
+    limit(node, "queue", "default", reserve=0.5)
+    if what is None:
+        pause(node, "tenant", "ann")
+    else:
+        limit(node, "tenant", "ann", **{what: 1})
+    ann = node.enqueue(*[{"tenant": "ann", "priority": 9} for _ in range(3)])
+    (bob,) = node.enqueue({"tenant": "bob", "priority": 9})
+    taken = {job_id for _ in range(4) for job_id in node.take(weight=100, capacity=100).ids}
+    assert taken == {bob} | ({ann[0]} if what else set())
+
+
 def test_a_group_at_the_head_does_not_hide_the_others(node: Master) -> None:
     """Once a claim has met the jobs of a busy group, no later claim does."""
     busy = node.enqueue(*[{"group": "busy"} for _ in range(300)])

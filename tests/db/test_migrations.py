@@ -290,6 +290,7 @@ def test_every_function_pins_its_search_path(node: Master) -> None:
         "has_sleeping_master",
         "has_waiting_clients",
         "is_member",
+        "is_unlimited_tenant",
         "job_terms",
         "key_of",
         "known_options",

@@ -56,6 +56,10 @@ def _tables(document: Mapping[str, Any]) -> Lines:
         + (f". Stopped nodes: {stopped}" if stopped else ""),
         "dim",
     )
+    # A node of an older version tells of none.
+    if blocked := document.get("blocked"):
+        yield ""
+        yield _blocked_table(blocked[:MOST_SHOWN])
     for warning in document["warnings"]:
         yield _warning(warning)
 
@@ -83,6 +87,17 @@ def _queue_row(row: Mapping[str, Any], most: int) -> list[object]:
         "-" if oldest is None else age(oldest),
         rate(row["done_per_second"]),
     ]
+
+
+def _blocked_table(rows: Sequence[Mapping[str, Any]]) -> RenderableType:
+    columns = [">jobs", "reason", "queue", "type", "such as"]
+    return table("Why jobs wait", columns, (_blocked_row(row) for row in rows))
+
+
+def _blocked_row(row: Mapping[str, Any]) -> list[object]:
+    style = {"fault": "red", "act": "yellow"}.get(row["gravity"], "")
+    reason = styled(row["reason"], style)
+    return [amount(row["jobs"]), reason, row["queue"], row["work_type"], f"job {row['job_id']}"]
 
 
 def _warning(warning: Mapping[str, str]) -> RenderableType:

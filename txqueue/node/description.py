@@ -15,7 +15,7 @@ from txqueue.node.lifecycle import Lifecycle
 from txqueue.node.orphans import OrphanFinder
 from txqueue.node.peer_table import PeerTable
 from txqueue.node.reconciliation import Reconciliation
-from txqueue.node.settings import NodeSettings, row_of
+from txqueue.node.settings import NodeSettings, locked_types, row_of
 from txqueue.node.worker_starter import WorkerStarter
 from txqueue.node.worker_versions import WorkerVersions
 from txqueue.node.workers import Workers
@@ -56,6 +56,9 @@ class Description:
             "workers": len(self._workers.all) - len(self._workers.apart),
             "processes": [_in_brief(each) for each in self._workers.describe()[:_PROCESSES_TOLD]],
             "unable": len(self._workers.regular) - len(self._workers.able),
+            "closed": self._workers.closed,
+            "room": self._workers.room_report(),
+            "keyless": locked_types(),
             "not_forked": self._starter.obstacle,
             "missing": self._reconciliation.missing,
             "holds": self._workers.holdings.total() + self._completions.unwritten,

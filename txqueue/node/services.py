@@ -182,6 +182,7 @@ class Services(SharedState):
             lease=self.lease,
             workers=self.workers,
             records=self.completions,
+            heartbeats=self.wakeups.heartbeats,
             kill_after=self.settings.kill_stuck,
         )
 

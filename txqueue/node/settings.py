@@ -18,7 +18,14 @@ from txqueue.policy.batching import RESULT_LIMIT
 from txqueue.store.encryption import KEY, has_key
 from txqueue.wire.endpoints import Endpoint
 
-__all__ = ["NodeSettings", "policy_row", "row_of", "served_types", "worker_settings"]
+__all__ = [
+    "NodeSettings",
+    "locked_types",
+    "policy_row",
+    "row_of",
+    "served_types",
+    "worker_settings",
+]
 
 _log = Logger()
 
@@ -129,12 +136,16 @@ def _keys(cls: type[WorkItem]) -> dict[str, Any]:
 
 def served_types() -> list[type[WorkItem]]:
     """Return the work types that this node runs; encrypted ones only if this process has a key."""
-    known = known_work_types()
-    locked = [cls.work_type for cls in known if cls.encrypted and not has_key()]
+    locked = locked_types()
     if locked:
         _log.warn(
             "this node does not run {types}: their payloads are encrypted, and {key} is not set",
             types=", ".join(locked),
             key=KEY,
         )
-    return [cls for cls in known if cls.work_type not in locked]
+    return [cls for cls in known_work_types() if cls.work_type not in locked]
+
+
+def locked_types() -> list[str]:
+    """Return the encrypted work types of the application if this process has no key for them."""
+    return [cls.work_type for cls in known_work_types() if cls.encrypted and not has_key()]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from twisted.logger import Logger
@@ -10,7 +10,7 @@ from twisted.logger import Logger
 from txqueue.model.assignment import JobKey
 from txqueue.node.collaborators import Records
 from txqueue.node.lease import Lease
-from txqueue.node.periodic import Periodic
+from txqueue.node.periodic import Alarm, Periodic
 from txqueue.store.functions import StoredFunctions
 from txqueue.system.clock import Clock
 
@@ -19,6 +19,8 @@ __all__ = ["EVERY", "REPLACE_AFTER", "SILENT", "Watchdog", "Watched", "WatchedWo
 # Seconds between two pings, and seconds of silence after which a worker must not start other jobs;
 # after twice that silence, its unstarted jobs are returned to the queue.
 EVERY, SILENT = 1.0, 2.0
+# A worker that holds no job is pinged only in every so many checks.
+IDLE_CHECKS = 5
 # Seconds of silence after which a worker that runs no job is replaced: nothing is lost with it.
 REPLACE_AFTER = 30.0
 # A check that is later than this many seconds stops no worker: the master itself has been busy, and
@@ -87,9 +89,16 @@ class WatchedWorkers(Protocol):
     def ready(self) -> Sequence[Watched]:
         """The workers that can get jobs."""
 
+    @property
+    def closed(self) -> Mapping[str, int]:
+        """How many workers get no jobs now, by the reason."""
+
 
 class Watchdog(Periodic):
     """Pings the workers. A worker that a job blocks keeps that job and loses its unstarted ones.
+
+    When a worker begins or ceases to answer, or to be stuck, a heartbeat says so at once: by it
+    operators see why jobs do not start.
 
     Worker and master share memory with the started jobs and a flag that forbids starting others. So
     the unstarted jobs of a worker that cannot answer can be returned safely: the worker does not
@@ -107,6 +116,7 @@ class Watchdog(Periodic):
         lease: The node's lease; without it no job is returned.
         workers: The workers.
         records: Writes the outcomes of jobs.
+        heartbeats: The alarm of the heartbeats.
         kill_after: Seconds after which a silent or stuck worker is killed; None for never.
     """
 
@@ -121,6 +131,7 @@ class Watchdog(Periodic):
         lease: Lease,
         workers: WatchedWorkers,
         records: Records,
+        heartbeats: Alarm,
         kill_after: float | None = None,
     ) -> None:
         super().__init__(clock)
@@ -130,21 +141,32 @@ class Watchdog(Periodic):
         self._lease = lease
         self._workers = workers
         self._records = records
+        self._heartbeats = heartbeats
         self._kill_after = kill_after
+        self._checks = 0
+        self._closed: Mapping[str, int] = {}
         # By process id, the mark of the outcomes noted when the process was stopped.
         self._marks: dict[int, int] = {}
         # The process ids of the workers that were found stuck.
         self._stuck: set[int] = set()
 
     async def step(self) -> float | None:
-        """Ping each busy worker, and act on silent ones."""
+        """Ping the workers, idle ones less often, and act on silent ones."""
         late = max(0.0, self._clock.seconds() - self._due_at)
         for worker in self._workers.ready:
             await self._act_on(worker, late)
-            if worker.held:
+            if worker.held or self._checks % IDLE_CHECKS == 0:
                 worker.ping()
+        self._checks += 1
+        self._report()
         self._due_at = self._clock.seconds() + EVERY
         return EVERY
+
+    def _report(self) -> None:
+        """Have a heartbeat sent if other workers can start jobs than at the last check."""
+        if (closed := self._workers.closed) != self._closed:
+            self._closed = closed
+            self._heartbeats.ring()
 
     async def _act_on(self, worker: Watched, late: float) -> None:
         """Stop, relieve or kill a worker that has been silent or stuck for too long.
@@ -227,7 +249,7 @@ class Watchdog(Periodic):
     async def _relieve(self, worker: Watched) -> None:
         """Return a stopped worker's unstarted jobs to the queue, once its reports are written."""
         identity, begun = self._lease.identity, worker.begun
-        if identity is None or begun is None:
+        if identity is None or begun is None or not worker.held:
             return
         if not self._records.has_written(self._marks.get(worker.pid, self._records.mark)):
             return

@@ -163,6 +163,24 @@ class Workers:
         held = sum(each.weight for each in self._workers.values() if not each.is_apart)
         return held / total
 
+    @property
+    def closed(self) -> dict[str, int]:
+        """How many workers get no jobs now, by the reason; those for suspects do not count."""
+        states = (_closed_by(each) for each in self._workers.values() if not each.is_apart)
+        return dict(Counter(state for state in states if state is not None))
+
+    def room_report(self) -> dict[str, int | bool]:
+        """Return, as plain data, what a claim may take, and the weight that the workers hold."""
+        room = self.room
+        held = sum(worker.weight for worker in self._workers.values())
+        return {
+            "free": room.free,
+            "largest": room.largest,
+            "capacity": self.capacity,
+            "weight": held + sum(suspect.weight for suspect in self._suspects.waiting),
+            "takes_suspects": self.takes_suspects,
+        }
+
     def describe(self) -> list[dict[str, int | bool]]:
         """Return each worker's process id, whether it is ready, blocked, stuck or for suspects, and
         the jobs and weight it holds.
@@ -313,3 +331,11 @@ class Workers:
 def _is_free(worker: WorkerProcess) -> bool:
     """Tell whether a process for suspects can get one."""
     return worker.is_ready and not (worker.held or worker.is_late or worker.is_stuck)
+
+
+def _closed_by(worker: WorkerProcess) -> str | None:
+    if not worker.is_ready:
+        return "starting"
+    if worker.is_late:
+        return "blocked"
+    return "stuck" if worker.is_stuck else None

@@ -15,9 +15,9 @@ def shown_moment(text: str) -> str:
 
 
 def seconds_between(later: str, earlier: str) -> float:
-    """Return the seconds from one moment to a later one, which may be infinity."""
+    """Return the seconds from one moment to a later one, which may be infinite."""
     if later.endswith("infinity"):
-        return float("inf")
+        return float("-inf") if later.startswith("-") else float("inf")
     return (_parsed(later) - _parsed(earlier)).total_seconds()
 
 

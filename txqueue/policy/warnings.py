@@ -5,13 +5,16 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Final
+
+from attrs import frozen
 
 from txqueue.model.humanize import age, amount, counted
 from txqueue.policy.live_jobs import SERVING, LiveJobs, Rest, served_queues
 
 __all__ = [
     "MOST_WARNED",
+    "WorkerObstacle",
     "application_warnings",
     "by_application",
     "full",
@@ -19,6 +22,7 @@ __all__ = [
     "named_versions",
     "paused",
     "recurring",
+    "unable_workers",
     "unknown_type",
     "unserved_queue",
     "warnings",
@@ -87,20 +91,50 @@ def application_warnings(nodes: Sequence[Row]) -> list[dict[str, str]]:
     return [*_few(_mixed_applications(nodes)), *_few(_outdated(nodes))]
 
 
-def worker_obstacle(report: Row) -> str | None:
+@frozen
+class WorkerObstacle:
+    """Why no worker of a node can start a job.
+
+    Attributes:
+        what: The reason.
+        is_passing: Whether it ends by itself, as workers are starting.
+    """
+
+    what: str
+    is_passing: bool = False
+
+
+def worker_obstacle(report: Row) -> WorkerObstacle | None:
     """Return why no worker of a node can start a job, by what its last heartbeat reported."""
     workers = report.get("workers")
     if workers is None:
         return None
     if not workers:
-        return "no worker process runs"
-    is_full = (report.get("unable") or 0) >= workers
-    return "no worker answers, or late handlers fill their threads" if is_full else None
+        return WorkerObstacle("no worker process runs")
+    # A node of an older version reports no more than the number of those that cannot.
+    closed = report.get("closed") or {"blocked": report.get("unable") or 0}
+    if sum(closed.values()) < workers:
+        return None
+    named = [f"{closed[each]} {said}" for each, said in _CLOSED.items() if closed.get(each)]
+    is_passing = bool(closed.get("starting"))
+    return WorkerObstacle(f"of {counted(workers, 'worker')} {', '.join(named)}", is_passing)
+
+
+_CLOSED: Final[Mapping[str, str]] = {
+    "blocked": "blocked: a handler does not return, or the process is stopped",
+    "stuck": "stuck: handlers that timed out fill the threads",
+    "starting": "starting",
+}
 
 
 def without_workers(nodes: Iterable[Row]) -> list[dict[str, str]]:
     """Return a warning for each node that accepts jobs, and has no worker process for them."""
     return _few(_without_workers(nodes))
+
+
+def unable_workers(nodes: Iterable[Row]) -> list[dict[str, str]]:
+    """Return a warning for each node of whose workers some can start no job."""
+    return _few(_unable(nodes))
 
 
 def _without_workers(nodes: Iterable[Row]) -> Warned:
@@ -264,7 +298,7 @@ def _unserved(live: LiveJobs, nodes: Iterable[Row]) -> Warned:
 
 
 def _unknown(live: LiveJobs, nodes: Iterable[Row]) -> Warned:
-    known = {name for node in nodes if node["state"] in SERVING for name in node["work_types"]}
+    known = {name for node in nodes if node["state"] in SERVING for name in _defined(node)}
     for work_type, jobs in _sums(live.work_types, "work_type", ("waiting", "ready")).items():
         if work_type not in known:
             what = f"no live node has the work type {work_type}, which has {counted(jobs, 'job')}"
@@ -272,6 +306,12 @@ def _unknown(live: LiveJobs, nodes: Iterable[Row]) -> Warned:
     if jobs := _left(live.other_types, "waiting", "ready"):
         what = f"no live node has {counted(live.other_types.names, 'more work type')}, which have"
         yield "unknown_type", "", f"{what} {counted(jobs, 'job')}", "see: txqueue jobs"
+
+
+def _defined(node: Row) -> Iterator[str]:
+    """Yield the work types that a node's application defines; some need a key that it lacks."""
+    yield from node["work_types"]
+    yield from (node.get("report") or {}).get("keyless") or ()
 
 
 def _unreadable(live: LiveJobs) -> Warned:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from txqueue.errors import DatabaseUnavailable, SchemaMismatch, TxqueueError
 from txqueue.policy.diagnosis.finding import Fact, Unread
+from txqueue.store.blocked_queries import about_blocked
 from txqueue.store.examination_queries import (
     EXCESS_RIGHTS,
     LACKING_RIGHTS,
@@ -17,6 +18,7 @@ from txqueue.store.examination_queries import (
     OTHER_SETTINGS,
     PLAIN,
 )
+from txqueue.store.inquiry import answer
 from txqueue.store.notification_probe import PATIENCE, is_delivered
 from txqueue.store.reader import Session
 from txqueue.store.schema_files import functions
@@ -143,6 +145,11 @@ def _other_settings(session: Session) -> Rows:
     return session.dicts(OTHER_SETTINGS, as_arrays(PLAIN_SETTINGS))
 
 
+def _blocked(session: Session) -> Rows:
+    inquiry = about_blocked(session.schema)
+    return answer(inquiry, lambda each: session.dicts(each.sql, each.parameters))
+
+
 def _clock(session: Session) -> Rows:
     """Compare this host's clock with the server's."""
     before = wall_clock()
@@ -166,6 +173,7 @@ FACTS: Final[Mapping[str, Callable[[Session], Rows]]] = {
     "excess_rights": _compared_rights(EXCESS_RIGHTS),
     "lacking_rights": _compared_rights(LACKING_RIGHTS),
     "other_settings": _other_settings,
+    "blocked_jobs": _blocked,
     "clock": _clock,
 }
 """How each fact is read, besides those about connections."""

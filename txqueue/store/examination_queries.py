@@ -115,7 +115,8 @@ _NODES: Final = """
 # published yet. Of more than a million only some are counted, so that the query ends soon.
 _RUNNABLE_JOBS: Final = """
     with alive as materialized (
-        select queues, work_types from {schema}.node_status where state = 'alive'),
+        select queues, work_types, coalesce(report -> 'keyless', '[]') as keyless
+          from {schema}.node_status where state = 'alive'),
     counted as (
         select queue, work_type, count(*) as jobs
           from ((select queue, work_type from {schema}.job_ready limit 1000000) union all
@@ -124,8 +125,8 @@ _RUNNABLE_JOBS: Final = """
          group by queue, work_type)
     select queue, work_type, jobs,
            exists (select from alive where queue = any (queues)) as is_served,
-           exists (select from alive where queue = any (queues) and work_type = any (work_types))
-               as is_defined
+           exists (select from alive where queue = any (queues)
+                      and (work_type = any (work_types) or keyless ? work_type)) as is_defined
       from counted order by jobs desc limit 1000
 """
 _PAUSES: Final = """

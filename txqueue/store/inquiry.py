@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any, TypeVar
 
 from attrs import frozen
 
-__all__ = ["Inquiry", "Question", "Rows"]
+__all__ = ["Inquiry", "Question", "Rows", "answer"]
 
 Rows = list[dict[str, Any]]
 T = TypeVar("T")
@@ -22,3 +22,14 @@ class Question:
 
 
 Inquiry = Generator[Question, Rows, T]
+
+
+def answer(inquiry: Inquiry[T], ask: Callable[[Question], Rows]) -> T:
+    """Run the statements that an inquiry yields, one by one, and return its result."""
+    try:
+        question = next(inquiry)
+        while True:
+            question = inquiry.send(ask(question))
+    except StopIteration as found:
+        result: T = found.value
+        return result

@@ -16,11 +16,13 @@ from attrs import frozen
 from txqueue.errors import JobNotFound
 from txqueue.model.job import read_json
 from txqueue.model.tags import tags_of
+from txqueue.policy.blocked_jobs import blocked_warnings
 from txqueue.policy.blockers import Explanation, explain
 from txqueue.policy.live_jobs import Rest, served_queues
 from txqueue.policy.stages import ended_stages, with_stages
 from txqueue.policy.status import node_document, queues, summary, work_types
 from txqueue.policy.warnings import idle, recurring
+from txqueue.store.blocked_queries import about_blocked
 from txqueue.store.inquiry import Inquiry, Question, Rows
 from txqueue.store.job_filters import job_conditions
 from txqueue.store.live_queries import (
@@ -41,6 +43,7 @@ __all__ = [
     "about_actions",
     "about_all",
     "about_archived_job",
+    "about_blocked",
     "about_clock",
     "about_controls",
     "about_depth",
@@ -132,7 +135,10 @@ def about_all(schema: str) -> Inquiry[dict[str, Any]]:
     document["warnings"] += recurring(schedules)
     worksets = yield from about_worksets(schema)
     document["warnings"] += idle(worksets)
-    return {**document, "tenants": tenants, "worksets": worksets, "schedules": schedules}
+    blocked = yield from about_blocked(schema)
+    document["warnings"] = blocked_warnings(blocked) + document["warnings"]
+    lists = {"blocked": blocked, "tenants": tenants, "worksets": worksets}
+    return {**document, **lists, "schedules": schedules}
 
 
 def about_tenants(schema: str, limit: int) -> Inquiry[list[dict[str, Any]]]:

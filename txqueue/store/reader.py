@@ -8,7 +8,7 @@ from typing import Any, Self, TypeVar
 
 from txqueue.store.blocking_connection import connect
 from txqueue.store.errors import answered
-from txqueue.store.queries import Inquiry
+from txqueue.store.inquiry import Inquiry, answer
 from txqueue.store.schema_files import checked_name
 from txqueue.store.schema_version import FIND, SchemaVersion, check_version
 from txqueue.store.session_bounds import SET, TO_READ, as_arrays, of_a_tool
@@ -157,11 +157,4 @@ class Reader:
 
     def find(self, inquiry: Inquiry[T]) -> T:
         """Run the statements that an inquiry yields, one by one, and return its result."""
-        try:
-            question = next(inquiry)
-            while True:
-                rows = self._session.dicts(_BOUND + question.sql, question.parameters)
-                question = inquiry.send(rows)
-        except StopIteration as found:
-            answer: T = found.value
-            return answer
+        return answer(inquiry, lambda each: self._session.dicts(_BOUND + each.sql, each.parameters))

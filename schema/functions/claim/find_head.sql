@@ -12,6 +12,7 @@ begin
         select ready.lane, ready.queue, ready.rank, ready.job_id into following.lane, following.queue, following.rank, following.job_id
           from txqueue.job_ready as ready
          where ready.lane = head.lane and ready.queue = head.queue and ready.priority >= 7 and ready.work_type = any (work_types)
+           and (ready.tenant is null or txqueue.is_unlimited_tenant(ready.tenant))
            and (ready.options -> 'unread' ?| work_types) is not true
            and (ready.rank, ready.job_id) >= (head.rank, head.job_id)
          order by ready.rank, ready.job_id limit 1;

@@ -28,6 +28,7 @@ begin
                        lateral (select ready.queue, ready.rank, ready.job_id from txqueue.job_ready as ready
                                  where ready.lane = each.lane and ready.queue = wanted.queue and ready.priority >= 7
                                    and ready.work_type = any (work_types) and (ready.options -> 'unread' ?| work_types) is not true
+                                   and (ready.tenant is null or txqueue.is_unlimited_tenant(ready.tenant))
                                  order by ready.rank, ready.job_id limit 1) as head
                  order by head.rank, head.job_id limit at_most) as first;
     elsif turn.tenant is not null then

@@ -28,6 +28,7 @@ begin
             locked := array(select ctid from job_ready_0
                 where queue = head.queue and priority >= 7 and work_type = any (work_types) and deaths <= most_deaths
                   and (options -> 'unread' ?| work_types) is not true
+                  and (tenant is null or is_unlimited_tenant(tenant))
                   and (rank, job_id) >= (head.rank, head.job_id) and (rank, job_id) <= (until_rank, until_job)
                 order by rank, job_id limit at_most for update skip locked);
         elsif turn.tenant is not null then

@@ -27,7 +27,7 @@
 -- steps.
 --
 -- Tenants take their turns first, then jobs without a tenant, and last, if a queue keeps a reserve, jobs of
--- priority 7 and higher, which may use it.
+-- priority 7 and higher, which may use it unless their tenant is paused or limited.
 --
 -- work_types has the names of the node's types and the versions of their fields, as type#version. A job that one
 -- of these versions could not read (its options name it as unread) is left to other nodes.

@@ -6,9 +6,10 @@ import pytest
 from twisted.internet.task import Clock
 from twisted.logger import capturedLogs, formatEvent
 
-from tests.unit.node.doubles import Records, lease_of
+from tests.unit.node.doubles import Records, is_rung, lease_of
 from txqueue.model.assignment import JobKey
-from txqueue.node.watchdog import EVERY, REPLACE_AFTER, SILENT, Watchdog
+from txqueue.node.periodic import Alarm
+from txqueue.node.watchdog import EVERY, IDLE_CHECKS, REPLACE_AFTER, SILENT, Watchdog
 
 KILL_AFTER = 60.0
 
@@ -71,12 +72,15 @@ class Harness:
         self.records = Records()
         self.lease = lease_of()
         self.ready = [self.hand]
+        self.closed: dict[str, int] = {}
+        self.heartbeats = Alarm(self.clock)
         self.watchdog = Watchdog(
             self.clock,
             self,  # type: ignore[arg-type]
             lease=self.lease,
             workers=self,
             records=self.records,
+            heartbeats=self.heartbeats,
             kill_after=kill_after,
         )
 
@@ -108,11 +112,32 @@ def test_one_that_answers_is_let_be(harness: Harness) -> None:
     assert harness.hand.disowned == []
 
 
-def test_one_that_holds_nothing_is_not_asked(harness: Harness) -> None:
-    """There is nothing that it could hold up."""
+def test_one_that_holds_nothing_is_asked_less_often(harness: Harness) -> None:
+    """If it is silent, it gets no job, and nothing is read of the database."""
     harness.hand.held = {}
-    harness.wait(2 * KILL_AFTER)
-    assert harness.hand.pinged_at is None
+    harness.hand.in_flight = set()
+    harness.watchdog.startService()
+    harness.hand.answers = True
+    harness.clock.pump([EVERY / 2] * 3)
+    harness.hand.answers = False
+    harness.clock.pump([EVERY] * (IDLE_CHECKS + 3))
+    assert harness.hand.is_stopped
+    harness.clock.pump([EVERY] * 10)
+    assert harness.hand.disowned == []
+    harness.watchdog.stopService()
+
+
+def test_a_heartbeat_says_at_once_that_workers_can_start_no_jobs(harness: Harness) -> None:
+    """And that they can again; otherwise status and explain would be late by a heartbeat."""
+    harness.hand.answers = True
+    harness.wait(EVERY)
+    assert not is_rung(harness.heartbeats)
+    for closed in ({"blocked": 1}, {}):
+        harness.closed = closed
+        harness.wait(EVERY)
+        assert is_rung(harness.heartbeats)
+        harness.wait(EVERY)
+        assert not is_rung(harness.heartbeats)
 
 
 def test_one_that_is_silent_begins_nothing_more_first(harness: Harness) -> None:

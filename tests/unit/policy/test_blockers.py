@@ -9,9 +9,12 @@ SOON = "2030-01-31T12:00:10+00:00"
 def test_a_workset_s_job_that_finds_nothing_to_take_says_what_is_left() -> None:
     """And not that it is not to start before some moment, which would explain nothing."""
     job = {"job_id": 7, "state": "waiting", "waiting_for": "time", "not_before": SOON}
+    job |= {"queue": "mail", "work_type": "letter:workset", "tenant": None, "group": None}
     facts = {
         "job": {**job, "attempt": 0, "error": None},
         "now": NOW,
+        "nodes": [{"name": "a", "state": "alive", "serves": True, "knows": True}],
+        "controls": [],
         "workset": {"name": "letter", "remaining": 1200},
     }
     told = explain(facts)
@@ -22,7 +25,14 @@ def test_a_workset_s_job_that_finds_nothing_to_take_says_what_is_left() -> None:
 
 def test_a_job_that_its_node_may_not_hold() -> None:
     """It is not said to run."""
-    job = {"job_id": 7, "state": "assigned", "node": "a", "incarnation": 1, "started_at": None}
+    job = {
+        "job_id": 7,
+        "state": "assigned",
+        "node": "a",
+        "incarnation": 1,
+        "started_at": None,
+        "deaths": 0,
+    }
     facts = {
         "job": {**job, "assigned_at": NOW},
         "now": SOON,
@@ -34,9 +44,16 @@ def test_a_job_that_its_node_may_not_hold() -> None:
 
 def test_a_job_on_a_node_whose_workers_cannot_start_it() -> None:
     """It is not said to start soon."""
-    job = {"job_id": 7, "state": "assigned", "node": "a", "incarnation": 1, "started_at": None}
+    job = {
+        "job_id": 7,
+        "state": "assigned",
+        "node": "a",
+        "incarnation": 1,
+        "started_at": None,
+        "deaths": 0,
+    }
     facts = {"job": {**job, "assigned_at": NOW}, "now": SOON}
     blocked = {"incarnation": 1, "workers": 2, "unable": 2}
-    assert "no worker answers" in explain({**facts, "nodes": [blocked]}).detail
+    assert "of 2 workers 2 blocked" in explain({**facts, "nodes": [blocked]}).detail
     told = explain({**facts, "nodes": [{**blocked, "unable": 1}]})
     assert told.remedy.startswith("nothing: it runs, or starts")

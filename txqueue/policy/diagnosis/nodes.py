@@ -7,7 +7,12 @@ from typing import Final
 
 from txqueue.model.humanize import age
 from txqueue.policy.diagnosis.finding import Check, Finding, Row, Severity
-from txqueue.policy.warnings import application_warnings, without_workers
+from txqueue.policy.warnings import (
+    application_warnings,
+    unable_workers,
+    without_workers,
+    worker_obstacle,
+)
 
 __all__ = ["CHECKS"]
 
@@ -33,6 +38,22 @@ def _workers(rows: Sequence[Row]) -> Iterator[Finding]:
             "jobs of its queues wait until another node serves them",
             warned["remedy"],
         )
+
+
+def _unable_workers(rows: Sequence[Row]) -> Iterator[Finding]:
+    stopped = {row["name"] for row in rows if _has_obstacle(row["report"] or {})}
+    for warned in unable_workers(rows):
+        yield Finding(
+            Severity.FAULT if warned["subject"] in stopped else Severity.WARNING,
+            warned["what"],
+            "jobs start late, or not at all if no worker of their queue is left",
+            warned["remedy"],
+        )
+
+
+def _has_obstacle(report: Row) -> bool:
+    obstacle = worker_obstacle(report)
+    return obstacle is not None and not obstacle.is_passing
 
 
 def _versions(rows: Sequence[Row]) -> Iterator[Finding]:
@@ -76,6 +97,7 @@ def _not_forked(rows: Sequence[Row]) -> Iterator[Finding]:
 CHECKS: Final = (
     Check("dead-nodes", "nodes", _dead),
     Check("running-workers", "nodes", _workers),
+    Check("unable-workers", "nodes", _unable_workers),
     Check("node-versions", "nodes", _versions),
     Check("application-versions", "nodes", _applications),
     Check("unforked-workers", "nodes", _not_forked),

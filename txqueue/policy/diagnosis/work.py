@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from txqueue.model.humanize import age, counted
+from txqueue.policy.blocked_jobs import blocked_warnings
 from txqueue.policy.diagnosis.finding import Check, Finding, Row, Severity
 from txqueue.policy.diagnosis.tables import listed
 
@@ -17,6 +18,9 @@ OVERDUE = 60.0
 # The most rows that the queries of `txqueue.store.examination_queries` return.
 _MOST_COUNTED: Final = 1000
 _MOST_PAUSES: Final = 100
+# What the checks of queues, work types and pauses find.
+_OTHER_CHECKS: Final = ("unserved_queue", "unknown_type", "paused")
+_UNTIL_ENDED: Final = "they wait until an operator ends that"
 
 
 def _queues(rows: Sequence[Row]) -> Iterator[Finding]:
@@ -48,6 +52,14 @@ def _sums(rows: Sequence[Row], column: str, unless: str) -> dict[str, int]:
         if not row[unless]:
             sums[row[column]] = sums.get(row[column], 0) + row["jobs"]
     return dict(sorted(sums.items(), key=lambda each: (-each[1], each[0])))
+
+
+def _blocked(rows: Sequence[Row]) -> Iterator[Finding]:
+    for gravity, severity in (("fault", Severity.FAULT), ("act", Severity.WARNING)):
+        its = [row for row in rows if row["gravity"] == gravity]
+        for warned in blocked_warnings(its, _OTHER_CHECKS):
+            why = "they wait until that is repaired" if gravity == "fault" else _UNTIL_ENDED
+            yield Finding(severity, warned["what"], why, warned["remedy"])
 
 
 def _pauses(rows: Sequence[Row]) -> Iterator[Finding]:
@@ -111,6 +123,7 @@ def _archive(rows: Sequence[Row]) -> Iterator[Finding]:
 CHECKS: Final = (
     Check("unserved-queues", "runnable_jobs", _queues, _MOST_COUNTED),
     Check("unknown-work-types", "runnable_jobs", _work_types, _MOST_COUNTED),
+    Check("blocked-jobs", "blocked_jobs", _blocked),
     Check("pauses", "pauses", _pauses, _MOST_PAUSES),
     Check("overdue-schedules", "due_schedules", _schedules),
     Check("payload-keys", "payload_keys", _payload_keys),

@@ -33,6 +33,7 @@ async def overview(services: PageServices, request: PageRequest) -> Reply:
         nodes=nodes[:_TOLD],
         nodes_left=len(nodes) - _TOLD,
         warnings=found["warnings"],
+        blocked=found["blocked"][:_TOLD],
         sums=sums(found["queues"], found["other_queues"]),
         history=found["history"],
         now=found["at"],

@@ -1,0 +1,158 @@
+"""Nodes without processes: real distribution of jobs among workers that only hold them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from attrs import define, field
+from twisted.internet.task import Clock
+
+from txqueue.model.assignment import Assignment
+from txqueue.node.suspects import Suspects
+from txqueue.node.workers import Workers
+from txqueue.policy.dispatch import Load
+
+__all__ = ["CLOSED", "HeldWorker", "ModelledNode"]
+
+CLOSED = ("blocked", "stuck", "starting", "open")
+"""What a worker may be."""
+
+
+@define(eq=False)
+class HeldWorker:
+    """A worker process that holds what it is given until a test ends them."""
+
+    key: int
+    capacity: int
+    is_ready: bool = True
+    is_late: bool = False
+    is_stuck: bool = False
+    is_apart: bool = False
+    weights: dict[int, int] = field(factory=dict)
+    held: dict[int, int] = field(factory=dict)
+    runs: None = None
+    pid: int = 0
+
+    @property
+    def weight(self) -> int:
+        """The weight of the jobs that it holds."""
+        return sum(self.weights.values())
+
+    @property
+    def load(self) -> Load:
+        """Its load; no job has ended lately."""
+        return Load(self.key, self.capacity, self.weight)
+
+    @property
+    def is_able(self) -> bool:
+        """Whether it starts and ends jobs."""
+        return self.is_ready and not self.is_late and not self.is_stuck
+
+    def perform(self, assignment: Assignment) -> None:
+        """Hold the jobs."""
+        self.held[assignment.number] = assignment.jobs
+        self.weights[assignment.number] = assignment.weight
+
+    def finished(self, assignment: int) -> None:
+        """Let go of the jobs of an assignment."""
+        self.held.pop(assignment, None)
+        self.weights.pop(assignment, None)
+
+    def renew(self, until: float, incarnation: int) -> None:
+        """Take no notice: the lease never expires."""
+
+    def becomes(self, state: str) -> None:
+        """Be blocked, stuck, starting or open."""
+        self.is_late, self.is_stuck = state == "blocked", state == "stuck"
+        self.is_ready = state != "starting"
+
+
+@define
+class _Returned:
+    """Receives the assignments that no worker could take."""
+
+    numbers: list[int] = field(factory=list)
+
+    def give_back(self, assignment: int, *, died: bool, ids: Sequence[int] | None = None) -> None:
+        """Note it."""
+        assert not died
+        assert ids is None
+        self.numbers.append(assignment)
+
+
+class Registry(Protocol):
+    """The session that registers nodes."""
+
+    def registered(
+        self, name: str, queues: list[str], work_types: Sequence[Mapping[str, Any]], capacity: int
+    ) -> tuple[int, int]:
+        """Register a run of a node; return its number and its incarnation."""
+
+
+class ModelledNode:
+    """One run of a node: its row, and its workers."""
+
+    def __init__(
+        self,
+        session: Registry,
+        name: str,
+        *,
+        queues: Sequence[str],
+        work_types: Sequence[Mapping[str, Any]],
+        keyless: Sequence[str],
+        workers: int,
+        capacity: int,
+    ) -> None:
+        self.name, self.queues, self.keyless = name, list(queues), list(keyless)
+        self.work_types = [each["work_type"] for each in work_types]
+        self.state = "alive"
+        self.returned = _Returned()
+        self.capacity = capacity
+        self.workers = Workers(
+            Clock(),
+            count=workers,
+            capacity=capacity,
+            reports=self.returned,  # type: ignore[arg-type]
+            suspects=Suspects(Clock()),
+        )
+        for key in range(workers):
+            self.workers.add(HeldWorker(key, capacity))  # type: ignore[arg-type]
+        self.node_id, self.incarnation = session.registered(
+            name, self.queues, work_types, workers * capacity
+        )
+
+    @property
+    def each(self) -> list[HeldWorker]:
+        """The processes, also those for suspects."""
+        return self.workers.all  # type: ignore[return-value]
+
+    @property
+    def regular(self) -> list[HeldWorker]:
+        """The workers for other jobs than suspects."""
+        return [each for each in self.each if not each.is_apart]
+
+    def perform(self, assignment: Assignment) -> None:
+        """Hand an assignment to a worker; start a process for one of suspects."""
+        if assignment.is_alone:
+            apart = HeldWorker(len(self.each), self.capacity, is_apart=True)
+            self.workers.add(apart)  # type: ignore[arg-type]
+        self.workers.perform([assignment])
+
+    def report(self) -> dict[str, Any]:
+        """What its heartbeats say, as those of a real node do."""
+        return {
+            "workers": len(self.regular),
+            "unable": len(self.workers.regular) - len(self.workers.able),
+            "closed": self.workers.closed,
+            "room": self.workers.room_report(),
+            "keyless": self.keyless,
+        }
+
+    def finished(self, assignment: int) -> None:
+        """Note that the jobs of an assignment have ended or were returned."""
+        for worker in self.each:
+            if assignment in worker.held:
+                worker.finished(assignment)
+                if worker.is_apart:
+                    self.workers.remove(worker)  # type: ignore[arg-type]

@@ -1,0 +1,20 @@
+"""Why a job does not run, and what would make it run: decided from facts of the database."""
+
+from txqueue.policy.blockers.explanation import (
+    Explanation,
+    explain,
+    explain_archived,
+    explain_refusal,
+    judged,
+)
+from txqueue.policy.blockers.reason import Blocker, Gravity
+
+__all__ = [
+    "Blocker",
+    "Explanation",
+    "Gravity",
+    "explain",
+    "explain_archived",
+    "explain_refusal",
+    "judged",
+]

@@ -1,0 +1,264 @@
+"""Whether the nodes could take a job now: the nodes, their workers, and the room in these."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from math import ceil
+from typing import Any
+
+from txqueue.model.humanize import counted
+from txqueue.policy.blockers.reason import Blocker, Facts, Gravity, control, joined
+from txqueue.policy.warnings import WorkerObstacle, worker_obstacle
+
+__all__ = ["capable", "holders_of", "is_suspect", "without_node", "without_room", "without_worker"]
+
+Node = Mapping[str, Any]
+
+# Jobs of this priority or higher may use a queue's reserve.
+HIGH = 7
+# A job that was running when more processes than this died runs in a process without other jobs.
+FEW_DEATHS = 1
+SEE_LOG = "see the node's log; --kill-stuck replaces workers that cannot start jobs"
+_ADD = "start a node whose --app defines it"
+_KEY = "TXQUEUE_PAYLOAD_KEY"
+
+
+def capable(facts: Facts) -> list[Node]:
+    """Return the live nodes that serve the job's queue and have its type."""
+    return [each for each in facts["nodes"] if each["serves"] and each["knows"]]
+
+
+def holders_of(facts: Facts) -> list[Node]:
+    """Return the live node to which the job is assigned."""
+    incarnation = facts["job"]["incarnation"]
+    return [each for each in facts["nodes"] if each["incarnation"] == incarnation]
+
+
+def is_suspect(facts: Facts) -> bool:
+    """Tell whether the job runs in a process without other jobs."""
+    return bool(facts["job"]["deaths"] > FEW_DEATHS)
+
+
+def without_key(facts: Facts) -> Iterator[Blocker]:
+    """Yield what is wrong if the only nodes that define the type cannot decrypt its payloads."""
+    lacking = [each["name"] for each in facts["nodes"] if each.get("lacks_key")]
+    if lacking and not _names(facts, "knows"):
+        yield Blocker(
+            "no_key",
+            f"payloads of {facts['job']['work_type']} are encrypted, and no node that defines it"
+            f" ({joined(lacking)}) has {_KEY}",
+            f"restart them with the key in {_KEY}",
+            Gravity.FAULT,
+        )
+
+
+def without_node(facts: Facts) -> Iterator[Blocker]:
+    """Yield what keeps each live node from the job, whether it has tried to read it or not."""
+    queue, work_type = facts["job"]["queue"], facts["job"]["work_type"]
+    serving, knowing = _names(facts, "serves"), _names(facts, "knows")
+    yield from without_key(facts)
+    if not facts["nodes"]:
+        yield _no_node("no node runs", "start one: twistd -n txqueue --app MODULE")
+    elif not serving:
+        what = f"no live node serves the queue {queue}"
+        yield _no_node(what, f"start one with --queues {queue}", "unserved_queue")
+    elif not knowing:
+        yield _no_node(f"no live node has the work type {work_type}", _ADD, "unknown_type")
+    elif not capable(facts):
+        yield _no_node(
+            f"no live node both serves the queue {queue} ({joined(serving)} do)"
+            f" and has the work type {work_type} ({joined(knowing)} do)",
+            f"start one with --queues {queue} whose --app defines it",
+        )
+
+
+def without_worker(facts: Facts) -> Iterator[Blocker]:
+    """Yield what keeps the nodes that could run the job from starting any."""
+    working = _working(facts)
+    if not working:
+        names = joined(sorted(each["name"] for each in capable(facts)))
+        what = f"every node that could run it is draining: {names}"
+        remedy = "start another node, or: txqueue undrain NODE"
+        yield Blocker("no_capable_node", what, remedy, Gravity.ACT)
+        return
+    found = {each["name"]: _obstacle(facts, each) for each in working}
+    obstacles = [each for each in found.values() if each is not None]
+    if len(obstacles) < len(found):
+        return
+    why = "; ".join(sorted({each.what for each in obstacles}))
+    where = f"the nodes that could run it ({joined(sorted(found))})"
+    if any(each.is_passing for each in obstacles):
+        yield Blocker(
+            "no_worker",
+            f"no worker of {where} can start it yet: {why}",
+            "nothing: it starts when one can; or add nodes or workers",
+        )
+    else:
+        what = f"no worker of {where} can start a job: {why}"
+        yield Blocker("no_worker", what, SEE_LOG, Gravity.FAULT)
+
+
+def without_room(facts: Facts) -> Iterator[Blocker]:
+    """Yield what fills the nodes: the job's weight, the reserve of its queue, or jobs before it."""
+    nodes = _working(facts)
+    if is_suspect(facts):
+        yield from _suspect(facts, nodes)
+    if any(_fits(facts, each) for each in nodes):
+        yield from _behind_others(facts, nodes)
+    elif _kept_by_reserve(facts, nodes):
+        yield _reserve(facts, nodes)
+    else:
+        yield _full(facts, nodes)
+
+
+def _obstacle(facts: Facts, node: Node) -> WorkerObstacle | None:
+    """Return why no worker of a node can start the job, however many others end."""
+    kept, closed = _kept(facts, node), node.get("closed") or {}
+    unable = closed.get("blocked", 0) + closed.get("stuck", 0)
+    if not kept or not unable or unable == node["workers"]:
+        return worker_obstacle(node)
+    left = (node["workers"] - unable) * node["room"]["capacity"]
+    if _weight(facts, node) <= left - kept:
+        return worker_obstacle(node)
+    return WorkerObstacle(
+        f"of {counted(node['workers'], 'worker')} {unable} can start no job, and the queue"
+        f" {facts['job']['queue']} keeps the room of the others for priority {HIGH} and up"
+    )
+
+
+def _no_node(detail: str, remedy: str, kind: str = "blocked_jobs") -> Blocker:
+    return Blocker("no_capable_node", detail, remedy, Gravity.FAULT, kind)
+
+
+def _names(facts: Facts, what: str) -> list[str]:
+    return [each["name"] for each in facts["nodes"] if each[what]]
+
+
+def _working(facts: Facts) -> list[Node]:
+    return [
+        each for each in capable(facts) if each["state"] == "alive" and not each.get("has_tried")
+    ]
+
+
+def _takes_suspects(node: Node) -> bool:
+    return bool((node.get("room") or {}).get("takes_suspects", True))
+
+
+def _suspect(facts: Facts, nodes: Sequence[Node]) -> Iterator[Blocker]:
+    what = (
+        f"it was running when {facts['job']['deaths']} processes died, and so runs in a process"
+        " without other jobs"
+    )
+    if not any(map(_takes_suspects, nodes)):
+        detail = f"{what}; the nodes that could run it run as many such processes as they may"
+        yield Blocker("suspect", detail, "nothing: it starts when one of those ends; or add nodes")
+    elif facts["ahead"]["suspects"]:
+        detail = f"{what}; {counted(facts['ahead']['suspects'], 'such job')} go first"
+        yield Blocker("suspect", detail, "nothing: it starts in its turn; or add nodes")
+
+
+def _free(node: Node) -> int:
+    """The weight that a node can take: what it said, and what has changed since."""
+    room = node.get("room")
+    if room is None:
+        unused: float = node["capacity"] * (1 - node["load"])
+        return max(0, round(unused))
+    free: int = room["free"] + room["weight"] - node["held"]
+    return max(0, free)
+
+
+def _largest(node: Node) -> int:
+    """The weight of the heaviest job that a worker of the node can take."""
+    room = node.get("room")
+    if room is None:
+        return _free(node)
+    return min(int(room["largest"] + max(0, room["weight"] - node["held"])), _free(node))
+
+
+def _kept(facts: Facts, node: Node) -> int:
+    """The weight of a node that the job's queue keeps for jobs of high priority."""
+    reserve = control(facts, "queue").get("reserve") or 0.0
+    if not reserve:
+        return 0
+    if facts["job"]["priority"] >= HIGH and not _is_limited(control(facts, "tenant")):
+        return 0
+    capacity: int = node["capacity"]
+    return max(0, min(ceil(reserve * capacity), capacity - 1))
+
+
+def _is_limited(tenant: Mapping[str, Any]) -> bool:
+    """Tell whether a tenant has a limit: in the turn of the reserve, its jobs are not counted."""
+    return tenant.get("concurrency") is not None or tenant.get("rate") is not None
+
+
+def _weight(facts: Facts, node: Node) -> int:
+    """The job's weight; one that is heavier than a worker counts as what the worker has."""
+    of_worker = (node.get("room") or {}).get("capacity") or node["capacity"]
+    return int(min(facts["job"]["weight"], of_worker))
+
+
+def _fits(facts: Facts, node: Node) -> bool:
+    weight, free = _weight(facts, node), _free(node)
+    if not 0 < weight <= _largest(node):
+        return False
+    return weight <= free - _kept(facts, node) or free >= node["capacity"]
+
+
+def _kept_by_reserve(facts: Facts, nodes: Sequence[Node]) -> bool:
+    return any(
+        _kept(facts, each) and _weight(facts, each) <= min(_largest(each), _free(each))
+        for each in nodes
+    )
+
+
+def _reserve(facts: Facts, nodes: Sequence[Node]) -> Blocker:
+    job = facts["job"]
+    part = f"{control(facts, 'queue')['reserve']:.0%}"
+    if all(_weight(facts, each) > each["capacity"] - _kept(facts, each) for each in nodes):
+        return Blocker(
+            "reserve",
+            f"its weight of {job['weight']} is more than the reserve of the queue {job['queue']}"
+            f" ({part}) leaves on any node: it starts on a node that runs nothing else",
+            "nothing: it starts on an idle node; or:"
+            f" txqueue limit queue {shlex.quote(job['queue'])} --reserve 0",
+        )
+    return Blocker(
+        "reserve",
+        f"the queue {job['queue']} keeps {part} of each node for priority {HIGH} and up, and the"
+        f" least loaded node is at {_least(nodes):.0%}",
+        f"nothing: it starts when there is room; or: txqueue priority {HIGH} {job['job_id']}",
+    )
+
+
+def _full(facts: Facts, nodes: Sequence[Node]) -> Blocker:
+    weight, ahead = facts["job"]["weight"], facts["ahead"]["jobs"]
+    first = f"{counted(ahead, 'job')} go first" if ahead else "it is next"
+    largest = max(map(_largest, nodes))
+    if largest:
+        first += f", its weight is {weight}, and no worker has more than {largest} free"
+    where = f"the least loaded of {counted(len(nodes), 'node')} is at {_least(nodes):.0%}"
+    return Blocker(
+        "no_free_capacity",
+        f"{first}, and {where}",
+        "nothing: it starts in its turn; or add nodes or workers; to see what runs:"
+        " txqueue jobs --state assigned",
+    )
+
+
+def _behind_others(facts: Facts, nodes: Sequence[Node]) -> Iterator[Blocker]:
+    """Yield the jobs before it, unless there is room for all of them, and it."""
+    ahead = facts["ahead"]
+    free = sum(_free(each) - _kept(facts, each) for each in nodes)
+    if ahead["jobs"] and ahead["weight"] + facts["job"]["weight"] > free:
+        yield Blocker(
+            "no_free_capacity",
+            f"{counted(ahead['jobs'], 'job')} go first, and the nodes have room for a weight of"
+            f" {max(0, free):,}",
+            "nothing: it starts in its turn; or add nodes or workers",
+        )
+
+
+def _least(nodes: Sequence[Node]) -> float:
+    """The load of the least loaded node, by the jobs that it holds now."""
+    return min((max(each["load"], each["held"] / each["capacity"]) for each in nodes), default=0.0)

@@ -1,0 +1,266 @@
+"""Why a job does not run: the gravest of the reasons that its facts show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+from attrs import evolve, frozen
+
+from txqueue.model.humanize import age, counted
+from txqueue.policy.blockers.assigned import assigned
+from txqueue.policy.blockers.capacity import (
+    capable,
+    without_key,
+    without_node,
+    without_room,
+    without_worker,
+)
+from txqueue.policy.blockers.ended import cancelled, done, failed
+from txqueue.policy.blockers.limits import behind_group, for_rate, held_back, locked
+from txqueue.policy.blockers.reason import Blocker, Facts, Gravity, is_due, until
+from txqueue.policy.blockers.unreadable import unreadable
+from txqueue.policy.fact_moments import shown_moment
+
+__all__ = ["Explanation", "explain", "explain_archived", "explain_refusal", "judged"]
+
+
+@frozen
+class Explanation:
+    """Why a job is in its state.
+
+    Attributes:
+        job_id: The job's number.
+        state: The job's state.
+        reason: One word for programs: ``time, backoff, workset, rate, group, parents, unique,
+            unknown_type, no_key, unreadable, pause, no_capable_node, no_worker, suspect, locked,
+            limit, reserve, no_free_capacity, next, assigned, running, rescue, done, failed,
+            quarantine, cancelled``.
+        detail: The reason in one sentence for people. If the job waits for another one that does
+            not run, also the reason of that.
+        remedy: What would make the job run.
+    """
+
+    job_id: int
+    state: str
+    reason: str
+    detail: str
+    remedy: str
+
+
+def explain(facts: Facts) -> Explanation:
+    """Explain why a job does not run.
+
+    Args:
+        facts: The result of ``explain_facts()``, with its timestamps as ISO 8601 text.
+
+    Returns:
+        The gravest reason: while it lasts, the job does not run even if all other reasons end.
+    """
+    job, found = facts["job"], judged(facts)
+    return Explanation(job["job_id"], job["state"], found.reason, found.detail, found.remedy)
+
+
+def judged(facts: Facts) -> Blocker:
+    """Return the gravest reason why a job does not run, with its gravity; see `explain`."""
+    return _judged(facts, facts.get("others") or {}, frozenset())
+
+
+def explain_archived(job: Facts, now: datetime) -> Explanation:
+    """Explain the state of an archived job from its columns, whose timestamps are datetimes."""
+    ago = age((now - job["finished_at"]).total_seconds())
+    detail = f"it was {job['state']} {ago} ago, and is archived"
+    remedy = f"to run it once more: txqueue repeat {job['job_id']}"
+    return Explanation(job["job_id"], job["state"], job["state"], detail, remedy)
+
+
+def explain_refusal(why: Explanation) -> Explanation:
+    """Return why a retry has left a job unchanged, from the explanation of the job."""
+    if why.state in ("failed", "cancelled"):
+        return why
+    if why.state == "done":
+        return evolve(why, remedy=f"to run it once more: txqueue repeat {why.job_id}")
+    return evolve(why, detail=f"it has not ended: {why.detail}")
+
+
+def _judged(facts: Facts, others: Mapping[str, Any], seen: frozenset[int]) -> Blocker:
+    """Judge a job, and those that it waits for: what stops one of them stops it, too."""
+    found = _BY_STATE[facts["job"]["state"]](facts)
+    if found.reason in _SETTLED or found.gravity is not Gravity.COURSE:
+        return found
+    roots = [*_roots(facts, others, seen | {facts["job"]["job_id"]}), *_stops(facts)]
+    root = max(roots, key=lambda each: each.gravity, default=found)
+    if root.gravity is Gravity.COURSE:
+        return found
+    detail = f"{found.detail}; {root.detail}"
+    return evolve(found, detail=detail, remedy=root.remedy, gravity=root.gravity)
+
+
+def _roots(facts: Facts, others: Mapping[str, Any], seen: frozenset[int]) -> Iterator[Blocker]:
+    """Yield what stops the jobs that a job waits for."""
+    group = facts.get("group") or {}
+    holders = [each["job_id"] for each in group.get("holders", ())]
+    known = {
+        job_id: _judged(others[str(job_id)], others, seen)
+        for job_id in facts.get("behind") or ()
+        if job_id not in seen and str(job_id) in others
+    }
+    for job_id, root in known.items():
+        if job_id not in holders:
+            which = ", which goes first in its group," if job_id in group.get("first", ()) else ""
+            yield evolve(root, detail=f"job {job_id}{which} does not run: {root.detail}")
+    held = [each for each in holders if each in known]
+    if held and group["running"] >= group["limit"]:
+        # The end of one of them is enough.
+        job_id = min(held, key=lambda each: known[each].gravity)
+        root = known[job_id]
+        yield evolve(root, detail=f"job {job_id} of its group does not end: {root.detail}")
+
+
+def _ready(facts: Facts) -> Blocker:
+    return next(_hindrances(facts), _NOTHING)
+
+
+# Nothing else can stop these jobs: they have a node, or have ended, or all has been looked at.
+_SETTLED = ("next", "assigned", "running", "done", "failed", "cancelled", "quarantine")
+_NOTHING = Blocker("next", "nothing delays it", "nothing: a node claims it in a moment")
+
+
+def _stops(facts: Facts) -> Iterator[Blocker]:
+    """Yield what would stop a job once it no longer waits for others, or its node is gone."""
+    found = [*without_node(facts), *_never(facts)]
+    for kind in ("queue", "tenant", "group"):
+        found += held_back(facts, kind)
+    found += without_worker(facts) if capable(facts) else ()
+    for each in found:
+        yield evolve(each, detail=f"after that it does not run: {each.detail}")
+
+
+def _hindrances(facts: Facts) -> Iterator[Blocker]:
+    """Yield the obstacles of a ready job, the gravest first."""
+    yield from without_node(facts)
+    if all(each.get("has_tried") for each in capable(facts)):
+        yield unreadable(facts)
+    yield from locked(facts)
+    for kind in ("queue", "tenant", "group"):
+        yield from held_back(facts, kind)
+    yield from without_worker(facts)
+    yield from behind_group(facts)
+    yield from without_room(facts)
+
+
+def _never(facts: Facts) -> Iterator[Blocker]:
+    if until(facts, facts["job"]["not_before"]) == "never":
+        yield _early(facts)
+
+
+def _waiting(facts: Facts) -> Blocker:
+    return _WAITING_FOR[facts["job"]["waiting_for"]](facts)
+
+
+def _for_type(facts: Facts) -> Blocker:
+    work_type = facts["job"]["work_type"]
+    if facts["is_published"]:
+        return _ready(facts)
+    unknown = Blocker(
+        "unknown_type",
+        f"no node has ever registered the work type {work_type}",
+        "start a node whose --app defines it",
+        Gravity.FAULT,
+        "unknown_type",
+    )
+    return next(without_key(facts), unknown)
+
+
+def _for_time(facts: Facts) -> Blocker:
+    if is_due(facts):
+        return _ready(facts)
+    job = facts["job"]
+    if facts.get("unread") and not job["attempt"]:
+        return unreadable(facts)
+    left = until(facts, job["not_before"])
+    now = f"to run it now: txqueue retry {job['job_id']}"
+    if (workset := facts.get("workset")) and not job["error"]:
+        items = f"the workset {workset['name']} has {workset['remaining']:,} items left"
+        detail = f"{items}, held by its other jobs or waiting for a retry; it looks again {left}"
+        remedy = "nothing: it continues by itself; see: txqueue worksets"
+        return Blocker("workset", detail, remedy)
+    if not job["attempt"] or left == "never":
+        return _early(facts)
+    said = f": {job['error']}" if job["error"] else ""
+    detail = f"{counted(job['attempt'], 'attempt')} failed{said}; the next is due {left}"
+    return Blocker("backoff", detail, f"nothing; {now}")
+
+
+def _early(facts: Facts) -> Blocker:
+    job, left = facts["job"], until(facts, facts["job"]["not_before"])
+    return Blocker(
+        "time",
+        f"it is not to start before {shown_moment(job['not_before'])}, {left}",
+        f"to run it now: txqueue retry {job['job_id']}",
+        Gravity.ACT if left == "never" else Gravity.COURSE,
+    )
+
+
+def _for_rate(facts: Facts) -> Blocker:
+    pause = next(held_back(facts, "group"), None)
+    if pause is not None and pause.reason == "pause":
+        return pause
+    return _ready(facts) if is_due(facts) else for_rate(facts)
+
+
+def _for_parents(facts: Facts) -> Blocker:
+    parents, left = facts["parents"], facts["parents_left"]
+    if not parents:
+        return _soon(facts, "parents", "the jobs it waited for have just ended")
+    named = ", ".join(f"{each['job_id']} ({each['state']})" for each in parents)
+    more = f" and {left - len(parents)} more" if left > len(parents) else ""
+    ended = "have ended" if parents[0]["any_end"] else "are done"
+    detail = f"it waits until these {ended}: {named}{more}"
+    see = f"see: txqueue explain {parents[0]['job_id']}"
+    return Blocker("parents", detail, f"nothing: it becomes ready then; {see}")
+
+
+def _for_unique(facts: Facts) -> Blocker:
+    holder = facts["precedes"]
+    if holder is None:
+        return _soon(facts, "unique", "the job that held its unique key has just ended")
+    detail = f"it waits for job {holder}, which holds the same unique key"
+    see = f"see: txqueue explain {holder}"
+    return Blocker("unique", detail, f"nothing: it becomes ready when that job ends; {see}")
+
+
+def _for_group(facts: Facts) -> Blocker:
+    pause = next(held_back(facts, "group"), None)
+    if pause is not None and pause.reason == "pause":
+        return pause
+    if (ahead := next(behind_group(facts), None)) is not None:
+        return ahead
+    return _soon(facts, "group", f"its group {facts['job']['group']} is free")
+
+
+def _soon(facts: Facts, reason: str, detail: str) -> Blocker:
+    """Return what the next heartbeat of a node makes ready, or else that no node runs."""
+    if not facts["nodes"]:
+        return next(without_node(facts))
+    return Blocker(reason, detail, "nothing: it becomes ready in a moment")
+
+
+_BY_STATE: Mapping[str, Callable[[Facts], Blocker]] = {
+    "waiting": _waiting,
+    "ready": _ready,
+    "assigned": assigned,
+    "done": done,
+    "failed": failed,
+    "cancelled": cancelled,
+}
+_WAITING_FOR: Mapping[str, Callable[[Facts], Blocker]] = {
+    "type": _for_type,
+    "version": unreadable,
+    "time": _for_time,
+    "rate": _for_rate,
+    "group": _for_group,
+    "parents": _for_parents,
+    "unique": _for_unique,
+}

@@ -1,0 +1,106 @@
+"""Pauses and limits of operators, and groups, as far as they keep a job from running."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from txqueue.model.humanize import age, counted
+from txqueue.policy.blockers.reason import Blocker, Facts, Gravity, control, raised, until
+from txqueue.policy.fact_moments import seconds_between
+
+__all__ = ["behind_group", "for_rate", "held_back", "locked"]
+
+_IN_ITS_TURN = "nothing: it starts in its turn"
+
+
+def locked(facts: Facts) -> Iterator[Blocker]:
+    """Yield the sessions whose locks keep the job, or all jobs, from being claimed."""
+    for key, what in (("locked", "the job's row"), ("claims_locked", "what every claim locks")):
+        if session := facts.get(key):
+            name = f" ({session['name']})" if session["name"] else ""
+            since = f" for {age(session['seconds'])}" if session["seconds"] is not None else ""
+            detail = f"an open transaction of session {session['pid']}{name} has locked {what}"
+            remedy = f"end it: commit, or select pg_terminate_backend({session['pid']})"
+            yield Blocker("locked", detail + since, remedy, Gravity.ACT)
+
+
+def held_back(facts: Facts, kind: str) -> Iterator[Blocker]:
+    """Yield the pause and the limits of the job's queue, tenant or group."""
+    its, key = control(facts, kind), facts["job"][kind]
+    if its.get("is_paused"):
+        yield _paused(kind, key)
+    if kind != "group":
+        yield from _at_limit(facts, kind)
+    ahead = its.get("ahead") or 0
+    if its.get("opens_in") is not None:
+        detail = f"the {kind} {key} may start only {_rate(its)}"
+        left = f"the next in {its['opens_in']:.1f} s"
+        yield Blocker("rate", f"{detail}; {left}", raised(kind, key, "--rate"))
+    elif its.get("tokens") is not None and ahead >= its["tokens"]:
+        detail = f"the {kind} {key} may start only {_rate(its)}; {counted(ahead, 'job')} go first"
+        yield Blocker("rate", detail, f"{_IN_ITS_TURN}; {raised(kind, key, '--rate')}")
+
+
+def _at_limit(facts: Facts, kind: str) -> Iterator[Blocker]:
+    its, key = control(facts, kind), facts["job"][kind]
+    most, ahead = its.get("concurrency"), its.get("ahead") or 0
+    if most is None:
+        return
+    more = raised(kind, key, "--concurrency")
+    if its["running"] >= most:
+        detail = f"the {kind} {key} runs as many jobs as its limit allows ({counted(most, 'job')})"
+        yield Blocker("limit", detail, f"nothing: it starts when one of them ends; {more}")
+    elif its["running"] + ahead >= most:
+        detail = (
+            f"the {kind} {key} may run {counted(most, 'job')} at a time, and"
+            f" {counted(ahead, 'job')} go first"
+        )
+        yield Blocker("limit", detail, f"{_IN_ITS_TURN}; {more}")
+
+
+def behind_group(facts: Facts) -> Iterator[Blocker]:
+    """Yield what runs of the job's group, or the job of the group that goes first."""
+    job, group = facts["job"], facts["group"]
+    if group is None:
+        return
+    queued = f", and {counted(group['before'], 'job')} of the group go first"
+    if group["running"] >= group["limit"]:
+        held = " and ".join(_held(facts, holder) for holder in group["holders"])
+        yield Blocker(
+            "group",
+            f"its group {job['group']} is busy with {held}{queued if group['before'] else ''}",
+            "nothing: it becomes ready when they end; to end one:"
+            f" txqueue cancel {group['holders'][0]['job_id']}",
+        )
+    elif group["first"]:
+        first = f"job {group['first'][0]} of its group {job['group']} goes first"
+        more = f", as do {group['before'] - 1} more" if group["before"] > 1 else ""
+        remedy = f"nothing: it starts after that; see: txqueue explain {group['first'][0]}"
+        yield Blocker("group", first + more, remedy)
+
+
+def for_rate(facts: Facts) -> Blocker:
+    """Return why a job waits for the next token of its group's rate."""
+    job = facts["job"]
+    left = until(facts, job["not_before"])
+    detail = f"its group {job['group']} may start only {_rate(control(facts, 'group'))}"
+    return Blocker(
+        "rate", f"{detail}; this job may start {left}", raised("group", job["group"], "--rate")
+    )
+
+
+def _held(facts: Facts, holder: Mapping[str, Any]) -> str:
+    since = age(seconds_between(facts["now"], holder["since"]))
+    return f"job {holder['job_id']} on node {holder['node'] or 'unknown'} since {since}"
+
+
+def _paused(kind: str, key: str) -> Blocker:
+    option = "" if kind == "queue" else f"--{kind} "
+    what, remedy = f"the {kind} {key} is paused", f"txqueue resume {option}{shlex.quote(key)}"
+    return Blocker("pause", what, remedy, Gravity.ACT, "paused")
+
+
+def _rate(its: Mapping[str, Any]) -> str:
+    return f"{its.get('rate') or 0:g} jobs a second"

@@ -1,0 +1,81 @@
+"""One reason why a job does not run, and how the facts about it are read and written for people."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from enum import IntEnum
+from typing import Any
+
+from attrs import frozen
+
+from txqueue.model.humanize import age
+from txqueue.policy.fact_moments import seconds_between
+
+__all__ = ["Blocker", "Facts", "Gravity", "ago", "control", "is_due", "joined", "raised", "until"]
+
+Facts = Mapping[str, Any]
+
+
+class Gravity(IntEnum):
+    """What it takes until a job runs; the gravest last."""
+
+    COURSE = 0
+    """Only time, or the ends of other jobs."""
+    ACT = 1
+    """An act of an operator: something was stopped on purpose, or a session holds a lock."""
+    FAULT = 2
+    """A repair: no node can run the job."""
+
+
+@frozen
+class Blocker:
+    """One reason why a job does not run.
+
+    Attributes:
+        reason: One word for programs; see `Explanation`.
+        detail: The reason in one sentence for people.
+        remedy: What would make the job run.
+        gravity: What it takes.
+        kind: The kind of the warning about it, if a warning counts its jobs by name already.
+    """
+
+    reason: str
+    detail: str
+    remedy: str
+    gravity: Gravity = Gravity.COURSE
+    kind: str = "blocked_jobs"
+
+
+def control(facts: Facts, kind: str) -> Mapping[str, Any]:
+    """Return the limits and the pause of the job's queue, group or tenant."""
+    return next((each for each in facts["controls"] if each["kind"] == kind), {})
+
+
+def is_due(facts: Facts) -> bool:
+    """Tell whether the moment has come before which the job may not run."""
+    return seconds_between(facts["job"]["not_before"], facts["now"]) <= 0
+
+
+def joined(names: Sequence[str], most: int = 5) -> str:
+    """Return names as one text; of many, only the first ones."""
+    rest = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + rest
+
+
+def raised(kind: str, key: str, option: str) -> str:
+    """Return how to raise a limit."""
+    return f"to allow more: txqueue limit {kind} {shlex.quote(key)} {option} N"
+
+
+def ago(facts: Facts, column: str) -> str:
+    """Return how long ago a moment of the job was."""
+    return age(seconds_between(facts["now"], facts["job"][column]))
+
+
+def until(facts: Facts, moment: str) -> str:
+    """Return when a moment will be."""
+    left = seconds_between(moment, facts["now"])
+    if left == float("inf"):
+        return "never"
+    return f"in {age(left)}" if left >= 1 else "about now"
