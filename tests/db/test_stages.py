@@ -8,6 +8,8 @@ import pytest
 
 from tests.db.masters import Master, master
 from tests.db.stored import Taken
+from txqueue.cli.options import GlobalOptions
+from txqueue.cli.root import run
 from txqueue.store.queries import about_job
 from txqueue.store.reader import Reader, Session
 from txqueue.web.pages.job_details import timeline
@@ -91,6 +93,25 @@ def test_each_ended_stage_is_shown_with_its_runs(node: Master, dsn: str) -> None
         "stage next.kind done",
         "attempt 1 of last.kind failed for good",
     ]
+
+
+def test_the_command_shows_the_stages(
+    node: Master, dsn: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before the failed attempts, each of which names its stage."""
+    node.publish("next.kind")
+    (first,) = node.enqueue({})
+    (chunk,) = node.claim()
+    node.settle(chunk, "retry", delay=0, error="ValueError: once")
+    (chunk,) = node.claim()
+    assert go_on(node, chunk, work_type="next.kind") == [first]
+    assert run(["--dsn", dsn, "job", str(first)], GlobalOptions()) == 0
+    said = capsys.readouterr().out
+    _, _, stages = said.partition("Earlier stages")
+    ended, _, failed = stages.partition("Failed attempts")
+    assert "test.kind" in ended
+    assert "test.kind" in failed
+    assert '"stages"' not in said
 
 
 def test_the_latest_twenty_stages_are_kept(node: Master) -> None:

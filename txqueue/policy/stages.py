@@ -6,15 +6,17 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-__all__ = ["ended_stages", "with_stages"]
+__all__ = ["with_stages", "without_stages"]
 
 
-def ended_stages(options: object) -> list[dict[str, Any]]:
-    """Return the stages of a job before its present one, from its options."""
-    found = options.get("stages") if isinstance(options, Mapping) else None
-    return [
-        {**each, **{name: _moment(each.get(name)) for name in ("began", "ended")}}
-        for each in (found if isinstance(found, list) else [])
+def without_stages(options: Any) -> tuple[Any, list[dict[str, Any]]]:
+    """Return the options of a job, and its stages before the present one, which they contain."""
+    if not isinstance(options, Mapping) or "stages" not in options:
+        return options, []
+    rest = {name: value for name, value in options.items() if name != "stages"}
+    return rest or None, [
+        {**each, **{name: _moment(each[name]) for name in ("began", "ended")}}
+        for each in options["stages"]
     ]
 
 

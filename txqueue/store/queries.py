@@ -19,7 +19,7 @@ from txqueue.model.tags import tags_of
 from txqueue.policy.blocked_jobs import blocked_warnings
 from txqueue.policy.blockers import Explanation, explain
 from txqueue.policy.live_jobs import Rest, served_queues
-from txqueue.policy.stages import ended_stages, with_stages
+from txqueue.policy.stages import with_stages, without_stages
 from txqueue.policy.status import node_document, queues, summary, work_types
 from txqueue.policy.warnings import idle, recurring
 from txqueue.store.blocked_queries import about_blocked
@@ -330,8 +330,9 @@ def _told(schema: str, row: Mapping[str, Any]) -> Inquiry[dict[str, Any]]:
         (job_id, _ATTEMPTS_TOLD),
     )
     workset = yield from workset_of(schema, row["work_type"])
-    stages = ended_stages(read["options"])
+    options, stages = without_stages(read["options"])
     told = {
+        "options": options,
         "tags": dict(tags_of(read["options"])) or None,
         "actions": acts,
         "attempts": with_stages(attempts[::-1], stages, row["work_type"]),
