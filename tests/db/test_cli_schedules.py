@@ -147,3 +147,19 @@ def test_the_times_of_a_schedule_are_replaced(
     assert [row[key] for key in ("kind", "expression", "times")] == ["cron", "0 4 * * *", None]
     assert "there is no schedule none" in wrong(capsys, "edit", "none", "--every", "1h")
     assert "say when" in wrong(capsys, "edit", "sync 7")
+
+
+def test_overlap_and_the_start_of_a_cool_down_are_chosen_and_shown(
+    node: Master, capsys: pytest.CaptureFixture[str], said: Any
+) -> None:
+    """Each only for the schedules that it is about."""
+    said(*ADD, "--every", "1h", "--overlap", "skip")
+    said("schedule", "add", "rest", "test.kind", "{}", "--cooldown", "2h", "--since", "start")
+    chosen = [(row["overlap"], row["since"]) for row in said("schedules")["schedules"]]
+    assert chosen == [("allow", "start"), ("skip", "end")]
+    assert run(["schedules"], GlobalOptions()) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "every 1 h, no overlap" in shown
+    assert "after 2 h from the start" in shown
+    assert "never overlap" in wrong(capsys, "edit", "rest", "--cooldown", "1h", "--overlap", "skip")
+    assert "--cooldown" in wrong(capsys, "edit", "rest", "--every", "1h", "--since", "start")
