@@ -702,7 +702,7 @@ retry_workset(its_name text) returns bigint;  -- worker, worksets
 split_workset_part(its_incarnation integer, its_assignment bigint, its_job_id bigint, its_part bigint, its_keys text[],
     size integer, delay double precision = 0) returns boolean;  -- worker
 start_workset(its_name text, its_items bigint = null) returns integer;  -- worker, worksets
--- only the owner may execute: fill_slots, lock_workset, refuse_workset, workset_columns
+-- only the owner may execute: check_workset_table, fill_slots, lock_workset, refuse_workset, workset_columns
 
 -- Grants --------------------------------------------------------------------------------------------------------------
 -- role              privilege  on

@@ -373,6 +373,34 @@ async def test_rows_that_later_share_a_key_are_found_when_parts_are_cut(
     assert node.value("select sum(items) from txqueue.workset_part") == 39_999
 
 
+async def test_a_missing_table_of_the_application_is_named(dsn: str, node: Master) -> None:
+    """Not taken for an old schema, which `txqueue migrate` would mend."""
+    node.cursor.execute("drop view if exists seen; drop table if exists day")
+    async with opened(dsn) as queue:
+        with pytest.raises(Refused, match="there is no table or view seen with a column day"):
+            await queue.start_workset(Seen)
+        node.cursor.execute("create view seen as select 1 as day")
+        await queue.start_workset(Seen)
+    node.cursor.execute("drop view seen")
+    pool = ConnectionPool(running_reactor(), dsn, 1, "test")
+    try:
+        with pytest.raises(Refused, match=r"the rows of seen cannot be read: .*does not exist"):
+            await Parts(pool, "txqueue").cut(Seen)
+    finally:
+        pool.close()
+
+
+def test_a_missing_table_of_a_workset_is_named(node: Master) -> None:
+    """Whether items are put into it or taken from it."""
+    make(node)
+    fill(node, 5)
+    [first] = start(node)
+    node.cursor.execute("drop table txqueue.workset_letters")
+    for call in (lambda: take(node, first), lambda: fill(node, 5)):
+        with pytest.raises(psycopg2.Error, match=r"workset_letters of the workset .* is missing"):
+            call()
+
+
 @contextmanager
 def logged_in(node: Master, *roles: str) -> Iterator[str]:
     """Act as a login of its own, a member of some roles."""

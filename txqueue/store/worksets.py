@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from typing import Any, Final
 
 from attrs import field, frozen
 
-from txqueue.errors import InvalidWork, JobNotFound, Refused
+from txqueue.errors import InvalidWork, JobNotFound, Refused, SchemaMismatch
 from txqueue.model.job import Token
 from txqueue.model.payload import encode
 from txqueue.model.workset_item import WorksetItem, WorksetStatus, columns_of, decimals_of
@@ -198,10 +199,15 @@ class Worksets:
         """Tell whether each row has a key, and whether it is unique; False if only rows tell.
 
         Raises:
-            Refused: When a table has no index that makes the key unique.
+            Refused: When there is no such table, or it has no index that makes the key unique.
         """
         rows = await self._query(_KEY, (table, key))
-        is_table, is_given, is_unique = rows[0] if rows else (False, False, False)
+        if not rows:
+            raise Refused(
+                f"there is no table or view {table} with a column {key}",
+                "create it, or name it with its schema: ExistingTable('schema.table', key='id')",
+            )
+        is_table, is_given, is_unique = rows[0]
         if is_table and not is_unique:
             raise Refused(
                 f"{key} of {table} has no unique index, by which the workset's parts are cut",
@@ -297,13 +303,14 @@ class Parts:
         # A JSON number would be parsed as a float.
         each = (f"{text}::text as {text}" if name in exact else text for name, text in names)
         columns = ", ".join(each) or "null as _nothing"
-        found = await self.connections.query(
-            "select json_agg(_item order by _place)::text, array_agg(_key order by _place)"
-            f" from (select {key}::text as _key, row_number() over (order by {key}) as _place,"
-            f" (select row_to_json(_row) from (select {columns}) as _row) as _item"
-            f" from {cls.source.name} where {wanted} and ({where})) as listed",
-            bounds,
-        )
+        with _of_the_application(cls):
+            found = await self.connections.query(
+                "select json_agg(_item order by _place)::text, array_agg(_key order by _place)"
+                f" from (select {key}::text as _key, row_number() over (order by {key}) as _place,"
+                f" (select row_to_json(_row) from (select {columns}) as _row) as _item"
+                f" from {cls.source.name} where {wanted} and ({where})) as listed",
+                bounds,
+            )
         content, keys = found[0]
         return content or "[]", keys or []
 
@@ -326,7 +333,8 @@ class Parts:
     async def _cut(
         self, connection: Connection, cls: type[WorksetItem], cut_to: str | None
     ) -> None:
-        parts = await connection.query(*_cutting(cls, cut_to))
+        with _of_the_application(cls):
+            parts = await connection.query(*_cutting(cls, cut_to))
         if any(row[3] for row in parts):
             raise _not_unique(cls)
         firsts, lasts, counts = ([row[place] for row in parts] for place in range(3))
@@ -398,6 +406,19 @@ def _cutting(cls: type[WorksetItem], cut_to: str | None) -> tuple[str, Sequence[
         f" as placed group by (_place - 1) / {cls.batch} order by (_place - 1) / {cls.batch}",
         (*parameters, AHEAD * cls.batch),
     )
+
+
+@contextmanager
+def _of_the_application(cls: type[WorksetItem]) -> Iterator[None]:
+    """Tell a missing table of the application from one of txqueue's schema."""
+    assert cls.source is not None
+    try:
+        yield
+    except SchemaMismatch as error:
+        raise Refused(
+            f"the rows of {cls.source.name} cannot be read: {error.what}",
+            "create it again; the workset continues by itself",
+        ) from None
 
 
 def _not_unique(cls: type[WorksetItem]) -> Refused:

@@ -20,6 +20,7 @@ begin
     if not found or its.source is not null then
         perform refuse(format('there is no workset %s to fill', its_name), 'worksets are made by the client that fills them, in Python');
     end if;
+    perform check_workset_table(its_name);
     if its.bound is not null then
         select sum(part.items) into held from workset_part as part where part.workset_id = its.workset_id;
         if coalesce(held, 0) + total > its.bound then

@@ -74,6 +74,7 @@ begin
     attempt := this.attempt;
     taken := this.taken;
     if its.source is null then
+        perform check_workset_table(its_name);
         select names, fields into quoted_names, quoted_fields from workset_columns(its_name);
         execute format(
             'select json_agg(row_to_json(_item)), array_agg(_number::text) filter (where $2 is not null)
