@@ -301,6 +301,20 @@ MUTATIONS: Final = {
         "is_stuck = weight >= self._capacity or",
         "is_stuck = False and",
     ),
+    "suspects wait for each other": _of(
+        "long_suspects",
+        "run",
+        "txqueue/node/suspects.py",
+        "MOST_PROCESSES = 4",
+        "MOST_PROCESSES = 1",
+    ),
+    "a suspect is given to a worker": _of(
+        "long_suspects",
+        "run expected",
+        "txqueue/node/workers.py",
+        "            if assignment.is_alone:",
+        "            if False:",
+    ),
     "a death is of the jobs that have not ended": _of(
         "poison_descriptors",
         "run",

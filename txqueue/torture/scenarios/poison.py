@@ -12,6 +12,7 @@ from txqueue.torture.node import TortureNode
 from txqueue.torture.scenario import scenario
 
 __all__ = [
+    "long_suspects",
     "poison_among_many",
     "poison_and_drain",
     "poison_descriptors",
@@ -26,6 +27,8 @@ APP = ("txqueue.torture.poison",)
 INNOCENT = ("noop", "slow:0.3", "grouped:0.1", "effect:0.2", "heavy:0.1")
 DEATHS = 5
 MANY, FAST = 20_000, 5_000
+# Long jobs, how many seconds each takes, and how many others come beside them.
+SUSPECTS, LONG, OTHERS = 30, 10, 50
 # The most deaths of innocent jobs in all: only jobs that were running at a death count it.
 MOST_BLAMED = 5 * DEATHS
 # An innocent job runs beside poison at most this often, and then without other jobs.
@@ -103,6 +106,28 @@ def poison_among_many(testbed: Testbed) -> None:
     _expect_innocence(testbed)
     blamed = testbed.figures["innocent_deaths"]
     testbed.expect(blamed <= MOST_BLAMED, f"what waited is not blamed, but {blamed} are")
+
+
+@scenario("long_suspects", "the only worker of the only node is killed twice under long jobs")
+def long_suspects(testbed: Testbed) -> None:
+    """Kill the worker of long jobs twice: as suspects they run together, beside what comes then."""
+    node = testbed.start_node("n1", workers=1, capacity=SUSPECTS).wait_up()
+    testbed.start_client(rate=FAST, kinds=[f"slow:{LONG}"], count=SUSPECTS).wait()
+    for runs in (1, 2):
+        testbed.wait(lambda runs=runs: _begun(testbed) == runs * SUSPECTS, f"{runs} runs of each")
+        with testbed.fault("kill worker", nodes=[node], snapshot=False) as fault:
+            fault.evidence = f"{node.kill_worker()} was killed, and {SUSPECTS} jobs with it"
+    testbed.wait(lambda: _begun(testbed) == 3 * SUSPECTS, "all run as suspects", LONG)
+    testbed.start_client(rate=FAST, kinds=["noop"], count=OTHERS).wait()
+    testbed.wait(lambda: ended_jobs(testbed) >= OTHERS, "the others are done", LONG)
+    ended = ended_jobs(testbed)
+    testbed.expect(ended == OTHERS, f"they wait for no suspect, but {ended} jobs have ended")
+    testbed.drain()
+    testbed.expect_all_done()
+
+
+def _begun(testbed: Testbed) -> int:
+    return len(testbed.history().runs)
 
 
 @scenario("poison_and_drain", "a node is stopped by SIGTERM while a job kills its workers")
