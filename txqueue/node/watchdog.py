@@ -107,8 +107,8 @@ class Watchdog(Periodic):
     A silent worker that runs no job never answers again if a handler has closed the descriptors of
     its reactor: it is replaced.
 
-    A worker that answers may still be stuck: functions in threads go on after their jobs have timed
-    out, and leave no room for others. It loses its unstarted jobs, too.
+    A worker that answers may still be stuck: functions in threads go on after their jobs have ended
+    by a timeout, say, and leave no room for others. It loses its unstarted jobs, too.
 
     Args:
         clock: Times the pings.
@@ -215,8 +215,8 @@ class Watchdog(Periodic):
         elif worker.pid not in self._stuck:
             self._stuck.add(worker.pid)
             self.log.warn(
-                "worker process {pid} can start no job: functions in threads go on after the"
-                " timeouts of {outlived}. Its unstarted jobs run elsewhere{remedy}",
+                "worker process {pid} can start no job: functions in threads go on after the ends"
+                " of {outlived}. Its unstarted jobs run elsewhere{remedy}",
                 pid=worker.pid,
                 outlived=_named(worker.outlived),
                 remedy="" if self._kill_after else "; --kill-stuck replaces such a worker",
@@ -226,7 +226,7 @@ class Watchdog(Periodic):
     def _kill_stuck(self, worker: Watched) -> None:
         self.log.error(
             "worker process {pid} could start no job for {stuck:.0f} s, and is killed: functions in"
-            " threads went on after the timeouts of {outlived}; it runs {running}",
+            " threads went on after the ends of {outlived}; it runs {running}",
             pid=worker.pid,
             stuck=worker.stuck,
             outlived=_named(worker.outlived),
