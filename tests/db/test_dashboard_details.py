@@ -245,6 +245,23 @@ async def test_an_operator_changes_the_times_of_a_schedule(node: Master, dsn: st
     assert node.cursor.fetchall()[0] == ("developer", "schedule", "schedule nightly")
 
 
+async def test_an_operator_removes_what_a_class_declared_that_is_gone(
+    node: Master, dsn: str
+) -> None:
+    """While a node has the class, it would be there again after the next start."""
+    terms = json.dumps(schedule_object(Cooldown(60)))
+    given = ("gone", terms, '{"work_type": "test.kind", "payload": {}}')
+    node.value("select txqueue.put_schedule(%s, %s, %s, null, null, true)", *given)
+    async with operating(dsn) as browser:
+        before = (await browser.get("/schedules")).text
+        node.cursor.execute("update txqueue.node_info set state = 'stopped'")
+        after = (await browser.get("/schedules")).text
+        await browser.post("/act/schedule", {"act": "remove", "name": "gone"})
+    assert ("no node has its class" in before, "Remove" in before) == (False, False)
+    assert ("no node has its class" in after, "Remove" in after) == (True, True)
+    assert node.column("select name from txqueue.schedule") == []
+
+
 async def test_the_second_of_two_editors_sees_what_the_first_has_saved(
     node: Master, dsn: str
 ) -> None:
