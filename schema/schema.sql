@@ -640,6 +640,7 @@ retry(ids bigint[], who text) returns (retried bigint[], refused bigint[]);  -- 
 retry_failures(its_fingerprint text, who text, before timestamptz = null, at_most integer = 1000)
     returns (retried integer, until timestamptz);  -- worker
 set_priority(ids bigint[], its_priority integer, who text) returns (changed bigint[], refused bigint[]);  -- worker
+updated_at(its job) returns timestamptz;  -- read, worker
 -- only the owner may execute: blocker_facts, cancel_jobs, enqueue_again, error_kind, fingerprint, format_job_ids,
 -- goes_first, grant_roles, group_facts, is_live_job, lock_acted_on, lock_facts, note_action, reopen, reopen_obstacles,
 -- reset_for_retry
@@ -715,7 +716,7 @@ start_workset(its_name text, its_items bigint = null) returns integer;  -- worke
 -- txqueue_read      usage      schema txqueue
 --                   select     all tables and views
 --                   execute    backlog, chart, demand, explain_each, explain_facts, failure_kinds, find_job, identity,
---                              lagging_sequences, schedule_runs, stats
+--                              lagging_sequences, schedule_runs, stats, updated_at
 --
 -- txqueue_worker    usage      schema txqueue
 --                   select     all tables and views
@@ -732,7 +733,7 @@ start_workset(its_name text, its_items bigint = null) returns integer;  -- worke
 --                              repeat_archived, request_end_notices, rescue, reserve_incarnation, reserve_run, resume,
 --                              resume_schedule, retry, retry_failures, retry_workset, rotate, run_schedule,
 --                              schedule_runs, set_aside, set_limit, set_priority, settle, split_workset_part,
---                              start_missed_cooldowns, start_workset, started, stats, tick, undrain_node
+--                              start_missed_cooldowns, start_workset, started, stats, tick, undrain_node, updated_at
 --
 -- txqueue_worksets  usage      schema txqueue
 --                   select     migration

@@ -116,11 +116,29 @@ def test_no_filter_is_ignored(node: Master, reader: Reader) -> None:
     [job_id, _] = node.enqueue({}, {})
     node.cursor.execute("update txqueue.job set error = 'x' where job_id = %s", (job_id,))
     assert matching(reader, error="") == [job_id]
-    for name in ("tag", "payload", "since", "until"):
+    for name in ("tag", "payload", "since", "until", "updated_since"):
         with pytest.raises(ConfigurationError):
             matching(reader, **{name: ""})
     with pytest.raises(KeyError):
         matching(reader, tags=["a"])
+
+
+def test_the_time_of_the_last_change(node: Master, reader: Reader) -> None:
+    """Whatever it was: an assignment, a failed attempt, or an end."""
+    untouched, assigned, failed, ended = node.enqueue({}, {}, {}, {})
+    node.cursor.execute("update txqueue.job set enqueued_at = now() - interval '2 h'")
+    for job_id, column in (
+        (assigned, "assigned_at"),
+        (failed, "failed_at"),
+        (ended, "finished_at"),
+    ):
+        node.cursor.execute(
+            f"update txqueue.job set {column} = now() - interval '5 min' where job_id = %s",
+            (job_id,),
+        )
+    assert matching(reader, updated_since="1h") == [ended, failed, assigned]
+    assert matching(reader, updated_since="3h") == [ended, failed, assigned, untouched]
+    assert matching(reader, updated_since="2m") == []
 
 
 def test_times(node: Master, reader: Reader) -> None:
@@ -141,7 +159,9 @@ def test_times(node: Master, reader: Reader) -> None:
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
 @given(
-    st.sampled_from(["tag", "payload", "error", "since", "until", "queue", "group"]),
+    st.sampled_from(
+        ["tag", "payload", "error", "since", "until", "updated_since", "queue", "group"]
+    ),
     st.text(max_size=30) | st.from_regex(r"[a-z]{1,3}=[\x00-\x7f]{0,20}", fullmatch=True),
 )
 def test_any_text_matches_or_is_refused(reader: Reader, name: str, text: str) -> None:

@@ -374,7 +374,7 @@ async def test_rows_that_later_share_a_key_are_found_when_parts_are_cut(
 
 
 async def test_a_missing_table_of_the_application_is_named(dsn: str, node: Master) -> None:
-    """Not taken for an old schema, which `txqueue migrate` would mend."""
+    """Not taken for an old schema, which `txqueue migrate` would repair."""
     node.cursor.execute("drop view if exists seen; drop table if exists day")
     async with opened(dsn) as queue:
         with pytest.raises(Refused, match="there is no table or view seen with a column day"):

@@ -27,7 +27,7 @@ __all__ = ["Admin"]
 
 CONNECT_PATIENCE, PATIENCE = 10, 30
 # An older node ignores these filters, and would list all jobs.
-_SEARCHES = frozenset({"tag", "payload", "error", "since", "until"})
+_SEARCHES = frozenset({"tag", "payload", "error", "since", "until", "updated_since"})
 
 
 class Admin:
@@ -137,8 +137,8 @@ class Admin:
     ) -> JobsPage:
         """Return one page of jobs, the newest first.
 
-        A page with ``tag``, ``payload``, ``error``, ``since`` or ``until`` looks at a limited
-        number of jobs, so that it may be empty and have a `next`.
+        A page with ``tag``, ``payload``, ``error`` or a time looks at a limited number of jobs, so
+        that it may be empty and have a `next`.
 
         Args:
             after: The `next` of the previous page; None for the first page.
@@ -148,8 +148,8 @@ class Admin:
             tag: Only jobs with these tags, ``NAME=VALUE`` each, or ``NAME`` for any value.
             payload: Only jobs whose payload has these values, ``KEY=VALUE`` each.
             filters: ``state, queue, work_type, group, tenant``; ``error``, a part of the last
-                error; ``since`` and ``until``, a moment or a length of time. A filter that is None
-                is ignored.
+                error; ``since``, ``until`` and ``updated_since``, a moment or a length of time. A
+                filter that is None is ignored.
 
         Raises:
             AdminRefused: When a filter is not valid, or the node is too old for it.

@@ -178,6 +178,7 @@ def searching() -> Decorator:
         click.option("--error", metavar="TEXT", help="Only jobs with this in their last error."),
         _moment("--since", f"Only jobs enqueued since then: {when}."),
         _moment("--until", "Only jobs enqueued before; same format."),
+        _moment("--updated-since", "Only jobs changed since; same format."),
     )
 
 

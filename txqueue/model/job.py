@@ -123,6 +123,13 @@ class Job:
     progress: Any = None
     attempts: tuple[Attempt, ...] = ()
 
+    @property
+    def updated_at(self) -> datetime:
+        """When it was last enqueued, assigned, started, failed in an attempt, or ended."""
+        times = [self.assigned_at, self.started_at, self.finished_at]
+        attempts = [each.ended for each in self.attempts]
+        return max(self.enqueued_at, *filter(None, times), *attempts)
+
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Job:
         """Make a job from a row of ``JOB``: values by column name, JSON columns as text."""

@@ -1,7 +1,8 @@
 """The conditions of filters of jobs: one place for the command line, nodes and the dashboard.
 
-Filters are a mapping by name. Those of columns, and the texts ``error``, ``since`` and ``until``,
-have one value each; ``tag`` and ``payload`` have lists of texts, of which all must hold.
+Filters are a mapping by name. Those of columns, and the texts ``error``, ``since``, ``until`` and
+``updated_since``, have one value each; ``tag`` and ``payload`` have lists of texts, of which all
+must hold.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from txqueue.model.job_filters import (
 
 __all__ = ["SEARCHED", "is_search", "job_conditions"]
 
-SEARCHED = ("tag", "payload", "error", "since", "until")
+SEARCHED = ("tag", "payload", "error", "since", "until", "updated_since")
 """The filters that no index serves: each page looks at a limited number of jobs."""
 
 _COLUMNS = {
@@ -110,22 +111,27 @@ def _with_error(text: str) -> _Condition:
 
 
 def _since(text: str) -> _Condition:
-    return _at_moment(">=", text)
+    return _at_moment("job.enqueued_at >=", text)
 
 
 def _until(text: str) -> _Condition:
-    return _at_moment("<", text)
+    return _at_moment("job.enqueued_at <", text)
 
 
-def _at_moment(sign: str, text: str) -> _Condition:
+def _updated_since(text: str) -> _Condition:
+    return _at_moment("{schema}.updated_at(job) >=", text)
+
+
+def _at_moment(compared: str, text: str) -> _Condition:
     moment = read_time(text)
     bound = "%s" if isinstance(moment, datetime) else "now() - %s"
-    return _Condition(f"job.enqueued_at {sign} {bound}", (moment,))
+    return _Condition(f"{compared} {bound}", (moment,))
 
 
 _MAKERS: Mapping[str, Callable[[str], _Condition]] = {
     "since": _since,
     "until": _until,
+    "updated_since": _updated_since,
     "tag": _tagged,
     "payload": _with_payload,
     "error": _with_error,

@@ -26,6 +26,7 @@ MORE: Mapping[str, tuple[str, str]] = {
     "error": ("Error", "timed out"),
     "since": ("Enqueued since", "2h, or 2026-11-22"),
     "until": ("Enqueued before", "2026-11-22T13:00Z"),
+    "updated_since": ("Changed since", "10min, or 2026-11-22"),
 }
 """The other filters, and for each its label and an example."""
 

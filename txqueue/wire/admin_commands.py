@@ -109,8 +109,8 @@ class GetQueue(_Command):
 class ListJobs(_Command):
     """List jobs without payloads, the newest first; ``at`` is the time by the database's clock.
 
-    With ``tag``, ``payload``, ``error``, ``since`` or ``until`` a page ends after a limited number
-    of jobs was looked at: ``searched`` has it, or 0 if the page ends for another reason.
+    With ``tag``, ``payload``, ``error`` or a time a page ends after a limited number of jobs was
+    looked at: ``searched`` has it, or 0 if the page ends for another reason.
     """
 
     arguments = [
@@ -125,6 +125,7 @@ class ListJobs(_Command):
         (b"error", _may(amp.Unicode)),
         (b"since", _may(amp.Unicode)),
         (b"until", _may(amp.Unicode)),
+        (b"updated_since", _may(amp.Unicode)),
         _AFTER,
         (b"limit", _may(amp.Integer)),
     ]
