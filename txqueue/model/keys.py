@@ -208,11 +208,11 @@ def check_keys(cls: type) -> None:
         try:
             if isinstance(key, Key):
                 parts_of(key, cls)
-        except NameError:
-            # A type that is defined later: checked again when the class is first used.
-            continue
         except InvalidWork as error:
             raise InvalidWork(f"{cls.__qualname__}.{name}: {error.what}", error.remedy) from None
+        except Exception:
+            # An annotation names what is defined later: the first use checks the class again.
+            continue
 
 
 def published_keys(cls: type, declared: Iterable[str]) -> dict[str, Any]:
@@ -237,9 +237,10 @@ def _parts(cls: Any, name: str, key: object) -> list[Any] | None:
             return parts_of(key, cls)
         # A field of that name is the key.
         return parts_of(Key(f"{{{name}}}"), cls)
-    except NameError:
-        return None
     except InvalidWork:
         if isinstance(key, Key):
             raise
+        return None
+    except Exception:
+        # An annotation cannot be resolved; to enqueue such an item is refused.
         return None
