@@ -224,3 +224,47 @@ async def test_a_node_works_where_it_can_set_nothing(migrated_database18: str) -
     states, payloads = await cycle(migrated_database18, None)
     assert states == {"done": 1, "failed": 2, "waiting": 1}
     assert JOBS[0]["payload"] in payloads
+
+
+def test_every_function_pins_its_search_path(node: Master) -> None:
+    """A caller's search path must not decide what a name means; these name the schema."""
+    loose = node.column(
+        "select proname from pg_proc where pronamespace = 'txqueue'::regnamespace"
+        " and not 'search_path=txqueue, pg_temp' = any (coalesce(proconfig, '{}')) order by 1"
+    )
+    assert loose == [
+        "check_encrypted",
+        "check_job",
+        *(f"choose_ready_{lane}" for lane in range(8)),
+        "chunk_entry",
+        "chunk_of",
+        "compute_allowances",
+        "compute_rank",
+        "credit_left",
+        "current_lane",
+        *("find_broken_length", "find_broken_option", "find_broken_rule"),
+        *("find_head", "find_heads", "find_last"),
+        "has_broken_tag",
+        "has_limits",
+        "has_open_credit",
+        "has_sleeping_master",
+        "has_waiting_clients",
+        "is_member",
+        "is_unlimited_tenant",
+        "job_terms",
+        "key_of",
+        "known_options",
+        "lease_margin",
+        "may_assign_at_once",
+        "may_notify",
+        "member_text",
+        "next_assignment",
+        "next_due",
+        "note_tenants",
+        "notify_ended_jobs",
+        "open_queues",
+        "payload_octets",
+        *(f"take_first_{lane}" for lane in range(8)),
+        "wake_masters",
+        "without_keys_option",
+    ]

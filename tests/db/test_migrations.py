@@ -262,50 +262,6 @@ def test_schemas_side_by_side_share_nothing(node: Master, dsn: str) -> None:
     assert before == catalog(dsn)
 
 
-def test_every_function_pins_its_search_path(node: Master) -> None:
-    """A caller's search path must not decide what a name means; these name the schema."""
-    loose = node.column(
-        "select proname from pg_proc where pronamespace = 'txqueue'::regnamespace"
-        " and not 'search_path=txqueue, pg_temp' = any (coalesce(proconfig, '{}')) order by 1"
-    )
-    assert loose == [
-        "check_encrypted",
-        "check_job",
-        *(f"choose_ready_{lane}" for lane in range(8)),
-        "chunk_entry",
-        "chunk_of",
-        "compute_allowances",
-        "compute_rank",
-        "credit_left",
-        "current_lane",
-        *("find_broken_length", "find_broken_option", "find_broken_rule"),
-        *("find_head", "find_heads", "find_last"),
-        "has_broken_tag",
-        "has_limits",
-        "has_open_credit",
-        "has_sleeping_master",
-        "has_waiting_clients",
-        "is_member",
-        "is_unlimited_tenant",
-        "job_terms",
-        "key_of",
-        "known_options",
-        "lease_margin",
-        "may_assign_at_once",
-        "may_notify",
-        "member_text",
-        "next_assignment",
-        "next_due",
-        "note_tenants",
-        "notify_ended_jobs",
-        "open_queues",
-        "payload_octets",
-        *(f"take_first_{lane}" for lane in range(8)),
-        "wake_masters",
-        "without_keys_option",
-    ]
-
-
 def test_history_lies_ready_from_the_first_moment(node: Master) -> None:
     """A job can be completed before any node has done its maintenance."""
     node.enqueue({})
