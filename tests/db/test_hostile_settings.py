@@ -15,7 +15,7 @@ import psycopg2
 import pytest
 from psycopg2.extensions import make_dsn, parse_dsn
 
-from tests.db.masters import master
+from tests.db.masters import Master, master
 from tests.db.stored import KIND
 from tests.waiting import running_reactor
 from txqueue.cli.options import GlobalOptions
