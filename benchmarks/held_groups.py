@@ -1,8 +1,9 @@
 """Waves of grouped jobs while a snapshot is held and statistics are taken of empty tables.
 
-    python -m benchmarks.held_groups [jobs of a wave]
+    python -m benchmarks.held_groups [jobs of a wave [groups]]
 
-Runs a fresh embedded server, and prints the seconds of each of six waves. Statistics are taken
+Runs a fresh embedded server, and prints the seconds of each of six waves, and the CPU time of the
+server. There are half as many groups as jobs unless a number is given. Statistics are taken
 after the second and the fourth, as autovacuum may: a planner that trusts them must not come to read
 for each claim all that the snapshot keeps.
 """
@@ -16,6 +17,7 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
+from txqueue.bench.cpu_time import cpu_seconds
 from txqueue.bench.environment import embedded_schema
 from txqueue.bench.node import RunningNode
 from txqueue.bench.traffic import publish
@@ -28,18 +30,20 @@ APP = "txqueue.bench.work"
 WAVES = 6
 ANALYZED = (1, 3)
 ASK_EVERY = 0.1
+NO_GROUP = -1
 
 
-def wave(session: Session, jobs: int) -> float:
-    """Enqueue jobs of half as many groups, and wait until all are done; returns the seconds."""
-    began = time.monotonic()
+def wave(session: Session, jobs: int, groups: int) -> tuple[float, float]:
+    """Enqueue jobs, and wait until all are done; returns the seconds and the server's CPU time."""
+    began, backend = time.monotonic(), session.value("select pg_backend_pid()")
+    used = cpu_seconds(NO_GROUP, backend) or 0.0
     for start in range(0, jobs, 1000):
         numbers = range(start, min(start + 1000, jobs))
         texts = [
             {
                 "work_type": Counted.work_type,
                 "payload": {"number": number + 1},
-                "group": f"g{number % (jobs // 2)}",
+                "group": f"g{number % groups}",
             }
             for number in numbers
         ]
@@ -47,12 +51,14 @@ def wave(session: Session, jobs: int) -> float:
     live = f"select count(*) from {session.schema}.job where state <> 'done'"
     while session.value(live):
         time.sleep(ASK_EVERY)
-    return time.monotonic() - began
+    its = (cpu_seconds(NO_GROUP, backend) or 0.0) - used
+    return round(time.monotonic() - began, 2), round(its, 2)
 
 
 def main(words: Sequence[str]) -> None:
     """Measure, and print."""
     jobs = int(words[0]) if words else 8000
+    groups = int(words[1]) if len(words) > 1 else jobs // 2
     seconds = []
     with (
         bars(GlobalOptions()) as stages,
@@ -65,10 +71,10 @@ def main(words: Sequence[str]) -> None:
         holder.rows(f"select count(*) from {target.schema}.job")
         with RunningNode(target, APP, 2):
             for number in range(WAVES):
-                seconds.append(round(wave(session, jobs), 2))
+                seconds.append(wave(session, jobs, groups))
                 if number in ANALYZED:
                     session.rows("analyze")
-    Console().print(f"seconds of each wave of {jobs} jobs: {seconds}")
+    Console().print(f"seconds, and CPU seconds, of each wave of {jobs} jobs: {seconds}")
 
 
 if __name__ == "__main__":
