@@ -1,4 +1,4 @@
--- The schema txqueue, version 18, to be read; `txqueue migrate --sql` prints the script to run.
+-- The schema txqueue, version 19, to be read; `txqueue migrate --sql` prints the script to run.
 -- Generated from the catalogue of a migrated database by: python -m tests.db.snapshot
 -- N is a lane, 0 to 7. Not shown: the partitions of single days, the tables of single worksets, and
 -- the sequences of single limits. Definitions of functions and views are in schema/functions.
@@ -409,7 +409,13 @@ create table archived (
     jobs         bigint,
     checksum     text,
     verified_at  timestamptz,
-    dropped_at   timestamptz
+    dropped_at   timestamptz,
+    lowest       bigint,
+    highest      bigint,
+    ids          int8multirange,              -- The numbers of its jobs, from lowest to highest; null if they are not
+                                              -- known: archived by an earlier release, or more than a million ranges.
+    hours        jsonb                        -- What stats() counts of it by hour and work type; null if an earlier
+                                              -- release has archived it.
 );
 create index on archived (day);
 
@@ -566,6 +572,7 @@ drop_archived(its_leaf text) returns boolean;  -- worker
 end_archive(its_leaf text, its_attempt integer, its_location text, its_jobs bigint, its_checksum text)
     returns boolean;  -- worker
 ensure_history() returns text[];  -- worker
+find_archived(its_id bigint) returns table(state job_state, day date, location text);  -- read, worker
 find_job(its_id bigint) returns setof job;  -- read, worker
 history_due(before date = null) returns table(leaf text, state text, day date);  -- worker
 measure_minute(bounds double precision[]) returns table(queue text, work_type text, counts bigint[],
@@ -715,8 +722,8 @@ start_workset(its_name text, its_items bigint = null) returns integer;  -- worke
 --
 -- txqueue_read      usage      schema txqueue
 --                   select     all tables and views
---                   execute    backlog, chart, demand, explain_each, explain_facts, failure_kinds, find_job, identity,
---                              lagging_sequences, schedule_runs, stats, updated_at
+--                   execute    backlog, chart, demand, explain_each, explain_facts, failure_kinds, find_archived,
+--                              find_job, identity, lagging_sequences, schedule_runs, stats, updated_at
 --
 -- txqueue_worker    usage      schema txqueue
 --                   select     all tables and views
@@ -725,15 +732,16 @@ start_workset(its_name text, its_items bigint = null) returns integer;  -- worke
 --                              discard_failures, drain_node, drop_archived, due_schedules, edit_schedule, end_archive,
 --                              end_part, end_slot, enqueue, enqueue_assigned, enqueue_checked, enqueue_many,
 --                              ensure_history, ensure_workset, explain_each, explain_facts, failure_kinds,
---                              fill_workset, find_job, find_met_conditions, grant_credit, heartbeat, history_due,
---                              identity, is_input, jobs_of, lagging_sequences, leave, lock_next_cut, measure_minute,
---                              next_job, next_part, note_late_error, note_minute, notified_jobs, pass_on, pause,
---                              pause_schedule, postpone_failures, publish, publish_schedules, put_schedule,
---                              refresh_backlog_flags, register_node, release, remove_schedule, renew_for_peer, repeat,
---                              repeat_archived, request_end_notices, rescue, reserve_incarnation, reserve_run, resume,
---                              resume_schedule, retry, retry_failures, retry_workset, rotate, run_schedule,
---                              schedule_runs, set_aside, set_limit, set_priority, settle, split_workset_part,
---                              start_missed_cooldowns, start_workset, started, stats, tick, undrain_node, updated_at
+--                              fill_workset, find_archived, find_job, find_met_conditions, grant_credit, heartbeat,
+--                              history_due, identity, is_input, jobs_of, lagging_sequences, leave, lock_next_cut,
+--                              measure_minute, next_job, next_part, note_late_error, note_minute, notified_jobs,
+--                              pass_on, pause, pause_schedule, postpone_failures, publish, publish_schedules,
+--                              put_schedule, refresh_backlog_flags, register_node, release, remove_schedule,
+--                              renew_for_peer, repeat, repeat_archived, request_end_notices, rescue,
+--                              reserve_incarnation, reserve_run, resume, resume_schedule, retry, retry_failures,
+--                              retry_workset, rotate, run_schedule, schedule_runs, set_aside, set_limit, set_priority,
+--                              settle, split_workset_part, start_missed_cooldowns, start_workset, started, stats, tick,
+--                              undrain_node, updated_at
 --
 -- txqueue_worksets  usage      schema txqueue
 --                   select     migration

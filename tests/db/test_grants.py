@@ -26,6 +26,7 @@ READING = [
     "explain_each",
     "explain_facts",
     "failure_kinds",
+    "find_archived",
     "find_job",
 ]
 READING += ["identity", "lagging_sequences", "schedule_runs", "stats", "updated_at"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
@@ -11,8 +12,9 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from txqueue.archive.storage import open_storage, reachable
+from txqueue.errors import ArchiveUnavailable
 
-__all__ = ["archived_job", "archived_jobs", "batches_of"]
+__all__ = ["archived_job", "archived_jobs", "batches_of", "noting"]
 
 _ORDER = [("finished_at", "descending"), ("job_id", "descending")]
 
@@ -25,6 +27,7 @@ def archived_jobs(
     limit: int,
     filters: Mapping[str, str | None],
     columns: Sequence[str],
+    unread: list[str] | None = None,
 ) -> list[dict[str, Any]]:
     """Return archived jobs that ended in a time span, the latest first.
 
@@ -35,9 +38,10 @@ def archived_jobs(
         limit: The largest number of jobs.
         filters: ``state, queue, work_type``; a filter that is None is ignored.
         columns: The columns to return.
+        unread: Gets a text for each day that cannot be read, which is then left out.
 
     Raises:
-        ArchiveUnavailable: When the archive cannot be read.
+        ArchiveUnavailable: When the archive cannot be read, and there is no such list.
     """
     condition = (ds.field("finished_at") >= since) & (ds.field("finished_at") < until)
     for name, value in filters.items():
@@ -46,7 +50,7 @@ def archived_jobs(
     found: list[dict[str, Any]] = []
     for day in sorted({each["day"] for each in days}, reverse=True):
         some = [each for each in days if each["day"] == day]
-        found += _of_one_day(some, condition, limit, columns)
+        found += _of_one_day(some, condition, limit, columns, unread)
         if len(found) >= limit:
             break
     return found[:limit]
@@ -92,17 +96,33 @@ def batches_of(
         yield from dataset.to_batches(columns=known, filter=condition)
 
 
+@contextmanager
+def noting(unread: list[str] | None) -> Iterator[None]:
+    """Note why an archived day cannot be read in the block, so that only this day is left out."""
+    try:
+        yield
+    except ArchiveUnavailable as error:
+        if unread is None:
+            raise
+        unread.append(error.what)
+
+
 def _of_one_day(
-    days: Sequence[Mapping[str, Any]], condition: Any, limit: int, columns: Sequence[str]
+    days: Sequence[Mapping[str, Any]],
+    condition: Any,
+    limit: int,
+    columns: Sequence[str],
+    unread: list[str] | None,
 ) -> list[dict[str, Any]]:
     """Return the latest jobs of archives of one day, at most `limit`, without keeping many more."""
     kept: list[pa.Table] = []
     for day in days:
-        for batch in batches_of(day, condition, columns):
-            both = pa.concat_tables(
-                [*kept, pa.Table.from_batches([batch])], promote_options="default"
-            )
-            kept = [_last(both, limit)]
+        with noting(unread):
+            for batch in batches_of(day, condition, columns):
+                both = pa.concat_tables(
+                    [*kept, pa.Table.from_batches([batch])], promote_options="default"
+                )
+                kept = [_last(both, limit)]
     return [dict(row) for table in kept for row in table.to_pylist()]
 
 

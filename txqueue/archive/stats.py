@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -11,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from attrs import define
 
-from txqueue.archive.reading import batches_of
+from txqueue.archive.reading import batches_of, noting
 
 __all__ = ["with_archived"]
 
@@ -74,6 +75,8 @@ def with_archived(
     days: Sequence[Mapping[str, Any]],
     since: datetime,
     until: datetime,
+    *,
+    unread: list[str] | None = None,
 ) -> list[dict[str, Any]]:
     """Add the jobs of archived days to the rows of ``stats()``.
 
@@ -82,15 +85,17 @@ def with_archived(
         days: ``state, day, location`` of each day.
         since: The start of the time span, included.
         until: The end of the time span, excluded.
+        unread: Gets a text for each day that cannot be read, which is then left out.
 
     Raises:
-        ArchiveUnavailable: When the archive cannot be read.
+        ArchiveUnavailable: When the archive cannot be read, and there is no such list.
     """
     hours = {(row["hour"], row["work_type"]): _Hour.of(row) for row in rows}
     condition = (ds.field("finished_at") >= since) & (ds.field("finished_at") < until)
     for day in days:
-        for batch in batches_of(day, condition, _READ):
-            for sums in _summed(batch):
+        with noting(unread):
+            found = [_summed(batch) for batch in batches_of(day, condition, _READ)]
+            for sums in chain.from_iterable(found):
                 hours.setdefault((sums["hour"], sums["work_type"]), _Hour()).add(sums)
     return [
         {"hour": hour, "work_type": work_type, **hours[hour, work_type].row()}

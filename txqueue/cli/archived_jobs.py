@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from txqueue.cli.source import looked_up
 from txqueue.errors import ConfigurationError, JobNotFound
@@ -14,8 +13,6 @@ if TYPE_CHECKING:
     from txqueue.cli.options import GlobalOptions
 
 __all__ = ["archived_row", "or_archived", "with_pyarrow"]
-
-FIRST: Final = datetime(1, 1, 2, tzinfo=UTC)
 
 T = TypeVar("T")
 
@@ -45,10 +42,9 @@ def or_archived(
 
 def archived_row(options: GlobalOptions, job_id: int) -> dict[str, Any] | None:
     """Return all columns of an archived job; None if no archived job has that number."""
-    from txqueue.store.history import about_archived
+    from txqueue.store.history import about_archived_days
 
-    now = datetime.now(UTC)
-    days = looked_up(options, lambda schema: about_archived(schema, FIRST, now))
+    days = looked_up(options, lambda schema: about_archived_days(schema, job_id))
     if not days:
         return None
     with with_pyarrow():

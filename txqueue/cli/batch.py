@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from txqueue.cli.archived_jobs import or_archived
 from txqueue.cli.jobs import NUMBER
 from txqueue.cli.options import Command, GlobalOptions
 from txqueue.cli.output import Lines, bar, facts, job_state, show
@@ -21,9 +22,14 @@ __all__ = ["batch"]
 @click.pass_obj
 def batch(options: GlobalOptions, job_id: int) -> None:
     """Show the progress of the batch whose callback is the job ID."""
-    from txqueue.store.batches import about_batch
+    from txqueue.store.batches import about_batch, archived_batch
 
-    told = looked_up(options, lambda schema: about_batch(schema, job_id))
+    told = or_archived(
+        options,
+        job_id,
+        lambda: looked_up(options, lambda schema: about_batch(schema, job_id)),
+        archived_batch,
+    )
     show(options, told, lambda: _lines(told))
 
 

@@ -64,15 +64,19 @@ def history(
     days = looked_up(options, lambda schema: about_archived(schema, begin, end))
     found = {each["job_id"]: {**each, "archived": False} for each in live}
     wanted = [day for day in days if filters["state"] in (None, day["state"])]
+    unread: list[str] = []
     if wanted and len(found) < limit:
         with with_pyarrow():
             from txqueue.archive.reading import archived_jobs
-        old = archived_jobs(wanted, begin, end, limit=limit, filters=filters, columns=SHOWN)
+        old = archived_jobs(
+            wanted, begin, end, limit=limit, filters=filters, columns=SHOWN, unread=unread
+        )
         # A day may have been archived and dropped between the two queries.
         found = {each["job_id"]: {**_short(each), "archived": True} for each in old} | found
     listed = sorted(found.values(), key=_newest_first)[:limit]
     document = {"jobs": listed, "from": begin, "to": end, "archived_days": len(days)}
-    show(options, document, lambda: _list(listed))
+    show(options, {**document, "unread": unread}, lambda: _list(listed))
+    _warn(unread)
 
 
 @click.command(cls=Command, short_help="Count ended jobs per hour and work type.")
@@ -81,17 +85,22 @@ def history(
 def stats(options: GlobalOptions, since: datetime | None, until: datetime | None) -> None:
     """Count ended jobs per hour and work type, with their run times and waiting times.
 
-    Archived days are included.
+    Archived days are included, with whole hours at both ends.
     """
     from txqueue.store.history import about_archived, about_stats
 
     begin, end = _span(since, until)
     rows = looked_up(options, lambda schema: about_stats(schema, begin, end))
-    if days := looked_up(options, lambda schema: about_archived(schema, begin, end)):
+    days = looked_up(options, lambda schema: about_archived(schema, begin, end))
+    unread: list[str] = []
+    # The database has the sums of the others.
+    if uncounted := [day for day in days if not day["is_counted"]]:
         with with_pyarrow():
             from txqueue.archive.stats import with_archived
-        rows = with_archived(rows, days, begin, end)
-    show(options, {"stats": rows, "from": begin, "to": end}, lambda: _hours(rows))
+        rows = with_archived(rows, uncounted, begin, end, unread=unread)
+    document = {"stats": rows, "from": begin, "to": end, "unread": unread}
+    show(options, document, lambda: _hours(rows))
+    _warn(unread)
 
 
 @click.command(cls=Command, short_help="Archive old history as Parquet, and drop it.")
@@ -118,6 +127,12 @@ def archive(options: GlobalOptions, location: str | None, before: datetime | Non
         done = archived(session, location, until, lambda one: _tell(options, one))
     document = {"archived": [asdict(each) for each in done]}
     show(options, document, lambda: _archived(document["archived"]))
+
+
+def _warn(unread: Sequence[str]) -> None:
+    """Say which archived days are missing in what was shown."""
+    for text in unread:
+        click.echo(f"warning: {text}", err=True)
 
 
 def _span(since: datetime | None, until: datetime | None) -> tuple[datetime, datetime]:

@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack, cast, overload
 
 from attrs import evolve
-from twisted.internet.defer import CancelledError, Deferred, TimeoutError, maybeDeferred
+from twisted.internet.defer import CancelledError, Deferred, TimeoutError, maybeDeferred, succeed
+from twisted.internet.interfaces import IReactorProcess
 
+from txqueue.client.archived_jobs import ArchivedJobs
 from txqueue.client.node_link import Membership, joinable
 from txqueue.client.notifications import EndNotifications
 from txqueue.client.waiting import EndWaiter
@@ -49,7 +51,7 @@ _IS_IN_TRANSACTION: ContextVar[bool] = ContextVar("txqueue_transaction", default
 FINAL = [state for state in State if state.is_final]
 
 
-class IClientReactor(IStoreReactor, INetworkReactor):
+class IClientReactor(IStoreReactor, INetworkReactor, IReactorProcess):
     """The reactor as a queue needs it."""
 
 
@@ -85,6 +87,7 @@ class WorkQueue:
         self._notifications = EndNotifications(reactor, dsn, pool, self._schema)
         self._waiter = EndWaiter(reactor, self._ended_of, self._notifications.needed)
         self._notifications.heard = self._waiter.heard
+        self._archived = ArchivedJobs(reactor, pool, self._schema)
         self._is_closed = False
 
     @classmethod
@@ -306,28 +309,34 @@ class WorkQueue:
             yield batch
 
     async def repeat(self, job_id: int) -> int:
-        """Enqueue a new job with the payload and policy of one that has ended.
+        """Enqueue a new job with the payload and policy of one that has ended, archived ones too.
 
         Returns:
             The new job's number, or the number of the job that holds its unique key.
 
         Raises:
             Refused: When the job has not ended, or does not exist.
+            ArchiveUnavailable: When the job is archived, and the archive cannot be read.
         """
         number = job_number(job_id)
+        if (again := await self._archived.repeat(number)) is not None:
+            return again
         rows = await self._pool.query(f"select {self._schema}.repeat(%s, '')", (number,))
         return int(rows[0][0])
 
     async def job(self, job_id: int) -> Job:
-        """Return a job's current state, with its failed attempts.
+        """Return a job's current state, with its failed attempts; an archived job's last state.
 
         Raises:
+            ArchiveUnavailable: When the job is archived, and the archive cannot be read.
             JobNotFound: When no job has that number.
             InvalidWork: When it is no number of a job.
         """
         number = job_number(job_id)
         for job in await read_jobs(self._pool, self._schema, [number]):
             return await self._with_attempts(job)
+        if (archived := await self._archived.job(number)) is not None:
+            return await self._with_attempts(archived)
         if _IS_IN_TRANSACTION.get():
             raise JobNotFound(
                 f"job {number} is not there, or is of a transaction that has not committed",
@@ -354,11 +363,13 @@ class WorkQueue:
             WaitTimeout: When the job did not end in time; the job continues.
             CancelledError: When the caller cancelled the wait; the job continues.
             DatabaseUnavailable: When the database is away, or the queue was closed during the wait.
+            ArchiveUnavailable: When the job is archived, and the archive cannot be read.
             KeyUnavailable: When the result is encrypted, and this process cannot decrypt it.
         """
         job_id = job_number(job_id)
-        await self.job(job_id)
-        ending = self._waiter.ended(job_id)
+        found = await self.job(job_id)
+        # An archived job is not in the table, where the ends of others are found.
+        ending = succeed(found) if found.state.is_final else self._waiter.ended(job_id)
         if timeout is not None:
             ending.addTimeout(timeout, self._reactor)
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Protocol
 
@@ -12,14 +12,16 @@ from attrs import asdict
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
-from txqueue.errors import AdminRefused, DatabaseUnavailable, TxqueueError
+from txqueue.errors import AdminRefused, DatabaseUnavailable, JobNotFound, TxqueueError
 from txqueue.model.assignment import CancelledJob
 from txqueue.node.collaborators import Description
 from txqueue.node.lease import Lease
+from txqueue.policy.blockers import explain_archived
 from txqueue.policy.pagination import as_text, first_page, join_numbers, numbers
 from txqueue.store import queries
+from txqueue.store.archive_process import ArchiveProcess
 from txqueue.store.connection_pool import ConnectionPool
-from txqueue.store.history import about_failures_after
+from txqueue.store.history import about_archived_days, about_failures_after
 from txqueue.store.job_search import about_found
 from txqueue.store.operations import Operations
 from txqueue.wire import admin_commands as wire
@@ -73,6 +75,7 @@ class AdminHandlers:
         description: The node's description of itself.
         lease: Has the incarnation of this run.
         workers: End a cancelled job that they hold at once, before the next heartbeat names it.
+        archive: Reads archived jobs.
     """
 
     log = Logger()
@@ -85,12 +88,14 @@ class AdminHandlers:
         description: Description,
         lease: Lease,
         workers: Canceller,
+        archive: ArchiveProcess,
     ) -> None:
         self._operations = Operations(pool, schema)
         self._schema = schema
         self._description = description
         self._lease = lease
         self._workers = workers
+        self._archive = archive
 
     def responders(self, pipe: Pipe) -> Responders:
         """Return the handler of each command, for the operator of a connection."""
@@ -189,12 +194,31 @@ class AdminHandlers:
         }
 
     async def _get_job(self, _who: str, job_id: int) -> Answer:
-        found = await self._operations.find(queries.about_job(self._schema, job_id))
+        try:
+            found = await self._operations.find(queries.about_job(self._schema, job_id))
+        except JobNotFound as error:
+            row = await self._archived(job_id, error)
+            found = await self._operations.find(queries.about_archived_job(self._schema, row))
         return {"job": as_text(found)}
 
     async def _explain(self, _who: str, job_id: int) -> Answer:
-        found = await self._operations.find(queries.about_obstacles(self._schema, job_id))
+        try:
+            found = await self._operations.find(queries.about_obstacles(self._schema, job_id))
+        except JobNotFound as error:
+            found = explain_archived(await self._archived(job_id, error), datetime.now(UTC))
         return {"explanation": as_text(asdict(found))}
+
+    async def _archived(self, job_id: int, error: JobNotFound) -> Mapping[str, Any]:
+        """Return the columns of an archived job; raise the error if no archive has it.
+
+        Raises:
+            ArchiveUnavailable: When the archive cannot be read.
+        """
+        days = await self._operations.find(about_archived_days(self._schema, job_id))
+        row = await self._archive.job(days, job_id)
+        if row is None:
+            raise error
+        return row
 
     async def _list_actions(
         self, _who: str, subject: str | None = None, after: str | None = None

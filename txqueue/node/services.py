@@ -40,6 +40,7 @@ from txqueue.node.worker_starter import SpawningStarter, WorkerStarter
 from txqueue.node.worker_template import ForkingStarter
 from txqueue.node.workers import Workers
 from txqueue.policy.worker_start import forks_workers
+from txqueue.store.archive_process import ArchiveProcess
 from txqueue.store.functions import StoredFunctions
 from txqueue.store.listener import Listener
 from txqueue.store.schedules import Schedules
@@ -413,6 +414,7 @@ class Services(SharedState):
                 description=self.description,
                 lease=self.lease,
                 workers=self.workers,
+                archive=ArchiveProcess(self.reactor),
             ),
             guests=self.credits,
         )

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Unpack
 
 from txqueue.errors import JobNotFound, TransactionMisused
 from txqueue.model.enqueue_options import EnqueueOptions
+from txqueue.model.job import read_json
 from txqueue.model.work_item import WorkItem
 from txqueue.store.queries import Inquiry, Question
 
 if TYPE_CHECKING:
     from txqueue.store.transaction import Transaction
 
-__all__ = ["ENDS", "Batch", "about_batch"]
+__all__ = ["ENDS", "Batch", "about_batch", "archived_batch"]
 
 ENDS = ("done", "failed", "cancelled")
 
@@ -91,12 +93,33 @@ def about_batch(schema: str, job_id: int) -> Inquiry[dict[str, Any]]:
         # batch has none, and those of an old one may be gone from history.
         ends = (yield from _ends_now(schema, rows[0]["after"])) or ends
     if not rows or not ends:
-        raise JobNotFound(
-            f"job {job_id} is not the callback of a batch",
-            "pass the callback's number: batch.callback_id",
-        )
+        raise _no_batch(job_id)
+    return _document(rows[0], ends)
+
+
+def archived_batch(job: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what `about_batch` does from the columns of an archived callback.
+
+    Raises:
+        JobNotFound: When the job is not a batch's callback.
+    """
+    options = read_json(job["options"])
+    ends = options.get("parents") if isinstance(options, dict) else None
+    if not ends:
+        raise _no_batch(job["job_id"])
+    return _document(job, ends)
+
+
+def _no_batch(job_id: int) -> JobNotFound:
+    return JobNotFound(
+        f"job {job_id} is not the callback of a batch",
+        "pass the callback's number: batch.callback_id",
+    )
+
+
+def _document(job: Mapping[str, Any], ends: Mapping[str, int]) -> dict[str, Any]:
     counts = {name: ends.get(name, 0) for name in (*ENDS, "left")}
-    told = {"batch": job_id, "work_type": rows[0]["work_type"], "state": rows[0]["state"]}
+    told = {"batch": job["job_id"], "work_type": job["work_type"], "state": job["state"]}
     return {**told, "jobs": sum(counts.values()), **counts}
 
 
@@ -108,4 +131,12 @@ def _ends_now(schema: str, ids: list[int]) -> Inquiry[dict[str, int]]:
         " group by 1",
         (ids,),
     )
-    return {row["ended"]: row["jobs"] for row in rows}
+    archived = yield Question(
+        "select past.state::text as ended, count(*) as jobs from unnest(%s::bigint[]) as id,"
+        f" lateral (select its.state from {schema}.find_archived(id) as its limit 1) as past"
+        " group by 1",
+        (ids,),
+    )
+    sums = Counter({row["ended"]: row["jobs"] for row in rows})
+    sums.update({row["ended"]: row["jobs"] for row in archived})
+    return dict(sums)

@@ -7,10 +7,16 @@ set enable_seqscan = off
 as $$
 declare
     this job;
+    past record;
 begin
     select * into this from job where job_id = its_job_id
      order by state in ('done', 'failed', 'cancelled') limit 1;
     if not found then
+        select * into past from find_archived(its_job_id) limit 1;
+        if found then
+            perform refuse(format('job %s is archived: it was %s on %s', its_job_id, past.state, past.day),
+                           format('from a shell: txqueue repeat %s; in Python: queue.repeat()', its_job_id));
+        end if;
         perform refuse(format('there is no job %s', its_job_id), 'check the number; old history is dropped');
     elsif this.state not in ('done', 'failed', 'cancelled') then
         perform refuse(format('job %s has not ended', its_job_id), 'wait for its end, or enqueue another');

@@ -1,5 +1,5 @@
 -- Stores the parents of a job, and the outcomes of ended ones; returns the parents that are not of this
--- transaction, as those may end meanwhile: see note_late_ends(). A parent that does not exist gets no row.
+-- transaction, as those may end meanwhile: see note_late_ends(). An archived parent has ended; one that does not exist gets no row.
 --
 -- Jobs of this transaction are marked as followed. The rows of others must not stay locked during an
 -- application's transaction: see propagate_late_ends().
@@ -34,6 +34,10 @@ begin
             select link_parents.child, job_id, its_any_end, case when state in ('done', 'failed', 'cancelled') then state::text end
               from job where job_id = any (others)
                 on conflict do nothing;
+            insert into job_parent (child, parent, any_end, ended)
+            select link_parents.child, id, its_any_end, past.state::text
+              from unnest(others) as id, lateral (select its.state from find_archived(id) as its limit 1) as past
+             where not exists (select from job_parent where child = link_parents.child and parent = id);
         end if;
     end if;
     return others;

@@ -21,6 +21,7 @@ from tests.unit.node.doubles import Workers, lease_of
 from txqueue.errors import AdminRefused, DatabaseUnavailable, Refused
 from txqueue.model.assignment import CancelledJob
 from txqueue.node.admin_handlers import AdminHandlers
+from txqueue.store.archive_process import ArchiveProcess
 from txqueue.wire import admin_commands as wire
 from txqueue.wire.pipe import Pipe
 
@@ -63,12 +64,15 @@ class Line:
         self.workers = Workers()
         self.described = described or {"incarnation": 0}
         pool: Any = self.pool
+        # No test asks for an archived job.
+        spawner: Any = None
         harness = AdminHandlers(
             pool,
             "txqueue",
             description=self,
             lease=lease_of(5),
             workers=self.workers,
+            archive=ArchiveProcess(spawner),
         )
         self.lost: list[str] = []
         server = Pipe({}, lost=lambda: self.lost.append("server"))

@@ -1,0 +1,175 @@
+"""Jobs that exist only in the archive: found by number, awaited, repeated and counted."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg2
+import pytest
+
+from tests.db.letters import opened
+from tests.db.masters import Master, master
+from tests.db.past import LEAVES, fill
+from tests.waiting import running_reactor
+from txqueue.archive.writing import archive
+from txqueue.cli.options import GlobalOptions
+from txqueue.cli.root import run
+from txqueue.errors import ArchiveUnavailable, JobFailed, JobNotFound
+from txqueue.model.job import State
+from txqueue.node.admin_handlers import AdminHandlers
+from txqueue.store.archive_process import ArchiveProcess
+from txqueue.store.connection_pool import ConnectionPool
+from txqueue.store.reader import Session
+
+SPAN = ("--from", "2020-01-01", "--to", "2020-01-02")
+CANCELLED = """
+    insert into txqueue.job (job_id, rank, not_before, enqueued_at, finished_at, weight, priority,
+        lane, state, work_type, queue, options, payload)
+    select n, noon, noon, noon, noon, 1, 4, 0, 'cancelled', 'test.kind', 'default',
+           '{"parents": {"done": 2, "failed": 1}, "after": [7, 9, 902]}', '{}'
+      from generate_series(901, 902) as n, (values (timestamptz '2020-01-01 12:00Z')) as at (noon)
+"""
+AFTER = "select txqueue.enqueue('test.kind', '{}', after => %s, after_any_end => %s)"
+STATS = "select * from txqueue.stats('2020-01-01Z', '2020-01-02Z')"
+
+
+@pytest.fixture
+def node(migrated_database18: str, tmp_path: Path) -> Iterator[Master]:
+    """A session on a database whose day of the past, 60 done and 2 cancelled jobs, is archived."""
+    with master(migrated_database18) as session:
+        for state in ("done", "cancelled"):
+            session.cursor.execute(LEAVES.format(state))
+        fill(session, 60)
+        session.cursor.execute(CANCELLED)
+        session.cursor.execute(STATS)
+        session.before = session.cursor.fetchall()  # type: ignore[attr-defined]  # for one test
+        with Session(migrated_database18) as archiving:
+            archive(archiving, str(tmp_path / "past"))
+        session.value("select setval('txqueue.job_id', 1000)")
+        assert session.value("select count(*) from txqueue.job") == 0
+        yield session
+
+
+def lose(tmp_path: Path) -> None:
+    """Make the archive unreachable."""
+    shutil.rmtree(tmp_path / "past")
+
+
+def test_the_database_tells_where_an_archived_job_is(node: Master, tmp_path: Path) -> None:
+    """By its number alone; other numbers are in no archive."""
+    for job_id, state in ((1, "done"), (60, "done"), (902, "cancelled")):
+        node.cursor.execute("select * from txqueue.find_archived(%s)", (job_id,))
+        [(found, day, location)] = node.cursor.fetchall()
+        assert (found, str(day), location) == (state, "2020-01-01", str(tmp_path / "past"))
+    assert node.value("select count(*) from txqueue.find_archived(61)") == 0
+    with pytest.raises(psycopg2.Error, match="job 7 is archived: it was done on 2020-01-01"):
+        node.value("select txqueue.repeat(7, 'ann')")
+
+
+def test_a_job_waits_for_archived_ones_as_for_other_ended_ones(node: Master) -> None:
+    """A done parent lets it start at once; a cancelled one cancels it, unless any end counts."""
+    numbers = [
+        node.value(AFTER, *given)
+        for given in (([7, 60], False), ([7, 902], False), ([7, 902], True))
+    ]
+    states = [
+        node.value("select state::text from txqueue.job where job_id = %s", job_id)
+        for job_id in numbers
+    ]
+    assert states == ["ready", "cancelled", "ready"]
+    with pytest.raises(psycopg2.Error, match="61"):
+        node.value(AFTER, [7, 61], False)
+
+
+def test_the_sums_of_an_archived_day_are_those_of_the_table(node: Master, tmp_path: Path) -> None:
+    """Also if the archive cannot be reached."""
+    lose(tmp_path)
+    node.cursor.execute(STATS)
+    for now, before in zip(node.cursor.fetchall(), node.before, strict=True):  # type: ignore[attr-defined]
+        assert now[:5] == before[:5]
+        assert now[5:] == pytest.approx(before[5:])
+
+
+async def test_a_client_reads_awaits_and_repeats_an_archived_job(node: Master) -> None:
+    """As if it were in the table."""
+    async with opened(node.connection.dsn) as queue:
+        job = await queue.job(8)
+        assert (job.state, job.work_type, job.payload["n"]) == (State.DONE, "test.kind", 8)
+        assert job.finished_at is not None
+        assert await queue.wait(8, timeout=30) is None
+        with pytest.raises(JobFailed, match="job 902 is cancelled"):
+            await queue.wait(902, timeout=30)
+        copy = await queue.repeat(8)
+        assert (await queue.job(copy)).payload == job.payload
+        with pytest.raises(JobNotFound, match="there is no job 61"):
+            await queue.job(61)
+
+
+async def test_an_unreachable_archive_is_named(node: Master, tmp_path: Path) -> None:
+    """By the calls that need it; another number is as unknown as before."""
+    lose(tmp_path)
+    async with opened(node.connection.dsn) as queue:
+        for call in (queue.job, queue.wait, queue.repeat):
+            with pytest.raises(ArchiveUnavailable, match=f"{tmp_path}/past"):
+                await call(8)
+        with pytest.raises(JobNotFound, match="there is no job 61"):
+            await queue.job(61)
+
+
+async def test_operators_of_a_node_find_an_archived_job(node: Master) -> None:
+    """Its columns, and where it is."""
+    unused: Any = None
+    pool = ConnectionPool(running_reactor(), node.connection.dsn, 1, "test")
+    handlers = AdminHandlers(
+        pool,
+        "txqueue",
+        description=unused,
+        lease=unused,
+        workers=unused,
+        archive=ArchiveProcess(running_reactor()),
+    )
+    try:
+        job = json.loads((await handlers._get_job("ann", 8))["job"])
+        assert (job["job_id"], job["state"], job["archived"]) == (8, "done", True)
+        why = json.loads((await handlers._explain("ann", 902))["explanation"])
+        assert "is archived" in why["detail"]
+        with pytest.raises(JobNotFound):
+            await handlers._explain("ann", 61)
+    finally:
+        pool.close()
+
+
+def test_a_batch_is_counted_whose_callback_or_jobs_are_archived(
+    node: Master, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """From the outcomes that the callback got, and from the jobs' last states."""
+    command = ["--dsn", node.connection.dsn, "--json", "batch"]
+    assert run([*command, "902"], GlobalOptions()) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert [told[name] for name in ("jobs", "done", "failed", "left")] == [3, 2, 1, 0]
+    callback = node.value(AFTER, [7, 60, 902], True)
+    node.complete(node.claim()[0])
+    assert run([*command, str(callback)], GlobalOptions()) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert [told[name] for name in ("jobs", "done", "cancelled", "left")] == [3, 2, 1, 0]
+
+
+@pytest.mark.parametrize("is_noted", [True, False])
+def test_an_unreachable_archive_leaves_the_rest_of_a_list(
+    node: Master, tmp_path: Path, capsys: pytest.CaptureFixture[str], *, is_noted: bool
+) -> None:
+    """With a warning for each day that is missing; days of an earlier release have no sums."""
+    if not is_noted:
+        node.cursor.execute("update txqueue.archived set ids = null, hours = null")
+    lose(tmp_path)
+    for command in ("history", "stats"):
+        assert run(["--dsn", node.connection.dsn, "--json", command, *SPAN], GlobalOptions()) == 0
+        said = capsys.readouterr()
+        unread = json.loads(said.out)["unread"]
+        if command == "stats" and is_noted:
+            assert unread == []
+        else:
+            assert f"the archive at {tmp_path}/past cannot be used" in unread[0]
+            assert f"warning: {unread[0]}" in said.err

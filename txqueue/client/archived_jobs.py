@@ -1,0 +1,65 @@
+"""Finds jobs that exist only in the archive, for a client's calls."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from txqueue.model.job import COLUMNS, Job
+from txqueue.store.archive_process import ArchiveProcess, ProcessStarter
+from txqueue.store.connection_pool import ConnectionPool
+from txqueue.store.history import archived_days
+
+__all__ = ["ArchivedJobs"]
+
+_REPEATED: Final = ("work_type", "queue", "priority", "weight", "group", "tenant")
+
+
+class ArchivedJobs:
+    """Reads archived jobs.
+
+    Args:
+        reactor: Starts the process that reads the archive.
+        pool: The connections to the database, which has the days of the archive.
+        schema: The name of the schema.
+    """
+
+    def __init__(self, reactor: ProcessStarter, pool: ConnectionPool, schema: str) -> None:
+        self._archive = ArchiveProcess(reactor)
+        self._pool = pool
+        self._schema = schema
+
+    async def job(self, job_id: int) -> Job | None:
+        """Return an archived job; None if no archive has it.
+
+        Raises:
+            ArchiveUnavailable: When the archive cannot be read.
+        """
+        row = await self._row(job_id)
+        # A file of an older release may have fewer columns.
+        return None if row is None else Job.from_row({**dict.fromkeys(COLUMNS), **row})
+
+    async def repeat(self, job_id: int) -> int | None:
+        """Enqueue a copy of an archived job and return its number; None if no archive has it.
+
+        Raises:
+            ArchiveUnavailable: When the archive cannot be read.
+        """
+        sql = f"select from {self._schema}.find_job(%s)"
+        if await self._pool.query(sql, (job_id,)):
+            return None
+        row = await self._row(job_id)
+        if row is None:
+            return None
+        columns = json.dumps({name: row[name] for name in _REPEATED})
+        [[number]] = await self._pool.query(
+            f"select {self._schema}.repeat_archived(its_job_id => %s, columns => %s,"
+            " its_payload => %s, its_options => %s, who => '')",
+            (job_id, columns, row["payload"], row["options"]),
+        )
+        return int(number)
+
+    async def _row(self, job_id: int) -> dict[str, Any] | None:
+        question = archived_days(self._schema, job_id)
+        days = await self._pool.query_dicts(question.sql, question.parameters)
+        return await self._archive.job(days, job_id)
