@@ -155,14 +155,14 @@ class World:
             "weight": choose([1, 1, 1, 2, 3, 6]),
             "tenant": choose([None, None, *TENANTS]),
             "group": choose([None, None, *GROUPS]),
-            **choose([{}, {}, {}, {"not_before": choose([FAR, "infinity"])}]),
+            **choose([{}, {}, {"not_before": choose([FAR, "infinity"])}]),
             **choose([{}, {}, {"unique": "k", "unique_mode": "again"}]),
         }
         if job["work_type"] == "pair" and job["group"]:
             # Where two jobs of a group may run, a claim passes over one between them that this
             # node may not take: all jobs of such a group are alike.
             job |= {"group": "pairs", "queue": "mail", "tenant": None}
-        parents = self.some("waiting", "ready", "assigned") if self.random.random() < 0.2 else []
+        parents = self.some("waiting", "ready", "assigned") if self.random.random() < 0.3 else []
         if parents and "unique" not in job:
             job |= {"after": parents, "after_any_end": choose([True, False])}
         return self.session.enqueue({key: each for key, each in job.items() if each is not None})

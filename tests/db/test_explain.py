@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.db.masters import Master
+from tests.waiting import eventually
 from txqueue.policy.blockers import Explanation, explain
 
 
@@ -182,6 +183,61 @@ def test_no_worker(node: Master, report: dict[str, Any], why: str | None) -> Non
     else:
         detail = f"no worker of the nodes that could run it (node) can start a job: {why}"
         assert (told.reason, told.detail) == ("no_worker", detail)
+
+
+def test_a_suspect(node: Master) -> None:
+    """It says that such jobs run apart, and which of them go first."""
+    first, second = node.enqueue({}, {})
+    node.cursor.execute("update txqueue.job_ready set deaths = 2")
+    assert explained(node, first).reason == "next"
+    told = explained(node, second)
+    assert (told.reason, told.detail.split("; ")[1]) == ("suspect", "1 such job go first")
+    room = {"free": 9, "largest": 9, "capacity": 9, "weight": 0, "takes_suspects": False}
+    node.cursor.execute("update txqueue.node_info set report = %s", (json.dumps({"room": room}),))
+    assert "as many such processes as they may" in explained(node, first).detail
+
+
+@pytest.mark.parametrize(
+    "lock",
+    [
+        "select from txqueue.job where job_id = {job} for update",
+        "lock table txqueue.claiming in exclusive mode",
+    ],
+)
+async def test_a_lock(lock: str, node: Master, other: Master) -> None:
+    """It names the session whose open transaction claims pass over, or wait for."""
+    (job_id,) = node.enqueue({})
+    other.connection.autocommit = False
+    other.cursor.execute(lock.format(job=job_id))
+    await eventually(lambda: explained(node, job_id).reason == "locked")
+    told = explained(node, job_id)
+    pid = other.connection.info.backend_pid
+    assert f"session {pid}" in told.detail
+    assert f"pg_terminate_backend({pid})" in told.remedy
+    other.connection.rollback()
+    assert explained(node, job_id).reason == "next"
+
+
+def test_a_key_that_no_node_has(node: Master) -> None:
+    """A node that defines the type, and cannot decrypt its payloads, is named."""
+    job_id = node.value("select txqueue.enqueue('sealed.kind', '{}')")
+    node.cursor.execute('update txqueue.node_info set report = \'{"keyless": ["sealed.kind"]}\'')
+    told = explained(node, job_id)
+    assert told.reason == "no_key"
+    assert "no node that defines it (node) has TXQUEUE_PAYLOAD_KEY" in told.detail
+
+
+def test_a_group_whose_first_job_does_not_run(node: Master) -> None:
+    """It says why that one does not: the group itself is free."""
+    first, _ = node.enqueue({"group": "g", "queue": "other"}, {"group": "g", "queue": "other"})
+    (job_id,) = node.enqueue({"group": "g"})
+    for _ in range(2):
+        told = explained(node, job_id)
+        assert told.reason == "group"
+        assert f"job {first} of its group g goes first" in told.detail
+        assert "no live node serves the queue other" in told.detail
+        assert told.remedy == "start one with --queues other"
+        assert node.claimed_ids() == []
 
 
 def test_no_free_capacity(node: Master) -> None:

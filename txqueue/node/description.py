@@ -57,6 +57,7 @@ class Description:
             "processes": [_in_brief(each) for each in self._workers.describe()[:_PROCESSES_TOLD]],
             "unable": len(self._workers.regular) - len(self._workers.able),
             "closed": self._workers.closed,
+            "blocking": self._workers.blocking,
             "room": self._workers.room_report(),
             "keyless": locked_types(),
             "not_forked": self._starter.obstacle,

@@ -21,6 +21,8 @@ from txqueue.system.clock import Clock
 
 __all__ = ["Workers"]
 
+# How many jobs that block workers a heartbeat names.
+MOST_BLOCKING = 10
 # Seconds in which a worker must report its unstarted jobs.
 SOON = 2.0
 
@@ -168,6 +170,12 @@ class Workers:
         """How many workers get no jobs now, by the reason; those for suspects do not count."""
         states = (_closed_by(each) for each in self._workers.values() if not each.is_apart)
         return dict(Counter(state for state in states if state is not None))
+
+    @property
+    def blocking(self) -> list[int]:
+        """The first of the jobs that run in workers which do not answer."""
+        late = (worker for worker in self._workers.values() if worker.is_late)
+        return sorted(job_id for worker in late for job_id in worker.in_flight)[:MOST_BLOCKING]
 
     def room_report(self) -> dict[str, int | bool]:
         """Return, as plain data, what a claim may take, and the weight that the workers hold."""

@@ -6,12 +6,17 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
 from txqueue.model.humanize import counted
-from txqueue.policy.blockers import Gravity, judged
+from txqueue.policy.blockers import Blocker, Gravity, judged
+from txqueue.policy.fact_moments import seconds_between
 
 __all__ = ["COUNTED_BY_NAME", "blocked_jobs", "blocked_warnings"]
 
 Row = Mapping[str, Any]
 
+FAR: Final = 600.0
+"""Seconds before its moment until which what would stop a job is not warned of."""
+
+_FOR_TIME = ("time", "backoff", "workset")
 # Nothing keeps these jobs from running.
 _RUNNING = ("next", "running", "done", "failed", "cancelled", "quarantine")
 COUNTED_BY_NAME: Final = ("unserved_queue", "unknown_type", "unreadable_jobs", "paused")
@@ -39,7 +44,7 @@ def blocked_jobs(classes: Iterable[Row], facts: Mapping[int, Row]) -> list[dict[
             continue
         place = {
             "reason": blocker.reason,
-            "gravity": blocker.gravity.name.lower(),
+            "gravity": _gravity(blocker, facts[row["example"]]).name.lower(),
             "queue": row["queue"],
             "work_type": row["work_type"],
         }
@@ -51,6 +56,13 @@ def blocked_jobs(classes: Iterable[Row], facts: Mapping[int, Row]) -> list[dict[
     return sorted(
         found.values(), key=lambda each: (-Gravity[each["gravity"].upper()], -each["jobs"])
     )
+
+
+def _gravity(blocker: Blocker, facts: Row) -> Gravity:
+    """Return the gravity; what stops a job now is no fault if its moment is far."""
+    left = seconds_between(facts["job"]["not_before"], facts["now"])
+    is_far = FAR < left < float("inf")
+    return Gravity.COURSE if is_far and blocker.reason in _FOR_TIME else blocker.gravity
 
 
 def blocked_warnings(

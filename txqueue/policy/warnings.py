@@ -115,13 +115,20 @@ def worker_obstacle(report: Row) -> WorkerObstacle | None:
     closed = report.get("closed") or {"blocked": report.get("unable") or 0}
     if sum(closed.values()) < workers:
         return None
-    named = [f"{closed[each]} {said}" for each, said in _CLOSED.items() if closed.get(each)]
+    by = f" by {_jobs(report['blocking'])}" if report.get("blocking") else ""
+    said = {**_CLOSED, "blocked": f"blocked{by}: {_BLOCKED}"}
+    named = [f"{closed[each]} {what}" for each, what in said.items() if closed.get(each)]
     is_passing = bool(closed.get("starting"))
     return WorkerObstacle(f"of {counted(workers, 'worker')} {', '.join(named)}", is_passing)
 
 
+def _jobs(ids: Sequence[int]) -> str:
+    return f"{'job' if len(ids) == 1 else 'jobs'} {', '.join(map(str, ids))}"
+
+
+_BLOCKED: Final = "a handler does not return, or the process is stopped"
 _CLOSED: Final[Mapping[str, str]] = {
-    "blocked": "blocked: a handler does not return, or the process is stopped",
+    "blocked": "blocked",
     "stuck": "stuck: handlers that timed out fill the threads",
     "starting": "starting",
 }

@@ -27,7 +27,7 @@ begin
     select coalesce(jsonb_agg(jsonb_build_object(
                'name', name, 'state', state, 'load', load, 'capacity', capacity, 'incarnation', node.incarnation,
                'missing', report -> 'missing', 'workers', report -> 'workers', 'unable', report -> 'unable',
-               'closed', report -> 'closed', 'room', report -> 'room', 'held', coalesce(held.weight, 0),
+               'closed', report -> 'closed', 'blocking', report -> 'blocking', 'room', report -> 'room', 'held', coalesce(held.weight, 0), 'busy_since', held.since,
                'serves', this.queue = any (node.queues), 'knows', this.work_type = any (work_types),
                'lacks_key', coalesce(report -> 'keyless', '[]') ? this.work_type,
                'applications', report -> 'applications',
@@ -36,7 +36,8 @@ begin
                   where split_part(each.name, '#', 1) = this.work_type)) order by name), '[]')
       into nodes
       from node_info as node
-      left join (select incarnation, sum(weight) as weight from job_assigned group by incarnation) as held using (incarnation)
+      left join (select incarnation, sum(weight) as weight, min(coalesce(started_at, assigned_at)) as since
+                   from job_assigned group by incarnation) as held using (incarnation)
      where state in ('alive', 'draining') and heartbeat_at > clock_timestamp() - lease;
     if this.state = 'ready' or this.waiting_for in ('time', 'rate') then
         -- What the nodes that could run it could run before it.

@@ -6,6 +6,7 @@ from typing import Any
 
 from txqueue.policy.blocked_jobs import COUNTED_BY_NAME, blocked_jobs, blocked_warnings
 
+FAR_MOMENT = "2031-01-31T12:00:00+00:00"
 NOW = "2030-01-31T12:00:00+00:00"
 
 
@@ -59,3 +60,12 @@ def test_what_needs_an_act_is_warned_of_unless_that_is_counted_by_name() -> None
     assert warning["remedy"].startswith("start one: twistd")
     assert len(blocked_warnings(found, ())) == 2
     assert "paused" in COUNTED_BY_NAME
+
+
+def test_what_would_stop_a_job_is_not_warned_of_long_before_its_moment() -> None:
+    """Nodes may run again by then."""
+    found = facts(3, nodes=[])
+    job = {**found["job"], "state": "waiting", "waiting_for": "time", "attempt": 0, "error": None}
+    for moment, gravity in (("2030-01-31T12:05:00+00:00", "fault"), (FAR_MOMENT, "course")):
+        its = {**found, "job": {**job, "not_before": moment}}
+        assert [each["gravity"] for each in counted((1, its))] == [gravity]

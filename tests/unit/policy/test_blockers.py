@@ -55,5 +55,11 @@ def test_a_job_on_a_node_whose_workers_cannot_start_it() -> None:
     facts = {"job": {**job, "assigned_at": NOW}, "now": SOON}
     blocked = {"incarnation": 1, "workers": 2, "unable": 2}
     assert "of 2 workers 2 blocked" in explain({**facts, "nodes": [blocked]}).detail
+    blocking = {**blocked, "blocking": [7, 8]}
+    told = explain({**facts, "nodes": [blocking]})
+    assert told.reason == "running"
+    assert "it blocks the worker" in told.detail
+    other = {**facts, "job": {**facts["job"], "job_id": 9}, "nodes": [blocking]}
+    assert "2 blocked by jobs 7, 8: a handler does not return" in explain(other).detail
     told = explain({**facts, "nodes": [{**blocked, "unable": 1}]})
     assert told.remedy.startswith("nothing: it runs, or starts")

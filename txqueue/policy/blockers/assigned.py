@@ -9,6 +9,12 @@ from txqueue.policy.warnings import worker_obstacle
 __all__ = ["assigned"]
 
 
+_BLOCKING = (
+    "nothing: it runs until its handler returns; --kill-stuck ends such workers, and Runtime.THREAD"
+    " keeps a handler from blocking other jobs"
+)
+
+
 def assigned(facts: Facts) -> Blocker:
     """Return where a job runs, or what keeps its node from starting it."""
     job = facts["job"]
@@ -31,6 +37,9 @@ def _unstarted(facts: Facts, detail: str) -> Blocker:
         detail = f"{detail}, but the node does not hold all jobs that are assigned to it"
         remedy = "nothing: the node runs it, or returns it to the queue, within two heartbeats"
         return Blocker("assigned", detail, remedy)
+    if facts["job"]["job_id"] in (node.get("blocking") or ()):
+        detail = f"{detail}, and runs there in a worker that does not answer: it blocks the worker"
+        return Blocker("running", detail, _BLOCKING)
     obstacle = worker_obstacle(node)
     if obstacle is not None and not obstacle.is_passing:
         detail = f"{detail}, where it cannot start: {obstacle.what}"

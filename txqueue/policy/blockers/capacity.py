@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import ceil
 from typing import Any
 
-from txqueue.model.humanize import counted
+from txqueue.model.humanize import age, counted
 from txqueue.policy.blockers.reason import Blocker, Facts, Gravity, control, joined
+from txqueue.policy.fact_moments import seconds_between
 from txqueue.policy.warnings import WorkerObstacle, worker_obstacle
 
 __all__ = ["capable", "holders_of", "is_suspect", "without_node", "without_room", "without_worker"]
@@ -20,6 +21,8 @@ HIGH = 7
 # A job that was running when more processes than this died runs in a process without other jobs.
 FEW_DEATHS = 1
 SEE_LOG = "see the node's log; --kill-stuck replaces workers that cannot start jobs"
+# Seconds from which the longest run is named, where there is no room.
+LONG = 60.0
 _ADD = "start a node whose --app defines it"
 _KEY = "TXQUEUE_PAYLOAD_KEY"
 
@@ -238,9 +241,12 @@ def _full(facts: Facts, nodes: Sequence[Node]) -> Blocker:
     if largest:
         first += f", its weight is {weight}, and no worker has more than {largest} free"
     where = f"the least loaded of {counted(len(nodes), 'node')} is at {_least(nodes):.0%}"
+    since = min((each["busy_since"] for each in nodes if each.get("busy_since")), default=None)
+    longest = seconds_between(facts["now"], since) if since else 0.0
+    long = f"; the longest of their jobs has run for {age(longest)}" if longest >= LONG else ""
     return Blocker(
         "no_free_capacity",
-        f"{first}, and {where}",
+        f"{first}, and {where}{long}",
         "nothing: it starts in its turn; or add nodes or workers; to see what runs:"
         " txqueue jobs --state assigned",
     )

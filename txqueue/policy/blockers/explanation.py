@@ -108,7 +108,8 @@ def _roots(facts: Facts, others: Mapping[str, Any], seen: frozenset[int]) -> Ite
     }
     for job_id, root in known.items():
         if job_id not in holders:
-            which = ", which goes first in its group," if job_id in group.get("first", ()) else ""
+            is_between = job_id in group.get("first", ())[1:]
+            which = ", which goes first in its group, too," if is_between else ""
             yield evolve(root, detail=f"job {job_id}{which} does not run: {root.detail}")
     held = [each for each in holders if each in known]
     if held and group["running"] >= group["limit"]:
