@@ -171,19 +171,31 @@ class World:
 
     def start_node(self) -> object:
         """Start a node that serves some queues and types."""
-        self._started += 1
         some = self.random.sample(list(KINDS), self.random.choice([1, 2, 3, 3, 3]))
-        types = [
-            {"work_type": name, "queue": "mail", "priority": 4, "weight": 1, "policy": KINDS[name]}
-            for name in some
-        ]
         keyless = self.random.choice([[], ["secret"]]) if "secret" not in some else []
         queues = self.random.choice([*[QUEUES] * 4, QUEUES[:1], QUEUES[1:]])
         workers, capacity = self.random.choice([1, 1, 2]), self.random.choice([1, 2, 4])
-        name = f"node-{self._started}"
+        node = self.node(queues, some, keyless=keyless, workers=workers, capacity=capacity)
+        return node.name, queues, some, keyless, workers, capacity
+
+    def node(
+        self,
+        queues: Sequence[str] = QUEUES,
+        kinds: Sequence[str] = tuple(KINDS),
+        *,
+        keyless: Sequence[str] = (),
+        workers: int = 1,
+        capacity: int = 4,
+    ) -> ModelledNode:
+        """Start a node."""
+        self._started += 1
+        types = [
+            {"work_type": name, "queue": "mail", "priority": 4, "weight": 1, "policy": KINDS[name]}
+            for name in kinds
+        ]
         node = ModelledNode(
             self.session,
-            name,
+            f"node-{self._started}",
             queues=queues,
             work_types=types,
             keyless=keyless,
@@ -191,7 +203,13 @@ class World:
             capacity=capacity,
         )
         self.nodes.append(node)
-        return name, queues, some, keyless, workers, capacity
+        return node
+
+    def put(self, *jobs: Mapping[str, Any]) -> list[int]:
+        """Enqueue jobs that run alike but for the given options."""
+        return self.session.enqueue(
+            *({"work_type": "plain", "queue": "mail", **job} for job in jobs)
+        )
 
     def stop_node(self) -> object:
         """Stop a node: its jobs return to the queue."""

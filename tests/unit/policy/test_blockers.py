@@ -1,5 +1,7 @@
 """Why a job does not run, as far as that needs no database."""
 
+from typing import Any
+
 from txqueue.policy.blockers import explain
 
 NOW = "2030-01-31T12:00:00+00:00"
@@ -53,13 +55,13 @@ def test_a_job_on_a_node_whose_workers_cannot_start_it() -> None:
         "deaths": 0,
     }
     facts = {"job": {**job, "assigned_at": NOW}, "now": SOON}
-    blocked = {"incarnation": 1, "workers": 2, "unable": 2}
+    blocked: dict[str, Any] = {"incarnation": 1, "workers": 2, "unable": 2}
     assert "of 2 workers 2 blocked" in explain({**facts, "nodes": [blocked]}).detail
     blocking = {**blocked, "blocking": [7, 8]}
     told = explain({**facts, "nodes": [blocking]})
     assert told.reason == "running"
     assert "it blocks the worker" in told.detail
-    other = {**facts, "job": {**facts["job"], "job_id": 9}, "nodes": [blocking]}
+    other = {"job": {**job, "assigned_at": NOW, "job_id": 9}, "now": SOON, "nodes": [blocking]}
     assert "2 blocked by jobs 7, 8: a handler does not return" in explain(other).detail
     told = explain({**facts, "nodes": [{**blocked, "unable": 1}]})
     assert told.remedy.startswith("nothing: it runs, or starts")
