@@ -63,5 +63,7 @@ def test_a_job_on_a_node_whose_workers_cannot_start_it() -> None:
     assert "it blocks the worker" in told.detail
     other = {"job": {**job, "assigned_at": NOW, "job_id": 9}, "now": SOON, "nodes": [blocking]}
     assert "2 blocked by jobs 7, 8: a handler does not return" in explain(other).detail
+    suspect = {"job": {**job, "assigned_at": NOW, "deaths": 2}, "now": SOON, "nodes": [blocked]}
+    assert "runs in a process without other jobs" in explain(suspect).detail
     told = explain({**facts, "nodes": [{**blocked, "unable": 1}]})
     assert told.remedy.startswith("nothing: it runs, or starts")

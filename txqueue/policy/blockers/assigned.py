@@ -40,16 +40,16 @@ def _unstarted(facts: Facts, detail: str) -> Blocker:
     if facts["job"]["job_id"] in (node.get("blocking") or ()):
         detail = f"{detail}, and runs there in a worker that does not answer: it blocks the worker"
         return Blocker("running", detail, _BLOCKING)
-    obstacle = worker_obstacle(node)
-    if obstacle is not None and not obstacle.is_passing:
-        detail = f"{detail}, where it cannot start: {obstacle.what}"
-        return Blocker("assigned", detail, SEE_LOG, Gravity.FAULT)
     if is_suspect(facts):
         detail = (
             f"{detail}; it was running when {facts['job']['deaths']} processes died, and so runs in"
             " a process without other jobs"
         )
         return Blocker("assigned", detail, "nothing: it starts once that process has started")
+    obstacle = worker_obstacle(node)
+    if obstacle is not None and not obstacle.is_passing:
+        detail = f"{detail}, where it cannot start: {obstacle.what}"
+        return Blocker("assigned", detail, SEE_LOG, Gravity.FAULT)
     return Blocker(
         "assigned", detail, "nothing: it runs, or starts when a worker of that node has room"
     )
