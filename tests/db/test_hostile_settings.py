@@ -265,6 +265,7 @@ def test_every_function_pins_its_search_path(node: Master) -> None:
         "open_queues",
         "payload_octets",
         *(f"take_first_{lane}" for lane in range(8)),
+        "updated_at",
         "wake_masters",
         "without_keys_option",
     ]
