@@ -20,7 +20,7 @@ EMPTY = """
         txqueue.unique_job, txqueue.seen_key, txqueue.job_parent, txqueue.late_end;
     truncate txqueue.schedule, txqueue.workset, txqueue.workset_slot, txqueue.workset_part,
         txqueue.workset_failed, txqueue.failed_attempt, txqueue.minute_mark, txqueue.minute_counts,
-        txqueue.unread_job;
+        txqueue.unread_job, txqueue.archived;
     delete from txqueue.control;
     delete from txqueue.setting;
     insert into txqueue.setting default values;
