@@ -88,6 +88,8 @@ def values(incarnation: int) -> dict[str, st.SearchStrategy[Any]]:
         "regtype": st.sampled_from(["integer", "text", "timestamptz", "jsonb", "name[]"]),
         "date": st.sampled_from(["infinity", "now", "2026-11-22", "4713-01-01 BC"]),
         "uuid": st.uuids().map(str),
+        # A caller has no other value of it than a row of the table.
+        "txqueue.job": st.none(),
         "jsonb": objects.map(psycopg2.extras.Json),
         "timestamp with time zone": st.sampled_from(
             ["infinity", "-infinity", "now", "294276-01-01", "4713-01-01 BC"]
