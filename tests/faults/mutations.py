@@ -230,6 +230,9 @@ MUTATIONS: Final = {
         "txqueue/store/schedules.py",
         "set local statement_timeout = {CONDITION_PATIENCE * 1000};",
         "",
+        "txqueue/node/scheduler.py",
+        "        self._checks.begin(found)\n",
+        "        self._checks.begin(found)\n        await self._checks.end()\n",
     ),
     "all that waited in a dead process died with it": _of(
         "poison_among_many",
