@@ -1,5 +1,6 @@
 """Acts of operators on jobs in each state: cancel, retry, change the priority."""
 
+import psycopg2
 import pytest
 
 from tests.db.masters import Master
@@ -243,6 +244,15 @@ def test_a_drained_node_takes_nothing(node: Master, other: Master) -> None:
     assert node.value(said, "alive", node.incarnation)
     assert len(node.claimed_ids()) == 1
     assert [what for _, what, _ in actions(node)] == ["drain", "drain", "undrain"]
+
+
+def test_a_node_that_stops_is_not_undrained(node: Master, other: Master) -> None:
+    """It accepts no more jobs, so that no tool may say that it does."""
+    report = "select owned from txqueue.heartbeat(%s, 0, '{\"is_ending\": true}')"
+    assert node.value(report, node.incarnation)
+    assert act(other, "drain_node('node', 'ann')") == (True,)
+    with pytest.raises(psycopg2.Error, match="node node is stopping"):
+        act(other, "undrain_node('node', 'ann')")
 
 
 def test_a_node_that_does_not_live_is_not_drained(node: Master) -> None:

@@ -164,7 +164,8 @@ class Heartbeats(Periodic):
 
     async def _renew(self) -> None:
         began = time.monotonic()
-        report = {**self._load_meter.measured(), "host": self._host or None}
+        is_ending = self._lifecycle.is_ending or None
+        report = {**self._load_meter.measured(), "host": self._host or None, "is_ending": is_ending}
         reply = await self._functions.heartbeat(
             self._lease.incarnation, self._load_meter.load, report
         )
@@ -181,6 +182,9 @@ class Heartbeats(Periodic):
         else:
             self._keeper.renewed(began)
             self._tell(reply)
+            if is_ending and reply.state == "alive":
+                # Undrained before the database knew that this node stops: it accepts no more jobs.
+                await self._functions.leave(self._lease.incarnation, "draining")
             await self._declare_dead(reply)
 
     def _tell(self, reply: HeartbeatReply) -> None:

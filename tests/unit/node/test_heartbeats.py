@@ -67,6 +67,12 @@ class Database:
             server=self.server,
         )
 
+    async def leave(self, incarnation: int, state: str) -> int:
+        """Set the state of the newest run."""
+        assert incarnation == self.incarnation
+        self.state = state
+        return 0
+
     async def replaced_by(self, name: str) -> int | None:
         """Return the run before the newest."""
         return self.replaced
@@ -252,6 +258,16 @@ def test_a_node_that_ends_is_not_talked_out_of_it() -> None:
     around.step()
     assert around.lifecycle.is_draining
     assert not is_rung(around.wakeups.claimer)
+
+
+def test_a_node_that_ends_is_shown_as_draining_though_it_was_undrained() -> None:
+    """By an operator who could not know that it stops."""
+    around = Around()
+    around.step()
+    around.lifecycle.end()
+    around.database.state = "alive"
+    around.step()
+    assert around.database.state == "draining"
 
 
 def test_rescued_jobs_are_counted() -> None:

@@ -82,7 +82,7 @@ def without_worker(facts: Facts) -> Iterator[Blocker]:
     if not working:
         names = joined(sorted(each["name"] for each in capable(facts)))
         what = f"every node that could run it is draining: {names}"
-        remedy = "start another node, or: txqueue undrain NODE"
+        remedy = "start another node, or, unless it is stopping: txqueue undrain NODE"
         yield Blocker("no_capable_node", what, remedy, Gravity.ACT)
         return
     found = {each["name"]: _obstacle(facts, each) for each in working}
