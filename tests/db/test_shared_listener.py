@@ -30,6 +30,8 @@ STATEMENTS = [
 # Lengths of the pieces that arrive in one turn: messages of the protocol begin with five octets.
 PIECES = [1, 2, 3, 5, 6, 7, 13, 40, 10_000]
 NOTIFICATIONS = 300
+# Statements on the listening connection without which the test has shown nothing.
+ENOUGH = 10
 
 
 class Split(Protocol):
@@ -111,6 +113,7 @@ async def test_callers_never_meet_on_it(database18: str, folder: Path, seed: int
     """Each of several services that notifications wake gets its own answer, or uses the pool."""
     chance = random.Random(seed)
     sleeping: list[Deferred[None]] = []
+    there = 0
     is_over = False
 
     def wake(_: object) -> None:
@@ -118,9 +121,9 @@ async def test_callers_never_meet_on_it(database18: str, folder: Path, seed: int
         for each in woken:
             each.callback(None)
 
-    async def serve(number: int) -> int:
-        """Return how many statements ran on the listening connection."""
-        there = 0
+    async def serve(number: int) -> None:
+        """Run statements, on the listening connection while it is idle."""
+        nonlocal there
         while not is_over:
             where = one.idle or pool
             there += where is not pool
@@ -135,7 +138,6 @@ async def test_callers_never_meet_on_it(database18: str, folder: Path, seed: int
             if chance.random() < 0.5 and not is_over:
                 sleeping.append(Deferred())
                 await sleeping[-1]
-        return there
 
     async with split(database18, folder, seed) as through:
         one = Listener(running_reactor(), through, "txqueue", wake)
@@ -143,13 +145,17 @@ async def test_callers_never_meet_on_it(database18: str, folder: Path, seed: int
         with closing(pool), closing(one):
             await one.ensure()
             services = [Deferred.fromCoroutine(serve(number)) for number in range(1, 4)]
-            for _ in range(NOTIFICATIONS):
+            for sent in range(100 * NOTIFICATIONS):
+                # How often a service meets an idle connection depends on the machine.
+                if sent >= NOTIFICATIONS and there > ENOUGH:
+                    break
                 await pool.query("select pg_notify('txqueue', 'x') from generate_series(1, 2)")
                 if chance.random() < 0.3:
                     await pause(0)
             is_over = True
             wake(None)
-            assert sum(await gatherResults(services)) > 10
+            await gatherResults(services)
+            assert there > ENOUGH
         await eventually(lambda: one.idle is None)
 
 
