@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from txqueue.torture.environment import Testbed
 from txqueue.torture.figures import duplicates
+from txqueue.torture.node import TortureNode
 
-__all__ = ["ended_jobs", "no_duplicates", "nothing_spent", "running_on", "started_on"]
+__all__ = [
+    "ended_jobs",
+    "no_duplicates",
+    "nothing_spent",
+    "running_on",
+    "started_on",
+    "works_again",
+]
 
 
 def no_duplicates(testbed: Testbed) -> None:
@@ -35,3 +43,13 @@ def running_on(testbed: Testbed, name: str) -> set[int]:
     """Return the jobs that have started on a node and have recorded no end."""
     runs = testbed.history().runs
     return {run.job_id for run in runs if run.node == name and run.ended is None}
+
+
+def works_again(testbed: Testbed, node: TortureNode) -> None:
+    """Wait until a node starts another job."""
+    since = len(testbed.history().runs)
+    testbed.wait(
+        lambda: any(run.node == node.name for run in testbed.history().runs[since:]),
+        "the node works again",
+        every=0.3,
+    )

@@ -10,6 +10,7 @@ from urllib.error import HTTPError
 from urllib.request import urlopen
 
 from txqueue.torture.breakable import fault_of
+from txqueue.torture.demands import works_again
 from txqueue.torture.environment import Testbed
 from txqueue.torture.node import TortureNode, free_port
 from txqueue.torture.scenario import scenario
@@ -44,12 +45,7 @@ def not_ready(testbed: Testbed) -> None:
     testbed.flow()
     broken.unlink()
     testbed.wait(lambda: _is_ready(port), "the node is ready again", HEALED_WITHIN)
-    since = len(testbed.history().runs)
-    testbed.wait(
-        lambda: any(run.node == node.name for run in testbed.history().runs[since:]),
-        "the node works again",
-        every=0.3,
-    )
+    works_again(testbed, node)
     testbed.drain()
     testbed.expect_all_done()
 

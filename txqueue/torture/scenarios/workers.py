@@ -9,6 +9,7 @@ from random import choice, randrange
 from statistics import median
 
 from txqueue.system.procfs import is_alive
+from txqueue.torture.demands import works_again
 from txqueue.torture.environment import Testbed
 from txqueue.torture.figures import restarts
 from txqueue.torture.freezing import frozen
@@ -62,12 +63,7 @@ def template_kill(testbed: Testbed) -> None:
     for _ in range(int(TEMPLATE_KILLS * testbed.scale)):
         testbed.rest(1.0)
         _kill_template(testbed, node)
-    since = len(testbed.history().runs)
-    testbed.wait(
-        lambda: any(run.node == node.name for run in testbed.history().runs[since:]),
-        "the node works again",
-        every=0.3,
-    )
+    works_again(testbed, node)
     testbed.drain()
     testbed.expect_all_done()
 
