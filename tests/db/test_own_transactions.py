@@ -12,8 +12,7 @@ from tests.db.masters import Master
 from tests.waiting import running_reactor, within
 from txqueue import RunningJob
 from txqueue.model.assignment import Assignment
-from txqueue.worker.next_stages import complete_with_follow_ups
-from txqueue.worker.own_transactions import MOST_CONNECTIONS, OwnTransactions
+from txqueue.worker.job_transaction import MOST_CONNECTIONS, OwnTransactions, complete
 from txqueue.worker.running_job import HeldAssignment, begun, change
 
 LIMIT = 10.0
@@ -43,10 +42,10 @@ async def test_a_job_whose_handler_has_returned_does_not_wait_for_handlers(
     node: Master, dsn: str
 ) -> None:
     """It completes, with its follow-up work, while handlers have all of their connections."""
-    async with with_busy_connections(node, dsn) as (_, job):
+    async with with_busy_connections(node, dsn) as (transactions, job):
         job.then(Note())
         change(job, has_returned=True)
-        await within(LIMIT, complete_with_follow_ups(job, Clock()))
+        await within(LIMIT, complete(job, transactions.open, Clock()))
         assert node.job(job.id)["state"] == "done"
     assert node.states() == {"done": MOST_CONNECTIONS + 1, "waiting": 1}
 
@@ -55,6 +54,6 @@ async def test_a_late_error_does_not_wait_for_handlers(node: Master, dsn: str) -
     """The error of a handler whose job is done is stored while others have all connections."""
     async with with_busy_connections(node, dsn) as (transactions, job):
         change(job, has_returned=True)
-        await within(LIMIT, complete_with_follow_ups(job, Clock()))
+        await within(LIMIT, complete(job, transactions.open, Clock()))
         await within(LIMIT, transactions.note_late_error(job, "after it: x"))
         assert node.job(job.id)["error"] == "after it: x"

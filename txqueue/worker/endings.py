@@ -10,9 +10,10 @@ from typing import Any
 from attrs import evolve
 from twisted.internet.defer import CancelledError
 
+from txqueue.errors import InvalidWork, KeyUnavailable
 from txqueue.model.assignment import SettledJob
 from txqueue.model.directives import Next
-from txqueue.model.foreign import is_a
+from txqueue.model.foreign import is_a, text_of
 from txqueue.model.retry import Retry
 from txqueue.model.run_log import log_fields
 from txqueue.policy.outcome import (
@@ -24,13 +25,16 @@ from txqueue.policy.outcome import (
     judge_cancelled,
     judge_unavailable,
     late_error_text,
+    storable,
+    summary_of,
 )
+from txqueue.store.enqueueing import job_object, json_text
+from txqueue.tracing.choice import sending
 from txqueue.worker.failure_log import FailureLog, failed_attempt_of, is_redacted, kept_log
-from txqueue.worker.next_stages import judge_next
 from txqueue.worker.report import Report
 from txqueue.worker.run_counts import RunCounts
 from txqueue.worker.running_job import HeldAssignment, RunningJob
-from txqueue.worker.runtimes import Kind
+from txqueue.worker.runtimes import Kind, check_length
 from txqueue.worker.traced_runs import end_records, within_span
 
 __all__ = ["NO_RETRY", "Endings"]
@@ -121,7 +125,7 @@ class Endings:
         """Decide the outcome of a run by an error or a directive, and log it if it has failed."""
         if is_a(error, Next):
             with within_span(job):
-                verdict = judge_next(error, job, self._longest_stage)
+                verdict = _judge_next(error, job, self._longest_stage)
         else:
             verdict = judge(error, retry, job.attempt - 1, random.random())
         settled = verdict.of(job.key)
@@ -163,3 +167,33 @@ class Endings:
 def _retry_of(kind: Kind | None, terms: Any) -> Retry:
     retry = kind.cls.retry if kind else NO_RETRY
     return evolve(retry, attempts=terms["attempts"]) if terms and "attempts" in terms else retry
+
+
+def _judge_next(said: Next, job: RunningJob, longest: int) -> Verdict:
+    """Return the outcome of an attempt whose handler returned or raised `Next`.
+
+    Args:
+        said: The next stage.
+        job: The job.
+        longest: The longest stage, in bytes of JSON text.
+    """
+    if job.cancelled_by is not None:
+        return judge_cancelled(None, job.cancelled_by)
+    if job.follow_ups:
+        # Otherwise follow-up work would be lost silently.
+        return Verdict("failed", error="a job cannot use both Next and job.then(): use one of them")
+    try:
+        with sending(said.work, said.options) as call:
+            stage = job_object(said.work, call.options)
+        # This is the only check before the report to the master.
+        json_text(stage)
+        text = json.dumps(stage, allow_nan=False, ensure_ascii=False)
+        check_length("next stage", text, longest)
+        stage = json.loads(text)
+    except (InvalidWork, KeyUnavailable) as error:
+        return Verdict("failed", error=storable(f"its next stage is not valid: {text_of(error)}"))
+    except BaseException as error:
+        return Verdict(
+            "failed", error=storable(f"its next stage is not valid: {summary_of(error)}")
+        )
+    return Verdict("next", stage=stage)

@@ -29,8 +29,8 @@ from txqueue.worker.execution import LONGEST_END, Execution
 from txqueue.worker.failure_log import FailureLog
 from txqueue.worker.handler_threads import HandlerThreads
 from txqueue.worker.job_terms import check_terms, is_expired, is_grouped
+from txqueue.worker.job_transaction import complete, one_at_most
 from txqueue.worker.long_runs import BEAT, Watch
-from txqueue.worker.next_stages import complete_with_follow_ups
 from txqueue.worker.outlived import Outlived
 from txqueue.worker.report import Report
 from txqueue.worker.run_counts import RunCounts
@@ -97,7 +97,7 @@ class Performer:
         self._threads = threads
         self._capacity = capacity
         self._report = report
-        self._open_transaction = open_transaction
+        self._open_transaction = one_at_most(open_transaction)
         self._work_through = work_through
         self._waiting = Backlog()
         self._running: dict[RunningJob, Execution] = {}
@@ -385,7 +385,9 @@ class Performer:
         """Complete a job together with its follow-up work."""
         change(job, has_returned=True)
         with within_span(job):
-            completing = Deferred.fromCoroutine(complete_with_follow_ups(job, self._reactor))
+            completing = Deferred.fromCoroutine(
+                complete(job, self._open_transaction, self._reactor)
+            )
         now, terms, ending = self._reactor.seconds(), job.terms or {}, waiting_for(completing)
         self._wait_for(Execution(job, kind, terms, now, ending, is_completing=True))
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from datetime import datetime
+from enum import Enum
 from typing import TYPE_CHECKING, Any, Unpack
 
 from attrs import frozen
 from twisted.internet.defer import succeed
 
-from txqueue.errors import DatabaseUnavailable, InvalidWork, TransactionMisused
+from txqueue.errors import InvalidWork
 from txqueue.model.assignment import AssignedJob, Assignment, JobKey
 from txqueue.model.enqueue_options import EnqueueOptions
 from txqueue.model.foreign import class_name, is_a, looked
@@ -22,13 +24,21 @@ from txqueue.model.tags import tags_of
 from txqueue.model.work_item import WorkItem
 from txqueue.policy.outcome import storable
 from txqueue.store.enqueueing import job_object, json_text
-from txqueue.worker.next_stages import coalesced
+from txqueue.worker.runtimes import work_of
 
 if TYPE_CHECKING:
     from txqueue.store.transaction import Transaction
     from txqueue.tracing.spans import RunSpan
 
-__all__ = ["HeldAssignment", "OpenTransaction", "Parents", "RunningJob", "begun", "change"]
+__all__ = [
+    "HeldAssignment",
+    "OpenTransaction",
+    "Parents",
+    "RunningJob",
+    "TransactionPhase",
+    "begun",
+    "change",
+]
 
 LONGEST_NOTE = 200
 OpenTransaction = Callable[["RunningJob"], "AbstractAsyncContextManager[Transaction]"]
@@ -69,6 +79,13 @@ class HeldAssignment:
         self.weight += weight
 
 
+class TransactionPhase(Enum):
+    """What a job's own transaction does, from its first call to its end."""
+
+    WAITING = "waits for a connection"
+    OPEN = "is open"
+
+
 @frozen
 class Parents:
     """How many of the jobs that a job waited for are done, failed and cancelled."""
@@ -97,6 +114,7 @@ class RunningJob:
         follow_ups: The work that the handler adds with `then`, enqueued when the job completes.
         result: The result that the job's own transaction stores, as JSON text; None for no result.
         within: The job's own transaction while it is open.
+        phase: What the job's own transaction does; None if there is none now.
         last_progress: The last progress that the handler reported, as JSON text; stored when the
             job ends.
         log: What is kept of the run's log; None if it has logged nothing.
@@ -117,6 +135,7 @@ class RunningJob:
     follow_ups: Sequence[tuple[WorkItem, EnqueueOptions]]
     result: str | None
     within: Transaction | None
+    phase: TransactionPhase | None
     last_progress: str | None
     log: RunLog | None
     span: RunSpan | None
@@ -139,6 +158,7 @@ class RunningJob:
         "is_ended",
         "last_progress",
         "log",
+        "phase",
         "result",
         "span",
         "terms",
@@ -180,7 +200,7 @@ class RunningJob:
     @property
     def waits_for_connection(self) -> bool:
         """Whether the job's own transaction waits for a connection."""
-        return self._open is _refuse_early
+        return self.phase is TransactionPhase.WAITING
 
     @property
     def token(self) -> Token:
@@ -245,8 +265,7 @@ class RunningJob:
             change(self, _has_beaten=False)
         return heard
 
-    @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[Transaction]:
+    def transaction(self) -> AbstractAsyncContextManager[Transaction]:
         """Open a transaction whose commit also completes this job, atomically.
 
         A run has one such transaction; after one that was rolled back it may open another.
@@ -262,20 +281,7 @@ class RunningJob:
                 is rolled back.
             TransactionMisused: When one is open, or one has completed the job.
         """
-        opener = self._open
-        has_connection = False
-        change(self, _open=_refuse_early)
-        try:
-            async with opener(self) as txn:
-                has_connection = True
-                change(self, _open=_refuse_another)
-                yield txn
-        except DatabaseUnavailable as error:
-            if not has_connection:
-                change(self, unavailable=error)
-            raise
-        finally:
-            change(self, _open=_refuse_more if self.is_completed else opener)
+        return self._open(self)
 
     @property
     def parents(self) -> Parents | None:
@@ -330,26 +336,13 @@ class RunningJob:
             InvalidWork: When the job's own transaction is not open, or a payload does not fit its
                 class.
         """
-        return await coalesced(self, limit, later=later)
-
-
-def _refuse_another(job: RunningJob) -> AbstractAsyncContextManager[Transaction]:
-    raise TransactionMisused(
-        f"job {job.id} opens its own transaction while it has one open",
-        "write in the one that is open; use a savepoint for a part that may fail",
-    )
-
-
-def _refuse_early(job: RunningJob) -> AbstractAsyncContextManager[Transaction]:
-    """Refuse another transaction while the first one waits for a connection."""
-    return _refuse_another(job)
-
-
-def _refuse_more(job: RunningJob) -> AbstractAsyncContextManager[Transaction]:
-    raise TransactionMisused(
-        f"job {job.id} is done: its own transaction has committed, and it cannot have another",
-        "write everything in one job.transaction(); what follows can be a job of its own",
-    )
+        if self.within is None:
+            raise InvalidWork(
+                "a job coalesces others in its own transaction only",
+                "call it inside: async with job.transaction()",
+            )
+        ended = await self.within.coalesce_into(self.token, self.id, limit, later=later)
+        return [work_of(work_type, json.loads(payload)) for work_type, payload in ended]
 
 
 class _Unfrozen(RunningJob):
@@ -382,6 +375,7 @@ def begun(assigned: AssignedJob, held: HeldAssignment, opener: OpenTransaction) 
     job.follow_ups = ()
     job.result = None
     job.within = None
+    job.phase = None
     job.assignment = held
     job._open = opener
     job._has_beaten = False

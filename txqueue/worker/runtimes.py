@@ -24,7 +24,7 @@ from txqueue.store.encryption import decrypted, encrypted
 from txqueue.worker.handler_threads import HandlerThreads
 from txqueue.worker.waiting_handler import Ended, Waiting, driven, waiting_for, waiting_for_task
 
-__all__ = ["Kind", "WorkThrough", "class_of", "kind_of"]
+__all__ = ["Kind", "WorkThrough", "check_length", "class_of", "kind_of", "work_of"]
 
 WorkThrough = Callable[[type[WorksetItem], Any], Coroutine[Any, Any, Any]]
 """Runs one job of a workset: takes parts of the workset and processes their items."""
@@ -163,6 +163,18 @@ def kind_of(
     return Kind(
         cls, _opening if cls.encrypted else decoder(cls), begin, longest_result, takes_thread
     )
+
+
+def work_of(work_type: str, payload: Any) -> WorkItem:
+    """Make a work item of another job than the one that runs.
+
+    Raises:
+        InvalidWork: When the payload does not fit the class.
+        KeyUnavailable: When the payload is encrypted, and this process cannot decrypt it.
+        UnknownWorkType: When this process has no such class.
+    """
+    cls = find_work_type(work_type)
+    return _opening(payload, cls) if cls.encrypted else decode(cls, payload)
 
 
 def _opening(payload: Any, cls: type[WorkItem]) -> WorkItem:

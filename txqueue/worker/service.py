@@ -47,9 +47,9 @@ from txqueue.wire.worker_commands import (
 )
 from txqueue.worker.application import import_application
 from txqueue.worker.handler_threads import HandlerThreads
+from txqueue.worker.job_transaction import OwnTransactions
 from txqueue.worker.lease_watch import LeaseWatch
 from txqueue.worker.master_pipe import MasterPipe
-from txqueue.worker.own_transactions import OwnTransactions
 from txqueue.worker.performer import Performer
 from txqueue.worker.running_job import HeldAssignment, RunningJob
 from txqueue.worker.workset_runner import WorksetWork

@@ -13,7 +13,7 @@ from tests.unit.worker.performing import Handled, Harness
 from txqueue import Next, RunningJob, Snooze, UniqueMode, WorkItem
 from txqueue.errors import DatabaseUnavailable, InvalidWork, Refused
 from txqueue.store.enqueueing import job_object
-from txqueue.worker.next_stages import enqueue_follow_ups
+from txqueue.worker.job_transaction import enqueue_follow_ups
 from txqueue.worker.running_job import Parents, change
 
 
