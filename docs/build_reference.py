@@ -115,6 +115,7 @@ HIDDEN: Final = frozenset(
     }
 )
 WIDTH: Final = 88
+OWN: Final = "the work type's own"
 TITLES: Final = {"Args": "Arguments"}
 
 HEAD: Final = """\
@@ -253,12 +254,24 @@ def _fields(node: ast.ClassDef) -> Iterator[str]:
     lines = []
     for each, after in zip(node.body, [*node.body[1:], None], strict=True):
         if isinstance(each, ast.AnnAssign):
-            lines.append(f"- `{ast.unparse(each)}`")
+            lines.append(_option(each) or f"- `{ast.unparse(each)}`")
         elif isinstance(each, ast.Assign):
             said = f": {_plain(cleandoc(text))}" if (text := _literal(after)) else ""
             lines.append(f"- `{ast.unparse(each)}`{said}")
     if lines:
         yield "\n".join(lines) + "\n"
+
+
+def _option(field: ast.AnnAssign) -> str | None:
+    """Describe an option of enqueue, which is annotated with its declaration; None for others."""
+    match field.annotation:
+        case ast.Subscript(slice=ast.Tuple([kind, ast.Call(args=[about, *_], keywords=more)])):
+            given = {word.arg: ast.unparse(word.value).strip("'") for word in more}
+            default = OWN if "by_class" in given else given.get("default", "none")
+            said = _plain(ast.literal_eval(about))
+            name = f"{ast.unparse(field.target)}: {ast.unparse(kind)}"
+            return f"- `{name}`: {said} Default: {default}."
+    return None
 
 
 def _defaults(node: ast.ClassDef) -> Iterator[tuple[str, str]]:

@@ -14,6 +14,7 @@ from txqueue.cli.options import Command, GlobalOptions, keyless, tagging
 from txqueue.cli.output import note, say
 from txqueue.cli.source import opened
 from txqueue.cli.times import Length, zoned
+from txqueue.model.enqueue_options import OPTIONS
 from txqueue.model.humanize import amount
 from txqueue.model.payload import find_unstorable
 from txqueue.model.work_item import MOST_WEIGHT, UniqueMode
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["checked_payload", "enqueue", "job_text"]
 
 MODES = [mode.value for mode in UniqueMode]
-OPTIONS = ("attempts", "timeout", "as_of", "once_for", "created_by", "tags", "keys")
+MEMBERS = (*(name for name, option in OPTIONS.items() if option.sql is None), "keys")
 BATCH = 1000
 LISTED = 10
 
@@ -163,7 +164,7 @@ def _refuse_constant(name: str) -> None:
 def job_text(work_type: str, payload: str, columns: Mapping[str, Any]) -> str:
     """Return the JSON text of one job as ``enqueue_many()`` takes it."""
     columns = dict(columns)
-    terms = {name: columns.pop(name, None) for name in OPTIONS}
+    terms = {name: columns.pop(name, None) for name in MEMBERS}
     options = {
         name: value.total_seconds() if isinstance(value, timedelta) else value
         for name, value in terms.items()

@@ -1,49 +1,278 @@
-"""The options of one job, in all calls that enqueue."""
+"""The options of one job, in all calls that enqueue: each is declared here, and only here."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import TypedDict
+from typing import Annotated, Any, Final, TypedDict, get_type_hints
 
-from txqueue.model.work_item import UniqueMode
+from attrs import field, frozen
 
-__all__ = ["EnqueueOptions"]
+from txqueue.errors import InvalidWork
+from txqueue.model.humanize import brief
+from txqueue.model.payload import is_storable, option_json
+from txqueue.model.retry import MOST_ATTEMPTS
+from txqueue.model.tags import checked_tags
+from txqueue.model.work_item import MOST_WEIGHT, UniqueMode, is_timeout
+
+__all__ = ["OPTIONS", "EnqueueOptions", "Option", "is_traceparent"]
+
+# Version ff, and numbers of zeros alone, are not valid.
+_TRACEPARENT = re.compile(
+    "(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}"
+)
+
+_Rule = tuple[Callable[[Any], bool], str]
+
+
+def is_traceparent(value: object) -> bool:
+    """Tell whether a value is a header ``traceparent`` of W3C Trace Context."""
+    return isinstance(value, str) and _TRACEPARENT.fullmatch(value) is not None
+
+
+def _whole(least: int, most: int, remedy: str = "") -> _Rule:
+    def holds(value: Any) -> bool:
+        return isinstance(value, int) and type(value) is not bool and least <= value <= most
+
+    return holds, remedy or f"give a whole number from {least} to {most}"
+
+
+def _are_numbers(value: Any) -> bool:
+    return isinstance(value, list | tuple) and all(
+        type(each) is int and 0 <= each < 2**63 for each in value
+    )
+
+
+def _name(most: int, example: str = "", hint: str = "") -> _Rule:
+    def holds(value: Any) -> bool:
+        return isinstance(value, str) and 1 <= len(value) <= most and is_storable(value)
+
+    return holds, f"give a string{example} of 1 to {most} characters without NUL{hint}"
+
+
+def _flag(remedy: str) -> _Rule:
+    return lambda value: type(value) is bool, remedy
+
+
+def _length(hint: str) -> _Rule:
+    return is_timeout, f"give seconds above 0, at most ten years, {hint}"
+
+
+_METHOD = "; in a class, write @property above the method"
+_MOMENT: Final[_Rule] = (
+    lambda value: isinstance(value, datetime),
+    "give an aware datetime, such as datetime.now(UTC) + timedelta(hours=1)",
+)
+_TEXT: Final[_Rule] = (
+    lambda value: isinstance(value, str) and is_storable(value),
+    "give a string without NUL",
+)
+_MODE: Final[_Rule] = (
+    lambda value: isinstance(value, str) and value in list(UniqueMode),
+    "use UniqueMode.KEEP, REPLACE, AGAIN, REJECT or ONCE",
+)
+_PRIORITY = _whole(0, 9, "use Priority.LOW, NORMAL or HIGH, or a whole number from 0 to 9")
+
+
+@frozen
+class Option:
+    """What is known of one option of `enqueue`.
+
+    Attributes:
+        about: What the option does, for people.
+        rule: Tells whether a value is valid, and the remedy if it is not. The database checks the
+            same, as it has other clients.
+        sql: The type of the option's argument of ``enqueue()``; None for a member of the argument
+            ``options``.
+        default: What applies if the option is left out, for people.
+        by_class: Whether its default is what the work type decides for its jobs.
+        stored: Converts a valid value for the statement.
+    """
+
+    about: str
+    rule: _Rule
+    sql: str | None = field(default=None, kw_only=True)
+    default: str = field(default="none", kw_only=True)
+    by_class: bool = field(default=False, kw_only=True)
+    stored: Callable[[Any], object] = field(default=option_json, kw_only=True)
+
+    @property
+    def line(self) -> str:
+        """What the option does, and what applies if it is left out, as a line of text."""
+        default = "the work type's own" if self.by_class else self.default
+        return f"{self.about} Default: {default}."
+
+    def read(self, name: str, value: object, shown: str = "") -> object:
+        """Return the value of the option as it is sent.
+
+        Args:
+            name: The option's name.
+            value: The value that was given.
+            shown: What an error shows instead of the value, if that must not be shown.
+
+        Raises:
+            InvalidWork: When the value is not valid.
+        """
+        holds, remedy = self.rule
+        if not holds(value):
+            raise InvalidWork(f"{name} {shown or brief(value)} is not valid", remedy)
+        return self.stored(value)
 
 
 class EnqueueOptions(TypedDict, total=False):
-    """Options of `enqueue`; those left out follow the work type's policy.
+    """Options of `enqueue`; those left out, and those that are None, take their default."""
 
-    ``not_before`` and ``not_after`` are aware datetimes; ``timeout`` is in seconds or a timedelta;
-    ``attempts`` is how many runs the job gets in all; ``expires`` says whether an unstarted job is
-    cancelled at its ``not_after``. ``unique`` is a key that at most one unended job of the work
-    type holds; ``unique_mode`` says what to do with a new job whose key another job holds;
-    ``as_of``, an aware datetime, drops the job if one with the same key was enqueued with the same
-    or a later ``as_of``; ``once_for``, seconds or a timedelta, is how long `UniqueMode.ONCE`
-    remembers a key. ``created_by`` is shown to operators. ``traceparent`` and ``tracestate``,
-    headers of W3C Trace Context, are the trace to continue instead of the current one. ``after``
-    has the numbers of the jobs to wait for until they are done, or with ``after_any_end`` until
-    they have ended in any way.
-    ``tags``, at most 10 texts by name, are for people, who find and filter jobs by them.
-    """
+    queue: Annotated[
+        str | None,
+        Option("The queue in which the job waits.", _name(200), sql="text", by_class=True),
+    ]
+    priority: Annotated[
+        int | None,
+        Option("0 to 9; a higher one runs first.", _PRIORITY, sql="integer", by_class=True),
+    ]
+    weight: Annotated[
+        int | None,
+        Option(
+            "The share of a worker's capacity that the job takes.",
+            _whole(1, MOST_WEIGHT),
+            sql="integer",
+            by_class=True,
+        ),
+    ]
+    not_before: Annotated[
+        datetime | None,
+        Option(
+            "An aware datetime before which it does not run.",
+            _MOMENT,
+            sql="timestamptz",
+            default="now",
+        ),
+    ]
+    not_after: Annotated[
+        datetime | None,
+        Option("An aware datetime before which it should start.", _MOMENT, sql="timestamptz"),
+    ]
+    group: Annotated[
+        str | None,
+        Option(
+            "At most one job of a group runs at a time, in their order.",
+            _name(1000, ", such as f'account:{number}',", _METHOD),
+            sql="text",
+            by_class=True,
+        ),
+    ]
+    tenant: Annotated[
+        str | None,
+        Option(
+            "Tenants of a queue take turns.", _name(200, hint=_METHOD), sql="text", by_class=True
+        ),
+    ]
+    timeout: Annotated[
+        float | timedelta | None,
+        Option(
+            "The longest time of one run, in seconds or a timedelta.",
+            _length("or None for the work type's own"),
+            by_class=True,
+        ),
+    ]
+    attempts: Annotated[
+        int | None, Option("How many runs it gets in all.", _whole(1, MOST_ATTEMPTS), by_class=True)
+    ]
+    expires: Annotated[
+        bool | None,
+        Option(
+            "Whether it is cancelled if it has not started at its ``not_after``.",
+            _flag("give True to cancel the job at its not_after, False to only raise its rank"),
+            by_class=True,
+        ),
+    ]
+    unique: Annotated[
+        str | None,
+        Option(
+            "A key that at most one unended job of the work type holds.",
+            _name(1000, hint=_METHOD),
+            sql="text",
+            by_class=True,
+        ),
+    ]
+    unique_mode: Annotated[
+        UniqueMode | None,
+        Option(
+            "What to do with a new job whose key another job holds.",
+            _MODE,
+            sql="text",
+            by_class=True,
+        ),
+    ]
+    as_of: Annotated[
+        datetime | None,
+        Option(
+            "An aware datetime: drops the job if one with the same key was enqueued with the same"
+            " or a later one.",
+            _MOMENT,
+        ),
+    ]
+    once_for: Annotated[
+        float | timedelta | None,
+        Option(
+            "How long `UniqueMode.ONCE` remembers a key, in seconds or a timedelta.",
+            _length("or a timedelta"),
+            default="without limit",
+        ),
+    ]
+    created_by: Annotated[
+        str | None, Option("The name of what has enqueued it, for operators.", _TEXT)
+    ]
+    traceparent: Annotated[
+        str | None,
+        Option(
+            "The trace to continue: a header of W3C Trace Context.",
+            (is_traceparent, "give a header of W3C Trace Context, 00-…-…-01"),
+            default="the current one",
+        ),
+    ]
+    tracestate: Annotated[
+        str | None,
+        Option("What belongs to it: the other header.", _TEXT, default="the current one"),
+    ]
+    after: Annotated[
+        Sequence[int] | None,
+        Option(
+            "The numbers of the jobs to wait for until they are done.",
+            (_are_numbers, "give a list of the numbers of jobs"),
+            sql="bigint[]",
+            # The driver sends a tuple as a row.
+            stored=list,
+        ),
+    ]
+    after_any_end: Annotated[
+        bool | None,
+        Option(
+            "Whether to wait only until those have ended in any way.",
+            _flag("give True to wait for any end, False for jobs that are done"),
+            sql="boolean",
+            default="False",
+        ),
+    ]
+    tags: Annotated[
+        Mapping[str, str] | None,
+        Option(
+            "At most 10 texts by name, by which people find and filter jobs.",
+            (lambda value: value is not None, ""),
+            by_class=True,
+            # It names the tag that is not valid.
+            stored=checked_tags,
+        ),
+    ]
 
-    queue: str | None
-    priority: int | None
-    weight: int | None
-    not_before: datetime | None
-    not_after: datetime | None
-    group: str | None
-    tenant: str | None
-    timeout: float | timedelta | None
-    attempts: int | None
-    expires: bool | None
-    unique: str | None
-    unique_mode: UniqueMode | None
-    as_of: datetime | None
-    once_for: float | timedelta | None
-    created_by: str | None
-    traceparent: str | None
-    tracestate: str | None
-    after: Sequence[int] | None
-    after_any_end: bool | None
-    tags: Mapping[str, str] | None
+
+OPTIONS: Final[Mapping[str, Option]] = {
+    name: hint.__metadata__[0]
+    for name, hint in get_type_hints(EnqueueOptions, include_extras=True).items()
+}
+"""The options by name."""
+
+EnqueueOptions.__doc__ = "\n".join(
+    [f"{EnqueueOptions.__doc__}\n", *(f"{name}: {option.line}" for name, option in OPTIONS.items())]
+)

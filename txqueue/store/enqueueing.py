@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from datetime import datetime, timedelta
+from datetime import timedelta
 from difflib import get_close_matches
 from functools import lru_cache
 from itertools import islice
@@ -13,14 +13,12 @@ from typing import Any
 
 from txqueue.errors import InvalidWork
 from txqueue.model.assignment import chunk_of_one
-from txqueue.model.humanize import brief
+from txqueue.model.enqueue_options import OPTIONS
 from txqueue.model.keys import KEYS
-from txqueue.model.payload import encode, find_unstorable, is_storable, option_json
-from txqueue.model.retry import MOST_ATTEMPTS
-from txqueue.model.tags import checked_tags
-from txqueue.model.work_item import MOST_WEIGHT, UniqueMode, WorkItem, explicit_policy, is_timeout
+from txqueue.model.payload import encode, find_unstorable
+from txqueue.model.work_item import WorkItem, explicit_policy
 from txqueue.store.encryption import encrypted
-from txqueue.tracing.carried import TRACE_OPTIONS, is_traceparent
+from txqueue.tracing.carried import TRACED_AT
 
 __all__ = [
     "assigned_call",
@@ -41,109 +39,12 @@ _DECIDED = _RELATIONS | {"group", "tenant", "not_before", "not_after"}
 _SQL_TYPES = {
     "work_type": "text",
     "payload": "jsonb",
-    "queue": "text",
-    "priority": "integer",
-    "weight": "integer",
-    "not_before": "timestamptz",
-    "not_after": "timestamptz",
-    "group": "text",
-    "tenant": "text",
     "options": "jsonb",
-    "unique": "text",
-    "unique_mode": "text",
-    "after": "bigint[]",
-    "after_any_end": "boolean",
+    **{name: option.sql for name, option in OPTIONS.items() if option.sql is not None},
 }
 _KEYS = frozenset(KEYS)
-_COLUMNS = _SQL_TYPES.keys() - {"work_type", "payload", "options"}
-_RUNTIME = frozenset(
-    {"timeout", "attempts", "expires", "as_of", "once_for", "created_by", "tags", *TRACE_OPTIONS}
-)
 _to_json = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
 _NO_OPTIONS: Mapping[str, Any] = {}
-
-
-_Rule = tuple[Callable[[Any], bool], str]
-
-
-def _is_flag(value: Any) -> bool:
-    return type(value) is bool
-
-
-def _is_whole(least: int, most: int) -> Callable[[Any], bool]:
-    def holds(value: Any) -> bool:
-        return isinstance(value, int) and type(value) is not bool and least <= value <= most
-
-    return holds
-
-
-def _is_attempts(value: Any) -> bool:
-    return type(value) is int and 1 <= value <= MOST_ATTEMPTS
-
-
-def _are_numbers(value: Any) -> bool:
-    return isinstance(value, list | tuple) and all(
-        type(each) is int and 0 <= each < 2**63 for each in value
-    )
-
-
-def _is_mode(value: Any) -> bool:
-    return isinstance(value, str) and value in list(UniqueMode)
-
-
-def _is_moment(value: Any) -> bool:
-    return isinstance(value, datetime)
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str) and is_storable(value)
-
-
-def _name(most: int, example: str = "", hint: str = "") -> _Rule:
-    def holds(value: Any) -> bool:
-        return isinstance(value, str) and 1 <= len(value) <= most and is_storable(value)
-
-    return holds, f"give a string{example} of 1 to {most} characters without NUL{hint}"
-
-
-_METHOD = "; in a class, write @property above the method"
-_MOMENT = (_is_moment, "give an aware datetime, such as datetime.now(UTC) + timedelta(hours=1)")
-_TEXT = (_is_text, "give a string without NUL")
-
-# Checked here, so that nothing is sent, and by the database, which has other clients.
-_RULES: Mapping[str, _Rule] = {
-    "timeout": (
-        is_timeout,
-        "give seconds above 0, at most ten years, or None for the work type's own",
-    ),
-    "not_before": _MOMENT,
-    "not_after": _MOMENT,
-    "priority": (
-        _is_whole(0, 9),
-        "use Priority.LOW, NORMAL or HIGH, or a whole number from 0 to 9",
-    ),
-    "weight": (_is_whole(1, MOST_WEIGHT), f"give a whole number from 1 to {MOST_WEIGHT}"),
-    "queue": _name(200),
-    "group": _name(1000, ", such as f'account:{number}',", _METHOD),
-    "tenant": _name(200, hint=_METHOD),
-    "unique": _name(1000, hint=_METHOD),
-    "attempts": (_is_attempts, f"give a whole number from 1 to {MOST_ATTEMPTS}"),
-    "expires": (
-        _is_flag,
-        "give True to cancel the job at its not_after, False to only raise its rank",
-    ),
-    "unique_mode": (_is_mode, "use UniqueMode.KEEP, REPLACE, AGAIN, REJECT or ONCE"),
-    "as_of": _MOMENT,
-    "once_for": (is_timeout, "give seconds above 0, at most ten years, or a timedelta"),
-    "created_by": _TEXT,
-    "traceparent": (is_traceparent, "give a header of W3C Trace Context, 00-…-…-01"),
-    "tracestate": _TEXT,
-    "after": (_are_numbers, "give a list of the numbers of jobs"),
-    "after_any_end": (
-        _is_flag,
-        "give True to wait for any end, False for jobs that are done",
-    ),
-}
 
 
 def job_object(work: WorkItem, options: Mapping[str, Any] = _NO_OPTIONS) -> dict[str, Any]:
@@ -157,9 +58,9 @@ def job_object(work: WorkItem, options: Mapping[str, Any] = _NO_OPTIONS) -> dict
         payload = encrypted(work.work_type, "payload", payload)
     job: dict[str, Any] = {"work_type": work.work_type, "payload": payload}
     if (group := work.group) is not None:
-        job["group"] = _checked("group", group, work)
+        job["group"] = _of_class("group", group, work)
     if (tenant := work.tenant) is not None:
-        job["tenant"] = _checked("tenant", tenant, work)
+        job["tenant"] = _of_class("tenant", tenant, work)
     # For options left out, the database uses the published policy.
     explicit = explicit_policy(type(work))
     if "queue" in explicit:
@@ -169,7 +70,7 @@ def job_object(work: WorkItem, options: Mapping[str, Any] = _NO_OPTIONS) -> dict
     if "weight" in explicit:
         job["weight"] = work.weight
     if (key := work.unique) is not None:
-        job["unique"] = _checked("unique", key, work)
+        job["unique"] = _of_class("unique", key, work)
     if (tags := work.tags) is not None and options.get("tags") is None:
         options = {**options, "tags": tags}
     if options:
@@ -309,38 +210,29 @@ def _unstorable(value: Any) -> str | None:
     return next(filter(None, found), None)
 
 
-def _checked(option: str, value: Any, work: WorkItem | None = None) -> Any:
-    """Return the value of an option after a check; an error shows none of a redacted work item."""
-    holds, remedy = _RULES[option]
-    if holds(value):
-        return value
-    shown = f"of {work!r}" if work is not None and work.redacted else brief(value)
-    raise InvalidWork(f"{option} {shown} is not valid", remedy)
+def _of_class(option: str, value: Any, work: WorkItem) -> Any:
+    """Return the value that a class has computed; an error shows none of a redacted work item."""
+    return OPTIONS[option].read(option, value, f"of {work!r}" if work.redacted else "")
 
 
 def _chosen(options: Mapping[str, Any]) -> dict[str, Any]:
-    for option in options:
-        if option not in _COLUMNS and option not in _RUNTIME:
-            raise _unknown_option(option)
-    given = {
-        option: _given(option, value.total_seconds() if isinstance(value, timedelta) else value)
-        for option, value in options.items()
-        if value is not None
-    }
+    job: dict[str, Any] = {}
+    members: dict[str, Any] = {}
+    for name, value in options.items():
+        if name not in OPTIONS and name != TRACED_AT:
+            raise _unknown_option(name)
+        if value is None:
+            continue
+        if name == TRACED_AT:
+            members[name] = value
+        else:
+            option = OPTIONS[name]
+            plain = value.total_seconds() if isinstance(value, timedelta) else value
+            (members if option.sql is None else job)[name] = option.read(name, plain)
     _check_moments(options)
-    job = {key: given[key] for key in given.keys() & _COLUMNS}
-    if runtime := {key: given[key] for key in given.keys() & _RUNTIME}:
-        job["options"] = runtime
+    if members:
+        job["options"] = members
     return job
-
-
-def _given(option: str, value: Any) -> object:
-    if option == "tags":
-        return checked_tags(value)
-    if option == "after":
-        # The driver sends a tuple as a row.
-        return list(_checked(option, value))
-    return option_json(_checked(option, value) if option in _RULES else value)
 
 
 def _check_moments(options: Mapping[str, Any]) -> None:
@@ -353,7 +245,8 @@ def _check_moments(options: Mapping[str, Any]) -> None:
 
 
 def _unknown_option(option: str) -> InvalidWork:
-    known = sorted(_COLUMNS | _RUNTIME - {"traced_at"})
-    near = get_close_matches(option, known, 1)
+    near = get_close_matches(option, OPTIONS, 1)
     remedy = f"did you mean {near[0]}? " if near else ""
-    return InvalidWork(f"enqueue has no option {option}", f"{remedy}use {', '.join(known)}")
+    return InvalidWork(
+        f"enqueue has no option {option}", f"{remedy}use {', '.join(sorted(OPTIONS))}"
+    )

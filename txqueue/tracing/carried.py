@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from attrs import frozen
 
-__all__ = ["LATE", "TRACE_OPTIONS", "CarriedTrace", "is_traceparent"]
+from txqueue.model.enqueue_options import is_traceparent
 
-TRACE_OPTIONS = ("traceparent", "tracestate", "traced_at")
-"""The options of a job that carry its trace."""
+__all__ = ["LATE", "TRACED_AT", "CarriedTrace"]
+
+TRACED_AT = "traced_at"
+"""The member of a job's options that says when it was enqueued; only tracing sets it."""
 
 LATE = 600.0
 """Seconds after which a run belongs to a trace of its own, with a link to the sender's."""
-
-# Version ff, and numbers of zeros alone, are not valid.
-_TRACEPARENT = re.compile(
-    "(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}"
-)
-
-
-def is_traceparent(value: object) -> bool:
-    """Tell whether a value is a header ``traceparent`` of W3C Trace Context."""
-    return isinstance(value, str) and _TRACEPARENT.fullmatch(value) is not None
 
 
 @frozen
@@ -50,14 +41,14 @@ class CarriedTrace:
         return cls(
             terms["traceparent"],
             state if isinstance(state, str) else "",
-            _moment(terms.get("traced_at")),
+            _moment(terms.get(TRACED_AT)),
         )
 
     @property
     def options(self) -> dict[str, Any]:
         """The options of a job that carries it."""
         state = {"tracestate": self.state} if self.state else {}
-        moment = {} if self.sent_at is None else {"traced_at": self.sent_at}
+        moment = {} if self.sent_at is None else {TRACED_AT: self.sent_at}
         return {"traceparent": self.parent, **state, **moment}
 
     @property

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from txqueue.tracing.carried import LATE, CarriedTrace, is_traceparent
+from txqueue.model.enqueue_options import is_traceparent
+from txqueue.tracing.carried import LATE, CarriedTrace
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 JSON = st.recursive(
