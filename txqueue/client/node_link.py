@@ -10,6 +10,7 @@ from twisted.logger import Logger
 
 from txqueue.errors import ConfigurationError
 from txqueue.model.assignment import Assignment
+from txqueue.policy.backoff import Backoff
 from txqueue.store.direct_dispatch import NodeCredit
 from txqueue.store.queries import QueueIdentity
 from txqueue.system.clock import Timer
@@ -21,7 +22,7 @@ from txqueue.wire.prompt_pipe import PromptPipe
 __all__ = ["Membership", "joinable"]
 
 PATIENCE = 3
-FIRST_PAUSE, FACTOR, LONGEST_PAUSE = 0.1, 2.0, 10.0
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 10.0
 
 
 class Membership:
@@ -59,7 +60,7 @@ class Membership:
         self._pipe: PromptPipe | None = None
         self._joining: Deferred[None] | None = None
         self._retry: Timer | None = None
-        self._pause = FIRST_PAUSE
+        self._backoff = Backoff(FIRST_PAUSE, LONGEST_PAUSE)
         self._is_open = False
         self.delivered = 0
 
@@ -139,7 +140,7 @@ class Membership:
         answer = await pipe.say(Join, identity=own.identity, place=own.place).addTimeout(
             PATIENCE, self._reactor
         )
-        self._pause = FIRST_PAUSE
+        self._backoff.reset()
         self.log.info("joined node {name} at {place}", name=answer["name"], place=self._endpoint)
 
     def _not_joined(self, pipe: PromptPipe, error: Exception) -> None:
@@ -147,7 +148,7 @@ class Membership:
         pipe.abort()
         if not self._is_open:
             return
-        if self._pause == FIRST_PAUSE:
+        if self._backoff.is_fresh:
             self.log.warn(
                 "not joined to the node at {place}: {error}; until then jobs are claimed",
                 place=self._endpoint,
@@ -168,8 +169,7 @@ class Membership:
 
     def _try_later(self) -> None:
         if self._retry is None or not self._retry.active():
-            self._retry = self._reactor.callLater(self._pause, self._again)
-            self._pause = min(self._pause * FACTOR, LONGEST_PAUSE)
+            self._retry = self._reactor.callLater(self._backoff.take(), self._again)
 
     def _credit(self, node_id: int, incarnation: int, weight: int, is_own: bool) -> dict[str, Any]:
         credit = self._credits.get(incarnation)

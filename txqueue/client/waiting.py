@@ -11,11 +11,12 @@ from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from txqueue.model.job import Job
+from txqueue.policy.backoff import Backoff
 from txqueue.system.clock import Clock, Timer
 
 __all__ = ["EndWaiter"]
 
-FIRST, FACTOR, LONGEST = 0.01, 1.5, 0.5
+FIRST, FACTOR, LONGEST = 0.015, 1.5, 0.5
 
 
 class EndWaiter:
@@ -40,13 +41,13 @@ class EndWaiter:
         self._waiters: dict[int, list[Deferred[Job]]] = {}
         self._timer: Timer | None = None
         self._is_asking = False
-        self._delay = FIRST
+        self._backoff = Backoff(FIRST, LONGEST, FACTOR)
 
     def ended(self, job_id: int) -> Deferred[Job]:
         """Return a Deferred that fires with the job once the job has ended."""
         waiter: Deferred[Job] = Deferred(lambda _: self._forget(job_id, waiter))
         self._waiters.setdefault(job_id, []).append(waiter)
-        self._delay = FIRST
+        self._backoff.reset()
         if not self._is_asking:
             self._schedule(0)
         return waiter
@@ -96,8 +97,7 @@ class EndWaiter:
         if self._waiters and self._has_heard:
             self._schedule(0)
         elif self._waiters:
-            self._delay = min(self._delay * FACTOR, LONGEST)
-            self._schedule(self._delay)
+            self._schedule(self._backoff.take())
 
     def _fail_all(self, error: Exception) -> None:
         waiting, self._waiters = self._waiters, {}

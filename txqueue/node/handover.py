@@ -15,6 +15,7 @@ from txqueue.node.inbox import Inbox
 from txqueue.node.lease import Lease
 from txqueue.node.lifecycle import Lifecycle
 from txqueue.node.periodic import Periodic
+from txqueue.policy.backoff import Backoff
 from txqueue.policy.balancing import (
     NodeReport,
     Transfer,
@@ -102,7 +103,7 @@ class Handover(Periodic):
         self._is_eager = self._is_idle = False
         self.received = 0
         self._excess = (float("inf"), 0)
-        self._rests: dict[int, tuple[float, float]] = {}
+        self._rests: dict[int, tuple[float, Backoff]] = {}
 
     def room_made(self) -> None:
         """Ask a peer for work again, as workers have room, if the last request brought some."""
@@ -248,12 +249,12 @@ class Handover(Periodic):
 
     def _rested(self, reports: Sequence[NodeReport]) -> list[NodeReport]:
         now = self._clock.seconds()
-        never = (float("-inf"), 0.0)
-        return [each for each in reports if self._rests.get(each.incarnation, never)[0] <= now]
+        rests = {incarnation for incarnation, (until, _) in self._rests.items() if until > now}
+        return [each for each in reports if each.incarnation not in rests]
 
     def _note(self, incarnation: int, *, is_in_vain: bool) -> None:
         if not is_in_vain:
             self._rests.pop(incarnation, None)
             return
-        rest = min(2 * self._rests.get(incarnation, (0.0, FIRST_REST / 2))[1], LONGEST_REST)
-        self._rests[incarnation] = (self._clock.seconds() + rest, rest)
+        _, backoff = self._rests.get(incarnation) or (0.0, Backoff(FIRST_REST, LONGEST_REST))
+        self._rests[incarnation] = (self._clock.seconds() + backoff.take(), backoff)

@@ -9,6 +9,7 @@ from typing import Any
 from attrs import define, field
 from twisted.internet.defer import Deferred
 
+from txqueue.policy.backoff import Backoff
 from txqueue.policy.balancing import NodeReport
 from txqueue.system.clock import Clock, Timer
 from txqueue.wire.peer_commands import Kept, Lives, ReportLoad, Steal, Take, WakePeer
@@ -54,7 +55,7 @@ class Peer:
     retry: Timer | None = None
     is_asked: bool = False
     answered_at: float = float("-inf")
-    _pause: float = FIRST_PAUSE
+    _backoff: Backoff = field(factory=lambda: Backoff(FIRST_PAUSE, LONGEST_PAUSE))
 
     @property
     def name(self) -> str:
@@ -75,7 +76,7 @@ class Peer:
     @property
     def is_lasting_trouble(self) -> bool:
         """Whether connecting has failed so often that it is logged; true once in a series."""
-        return self._pause == LOUD_PAUSE
+        return self._backoff.pause == LOUD_PAUSE
 
     def describe(self) -> dict[str, Any]:
         """Return the peer's name, whether it is connected, and its reported load."""
@@ -90,8 +91,7 @@ class Peer:
 
     def next_pause(self) -> float:
         """Return the seconds until this node connects again; they grow with each failure."""
-        pause, self._pause = self._pause, min(self._pause * 2, LONGEST_PAUSE)
-        return pause * random.uniform(0.5, 1.5)
+        return self._backoff.take() * random.uniform(0.5, 1.5)
 
     def linked(self, pipe: PeerPipe, now: float) -> None:
         """Use an authenticated connection to the peer, and close the former, dead or forged one."""
@@ -105,7 +105,7 @@ class Peer:
         """Store a report of the peer, which shows that the connection works."""
         self.report = report
         self.heard_at = now
-        self._pause = FIRST_PAUSE
+        self._backoff.reset()
 
     def unlinked(self) -> None:
         """Forget the lost connection."""

@@ -8,6 +8,7 @@ from twisted.application.service import Service
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
+from txqueue.policy.backoff import Backoff
 from txqueue.store.errors import complaint
 from txqueue.system.clock import Clock, Timer
 
@@ -62,7 +63,7 @@ class Periodic(Service):
 
     def __init__(self, clock: Clock, alarm: Alarm | None = None) -> None:
         self.alarm = Alarm(clock) if alarm is None else alarm
-        self._pause = FIRST_PAUSE
+        self._backoff = Backoff(FIRST_PAUSE, LONGEST_PAUSE)
         self._finished: Deferred[None] | None = None
 
     async def step(self) -> float | None:
@@ -94,11 +95,10 @@ class Periodic(Service):
         except Exception as error:
             self._complain(error)
         else:
-            self._pause = FIRST_PAUSE
+            self._backoff.reset()
             return delay
-        pause, self._pause = self._pause, min(self._pause * 2, LONGEST_PAUSE)
         # Jitter: all nodes lose the database together, but must not return together.
-        return pause * random.uniform(0.5, 1.0)
+        return self._backoff.take() * random.uniform(0.5, 1.0)
 
     def _complain(self, error: Exception) -> None:
         """Log the database's refusals as one line, and other errors with a traceback."""
@@ -108,9 +108,11 @@ class Periodic(Service):
                 "{service}: {said}; trying again in {pause:.1f} s",
                 service=service,
                 said=said,
-                pause=self._pause,
+                pause=self._backoff.pause,
             )
         else:
             self.log.failure(
-                "{service}: trying again in {pause:.1f} s", service=service, pause=self._pause
+                "{service}: trying again in {pause:.1f} s",
+                service=service,
+                pause=self._backoff.pause,
             )

@@ -17,7 +17,7 @@ from txqueue.node.settings import NodeSettings, served_types
 from txqueue.node.suspects import Suspects
 from txqueue.node.wakeups import Wakeups
 from txqueue.node.worker_versions import WorkerVersions
-from txqueue.store.backoff import Backoff
+from txqueue.store.backoff import ReconnectBackoff
 from txqueue.store.connection_pool import ConnectionPool
 from txqueue.store.schedules import MOST_CHECKS
 from txqueue.store.session_bounds import of_a_master
@@ -94,11 +94,11 @@ class SharedState:
         return PeerTable(self.reactor)
 
     @cached_property
-    def backoff(self) -> Backoff:
+    def backoff(self) -> ReconnectBackoff:
         """The backoff of reconnects; its longest delay is shorter than the lease, or other nodes
         would rescue this node's jobs first.
         """
-        return Backoff(longest=self.settings.lease / 5)
+        return ReconnectBackoff(longest=self.settings.lease / 5)
 
     @cached_property
     def pool(self) -> ConnectionPool:

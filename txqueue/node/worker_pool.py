@@ -18,6 +18,7 @@ from txqueue.node.worker_process import WorkerProcess
 from txqueue.node.worker_starter import WorkerStarter
 from txqueue.node.worker_versions import WorkerVersions
 from txqueue.node.workers import Workers
+from txqueue.policy.backoff import Backoff
 from txqueue.system.clock import Clock, Timer
 
 __all__ = ["WorkerPool"]
@@ -68,7 +69,7 @@ class WorkerPool(Service):
         self._versions = versions
         self._suspects = suspects
         self._last_key = 0
-        self._pause = FIRST_PAUSE
+        self._backoff = Backoff(FIRST_PAUSE, LONGEST_PAUSE)
         self._respawns: list[Timer] = []
         self._is_draining = False
         self._is_ending = False
@@ -146,7 +147,7 @@ class WorkerPool(Service):
     def _not_prepared(self, failure: Failure, is_apart: bool) -> None:
         if self.running:
             self.log.error("a worker could not start: {error}", error=failure.value)
-            self._add_later(self._longer_pause(), is_apart=is_apart)
+            self._add_later(self._backoff.take(), is_apart=is_apart)
 
     def _start(self, is_apart: bool) -> None:
         # It may have taken a while to import the application.
@@ -157,7 +158,7 @@ class WorkerPool(Service):
             worker = WorkerProcess(self, self._last_key, is_apart=is_apart)
         except OSError as error:
             self.log.error("no worker process can be started: {error}", error=error)
-            self._add_later(self._longer_pause(), is_apart=is_apart)
+            self._add_later(self._backoff.take(), is_apart=is_apart)
             return
         self._workers.add(worker)
         configuring = Deferred.fromCoroutine(worker.configure(self._settings))
@@ -189,7 +190,7 @@ class WorkerPool(Service):
         self.meters.worker_deaths += 1
         lived = self.reactor.seconds() - worker.started_at
         if lived > SHORT_LIFE:
-            self._pause = FIRST_PAUSE
+            self._backoff.reset()
         self.log.warn(
             "worker process {pid} ended {how} after {lived:.1f} s; {next}",
             pid=worker.pid,
@@ -201,12 +202,8 @@ class WorkerPool(Service):
             # Another one starts for the next suspect, at once.
             self._suspects.alarm.ring()
             return
-        pause = 0 if lived > SHORT_LIFE else self._longer_pause()
+        pause = 0 if lived > SHORT_LIFE else self._backoff.take()
         self._add_later(pause, is_apart=worker.is_apart)
-
-    def _longer_pause(self) -> float:
-        pause, self._pause = self._pause, min(self._pause * 2, LONGEST_PAUSE)
-        return pause
 
     def _add_later(self, pause: float, *, is_apart: bool) -> None:
         # Whether a process for suspects is still needed is decided after the pause.

@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from txqueue.errors import DatabaseUnavailable
+from txqueue.policy.backoff import Backoff
 
-__all__ = ["Backoff"]
+__all__ = ["ReconnectBackoff"]
 
 FIRST, LONGEST = 0.1, 2.0
 
 
-class Backoff:
+class ReconnectBackoff:
     """After a failed attempt to connect, fails further ones at once, for a growing time.
 
     Args:
@@ -26,9 +27,8 @@ class Backoff:
         self, now: Callable[[], float] = time.monotonic, *, longest: float = LONGEST
     ) -> None:
         self._now = now
-        self._longest = min(longest, LONGEST)
         self._until = float("-inf")
-        self._pause = FIRST
+        self._backoff = Backoff(FIRST, min(longest, LONGEST))
         self._said = ""
 
     @contextmanager
@@ -46,12 +46,11 @@ class Backoff:
         except DatabaseUnavailable as error:
             self._begin(error)
             raise
-        self._pause = FIRST
+        self._backoff.reset()
 
     def _begin(self, error: DatabaseUnavailable) -> None:
         self._said = error.what
         if self._now() < self._until:
             # Concurrent attempts to connect that failed together count as one.
             return
-        self._until = self._now() + self._pause * random.uniform(0.5, 1.0)
-        self._pause = min(self._pause * 2, self._longest)
+        self._until = self._now() + self._backoff.take() * random.uniform(0.5, 1.0)

@@ -11,7 +11,7 @@ from psycopg2.extensions import TRANSACTION_STATUS_IDLE, TRANSACTION_STATUS_INER
 from twisted.internet.defer import CancelledError, Deferred
 
 from txqueue.errors import DatabaseUnavailable, Refused, TransactionMisused
-from txqueue.store.backoff import Backoff
+from txqueue.store.backoff import ReconnectBackoff
 from txqueue.store.conninfo import ConnectAttempt, attempts
 from txqueue.store.dns import resolved
 from txqueue.store.driver import Driver, IStoreReactor
@@ -120,7 +120,7 @@ class Connection:
         """The seconds since the connection was opened."""
         return float(self._reactor.seconds() - self._opened_at)
 
-    async def open(self, dsn: str, backoff: Backoff | None = None) -> Connection:
+    async def open(self, dsn: str, backoff: ReconnectBackoff | None = None) -> Connection:
         """Connect to the first of the DSN's hosts that meets its conditions.
 
         Args:

@@ -11,7 +11,7 @@ from twisted.internet.defer import Deferred, DeferredSemaphore, TimeoutError
 from twisted.python.failure import Failure
 
 from txqueue.errors import DatabaseUnavailable
-from txqueue.store.backoff import Backoff
+from txqueue.store.backoff import ReconnectBackoff
 from txqueue.store.connection import Connection, Statement
 from txqueue.store.driver import IStoreReactor
 
@@ -50,7 +50,7 @@ class ConnectionPool:
         application_name: str,
         *,
         patience: float | None = None,
-        backoff: Backoff | None = None,
+        backoff: ReconnectBackoff | None = None,
         any_moment: bool = False,
         session: Mapping[str, str] | None = None,
         wait: float | None = None,

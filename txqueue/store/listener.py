@@ -9,7 +9,7 @@ from twisted.internet.defer import Deferred, TimeoutError
 from twisted.internet.task import deferLater
 
 from txqueue.errors import ConfigurationError
-from txqueue.store.backoff import Backoff
+from txqueue.store.backoff import ReconnectBackoff
 from txqueue.store.connection import Connection
 from txqueue.store.connection_pool import LONGEST_LIFE
 from txqueue.store.driver import IStoreReactor
@@ -49,7 +49,7 @@ class Listener:
         *,
         patience: float = PATIENCE,
         session: Mapping[str, str] | None = None,
-        backoff: Backoff | None = None,
+        backoff: ReconnectBackoff | None = None,
     ) -> None:
         self._patience = patience
         self._session = kept_alive() if session is None else session

@@ -12,6 +12,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 
 from txqueue.errors import DatabaseUnavailable, TransactionMisused
+from txqueue.policy.backoff import Backoff
 from txqueue.store.connection import Statement
 from txqueue.store.connection_pool import ConnectionPool
 from txqueue.store.driver import IStoreReactor
@@ -160,10 +161,9 @@ async def complete(job: RunningJob, opener: OpenTransaction, clock: IReactorTime
         Refused: When the database refuses the follow-up work; the job is not completed.
         TokenLost: When the job has been assigned elsewhere since.
     """
-    pause = FIRST_PAUSE
+    backoff = Backoff(FIRST_PAUSE, LONGEST_PAUSE)
     while not await _is_completed(opener(job)):
-        await deferLater(clock, pause)
-        pause = min(2 * pause, LONGEST_PAUSE)
+        await deferLater(clock, backoff.take())
 
 
 async def _is_completed(transaction: AbstractAsyncContextManager[Transaction]) -> bool:

@@ -6,14 +6,14 @@ import pytest
 from attrs import define
 
 from txqueue.errors import DatabaseUnavailable
-from txqueue.store.backoff import FIRST, LONGEST, Backoff
+from txqueue.store.backoff import FIRST, LONGEST, ReconnectBackoff
 
 
 @define
 class Door:
     """A database that is up or down, and the number of attempts to connect."""
 
-    backoff: Backoff
+    backoff: ReconnectBackoff
     is_open: bool = False
     knocks: int = 0
 
@@ -49,7 +49,7 @@ def time() -> Time:
 @pytest.fixture
 def door(time: Time) -> Door:
     """A door that is shut."""
-    return Door(Backoff(time))
+    return Door(ReconnectBackoff(time))
 
 
 def test_concurrent_callers_make_one_attempt(door: Door) -> None:
@@ -68,7 +68,7 @@ def test_pauses_grow_to_a_bound(door: Door, time: Time) -> None:
 
 def test_the_timeout_is_in_the_error(time: Time) -> None:
     """Who would lose by resting long does not."""
-    impatient = Door(Backoff(time, longest=0.4))
+    impatient = Door(ReconnectBackoff(time, longest=0.4))
     for tenth in range(600):
         time.now = tenth / 10
         impatient.knock()
@@ -91,7 +91,7 @@ def test_after_a_success_no_attempt_is_delayed(door: Door, time: Time) -> None:
 
 def test_attempts_that_fail_together_count_once(time: Time) -> None:
     """Connections that break at the same moment do not make a pause each."""
-    backoff = Backoff(time)
+    backoff = ReconnectBackoff(time)
     with suppress(DatabaseUnavailable), ExitStack() as attempts:
         for _ in range(8):
             attempts.enter_context(backoff.attempt())
