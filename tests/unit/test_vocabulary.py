@@ -1,7 +1,4 @@
-"""One word for one thing: names that no second thing has, and none of the words that were retired.
-
-`docs/reference/glossary.md` has the words that replaced them.
-"""
+"""One word for one thing: names that no second thing has; `docs/reference/glossary.md` has them."""
 
 import ast
 import re
@@ -9,8 +6,6 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
-
-import pytest
 
 ROOT: Final = Path(__file__).parents[2]
 PACKAGE: Final = ROOT / "txqueue"
@@ -20,31 +15,6 @@ SQL: Final = sorted((SCHEMA / "functions").rglob("*.sql"))
 
 SHARED_CLASSES: Final[dict[str, str]] = {}
 """Classes that may have one name, and why."""
-
-RETIRED: Final = (
-    *("pool_item", "pool_runner", "ground", "desk", "ears", "sweep", "arrivals", "adoption"),
-    *("ledger", "vouch", "short_road", "sealed", "unfollowed", "unfreed", "depot", "vitals"),
-    *("theft", "yielding", "hearing", "road", "trip", "stock", "take_along", "carry_on"),
-)
-"""Words that name no module, class, function or AMP command any more, and nothing in SQL."""
-
-RETIRED_SQL: Final = (
-    *("bury", "let_go", "gauge", "fitting", "handed", "put_related", "put_unique", "put_child"),
-    *("put_remembered", "takes_key", "with_ends", "with_parents", "renewed", "superseded"),
-    *("orphaned", "open_control", "close_control", "is_noted", "note_unfollowed", "follow"),
-    *("follow_late", "follow_children", "follow_unique", "follow_schedules", "free_late"),
-    *("end_waiting", "cancels_for", "is_stale", "cut_from", "await_ends", "await_again"),
-    *("await_parents", "tell_ended", "is_awaited", "met_conditions", "mend_schedules", "rank_of"),
-    *("octets_of", "is_asleep", "wake", "check_sealed", "refuse_full", "broken_rule", "rows_in"),
-    *("live_state", "subject_of", "open_schedule", "next_within", "held_keys", "is_changeable"),
-    *("terms_of", "advanced", "go_on", "ready_known"),
-)
-"""Former names of stored functions."""
-
-
-def snake(name: str) -> str:
-    """Return ``RunningJob`` as ``running_job``."""
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
 
 
 def definitions(path: Path) -> Iterator[ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef]:
@@ -65,11 +35,6 @@ def sql_names() -> Iterator[tuple[str, str]]:
     for path in SQL:
         for name in defined.findall(path.read_text("utf-8")):
             yield path.relative_to(ROOT).as_posix(), name
-
-
-def is_retired(name: str) -> bool:
-    """Tell whether a name is one of the retired words."""
-    return snake(name).strip("_") in RETIRED
 
 
 def test_no_two_classes_share_a_name() -> None:
@@ -94,26 +59,6 @@ def test_no_two_modules_of_a_package_differ_by_an_ending() -> None:
         for ending in ("s", "er", "ed", "ing", "es")
     }
     assert {pair for pair in near if pair[1] in names} == set()
-
-
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(PACKAGE).as_posix())
-def test_no_name_is_a_retired_word(path: Path) -> None:
-    """Modules, classes, functions and methods, AMP commands among them."""
-    names = {path.stem, *(node.name for node in definitions(path))}
-    assert {name for name in names if is_retired(name)} == set()
-
-
-def test_no_sql_name_is_a_retired_word() -> None:
-    """Neither a definition nor a call: a call of a former name is found without a server."""
-    retired = (*RETIRED, *RETIRED_SQL)
-    assert [found for found in sql_names() if found[1] in retired] == []
-    call = re.compile(rf"(?<![\w.'])(?:txqueue\.)?({'|'.join(retired)})\(")
-    called = {
-        (path.relative_to(ROOT).as_posix(), name)
-        for path in SQL
-        for name in call.findall(path.read_text("utf-8"))
-    }
-    assert called == set()
 
 
 def test_each_file_of_a_stored_function_is_named_for_it() -> None:

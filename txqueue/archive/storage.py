@@ -112,7 +112,7 @@ def reachable(location: str) -> Iterator[None]:
 
 def _no_place(location: str, why: str) -> ConfigurationError:
     return ConfigurationError(
-        f"{location} is no place for an archive: {why}", "give a folder or s3://bucket/prefix"
+        f"{location} cannot be used for an archive: {why}", "give a folder or s3://bucket/prefix"
     )
 
 

@@ -58,7 +58,7 @@ _road = click.option(
 )
 
 
-def _jobs(default: int, text: str = "How many jobs.") -> Callable[[Any], Any]:
+def _jobs(default: int, text: str = "The number of jobs.") -> Callable[[Any], Any]:
     return click.option(
         "--jobs", type=click.IntRange(1), default=default, show_default=True, help=text
     )
@@ -135,7 +135,9 @@ def bench_steady(
 
 @bench.command("decay")
 @_jobs(50_000, "How many jobs per wave.")
-@click.option("--waves", type=click.IntRange(2), default=10, show_default=True, help="How many.")
+@click.option(
+    "--waves", type=click.IntRange(2), default=10, show_default=True, help="The number of waves."
+)
 @click.option(
     "--held-snapshot", is_flag=True, help="Hold a snapshot that keeps vacuum from all dead rows."
 )

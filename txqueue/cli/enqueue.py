@@ -88,7 +88,11 @@ LISTED = 10
     help="Wait until those jobs have ended in any way.",
 )
 @click.option(
-    "--count", type=click.IntRange(1), default=1, show_default=True, help="How many jobs."
+    "--count",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="Enqueue this many such jobs.",
 )
 @click.pass_obj
 def enqueue(

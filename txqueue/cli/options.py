@@ -156,7 +156,9 @@ class Finite(click.FloatRange):
         return number
 
 
-def limited(default: int = 20, most: int = 10_000, text: str = "How many.") -> Decorator:
+def limited(
+    default: int = 20, most: int = 10_000, text: str = "List at most this many."
+) -> Decorator:
     """Give a command the option ``--limit``."""
     kind = click.IntRange(1, most)
     return click.option("--limit", type=kind, default=default, show_default=True, help=text)

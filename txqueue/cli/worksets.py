@@ -17,7 +17,7 @@ __all__ = ["tenants", "worksets"]
 
 @click.command(cls=Command, short_help="Show the progress of worksets, or failed items.")
 @click.argument("name", required=False)
-@limited(text="How many items.")
+@limited(text="List at most this many items.")
 @click.pass_obj
 def worksets(options: GlobalOptions, name: str | None, limit: int) -> None:
     """Show the progress of worksets, or the failed items of one."""

@@ -263,7 +263,7 @@ class Testbed:
             ScenarioFailed: When it is not true in time; the text describes the condition.
         """
         if not until(predicate, within, every):
-            raise ScenarioFailed(f"not so within {within:g} s: {text}")
+            raise ScenarioFailed(f"it did not happen within {within:g} s that {text}")
 
     def rest(self, seconds: float) -> None:
         """Sleep while clients, nodes and faults continue."""

@@ -190,7 +190,11 @@ class Door(resource.Resource):
 
     def _no_route(self, path: str) -> Refusal:
         if self._router.methods(path):
-            return Refusal(HTTPStatus.METHOD_NOT_ALLOWED, "this is not how to use it", "go back")
+            return Refusal(
+                HTTPStatus.METHOD_NOT_ALLOWED,
+                "this page does not take such a request",
+                "open the dashboard's overview, and use the links and forms there",
+            )
         return Refusal(HTTPStatus.NOT_FOUND, "there is no such page", "choose one from the menu")
 
     def _forbidden(self, method: str, asked: PageRequest) -> Reply:
