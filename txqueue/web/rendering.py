@@ -6,11 +6,13 @@ import json
 import re
 from collections.abc import Mapping
 from datetime import datetime
+from functools import cache
 from typing import Any
 from urllib.parse import quote_plus
 
 from attrs import frozen
-from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+from jinja2 import Environment, PackageLoader, StrictUndefined, pass_context, select_autoescape
+from jinja2.runtime import Context
 from markupsafe import Markup, escape
 
 from txqueue.model import humanize
@@ -91,36 +93,10 @@ class Renderer:
         self._databases = databases
         chosen = None if databases is None else databases.chosen
         self._base = root if databases is None or chosen is None else root + databases.paths[chosen]
-        self._environment = Environment(
-            loader=PackageLoader("txqueue.web"),
-            autoescape=select_autoescape(default=True, default_for_string=True),
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
-        self._environment.filters |= {
-            "amount": humanize.amount,
-            "rate": humanize.rate,
-            "age": humanize.age,
-            "duration": humanize.duration,
-            "plain": humanize.plain,
-            "sentence": _sentence,
-            "lines": _lines,
-            "pretty": _pretty,
-            "ago": _ago,
-            "iso": _iso,
-            "linked": self._linked,
-            "warned_page": _warned_page,
-        }
 
     def _address(self, name: str) -> str:
         """Return the address of a file, which changes with its content."""
         return f"{self._root}/static/{name}?v={self.static[name].version}"
-
-    def _linked(self, text: object) -> Markup:
-        """Return a text in which each "job N" leads to that job."""
-        said = str(escape(humanize.plain(text)))
-        return Markup(_JOB.sub(rf'<a href="{escape(self._base)}/jobs/\2">\1\2</a>', said))
 
     def page(self, name: str, request: PageRequest, **values: Any) -> str:
         """Render a page.
@@ -130,7 +106,7 @@ class Renderer:
             request: The request that is answered.
             values: What the template shows.
         """
-        template = self._environment.get_template(f"{name}.html")
+        template = _templates().get_template(f"{name}.html")
         return template.render(
             root=self._root,
             base=self._base,
@@ -145,6 +121,33 @@ class Renderer:
             visitor=request.visitor,
             **values,
         )
+
+
+@cache
+def _templates() -> Environment:
+    """Return the templates; a process compiles each once, for all its dashboards and databases."""
+    environment = Environment(
+        loader=PackageLoader("txqueue.web"),
+        autoescape=select_autoescape(default=True, default_for_string=True),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "amount": humanize.amount,
+        "rate": humanize.rate,
+        "age": humanize.age,
+        "duration": humanize.duration,
+        "plain": humanize.plain,
+        "sentence": _sentence,
+        "lines": _lines,
+        "pretty": _pretty,
+        "ago": _ago,
+        "iso": _iso,
+        "linked": _linked,
+        "warned_page": _warned_page,
+    }
+    return environment
 
 
 def current_page(path: str) -> tuple[str, str] | None:
@@ -163,6 +166,13 @@ def same_page(request: PageRequest) -> str:
         return request.path if query == "?" else request.path + query
     listed = f"/{request.path.split('/')[1]}"
     return listed if listed in _COMMON else "/"
+
+
+@pass_context
+def _linked(context: Context, text: object) -> Markup:
+    """Return a text in which each "job N" leads to that job."""
+    said = str(escape(humanize.plain(text)))
+    return Markup(_JOB.sub(rf'<a href="{escape(context["base"])}/jobs/\2">\1\2</a>', said))
 
 
 def _warned_page(warning: Mapping[str, str]) -> str:
