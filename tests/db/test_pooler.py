@@ -13,10 +13,12 @@ from typing import Any, cast
 import psycopg2
 import pytest
 
+from tests.db.letters import Letter, opened
 from txqueue.cli.options import GlobalOptions
 from txqueue.cli.root import run
 from txqueue.store.examination import FACTS, examine
 from txqueue.store.migrations import migrate
+from txqueue.store.prepared_statements import OFTEN
 from txqueue.store.queries import Inquiry, Question, Rows
 from txqueue.store.reader import Reader, Session
 from txqueue.torture.needs import lacking
@@ -92,6 +94,21 @@ def compiling(pooler: str) -> Iterator[str]:
     ask(pooler, "select set_config('jit', 'on', false)")
     yield pooler
     ask(pooler, "select set_config('jit', 'off', false)")
+
+
+async def test_a_client_leaves_the_pooled_session_as_it_was(pooler: str) -> None:
+    """However it enqueues, and what it reads; also more often than what gets prepared."""
+    ask(pooler, ENQUEUE, JOB)
+    before = ask(pooler, STATE)
+    async with opened(pooler, connections=1) as queue:
+        ids = [await queue.enqueue(Letter("zoë")) for _ in range(2 * OFTEN)]
+        ids += await queue.enqueue_many([Letter("bob"), Letter("eve")])
+        async with queue.transaction() as txn:
+            ids.append(await txn.enqueue(Letter("ann"), unique="ann"))
+            await txn.execute("select 1")
+        assert [(await queue.job(each)).id for each in ids[-2:]] == ids[-2:]
+    assert ask(pooler, STATE) == before
+    assert len(set(ids)) == 2 * OFTEN + 3
 
 
 def shown() -> Inquiry[Rows]:

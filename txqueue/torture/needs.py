@@ -10,9 +10,20 @@ from collections.abc import Callable, Iterable
 from importlib.util import find_spec
 from pathlib import Path
 
-__all__ = ["FAKETIME", "NEEDS", "UNIX_SOCKET", "lacking"]
+__all__ = ["FAKETIME", "NEEDS", "UNIX_SOCKET", "lacking", "program_path"]
 
 FAKETIME = "/usr/lib/*/faketime/libfaketime.so.1"
+
+
+def program_path(name: str) -> str | None:
+    """Return the path of a program; None if it is not installed.
+
+    Debian keeps daemons in folders of root's PATH only. ``TXQUEUE_TEST_`` and the name in capitals
+    names another one than is installed.
+    """
+    if (given := os.environ.get(f"TXQUEUE_TEST_{name.upper()}")) is not None:
+        return shutil.which(given)
+    return shutil.which(name) or shutil.which(name, path="/usr/sbin:/usr/local/sbin")
 
 
 def _embedded() -> str | None:
@@ -21,8 +32,7 @@ def _embedded() -> str | None:
 
 
 def _pgbouncer() -> str | None:
-    path = f"{os.environ.get('PATH', '')}:/usr/sbin"
-    is_here = shutil.which("pgbouncer", path=path) is not None
+    is_here = program_path("pgbouncer") is not None
     return None if is_here else "no pgbouncer: apt-get install pgbouncer"
 
 

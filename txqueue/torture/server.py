@@ -21,6 +21,7 @@ from txqueue.embedded import EmbeddedServer
 from txqueue.errors import EmbeddedUnavailable
 from txqueue.store.reader import Session
 from txqueue.system.procfs import children_of, is_alive
+from txqueue.torture.needs import program_path
 from txqueue.torture.proxy import Address
 
 __all__ = [
@@ -283,8 +284,7 @@ max_client_conn = 500
 
 
 def _program(name: str) -> str:
-    """Find a program; Debian keeps daemons in folders of root's PATH only."""
-    found = shutil.which(name) or shutil.which(name, path="/usr/sbin:/usr/local/sbin")
+    found = program_path(name)
     if found is None:
         raise EmbeddedUnavailable(f"{name} is not installed", f"apt-get install {name}")
     return found
