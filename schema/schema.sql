@@ -507,8 +507,12 @@ view workset_status (name text, work_type text, source text, size smallint, batc
 
 -- checks
 advance_sequences(is_thorough boolean = true) returns text[];  -- worker
+find_damage(options jsonb = null, payload jsonb = null, result jsonb = null, progress jsonb = null, error text = null)
+    returns text;  -- read, worker
 is_input(given text, its_type regtype) returns boolean;  -- worker
 lagging_sequences(is_thorough boolean = true) returns table(name text, present bigint, needed bigint);  -- read, worker
+readable_json(value jsonb) returns jsonb;  -- read, worker
+readable_text(value text) returns text;  -- read, worker
 -- only the owner may execute: check_isolation, is_member, nearest_name, refuse
 
 -- claim
@@ -679,6 +683,7 @@ run_schedule(its_name text, who text) returns bigint;  -- worker
 schedule_runs(names text[], at_most integer = 20) returns table(name text, due timestamptz, job_id bigint, outcome text,
     started_at timestamptz, finished_at timestamptz, late double precision, took double precision, attempt smallint,
     error text);  -- read, worker
+scheduled_keys(its_job jsonb) returns ("group" text, tenant text);  -- read, worker
 start_missed_cooldowns() returns integer;  -- worker
 tick(ticks jsonb) returns integer;  -- worker
 -- only the owner may execute: check_schedule, check_schedule_times, cooldown_start, enqueue_runs, first_due,
@@ -723,7 +728,8 @@ start_workset(its_name text, its_items bigint = null) returns integer;  -- worke
 -- txqueue_read      usage      schema txqueue
 --                   select     all tables and views
 --                   execute    backlog, chart, demand, explain_each, explain_facts, failure_kinds, find_archived,
---                              find_job, identity, lagging_sequences, schedule_runs, stats, updated_at
+--                              find_damage, find_job, identity, lagging_sequences, readable_json, readable_text,
+--                              schedule_runs, scheduled_keys, stats, updated_at
 --
 -- txqueue_worker    usage      schema txqueue
 --                   select     all tables and views
@@ -732,16 +738,16 @@ start_workset(its_name text, its_items bigint = null) returns integer;  -- worke
 --                              discard_failures, drain_node, drop_archived, due_schedules, edit_schedule, end_archive,
 --                              end_part, end_slot, enqueue, enqueue_assigned, enqueue_checked, enqueue_many,
 --                              ensure_history, ensure_workset, explain_each, explain_facts, failure_kinds,
---                              fill_workset, find_archived, find_job, find_met_conditions, grant_credit, heartbeat,
---                              history_due, identity, is_input, jobs_of, lagging_sequences, leave, lock_next_cut,
---                              measure_minute, next_job, next_part, note_late_error, note_minute, notified_jobs,
---                              pass_on, pause, pause_schedule, postpone_failures, publish, publish_schedules,
---                              put_schedule, refresh_backlog_flags, register_node, release, remove_schedule,
---                              renew_for_peer, repeat, repeat_archived, request_end_notices, rescue,
---                              reserve_incarnation, reserve_run, resume, resume_schedule, retry, retry_failures,
---                              retry_workset, rotate, run_schedule, schedule_runs, set_aside, set_limit, set_priority,
---                              settle, split_workset_part, start_missed_cooldowns, start_workset, started, stats, tick,
---                              undrain_node, updated_at
+--                              fill_workset, find_archived, find_damage, find_job, find_met_conditions, grant_credit,
+--                              heartbeat, history_due, identity, is_input, jobs_of, lagging_sequences, leave,
+--                              lock_next_cut, measure_minute, next_job, next_part, note_late_error, note_minute,
+--                              notified_jobs, pass_on, pause, pause_schedule, postpone_failures, publish,
+--                              publish_schedules, put_schedule, readable_json, readable_text, refresh_backlog_flags,
+--                              register_node, release, remove_schedule, renew_for_peer, repeat, repeat_archived,
+--                              request_end_notices, rescue, reserve_incarnation, reserve_run, resume, resume_schedule,
+--                              retry, retry_failures, retry_workset, rotate, run_schedule, schedule_runs,
+--                              scheduled_keys, set_aside, set_limit, set_priority, settle, split_workset_part,
+--                              start_missed_cooldowns, start_workset, started, stats, tick, undrain_node, updated_at
 --
 -- txqueue_worksets  usage      schema txqueue
 --                   select     migration

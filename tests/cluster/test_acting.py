@@ -331,7 +331,7 @@ async def test_a_refused_retry_says_why(
     assert (said["retried"], said["refused"]) == ([], [child, waiting, 10**12])
     assert [each["reason"] for each in said["reasons"]] == ["parents", "no_capable_node", "unknown"]
     shown = called("retry", *refused, node=trio[1], settings={"COLUMNS": "400"}).stdout
-    assert f"unless these are done: {parent} (cancelled)" in shown
+    assert f"unless these are done: job {parent} (cancelled)" in shown
     assert f"txqueue retry {parent} {child}" in shown
     assert f"Job {waiting}: it has not ended: no live node serves the queue nowhere" in shown
     assert f"no job {10**12}" in shown

@@ -1,5 +1,6 @@
 """History as Parquet: archived before it is dropped, verified, and read again."""
 
+import json
 import os
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -12,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.db.damage import LARGE, LOST, large_json, lose_large_values
 from tests.db.masters import Master, master
 from tests.db.past import HOSTILE, JOBS, LEAF, LEAVES, NOON, fill, leaves, read, values
 from txqueue.archive.reading import archived_jobs
@@ -267,6 +269,25 @@ def digest(rows: Iterable[tuple[Any, ...]]) -> str:
     for row in rows:
         whole.update(repr(row).encode())
     return whole.hexdigest()
+
+
+def test_a_day_with_a_damaged_job_is_archived(
+    node: Master, session: Session, tmp_path: Path
+) -> None:
+    """What is lost stands in the file as the error, and the day is dropped as any other."""
+    fill(node, 3)
+    node.cursor.execute(
+        f"update txqueue.{LEAF} set payload = %s, error = %s where job_id = 2",
+        (large_json(), LARGE),
+    )
+    lose_large_values(node)
+    done = archive(session, str(tmp_path))
+    assert [(one.jobs, one.outcome) for one in done] == [(0, "dropped"), (3, "dropped")]
+    rows = {row["job_id"]: row for row in pq.ParquetFile(done[1].path).read().to_pylist()}
+    assert rows.keys() == {1, 2, 3}
+    assert LOST in json.loads(rows[2]["payload"])["txqueue cannot read this"]
+    assert LOST in rows[2]["error"]
+    assert json.loads(rows[3]["payload"])["n"] == 3
 
 
 def test_many_jobs_are_archived_and_read_back(

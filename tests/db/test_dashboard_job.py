@@ -1,8 +1,11 @@
 """The dashboard's page of one job, and when a job in the list is due."""
 
+import pytest
+
 from tests.dashboards import served
 from tests.db.masters import Master
 from tests.db.test_dashboard_details import words
+from tests.db.test_parents import end
 
 
 async def test_a_job_that_has_failed_for_good_shows_its_last_failure_once(
@@ -46,3 +49,22 @@ async def test_a_waiting_job_of_the_list_tells_when_it_is_due(node: Master, dsn:
     assert "waiting for type unknown.kind" in rows[0]
     assert "waiting for time, in " in rows[1]
     assert 'datetime="2100-01-01 00:00:00.000+00:00"' in text
+
+
+@pytest.mark.parametrize("outcome", ["failed", "cancelled"])
+async def test_a_child_that_was_cancelled_because_of_its_parent_tells_why(
+    node: Master, dsn: str, outcome: str
+) -> None:
+    """With the remedy, and links to all its parents, though it no longer waits for them."""
+    good, parent = node.enqueue({}, {})
+    (child,) = node.enqueue({"after": [good, parent]})
+    end(node, outcome, parent)
+    async with served(dsn) as browser:
+        text = (await browser.get(f"/jobs/{child}")).text
+    panel = words(text.partition('class="panel why')[2].partition("</section>")[0])
+    assert f"unless these are done: job {parent} ({outcome})" in panel
+    assert f"txqueue retry {parent} {child}" in panel
+    family = text.partition('class="family"')[2].partition("</section>")[0]
+    for job_id in (good, parent):
+        assert f'href="/jobs/{job_id}"' in family
+    assert f'href="/jobs/{parent}"' in text.partition('class="panel why')[2].partition("</p>")[0]

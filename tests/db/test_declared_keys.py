@@ -14,11 +14,14 @@ from hypothesis import strategies as st
 
 from tests.db.letters import opened
 from tests.db.masters import Master
+from tests.db.recurring import put
 from txqueue import Key, UniqueMode, WorkItem
 from txqueue.errors import InvalidWork
 from txqueue.model.keys import parts_of
 from txqueue.model.payload import encode
 from txqueue.node.settings import policy_row
+from txqueue.store.reader import Reader, Session
+from txqueue.store.schedule_queries import about_scheduled_runs, about_schedules
 
 
 class Size(StrEnum):
@@ -269,3 +272,35 @@ async def test_keys_that_are_too_long_are_refused_alike(declared: Master, dsn: s
     async with opened(dsn) as queue:
         with pytest.raises(InvalidWork, match=r"tenant .* is not valid"):
             await queue.enqueue(Delivery(7, 1, shop="x" * 201))
+
+
+def test_a_schedule_shows_and_is_found_by_the_keys_that_its_jobs_get(
+    declared: Master, dsn: str
+) -> None:
+    """Those of the class as well as those that it names; also its runs."""
+    payload = {"customer": 7, "number": 1, "shop": "tea"}
+    put(declared, "declared", work_type="keys.delivery", payload=payload)
+    put(declared, "named", work_type="keys.delivery", payload=payload, group="vip")
+    put(declared, "none", work_type="other", payload=payload)
+    # Published later, with a member that the schedule's payload lacks: its jobs are refused now.
+    declared.cursor.execute(
+        "update txqueue.schedule set job = job || %s where name = 'none'",
+        (json.dumps({"work_type": "keys.delivery", "payload": {}}),),
+    )
+    with Session(dsn) as session:
+
+        def found(**filters: object) -> dict[str, tuple[str | None, str | None]]:
+            rows = Reader(session).find(about_schedules("txqueue", filters, 10))
+            return {row["name"]: (row["group"], row["tenant"]) for row in rows}
+
+        assert found() == {
+            "declared": ("customer:7", "tea"),
+            "named": ("vip", "tea"),
+            "none": (None, None),
+        }
+        assert found(group="customer:7").keys() == {"declared"}
+        assert found(tenant="tea").keys() == {"declared", "named"}
+        assert found(work_type="keys.delivery", group="vip").keys() == {"named"}
+        declared.cursor.execute("update txqueue.schedule set recent = '{1}', dues = array[now()]")
+        runs = Reader(session).find(about_scheduled_runs("txqueue", group="customer:7"))
+        assert [(row["name"], row["group"]) for row in runs] == [("declared", "customer:7")]

@@ -227,6 +227,25 @@ def test_a_key_that_no_node_has(node: Master) -> None:
     assert "no node that defines it (node) has TXQUEUE_PAYLOAD_KEY" in told.detail
 
 
+@pytest.mark.parametrize("has_key", [True, False])
+def test_a_payload_in_clear_of_a_type_published_as_encrypted_later(
+    node: Master, *, has_key: bool
+) -> None:
+    """No key and no other version lets it run: it is to be enqueued again."""
+    call = "select txqueue.enqueue('sealed.kind', %s)"
+    in_clear, sealed = (node.value(call, text) for text in ('{"a": 1}', '{"encrypted": "gAAA"}'))
+    assert explained(node, in_clear).reason != "unreadable"
+    node.publish("sealed.kind", policy={"encrypted": True})
+    if not has_key:
+        report = {"keyless": ["sealed.kind"]}
+        node.cursor.execute("update txqueue.node_info set report = %s", (json.dumps(report),))
+    told = explained(node, in_clear)
+    assert told.reason == "unreadable"
+    assert "in clear, but sealed.kind is encrypted" in told.detail
+    assert told.remedy.startswith(f"txqueue cancel {in_clear}, and enqueue it again")
+    assert explained(node, sealed).reason == ("no_capable_node" if has_key else "no_key")
+
+
 def test_a_group_whose_first_job_does_not_run(node: Master) -> None:
     """It says why that one does not: the group itself is free."""
     first, _ = node.enqueue({"group": "g", "queue": "other"}, {"group": "g", "queue": "other"})
@@ -312,7 +331,7 @@ def test_a_child_whose_parent_failed(node: Master) -> None:
     node.settle(node.claim()[0], "failed", error="no")
     told = explained(node, child)
     assert (told.state, told.reason) == ("cancelled", "parents")
-    assert told.detail.endswith(f"it cannot run unless these are done: {parent} (failed)")
+    assert told.detail.endswith(f"it cannot run unless these are done: job {parent} (failed)")
     assert told.remedy.endswith(f"txqueue retry {parent} {child}")
     assert retried(node, child) == []
     assert retried(node, parent, child) == [parent, child]

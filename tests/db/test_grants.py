@@ -27,9 +27,12 @@ READING = [
     "explain_facts",
     "failure_kinds",
     "find_archived",
+    "find_damage",
     "find_job",
 ]
-READING += ["identity", "lagging_sequences", "schedule_runs", "stats", "updated_at"]
+READING += ["identity", "lagging_sequences", "readable_json", "readable_text", "schedule_runs"]
+READING += ["scheduled_keys"]
+READING += ["stats", "updated_at"]
 # It looks into tables of the application with the rights of the node that calls it.
 INVOKING = ["due_schedules", "find_met_conditions", "is_input"]
 # It is inlined, and names nothing but the columns of its argument.

@@ -232,6 +232,26 @@ def test_late_runs_are_also_those_that_have_not_started(node: Master, dsn: str) 
     assert {row["name"]: round(row["late"]) for row in runs} == {"waiting": 300, "started": 60}
 
 
+def test_a_retry_does_not_make_a_run_late(node: Master, dsn: str) -> None:
+    """It started at its moment, whenever a later attempt runs, and while that is awaited."""
+    assert tick(node, made_due(node, "again", "tried")) == 2
+    again, tried = (schedule(node, name)["last_job"] for name in ("again", "tried"))
+    for job_id in (again, tried):
+        node.cursor.execute(
+            "insert into txqueue.failed_attempt (job_id, attempt, began, at)"
+            " values (%s, 1, now() - interval '295 s', now() - interval '294 s')",
+            (job_id,),
+        )
+    node.cursor.execute("update txqueue.schedule set dues = array[now() - interval '5 minutes']")
+    node.cursor.execute("update txqueue.job set attempt = 1")
+    node.cursor.execute("update txqueue.job set started_at = now() where job_id = %s", (tried,))
+    with Session(dsn, "txqueue") as session:
+        reader = Reader(session)
+        assert reader.find(about_scheduled_runs("txqueue", late=30)) == []
+        runs = reader.find(about_scheduled_runs("txqueue"))
+    assert {row["name"]: round(row["late"]) for row in runs} == {"again": 5, "tried": 5}
+
+
 def test_a_moment_that_is_yet_to_come_is_not_late(node: Master, dsn: str) -> None:
     """Its job waits for it."""
     tick(node, made_due(node))

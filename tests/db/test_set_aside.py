@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from random import Random
-
 import psycopg2
 import pytest
 
+from tests.db.damage import LARGE, LOST, large_json, lose_large_values
 from tests.db.masters import Master
 from tests.waiting import running_reactor
 from txqueue.errors import Refused
@@ -84,27 +83,10 @@ async def test_the_next_claim_goes_on(node: Master, dsn: str) -> None:
         pool.close()
 
 
-def damaged(node: Master, job_id: int) -> None:
-    """Lose the part of a payload that PostgreSQL stores apart, as a broken disk does."""
-    node.cursor.execute("create extension if not exists pg_surgery")
-    toast = node.value(
-        "select reltoastrelid::regclass::text from pg_class where oid ="
-        " (select tableoid from txqueue.job where job_id = %s)",
-        job_id,
-    )
-    places = node.column(f"select ctid::text from {toast}")
-    node.value("select heap_force_kill(%s, %s::tid[])", toast, places)
-
-
 def test_a_damaged_row_stops_no_other(node: Master) -> None:
     """It is failed without its payload, which cannot be read any more."""
-    available = "select count(*) from pg_available_extensions where name = 'pg_surgery'"
-    if not node.value(available):
-        pytest.skip("this server has no pg_surgery")
-    # Too large and too random to be stored within the row.
-    large = {"text": Random(1).randbytes(10_000).hex()}
-    bad, good = node.enqueue({"payload": large}, {})
-    damaged(node, bad)
+    bad, good = node.enqueue({"payload": {"text": LARGE}}, {})
+    lose_large_values(node)
     with pytest.raises(psycopg2.InternalError):
         node.take()
     assert set_aside(node, "default") == [bad]
@@ -113,3 +95,17 @@ def test_a_damaged_row_stops_no_other(node: Master) -> None:
     assert (row["state"], row["payload"]) == ("failed", {})
     assert "missing chunk number 0" in row["error"]
     assert row["error"].endswith("; its payload was lost")
+
+
+@pytest.mark.parametrize("column", ["payload", "options", "error"])
+def test_a_claim_sets_a_job_aside_whatever_of_it_is_lost(node: Master, column: str) -> None:
+    """Also its last error, which no worker gets, as it moves with the row."""
+    bad, good = node.enqueue({}, {})
+    value = f"boom {LARGE}" if column == "error" else large_json()
+    node.cursor.execute(f"update txqueue.job set {column} = %s where job_id = %s", (value, bad))
+    lose_large_values(node)
+    with pytest.raises(psycopg2.InternalError):
+        node.take()
+    assert node.value("select txqueue.set_aside(%s, '{default}')", node.incarnation) == [bad]
+    assert node.claimed_ids() == [good]
+    assert LOST in node.job(bad)["error"]

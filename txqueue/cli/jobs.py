@@ -24,6 +24,7 @@ from txqueue.cli.source import found, looked_up
 from txqueue.cli.times import Length
 from txqueue.model.humanize import age, amount, duration, moment, plain
 from txqueue.model.tags import tags_of
+from txqueue.policy.blockers import DAMAGE_REMEDY
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -143,7 +144,11 @@ async def _listed(admin: Admin, filters: Mapping[str, Any], limit: int) -> Found
 
 def _list(rows: Sequence[Mapping[str, Any]], now: datetime, nothing: str) -> Lines:
     columns = [">job", "state", "type", "queue", ">prio", ">runs", "group", "when"]
-    return listing("Jobs", columns, (_row(each, now) for each in rows), nothing)
+    yield from listing("Jobs", columns, (_row(each, now) for each in rows), nothing)
+    if found := [each for each in rows if each.get("damage")]:
+        yield ""
+        yield from (styled(f"job {each['job_id']}: {each['damage']}", "red") for each in found)
+        yield styled(f"-> {DAMAGE_REMEDY}")
 
 
 def _row(row: Mapping[str, Any], now: datetime) -> list[object]:
@@ -248,8 +253,9 @@ def _log_of_last(rows: Sequence[Mapping[str, Any]]) -> Lines:
 
 def _progress(row: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
     """Yield the progress that a job's handler reported, and that of the job's workset."""
-    if row.get("progress"):
-        done, total, text = row["progress"]
+    progress = row.get("progress")
+    if isinstance(progress, list) and len(progress) == 3:
+        done, total, text = progress
         yield "progress", bar(done, total) if total else f"{done:g}"
         if text:
             yield "", text
@@ -262,6 +268,8 @@ def _facts(row: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, object]
     yield "job", str(row["job_id"])
     archived = " (archived)" if row.get("archived") else ""
     yield "state", _state(row).append(archived)
+    if row.get("damage"):
+        yield "damaged", styled(f"{row['damage']}; {DAMAGE_REMEDY}", "red")
     yield "type", row["work_type"]
     yield "queue", row["queue"]
     yield "priority", str(row["priority"])

@@ -12,6 +12,7 @@ from txqueue.policy.warnings import full, paused, warnings
 __all__ = [
     "LIMITS",
     "depth",
+    "hidden_values",
     "largest",
     "node_document",
     "queues",
@@ -205,3 +206,24 @@ def _count(queue: dict[str, Any], row: Row, now: datetime) -> None:
     if row["state"] == "ready":
         waited = (now - row["oldest"]).total_seconds()
         queue["oldest_ready_seconds"] = round(max(waited, queue["oldest_ready_seconds"] or 0.0), 3)
+
+
+def hidden_values(policy: Mapping[str, Any] | None, options: Any, progress: Any) -> dict[str, Any]:
+    """Return what replaces payload, result and progress note if they must be hidden, or nothing.
+
+    They must be, too, if damaged options cannot tell.
+    """
+    said = {**(policy or {}), **(options if isinstance(options, Mapping) else {})}
+    is_lost = "txqueue cannot read this" in said
+    for reason in ("encrypted", "redacted"):
+        if said.get(reason) or (is_lost and reason == "redacted"):
+            note = _without_note(progress, reason)
+            return {"payload": reason, "result": reason, "progress": note}
+    return {}
+
+
+def _without_note(progress: Any, reason: str) -> Any:
+    """Return a job's progress with its numbers, and the reason in place of its note."""
+    if not isinstance(progress, list):
+        return progress and reason
+    return [*progress[:2], *(reason for note in progress[2:] if note)]

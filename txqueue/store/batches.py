@@ -77,8 +77,9 @@ def about_batch(schema: str, job_id: int) -> Inquiry[dict[str, Any]]:
         JobNotFound: When there is no such job, or it is not a batch's callback.
     """
     rows = yield Question(
-        "select job_id, work_type, state::text as state, waiting_for, options -> 'parents' as ends,"
-        " options -> 'after' as after"
+        "select job_id, work_type, state::text as state, waiting_for, "
+        f" {schema}.readable_json(options) -> 'parents' as ends,"
+        f" {schema}.readable_json(options) -> 'after' as after"
         f" from {schema}.job where job_id = %s",
         (job_id,),
     )

@@ -134,8 +134,14 @@ def about_chart(
     )
 
 
-def about_family(schema: str, job_id: int) -> Inquiry[dict[str, Rows]]:
-    """Query the jobs that a job waits for, and those that wait for it.
+def about_family(schema: str, job_id: int, after: object = None) -> Inquiry[dict[str, Rows]]:
+    """Query the jobs that a job waits for or waited for, and those that wait for it.
+
+    Args:
+        schema: The name of the schema.
+        job_id: The job's number.
+        after: The numbers of its parents as its options name them, by which they are found once it
+            has ended.
 
     Returns:
         ``parents`` and ``children``: number, state and work type of each, at most twenty.
@@ -147,6 +153,12 @@ def about_family(schema: str, job_id: int) -> Inquiry[dict[str, Rows]]:
             f" from {schema}.job_parent as link, lateral {schema}.find_job(link.{other}) as its"
             f" where link.{own} = %s order by link.{other} limit %s",
             (job_id, _FAMILY_TOLD),
+        )
+    if not found["parents"] and isinstance(after, list):
+        found["parents"] = yield Question(
+            "select its.job_id, its.state::text as state, its.work_type, null as any_end"
+            f" from unnest(%s::bigint[]) as parent, lateral {schema}.find_job(parent) as its",
+            (after[:_FAMILY_TOLD],),
         )
     return found
 

@@ -77,7 +77,8 @@ def decrypted(work_type: str, what: str, stored: Any) -> Any:
 
     if not is_encrypted(stored):
         raise InvalidWork(
-            f"the {what} of {work_type} is not encrypted", f"enqueue it where {KEY} is set"
+            f"the {what} of {work_type} is in clear, but its class is encrypted",
+            f"cancel the job, and enqueue it again where {KEY} is set",
         )
     if not _is_token(stored[_MARK]):
         raise InvalidWork(

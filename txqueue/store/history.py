@@ -31,6 +31,9 @@ _MOMENT = (
     "case when {0} is not null then (extract(epoch from"
     " least(greatest({0}, '0001-01-01 00:00Z'), '9999-12-31 00:00Z')) * 1000000)::bigint end"
 )
+# A damaged value becomes the error, so that one row keeps no day out of the archive. Of texts, only
+# an error can be so long that it is stored apart.
+_READABLE = {"jsonb": "{1}.readable_json({0})::text", "error": "{1}.readable_text({0})"}
 _KINDS = {
     "bigint": ("int64", "{}"),
     "integer": ("int32", "{}"),
@@ -47,7 +50,8 @@ _COLUMNS = """
 _FIRST_BLOCKS, _MOST_BLOCKS, _LARGEST_PAGE = 64, 2048, 32_000_000
 _LISTED = """
     job_id, state::text as state, work_type, queue, "group", tenant, priority, attempt, node_id,
-    enqueued_at, assigned_at, started_at, finished_at, split_part(error, E'\\n', 1) as error
+    enqueued_at, assigned_at, started_at, finished_at,
+    split_part({schema}.readable_text(error), E'\\n', 1) as error
 """
 _FILTERS = {
     "state": "state = %s::{schema}.job_state",
@@ -129,7 +133,7 @@ class PastDays:
     def columns(self) -> list[Column]:
         """Return all columns of a job."""
         found = self._session.rows(_COLUMNS, (f"{self._schema}.job",))
-        return [_column(name, kind) for name, kind in found]
+        return [_column(name, kind, self._schema) for name, kind in found]
 
     def begin(self, day: Day) -> int | None:
         """Start archiving a day; return the number that `end` takes, or None for a dropped day."""
@@ -215,7 +219,8 @@ def about_past(
     conditions = "".join(" and " + _FILTERS[key].format(schema=schema) for key in chosen)
     return (
         yield Question(
-            f"select {_LISTED} from {schema}.job where state in ('done', 'failed', 'cancelled')"
+            f"select {_LISTED.format(schema=schema)} from {schema}.job"
+            " where state in ('done', 'failed', 'cancelled')"
             f" and finished_at >= %s and finished_at < %s{conditions}"
             " order by finished_at desc, job_id desc limit %s",
             (since, until, *chosen.values(), limit),
@@ -286,6 +291,7 @@ def about_failures_after(schema: str, after: str | None, limit: int) -> Inquiry[
     )
 
 
-def _column(name: str, kind: str) -> Column:
-    known, selected = _KINDS.get(kind, ("string", "{}::text"))
-    return Column(name, known, selected.format(f'"{name}"'))
+def _column(name: str, kind: str, schema: str) -> Column:
+    readable = _READABLE.get(name) or _READABLE.get(kind, "{0}::text")
+    known, selected = _KINDS.get(kind, ("string", readable))
+    return Column(name, known, selected.format(f'"{name}"', schema))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from txqueue.model.job_filters import (
     check_storable,
@@ -20,7 +20,7 @@ from txqueue.model.job_filters import (
     read_time,
 )
 
-__all__ = ["SEARCHED", "is_search", "job_conditions"]
+__all__ = ["SEARCHED", "damage_read_by", "is_search", "job_conditions"]
 
 SEARCHED = ("tag", "payload", "error", "since", "until", "updated_since")
 """The filters that no index serves: each page looks at a limited number of jobs."""
@@ -38,12 +38,22 @@ _COLUMNS = {
         "job.state = 'assigned' and job.started_at <= clock_timestamp() - make_interval(secs => %s)"
     ),
 }
+# What the filters of contents read of a job.
+_READ = {"tag": ("options",), "payload": ("payload", "options"), "error": ("error",)}
 # Types and jobs whose payload no operator may see, or learn of by a filter.
 _VISIBLE = (
     "job.work_type <> all(array(select work_type from {schema}.work_type"
     """ where policy @> '{{"redacted": true}}' or policy @> '{{"encrypted": true}}'))"""
-    """ and coalesce(not job.options @> '{{"redacted": true}}', true)"""
+    """ and coalesce(not {schema}.readable_json(job.options) @> '{{"redacted": true}}', true)"""
+    " and coalesce(not {schema}.readable_json(job.options) ? 'txqueue cannot read this', true)"
 )
+# A damaged value matches nothing.
+_OPTIONS, _PAYLOAD = "{schema}.readable_json(job.options)", "{schema}.readable_json(job.payload)"
+_IS_DAMAGED = {
+    "options": f"{_OPTIONS} ? 'txqueue cannot read this'",
+    "payload": f"{_PAYLOAD} ? 'txqueue cannot read this'",
+    "error": "{schema}.readable_text(job.error) like 'txqueue cannot read this: %%'",
+}
 
 
 @frozen
@@ -57,19 +67,23 @@ def is_search(filters: Mapping[str, object]) -> bool:
     return any(_texts(filters, name) for name in SEARCHED)
 
 
-def job_conditions(schema: str, filters: Mapping[str, object]) -> tuple[str, tuple[object, ...]]:
+def job_conditions(
+    schema: str, filters: Mapping[str, object], *, is_shown: bool = False
+) -> tuple[str, tuple[object, ...]]:
     """Return the ``where`` of filters of jobs, and its parameters.
 
     Args:
         schema: The name of the schema.
         filters: The filters by name; one that is None, or an empty list, is ignored.
+        is_shown: Whether a job matches, too, of which a filter cannot read what it looks at because
+            the row is damaged: a list shows it, an act leaves it alone.
 
     Raises:
         ConfigurationError: When a filter is not valid.
         KeyError: When there is no filter of that name.
     """
     # The cheap ones come first: the server evaluates them in this order.
-    found = [*_of_columns(filters), *_of_contents(filters)]
+    found = [*_of_columns(filters), *_of_contents(filters, is_shown=is_shown)]
     where = "where " + " and ".join(each.sql for each in found) if found else ""
     return where.format(schema=schema), tuple(each for one in found for each in one.parameters)
 
@@ -81,9 +95,19 @@ def _of_columns(filters: Mapping[str, object]) -> Iterator[_Condition]:
             yield _Condition(_COLUMNS[name], (given,))
 
 
-def _of_contents(filters: Mapping[str, object]) -> Iterator[_Condition]:
+def _of_contents(filters: Mapping[str, object], *, is_shown: bool) -> Iterator[_Condition]:
     for name, make in _MAKERS.items():
-        yield from map(make, _texts(filters, name))
+        for text in _texts(filters, name):
+            condition = make(text)
+            either = [f"({condition.sql})", *(_IS_DAMAGED[each] for each in _READ.get(name, ()))]
+            yield evolve(condition, sql=f"({' or '.join(either)})") if is_shown else condition
+
+
+def damage_read_by(schema: str, filters: Mapping[str, object]) -> str:
+    """Return the expression for the damage that a list shows: of its columns and its filters."""
+    read = {"options", *(each for name in _READ if _texts(filters, name) for each in _READ[name])}
+    given = ", ".join(f"{each} => job.{each}" for each in sorted(read))
+    return f"{schema}.find_damage({given})"
 
 
 def _texts(filters: Mapping[str, Any], name: str) -> Sequence[str]:
@@ -95,19 +119,20 @@ def _texts(filters: Mapping[str, Any], name: str) -> Sequence[str]:
 def _tagged(text: str) -> _Condition:
     tag = read_tag_filter(text)
     if tag.value is None:
-        return _Condition("job.options -> 'tags' ? %s::text", (tag.name,))
-    return _Condition("job.options -> 'tags' ->> %s::text = %s", (tag.name, tag.value))
+        return _Condition(f"{_OPTIONS} -> 'tags' ? %s::text", (tag.name,))
+    return _Condition(f"{_OPTIONS} -> 'tags' ->> %s::text = %s", (tag.name, tag.value))
 
 
 def _with_payload(text: str) -> _Condition:
     wanted = read_payload_filter(text)
-    condition = "(job.payload ->> %s::text = %s or job.payload -> %s::text = %s::jsonb)"
+    condition = f"({_PAYLOAD} ->> %s::text = %s or {_PAYLOAD} -> %s::text = %s::jsonb)"
     parameters = (wanted.key, wanted.text, wanted.key, wanted.json)
     return _Condition(f"{_VISIBLE} and {condition}", parameters)
 
 
 def _with_error(text: str) -> _Condition:
-    return _Condition("strpos(lower(job.error), lower(%s)) > 0", (check_storable(text),))
+    found = "strpos(lower({schema}.readable_text(job.error)), lower(%s)) > 0"
+    return _Condition(found, (check_storable(text),))
 
 
 def _since(text: str) -> _Condition:

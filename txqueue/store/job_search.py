@@ -48,7 +48,8 @@ def about_found(
     is_by_time = filters.get("running_for") is not None
     is_cut = (is_bounded or is_search(filters)) and not is_by_time
     depth = (yield from _depth(schema, filters)) if is_cut else 0
-    rows, now = yield from about_jobs(schema, {**filters, "from_job": depth or None}, limit + 1)
+    bounded = {**filters, "from_job": depth or None}
+    rows, now = yield from about_jobs(schema, bounded, limit + 1, is_shown=True)
     if len(rows) > limit:
         # With `running_for` the list is not ordered by number, so that there is no next page.
         return FoundJobs(rows[:limit], now, None if is_by_time else rows[limit - 1]["job_id"], None)

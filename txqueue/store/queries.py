@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from txqueue.errors import JobNotFound
 from txqueue.model.job import read_json
@@ -20,11 +20,11 @@ from txqueue.policy.blocked_jobs import blocked_warnings
 from txqueue.policy.blockers import Explanation, explain
 from txqueue.policy.live_jobs import Rest, served_queues
 from txqueue.policy.stages import with_stages, without_stages
-from txqueue.policy.status import node_document, queues, summary, work_types
+from txqueue.policy.status import hidden_values, node_document, queues, summary, work_types
 from txqueue.policy.warnings import idle, recurring
 from txqueue.store.blocked_queries import about_blocked
 from txqueue.store.inquiry import Inquiry, Question, Rows
-from txqueue.store.job_filters import job_conditions
+from txqueue.store.job_filters import damage_read_by, job_conditions
 from txqueue.store.live_queries import (
     LARGEST,
     MOST_SERVED,
@@ -65,11 +65,20 @@ _LISTED = """
     job.job_id, job.state::text as state, job.waiting_for, job.work_type, job.queue, job.priority,
     job.weight, job."group", job.tenant, job.attempt, job.deaths, job.node_id, node.name as node,
     job.not_before, job.not_after, job.rank, job.enqueued_at, job.assigned_at, job.started_at,
-    job.finished_at, job.options -> 'tags' as tags
+    job.finished_at, {schema}.readable_json(job.options) -> 'tags' as tags
+"""
+_WHOLE = """
+    {schema}.readable_json(job.options)::text as options,
+    {schema}.readable_json(job.payload)::text as payload,
+    {schema}.readable_json(job.result)::text as result,
+    {schema}.readable_json(job.progress)::text as progress,
+    {schema}.readable_text(job.error) as error,
+    {schema}.find_damage(
+        job.options, job.payload, job.result, job.progress, job.error) as damage
 """
 _OF_A_JOB = tuple(each.split()[-1].rpartition(".")[2].strip('"') for each in _LISTED.split(","))
 _TOLD = (
-    *("options", "payload", "result", "progress", "error", "policy"),
+    *("options", "payload", "result", "progress", "error", "damage", "policy"),
     *("actions", "attempts", "stages", "workset", "at"),
 )
 _SCHEDULES = """
@@ -81,6 +90,12 @@ _SCHEDULES = """
       from {schema}.schedule, lateral (
            select is_active and isfinite(next_due)
               and next_due < clock_timestamp() - interval '1 minute' as is_overdue) as each
+"""
+# By its index: other ways read the details of acts on other jobs, of which one may be damaged.
+_BY_INDEX = "set local enable_seqscan = off; "
+_NAMING = """
+    action_id = any(array(
+        select action_id from {schema}.action where detail -> 'jobs' @> to_jsonb(%s::bigint)))
 """
 # How many of the latest acts on a job are returned with it.
 _ACTIONS_TOLD = 20
@@ -236,7 +251,7 @@ def about_matching(schema: str, filters: Mapping[str, object], most: int) -> Inq
 
 
 def about_jobs(
-    schema: str, filters: Mapping[str, object], limit: int
+    schema: str, filters: Mapping[str, object], limit: int, *, is_shown: bool = False
 ) -> Inquiry[tuple[list[dict[str, Any]], datetime]]:
     """Query jobs without payloads, the newest first, and the database's time.
 
@@ -247,12 +262,14 @@ def about_jobs(
             ``running_for``, the least run time in seconds, with which the longest-running jobs
             come first. A filter that is None is ignored.
         limit: The largest number of rows.
+        is_shown: Whether jobs are listed, too, whose damage keeps a filter from being applied.
     """
-    where, values = job_conditions(schema, filters)
+    where, values = job_conditions(schema, filters, is_shown=is_shown)
     is_by_time = filters.get("running_for") is not None
     order = "job.started_at, job.job_id" if is_by_time else "job.job_id desc"
     rows = yield Question(
-        f"select {_LISTED} from {schema}.job as job"
+        f"select {_LISTED.format(schema=schema)}, {damage_read_by(schema, filters)} as damage"
+        f" from {schema}.job as job"
         f" left join {schema}.node_info as node on node.node_id = job.node_id"
         f" {where} order by {order} limit %s",
         (*values, limit),
@@ -288,8 +305,7 @@ def about_job(schema: str, job_id: int) -> Inquiry[dict[str, Any]]:
         JobNotFound: When no job has that number.
     """
     rows = yield Question(
-        f"select {_LISTED}, job.options::text as options, job.payload::text as payload,"
-        " job.result::text as result, job.progress::text as progress, job.error, kind.policy"
+        f"select {_LISTED.format(schema=schema)}, {_WHOLE.format(schema=schema)}, kind.policy"
         f" from {schema}.find_job(%s) as job"
         f" left join {schema}.node_info as node on node.node_id = job.node_id"
         f" left join {schema}.work_type as kind on kind.work_type = job.work_type",
@@ -320,11 +336,13 @@ def _told(schema: str, row: Mapping[str, Any]) -> Inquiry[dict[str, Any]]:
     """Add to a job's row its data from other tables."""
     job_id = row["job_id"]
     read = {name: read_json(row[name]) for name in ("options", "payload", "result", "progress")}
-    read |= _hidden(row["policy"], read["options"], read["progress"])
-    acts = yield _actions(schema, "detail -> 'jobs' @> to_jsonb(%s::bigint)", job_id, _ACTIONS_TOLD)
+    read |= hidden_values(row["policy"], read["options"], read["progress"])
+    named = _actions(schema, _NAMING.format(schema=schema), job_id, _ACTIONS_TOLD)
+    acts = yield evolve(named, sql=f"{_BY_INDEX}{named.sql}")
     attempts = yield Question(
-        "select attempt, began, at, failed.node_id, name as node, left(error, 1000) as error,"
-        " error_class, log"
+        "select attempt, began, at, failed.node_id, name as node,"
+        f" left({schema}.readable_text(error), 1000) as error, error_class,"
+        f" {schema}.readable_text(log) as log"
         f" from {schema}.failed_attempt as failed left join {schema}.node_info using (node_id)"
         " where job_id = %s order by at desc limit %s",
         (job_id, _ATTEMPTS_TOLD),
@@ -401,33 +419,14 @@ def about_actions(
     return (yield _actions(schema, " and ".join(given) or "true", *given.values(), limit))
 
 
-def _hidden(policy: Mapping[str, Any] | None, options: Any, progress: Any) -> dict[str, Any]:
-    """Return what replaces payload, result and progress note if they must be hidden, or nothing."""
-    said = {**(policy or {}), **(options if isinstance(options, Mapping) else {})}
-    for reason in ("encrypted", "redacted"):
-        if said.get(reason):
-            return {
-                "payload": reason,
-                "result": reason,
-                "progress": _without_note(progress, reason),
-            }
-    return {}
-
-
-def _without_note(progress: Any, reason: str) -> Any:
-    """Return a job's progress with its numbers, and the reason in place of its note."""
-    if not isinstance(progress, list):
-        return progress and reason
-    return [*progress[:2], *(reason for note in progress[2:] if note)]
-
-
 def _no_job(job_id: int) -> JobNotFound:
     return JobNotFound(f"there is no job {job_id}", "check the number; old history is dropped")
 
 
 def _actions(schema: str, condition: str, *parameters: object) -> Question:
     return Question(
-        f"select action_id, at, who, what, subject, detail from {schema}.action"
+        f"select action_id, at, who, what, subject, {schema}.readable_json(detail) as detail"
+        f" from {schema}.action"
         f" where {condition} order by action_id desc limit %s",
         parameters,
     )

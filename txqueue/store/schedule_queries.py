@@ -11,20 +11,22 @@ __all__ = ["about_scheduled_runs", "about_schedules"]
 _FILTERS = {
     "name": "name = %s",
     "work_type": "work_type = %s",
-    "group": '"group" = %s',
-    "tenant": "tenant = %s",
+    "group": 'keys."group" = %s',
+    "tenant": "keys.tenant = %s",
     "after": "name > %s",
 }
 _LISTED = """
     name, kind, expression, zone, seconds, jitter, catch_up, until, times,
     schedule.runs as enqueued, coalesce(next_due = 'infinity', false) as has_ended,
-    work_type, job ->> 'queue' as queue,
-    "group", tenant, condition_table, condition_column, condition_value, is_declared, is_active,
+    work_type, {schema}.readable_json(job) ->> 'queue' as queue,
+    keys."group", keys.tenant, condition_table, condition_column, condition_value, is_declared,
+    is_active,
     overlap, counts_from as since,
     not is_declared or work_type = any (array(
         select unnest(work_types) from {schema}.node_info where state in ('alive', 'draining')
     )) as has_class,
-    case when isfinite(next_due) then next_due end as next_due, last_due, last_job, error
+    case when isfinite(next_due) then next_due end as next_due, last_due, last_job,
+    {schema}.readable_text(error) as error
 """
 # The last run of each schedule, and the worst of its last twenty.
 _SUMS = """
@@ -49,7 +51,8 @@ def about_schedules(schema: str, filters: Mapping[str, object], limit: int) -> I
     columns = _LISTED.format(schema=schema)
     return (
         yield Question(
-            f"with page as materialized (select {columns} from {schema}.schedule"
+            f"with page as materialized (select {columns} from {schema}.schedule,"
+            f" lateral {schema}.scheduled_keys(job) as keys"
             f" where {where} order by name limit %s), sums as (select name, {_SUMS}"
             f" from {schema}.schedule_runs(array(select name from page)) group by name)"
             " select * from page left join sums using (name) order by name",
@@ -79,10 +82,11 @@ def about_scheduled_runs(
     """
     return (
         yield Question(
-            f'select run.*, this.work_type, this."group" from {schema}.schedule_runs(array('
+            f'select run.*, this.work_type, keys."group" from {schema}.schedule_runs(array('
             f"select name from {schema}.schedule where (%s or name = any(%s::text[]))"
-            ' and (%s::text is null or "group" = %s))) as run'
-            f" join {schema}.schedule as this using (name)"
+            f' and (%s::text is null or ({schema}.scheduled_keys(job))."group" = %s))) as run'
+            f" join {schema}.schedule as this using (name),"
+            f" lateral {schema}.scheduled_keys(this.job) as keys"
             " where coalesce(late, 0) >= %s and coalesce(took, 0) >= %s"
             " order by due desc, name limit %s",
             (not names, list(names), group, group, late or 0.0, took or 0.0, limit),

@@ -62,9 +62,9 @@ def about_workset_failures(schema: str, name: str, limit: int) -> Inquiry[list[d
         raise JobNotFound(f"there is no workset {name}", "see: txqueue worksets")
     return (
         yield Question(
-            f"select key, origin as part, attempt, error, at from {schema}.workset_failed"
-            f" join {schema}.workset using (workset_id) where name = %s"
-            " order by at desc, key limit %s",
+            f"select key, origin as part, attempt, {schema}.readable_text(error) as error, at"
+            f" from {schema}.workset_failed join {schema}.workset using (workset_id)"
+            " where name = %s order by at desc, key limit %s",
             (name, limit),
         )
     )

@@ -5,7 +5,8 @@ language plpgsql volatile
 set search_path = txqueue, pg_temp
 as $$
 begin
-    perform octet_length(error),
+    -- The error moves with the row; octet_length() would not read it.
+    perform length(error),
             octet_length(convert_to(chunk_entry(job_id, work_type, attempt, weight, payload, job_terms(options, "group", not_after)),
                                     pg_client_encoding()))
        from job where state = its_state and lane = its_lane and job_id = its_id;

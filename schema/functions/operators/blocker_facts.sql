@@ -18,12 +18,25 @@ declare
     grouped jsonb;
     parents bigint[];
     holder  bigint;
+    damage  text;
+    is_clear boolean;
 begin
     select * into this from job where job_id = its_job_id
      order by state in ('done', 'cancelled') limit 1;
     if this.job_id is null then
         return null;
     end if;
+    -- What of its row is damaged must not hide the rest.
+    damage := find_damage(options => this.options, payload => this.payload, error => this.error);
+    this.payload := readable_json(this.payload);
+    is_clear := exists (select from work_type as known
+        where known.work_type = this.work_type and known.policy ? 'encrypted'
+          and (not this.payload ? 'encrypted' or this.payload - 'encrypted' <> '{}'));
+    this.payload := '{}';
+    this.result := null;
+    this.progress := null;
+    this.options := readable_json(this.options);
+    this.error := readable_text(this.error);
     select coalesce(jsonb_agg(jsonb_build_object(
                'name', name, 'state', state, 'load', load, 'capacity', capacity, 'incarnation', node.incarnation,
                'missing', report -> 'missing', 'workers', report -> 'workers', 'unable', report -> 'unable',
@@ -55,6 +68,8 @@ begin
         'job', to_jsonb(this) - 'payload' - 'result' - 'progress' - 'options' || jsonb_build_object(
             'error', split_part(this.error, E'\n', 1),
             'node', (select name from node_info where node_id = this.node_id)),
+        'damage', damage,
+        'is_clear', is_clear,
         'now', clock_timestamp(),
         'is_published', exists (select from work_type where work_type = this.work_type),
         'unread', (select jsonb_build_object('by', this.options -> 'unread', 'since', unread.since, 'until', unread.until)
@@ -82,7 +97,7 @@ begin
                          select * from job_ready
                           where job_ready.queue = wanted.queue and job_ready.tenant is not null
                             and (job_ready.tenant is distinct from this.tenant or (rank, job_id) < (this.rank, this.job_id))) as other
-                   where work_type = any (types) and (options -> 'unread' ?| types) is not true
+                   where work_type = any (types) and (readable_json(options) -> 'unread' ?| types) is not true
                      and not exists (select from control where is_paused
                              and (kind, key) in (('queue', other.queue), ('tenant', other.tenant), ('group', other."group")))
                    limit most) as first),

@@ -27,7 +27,7 @@ begin
                          order by fingerprint, work_type limit 1) as following
     )
     select its.fingerprint, its.work_type, failed.jobs, waiting.jobs, oldest.failed_at, latest.failed_at, latest.job_id,
-           left(split_part(latest.error, E'\n', 1), 500), greatest(failed.jobs, waiting.jobs) >= most_jobs
+           left(split_part(readable_text(latest.error), E'\n', 1), 500), greatest(failed.jobs, waiting.jobs) >= most_jobs
       from (select * from kind limit most_kinds) as its
      cross join lateral (
         select count(*) as jobs

@@ -8,8 +8,10 @@ from txqueue.policy.blockers.explanation import (
     judged,
 )
 from txqueue.policy.blockers.reason import Blocker, Gravity
+from txqueue.policy.blockers.unreadable import DAMAGE_REMEDY
 
 __all__ = [
+    "DAMAGE_REMEDY",
     "Blocker",
     "Explanation",
     "Gravity",

@@ -57,7 +57,7 @@ def _reopenable(facts: Facts, found: Blocker) -> Blocker:
 
 
 def _without_parents(job_id: int, found: Blocker, parents: Sequence[Mapping[str, Any]]) -> Blocker:
-    named = ", ".join(f"{each['job_id']} ({each['state']})" for each in parents)
+    named = ", ".join(f"job {each['job_id']} ({each['state']})" for each in parents)
     together = " ".join(str(each["job_id"]) for each in parents)
     return evolve(
         found,

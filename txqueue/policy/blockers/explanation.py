@@ -20,7 +20,7 @@ from txqueue.policy.blockers.capacity import (
 from txqueue.policy.blockers.ended import cancelled, done, failed
 from txqueue.policy.blockers.limits import behind_group, for_rate, held_back, locked
 from txqueue.policy.blockers.reason import Blocker, Facts, Gravity, is_due, until
-from txqueue.policy.blockers.unreadable import unreadable
+from txqueue.policy.blockers.unreadable import damaged, in_clear, unreadable
 from txqueue.policy.fact_moments import shown_moment
 
 __all__ = ["Explanation", "explain", "explain_archived", "explain_refusal", "judged"]
@@ -34,8 +34,8 @@ class Explanation:
         job_id: The job's number.
         state: The job's state.
         reason: One word for programs: ``time, backoff, workset, rate, group, parents, unique,
-            unknown_type, no_key, unreadable, pause, no_capable_node, no_worker, suspect, locked,
-            limit, reserve, no_free_capacity, next, assigned, running, rescue, done, failed,
+            unknown_type, no_key, unreadable, damaged, pause, no_capable_node, no_worker, suspect,
+            locked, limit, reserve, no_free_capacity, next, assigned, running, rescue, done, failed,
             quarantine, cancelled``.
         detail: The reason in one sentence for people. If the job waits for another one that does
             not run, also the reason of that.
@@ -86,6 +86,10 @@ def explain_refusal(why: Explanation) -> Explanation:
 
 def _judged(facts: Facts, others: Mapping[str, Any], seen: frozenset[int]) -> Blocker:
     """Judge a job, and those that it waits for: what stops one of them stops it, too."""
+    if facts.get("damage") and facts["job"]["state"] in ("waiting", "ready"):
+        return damaged(facts)
+    if facts.get("is_clear") and facts["job"]["state"] in ("waiting", "ready"):
+        return in_clear(facts)
     found = _BY_STATE[facts["job"]["state"]](facts)
     if found.reason in _SETTLED or found.gravity is not Gravity.COURSE:
         return found

@@ -8,7 +8,30 @@ from typing import Any
 from txqueue.policy.blockers.capacity import capable
 from txqueue.policy.blockers.reason import Blocker, Facts, Gravity, joined, until
 
-__all__ = ["unreadable"]
+__all__ = ["DAMAGE_REMEDY", "damaged", "in_clear", "unreadable"]
+
+DAMAGE_REMEDY = "check the server's disks; restore the row from a backup, or enqueue the job again"
+
+
+def damaged(facts: Facts) -> Blocker:
+    """Return what of a job's row cannot be read, which makes the claim of the job fail it."""
+    return Blocker(
+        "damaged", f"{facts['damage']}; a node that takes it fails it", DAMAGE_REMEDY, Gravity.FAULT
+    )
+
+
+def in_clear(facts: Facts) -> Blocker:
+    """Return that no node of an encrypted type reads a payload that is not encrypted."""
+    job = facts["job"]
+    return Blocker(
+        "unreadable",
+        f"its payload is in clear, but {job['work_type']} is encrypted: it was enqueued before a"
+        " node had published that",
+        f"txqueue cancel {job['job_id']}, and enqueue it again with a Python client that has"
+        " TXQUEUE_PAYLOAD_KEY",
+        Gravity.FAULT,
+        "unreadable_jobs",
+    )
 
 
 def unreadable(facts: Facts) -> Blocker:

@@ -8,7 +8,7 @@ from typing import Any
 
 from txqueue.errors import JobNotFound, TxqueueError
 from txqueue.model.humanize import amount, counted, duration
-from txqueue.policy.blockers import Explanation
+from txqueue.policy.blockers import DAMAGE_REMEDY, Explanation
 from txqueue.store.batches import ENDS, about_batch
 from txqueue.store.dashboard_queries import about_family
 from txqueue.store.queries import about_job, about_obstacles
@@ -19,7 +19,8 @@ __all__ = ["ended_text", "is_expected", "job", "timeline"]
 
 # What delays a job by a time or limit that the application or an operator has chosen.
 _PLANNED = frozenset({"time", "rate", "limit"})
-_LIVE = ("waiting", "ready", "assigned")
+# Its last error says the same.
+_SAID = frozenset({"failed", "quarantine"})
 
 
 async def job(services: PageServices, request: PageRequest) -> Reply:
@@ -29,10 +30,12 @@ async def job(services: PageServices, request: PageRequest) -> Reply:
         raise JobNotFound(f"there is no job {text[:50]}", "a job's number has only digits")
     job_id, schema = int(text), services.reads.schema
     found = await services.reads.find(about_job(schema, job_id))
-    is_live = found["state"] in _LIVE
-    why = await _explained(services, job_id) if is_live else None
-    family = await services.reads.find(about_family(schema, job_id))
-    has_parents = family["parents"] or "parents" in (found["options"] or {})
+    why = await _explained(services, job_id) if found["state"] != "done" else None
+    if why is not None and why.reason in _SAID:
+        why = None
+    options = found["options"] if isinstance(found["options"], dict) else {}
+    family = await services.reads.find(about_family(schema, job_id, options.get("after")))
+    has_parents = family["parents"] or "parents" in options
     batch = await _batch(services, job_id) if has_parents else None
     return services.show(
         "job",
@@ -45,6 +48,7 @@ async def job(services: PageServices, request: PageRequest) -> Reply:
         children=family["children"],
         batch=batch,
         ended=ended_text(batch) if batch else "",
+        damage_remedy=DAMAGE_REMEDY,
         timeline=timeline(found),
         now=found["at"],
     )
