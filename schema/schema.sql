@@ -543,7 +543,7 @@ started(its_incarnation integer, assignments bigint[], ids bigint[], seconds dou
     returns integer;  -- worker
 -- only the owner may execute: complete_each_N, complete_in_N, end_assigned, fail_unread, forget_attempts, give_back,
 -- lane_of_jobs, leave_unread, make_next_stage, note_attempt, return_unread, stages_with, start_next_stages,
--- with_unread, without_assignment
+-- with_no_key, with_unread, without_assignment
 
 -- enqueue
 enqueue(work_type text, payload jsonb, queue text = null, priority integer = null, weight integer = null,

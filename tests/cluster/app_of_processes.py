@@ -17,7 +17,7 @@ from twisted.python.failure import Failure
 from tests.cluster.app import Noop
 from txqueue import Retry, Runtime, WorkItem
 
-__all__ = ["ClosesAll", "Hangs", "HangsSilently", "Noop", "Silent", "Speaking"]
+__all__ = ["ClosesAll", "Hangs", "HangsSilently", "Noop", "Silent", "Speaking", "WaitsLong"]
 
 # As a library may do on import: the process then gets no signal at the end of a child.
 match os.environ.get("TXQUEUE_TEST_SIGCHLD"):
@@ -75,6 +75,15 @@ class Hangs(WorkItem):
     def perform(self, job: Any) -> None:
         """Block for longer than any test takes."""
         time.sleep(3600)
+
+
+@define
+class WaitsLong(WorkItem):
+    """Awaits something for longer than any test takes, and keeps nothing from running."""
+
+    async def perform(self, job: Any) -> None:
+        """Wait."""
+        await Deferred()
 
 
 @define

@@ -1,12 +1,16 @@
 """Threads that hang: their worker is found stuck, shown and replaced, and the node still ends."""
 
+import subprocess
+import sys
 import time
+from functools import partial
+from pathlib import Path
 
 import pytest
 
 from tests.cluster.app import Noop
-from tests.cluster.app_of_processes import Hangs, HangsSilently
-from tests.cluster.nodes import Nodes
+from tests.cluster.app_of_processes import Hangs, HangsSilently, WaitsLong
+from tests.cluster.nodes import Node, Nodes, environment
 from tests.cluster.peers import free_port
 from tests.cluster.test_health import probed
 from tests.waiting import eventually
@@ -25,16 +29,43 @@ async def hang(queue: WorkQueue, number: int) -> None:
             await queue.wait(job_id, LIMIT)
 
 
-async def test_a_stuck_worker_is_replaced(nodes: Nodes, queue: WorkQueue) -> None:
-    """With --kill-stuck; a job that had to wait then runs."""
-    options = ("--workers", "1", "--capacity", "3", "--kill-stuck", "5")
+@pytest.mark.parametrize("beside", [0, 1])
+async def test_a_stuck_worker_is_replaced(beside: int, nodes: Nodes, queue: WorkQueue) -> None:
+    """With --kill-stuck, also if a job takes what threads leave; one that had to wait then runs."""
+    options = ("--workers", "1", "--capacity", str(3 + beside), "--kill-stuck", "5")
     node = await nodes.start(*options, app=APP).up(1)
+    await queue.enqueue_many([WaitsLong()] * beside)
     await hang(queue, 3)
     before = node.workers
     waiting = await queue.enqueue(Noop())
     await queue.wait(waiting, LIMIT)
     assert not before & node.workers
-    assert "could start no job for" in node.log
+    assert "has started no job for" in node.log
+
+
+def tells(node: Node, text: str, *command: str) -> bool:
+    """Whether a command of the tools prints a text."""
+    done = subprocess.run(
+        [Path(sys.executable).with_name("txqueue"), *command, "--json"],
+        env=environment(TXQUEUE_DSN=node.database.dsn, TXQUEUE_STATE_DIR=str(node.folder)),
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+        check=False,
+    )
+    return text in done.stdout
+
+
+async def test_a_worker_that_threads_fill_beside_a_job(nodes: Nodes, queue: WorkQueue) -> None:
+    """The tools say what takes the room."""
+    options = ("--workers", "1", "--capacity", "4")
+    node = await nodes.start(*options, app=APP).up(1)
+    await queue.enqueue(WaitsLong())
+    await hang(queue, 3)
+    waiting = await queue.enqueue(Noop())
+    threads = "threads that go on after the ends of jobs 2, 3, 4 keep 3"
+    for command in (("explain", str(waiting)), ("status",), ("doctor",)):
+        await eventually(partial(tells, node, threads, *command), LIMIT)
 
 
 async def test_a_node_ends_although_threads_hang(nodes: Nodes, queue: WorkQueue) -> None:

@@ -6,11 +6,14 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+import psycopg2
+
 from tests.db.conftest import EMPTY
 from tests.db.explained_nodes import ModelledNode
 from tests.db.stored import Stored
 from txqueue.model.assignment import Assignment
 from txqueue.policy.dispatch import Room
+from txqueue.policy.outcome import KEYLESS
 
 __all__ = [
     "HELD",
@@ -34,7 +37,7 @@ HELD: Final = """
 """
 LATER: Final = """
     update txqueue.job_waiting set not_before = clock_timestamp() - interval '1 second'
-     where waiting_for in ('time', 'rate')
+     where waiting_for in ('time', 'rate') and (options ? 'no_key') is not true
        and isfinite(not_before) and not_before > clock_timestamp()
 """
 LIVE: Final = ("waiting", "ready", "assigned")
@@ -46,6 +49,14 @@ class Session(Stored):
     def __init__(self, dsn: str) -> None:
         super().__init__(dsn)
         self.cursor.execute(EMPTY)
+        self._dsn = dsn
+        self._others: list[Any] = []
+
+    def beside(self) -> Any:
+        """Open a transaction of another session, which stays open; return its cursor."""
+        other = psycopg2.connect(self._dsn)
+        self._others.append(other)
+        return other.cursor()
 
     def registered(
         self, name: str, queues: list[str], work_types: Sequence[Mapping[str, Any]], capacity: int
@@ -111,11 +122,27 @@ def claimed(session: Session, node: ModelledNode, room: Room | None = None) -> l
     numbers = [number for _, number, *_ in taken]
     sql = "select job_id from txqueue.job_assigned where assignment = any (%s)"
     ids = session.column(sql, numbers) if numbers else []
+    _leave_locked(session, node, numbers)
     returned, node.returned.numbers = node.returned.numbers, []
     for number in returned:
         sql = "select txqueue.release(%s, %s::bigint[], false)"
         session.value(sql, node.incarnation, [number])
     return ids
+
+
+def _leave_locked(session: Session, node: ModelledNode, numbers: Sequence[int]) -> None:
+    """Return what no node can decrypt, each the only job of its assignment."""
+    session.cursor.execute(
+        "select job_id, assignment from txqueue.job_assigned where assignment = any (%s)"
+        " and payload ->> 'key' = 'lost'",
+        (list(numbers),),
+    )
+    for job_id, number in session.cursor.fetchall():
+        outcome = {"job_id": job_id, "assignment": number, "outcome": "snooze", "delay": 60.0}
+        outcome |= {"error": "no key", "error_class": KEYLESS}
+        sql = "select settled from txqueue.settle(%s, %s)"
+        session.value(sql, node.incarnation, json.dumps([outcome]))
+        node.finished(number)
 
 
 def claimed_until_quiet(

@@ -15,7 +15,7 @@ from txqueue.policy.dispatch import Load
 
 __all__ = ["CLOSED", "HeldWorker", "ModelledNode"]
 
-CLOSED = ("blocked", "stuck", "starting", "open")
+CLOSED = ("blocked", "stuck", "starting", "crowded", "open")
 """What a worker may be."""
 
 
@@ -33,16 +33,28 @@ class HeldWorker:
     held: dict[int, int] = field(factory=dict)
     runs: None = None
     pid: int = 0
+    left: int = 0
+    outlived: tuple[int, ...] = (1,)
 
     @property
-    def weight(self) -> int:
+    def outstanding(self) -> int:
         """The weight of the jobs that it holds."""
         return sum(self.weights.values())
 
     @property
+    def weight(self) -> int:
+        """The weight that is taken, also by threads of ended jobs."""
+        return self.outstanding + self.left
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether those keep half of it."""
+        return 2 * self.left >= self.capacity
+
+    @property
     def load(self) -> Load:
         """Its load; no job has ended lately."""
-        return Load(self.key, self.capacity, self.weight)
+        return Load(self.key, self.capacity, self.weight, left=self.left)
 
     @property
     def is_able(self) -> bool:
@@ -63,7 +75,8 @@ class HeldWorker:
         """Take no notice: the lease never expires."""
 
     def becomes(self, state: str) -> None:
-        """Be blocked, stuck, starting or open."""
+        """Be blocked, stuck, starting, crowded by threads of ended jobs, or open."""
+        self.left = self.capacity - 1 if state == "crowded" else 0
         self.is_late, self.is_stuck = state == "blocked", state == "stuck"
         self.is_ready = state != "starting"
 
@@ -146,6 +159,7 @@ class ModelledNode:
             "unable": len(self.workers.regular) - len(self.workers.able),
             "closed": self.workers.closed,
             "room": self.workers.room_report(),
+            "left": self.workers.left,
             "keyless": self.keyless,
         }
 

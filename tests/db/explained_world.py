@@ -240,7 +240,7 @@ class World:
         return None
 
     def turn_worker(self) -> object:
-        """Have a worker block, be stuck, start, or work again."""
+        """Have a worker block, be stuck or crowded, start, or work again."""
         for node in self.random.sample(self.nodes, min(1, len(self.nodes))):
             worker = self.random.choice(node.regular)
             state = self.random.choice([*CLOSED, *["open"] * 5])
@@ -251,7 +251,7 @@ class World:
     def _turn(self, session: Session, node: ModelledNode, worker: HeldWorker, state: str) -> None:
         """Turn a worker; one that can start no job returns those that it has."""
         worker.becomes(state)
-        if state != "open":
+        if state not in ("open", "crowded"):
             for assignment in list(worker.held):
                 session.value(
                     "select txqueue.release(%s, %s::bigint[], false)",

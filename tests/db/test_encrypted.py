@@ -12,6 +12,8 @@ from tests.db.masters import Master
 from txqueue import WorkItem
 from txqueue.errors import KeyUnavailable
 from txqueue.node.settings import policy_row
+from txqueue.policy.blockers import explain
+from txqueue.store.blocked_queries import about_blocked
 from txqueue.store.encryption import KEY, encrypted
 from txqueue.store.queries import about_job
 from txqueue.store.reader import Reader, Session
@@ -142,3 +144,57 @@ async def test_all_waiting_callers_get_the_result(node: Master, dsn: str) -> Non
         node.settle(chunk, "done", result=encrypted(Secret.work_type, "result", {"paid": CANARY}))
         assert CANARY not in stored(node)
         assert await queue.wait(job_id, 20) == {"paid": CANARY}
+
+
+LOST = "no key of this process decrypts the payload of test.kind; set it"
+
+
+def lacks_key(node: Master) -> None:
+    """Have a node try a job without having the key of its payload."""
+    node.settle(
+        node.claim()[0], "snooze", delay=60, error=LOST, error_class="txqueue.errors.KeyUnavailable"
+    )
+
+
+def blocked(dsn: str) -> list[tuple[str, str, int]]:
+    """What `txqueue status` and doctor count."""
+    with Session(dsn) as session:
+        rows = Reader(session).find(about_blocked("txqueue"))
+    return [(each["reason"], each["gravity"], each["jobs"]) for each in rows]
+
+
+def test_a_key_that_is_lost_is_no_matter_of_time(node: Master, dsn: str) -> None:
+    """Explain, status and doctor say that a key is missing, also after a retry, while it is."""
+    (job_id,) = node.enqueue({})
+    node.enqueue({"not_before": "2100-01-01T00:00:00Z"})
+    lacks_key(node)
+    for _ in range(2):
+        told = explain(node.value("select txqueue.explain_facts(%s)", job_id))
+        assert (told.reason, told.detail) == (
+            "no_key",
+            "no live node has a key that it needs (tried by node):"
+            " no key of this process decrypts the payload of test.kind",
+        )
+        assert f"txqueue cancel {job_id}" in told.remedy
+        assert sorted(blocked(dsn)) == [("no_key", "fault", 1), ("time", "course", 1)]
+        node.value("select retried from txqueue.retry(%s, 'me')", [job_id])
+    lacks_key(node)
+    assert node.job(job_id)["options"] == {"no_key": [node.incarnation]}
+    node.value("select retried from txqueue.retry(%s, 'me')", [job_id])
+    node.settle(node.claim()[0], "snooze", delay=60)
+    assert node.job(job_id)["options"] is None
+    assert explain(node.value("select txqueue.explain_facts(%s)", job_id)).reason == "time"
+
+
+def test_another_node_may_have_the_key(node: Master, other: Master) -> None:
+    """Nothing needs an act then, unless that one has tried, too."""
+    (job_id,) = node.enqueue({})
+    lacks_key(node)
+    told = explain(node.value("select txqueue.explain_facts(%s)", job_id))
+    assert told.reason == "no_key"
+    assert "node had no key that it needs: no key of this process" in told.detail
+    assert told.detail.endswith("; another node (other) may")
+    node.value("select retried from txqueue.retry(%s, 'me')", [job_id])
+    lacks_key(other)
+    told = explain(node.value("select txqueue.explain_facts(%s)", job_id))
+    assert "no live node has a key that it needs (tried by node, other)" in told.detail

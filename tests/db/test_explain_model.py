@@ -8,10 +8,12 @@ from typing import Any, Final
 
 import pytest
 
+from tests.db import explained_world
 from tests.db.explained_future import claimed
 from tests.db.explained_world import FAR, State, World, lies
 from tests.fixtures.databases import Templates, fresh_database
-from txqueue.policy.blockers import capacity, explanation, limits
+from txqueue.node.suspects import MOST_PROCESSES
+from txqueue.policy.blockers import capacity, explanation, judged, limits
 
 WORLDS, STATES = 3, 120
 Mutate = Callable[[pytest.MonkeyPatch], None]
@@ -60,6 +62,30 @@ def without_pauses_of(kind: str) -> Mutate:
     return mutate
 
 
+def believing(**facts: Any) -> Mutate:
+    """Have each node believed to be otherwise than it is."""
+    found = judged
+
+    def mutate(patch: pytest.MonkeyPatch) -> None:
+        def mistaken(its: Any) -> Any:
+            nodes = [{**node, **facts} for node in its["nodes"]]
+            return found({**its, "nodes": nodes, "is_published": True})
+
+        patch.setattr(explained_world, "judged", mistaken)
+
+    return mutate
+
+
+def without_rates(patch: pytest.MonkeyPatch) -> None:
+    """Have the rates of queues overlooked."""
+    found = limits.held_back
+
+    def others(facts: Any, kind: str) -> Iterator[Any]:
+        return (each for each in found(facts, kind) if each.reason != "rate")
+
+    patch.setattr(explanation, "held_back", others)
+
+
 def without_reserve(patch: pytest.MonkeyPatch) -> None:
     """Have the reserves of queues overlooked."""
     patch.setattr(capacity, "_kept", lambda *_: 0)
@@ -74,6 +100,56 @@ def blocked(world: World) -> None:
     """A job whose only node has a blocked worker."""
     world.node().each[0].becomes("blocked")
     world.put({})
+
+
+def heavy(world: World) -> None:
+    """A job for which threads of ended jobs leave too little of the only worker."""
+    world.node().each[0].becomes("crowded")
+    world.put({"weight": 3})
+
+
+def locked_up(world: World) -> None:
+    """A job whose only node has tried it, and lacks the key of its payload."""
+    node = world.node()
+    world.put({"work_type": "secret", "payload": {"key": "lost"}})
+    claimed(world.session, node)
+
+
+def keyless(world: World) -> None:
+    """A job of a type that the only node defines, and has no key for."""
+    world.node(kinds=["plain"], keyless=["secret"])
+    world.put({"work_type": "secret"})
+
+
+def unserved(world: World) -> None:
+    """A job of a queue that no node serves."""
+    world.node(["mail"])
+    world.put({"queue": "shop"})
+
+
+def unknown(world: World) -> None:
+    """A job of a type that no node has ever had."""
+    world.node()
+    world.put({"work_type": "unknown"})
+
+
+def suspects(world: World) -> None:
+    """One more suspect than there are processes for them."""
+    node = world.node()
+    world.put(*[{}] * (MOST_PROCESSES + 1))
+    world.session.cursor.execute("update txqueue.job_ready set deaths = 3")
+    while claimed(world.session, node):
+        pass
+
+
+def locked(world: World) -> None:
+    """A job whose row an open transaction has locked."""
+    world.node()
+    [job_id] = world.put({})
+    other = world.session.beside()
+    other.execute("select from txqueue.job where job_id = %s for update", (job_id,))
+    # A shorter transaction is no reason to name.
+    other.execute("select pg_sleep(1)")
 
 
 def one_runs(world: World, *jobs: dict[str, Any], capacity: int = 1) -> None:
@@ -127,12 +203,42 @@ def two_ready(world: World) -> None:
     world.put({}, {})
 
 
+def test_threads_of_ended_jobs_are_told_from_jobs(dsn18: str, templates: Templates) -> None:
+    """Their weight is no room for others, and what keeps it is named."""
+    with fresh_database(dsn18, templates.name(dsn18)) as dsn:
+        world = World(dsn, 0)
+        node = world.node()
+        node.each[0].becomes("crowded")
+        world.put({})
+        claimed(world.session, node)
+        world.put({})
+        state = world.state()
+    assert list(lies([state])) == []
+    told = state.jobs[-1].blocker()
+    assert told.reason == "no_free_capacity"
+    assert told.detail.endswith(
+        "; on node node-1, threads that go on after the ends of job 1 keep 3 of the weight of 4"
+    )
+
+
 GROUP: Final = {"group": "g"}
 RESERVE: Final = "null, null, null::integer, null, 0.5"
+RATE: Final = "null, 0.001, null::integer, null, null"
 ONE: Final = "1, null, null::integer, null, null"
 UNIQUE: Final = {"unique": "k", "unique_mode": "again"}
 MUTATIONS: Final[dict[str, tuple[Mutate, Callable[[World], None]]]] = {
     "no worker": (without(explanation, "without_worker"), blocked),
+    "no capable node": (believing(serves=True), unserved),
+    "unknown type": (believing(knows=True), unknown),
+    "no key": (believing(knows=True, lacks_key=False), keyless),
+    "a key that is lost": (believing(lacks_its_key=False), locked_up),
+    "suspects before it": (without(capacity, "_suspect"), suspects),
+    "rate": (without_rates, lambda world: limited(world, RATE)),
+    "locked": (without(explanation, "locked"), locked),
+    "threads of ended jobs": (
+        lambda patch: patch.setattr(capacity, "_too_heavy", lambda *_: None),
+        heavy,
+    ),
     "busy group": (without(explanation, "behind_group"), lambda world: one_more(world, GROUP)),
     "no room": (with_room, lambda world: one_runs(world, {}, {})),
     "jobs before it": (without(capacity, "_behind_others"), two_ready),

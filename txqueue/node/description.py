@@ -59,6 +59,7 @@ class Description:
             "closed": self._workers.closed,
             "blocking": self._workers.blocking,
             "room": self._workers.room_report(),
+            "left": self._workers.left,
             "keyless": locked_types(),
             "not_forked": self._starter.obstacle,
             "missing": self._reconciliation.missing,

@@ -48,7 +48,19 @@ class Watched(Protocol):
 
     @property
     def outlived(self) -> Sequence[int]:
-        """The numbers of those ended jobs."""
+        """The numbers of ended jobs whose threads go on."""
+
+    @property
+    def left(self) -> int:
+        """The weight that these threads keep."""
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether that is at least half of the worker's capacity."""
+
+    @property
+    def crowded(self) -> float:
+        """Seconds for which a crowded worker has had no room, or no job, and has ended none."""
 
     @property
     def is_stopped(self) -> bool:
@@ -93,6 +105,10 @@ class WatchedWorkers(Protocol):
     def closed(self) -> Mapping[str, int]:
         """How many workers get no jobs now, by the reason."""
 
+    @property
+    def left(self) -> Mapping[str, object]:
+        """What threads of ended jobs keep in workers that can start others."""
+
 
 class Watchdog(Periodic):
     """Pings the workers. A worker that a job blocks keeps that job and loses its unstarted ones.
@@ -108,7 +124,9 @@ class Watchdog(Periodic):
     its reactor: it is replaced.
 
     A worker that answers may still be stuck: functions in threads go on after their jobs have ended
-    by a timeout, say, and leave no room for others. It loses its unstarted jobs, too.
+    by a timeout, say, and leave no room for others. It loses its unstarted jobs, too. So does one
+    that such functions have filled in part, as these jobs may not fit any more; if they keep half
+    of it, and nothing starts or ends there, it is killed like a stuck one.
 
     Args:
         clock: Times the pings.
@@ -144,11 +162,12 @@ class Watchdog(Periodic):
         self._heartbeats = heartbeats
         self._kill_after = kill_after
         self._checks = 0
-        self._closed: Mapping[str, int] = {}
+        self._reported: tuple[Mapping[str, object], Mapping[str, object]] = {}, {}
         # By process id, the mark of the outcomes noted when the process was stopped.
         self._marks: dict[int, int] = {}
-        # The process ids of the workers that were found stuck.
-        self._stuck: set[int] = set()
+        # By process id, what workers can start that threads of ended jobs fill, and the weight
+        # of these.
+        self._filled: dict[int, tuple[str, int]] = {}
 
     async def step(self) -> float | None:
         """Ping the workers, idle ones less often, and act on silent ones."""
@@ -164,8 +183,8 @@ class Watchdog(Periodic):
 
     def _report(self) -> None:
         """Have a heartbeat sent if other workers can start jobs than at the last check."""
-        if (closed := self._workers.closed) != self._closed:
-            self._closed = closed
+        if (found := (self._workers.closed, self._workers.left)) != self._reported:
+            self._reported = found
             self._heartbeats.ring()
 
     async def _act_on(self, worker: Watched, late: float) -> None:
@@ -178,7 +197,7 @@ class Watchdog(Periodic):
         self._look_at_threads(worker)
         if self._kill_after is not None and worker.silent - late >= self._kill_after:
             self._kill(worker)
-        elif self._kill_after is not None and worker.stuck >= self._kill_after:
+        elif self._kill_after is not None and _filled_for(worker) >= self._kill_after:
             self._kill_stuck(worker)
         elif worker.silent - late >= REPLACE_AFTER and _is_empty(worker):
             self._replace(worker)
@@ -209,26 +228,36 @@ class Watchdog(Periodic):
         worker.kill()
 
     def _look_at_threads(self, worker: Watched) -> None:
-        """Relieve a worker once it is found stuck, and log that."""
-        if not worker.stuck:
-            self._stuck.discard(worker.pid)
-        elif worker.pid not in self._stuck:
-            self._stuck.add(worker.pid)
-            self.log.warn(
-                "worker process {pid} can start no job: functions in threads go on after the ends"
-                " of {outlived}. Its unstarted jobs run elsewhere{remedy}",
-                pid=worker.pid,
-                outlived=_named(worker.outlived),
-                remedy="" if self._kill_after else "; --kill-stuck replaces such a worker",
-            )
+        """Relieve a worker that threads of ended jobs fill, or that runs nothing beside them."""
+        if not worker.left:
+            self._filled.pop(worker.pid, None)
+            return
+        filled = "no job" if worker.stuck else "few jobs" if worker.is_crowded else ""
+        before, less = self._filled.get(worker.pid, ("", 0))
+        self._filled[worker.pid] = filled, worker.left
+        if is_new := bool(filled) and filled != before:
+            self._log_filled(worker, filled)
+        # A job that is too heavy now would keep all others behind it from starting.
+        is_waiting = bool(worker.held) and not worker.in_flight and not worker.stuck
+        if is_new or is_waiting or (filled and worker.left > less):
             worker.relieve()
+
+    def _log_filled(self, worker: Watched, filled: str) -> None:
+        self.log.warn(
+            "worker process {pid} can start {filled}: functions in threads go on after the ends"
+            " of {outlived}. Its unstarted jobs run elsewhere{remedy}",
+            pid=worker.pid,
+            filled=filled,
+            outlived=_named(worker.outlived),
+            remedy="" if self._kill_after else "; --kill-stuck replaces such a worker",
+        )
 
     def _kill_stuck(self, worker: Watched) -> None:
         self.log.error(
-            "worker process {pid} could start no job for {stuck:.0f} s, and is killed: functions in"
-            " threads went on after the ends of {outlived}; it runs {running}",
+            "worker process {pid} has started no job for {seconds:.0f} s, and is killed: functions"
+            " in threads went on after the ends of {outlived}; it runs {running}",
             pid=worker.pid,
-            stuck=worker.stuck,
+            seconds=_filled_for(worker),
             outlived=_named(worker.outlived),
             running=_named(worker.in_flight),
         )
@@ -256,6 +285,11 @@ class Watchdog(Periodic):
         assigned = await self._functions.jobs_of(identity.incarnation, sorted(worker.held))
         if worker.is_stopped:
             worker.disown(each for each in assigned if each.job_id not in begun)
+
+
+def _filled_for(worker: Watched) -> float:
+    """Seconds for which threads of ended jobs have kept a worker from starting any."""
+    return max(worker.stuck, worker.crowded)
 
 
 def _is_empty(worker: Watched) -> bool:

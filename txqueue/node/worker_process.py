@@ -120,6 +120,7 @@ class WorkerProcess:
         self.outstanding = self._occupied = 0
         self.outlived: list[int] = []
         self._stuck_since: float | None = None
+        self._crowded_since: float | None = None
         self.runs: RunVersion | None = None
         self._rate = 0.0
         self._paced_at = self.started_at = owner.reactor.seconds()
@@ -171,12 +172,17 @@ class WorkerProcess:
     @property
     def load(self) -> Load:
         """The worker's load, in the form in which `policy.dispatch` takes it."""
-        return Load(self.key, self._owner.capacity, self.weight, self._pace())
+        return Load(self.key, self._owner.capacity, self.weight, self._pace(), self._occupied)
 
     @property
     def weight(self) -> int:
         """The weight that is taken, by the jobs that the worker holds and by `outlived`."""
         return self.outstanding + self._occupied
+
+    @property
+    def left(self) -> int:
+        """The weight that the threads of `outlived` keep."""
+        return self._occupied
 
     def _pace(self) -> float:
         """Return the weight that the worker finishes per second; it falls while no report comes."""
@@ -260,6 +266,19 @@ class WorkerProcess:
     def is_stuck(self) -> bool:
         """Whether the worker can start no job until a thread of an ended job ends."""
         return self._stuck_since is not None
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether threads of ended jobs keep at least half of the worker's capacity."""
+        return self._crowded_since is not None
+
+    @property
+    def crowded(self) -> float:
+        """Seconds for which a crowded worker has had no room, or no job, and has ended none."""
+        since = self._crowded_since
+        if since is None or (self.held and self.weight < self._owner.capacity):
+            return 0.0
+        return self._owner.reactor.seconds() - max(since, self._paced_at)
 
     def stop(self) -> None:
         """Stop the worker from starting jobs until it has reported its unstarted ones."""
@@ -352,10 +371,10 @@ class WorkerProcess:
 
     def _occupy(self, weight: int, jobs: str, is_stuck: bool) -> dict[str, Any]:
         self._occupied, self.outlived = weight, json.loads(jobs)
-        if not is_stuck:
-            self._stuck_since = None
-        elif self._stuck_since is None:
-            self._stuck_since = self._owner.reactor.seconds()
+        now = self._owner.reactor.seconds()
+        self._stuck_since = _since(is_stuck, self._stuck_since, now)
+        is_crowded = 2 * weight >= self._owner.capacity
+        self._crowded_since = _since(is_crowded, self._crowded_since, now)
         self._owner.reported(self)
         return {}
 
@@ -401,3 +420,10 @@ class WorkerProcess:
         self._lives.discard(life)
         if not self._lives:
             self.ended.callback(None)
+
+
+def _since(is_so: bool, since: float | None, now: float) -> float | None:
+    """Return since when something is so, if it is."""
+    if not is_so:
+        return None
+    return now if since is None else since

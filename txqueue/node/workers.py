@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Collection, Iterable
+from typing import Any
 
 from twisted.internet.defer import Deferred, DeferredList
 from twisted.internet.error import ConnectionDone, ConnectionLost
@@ -21,8 +22,8 @@ from txqueue.system.clock import Clock
 
 __all__ = ["Workers"]
 
-# How many jobs that block workers a heartbeat names.
-MOST_BLOCKING = 10
+# How many jobs that block workers, or have left threads behind, a heartbeat names.
+MOST_NAMED = 10
 # Seconds in which a worker must report its unstarted jobs.
 SOON = 2.0
 
@@ -175,23 +176,39 @@ class Workers:
     def blocking(self) -> list[int]:
         """The first of the jobs that run in workers which do not answer."""
         late = (worker for worker in self._workers.values() if worker.is_late)
-        return sorted(job_id for worker in late for job_id in worker.in_flight)[:MOST_BLOCKING]
+        return sorted(job_id for worker in late for job_id in worker.in_flight)[:MOST_NAMED]
 
     def room_report(self) -> dict[str, int | bool]:
-        """Return, as plain data, what a claim may take, and the weight that the workers hold."""
+        """Return, as plain data, what a claim may take, and the weight of the jobs that are held.
+
+        ``attainable`` is the largest weight for which the end of other jobs makes room.
+        """
         room = self.room
-        held = sum(worker.weight for worker in self._workers.values())
+        held = sum(worker.outstanding for worker in self._workers.values())
         return {
             "free": room.free,
             "largest": room.largest,
             "capacity": self.capacity,
+            "attainable": max((self.capacity - each.left for each in self.able), default=0),
             "weight": held + sum(suspect.weight for suspect in self._suspects.waiting),
             "takes_suspects": self.takes_suspects,
         }
 
+    @property
+    def left(self) -> dict[str, Any]:
+        """What threads of ended jobs keep in workers that can start others; empty if nothing."""
+        leaving = [each for each in self.able if each.left]
+        if not leaving:
+            return {}
+        return {
+            "weight": sum(each.left for each in leaving),
+            "crowded": sum(each.is_crowded for each in leaving),
+            "jobs": sorted({job_id for each in leaving for job_id in each.outlived})[:MOST_NAMED],
+        }
+
     def describe(self) -> list[dict[str, int | bool]]:
-        """Return each worker's process id, whether it is ready, blocked, stuck or for suspects, and
-        the jobs and weight it holds.
+        """Return each worker's process id, whether it is ready, blocked, stuck, crowded or for
+        suspects, the jobs and weight it holds, and how much of that threads of ended jobs keep.
         """
         return [
             {
@@ -199,9 +216,11 @@ class Workers:
                 "is_ready": worker.is_ready,
                 "is_late": worker.is_late,
                 "is_stuck": worker.is_stuck,
+                "is_crowded": worker.is_crowded,
                 "is_apart": worker.is_apart,
                 "jobs": sum(worker.held.values()),
                 "weight": worker.weight,
+                "left": worker.left,
             }
             for worker in self._workers.values()
         ]

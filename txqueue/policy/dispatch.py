@@ -42,12 +42,14 @@ class Load:
         capacity: The weight that it runs at a time.
         outstanding: The weight of the jobs that it has got and not yet reported as finished.
         rate: The weight that it has recently finished per second.
+        left: The part of `outstanding` that threads of ended jobs keep.
     """
 
     key: int
     capacity: int
     outstanding: int
     rate: float = 0.0
+    left: int = 0
 
     @property
     def limit(self) -> int:
@@ -150,6 +152,9 @@ def room_of(loads: Iterable[Load]) -> Room:
         capacity = max(capacity, load.capacity)
         if its_room > 0:
             free += its_room
+            if load.left:
+                # No end of a job makes room for a heavier one.
+                its_room = min(its_room, load.capacity - load.left)
             largest = max(largest, its_room)
             workers += 1
     return Room(free, limit, largest, capacity, workers)

@@ -17,6 +17,8 @@ from txqueue.policy.tracebacks import exception_line, exception_text
 
 __all__ = [
     "EXPIRED",
+    "KEYLESS",
+    "KEYLESS_PAUSE",
     "LEASE_OUT",
     "Verdict",
     "error_class",
@@ -35,6 +37,8 @@ LONGEST_ERROR = 8000
 LONGEST_TEXT = 10_000
 # Seconds until the retry of a job whose payload could not be decrypted.
 KEYLESS_PAUSE = 60.0
+# The class of its error, by which the database notes that the node has no key for it.
+KEYLESS = "txqueue.errors.KeyUnavailable"
 # Seconds, on average, until the next run of a job that got no connection to the database.
 CONNECTIONLESS_PAUSE = 5.0
 # Errors that decide the outcome by themselves.
@@ -128,7 +132,8 @@ def _said_by(error: Any) -> Verdict | None:
         return Verdict("failed", error=storable(text_of(error.reason)) or "failed by its handler")
     if is_a(error, KeyUnavailable):
         # Perhaps only this process lacks the key, so no attempt is spent.
-        return Verdict("snooze", delay=KEYLESS_PAUSE, error=storable(text_of(error)))
+        said = storable(text_of(error))
+        return Verdict("snooze", delay=KEYLESS_PAUSE, error=said, error_class=KEYLESS)
     return Verdict("failed", error=storable(text_of(error)), error_class=error_class(error))
 
 

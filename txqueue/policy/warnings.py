@@ -17,11 +17,13 @@ __all__ = [
     "WorkerObstacle",
     "application_warnings",
     "by_application",
+    "crowded_workers",
     "full",
     "idle",
     "named_versions",
     "paused",
     "recurring",
+    "threads_left",
     "unable_workers",
     "unknown_type",
     "unserved_queue",
@@ -59,6 +61,7 @@ def warnings(
         *_few(_dead(nodes, now)),
         *without_workers(nodes),
         *_few(_unable(nodes)),
+        *crowded_workers(nodes),
         *_few(_not_held(nodes)),
         *_few(_unserved(live, nodes)),
         *_few(_unknown(live, nodes)),
@@ -122,6 +125,14 @@ def worker_obstacle(report: Row) -> WorkerObstacle | None:
     return WorkerObstacle(f"of {counted(workers, 'worker')} {', '.join(named)}", is_passing)
 
 
+def threads_left(report: Row) -> str | None:
+    """Return what threads of ended jobs keep in the workers of a node that can start others."""
+    left = report.get("left")
+    if not left:
+        return None
+    return f"threads that go on after the ends of {_jobs(left['jobs'])} keep {left['weight']:,}"
+
+
 def _jobs(ids: Sequence[int]) -> str:
     return f"{'job' if len(ids) == 1 else 'jobs'} {', '.join(map(str, ids))}"
 
@@ -142,6 +153,11 @@ def without_workers(nodes: Iterable[Row]) -> list[dict[str, str]]:
 def unable_workers(nodes: Iterable[Row]) -> list[dict[str, str]]:
     """Return a warning for each node of whose workers some can start no job."""
     return _few(_unable(nodes))
+
+
+def crowded_workers(nodes: Iterable[Row]) -> list[dict[str, str]]:
+    """Return a warning for each node with workers half of which threads of ended jobs keep."""
+    return _few(_crowded(nodes))
 
 
 def _without_workers(nodes: Iterable[Row]) -> Warned:
@@ -266,6 +282,22 @@ def _unable(nodes: Iterable[Row]) -> Warned:
                 " others with --kill-stuck"
             )
             yield "unable_workers", node["name"], what, remedy
+
+
+def _crowded(nodes: Iterable[Row]) -> Warned:
+    for node in nodes:
+        report = node.get("report") or {}
+        if node["state"] in SERVING and (report.get("left") or {}).get("crowded"):
+            workers = counted(report["left"]["crowded"], "worker")
+            what = (
+                f"{workers} of node {node['name']} can start few jobs: {threads_left(report)} of"
+                f" its weight of {node['capacity']:,}"
+            )
+            remedy = (
+                "have their handlers return when job.is_cancelled; --kill-stuck replaces such"
+                " workers"
+            )
+            yield "crowded_workers", node["name"], what, remedy
 
 
 def unserved_queue(queue: str, nodes: Iterable[Row]) -> tuple[str, str] | None:

@@ -30,7 +30,7 @@ _CLASSES: Final = """
     looked as (
         (select 'ready' as state, null::text as waiting_for, queue, work_type, tenant, "group",
                 job_id, priority >= 7 as is_high, deaths > 1 as is_suspect,
-                null::integer as incarnation
+                options -> 'no_key' as no_key, null::integer as incarnation
            from {schema}.job_ready limit {most})
         union all
         (select 'waiting', case when waiting_for not in ('time', 'rate') then waiting_for
@@ -39,17 +39,17 @@ _CLASSES: Final = """
                                 when attempt > 0 then 'backoff'
                                 else waiting_for end,
                 queue, work_type, tenant, "group",
-                job_id, priority >= 7, deaths > 1, null::integer
+                job_id, priority >= 7, deaths > 1, options -> 'no_key', null::integer
            from {schema}.job_waiting limit {most})
         union all
         (select 'assigned', null, queue, work_type, null, null,
-                job_id, null::boolean, deaths > 1, incarnation
+                job_id, null::boolean, deaths > 1, null::jsonb, incarnation
            from {schema}.job_assigned
           where started_at is null
             and assigned_at < clock_timestamp() - interval '{unstarted}' limit {most}))
     select state, waiting_for, queue, work_type, count(*) as jobs, min(job_id) as example
       from looked
-     group by state, waiting_for, queue, work_type, is_high, is_suspect, incarnation,
+     group by state, waiting_for, queue, work_type, is_high, is_suspect, no_key, incarnation,
            case when tenant in (select key from tenants) then tenant end,
            case when "group" in (select key from groups) then "group" end,
            "group" in (select name from held)

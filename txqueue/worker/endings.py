@@ -17,6 +17,7 @@ from txqueue.model.foreign import is_a, text_of
 from txqueue.model.retry import Retry
 from txqueue.model.run_log import log_fields
 from txqueue.policy.outcome import (
+    KEYLESS,
     LEASE_OUT,
     Verdict,
     error_class,
@@ -131,6 +132,8 @@ class Endings:
         settled = verdict.of(job.key)
         if verdict.outcome not in ("retry", "failed"):
             self.settle(job, settled)
+            if verdict.error_class == KEYLESS:
+                self._failures.note_keyless(job)
             return
         failed = failed_attempt_of(job, kind, retry, verdict, error)
         if job.span is not None:

@@ -13,7 +13,7 @@ from txqueue.model.humanize import amount, duration, plain
 from txqueue.model.retry import Retry
 from txqueue.model.run_log import log_fields
 from txqueue.policy.log_lines import last_entries
-from txqueue.policy.outcome import Verdict, storable, summary_of
+from txqueue.policy.outcome import KEYLESS, KEYLESS_PAUSE, Verdict, storable, summary_of
 from txqueue.policy.tracebacks import exception_text
 from txqueue.worker.running_job import RunningJob
 from txqueue.worker.runtimes import Kind
@@ -105,6 +105,10 @@ class FailureLog:
             kind, True, lambda: late_text_of(job, error, is_hidden=is_hidden), log_fields(job)
         )
 
+    def note_keyless(self, job: RunningJob) -> None:
+        """Log a job that needs a key which this process does not have."""
+        self._put((job.work_type, KEYLESS), False, lambda: _keyless_text(job), log_fields(job))
+
     def _put(
         self,
         kind: FailureKind,
@@ -136,6 +140,13 @@ class FailureLog:
             work_type, error = kind
             text = f"{amount(window.left_out)} more failures of {work_type} with {error}"
             self._log(False, text, None)
+
+
+def _keyless_text(job: RunningJob) -> str:
+    return (
+        f"job {job.id} ({job.work_type}) needs a key that this node does not have, and is tried"
+        f" again in {KEYLESS_PAUSE:g} s; see: txqueue explain {job.id}"
+    )
 
 
 def failed_attempt_of(

@@ -57,7 +57,9 @@ begin
             case when not waits then assignment end, case when not waits then node_id end, case when not waits then incarnation end,
             weight, priority, runs, case when waits and ran then 0 else deaths end, lane,
             case when waits then 'waiting' else outcome end::job_state, case when waits then 'time' end,
-            work_type, queue, "group", tenant, options, payload,
+            work_type, queue, "group", tenant,
+            case when waits and its_class = 'txqueue.errors.KeyUnavailable' then with_no_key(options, its_incarnation)
+                 when options ? 'no_key' then nullif(options - 'no_key', '{}') else options end, payload,
             its_error, kind, case when kind is not null then clock_timestamp() end,
             case when waits then result else its_result end,
             case when not waits then coalesce(its_progress, progress) end, followed

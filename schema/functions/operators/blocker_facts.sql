@@ -40,9 +40,10 @@ begin
     select coalesce(jsonb_agg(jsonb_build_object(
                'name', name, 'state', state, 'load', load, 'capacity', capacity, 'incarnation', node.incarnation,
                'missing', report -> 'missing', 'workers', report -> 'workers', 'unable', report -> 'unable',
-               'closed', report -> 'closed', 'blocking', report -> 'blocking', 'room', report -> 'room', 'held', coalesce(held.weight, 0), 'busy_since', held.since,
+               'closed', report -> 'closed', 'blocking', report -> 'blocking', 'beside', report -> 'beside', 'room', report -> 'room', 'left', report -> 'left', 'held', coalesce(held.weight, 0), 'busy_since', held.since,
                'serves', this.queue = any (node.queues), 'knows', this.work_type = any (work_types),
                'lacks_key', coalesce(report -> 'keyless', '[]') ? this.work_type,
+               'lacks_its_key', coalesce(this.options -> 'no_key' @> to_jsonb(node.incarnation), false),
                'applications', report -> 'applications',
                'has_tried', (select bool_and(this.options -> 'unread' ? each.name)
                    from jsonb_array_elements_text(coalesce(report -> 'type_versions', to_jsonb(type_versions))) as each (name)

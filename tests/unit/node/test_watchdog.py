@@ -26,7 +26,9 @@ class Hand:
         self.pinged_at: float | None = None
         self.answers = self.is_stopped = self.is_killed = False
         self.stuck_since: float | None = None
+        self.crowded_since: float | None = None
         self.outlived = [8, 9]
+        self.left = 0
         self.relieved = 0
         self.disowned: list[tuple[int, int]] = []
 
@@ -39,6 +41,17 @@ class Hand:
     def stuck(self) -> float:
         """Seconds since threads keep it from starting jobs."""
         since = self.stuck_since
+        return 0.0 if since is None else self._desk.clock.seconds() - since
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether threads keep half of it."""
+        return self.crowded_since is not None
+
+    @property
+    def crowded(self) -> float:
+        """Seconds since it has started no job because of that."""
+        since = self.crowded_since
         return 0.0 if since is None else self._desk.clock.seconds() - since
 
     def relieve(self) -> None:
@@ -73,6 +86,7 @@ class Harness:
         self.lease = lease_of()
         self.ready = [self.hand]
         self.closed: dict[str, int] = {}
+        self.left: dict[str, object] = {}
         self.heartbeats = Alarm(self.clock)
         self.watchdog = Watchdog(
             self.clock,
@@ -199,13 +213,13 @@ def test_one_that_is_silent_for_too_long_is_ended_where_that_is_wanted(harness: 
 
 def test_one_whose_threads_leave_no_room_loses_its_unstarted_jobs(harness: Harness) -> None:
     """Once each time; the log names the jobs whose threads go on."""
-    harness.hand.answers, harness.hand.stuck_since = True, 0.0
+    harness.hand.answers, harness.hand.stuck_since, harness.hand.left = True, 0.0, 4
     with capturedLogs() as notes:
         harness.wait(KILL_AFTER / 2)
         assert harness.hand.relieved == 1
-        harness.hand.stuck_since = None
+        harness.hand.stuck_since, harness.hand.left = None, 0
         harness.wait(3 * EVERY)
-        harness.hand.stuck_since = harness.clock.seconds()
+        harness.hand.stuck_since, harness.hand.left = harness.clock.seconds(), 4
         harness.wait(3 * EVERY)
     assert harness.hand.relieved == 2
     assert not harness.hand.is_killed
@@ -261,3 +275,49 @@ def test_a_master_that_slept_replaces_no_worker_for_that() -> None:
     harness.clock.pump([EVERY])
     assert harness.hand.is_killed
     harness.watchdog.stopService()
+
+
+def test_one_that_threads_have_half_filled(harness: Harness) -> None:
+    """Its unstarted jobs run elsewhere, again when threads take more; the log says why, once."""
+    harness.hand.answers, harness.hand.crowded_since, harness.hand.left = True, 0.0, 2
+    with capturedLogs() as logs:
+        harness.wait(3 * EVERY)
+        assert harness.hand.relieved == 1
+        harness.hand.left = 3
+        harness.wait(3 * EVERY)
+    assert harness.hand.relieved == 2
+    (line,) = [formatEvent(each) for each in logs]
+    assert line.startswith("worker process 4711 can start few jobs: functions in threads go on")
+    assert not harness.hand.is_killed
+
+
+def test_one_whose_jobs_do_not_fit_beside_threads(harness: Harness) -> None:
+    """A job that is too heavy now does not keep those behind it: all return to the queue."""
+    harness.hand.answers, harness.hand.left = True, 1
+    harness.wait(3 * EVERY)
+    assert harness.hand.relieved == 0
+    harness.hand.in_flight = set()
+    harness.wait(EVERY)
+    assert harness.hand.relieved > 0
+
+
+def test_one_that_starts_nothing_beside_threads_is_ended(harness: Harness) -> None:
+    """Where that is wanted; it is said what ran."""
+    harness.hand.answers, harness.hand.left = True, 2
+    harness.wait(KILL_AFTER)
+    harness.hand.crowded_since = harness.clock.seconds()
+    harness.wait(KILL_AFTER - EVERY)
+    assert not harness.hand.is_killed
+    with capturedLogs() as logs:
+        harness.wait(2 * EVERY)
+    assert harness.hand.is_killed
+    assert "went on after the ends of jobs 8, 9; it runs jobs 1" in formatEvent(logs[-1])
+
+
+def test_a_heartbeat_says_at_once_what_threads_keep(harness: Harness) -> None:
+    """Otherwise explain would tell of room that is none."""
+    harness.hand.answers = True
+    harness.wait(EVERY)
+    harness.left = {"weight": 1}
+    harness.wait(EVERY)
+    assert is_rung(harness.heartbeats)

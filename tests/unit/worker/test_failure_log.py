@@ -9,7 +9,9 @@ from twisted.internet.task import Clock
 
 from tests.unit.worker.performing import Handled, Harness
 from txqueue import Fail, FailedAttempt, Retry, RunningJob, Snooze, on_failure
+from txqueue.errors import KeyUnavailable
 from txqueue.model import failed_attempt
+from txqueue.policy.outcome import KEYLESS
 from txqueue.worker.failure_log import MOST_LINES, WINDOW, FailureLog, line_of
 
 
@@ -144,3 +146,21 @@ def test_the_same_hook_is_registered_once(hooks: list[FailedAttempt]) -> None:
     monitored = on_failure(append)
     on_failure(monitored)
     assert len(failed_attempt.failure_hooks()) == 1
+
+
+def test_a_job_that_needs_a_missing_key_is_logged() -> None:
+    """Without the text of the error, and few of a kind."""
+    harness = Harness()
+
+    def fail(*_: Any) -> None:
+        raise KeyUnavailable("no key for s3cr3t", "set it")
+
+    with harness.handler(fail):
+        harness.hand(5, *[Handled.entry(each) for each in range(1, MOST_LINES + 3)])
+        harness.turn()
+    assert {each["error_class"] for each in harness.settled} == {KEYLESS}
+    assert len(harness.logged) == MOST_LINES
+    is_grave, text = harness.logged[0]
+    assert not is_grave
+    assert "needs a key that this node does not have, and is tried again in 60 s" in text
+    assert "s3cr3t" not in text

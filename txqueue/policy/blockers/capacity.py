@@ -8,11 +8,20 @@ from math import ceil
 from typing import Any
 
 from txqueue.model.humanize import age, counted
-from txqueue.policy.blockers.reason import Blocker, Facts, Gravity, control, joined
+from txqueue.policy.blockers.reason import Blocker, Facts, Gravity, control, joined, until
 from txqueue.policy.fact_moments import seconds_between
-from txqueue.policy.warnings import WorkerObstacle, worker_obstacle
+from txqueue.policy.warnings import WorkerObstacle, threads_left, worker_obstacle
 
-__all__ = ["capable", "holders_of", "is_suspect", "without_node", "without_room", "without_worker"]
+__all__ = [
+    "capable",
+    "holders_of",
+    "is_suspect",
+    "without_its_key",
+    "without_key",
+    "without_node",
+    "without_room",
+    "without_worker",
+]
 
 Node = Mapping[str, Any]
 
@@ -52,6 +61,28 @@ def without_key(facts: Facts) -> Iterator[Blocker]:
             f"payloads of {facts['job']['work_type']} are encrypted, and no node that defines it"
             f" ({joined(lacking)}) has {_KEY}",
             f"restart them with the key in {_KEY}",
+            Gravity.FAULT,
+        )
+
+
+def without_its_key(facts: Facts) -> Iterator[Blocker]:
+    """Yield what is wrong if nodes have tried the job, and had no key that it needs."""
+    job = facts["job"]
+    tried = [each["name"] for each in capable(facts) if each.get("lacks_its_key")]
+    others = [each["name"] for each in _working(facts) if not each.get("lacks_its_key")]
+    why = (job["error"] or "").partition("; ")[0]
+    if tried and others:
+        yield Blocker(
+            "no_key",
+            f"{joined(tried)} had no key that it needs: {why}; another node ({joined(others)}) may",
+            f"nothing: it is tried again {until(facts, job['not_before'])}, by chance there",
+        )
+    elif tried:
+        yield Blocker(
+            "no_key",
+            f"no live node has a key that it needs (tried by {joined(tried)}): {why}",
+            f"restart nodes with that key, too, in {_KEY}, and it is tried within a minute; if the"
+            f" key is lost: txqueue cancel {job['job_id']}",
             Gravity.FAULT,
         )
 
@@ -117,15 +148,36 @@ def without_room(facts: Facts) -> Iterator[Blocker]:
 
 def _obstacle(facts: Facts, node: Node) -> WorkerObstacle | None:
     """Return why no worker of a node can start the job, however many others end."""
-    kept, closed = _kept(facts, node), node.get("closed") or {}
-    unable = closed.get("blocked", 0) + closed.get("stuck", 0)
-    if not kept or not unable or unable == node["workers"]:
-        return worker_obstacle(node)
-    left = (node["workers"] - unable) * node["room"]["capacity"]
-    if _weight(facts, node) <= left - kept:
-        return worker_obstacle(node)
+    if (found := worker_obstacle(node)) is not None:
+        return found
+    return _too_heavy(facts, node) or _all_kept(facts, node)
+
+
+def _too_heavy(facts: Facts, node: Node) -> WorkerObstacle | None:
+    """Return that threads of ended jobs leave no worker with enough room for the job."""
+    threads = threads_left(node)
+    if threads is None or (weight := _weight(facts, node)) <= node["room"]["attainable"]:
+        return None
+    is_passing = bool((node.get("closed") or {}).get("starting"))
     return WorkerObstacle(
-        f"of {counted(node['workers'], 'worker')} {unable} can start no job, and the queue"
+        f"{threads} of the weight of its workers, and its own is {weight:,}", is_passing
+    )
+
+
+def _all_kept(facts: Facts, node: Node) -> WorkerObstacle | None:
+    """Return that the reserve of the job's queue takes all that the node could have free."""
+    kept, closed, threads = _kept(facts, node), node.get("closed") or {}, threads_left(node)
+    unable = closed.get("blocked", 0) + closed.get("stuck", 0)
+    if not kept or not (unable or threads):
+        return None
+    left = (node["workers"] - unable) * node["room"]["capacity"]
+    left -= node["left"]["weight"] if threads else 0
+    if _weight(facts, node) <= left - kept:
+        return None
+    why = [f"{unable} can start no job"] if unable else []
+    why += [f"{threads} of their weight"] if threads else []
+    return WorkerObstacle(
+        f"of {counted(node['workers'], 'worker')} {', '.join(why)}, and the queue"
         f" {facts['job']['queue']} keeps the room of the others for priority {HIGH} and up"
     )
 
@@ -246,10 +298,20 @@ def _full(facts: Facts, nodes: Sequence[Node]) -> Blocker:
     long = f"; the longest of their jobs has run for {age(longest)}" if longest >= LONG else ""
     return Blocker(
         "no_free_capacity",
-        f"{first}, and {where}{long}",
+        f"{first}, and {where}{long}{_kept_by_threads(nodes)}",
         "nothing: it starts in its turn; or add nodes or workers; to see what runs:"
         " txqueue jobs --state assigned",
     )
+
+
+def _kept_by_threads(nodes: Sequence[Node]) -> str:
+    """What threads of ended jobs keep of the nodes' room, to be added to a sentence."""
+    kept = [
+        f"; on node {each['name']}, {threads} of the weight of {each['capacity']:,}"
+        for each in nodes
+        if (threads := threads_left(each))
+    ]
+    return "".join(kept[:3])
 
 
 def _behind_others(facts: Facts, nodes: Sequence[Node]) -> Iterator[Blocker]:
@@ -260,7 +322,7 @@ def _behind_others(facts: Facts, nodes: Sequence[Node]) -> Iterator[Blocker]:
         yield Blocker(
             "no_free_capacity",
             f"{counted(ahead['jobs'], 'job')} go first, and the nodes have room for a weight of"
-            f" {max(0, free):,}",
+            f" {max(0, free):,}{_kept_by_threads(nodes)}",
             "nothing: it starts in its turn; or add nodes or workers",
         )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -12,6 +12,7 @@ from txqueue.model.humanize import age, counted
 from txqueue.policy.blockers.assigned import assigned
 from txqueue.policy.blockers.capacity import (
     capable,
+    without_its_key,
     without_key,
     without_node,
     without_room,
@@ -134,7 +135,7 @@ _NOTHING = Blocker("next", "nothing delays it", "nothing: a node claims it in a 
 
 def _stops(facts: Facts) -> Iterator[Blocker]:
     """Yield what would stop a job once it no longer waits for others, or its node is gone."""
-    found = [*without_node(facts), *_never(facts)]
+    found = [*without_node(facts), *_faults(without_its_key(facts)), *_never(facts)]
     for kind in ("queue", "tenant", "group"):
         found += held_back(facts, kind)
     found += without_worker(facts) if capable(facts) else ()
@@ -147,12 +148,17 @@ def _hindrances(facts: Facts) -> Iterator[Blocker]:
     yield from without_node(facts)
     if all(each.get("has_tried") for each in capable(facts)):
         yield unreadable(facts)
+    yield from _faults(without_its_key(facts))
     yield from locked(facts)
     for kind in ("queue", "tenant", "group"):
         yield from held_back(facts, kind)
     yield from without_worker(facts)
     yield from behind_group(facts)
     yield from without_room(facts)
+
+
+def _faults(found: Iterable[Blocker]) -> Iterator[Blocker]:
+    return (each for each in found if each.gravity is Gravity.FAULT)
 
 
 def _never(facts: Facts) -> Iterator[Blocker]:
@@ -184,6 +190,8 @@ def _for_time(facts: Facts) -> Blocker:
     job = facts["job"]
     if facts.get("unread") and not job["attempt"]:
         return unreadable(facts)
+    if (keyless := next(without_its_key(facts), None)) is not None:
+        return keyless
     left = until(facts, job["not_before"])
     now = f"to run it now: txqueue retry {job['job_id']}"
     if (workset := facts.get("workset")) and not job["error"]:

@@ -9,6 +9,7 @@ from txqueue.model.humanize import age
 from txqueue.policy.diagnosis.finding import Check, Finding, Row, Severity
 from txqueue.policy.warnings import (
     application_warnings,
+    crowded_workers,
     unable_workers,
     without_workers,
     worker_obstacle,
@@ -47,6 +48,13 @@ def _unable_workers(rows: Sequence[Row]) -> Iterator[Finding]:
             Severity.FAULT if warned["subject"] in stopped else Severity.WARNING,
             warned["what"],
             "jobs start late, or not at all if no worker of their queue is left",
+            warned["remedy"],
+        )
+    for warned in crowded_workers(rows):
+        yield Finding(
+            Severity.WARNING,
+            warned["what"],
+            "jobs start late, and heavy ones not at all",
             warned["remedy"],
         )
 
