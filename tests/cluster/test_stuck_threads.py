@@ -1,5 +1,6 @@
 """Threads that hang: their worker is found stuck, shown and replaced, and the node still ends."""
 
+import signal
 import subprocess
 import sys
 import time
@@ -29,6 +30,14 @@ async def hang(queue: WorkQueue, number: int) -> None:
             await queue.wait(job_id, LIMIT)
 
 
+async def end(node: Node) -> None:
+    """End a node that has jobs which do not end."""
+    node.signal(signal.SIGTERM)
+    await eventually(lambda: "draining" in node.log, LIMIT)
+    node.signal(signal.SIGTERM)
+    node.ended()
+
+
 @pytest.mark.parametrize("beside", [0, 1])
 async def test_a_stuck_worker_is_replaced(beside: int, nodes: Nodes, queue: WorkQueue) -> None:
     """With --kill-stuck, also if a job takes what threads leave; one that had to wait then runs."""
@@ -41,6 +50,7 @@ async def test_a_stuck_worker_is_replaced(beside: int, nodes: Nodes, queue: Work
     await queue.wait(waiting, LIMIT)
     assert not before & node.workers
     assert "has started no job for" in node.log
+    await end(node)
 
 
 def tells(node: Node, text: str, *command: str) -> bool:
@@ -66,6 +76,7 @@ async def test_a_worker_that_threads_fill_beside_a_job(nodes: Nodes, queue: Work
     threads = "threads that go on after the ends of jobs 2, 3, 4 keep 3"
     for command in (("explain", str(waiting)), ("status",), ("doctor",)):
         await eventually(partial(tells, node, threads, *command), LIMIT)
+    await end(node)
 
 
 async def test_a_node_ends_although_threads_hang(nodes: Nodes, queue: WorkQueue) -> None:

@@ -224,6 +224,17 @@ PLANTS: Final = (
             " where name = 'n2'",
         ),
     ),
+    Plant(
+        "unable-workers",
+        "keep 3 of its weight of",
+        (
+            node("n2"),
+            'update txqueue.node_info set report = \'{"workers": 1, "left": {"weight": 3,'
+            ' "crowded": 1, "jobs": [4]}, "room": {"free": 1, "largest": 1, "capacity": 4,'
+            ' "attainable": 1, "weight": 0}}\' where name = \'n2\'',
+        ),
+        exits=0,
+    ),
     Plant("node-versions", "1 (n1); 2 (n2)", (node("n2", version="2"),), exits=0),
     Plant(
         "application-versions",

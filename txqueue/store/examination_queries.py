@@ -107,7 +107,7 @@ _PUBLIC_RIGHTS: Final = """
      limit 100
 """
 _NODES: Final = """
-    select name, hostname, state, version, queues, report, started_at, heartbeat_at,
+    select name, hostname, capacity, state, version, queues, report, started_at, heartbeat_at,
            extract(epoch from clock_timestamp() - heartbeat_at)::float8 as silent
       from {schema}.node_status order by name
 """

@@ -69,15 +69,17 @@ def without_its_key(facts: Facts) -> Iterator[Blocker]:
     """Yield what is wrong if nodes have tried the job, and had no key that it needs."""
     job = facts["job"]
     tried = [each["name"] for each in capable(facts) if each.get("lacks_its_key")]
+    if not tried:
+        return
     others = [each["name"] for each in _working(facts) if not each.get("lacks_its_key")]
     why = (job["error"] or "").partition("; ")[0]
-    if tried and others:
+    if others:
         yield Blocker(
             "no_key",
             f"{joined(tried)} had no key that it needs: {why}; another node ({joined(others)}) may",
             f"nothing: it is tried again {until(facts, job['not_before'])}, by chance there",
         )
-    elif tried:
+    else:
         yield Blocker(
             "no_key",
             f"no live node has a key that it needs (tried by {joined(tried)}): {why}",
