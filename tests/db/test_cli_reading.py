@@ -11,9 +11,8 @@ import pytest
 from txqueue.cli.options import GlobalOptions
 from txqueue.cli.root import run
 from txqueue.errors import Refused
+from txqueue.store.inquiry import Inquiry, Question
 from txqueue.store.queries import (
-    Inquiry,
-    Question,
     about_actions,
     about_all,
     about_controls,

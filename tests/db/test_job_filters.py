@@ -14,8 +14,9 @@ from tests.db.masters import Master
 from txqueue.errors import ConfigurationError
 from txqueue.policy.pagination import as_text, read_document
 from txqueue.store import job_search
+from txqueue.store.inquiry import Inquiry
 from txqueue.store.job_search import about_bound, about_found
-from txqueue.store.queries import Inquiry, about_job, about_matching
+from txqueue.store.queries import about_job, about_matching
 from txqueue.store.reader import Reader, Session
 
 T = TypeVar("T")

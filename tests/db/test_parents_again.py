@@ -6,7 +6,7 @@ import pytest
 
 from tests.db.masters import Master, master
 from tests.db.test_parents import end, links, put
-from txqueue.store.batches import about_batch
+from txqueue.store.batch_progress import about_batch
 from txqueue.store.reader import Reader, Session
 
 

@@ -17,9 +17,9 @@ from tests.db.letters import Letter, opened
 from txqueue.cli.options import GlobalOptions
 from txqueue.cli.root import run
 from txqueue.store.examination import FACTS, examine
+from txqueue.store.inquiry import Inquiry, Question, Rows
 from txqueue.store.migrations import migrate
 from txqueue.store.prepared_statements import OFTEN
-from txqueue.store.queries import Inquiry, Question, Rows
 from txqueue.store.reader import Reader, Session
 from txqueue.torture.needs import lacking
 from txqueue.torture.server import Server, dsn_of, pgbouncer

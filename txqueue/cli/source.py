@@ -15,7 +15,8 @@ from txqueue.errors import AdminRefused, DatabaseUnavailable, NodeUnavailable, T
 
 if TYPE_CHECKING:
     from txqueue.admin import Admin
-    from txqueue.store.queries import Inquiry, QueueIdentity
+    from txqueue.store.inquiry import Inquiry
+    from txqueue.store.queue_identity import QueueIdentity
     from txqueue.store.reader import Session
     from txqueue.wire.endpoints import INetworkReactor
 

@@ -22,6 +22,7 @@ from txqueue.store import queries
 from txqueue.store.archive_process import ArchiveProcess
 from txqueue.store.connection_pool import ConnectionPool
 from txqueue.store.history import about_archived_days, about_failures_after
+from txqueue.store.inquiry import Inquiry
 from txqueue.store.job_search import about_found
 from txqueue.store.operations import Operations
 from txqueue.wire import admin_commands as wire
@@ -36,7 +37,7 @@ SCHEDULE_ACTS = ("pause", "resume", "remove", "run")
 Answer = Mapping[str, Any]
 Command = type[Any]
 Handler = Callable[..., Awaitable[Answer]]
-Listing = Callable[[str, str | None, int], queries.Inquiry[Any]]
+Listing = Callable[[str, str | None, int], Inquiry[Any]]
 
 # Lists in pages: their name in the answer, their query, and the columns that identify a row.
 _LISTS: dict[Command, tuple[str, Listing, tuple[str, ...]]] = {

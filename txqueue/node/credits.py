@@ -20,7 +20,7 @@ from txqueue.node.lease import Lease
 from txqueue.node.lifecycle import Lifecycle
 from txqueue.node.wakeups import Wakeups
 from txqueue.policy.dispatch import NodeLoad, credit_limit, new_credit
-from txqueue.store.queries import QueueIdentity
+from txqueue.store.queue_identity import QueueIdentity
 from txqueue.store.replies import HeartbeatReply
 from txqueue.system.clock import Clock
 from txqueue.wire.client_commands import (

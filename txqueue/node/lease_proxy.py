@@ -7,7 +7,6 @@ from typing import Protocol
 from twisted.internet.defer import Deferred, gatherResults
 
 from txqueue.node.lease import Lease
-from txqueue.node.peer import Peer
 from txqueue.node.periodic import Periodic
 from txqueue.store.functions import StoredFunctions
 from txqueue.store.replies import HeartbeatReply
@@ -19,10 +18,28 @@ __all__ = ["KnownPeers", "LeaseProxy"]
 SUSPECT = 0.4
 
 
+class SilentPeer(Protocol):
+    """A master that may be silent because it cannot reach the database."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    @property
+    def incarnation(self) -> int:
+        """The number of its run."""
+
+    async def lives(self, clock: Clock) -> bool:
+        """Ask it whether it is alive."""
+
+    def kept(self) -> None:
+        """Note that its lease was renewed."""
+
+
 class KnownPeers(Protocol):
     """The other masters."""
 
-    def peer(self, incarnation: int) -> Peer | None:
+    def peer(self, incarnation: int) -> SilentPeer | None:
         """Return the peer of an incarnation; None if it is unknown."""
 
 
@@ -71,7 +88,7 @@ class LeaseProxy(Periodic):
                 living[each].kept()
         return None
 
-    async def _lives(self, peer: Peer) -> bool:
+    async def _lives(self, peer: SilentPeer) -> bool:
         """Ask a peer whether it is alive; presume that it is not if it does not answer promptly."""
         try:
             return await peer.lives(self._clock)

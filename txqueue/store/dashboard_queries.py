@@ -10,7 +10,8 @@ from datetime import timedelta
 from typing import Any, Literal
 
 from txqueue.policy.status import depth
-from txqueue.store.queries import Inquiry, Question, Rows, about_clock
+from txqueue.store.inquiry import Inquiry, Question, Rows
+from txqueue.store.queries import about_clock
 
 __all__ = [
     "LOOKED_AT",

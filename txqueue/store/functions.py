@@ -32,7 +32,7 @@ from txqueue.store.function_calls import (
 )
 from txqueue.store.listener import Listener
 from txqueue.store.outcomes import joined_outcomes, nulls_or_texts
-from txqueue.store.queries import IDENTITY, QueueIdentity
+from txqueue.store.queue_identity import IDENTITY, QueueIdentity
 from txqueue.store.replies import Claim, HeartbeatReply, WrittenEnds
 from txqueue.store.schema_files import checked_name
 from txqueue.store.unreadable_jobs import Rows, taken

@@ -9,7 +9,7 @@ from typing import Any
 
 from attrs import frozen
 
-from txqueue.store.queries import Inquiry, Question, Rows
+from txqueue.store.inquiry import Inquiry, Question, Rows
 from txqueue.store.reader import Session
 from txqueue.store.session_bounds import UNCOMPILED
 

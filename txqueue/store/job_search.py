@@ -7,8 +7,9 @@ from datetime import datetime
 
 from attrs import frozen
 
+from txqueue.store.inquiry import Inquiry, Rows
 from txqueue.store.job_filters import is_search
-from txqueue.store.queries import Inquiry, Rows, about_depth, about_jobs
+from txqueue.store.queries import about_depth, about_jobs
 
 __all__ = ["LOOKED_AT", "FoundJobs", "about_bound", "about_found"]
 

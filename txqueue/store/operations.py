@@ -13,7 +13,7 @@ from twisted.internet.defer import DeferredLock, DeferredSemaphore
 from txqueue.errors import Refused
 from txqueue.store.connection_pool import ConnectionPool
 from txqueue.store.errors import answered
-from txqueue.store.queries import Inquiry
+from txqueue.store.inquiry import Inquiry
 from txqueue.store.session_bounds import TO_READ
 
 __all__ = ["ACTS", "Operations"]

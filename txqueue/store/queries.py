@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from txqueue.errors import JobNotFound
 from txqueue.model.job import read_json
@@ -32,14 +32,10 @@ from txqueue.store.live_queries import (
     about_named_queues,
     about_recent,
 )
+from txqueue.store.queue_identity import IDENTITY, QueueIdentity
 from txqueue.store.workset_queries import about_workset_failures, about_worksets, workset_of
 
 __all__ = [
-    "IDENTITY",
-    "Inquiry",
-    "Question",
-    "QueueIdentity",
-    "Rows",
     "about_actions",
     "about_all",
     "about_archived_job",
@@ -105,32 +101,6 @@ _TENANTS_TOLD = 100
 # first of others by name.
 _NODES_TOLD, _CONTROLS_TOLD, _TYPES_TOLD = 1000, 1000, 500
 _LIVING_FIRST = "state in ('alive', 'draining') desc, heartbeat_at desc, name"
-
-IDENTITY = (
-    "select {schema}.identity()::text as identity, current_database() as database,"
-    " host(inet_server_addr()) as host, inet_server_port() as port"
-)
-"""The query of a queue's identity; see `QueueIdentity.of_row`."""
-
-
-@frozen
-class QueueIdentity:
-    """Which queue a session sees.
-
-    Attributes:
-        identity: The queue's identity; equal for all sessions of the same queue, whatever its DSN.
-        place: The database, its server and the schema, for people.
-    """
-
-    identity: str
-    place: str
-
-    @classmethod
-    def of_row(cls, row: Mapping[str, Any], schema: str) -> QueueIdentity:
-        """Return what a row of `IDENTITY` says."""
-        server = f"{row['host']}:{row['port']}" if row["host"] else "a unix socket"
-        place = f"the database {row['database']} at {server}, schema {schema}"
-        return cls(row["identity"], place)
 
 
 def about_all(schema: str) -> Inquiry[dict[str, Any]]:

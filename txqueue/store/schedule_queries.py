@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from txqueue.store.queries import Inquiry, Question, Rows
+from txqueue.store.inquiry import Inquiry, Question, Rows
 
 __all__ = ["about_scheduled_runs", "about_schedules"]
 

@@ -19,7 +19,7 @@ from txqueue.node.lease import Identity
 from txqueue.node.lifecycle import Lifecycle
 from txqueue.node.wakeups import Wakeups
 from txqueue.policy.dispatch import NodeLoad
-from txqueue.store.queries import QueueIdentity
+from txqueue.store.queue_identity import QueueIdentity
 from txqueue.wire.pipe import PipeServer
 
 QUEUE = "b1946ac9"

@@ -9,6 +9,7 @@ from txqueue.policy.status import largest
 from txqueue.store import queries
 from txqueue.store.dashboard_queries import about_last_hour
 from txqueue.store.history import about_failures
+from txqueue.store.inquiry import Inquiry
 from txqueue.store.schedule_queries import about_schedules
 from txqueue.web.messages import PageRequest, Reply
 from txqueue.web.page_services import PageServices
@@ -135,7 +136,7 @@ async def worksets(services: PageServices, request: PageRequest) -> Reply:
 async def tenants(services: PageServices, request: PageRequest) -> Reply:
     """Show the tenants that have jobs."""
 
-    def inquire(schema: str) -> queries.Inquiry[list[dict[str, Any]]]:
+    def inquire(schema: str) -> Inquiry[list[dict[str, Any]]]:
         return queries.about_tenants(schema, _ON_A_PAGE + 1)
 
     figures = await services.reads.shared("tenants", inquire)
