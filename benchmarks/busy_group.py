@@ -26,7 +26,7 @@ from txqueue.bench.work import Counted
 from txqueue.cli.options import GlobalOptions
 from txqueue.cli.progress import bars
 from txqueue.model.assignment import read_chunk
-from txqueue.store.reader import Session
+from txqueue.store.inquiries.reader import Session
 
 CLAIMS = 500
 REST = 1.1

@@ -27,7 +27,7 @@ from txqueue.bench.progress import Pace
 from txqueue.bench.traffic import enqueue_all, publish, wait_until_done
 from txqueue.cli.options import GlobalOptions
 from txqueue.cli.progress import bars
-from txqueue.store.reader import Session
+from txqueue.store.inquiries.reader import Session
 
 APP = "benchmarks.cores"
 # Nodes, and workers of each.

@@ -23,7 +23,7 @@ from txqueue.bench.traffic import publish, wait_until_done
 from txqueue.bench.work import Timed
 from txqueue.cli.options import GlobalOptions
 from txqueue.cli.progress import bars
-from txqueue.store.reader import Session
+from txqueue.store.inquiries.reader import Session
 
 APP = "txqueue.bench.work"
 LEAD = 5.0

@@ -25,7 +25,7 @@ from txqueue.bench.node import RunningNode
 from txqueue.bench.traffic import publish
 from txqueue.cli.options import GlobalOptions
 from txqueue.cli.progress import bars
-from txqueue.store.reader import Session
+from txqueue.store.inquiries.reader import Session
 
 APP = "benchmarks.work"
 WARM_UP = 2_000

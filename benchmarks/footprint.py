@@ -25,7 +25,7 @@ from txqueue.bench.traffic import enqueue_all, publish, wait_until_done
 from txqueue.bench.work import Counted
 from txqueue.cli.options import GlobalOptions
 from txqueue.cli.progress import bars
-from txqueue.store.reader import Session
+from txqueue.store.inquiries.reader import Session
 from txqueue.system.procfs import descendants_of, workers_of
 
 APP = "txqueue.bench.work"

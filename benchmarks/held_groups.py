@@ -24,7 +24,7 @@ from txqueue.bench.traffic import publish
 from txqueue.bench.work import Counted
 from txqueue.cli.options import GlobalOptions
 from txqueue.cli.progress import bars
-from txqueue.store.reader import Session
+from txqueue.store.inquiries.reader import Session
 
 APP = "txqueue.bench.work"
 WAVES = 6

@@ -34,9 +34,9 @@ from txqueue.bench.traffic import enqueue_all, publish, wait_until_done
 from txqueue.bench.work import Counted
 from txqueue.cli.options import GlobalOptions
 from txqueue.cli.progress import bars
-from txqueue.store.migrations import migrate
-from txqueue.store.queries import about_job
-from txqueue.store.reader import Reader, Session
+from txqueue.store.inquiries.reader import Reader, Session
+from txqueue.store.reads.queue_state import about_job
+from txqueue.store.schema.migrations import migrate
 
 APP = "txqueue.bench.work"
 WORKERS = 2

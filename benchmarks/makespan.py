@@ -26,7 +26,7 @@ from txqueue.bench.progress import Pace
 from txqueue.bench.traffic import enqueue_all, publish, wait_until_done
 from txqueue.cli.options import GlobalOptions
 from txqueue.cli.progress import bars
-from txqueue.store.reader import Session
+from txqueue.store.inquiries.reader import Session
 
 APP = "benchmarks.makespan"
 SHORT, LONG, SHARE = 0.0001, 0.02, 0.2

@@ -47,8 +47,8 @@ from txqueue.bench.cpu_time import cpu_seconds
 from txqueue.bench.traffic import enqueue_all, publish
 from txqueue.embedded import EmbeddedServer
 from txqueue.node.node import Node, NodeSettings
-from txqueue.store.migrations import migrate
-from txqueue.store.reader import Session
+from txqueue.store.inquiries.reader import Session
+from txqueue.store.schema.migrations import migrate
 from txqueue.system.clock import steady
 from txqueue.system.procfs import stat_of
 from txqueue.wire.endpoints import parsed_endpoint

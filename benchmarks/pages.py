@@ -24,7 +24,7 @@ from txqueue.bench.traffic import enqueue_all, publish
 from txqueue.bench.work import Counted
 from txqueue.cli.options import GlobalOptions
 from txqueue.cli.progress import bars
-from txqueue.store.reader import Session
+from txqueue.store.inquiries.reader import Session
 
 DAYS = 10
 PAGES = (

@@ -22,7 +22,7 @@ import psycopg2
 
 from benchmarks.work import Nothing, Waits
 from txqueue.embedded import EmbeddedServer
-from txqueue.store.migrations import migrate
+from txqueue.store.schema.migrations import migrate
 
 NODES, CAPACITY = 4, 50
 WAITING, NO_OPS, ROUNDS = 4_000, 60_000, 3

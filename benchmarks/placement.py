@@ -23,8 +23,8 @@ from benchmarks.work import Nothing, Waits
 from txqueue.bench.environment import BenchSchema
 from txqueue.bench.node import RunningNode
 from txqueue.embedded import EmbeddedServer
-from txqueue.store.migrations import migrate
-from txqueue.store.reader import Session
+from txqueue.store.inquiries.reader import Session
+from txqueue.store.schema.migrations import migrate
 
 WEIGHTS, LOAD, LIMIT = (10, 20, 25, 30), 65, 60.0
 LEASE, PAUSE = "4", 0.2

@@ -33,7 +33,7 @@ from txqueue.bench.work import Counted
 from txqueue.cli.options import GlobalOptions
 from txqueue.cli.progress import bars
 from txqueue.errors import TxqueueError
-from txqueue.store.reader import Session
+from txqueue.store.inquiries.reader import Session
 from txqueue.system.procfs import workers_of
 
 APP = "benchmarks.replacement"

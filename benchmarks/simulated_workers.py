@@ -12,7 +12,7 @@ from typing import Any
 from attrs import frozen
 
 from txqueue.model.assignment import AssignedJob, Assignment, read_chunk
-from txqueue.node.worker_starter import PIPE_FD
+from txqueue.node.workers.starter import PIPE_FD
 from txqueue.wire.pipe import PipeFactory
 from txqueue.wire.prompt_pipe import PromptPipe
 from txqueue.wire.worker_commands import (

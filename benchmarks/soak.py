@@ -29,7 +29,7 @@ from attrs import define, field
 from rich.console import Console
 
 from txqueue.embedded import EmbeddedServer
-from txqueue.store.reader import Session
+from txqueue.store.inquiries.reader import Session
 from txqueue.torture.checker import check
 from txqueue.torture.environment import Testbed
 from txqueue.torture.figures import figures_of

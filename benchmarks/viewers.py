@@ -37,7 +37,7 @@ from txqueue.bench.traffic import enqueue_all, publish, wait_until_done
 from txqueue.bench.work import Counted
 from txqueue.cli.options import GlobalOptions
 from txqueue.cli.progress import bars
-from txqueue.store.reader import Session
+from txqueue.store.inquiries.reader import Session
 
 PAGES = ("/", "/jobs", "/queues", "/types", "/failures", "/nodes", "/schedules", "/worksets")
 WEB, METRICS = 8391, 9465

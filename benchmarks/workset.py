@@ -26,8 +26,8 @@ from txqueue.bench.node import RunningNode
 from txqueue.bench.progress import Advance
 from txqueue.cli.options import GlobalOptions
 from txqueue.cli.progress import bars
-from txqueue.store.reader import Session
-from txqueue.store.worksets import spec_of
+from txqueue.store.enqueueing.worksets import spec_of
+from txqueue.store.inquiries.reader import Session
 
 APP = "benchmarks.workset"
 AT_ONCE = 50_000

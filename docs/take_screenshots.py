@@ -27,7 +27,7 @@ from attrs import frozen
 from playwright.sync_api import Page, sync_playwright
 
 from txqueue.embedded import EmbeddedServer
-from txqueue.store.migrations import migrate
+from txqueue.store.schema.migrations import migrate
 
 HERE: Final = Path(__file__).resolve().parent
 FOLDER: Final = HERE.parent / "build" / "screenshots"

@@ -16,11 +16,11 @@ from txqueue.model.retry import Retry
 from txqueue.model.schedule import CatchUp, Cooldown, Cron, Every, Exists
 from txqueue.model.work_item import Priority, Runtime, UniqueMode, WorkItem
 from txqueue.model.workset_item import ExistingTable, WorksetItem, WorksetStatus
-from txqueue.store.batches import Batch
-from txqueue.store.schedules import ScheduleRun, Schedules
-from txqueue.store.transaction import Transaction, enqueue
-from txqueue.worker.running_job import Parents, RunningJob
-from txqueue.worker.workset_runner import RunningPart
+from txqueue.store.enqueueing.batch import Batch
+from txqueue.store.enqueueing.schedules import ScheduleRun, Schedules
+from txqueue.store.enqueueing.transaction import Transaction, enqueue
+from txqueue.worker.handlers.running_job import Parents, RunningJob
+from txqueue.worker.running.workset_runner import RunningPart
 
 __all__ = [
     "Attempt",

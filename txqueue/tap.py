@@ -21,18 +21,18 @@ from txqueue.errors import ConfigurationError, TxqueueError
 from txqueue.logs.setup import choose_log_format
 from txqueue.model.work_item import known_work_types
 from txqueue.node.application import import_work_items
-from txqueue.node.host import host_identity
 from txqueue.node.node import Node, NodeSettings
 from txqueue.node.signals import follow_signals
-from txqueue.policy.batching import RESULT_LIMIT
+from txqueue.policy.endings.batching import RESULT_LIMIT
 from txqueue.policy.worker_start import checked_start
-from txqueue.store.encryption import check_key
-from txqueue.store.migrations import check_database, check_node_role
-from txqueue.store.schedules import declared
-from txqueue.store.schema_files import checked_name
+from txqueue.store.enqueueing.encryption import check_key
+from txqueue.store.enqueueing.schedules import declared
+from txqueue.store.schema.files import checked_name
+from txqueue.store.schema.migrations import check_database, check_node_role
 from txqueue.system.child_processes import ChildPoll, unblock_signals
 from txqueue.system.clock import steady
 from txqueue.system.gc_tuning import collect_often, freeze_loaded_objects, return_free_memory
+from txqueue.system.host import host_identity
 from txqueue.system.service_manager import ServiceManager, take_service_manager
 from txqueue.system.settings import Settings
 from txqueue.wire.endpoints import Endpoint, parsed_endpoint
@@ -399,7 +399,7 @@ def _ensure_free(node: NodeSettings, is_named: bool) -> None:
 def _embedded_dsn(settings: Settings) -> str:
     """Start the embedded server, which ends with this process, and return its DSN."""
     from txqueue.embedded import EmbeddedServer
-    from txqueue.store.migrations import migrate
+    from txqueue.store.schema.migrations import migrate
 
     dsn = EmbeddedServer(settings.state_dir() / "embedded").start()
     migrate(dsn, checked_name(str(settings.get("schema", "txqueue"))))

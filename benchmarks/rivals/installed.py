@@ -12,7 +12,7 @@ from pathlib import Path
 import psycopg2.extensions
 
 from benchmarks.rivals.rival import LIMIT, PostgresBroker, RedisBroker, Rival
-from txqueue.store.reader import Session
+from txqueue.store.inquiries.reader import Session
 
 __all__ = ["RIVALS", "VERSIONS", "rivals"]
 

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from attrs import frozen
 
 from txqueue.bench.cpu_time import cpu_seconds
-from txqueue.store.reader import Session
+from txqueue.store.inquiries.reader import Session
 from txqueue.system.procfs import all_processes, stat_of
 
 __all__ = [

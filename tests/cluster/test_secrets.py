@@ -16,7 +16,7 @@ from tests.cluster.database import Database
 from tests.cluster.nodes import PATIENCE, Node, Nodes, command, environment
 from tests.waiting import eventually
 from txqueue import WorkQueue
-from txqueue.store.encryption import KEY
+from txqueue.store.enqueueing.encryption import KEY
 from txqueue.system.procfs import command_of
 
 APP = Plain.__module__

@@ -170,7 +170,7 @@ async def test_a_node_of_another_queue(
     nodes: Nodes, db: Database, database18: str, queue: WorkQueue
 ) -> None:
     """Refuses a client whose queue is in another database; the client enqueues as ever."""
-    from txqueue.store.migrations import migrate
+    from txqueue.store.schema.migrations import migrate
 
     node = await nodes.start("--workers", "1").up()
     migrate(database18)

@@ -12,8 +12,8 @@ from tests.db.conftest import EMPTY
 from tests.db.explained_nodes import ModelledNode
 from tests.db.stored import Stored
 from txqueue.model.assignment import Assignment
-from txqueue.policy.dispatch import Room
-from txqueue.policy.outcome import KEYLESS
+from txqueue.policy.endings.outcome import KEYLESS
+from txqueue.policy.placement.dispatch import Room
 
 __all__ = [
     "HELD",

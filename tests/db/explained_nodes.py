@@ -9,9 +9,9 @@ from attrs import define, field
 from twisted.internet.task import Clock
 
 from txqueue.model.assignment import Assignment
-from txqueue.node.suspects import Suspects
-from txqueue.node.workers import Workers
-from txqueue.policy.dispatch import Load
+from txqueue.node.workers.suspects import Suspects
+from txqueue.node.workers.workload import Workers
+from txqueue.policy.placement.dispatch import Load
 
 __all__ = ["CLOSED", "HeldWorker", "ModelledNode"]
 

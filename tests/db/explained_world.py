@@ -34,8 +34,8 @@ from tests.db.explained_future import (
 from tests.db.explained_nodes import CLOSED, HeldWorker, ModelledNode
 from txqueue.embedded import EmbeddedServer
 from txqueue.policy.blockers import Blocker, Gravity, judged
-from txqueue.policy.dispatch import Room
-from txqueue.store.migrations import migrate
+from txqueue.policy.placement.dispatch import Room
+from txqueue.store.schema.migrations import migrate
 
 __all__ = ["Explained", "State", "World", "lies"]
 

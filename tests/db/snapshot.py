@@ -5,7 +5,7 @@ from typing import Final
 
 from tests.db.schema_picture import schema_picture
 from txqueue.embedded import EmbeddedServer
-from txqueue.store.migrations import migrate
+from txqueue.store.schema.migrations import migrate
 
 SNAPSHOT: Final = Path(__file__).resolve().parents[2] / "schema" / "schema.sql"
 

@@ -21,8 +21,8 @@ from txqueue.archive.storage import ArchiveStorage
 from txqueue.archive.writing import archive
 from txqueue.cli.history import SHOWN
 from txqueue.errors import ArchiveUnavailable, ConfigurationError
-from txqueue.store.history import PastDays, about_archived, about_past, next_step
-from txqueue.store.reader import Reader, Session
+from txqueue.store.inquiries.reader import Reader, Session
+from txqueue.store.reads.history import PastDays, about_archived, about_past, next_step
 
 
 @pytest.fixture

@@ -19,8 +19,8 @@ from txqueue.archive.reading import archived_jobs
 from txqueue.archive.writing import archive
 from txqueue.cli.history import SHOWN
 from txqueue.errors import ArchiveUnavailable
-from txqueue.store.history import about_archived
-from txqueue.store.reader import Reader, Session
+from txqueue.store.inquiries.reader import Reader, Session
+from txqueue.store.reads.history import about_archived
 
 
 @pytest.fixture

@@ -18,10 +18,10 @@ from txqueue.cli.options import GlobalOptions
 from txqueue.cli.root import run
 from txqueue.errors import ArchiveUnavailable, JobFailed, JobNotFound
 from txqueue.model.job import State
-from txqueue.node.admin_handlers import AdminHandlers
-from txqueue.store.archive_process import ArchiveProcess
-from txqueue.store.connection_pool import ConnectionPool
-from txqueue.store.reader import Session
+from txqueue.node.operators.handlers import AdminHandlers
+from txqueue.store.driver.connection_pool import ConnectionPool
+from txqueue.store.inquiries.reader import Session
+from txqueue.store.reads.archive_process import ArchiveProcess
 
 SPAN = ("--from", "2020-01-01", "--to", "2020-01-02")
 CANCELLED = """

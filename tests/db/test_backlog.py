@@ -6,7 +6,7 @@ import pytest
 from tests.db.masters import Master
 from tests.waiting import running_reactor
 from txqueue.errors import QueueFull
-from txqueue.store.connection_pool import ConnectionPool
+from txqueue.store.driver.connection_pool import ConnectionPool
 
 SET = "select txqueue.set_limit(%s, %s, null, null, null, null, null, 'ann', %s, %s)"
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from txqueue.store.reader import Session
+from txqueue.store.inquiries.reader import Session
 from txqueue.system.procfs import command_of, stat_of
 
 PATIENCE = 240.0

@@ -19,12 +19,12 @@ from tests.fixtures.databases import Templates, fresh_database
 from tests.waiting import running_reactor
 from txqueue.cli.options import GlobalOptions
 from txqueue.cli.root import run
-from txqueue.node.admin_handlers import AdminHandlers
+from txqueue.node.operators.handlers import AdminHandlers
 from txqueue.policy.blockers import DAMAGE_REMEDY
-from txqueue.store.archive_process import ArchiveProcess
-from txqueue.store.connection_pool import ConnectionPool
-from txqueue.store.queries import about_jobs
-from txqueue.store.reader import Reader, Session
+from txqueue.store.driver.connection_pool import ConnectionPool
+from txqueue.store.inquiries.reader import Reader, Session
+from txqueue.store.reads.archive_process import ArchiveProcess
+from txqueue.store.reads.queue_state import about_jobs
 from txqueue.wire import admin_commands as wire
 
 Pairs = dict[str, tuple[int, int]]

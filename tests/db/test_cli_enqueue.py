@@ -10,7 +10,7 @@ from psycopg2.extensions import make_dsn
 
 from txqueue.cli.options import GlobalOptions
 from txqueue.cli.root import run
-from txqueue.store.reader import Session
+from txqueue.store.inquiries.reader import Session
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,7 @@ import pytest
 from tests.db.masters import Master
 from txqueue.cli.options import GlobalOptions
 from txqueue.cli.root import run
-from txqueue.store import job_search
+from txqueue.store.reads import job_search
 
 Call = Callable[..., Any]
 

@@ -11,8 +11,9 @@ import pytest
 from txqueue.cli.options import GlobalOptions
 from txqueue.cli.root import run
 from txqueue.errors import Refused
-from txqueue.store.inquiry import Inquiry, Question
-from txqueue.store.queries import (
+from txqueue.store.inquiries.inquiry import Inquiry, Question
+from txqueue.store.inquiries.reader import Reader, Session
+from txqueue.store.reads.queue_state import (
     about_actions,
     about_all,
     about_controls,
@@ -20,7 +21,6 @@ from txqueue.store.queries import (
     about_nodes,
     about_queues,
 )
-from txqueue.store.reader import Reader, Session
 
 Txqueue = Callable[..., Any]
 

@@ -15,14 +15,14 @@ from twisted.internet.defer import CancelledError, Deferred
 
 from tests.waiting import eventually, pause, running_reactor
 from txqueue.errors import ConfigurationError, DatabaseUnavailable, Refused
-from txqueue.store.blocking_connection import connect
-from txqueue.store.connection import Connection
-from txqueue.store.connection_pool import ConnectionPool
-from txqueue.store.conninfo import redirected, socket_of
-from txqueue.store.errors import lost
-from txqueue.store.listener import Listener
-from txqueue.store.prepared_statements import OFTEN
-from txqueue.store.session_bounds import of_a_master, of_a_worker
+from txqueue.store.driver.blocking_connection import connect
+from txqueue.store.driver.connection import Connection
+from txqueue.store.driver.connection_pool import ConnectionPool
+from txqueue.store.driver.conninfo import redirected, socket_of
+from txqueue.store.driver.errors import lost
+from txqueue.store.driver.listener import Listener
+from txqueue.store.driver.prepared_statements import OFTEN
+from txqueue.store.driver.session_bounds import of_a_master, of_a_worker
 from txqueue.torture.needs import lacking
 from txqueue.torture.proxy import Address, Proxy
 from txqueue.torture.server import Server, dsn_of, pgbouncer

@@ -15,7 +15,7 @@ from tests.db.masters import Master
 from tests.db.test_parents import end, put
 from tests.waiting import eventually, running_reactor
 from txqueue.errors import Refused
-from txqueue.store.inquiry import Inquiry, Question
+from txqueue.store.inquiries.inquiry import Inquiry, Question
 from txqueue.web.acts import acting_routes
 from txqueue.web.databases import ShownDatabase
 from txqueue.web.identification import parsed_proxy

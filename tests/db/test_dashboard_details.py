@@ -15,7 +15,7 @@ from tests.db.masters import Master
 from tests.db.recurring import due as due_schedules
 from tests.db.recurring import put, schedule, tick
 from txqueue.model.schedule import Cooldown, Cron, schedule_object
-from txqueue.store.dashboard_queries import LOOKED_AT
+from txqueue.store.reads.dashboard import LOOKED_AT
 
 MINUTES = """
     insert into txqueue.minute_mark (at, seconds, last_job, enqueued)

@@ -10,7 +10,7 @@ import pytest
 
 from tests.dashboards import served
 from tests.db.masters import Master
-from txqueue.store import job_search
+from txqueue.store.reads import job_search
 from txqueue.web import acts
 from txqueue.web.pages import job_list
 

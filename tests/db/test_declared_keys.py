@@ -20,8 +20,8 @@ from txqueue.errors import InvalidWork
 from txqueue.model.keys import parts_of
 from txqueue.model.payload import encode
 from txqueue.node.settings import policy_row
-from txqueue.store.reader import Reader, Session
-from txqueue.store.schedule_queries import about_scheduled_runs, about_schedules
+from txqueue.store.inquiries.reader import Reader, Session
+from txqueue.store.reads.schedule_list import about_scheduled_runs, about_schedules
 
 
 class Size(StrEnum):

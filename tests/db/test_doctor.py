@@ -29,8 +29,8 @@ from txqueue.cli.root import run
 from txqueue.embedded import EmbeddedServer
 from txqueue.policy.diagnosis import horizon, tables
 from txqueue.policy.diagnosis.checkup import TOPICS
-from txqueue.store import examination
-from txqueue.store.migrations import migrate
+from txqueue.store.reads.examination import facts as examination
+from txqueue.store.schema.migrations import migrate
 from txqueue.torture.needs import lacking
 from txqueue.torture.server import Server, dsn_of, pgbouncer, short_folder
 from txqueue.wire.certificate_authority import issue, make_authority

@@ -13,10 +13,10 @@ from txqueue import WorkItem
 from txqueue.errors import KeyUnavailable
 from txqueue.node.settings import policy_row
 from txqueue.policy.blockers import explain
-from txqueue.store.blocked_queries import about_blocked
-from txqueue.store.encryption import KEY, encrypted
-from txqueue.store.queries import about_job
-from txqueue.store.reader import Reader, Session
+from txqueue.store.enqueueing.encryption import KEY, encrypted
+from txqueue.store.inquiries.reader import Reader, Session
+from txqueue.store.reads.blocked_counts import about_blocked
+from txqueue.store.reads.queue_state import about_job
 
 CANARY = "s3cr3t-4111111111111111"
 

@@ -12,7 +12,7 @@ from tests.db import explained_world
 from tests.db.explained_future import claimed
 from tests.db.explained_world import FAR, State, World, lies
 from tests.fixtures.databases import Templates, fresh_database
-from txqueue.node.suspects import MOST_PROCESSES
+from txqueue.node.workers.suspects import MOST_PROCESSES
 from txqueue.policy.blockers import capacity, explanation, judged, limits
 
 WORLDS, STATES = 3, 120

@@ -21,10 +21,10 @@ from tests.waiting import running_reactor
 from txqueue.cli.options import GlobalOptions
 from txqueue.cli.root import run
 from txqueue.model.assignment import CompletedJobs, SettledJob, StartedJob, read_chunk
-from txqueue.store.connection_pool import ConnectionPool
-from txqueue.store.functions import StoredFunctions
-from txqueue.store.outcomes import as_settled_jobs
-from txqueue.store.session_bounds import of_a_master
+from txqueue.store.driver.connection_pool import ConnectionPool
+from txqueue.store.driver.session_bounds import of_a_master
+from txqueue.store.node.functions import StoredFunctions
+from txqueue.store.node.outcomes import as_settled_jobs
 
 # Each with the value that changes the most of what PostgreSQL reads or writes.
 READING = {

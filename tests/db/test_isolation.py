@@ -9,7 +9,7 @@ from psycopg2.extensions import make_dsn
 from tests.db.masters import Master
 from tests.db.stored import Stored
 from txqueue.errors import ConfigurationError
-from txqueue.store.migrations import check_database
+from txqueue.store.schema.migrations import check_database
 
 OLD = "begin isolation level repeatable read"
 

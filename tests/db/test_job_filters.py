@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from tests.db.masters import Master
 from txqueue.errors import ConfigurationError
 from txqueue.policy.pagination import as_text, read_document
-from txqueue.store import job_search
-from txqueue.store.inquiry import Inquiry
-from txqueue.store.job_search import about_bound, about_found
-from txqueue.store.queries import about_job, about_matching
-from txqueue.store.reader import Reader, Session
+from txqueue.store.inquiries.inquiry import Inquiry
+from txqueue.store.inquiries.reader import Reader, Session
+from txqueue.store.reads import job_search
+from txqueue.store.reads.job_search import about_bound, about_found
+from txqueue.store.reads.queue_state import about_job, about_matching
 
 T = TypeVar("T")
 HOSTILE = "50%_off\\ 'x' \"y\" {schema} %s é🎉"

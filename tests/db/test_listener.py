@@ -10,11 +10,11 @@ from twisted.python.failure import Failure
 from tests.db.test_connection import folder, listener
 from tests.waiting import eventually, pause, running_reactor
 from txqueue.errors import DatabaseUnavailable, Refused
-from txqueue.store.connection import Connection
-from txqueue.store.connection_pool import ConnectionPool
-from txqueue.store.conninfo import redirected, socket_of
-from txqueue.store.functions import StoredFunctions
-from txqueue.store.listener import Listener
+from txqueue.store.driver.connection import Connection
+from txqueue.store.driver.connection_pool import ConnectionPool
+from txqueue.store.driver.conninfo import redirected, socket_of
+from txqueue.store.driver.listener import Listener
+from txqueue.store.node.functions import StoredFunctions
 from txqueue.torture.proxy import Address, Direction, Proxy
 
 __all__ = ["folder"]
@@ -70,7 +70,7 @@ async def test_an_idle_listener_runs_claims(dsn: str) -> None:
 
 async def test_an_old_listener_is_replaced(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As the connections of a pool are, but not while a statement runs on it."""
-    monkeypatch.setattr("txqueue.store.listener.LONGEST_LIFE", 0.0)
+    monkeypatch.setattr("txqueue.store.driver.listener.LONGEST_LIFE", 0.0)
     heard: list[bool] = []
     one = listener(dsn, heard)
     with closing(one):
@@ -105,8 +105,8 @@ async def test_a_silent_connection_is_replaced(
     database18: str, folder: Path, monkeypatch: pytest.MonkeyPatch, does_claim: bool
 ) -> None:
     """The network lost it: neither a notification arrives nor the answer to a statement."""
-    monkeypatch.setattr("txqueue.store.listener.TESTED", 0.05)
-    monkeypatch.setattr("txqueue.store.listener.SILENT", 0.05)
+    monkeypatch.setattr("txqueue.store.driver.listener.TESTED", 0.05)
+    monkeypatch.setattr("txqueue.store.driver.listener.SILENT", 0.05)
     real = socket_of(database18)
     assert real is not None
     heard: list[bool] = []
@@ -139,7 +139,7 @@ async def silent(one: Listener) -> bool:
 
 async def test_a_slow_statement_is_no_silence(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """While the server executes it, the connection stays."""
-    monkeypatch.setattr("txqueue.store.listener.SILENT", 0.05)
+    monkeypatch.setattr("txqueue.store.driver.listener.SILENT", 0.05)
     one = listener(dsn, [])
     with closing(one):
         assert await one.ensure()

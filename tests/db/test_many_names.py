@@ -13,11 +13,11 @@ from tests.fixtures.databases import Templates, fresh_database
 from txqueue.cli.options import GlobalOptions
 from txqueue.cli.root import run
 from txqueue.metrics.families import installation_families
-from txqueue.node.admin_handlers import MOST_LISTED
-from txqueue.store import queries
-from txqueue.store.live_queries import LARGEST
-from txqueue.store.metric_queries import about_installation
-from txqueue.store.reader import Reader, Session
+from txqueue.node.operators.handlers import MOST_LISTED
+from txqueue.store.inquiries.reader import Reader, Session
+from txqueue.store.reads import queue_state
+from txqueue.store.reads.live_counts import LARGEST
+from txqueue.store.reads.metrics import about_installation
 from txqueue.web.rendering import MENU
 
 NAMES = 5_000
@@ -68,7 +68,7 @@ async def test_each_page_stays_short(crowd: str, path: str) -> None:
 
 def test_the_status_is_short_and_counts_all_jobs(found: Callable[[Any], Any]) -> None:
     """The largest queues, those that nodes serve, and all others together."""
-    status = found(queries.about_all("txqueue"))
+    status = found(queue_state.about_all("txqueue"))
     others = status["other_queues"]
     assert len(status["queues"]) <= LARGEST + 1
     assert "default" in [each["queue"] for each in status["queues"]]
@@ -83,7 +83,9 @@ def test_the_status_is_short_and_counts_all_jobs(found: Callable[[Any], Any]) ->
 def test_queues_come_page_by_page(found: Callable[[Any], Any]) -> None:
     """By name, each once; no page reads more rows than it has."""
     names: list[str] = []
-    while page := found(queries.about_queues("txqueue", names[-1] if names else None, MOST_LISTED)):
+    while page := found(
+        queue_state.about_queues("txqueue", names[-1] if names else None, MOST_LISTED)
+    ):
         assert len(page) <= MOST_LISTED
         names += [each["queue"] for each in page]
     assert names == sorted(set(names))
@@ -102,7 +104,7 @@ def test_metrics_have_a_bounded_number_of_series(found: Callable[[Any], Any]) ->
 
 def test_work_types_are_bounded(found: Callable[[Any], Any]) -> None:
     """Like queues."""
-    types, others = found(queries.about_work_types("txqueue"))
+    types, others = found(queue_state.about_work_types("txqueue"))
     assert len(types) + others.names >= NAMES
     assert len(types) <= LARGEST + 10
 

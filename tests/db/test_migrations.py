@@ -16,11 +16,11 @@ from txqueue import WorkQueue
 from txqueue.errors import ConfigurationError, DatabaseUnavailable, Refused, SchemaMismatch
 from txqueue.policy.diagnosis.checkup import diagnose
 from txqueue.policy.diagnosis.finding import Severity
-from txqueue.store import migrations as migrations_module
-from txqueue.store.examination import examine
-from txqueue.store.migrations import check_database, migrate, schema_sql
-from txqueue.store.schema_files import migrations
-from txqueue.store.schema_version import latest_version
+from txqueue.store.reads.examination.facts import examine
+from txqueue.store.schema import migrations as migrations_module
+from txqueue.store.schema.files import migrations
+from txqueue.store.schema.migrations import check_database, migrate, schema_sql
+from txqueue.store.schema.version import latest_version
 
 CATALOG = """
     select 'column', relname || '.' || attname,

@@ -9,10 +9,10 @@ from twisted.internet.defer import Deferred, gatherResults
 from tests.db.masters import Master
 from tests.waiting import running_reactor
 from txqueue.errors import JobNotFound, Refused
-from txqueue.store.connection_pool import ConnectionPool
-from txqueue.store.inquiry import Inquiry, Question
-from txqueue.store.operations import Operations
-from txqueue.store.queries import about_job, about_jobs, about_obstacles
+from txqueue.store.driver.connection_pool import ConnectionPool
+from txqueue.store.inquiries.inquiry import Inquiry, Question
+from txqueue.store.inquiries.operations import Operations
+from txqueue.store.reads.queue_state import about_job, about_jobs, about_obstacles
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from tests.db.masters import Master
 from tests.waiting import running_reactor, within
 from txqueue import RunningJob
 from txqueue.model.assignment import Assignment
-from txqueue.worker.job_transaction import MOST_CONNECTIONS, OwnTransactions, complete
-from txqueue.worker.running_job import HeldAssignment, begun, change
+from txqueue.worker.handlers.job_transaction import MOST_CONNECTIONS, OwnTransactions, complete
+from txqueue.worker.handlers.running_job import HeldAssignment, begun, change
 
 LIMIT = 10.0
 

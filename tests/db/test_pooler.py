@@ -16,11 +16,11 @@ import pytest
 from tests.db.letters import Letter, opened
 from txqueue.cli.options import GlobalOptions
 from txqueue.cli.root import run
-from txqueue.store.examination import FACTS, examine
-from txqueue.store.inquiry import Inquiry, Question, Rows
-from txqueue.store.migrations import migrate
-from txqueue.store.prepared_statements import OFTEN
-from txqueue.store.reader import Reader, Session
+from txqueue.store.driver.prepared_statements import OFTEN
+from txqueue.store.inquiries.inquiry import Inquiry, Question, Rows
+from txqueue.store.inquiries.reader import Reader, Session
+from txqueue.store.reads.examination.facts import FACTS, examine
+from txqueue.store.schema.migrations import migrate
 from txqueue.torture.needs import lacking
 from txqueue.torture.server import Server, dsn_of, pgbouncer
 

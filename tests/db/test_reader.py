@@ -3,7 +3,7 @@
 import pytest
 
 from txqueue.errors import Refused
-from txqueue.store.reader import Session
+from txqueue.store.inquiries.reader import Session
 
 
 def write_and(session: Session, key: str, sql: str) -> None:

@@ -12,7 +12,7 @@ from psycopg2.extensions import make_dsn
 from tests.db.masters import Master
 from txqueue import WorkItem, WorkQueue
 from txqueue.errors import ConfigurationError, NotPermitted
-from txqueue.store.migrations import check_database, check_node_role
+from txqueue.store.schema.migrations import check_database, check_node_role
 
 
 @define

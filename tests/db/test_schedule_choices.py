@@ -15,10 +15,10 @@ from tests.db.stored import Taken
 from txqueue import Key, WorkItem
 from txqueue.model.schedule import Cooldown, Cron, Every, schedule_object
 from txqueue.node.settings import policy_row
-from txqueue.store.queries import about_all
-from txqueue.store.reader import Reader, Session
-from txqueue.store.schedule_queries import about_scheduled_runs, about_schedules
-from txqueue.worker.running_job import RunningJob, change
+from txqueue.store.inquiries.reader import Reader, Session
+from txqueue.store.reads.queue_state import about_all
+from txqueue.store.reads.schedule_list import about_scheduled_runs, about_schedules
+from txqueue.worker.handlers.running_job import RunningJob, change
 
 RUN: Final = "select txqueue.run_schedule('often', 'ann')"
 PUBLISH: Final = "select txqueue.publish_schedules(array['test.kind'], %s)"

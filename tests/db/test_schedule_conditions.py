@@ -12,8 +12,8 @@ from tests.db.recurring import DAY, due, passes, put, schedule, tick
 from tests.waiting import running_reactor
 from txqueue import Exists
 from txqueue.errors import Refused
-from txqueue.store.connection_pool import ConnectionPool
-from txqueue.store.schedules import Schedules
+from txqueue.store.driver.connection_pool import ConnectionPool
+from txqueue.store.enqueueing.schedules import Schedules
 
 
 @pytest.fixture

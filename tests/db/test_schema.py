@@ -8,8 +8,8 @@ import pytest
 
 from tests.db.stored import Stored, stored
 from txqueue.errors import SchemaMismatch
-from txqueue.store.migrations import check_database, migrate
-from txqueue.store.schema_files import migrations
+from txqueue.store.schema.files import migrations
+from txqueue.store.schema.migrations import check_database, migrate
 
 
 def test_many_migrators_leave_one_schema(database: str) -> None:

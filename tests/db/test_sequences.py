@@ -5,7 +5,7 @@ import pytest
 
 from tests.db.masters import Master
 from tests.db.stored import stored
-from txqueue.store.migrations import migrate
+from txqueue.store.schema.migrations import migrate
 
 SEQUENCES = "select sequencename::text from pg_sequences where schemaname = 'txqueue' order by 1"
 

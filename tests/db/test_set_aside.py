@@ -10,8 +10,8 @@ from tests.db.masters import Master
 from tests.waiting import running_reactor
 from txqueue.errors import Refused
 from txqueue.model.assignment import read_chunk
-from txqueue.store.connection_pool import ConnectionPool
-from txqueue.store.functions import StoredFunctions
+from txqueue.store.driver.connection_pool import ConnectionPool
+from txqueue.store.node.functions import StoredFunctions
 
 EURO = {"text": "5 €"}
 LATIN: dict[str, str] = {"client_encoding": "LATIN1"}

@@ -15,9 +15,9 @@ from twisted.internet.protocol import Factory, Protocol
 from tests.db.test_connection import folder
 from tests.waiting import eventually, pause, running_reactor
 from txqueue.errors import DatabaseUnavailable
-from txqueue.store.connection import Connection
-from txqueue.store.connection_pool import ConnectionPool
-from txqueue.store.listener import Listener
+from txqueue.store.driver.connection import Connection
+from txqueue.store.driver.connection_pool import ConnectionPool
+from txqueue.store.driver.listener import Listener
 
 __all__ = ["folder"]
 

@@ -10,8 +10,8 @@ from tests.db.masters import Master, master
 from tests.db.stored import Taken
 from txqueue.cli.options import GlobalOptions
 from txqueue.cli.root import run
-from txqueue.store.queries import about_job
-from txqueue.store.reader import Reader, Session
+from txqueue.store.inquiries.reader import Reader, Session
+from txqueue.store.reads.queue_state import about_job
 from txqueue.web.pages.job_details import timeline
 
 

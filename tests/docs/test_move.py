@@ -13,7 +13,7 @@ from attrs import frozen
 from tests.db.masters import Master, master
 from tests.docs.markdown import ROOT, Block, blocks
 from tests.docs.session import Session
-from txqueue.store.migrations import migrate
+from txqueue.store.schema.migrations import migrate
 from txqueue.torture.server import Server, short_folder
 
 PAGE: Final = ROOT / "docs" / "howto" / "move-to-another-server.md"

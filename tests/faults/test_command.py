@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from txqueue.store.reader import Session
+from txqueue.store.inquiries.reader import Session
 
 COMMAND = [sys.executable, "-c", "from txqueue.cli import main; main()", "torture"]
 PATIENCE = 240.0

@@ -52,64 +52,17 @@ ONLY_IN: Final = {
 }
 """What only one package may know."""
 
-SERVICE_PACKAGES: Final = ("txqueue.node", "txqueue.worker")
-"""Their modules are services, which do not import each other."""
-
-ASSEMBLERS: Final = frozenset(
-    {
-        *("__init__", "__main__", "description", "figures", "node", "service", "services"),
-        "shared_state",
-        *("process", "template"),
-    }
-)
-"""The modules of those packages that put the services together, or ask all of them."""
-
-PARTS: Final = {
-    "txqueue.node.intake": "a rule that services share: an assignment is taken once",
-    "txqueue.node.periodic": "what the services are made of: a wait, and a step done again",
-    "txqueue.node.host": "facts: whether a process of this host has ended",
-    "txqueue.node.peer": "one other master as this one sees it; the mesh is the service",
-    "txqueue.node.heavy_jobs": "a decision that the claimer asks for, with a memory of its own",
-    "txqueue.node.collaborators": "protocols: what services ask of each other",
-    "txqueue.node.database_notices": "state that services share: what notifications have said",
-    "txqueue.node.database_life": "what heartbeats ask: whether the database has lost writes",
-    "txqueue.node.deduplication": "state that services share: which assignments have arrived",
-    "txqueue.node.inbox": "state that services share: assignments named by messages",
-    "txqueue.node.lease": "state that services share: the right to the node's jobs",
-    "txqueue.node.lease_keeper": "what follows when the lease changes; heartbeats are the service",
-    "txqueue.node.lifecycle": "state that services share: whether the node drains or ends",
-    "txqueue.node.listening_port": "one port; the services that own it open and close it",
-    "txqueue.node.meters": "state that services share: what they count and time",
-    "txqueue.node.own_report": "values: the node's report to its peers",
-    "txqueue.node.peer_table": "state that services share: the peers that are known",
-    "txqueue.node.reactor": "protocols: what services need of a reactor",
-    "txqueue.node.suspects": "state that services share: the suspects that wait for a process",
-    "txqueue.node.wakeups": "state that services share: the alarms by which they wake each other",
-    "txqueue.node.workers": "the jobs in the workers; the pool that keeps these is the service",
-    "txqueue.node.settings": "values: how a node runs",
-    "txqueue.node.worker_process": "one worker process; the pool of them is the service",
-    "txqueue.node.worker_versions": "what the workers run: state that calls no service",
-    "txqueue.node.worker_starter": "how one process is started; the pool of them is the service",
-    "txqueue.node.worker_template": "how one process is forked; the pool of them is the service",
-    "txqueue.worker.application": "the import of the application; it calls no service",
-    "txqueue.worker.waiting_handler": "values: a handler that waits; it calls no service",
-    "txqueue.worker.execution": "what the services hand on: a run that waits",
-    "txqueue.worker.endings": "the ends of runs that the performer reports; it calls no service",
-    "txqueue.worker.unstarted": "the waiting jobs of a worker; it calls no service",
-    "txqueue.worker.running_job": "what the services hand on: a job as its handler sees it",
-    "txqueue.worker.job_transaction": "how jobs write and complete; it calls no service",
-    "txqueue.worker.failure_log": "the log of failures; it calls no service",
-    "txqueue.worker.long_runs": "checks of running jobs; it calls no service",
-    "txqueue.worker.job_terms": "values: the terms of one job; it calls no service",
-    "txqueue.worker.run_counts": "counts that the performer writes; it calls no service",
-    "txqueue.worker.report": "an interface: what the performer reports to",
-    "txqueue.worker.turns": "when the performer acts; it calls no service",
-    "txqueue.worker.traced_runs": "how one handler is run within a span; it calls no service",
-    "txqueue.worker.handler_threads": "the threads of handlers; they call no service",
-    "txqueue.worker.outlived": "which jobs have left threads; it calls no service",
-    "txqueue.worker.runtimes": "how one handler is run; it calls no service",
+SHARED_FOLDERS: Final = {
+    "txqueue.policy": ("facts", "blockers"),
+    "txqueue.store": ("driver", "schema", "inquiries"),
+    "txqueue.node": ("state",),
+    "txqueue.worker": ("handlers",),
 }
-"""Modules of those packages that are no service, and why: their neighbours may import them."""
+"""Of each package with folders, those that its others may import, the lowest first.
+
+A module imports from its own folder, from lower shared ones and from lower floors. Only the modules
+at the package's root import from every folder.
+"""
 
 EXEMPT_IMPORTS: Final[dict[tuple[str, str], str]] = {}
 """(importer, imported): the reason why this one import may break the rules."""
@@ -204,10 +157,26 @@ def breach_among_us(importer: str, imported: str) -> str | None:
         return f"floor {here} must not import floor {there}: only what is below"
     if home is not None and there == here and home != away:
         return f"packages of floor {here} do not import each other"
-    is_assembler = importer == home or importer.rsplit(".", maxsplit=1)[-1] in ASSEMBLERS
-    if home in SERVICE_PACKAGES and home == away and not is_assembler and imported not in PARTS:
-        return f"services of {home} do not import each other; {sorted(ASSEMBLERS)} join them"
+    if home in SHARED_FOLDERS and home == away:
+        return breach_among_folders(home, importer, imported)
     return None
+
+
+def breach_among_folders(package: str, importer: str, imported: str) -> str | None:
+    """The same, for an import within a package with folders."""
+    shared = SHARED_FOLDERS[package]
+    here, there = folder_of(package, importer), folder_of(package, imported)
+    lower = shared[: shared.index(here)] if here in shared else shared
+    if here is None or there in (here, *lower):
+        return None
+    return f"folders of {package} import only themselves and {lower}; its root joins them"
+
+
+def folder_of(package: str, name: str) -> str | None:
+    """The folder that a module is in; None at the root of its package."""
+    folder = name.removeprefix(package).lstrip(".").split(".", maxsplit=1)[0]
+    is_folder = folder and (ROOT / package.replace(".", "/") / folder).is_dir()
+    return folder if is_folder else None
 
 
 def our_modules() -> list[Module]:
@@ -247,27 +216,32 @@ def test_imports_only_from_below(module: Module) -> None:
         ("txqueue.model.job", "cattrs", None),
         ("txqueue.model.job", "twisted.internet.defer", "pure floors import only"),
         ("txqueue.model.job", "psycopg2", "only txqueue.store may know psycopg2"),
-        ("txqueue.model.job", "txqueue.store.connection_pool", "floor 2 must not import floor 5"),
+        ("txqueue.model.job", "txqueue.store.driver.errors", "floor 2 must not import floor 5"),
         ("txqueue.model.job", "txqueue", "floor 2 must not import floor 7"),
-        ("txqueue.store.connection_pool", "txqueue.store.calls", None),
-        ("txqueue.store.connection_pool", "txpostgres", None),
-        ("txqueue.store.connection_pool", "txqueue.wire.tls", "packages of floor 5"),
-        ("txqueue.store.connection_pool", "twisted.protocols.amp", "only txqueue.wire may know"),
+        ("txqueue.store.driver.errors", "txpostgres", None),
+        ("txqueue.store.driver.errors", "txqueue.wire.tls", "packages of floor 5"),
+        ("txqueue.store.driver.errors", "twisted.protocols.amp", "only txqueue.wire may know"),
+        ("txqueue.store.driver.errors", "txqueue.store.schema.files", "folders of txqueue.store"),
+        ("txqueue.store.schema.files", "txqueue.store.driver.errors", None),
+        ("txqueue.store.reads.history", "txqueue.store.inquiries.reader", None),
+        ("txqueue.store.reads.history", "txqueue.store.node.functions", "folders of txqueue.store"),
+        ("txqueue.store.reads.examination.facts", "txqueue.store.reads.history", None),
         ("txqueue.wire.worker_commands", "twisted.protocols.amp", None),
-        ("txqueue.node.claimer", "txqueue.store.calls", None),
-        ("txqueue.node.claimer", "txqueue.worker.performer", "packages of floor 6"),
-        ("txqueue.node.claimer", "txqueue.node.peer_network", "services of txqueue.node"),
-        ("txqueue.node.claimer", "txqueue.node", "services of txqueue.node"),
-        ("txqueue.node.claimer", "txqueue.node.periodic", None),
-        ("txqueue.node.periodic", "txqueue.node.claimer", "services of txqueue.node"),
-        ("txqueue.node.node", "txqueue.node.peer_network", None),
-        ("txqueue.node", "txqueue.node.peer_network", None),
-        ("txqueue.worker.__main__", "txqueue.worker.performer", None),
-        ("txqueue.client.queue", "txqueue.client.transaction", None),
+        ("txqueue.node.arrival.claimer", "txqueue.store.node.functions", None),
+        ("txqueue.node.arrival.claimer", "txqueue.worker.running.performer", "packages of floor 6"),
+        ("txqueue.node.arrival.claimer", "txqueue.node.peers.network", "folders of txqueue.node"),
+        ("txqueue.node.arrival.claimer", "txqueue.node.services", "folders of txqueue.node"),
+        ("txqueue.node.arrival.claimer", "txqueue.node", "folders of txqueue.node"),
+        ("txqueue.node.arrival.claimer", "txqueue.node.state.periodic", None),
+        ("txqueue.node.arrival.claimer", "txqueue.node.arrival.credits", None),
+        ("txqueue.node.state.periodic", "txqueue.node.arrival.claimer", "folders of txqueue.node"),
+        ("txqueue.node.services", "txqueue.node.peers.network", None),
+        ("txqueue.worker.__main__", "txqueue.worker.running.performer", None),
+        ("txqueue.client.queue", "txqueue.client.waiting", None),
         ("txqueue.client.queue", "txqueue.tap", "floor 6 must not import floor 7"),
         ("txqueue.tap", "txqueue.node.node", None),
-        ("txqueue.cli.main", "txqueue.embedded", None),
-        ("txqueue.cli.main", "psycopg2.errors", "only txqueue.store may know psycopg2"),
+        ("txqueue.cli.root", "txqueue.embedded", None),
+        ("txqueue.cli.root", "psycopg2.errors", "only txqueue.store may know psycopg2"),
     ],
 )
 def test_the_rules_say_what_they_mean(importer: str, imported: str, rule: str | None) -> None:
@@ -277,9 +251,10 @@ def test_the_rules_say_what_they_mean(importer: str, imported: str, rule: str | 
 
 
 def test_no_exemption_is_idle() -> None:
-    """Whatever the tables excuse is still there."""
+    """Whatever the tables excuse or share is still there."""
     importers = {importer for importer, _ in EXEMPT_IMPORTS}
-    assert {*PARTS, *importers} <= KNOWN
+    shared = {f"{package}.{name}" for package, names in SHARED_FOLDERS.items() for name in names}
+    assert {*shared, *importers} <= KNOWN
 
 
 def test_every_kind_of_import_is_read(tmp_path: Path) -> None:
@@ -288,22 +263,22 @@ def test_every_kind_of_import_is_read(tmp_path: Path) -> None:
     path.write_text(
         "import os.path\n"
         "from txqueue.model import job, Priority\n"
-        "from . import peer_network\n"
-        "from ..store.calls import claim\n"
+        "from . import credits\n"
+        "from ...store.calls import claim\n"
         "from twisted.protocols import amp\n"
         "def late():\n"
-        "    from .lease import Registry\n"
+        "    from .intake import Registry\n"
     )
-    module = Module("txqueue.node.claimer", path)
-    known = frozenset({"txqueue.model.job", "txqueue.node.peer_network", "txqueue.node.lease"})
+    module = Module("txqueue.node.arrival.claimer", path)
+    known = frozenset({"txqueue.model.job", "txqueue.node.arrival.credits"})
     assert {name for name, _ in module.imports(known)} == {
         "os.path",
         "txqueue.model.job",
         "txqueue.model",
-        "txqueue.node.peer_network",
+        "txqueue.node.arrival.credits",
         "txqueue.store.calls",
         "twisted.protocols.amp",
-        "txqueue.node.lease",
+        "txqueue.node.arrival.intake",
     }
 
 

@@ -1,7 +1,8 @@
 """``python -m txqueue.archive``: the process that archives for a node, or reads an archived job.
 
 Without an argument it does what ``txqueue archive`` does. With ``job`` it reads a question as JSON
-from its standard input, and prints the archived job as JSON: see `txqueue.store.archive_process`.
+from its standard input, and prints the archived job as JSON: see
+`txqueue.store.reads.archive_process`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from datetime import date, datetime
 from typing import Any
 
 from txqueue.errors import TxqueueError
-from txqueue.store.reader import Session
+from txqueue.store.inquiries.reader import Session
 
 
 def main() -> int:

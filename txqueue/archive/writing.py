@@ -12,8 +12,8 @@ from attrs import frozen
 from txqueue.archive.checksum import Checksum
 from txqueue.archive.storage import ArchiveStorage, open_storage, reachable
 from txqueue.errors import ArchiveUnavailable, ConfigurationError
-from txqueue.store.history import Column, Day, PastDays
-from txqueue.store.reader import Session
+from txqueue.store.inquiries.reader import Session
+from txqueue.store.reads.history import Column, Day, PastDays
 
 __all__ = ["Archived", "archive"]
 

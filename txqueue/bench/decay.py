@@ -13,7 +13,7 @@ from txqueue.bench.node import RunningNode
 from txqueue.bench.progress import Pace, Stages
 from txqueue.bench.traffic import enqueue_all, publish, wait_until_done
 from txqueue.bench.work import Counted
-from txqueue.store.reader import Session
+from txqueue.store.inquiries.reader import Session
 
 __all__ = ["decay", "typical"]
 

@@ -13,8 +13,8 @@ from attrs import field, frozen
 
 from txqueue.bench.progress import Stages
 from txqueue.errors import Refused, TxqueueError
-from txqueue.store.migrations import ROLES, migrate
-from txqueue.store.reader import Session
+from txqueue.store.inquiries.reader import Session
+from txqueue.store.schema.migrations import ROLES, migrate
 
 __all__ = [
     "BenchSchema",

@@ -19,7 +19,7 @@ from txqueue.bench.progress import Advance, Stages
 from txqueue.bench.tally import noted_numbers
 from txqueue.bench.traffic import publish, wait_until_done
 from txqueue.bench.work import Timed
-from txqueue.store.reader import Session
+from txqueue.store.inquiries.reader import Session
 
 __all__ = ["TrafficPlan", "latency", "percentile", "steady"]
 

@@ -14,7 +14,7 @@ from txqueue.bench.progress import Stages
 from txqueue.bench.tally import NOTES, noted_numbers
 from txqueue.bench.traffic import enqueue_all, publish
 from txqueue.bench.work import ENOUGH, Endless
-from txqueue.store.reader import Session
+from txqueue.store.inquiries.reader import Session
 from txqueue.system.procfs import workers_of
 
 __all__ = ["rescue"]

@@ -6,7 +6,7 @@ import time
 from itertools import pairwise
 
 from txqueue.bench.progress import Advance
-from txqueue.store.reader import Session
+from txqueue.store.inquiries.reader import Session
 
 __all__ = ["raw_limit"]
 

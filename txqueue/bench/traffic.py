@@ -12,8 +12,8 @@ from txqueue.bench.node import RunningNode
 from txqueue.bench.progress import Advance, Pace
 from txqueue.model.work_item import WorkItem
 from txqueue.node.settings import policy_row
-from txqueue.store.enqueueing import batches
-from txqueue.store.reader import Session
+from txqueue.store.enqueueing.calls import batches
+from txqueue.store.inquiries.reader import Session
 
 __all__ = ["Span", "enqueue_all", "outcome", "publish", "wait_until_done"]
 

@@ -22,7 +22,7 @@ __all__ = ["batch"]
 @click.pass_obj
 def batch(options: GlobalOptions, job_id: int) -> None:
     """Show the progress of the batch whose callback is the job ID."""
-    from txqueue.store.batch_progress import about_batch, archived_batch
+    from txqueue.store.reads.batch_progress import about_batch, archived_batch
 
     told = or_archived(
         options,

@@ -122,7 +122,7 @@ def _project(folder: Path) -> str:
 def _embedded(options: GlobalOptions, project: str, stack: ExitStack) -> str:
     """Start the project's embedded server and migrate it; return its DSN."""
     from txqueue.embedded import EmbeddedServer
-    from txqueue.store.migrations import migrate
+    from txqueue.store.schema.migrations import migrate
 
     folder = options.settings.state_dir() / "dev" / project
     dsn = stack.enter_context(EmbeddedServer(folder))

@@ -34,7 +34,7 @@ def doctor(options: GlobalOptions, tls_dir: str | None) -> int:
     """Check the database, the roles, the nodes and this host's files; exit with 1 on a fault."""
     from txqueue.cli.host_files import examine_host
     from txqueue.policy.diagnosis.checkup import as_document, diagnose, has_fault
-    from txqueue.store.examination import examine
+    from txqueue.store.reads.examination.facts import examine
 
     settings = options.settings
     folder = tls_dir or settings.get("tls_dir")

@@ -20,7 +20,7 @@ from txqueue.model.payload import find_unstorable
 from txqueue.model.work_item import MOST_WEIGHT, UniqueMode
 
 if TYPE_CHECKING:
-    from txqueue.store.reader import Session
+    from txqueue.store.inquiries.reader import Session
 
 __all__ = ["checked_payload", "enqueue", "job_text"]
 

@@ -27,7 +27,7 @@ def failures(context: click.Context) -> None:
     """Show failed jobs, and jobs that wait for a retry, by kind of error."""
     if context.invoked_subcommand is not None:
         return
-    from txqueue.store.history import about_failures
+    from txqueue.store.reads.history import about_failures
 
     options: GlobalOptions = context.obj
     kinds = found(options, about_failures, lambda admin: admin.failures())

@@ -57,7 +57,7 @@ def history(
     **filters: str | None,
 ) -> None:
     """List ended jobs, the latest first, archived ones too."""
-    from txqueue.store.history import about_archived, about_past
+    from txqueue.store.reads.history import about_archived, about_past
 
     begin, end = _span(since, until)
     live = looked_up(options, lambda schema: about_past(schema, begin, end, limit, filters))
@@ -87,7 +87,7 @@ def stats(options: GlobalOptions, since: datetime | None, until: datetime | None
 
     Archived days are included, with whole hours at both ends.
     """
-    from txqueue.store.history import about_archived, about_stats
+    from txqueue.store.reads.history import about_archived, about_stats
 
     begin, end = _span(since, until)
     rows = looked_up(options, lambda schema: about_stats(schema, begin, end))
@@ -118,7 +118,7 @@ def archive(options: GlobalOptions, location: str | None, before: datetime | Non
     Each day's file is read back and compared before the day is dropped. S3 keys come from the
     environment or a profile, as for AWS's own programs.
     """
-    from txqueue.store.reader import Session
+    from txqueue.store.inquiries.reader import Session
 
     until = None if before is None else before.astimezone(UTC).date()
     with with_pyarrow():

@@ -89,7 +89,7 @@ def _certificate(path: Path) -> Row:
 
 
 def _payload_keys(rows: Sequence[Row]) -> Sequence[Row]:
-    from txqueue.store.encryption import KEY, check_key, has_key
+    from txqueue.store.enqueueing.encryption import KEY, check_key, has_key
 
     row = {"work_types": [each["work_type"] for each in rows], "has_key": has_key()}
     row |= {"variable": KEY, "error": None, "remedy": ""}

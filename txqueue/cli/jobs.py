@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from txqueue.admin import Admin
     from txqueue.policy.blockers import Explanation
-    from txqueue.store.job_search import FoundJobs
+    from txqueue.store.reads.job_search import FoundJobs
 
 __all__ = ["explain", "job", "jobs"]
 
@@ -62,7 +62,7 @@ def jobs(
         if filters["after"] is not None:
             raise click.UsageError("--running-for has no --after: raise --limit")
         filters["running_for"] = running_for.total_seconds()
-    from txqueue.store.job_search import about_found
+    from txqueue.store.reads.job_search import about_found
 
     page = found(
         options,
@@ -84,7 +84,7 @@ def jobs(
 @click.pass_obj
 def job(options: GlobalOptions, job_id: int) -> None:
     """Show all that is stored about a job."""
-    from txqueue.store.queries import about_archived_job, about_job
+    from txqueue.store.reads.queue_state import about_archived_job, about_job
 
     whole = or_archived(
         options,
@@ -103,7 +103,7 @@ def job(options: GlobalOptions, job_id: int) -> None:
 def explain(options: GlobalOptions, job_id: int) -> None:
     """Explain why a job does not run, and what would make it run."""
     from txqueue.policy.blockers import explain_archived
-    from txqueue.store.queries import about_obstacles
+    from txqueue.store.reads.queue_state import about_obstacles
 
     why = or_archived(
         options,
@@ -127,7 +127,7 @@ def _reasons(why: Explanation) -> Lines:
 
 async def _listed(admin: Admin, filters: Mapping[str, Any], limit: int) -> FoundJobs:
     """Read pages of jobs from a node until the limit is reached, or enough was searched."""
-    from txqueue.store.job_search import FoundJobs
+    from txqueue.store.reads.job_search import FoundJobs
 
     rows: list[dict[str, Any]] = []
     given = dict(filters)

@@ -21,7 +21,7 @@ __all__ = ["actions", "limits"]
 @click.pass_obj
 def limits(options: GlobalOptions) -> None:
     """Show pauses and limits."""
-    from txqueue.store.queries import about_controls
+    from txqueue.store.reads.queue_state import about_controls
 
     held = found(options, about_controls, lambda admin: admin.controls())
     show(options, {"limits": held}, lambda: _held(held))
@@ -33,7 +33,7 @@ def limits(options: GlobalOptions) -> None:
 @click.pass_obj
 def actions(options: GlobalOptions, subject: str | None, limit: int) -> None:
     """Show which operator did what and when, the latest first."""
-    from txqueue.store.queries import about_actions
+    from txqueue.store.reads.queue_state import about_actions
 
     async def ask(admin: Admin) -> list[dict[str, Any]]:
         acts: list[dict[str, Any]] = []

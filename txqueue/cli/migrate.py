@@ -18,7 +18,7 @@ __all__ = ["migrate"]
 @click.pass_obj
 def migrate(options: GlobalOptions, sql: bool) -> None:
     """Create or upgrade the schema; safe to run on many hosts at once."""
-    from txqueue.store import migrations
+    from txqueue.store.schema import migrations
 
     if sql:
         _print_sql(options, migrations.schema_sql(options.chosen_schema))

@@ -11,8 +11,8 @@ from txqueue.cli.options import Command, GlobalOptions
 from txqueue.cli.output import Lines, show, styled, table
 from txqueue.cli.source import found
 from txqueue.model.humanize import age, amount, duration
-from txqueue.policy.status import worker_state
-from txqueue.policy.warnings import by_application, named_versions
+from txqueue.policy.facts.status import worker_state
+from txqueue.policy.facts.warnings import by_application, named_versions
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -26,7 +26,7 @@ COLOURS = {"alive": "green", "draining": "yellow", "dead": "bold red"}
 @click.pass_obj
 def nodes(options: GlobalOptions) -> None:
     """Show the nodes, their hosts and their load."""
-    from txqueue.store.queries import about_nodes
+    from txqueue.store.reads.queue_state import about_nodes
 
     known = found(options, about_nodes, lambda admin: admin.nodes())
     show(options, {"nodes": known}, lambda: _tables(known))

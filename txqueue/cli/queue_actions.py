@@ -10,7 +10,7 @@ import click
 from txqueue.cli.options import Command, Finite, GlobalOptions, together
 from txqueue.cli.output import say
 from txqueue.cli.source import acted
-from txqueue.policy.status import LIMITS
+from txqueue.policy.facts.status import LIMITS
 
 __all__ = ["drain", "limit", "pause", "resume", "undrain"]
 

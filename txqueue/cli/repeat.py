@@ -15,7 +15,7 @@ from txqueue.cli.output import Lines, show, styled
 from txqueue.cli.source import opened
 
 if TYPE_CHECKING:
-    from txqueue.store.reader import Session
+    from txqueue.store.inquiries.reader import Session
 
 __all__ = ["repeat"]
 

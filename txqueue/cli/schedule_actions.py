@@ -109,7 +109,7 @@ def add(
     names = ("queue", "priority", "weight", "group", "tenant", "tags", "keys")
     columns = {key: given[key] for key in names}
     job = job_text(work_type, checked_payload(payload), columns)
-    from txqueue.store.schedules import put_call
+    from txqueue.store.enqueueing.schedules import put_call
 
     condition = Exists(*only_if) if only_if else None
     when = _when(given)
@@ -157,7 +157,7 @@ def edit(options: GlobalOptions, /, name: str, **given: Any) -> None:
     if options.settings.get("node"):
         changed = bool(acted(options, lambda admin: admin.edit_schedule(name, when)))
     else:
-        from txqueue.store.schedules import edit_call
+        from txqueue.store.enqueueing.schedules import edit_call
 
         with opened(options) as session:
             changed = bool(session.value(*edit_call(session.schema, name, when, account())))
@@ -214,7 +214,7 @@ def run_now(options: GlobalOptions, name: str) -> None:
 @click.pass_obj
 def runs(options: GlobalOptions, /, names: Sequence[str], **chosen: Any) -> None:
     """Show the last runs, the latest first."""
-    from txqueue.store.schedule_queries import about_scheduled_runs
+    from txqueue.store.reads.schedule_list import about_scheduled_runs
 
     inquiry = partial(about_scheduled_runs, names=names, **chosen)
     show_runs(options, looked_up(options, inquiry))
@@ -224,7 +224,7 @@ def _act(options: GlobalOptions, act: str, name: str) -> Any:
     """Act through the node given by --node, or else in the database."""
     if options.settings.get("node"):
         return acted(options, lambda admin: getattr(admin, f"{act}_schedule")(name))
-    from txqueue.store.schedules import act_call
+    from txqueue.store.enqueueing.schedules import act_call
 
     with opened(options) as session:
         return session.value(*act_call(session.schema, act, name, account()))

@@ -28,8 +28,8 @@ LATE = 60.0
 @click.pass_obj
 def schedules(options: GlobalOptions, /, limit: int, **filters: str | None) -> None:
     """List schedules, with when each is due and its last run."""
-    from txqueue.store.reader import Reader, Session
-    from txqueue.store.schedule_queries import about_schedules
+    from txqueue.store.inquiries.reader import Reader, Session
+    from txqueue.store.reads.schedule_list import about_schedules
 
     with Session(options.chosen_dsn, options.chosen_schema) as session:
         rows = Reader(session).find(about_schedules(session.schema, filters, limit + 1))

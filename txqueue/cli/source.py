@@ -15,9 +15,9 @@ from txqueue.errors import AdminRefused, DatabaseUnavailable, NodeUnavailable, T
 
 if TYPE_CHECKING:
     from txqueue.admin import Admin
-    from txqueue.store.inquiry import Inquiry
-    from txqueue.store.queue_identity import QueueIdentity
-    from txqueue.store.reader import Session
+    from txqueue.store.inquiries.inquiry import Inquiry
+    from txqueue.store.inquiries.reader import Session
+    from txqueue.store.schema.queue_identity import QueueIdentity
     from txqueue.wire.endpoints import INetworkReactor
 
 __all__ = ["account", "acted", "asked", "found", "looked_up", "opened"]
@@ -88,7 +88,7 @@ def _meant(options: GlobalOptions) -> QueueIdentity | None:
     """Return which queue the named database has; None if no database is named."""
     if not options.chosen_dsn and not any(map(os.environ.get, _NAMING)):
         return None
-    from txqueue.store.queries import about_identity
+    from txqueue.store.reads.queue_state import about_identity
 
     try:
         return looked_up(options, about_identity)
@@ -213,7 +213,7 @@ def looked_up(options: GlobalOptions, inquire: Callable[[str], Inquiry[T]]) -> T
         options: Name the database.
         inquire: Returns the inquiry, given the name of the schema.
     """
-    from txqueue.store.reader import Reader, Session
+    from txqueue.store.inquiries.reader import Reader, Session
 
     with Session(options.chosen_dsn, options.chosen_schema) as session:
         return Reader(session).find(inquire(session.schema))
@@ -222,7 +222,7 @@ def looked_up(options: GlobalOptions, inquire: Callable[[str], Inquiry[T]]) -> T
 @contextmanager
 def opened(options: GlobalOptions) -> Iterator[Session]:
     """Open a database session, after a check that this code can work with the schema."""
-    from txqueue.store.reader import Session
+    from txqueue.store.inquiries.reader import Session
 
     with Session(options.chosen_dsn, options.chosen_schema) as session:
         session.ensure_version()

@@ -12,7 +12,7 @@ from txqueue.cli.options import Command, GlobalOptions
 from txqueue.cli.output import Lines, show, styled, table
 from txqueue.cli.source import found
 from txqueue.model.humanize import age, amount, rate
-from txqueue.policy.status import largest
+from txqueue.policy.facts.status import largest
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -29,7 +29,7 @@ MOST_SHOWN = 50
 @click.pass_obj
 def status(options: GlobalOptions) -> None:
     """Show the queues, the nodes and warnings."""
-    from txqueue.store.queries import about_all
+    from txqueue.store.reads.queue_state import about_all
 
     document = found(options, about_all, lambda admin: admin.status())
     show(options, document, lambda: _tables(document))

@@ -86,7 +86,7 @@ def _dashboard(settings: Settings, databases: tuple[ShownDatabase, ...]) -> Any:
 
 def _check(database: ShownDatabase) -> None:
     """Check that a database answers; one of several is only reported, and is shown as down."""
-    from txqueue.store.migrations import check_database
+    from txqueue.store.schema.migrations import check_database
 
     try:
         check_database(database.dsn, database.schema)

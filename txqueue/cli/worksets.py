@@ -21,7 +21,7 @@ __all__ = ["tenants", "worksets"]
 @click.pass_obj
 def worksets(options: GlobalOptions, name: str | None, limit: int) -> None:
     """Show the progress of worksets, or the failed items of one."""
-    from txqueue.store.queries import about_workset_failures, about_worksets
+    from txqueue.store.reads.queue_state import about_workset_failures, about_worksets
 
     if name is None:
         rows = looked_up(options, about_worksets)
@@ -36,7 +36,7 @@ def worksets(options: GlobalOptions, name: str | None, limit: int) -> None:
 @click.pass_obj
 def tenants(options: GlobalOptions, limit: int) -> None:
     """Show the tenants that have jobs, those with the most ready ones first."""
-    from txqueue.store.queries import about_tenants
+    from txqueue.store.reads.queue_state import about_tenants
 
     rows = looked_up(options, lambda schema: about_tenants(schema, limit))
     show(options, {"tenants": rows}, lambda: _tenants(rows))

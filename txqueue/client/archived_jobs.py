@@ -6,9 +6,9 @@ import json
 from typing import Any, Final
 
 from txqueue.model.job import COLUMNS, Job
-from txqueue.store.archive_process import ArchiveProcess, ProcessStarter
-from txqueue.store.connection_pool import ConnectionPool
-from txqueue.store.history import archived_days
+from txqueue.store.driver.connection_pool import ConnectionPool
+from txqueue.store.reads.archive_process import ArchiveProcess, ProcessStarter
+from txqueue.store.reads.history import archived_days
 
 __all__ = ["ArchivedJobs"]
 

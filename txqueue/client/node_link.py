@@ -11,8 +11,8 @@ from twisted.logger import Logger
 from txqueue.errors import ConfigurationError
 from txqueue.model.assignment import Assignment
 from txqueue.policy.backoff import Backoff
-from txqueue.store.direct_dispatch import NodeCredit
-from txqueue.store.queue_identity import QueueIdentity
+from txqueue.store.enqueueing.direct_dispatch import NodeCredit
+from txqueue.store.schema.queue_identity import QueueIdentity
 from txqueue.system.clock import Timer
 from txqueue.wire.client_commands import Credit, Deliver, Join, WakeNode, Withdraw, delivery
 from txqueue.wire.endpoints import Endpoint, INetworkReactor

@@ -8,9 +8,9 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.logger import Logger
 
 from txqueue.errors import ConfigurationError, TxqueueError
-from txqueue.store.connection_pool import ConnectionPool
-from txqueue.store.driver import IStoreReactor
-from txqueue.store.listener import Listener
+from txqueue.store.driver.connection_pool import ConnectionPool
+from txqueue.store.driver.listener import Listener
+from txqueue.store.driver.raw_connection import IStoreReactor
 
 __all__ = ["EndNotifications", "job_ids_in"]
 

@@ -23,19 +23,19 @@ from txqueue.model.job import Job, State, job_number
 from txqueue.model.schedule import Exists, Schedule
 from txqueue.model.work_item import WorkItem
 from txqueue.model.workset_item import WorksetItem, WorksetStatus
-from txqueue.store.batches import Batch
-from txqueue.store.connection_pool import ConnectionPool
-from txqueue.store.direct_dispatch import DirectDispatch
-from txqueue.store.driver import IStoreReactor
-from txqueue.store.encryption import decrypted_result
-from txqueue.store.enqueueing import enqueue_call
-from txqueue.store.functions import StoredFunctions
-from txqueue.store.jobs import read_attempts, read_jobs
-from txqueue.store.schedules import Schedules, job_of
-from txqueue.store.schema_files import checked_name
-from txqueue.store.schema_version import ensure_version
-from txqueue.store.transaction import Transaction
-from txqueue.store.worksets import Worksets
+from txqueue.store.driver.connection_pool import ConnectionPool
+from txqueue.store.driver.raw_connection import IStoreReactor
+from txqueue.store.enqueueing.batch import Batch
+from txqueue.store.enqueueing.calls import enqueue_call
+from txqueue.store.enqueueing.direct_dispatch import DirectDispatch
+from txqueue.store.enqueueing.encryption import decrypted_result
+from txqueue.store.enqueueing.schedules import Schedules, job_of
+from txqueue.store.enqueueing.transaction import Transaction
+from txqueue.store.enqueueing.worksets import Worksets
+from txqueue.store.node.functions import StoredFunctions
+from txqueue.store.reads.jobs import read_attempts, read_jobs
+from txqueue.store.schema.files import checked_name
+from txqueue.store.schema.version import ensure_version
 from txqueue.system.settings import Settings
 from txqueue.tracing.choice import sending
 from txqueue.wire.endpoints import Endpoint, INetworkReactor, parsed_endpoint

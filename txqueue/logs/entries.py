@@ -10,8 +10,8 @@ from twisted.logger import LogEvent, LogLevel, formatEvent
 from twisted.python.failure import Failure
 
 from txqueue.model.foreign import class_name, is_a, looked, text_of
-from txqueue.policy.log_lines import LogEntry
-from txqueue.policy.tracebacks import exception_text
+from txqueue.policy.endings.log_lines import LogEntry
+from txqueue.policy.endings.tracebacks import exception_text
 
 __all__ = ["FAILED_RUN", "PRINTED_BY", "entry_of_event", "entry_of_record", "is_informative"]
 

@@ -10,7 +10,7 @@ from twisted.logger import FileLogObserver, LogEvent
 
 from txqueue.logs.entries import FAILED_RUN, PRINTED_BY, entry_of_event, entry_of_record
 from txqueue.model.run_log import RUNNING, log_fields
-from txqueue.policy.log_lines import json_line
+from txqueue.policy.endings.log_lines import json_line
 from txqueue.system.line_output import line_output
 
 __all__ = ["add_json_handler", "is_json_handler", "json_observer"]

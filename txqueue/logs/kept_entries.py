@@ -16,7 +16,7 @@ from zope.interface import provider
 from txqueue.logs.entries import PRINTED_BY, entry_of_event, entry_of_record, is_informative
 from txqueue.model.foreign import looked
 from txqueue.model.run_log import RUNNING, log_of
-from txqueue.policy.log_lines import kept_text
+from txqueue.policy.endings.log_lines import kept_text
 
 __all__ = ["keep_event", "keep_records"]
 

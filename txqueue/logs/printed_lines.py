@@ -12,7 +12,7 @@ from twisted.logger import Logger, LogLevel
 
 from txqueue.logs.entries import PRINTED_BY
 from txqueue.model.run_log import RUNNING, PrintedLine, log_fields, log_of
-from txqueue.policy.log_lines import LONGEST_MESSAGE
+from txqueue.policy.endings.log_lines import LONGEST_MESSAGE
 
 __all__ = ["PrintedBytes", "PrintedLines", "UnfinishedLine"]
 

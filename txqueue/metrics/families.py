@@ -16,7 +16,7 @@ from prometheus_client.core import (
 
 from txqueue.model.run_tally import Histogram
 from txqueue.node.figures import NodeFigures
-from txqueue.store.metric_queries import Installation
+from txqueue.store.reads.metrics import Installation
 
 __all__ = ["LARGEST", "OTHER", "installation_families", "node_families"]
 

@@ -18,9 +18,9 @@ from txqueue.errors import TxqueueError
 from txqueue.metrics.families import installation_families, node_families
 from txqueue.metrics.settings import MetricsSettings
 from txqueue.node.figures import NodeFigures
-from txqueue.store.connection_pool import ConnectionPool
-from txqueue.store.metric_queries import Installation, about_installation
-from txqueue.store.operations import Operations
+from txqueue.store.driver.connection_pool import ConnectionPool
+from txqueue.store.inquiries.operations import Operations
+from txqueue.store.reads.metrics import Installation, about_installation
 from txqueue.system.clock import Clock
 from txqueue.system.descriptors import has_spare_descriptors
 from txqueue.wire.bounded_server import BoundedServer

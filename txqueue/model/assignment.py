@@ -194,7 +194,7 @@ class SettledJobs:
 
     Attributes:
         outcomes: The outcomes as JSON text, which the master does not parse; see
-            `txqueue.store.outcomes`.
+            `txqueue.store.node.outcomes`.
     """
 
     outcomes: str

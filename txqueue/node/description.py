@@ -7,20 +7,20 @@ from typing import Any
 
 from attrs import frozen
 
-from txqueue.node.completions import Completions
-from txqueue.node.credits import Credits
-from txqueue.node.lag import LagMeter
-from txqueue.node.lease import Lease
-from txqueue.node.lifecycle import Lifecycle
-from txqueue.node.orphans import OrphanFinder
-from txqueue.node.peer_table import PeerTable
-from txqueue.node.reconciliation import Reconciliation
+from txqueue.node.arrival.credits import Credits
+from txqueue.node.arrival.orphans import OrphanFinder
+from txqueue.node.leasing.reconciliation import Reconciliation
+from txqueue.node.peers.lag import LagMeter
+from txqueue.node.peers.table import PeerTable
 from txqueue.node.settings import NodeSettings, locked_types, row_of
-from txqueue.node.worker_starter import WorkerStarter
-from txqueue.node.worker_versions import WorkerVersions
-from txqueue.node.workers import Workers
+from txqueue.node.state.lease import Lease
+from txqueue.node.state.lifecycle import Lifecycle
+from txqueue.node.workers.completions import Completions
+from txqueue.node.workers.starter import WorkerStarter
+from txqueue.node.workers.versions import WorkerVersions
+from txqueue.node.workers.workload import Workers
+from txqueue.policy.facts.status import worker_state
 from txqueue.policy.health import Health, HealthFacts, decide_health
-from txqueue.policy.status import worker_state
 
 __all__ = ["Description"]
 

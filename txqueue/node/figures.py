@@ -7,17 +7,17 @@ from collections.abc import Mapping
 from attrs import frozen
 
 from txqueue.model.run_tally import Histogram, RunTally
-from txqueue.node.completions import Completions
-from txqueue.node.credits import Credits
-from txqueue.node.handover import Handover
-from txqueue.node.lag import LagMeter
-from txqueue.node.lease import Lease
-from txqueue.node.meters import Meters
-from txqueue.node.open_credit import OpenCredit
-from txqueue.node.orphans import OrphanFinder
-from txqueue.node.peer_table import PeerTable
-from txqueue.node.reconciliation import Reconciliation
-from txqueue.node.workers import Workers
+from txqueue.node.arrival.credits import Credits
+from txqueue.node.arrival.open_credit import OpenCredit
+from txqueue.node.arrival.orphans import OrphanFinder
+from txqueue.node.leasing.reconciliation import Reconciliation
+from txqueue.node.peers.handover import Handover
+from txqueue.node.peers.lag import LagMeter
+from txqueue.node.peers.table import PeerTable
+from txqueue.node.state.lease import Lease
+from txqueue.node.state.meters import Meters
+from txqueue.node.workers.completions import Completions
+from txqueue.node.workers.workload import Workers
 
 __all__ = ["FigureCollector", "NodeFigures"]
 

@@ -5,46 +5,46 @@ from __future__ import annotations
 import sys
 from functools import cached_property
 
-from txqueue.node.admin_endpoint import AdminEndpoint
-from txqueue.node.admin_handlers import AdminHandlers
-from txqueue.node.archiving import Archiving
-from txqueue.node.claimer import Claimer
-from txqueue.node.collaborators import BeatListener
-from txqueue.node.completions import Completions
-from txqueue.node.condition_checks import ConditionChecks
-from txqueue.node.credits import Credits
-from txqueue.node.database_life import DatabaseLife
+from txqueue.node.arrival.claimer import Claimer
+from txqueue.node.arrival.condition_checks import ConditionChecks
+from txqueue.node.arrival.credits import Credits
+from txqueue.node.arrival.heavy_jobs import HeavyJobs
+from txqueue.node.arrival.intake import Intake
+from txqueue.node.arrival.notifications import Notifications
+from txqueue.node.arrival.open_credit import OpenCredit
+from txqueue.node.arrival.orphans import OrphanFinder
+from txqueue.node.arrival.scheduler import Scheduler
 from txqueue.node.description import Description
 from txqueue.node.figures import FigureCollector
-from txqueue.node.handover import Handover
-from txqueue.node.heartbeats import BEATS_A_LEASE, Heartbeats
-from txqueue.node.heavy_jobs import HeavyJobs
-from txqueue.node.intake import Intake
-from txqueue.node.lag import LagMeter
-from txqueue.node.lease_keeper import LeaseKeeper
-from txqueue.node.lease_proxy import LeaseProxy
-from txqueue.node.maintenance import Maintenance
-from txqueue.node.notifications import Notifications
-from txqueue.node.open_credit import OpenCredit
-from txqueue.node.orphans import OrphanFinder
-from txqueue.node.own_report import OwnReport
-from txqueue.node.peer_network import PeerNetwork
-from txqueue.node.reconciliation import Reconciliation
-from txqueue.node.scheduler import Scheduler
+from txqueue.node.leasing.database_life import DatabaseLife
+from txqueue.node.leasing.heartbeats import BEATS_A_LEASE, Heartbeats
+from txqueue.node.leasing.keeper import LeaseKeeper
+from txqueue.node.leasing.proxy import LeaseProxy
+from txqueue.node.leasing.reconciliation import Reconciliation
+from txqueue.node.operators.endpoint import AdminEndpoint
+from txqueue.node.operators.handlers import AdminHandlers
+from txqueue.node.peers.handover import Handover
+from txqueue.node.peers.lag import LagMeter
+from txqueue.node.peers.network import PeerNetwork
+from txqueue.node.peers.own_report import OwnReport
 from txqueue.node.settings import policy_row, row_of, worker_settings
 from txqueue.node.shared_state import SharedState
-from txqueue.node.suspect_processes import SuspectProcesses
-from txqueue.node.watchdog import Watchdog
-from txqueue.node.worker_pool import WorkerPool
-from txqueue.node.worker_starter import SpawningStarter, WorkerStarter
-from txqueue.node.worker_template import ForkingStarter
-from txqueue.node.workers import Workers
+from txqueue.node.state.collaborators import BeatListener
+from txqueue.node.upkeep.archiving import Archiving
+from txqueue.node.upkeep.maintenance import Maintenance
+from txqueue.node.workers.completions import Completions
+from txqueue.node.workers.pool import WorkerPool
+from txqueue.node.workers.starter import SpawningStarter, WorkerStarter
+from txqueue.node.workers.suspect_processes import SuspectProcesses
+from txqueue.node.workers.template import ForkingStarter
+from txqueue.node.workers.watchdog import Watchdog
+from txqueue.node.workers.workload import Workers
 from txqueue.policy.worker_start import forks_workers
-from txqueue.store.archive_process import ArchiveProcess
-from txqueue.store.functions import StoredFunctions
-from txqueue.store.listener import Listener
-from txqueue.store.schedules import Schedules
-from txqueue.store.session_bounds import of_a_master
+from txqueue.store.driver.listener import Listener
+from txqueue.store.driver.session_bounds import of_a_master
+from txqueue.store.enqueueing.schedules import Schedules
+from txqueue.store.node.functions import StoredFunctions
+from txqueue.store.reads.archive_process import ArchiveProcess
 
 __all__ = ["Services"]
 

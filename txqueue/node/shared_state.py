@@ -5,22 +5,22 @@ from __future__ import annotations
 from functools import cached_property
 
 from txqueue.model.type_version import type_version
-from txqueue.node.database_notices import DatabaseNotices
-from txqueue.node.deduplication import Deduplicator
-from txqueue.node.inbox import Inbox
-from txqueue.node.lease import Lease
-from txqueue.node.lifecycle import Lifecycle
-from txqueue.node.meters import Meters
-from txqueue.node.peer_table import PeerTable
-from txqueue.node.reactor import IMasterReactor
+from txqueue.node.arrival.database_notices import DatabaseNotices
+from txqueue.node.peers.table import PeerTable
 from txqueue.node.settings import NodeSettings, served_types
-from txqueue.node.suspects import Suspects
-from txqueue.node.wakeups import Wakeups
-from txqueue.node.worker_versions import WorkerVersions
-from txqueue.store.backoff import ReconnectBackoff
-from txqueue.store.connection_pool import ConnectionPool
-from txqueue.store.schedules import MOST_CHECKS
-from txqueue.store.session_bounds import of_a_master
+from txqueue.node.state.deduplication import Deduplicator
+from txqueue.node.state.inbox import Inbox
+from txqueue.node.state.lease import Lease
+from txqueue.node.state.lifecycle import Lifecycle
+from txqueue.node.state.meters import Meters
+from txqueue.node.state.reactor import IMasterReactor
+from txqueue.node.state.wakeups import Wakeups
+from txqueue.node.workers.suspects import Suspects
+from txqueue.node.workers.versions import WorkerVersions
+from txqueue.store.driver.backoff import ReconnectBackoff
+from txqueue.store.driver.connection_pool import ConnectionPool
+from txqueue.store.driver.session_bounds import of_a_master
+from txqueue.store.enqueueing.schedules import MOST_CHECKS
 
 __all__ = ["SharedState"]
 

@@ -15,8 +15,8 @@ from attrs import frozen
 
 from txqueue.bench.environment import drop_roles, drop_schema, missing_roles
 from txqueue.errors import Refused
-from txqueue.store.conninfo import socket_of
-from txqueue.store.reader import Session
+from txqueue.store.driver.conninfo import socket_of
+from txqueue.store.inquiries.reader import Session
 from txqueue.torture.checker import Violation
 from txqueue.torture.needs import UNIX_SOCKET, lacking
 from txqueue.torture.processes import Leash

@@ -8,8 +8,8 @@ from threading import Lock
 from typing import Any, TypeVar
 
 from txqueue.errors import DatabaseUnavailable
-from txqueue.store.migrations import migrate
-from txqueue.store.reader import Session
+from txqueue.store.inquiries.reader import Session
+from txqueue.store.schema.migrations import migrate
 
 __all__ = ["Database"]
 

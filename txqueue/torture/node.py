@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 from txqueue.bench.node import twistd
 from txqueue.errors import TxqueueError
-from txqueue.store.reader import Session
+from txqueue.store.inquiries.reader import Session
 from txqueue.system.procfs import descendants_of, is_alive, parent_of, workers_of
 from txqueue.torture.history import lines_of
 from txqueue.torture.processes import Leash

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from txqueue.store.conninfo import redirected, socket_of
+from txqueue.store.driver.conninfo import redirected, socket_of
 from txqueue.torture.environment import ScenarioFailed, Testbed
 from txqueue.torture.proxy import Address, Proxy
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from txqueue.store.database_clock import DatabaseClock
+from txqueue.store.inquiries.database_clock import DatabaseClock
 from txqueue.torture.history import SUFFIX
 
 __all__ = ["DSN_VARIABLE", "FOLDER_VARIABLE", "NODE_VARIABLE", "Recorder", "recorder"]

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from txqueue.model.assignment import Assignment, read_chunk
-from txqueue.node.credits import Credits
-from txqueue.node.workers import Workers
+from txqueue.node.arrival.credits import Credits
+from txqueue.node.workers.workload import Workers
 from txqueue.torture.recorder import FOLDER_VARIABLE
 from txqueue.torture.work import diary
 from txqueue.wire.client_commands import Deliver

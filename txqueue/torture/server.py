@@ -19,7 +19,7 @@ from urllib.parse import quote
 
 from txqueue.embedded import EmbeddedServer
 from txqueue.errors import EmbeddedUnavailable
-from txqueue.store.reader import Session
+from txqueue.store.inquiries.reader import Session
 from txqueue.system.procfs import children_of, is_alive
 from txqueue.torture.needs import program_path
 from txqueue.torture.proxy import Address

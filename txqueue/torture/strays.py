@@ -9,7 +9,7 @@ from threading import Event, Thread
 from typing import Final
 
 from txqueue.errors import TxqueueError
-from txqueue.store.reader import Session
+from txqueue.store.inquiries.reader import Session
 
 __all__ = ["Strays"]
 

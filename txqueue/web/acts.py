@@ -9,8 +9,8 @@ from attrs import evolve
 
 from txqueue.errors import ConfigurationError, Refused
 from txqueue.model.humanize import amount, counted, plain
-from txqueue.store.job_search import LOOKED_AT, about_bound
-from txqueue.store.queries import about_jobs
+from txqueue.store.reads.job_search import LOOKED_AT, about_bound
+from txqueue.store.reads.queue_state import about_jobs
 from txqueue.web.filters import chosen_filters
 from txqueue.web.messages import NOTICE, PageRequest, Reply, redirect
 from txqueue.web.page_services import PageServices

@@ -11,8 +11,8 @@ from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
 from txqueue.errors import TxqueueError
-from txqueue.store.dashboard_queries import about_changes
-from txqueue.store.operations import Operations
+from txqueue.store.inquiries.operations import Operations
+from txqueue.store.reads.dashboard import about_changes
 
 __all__ = ["AllChanges", "ChangeFeed", "Changes", "Watcher"]
 

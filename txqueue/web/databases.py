@@ -12,9 +12,9 @@ from typing import Any, Final
 from attrs import field, frozen
 
 from txqueue.errors import ConfigurationError
-from txqueue.store.conninfo import attempts, database_name, location
-from txqueue.store.errors import translated
-from txqueue.store.schema_files import checked_name
+from txqueue.store.driver.conninfo import attempts, database_name, location
+from txqueue.store.driver.errors import translated
+from txqueue.store.schema.files import checked_name
 from txqueue.system.private_files import read_private
 
 __all__ = ["ShownDatabase", "database_path", "database_place", "named_databases", "read_databases"]

@@ -7,7 +7,7 @@ from typing import Any
 
 from attrs import frozen
 
-from txqueue.store.operations import Operations
+from txqueue.store.inquiries.operations import Operations
 from txqueue.web.logins import Logins, Notices
 from txqueue.web.messages import PageRequest, Reply, html
 from txqueue.web.reads import Reads

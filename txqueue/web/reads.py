@@ -12,9 +12,9 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from txqueue.errors import DatabaseUnavailable, TxqueueError
-from txqueue.store.inquiry import Inquiry
-from txqueue.store.operations import Operations
-from txqueue.store.queries import about_identity
+from txqueue.store.inquiries.inquiry import Inquiry
+from txqueue.store.inquiries.operations import Operations
+from txqueue.store.reads.queue_state import about_identity
 
 __all__ = ["Figures", "Reads"]
 

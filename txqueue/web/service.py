@@ -9,8 +9,8 @@ from twisted.application.service import Service
 from twisted.internet.defer import Deferred, succeed
 from twisted.logger import Logger
 
-from txqueue.store.connection_pool import ConnectionPool
-from txqueue.store.operations import Operations
+from txqueue.store.driver.connection_pool import ConnectionPool
+from txqueue.store.inquiries.operations import Operations
 from txqueue.system.descriptors import has_spare_descriptors
 from txqueue.web.acts import acting_routes
 from txqueue.web.changes import AllChanges, Changes

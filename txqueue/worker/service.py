@@ -22,10 +22,10 @@ from txqueue.logs.setup import let_information_pass
 from txqueue.model.assignment import Assignment, SettledJob, StartedJob
 from txqueue.model.type_version import type_version
 from txqueue.model.work_item import known_work_types
-from txqueue.policy.outcome import summary_of
-from txqueue.store.driver import IStoreReactor
-from txqueue.store.outcomes import outcomes_texts
-from txqueue.store.worksets import Parts
+from txqueue.policy.endings.outcome import summary_of
+from txqueue.store.driver.raw_connection import IStoreReactor
+from txqueue.store.enqueueing.worksets import Parts
+from txqueue.store.node.outcomes import outcomes_texts
 from txqueue.system.application_files import imported_application
 from txqueue.system.child_processes import ChildPoll, receive_child_signal
 from txqueue.system.gc_tuning import freeze_loaded_objects
@@ -46,13 +46,13 @@ from txqueue.wire.worker_commands import (
     Start,
 )
 from txqueue.worker.application import import_application
-from txqueue.worker.handler_threads import HandlerThreads
-from txqueue.worker.job_transaction import OwnTransactions
+from txqueue.worker.handlers.job_transaction import OwnTransactions
+from txqueue.worker.handlers.running_job import HeldAssignment, RunningJob
+from txqueue.worker.handlers.threads import HandlerThreads
 from txqueue.worker.lease_watch import LeaseWatch
 from txqueue.worker.master_pipe import MasterPipe
-from txqueue.worker.performer import Performer
-from txqueue.worker.running_job import HeldAssignment, RunningJob
-from txqueue.worker.workset_runner import WorksetWork
+from txqueue.worker.running.performer import Performer
+from txqueue.worker.running.workset_runner import WorksetWork
 
 __all__ = ["IWorkerReactor", "WorkerService"]
 

@@ -214,7 +214,7 @@ def test_an_interruption(
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("txqueue.store.migrations.migrate", interrupt)
+    monkeypatch.setattr("txqueue.store.schema.migrations.migrate", interrupt)
     assert complaint(capsys, "migrate") == (130, "error: interrupted")
 
 

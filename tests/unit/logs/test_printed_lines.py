@@ -14,7 +14,7 @@ from tests.unit.logs.running import SecondRun, running
 from txqueue.logs.json_output import json_observer
 from txqueue.logs.kept_entries import keep_event
 from txqueue.logs.printed_lines import LONGEST_UNFINISHED, PrintedLines
-from txqueue.policy.log_lines import LONGEST_MESSAGE
+from txqueue.policy.endings.log_lines import LONGEST_MESSAGE
 
 OWN_DESCRIPTOR = 2
 

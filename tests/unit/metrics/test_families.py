@@ -9,9 +9,9 @@ from prometheus_client.core import Metric
 from txqueue.metrics.families import LARGEST, OTHER, installation_families, node_families
 from txqueue.model.run_tally import STATEMENT_BOUNDS, WAIT_BOUNDS, Histogram, RunTally
 from txqueue.node.figures import NodeFigures
-from txqueue.node.meters import Meters
-from txqueue.policy.live_jobs import Rest
-from txqueue.store.metric_queries import Installation
+from txqueue.node.state.meters import Meters
+from txqueue.policy.facts.live_jobs import Rest
+from txqueue.store.reads.metrics import Installation
 
 FIGURES = NodeFigures(
     tally=RunTally(),

@@ -15,10 +15,10 @@ from twisted.internet.defer import maybeDeferred, succeed
 
 from txqueue import WorkItem
 from txqueue.errors import ConfigurationError, InvalidWork
-from txqueue.store.enqueueing import job_object
+from txqueue.store.enqueueing.calls import job_object
 from txqueue.system.settings import Settings
 from txqueue.tap import Options
-from txqueue.worker.runtimes import kind_of
+from txqueue.worker.handlers.runtimes import kind_of
 
 
 @define

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from txqueue import WorkItem
 from txqueue.errors import InvalidWork
 from txqueue.model.payload import decode, encode
-from txqueue.store.enqueueing import enqueue_call
+from txqueue.store.enqueueing.calls import enqueue_call
 
 SECRET = "s3cret"
 

@@ -9,10 +9,10 @@ from typing import Any
 from attrs import define, field
 
 from txqueue.model.assignment import Assignment, CancelledJob
-from txqueue.node.lease import Identity, Lease
-from txqueue.node.periodic import Alarm
-from txqueue.policy.balancing import Unstarted
-from txqueue.policy.dispatch import Load, Room
+from txqueue.node.state.lease import Identity, Lease
+from txqueue.node.state.periodic import Alarm
+from txqueue.policy.placement.balancing import Unstarted
+from txqueue.policy.placement.dispatch import Load, Room
 
 NODE, INCARNATION = 1, 7
 

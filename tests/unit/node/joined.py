@@ -12,14 +12,14 @@ from twisted.test.iosim import FakeTransport, connect
 from tests.unit.node.doubles import Loop, Workers, lease_of
 from txqueue.client.node_link import Membership
 from txqueue.model.assignment import Assignment
-from txqueue.node.credits import Credits
-from txqueue.node.deduplication import Deduplicator
-from txqueue.node.inbox import Inbox
-from txqueue.node.lease import Identity
-from txqueue.node.lifecycle import Lifecycle
-from txqueue.node.wakeups import Wakeups
-from txqueue.policy.dispatch import NodeLoad
-from txqueue.store.queue_identity import QueueIdentity
+from txqueue.node.arrival.credits import Credits
+from txqueue.node.state.deduplication import Deduplicator
+from txqueue.node.state.inbox import Inbox
+from txqueue.node.state.lease import Identity
+from txqueue.node.state.lifecycle import Lifecycle
+from txqueue.node.state.wakeups import Wakeups
+from txqueue.policy.placement.dispatch import NodeLoad
+from txqueue.store.schema.queue_identity import QueueIdentity
 from txqueue.wire.pipe import PipeServer
 
 QUEUE = "b1946ac9"

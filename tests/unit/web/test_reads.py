@@ -9,8 +9,8 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
 from txqueue.errors import DatabaseUnavailable
-from txqueue.store.inquiry import Inquiry, Question
-from txqueue.store.operations import Operations
+from txqueue.store.inquiries.inquiry import Inquiry, Question
+from txqueue.store.inquiries.operations import Operations
 from txqueue.web.changes import EVERY, QUIET, STILL, AllChanges, Changes
 from txqueue.web.reads import COST, FRESH, MOST_KEPT, Reads
 

@@ -14,14 +14,14 @@ from twisted.python.failure import Failure
 from tests.cluster.peers import free_port
 from tests.unit.node.doubles import Loop, lease_of
 from tests.waiting import eventually, running_reactor
-from txqueue.node.lifecycle import Lifecycle
-from txqueue.node.peer import Peer
-from txqueue.node.peer_network import PeerNetwork
-from txqueue.node.peer_table import PeerTable
-from txqueue.node.periodic import Alarm
-from txqueue.node.wakeups import Wakeups
-from txqueue.policy.balancing import NodeReport
-from txqueue.store.replies import HeartbeatReply
+from txqueue.node.peers.network import PeerNetwork
+from txqueue.node.peers.peer import Peer
+from txqueue.node.peers.table import PeerTable
+from txqueue.node.state.lifecycle import Lifecycle
+from txqueue.node.state.periodic import Alarm
+from txqueue.node.state.wakeups import Wakeups
+from txqueue.policy.placement.balancing import NodeReport
+from txqueue.store.node.replies import HeartbeatReply
 from txqueue.system.clock import Clock
 from txqueue.wire.endpoints import Endpoint
 from txqueue.wire.peer_commands import Hello, ReportLoad

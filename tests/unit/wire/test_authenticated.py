@@ -14,8 +14,8 @@ from tests.unit.wire.mesh import LIMIT
 from tests.unit.wire.test_peers import issued_with, wrong_authority
 from tests.waiting import running_reactor, within
 from txqueue.errors import NodeUnavailable
-from txqueue.node.admin_endpoint import AdminEndpoint
-from txqueue.node.lifecycle import Lifecycle
+from txqueue.node.operators.endpoint import AdminEndpoint
+from txqueue.node.state.lifecycle import Lifecycle
 from txqueue.policy.health import Health
 from txqueue.wire import limits
 from txqueue.wire.certificate_authority import issue, make_authority

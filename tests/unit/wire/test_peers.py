@@ -255,8 +255,8 @@ async def test_a_peer_is_asked_by_one_at_a_time(start: Start) -> None:
 
 async def test_a_peer_that_hangs_is_given_up(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     """A question without an answer ends; so does, in the end, a connection without reports."""
-    monkeypatch.setattr("txqueue.node.peer.PATIENCE", 0.2)
-    monkeypatch.setattr("txqueue.node.peer_network.SILENCE", 0.5)
+    monkeypatch.setattr("txqueue.node.peers.peer.PATIENCE", 0.2)
+    monkeypatch.setattr("txqueue.node.peers.network.SILENCE", 0.5)
     a, b = start("a", 1), Member("b", 2)
     a.hears(b)
     caller = await introduced(a)

@@ -14,12 +14,12 @@ from twisted.python.failure import Failure
 from txqueue import Retry, RunningJob, WorkItem
 from txqueue.model.assignment import FIELDS, AssignedJob, Assignment, SettledJob, StartedJob
 from txqueue.model.run_tally import RunTally
-from txqueue.policy.batching import RESULT_LIMIT
-from txqueue.store.outcomes import outcomes_text
+from txqueue.policy.endings.batching import RESULT_LIMIT
+from txqueue.store.node.outcomes import outcomes_text
 from txqueue.system.inflight import InFlight
-from txqueue.worker.handler_threads import HandlerThreads
-from txqueue.worker.performer import Performer
-from txqueue.worker.running_job import HeldAssignment, OpenTransaction
+from txqueue.worker.handlers.running_job import HeldAssignment, OpenTransaction
+from txqueue.worker.handlers.threads import HandlerThreads
+from txqueue.worker.running.performer import Performer
 
 INCARNATION, LANE = 1, 3
 

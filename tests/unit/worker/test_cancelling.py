@@ -7,7 +7,7 @@ from twisted.internet.defer import CancelledError, Deferred
 
 from tests.unit.worker.performing import INCARNATION, Handled, Harness
 from txqueue import Discard, Retry, RunningJob, Runtime, Snooze
-from txqueue.policy.outcome import judge_cancelled
+from txqueue.policy.endings.outcome import judge_cancelled
 
 
 def outcomes(harness: Harness) -> list[tuple[int, str, str | None]]:

@@ -12,8 +12,8 @@ from twisted.internet.defer import CancelledError, Deferred
 from tests.unit.worker.performing import Handled, Harness
 from txqueue import Fail, Retry, RunningJob
 from txqueue.errors import DatabaseUnavailable, TransactionMisused
-from txqueue.policy.outcome import CONNECTIONLESS_PAUSE
-from txqueue.worker.running_job import change
+from txqueue.policy.endings.outcome import CONNECTIONLESS_PAUSE
+from txqueue.worker.handlers.running_job import change
 
 
 class Database:

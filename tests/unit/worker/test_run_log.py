@@ -10,13 +10,13 @@ from twisted.logger import Logger
 from twisted.python.threadpool import ThreadPool
 
 from tests.unit.logs.running import SecondRun, running
+from tests.unit.worker.handlers.test_runtimes import begun_with
 from tests.unit.worker.performing import Handled, Harness
-from tests.unit.worker.test_runtimes import begun_with
 from tests.waiting import running_reactor
 from txqueue import Fail, Retry, RunningJob, Runtime, Snooze
 from txqueue.logs.kept_entries import keep_event
 from txqueue.model.run_log import RUNNING
-from txqueue.worker.handler_threads import HandlerThreads
+from txqueue.worker.handlers.threads import HandlerThreads
 
 LOG = Logger("shop", observer=keep_event)
 

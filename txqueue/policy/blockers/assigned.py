@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from txqueue.policy.blockers.capacity import SEE_LOG, holders_of, is_suspect
 from txqueue.policy.blockers.reason import Blocker, Facts, Gravity, ago
-from txqueue.policy.warnings import worker_obstacle
+from txqueue.policy.facts.warnings import worker_obstacle
 
 __all__ = ["assigned"]
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from txqueue.model.humanize import age, counted
 from txqueue.policy.blockers.reason import Blocker, Facts, Gravity, control, joined, until
-from txqueue.policy.fact_moments import seconds_between
-from txqueue.policy.warnings import WorkerObstacle, threads_left, worker_obstacle
+from txqueue.policy.facts.moments import seconds_between
+from txqueue.policy.facts.warnings import WorkerObstacle, threads_left, worker_obstacle
 
 __all__ = [
     "capable",

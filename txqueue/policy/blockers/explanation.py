@@ -22,7 +22,7 @@ from txqueue.policy.blockers.ended import cancelled, done, failed
 from txqueue.policy.blockers.limits import behind_group, for_rate, held_back, locked
 from txqueue.policy.blockers.reason import Blocker, Facts, Gravity, is_due, until
 from txqueue.policy.blockers.unreadable import damaged, in_clear, unreadable
-from txqueue.policy.fact_moments import shown_moment
+from txqueue.policy.facts.moments import shown_moment
 
 __all__ = ["Explanation", "explain", "explain_archived", "explain_refusal", "judged"]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from txqueue.model.humanize import age, counted
 from txqueue.policy.blockers.reason import Blocker, Facts, Gravity, control, raised, until
-from txqueue.policy.fact_moments import seconds_between
+from txqueue.policy.facts.moments import seconds_between
 
 __all__ = ["behind_group", "for_rate", "held_back", "locked"]
 

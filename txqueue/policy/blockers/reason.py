@@ -10,7 +10,7 @@ from typing import Any
 from attrs import frozen
 
 from txqueue.model.humanize import age
-from txqueue.policy.fact_moments import seconds_between
+from txqueue.policy.facts.moments import seconds_between
 
 __all__ = ["Blocker", "Facts", "Gravity", "ago", "control", "is_due", "joined", "raised", "until"]
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from txqueue.model.humanize import age
 from txqueue.policy.diagnosis.finding import Check, Finding, Row, Severity
-from txqueue.policy.warnings import (
+from txqueue.policy.facts.warnings import (
     application_warnings,
     crowded_workers,
     unable_workers,

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from txqueue.model.humanize import age, counted
-from txqueue.policy.blocked_jobs import blocked_warnings
+from txqueue.policy.blockers.blocked_jobs import blocked_warnings
 from txqueue.policy.diagnosis.finding import Check, Finding, Row, Severity
 from txqueue.policy.diagnosis.tables import listed
 
@@ -15,7 +15,7 @@ __all__ = ["CHECKS"]
 
 # Seconds after which a schedule counts as overdue.
 OVERDUE = 60.0
-# The most rows that the queries of `txqueue.store.examination_queries` return.
+# The most rows that the queries of `txqueue.store.reads.examination.statements` return.
 _MOST_COUNTED: Final = 1000
 _MOST_PAUSES: Final = 100
 # What the checks of queues, work types and pauses find.

@@ -6,8 +6,8 @@ import json
 from typing import Any, Final
 
 from txqueue.model.schedule import Every, schedule_object
-from txqueue.store.reader import Reader
-from txqueue.store.schedule_queries import about_schedules
+from txqueue.store.inquiries.reader import Reader
+from txqueue.store.reads.schedule_list import about_schedules
 from txqueue.torture.environment import Testbed
 from txqueue.torture.scenario import scenario
 from txqueue.torture.unnoted import UNNOTED

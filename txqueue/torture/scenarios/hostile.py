@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from txqueue.errors import TxqueueError
-from txqueue.store.errors import answered
-from txqueue.store.history import about_failures
-from txqueue.store.queries import about_all, about_job, about_jobs, about_obstacles
-from txqueue.store.reader import Reader, Session
+from txqueue.store.driver.errors import answered
+from txqueue.store.inquiries.reader import Reader, Session
+from txqueue.store.reads.history import about_failures
+from txqueue.store.reads.queue_state import about_all, about_job, about_jobs, about_obstacles
 from txqueue.torture.demands import nothing_spent
 from txqueue.torture.environment import Testbed
 from txqueue.torture.scenario import scenario

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from statistics import quantiles
 
-from txqueue.store.reader import Session
+from txqueue.store.inquiries.reader import Session
 from txqueue.torture.environment import Testbed
 from txqueue.torture.history import SUFFIX
 from txqueue.torture.node import TortureNode

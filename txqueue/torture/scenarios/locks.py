@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from txqueue.store.reader import Session
+from txqueue.store.inquiries.reader import Session
 from txqueue.torture.demands import no_duplicates
 from txqueue.torture.environment import Testbed
 from txqueue.torture.node import TortureNode

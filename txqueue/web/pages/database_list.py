@@ -8,8 +8,8 @@ from typing import Any, Final
 from attrs import frozen
 from twisted.internet.defer import Deferred, gatherResults
 
-from txqueue.policy.live_jobs import Rest
-from txqueue.store.queries import about_all
+from txqueue.policy.facts.live_jobs import Rest
+from txqueue.store.reads.queue_state import about_all
 from txqueue.web.databases import database_path
 from txqueue.web.messages import PageRequest, Reply
 from txqueue.web.page_services import IndexServices

@@ -9,9 +9,9 @@ from typing import Any
 from txqueue.errors import JobNotFound, TxqueueError
 from txqueue.model.humanize import amount, counted, duration
 from txqueue.policy.blockers import DAMAGE_REMEDY, Explanation
-from txqueue.store.batch_progress import ENDS, about_batch
-from txqueue.store.dashboard_queries import about_family
-from txqueue.store.queries import about_job, about_obstacles
+from txqueue.store.reads.batch_progress import ENDS, about_batch
+from txqueue.store.reads.dashboard import about_family
+from txqueue.store.reads.queue_state import about_job, about_obstacles
 from txqueue.web.messages import PageRequest, Reply
 from txqueue.web.page_services import PageServices
 

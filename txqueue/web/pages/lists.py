@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from txqueue.policy.status import largest
-from txqueue.store import queries
-from txqueue.store.dashboard_queries import about_last_hour
-from txqueue.store.history import about_failures
-from txqueue.store.inquiry import Inquiry
-from txqueue.store.schedule_queries import about_schedules
+from txqueue.policy.facts.status import largest
+from txqueue.store.inquiries.inquiry import Inquiry
+from txqueue.store.reads import queue_state
+from txqueue.store.reads.dashboard import about_last_hour
+from txqueue.store.reads.history import about_failures
+from txqueue.store.reads.schedule_list import about_schedules
 from txqueue.web.messages import PageRequest, Reply
 from txqueue.web.page_services import PageServices
 
@@ -34,10 +34,10 @@ async def queues(services: PageServices, request: PageRequest) -> Reply:
     after = request.exact("after")
     figures = await services.reads.shared(
         f"queues after {after or ''}",
-        lambda schema: queries.about_queues(schema, after, _ON_A_PAGE + 1),
+        lambda schema: queue_state.about_queues(schema, after, _ON_A_PAGE + 1),
     )
-    now = await services.reads.shared("clock", queries.about_clock)
-    controls = await services.reads.shared("controls", queries.about_controls)
+    now = await services.reads.shared("clock", queue_state.about_clock)
+    controls = await services.reads.shared("controls", queue_state.about_controls)
     limits = {each["key"]: each for each in controls.value if each["kind"] == "queue"}
     hour = await services.reads.shared("hour", about_last_hour)
     others = [each for each in controls.value if each["kind"] != "queue"]
@@ -57,7 +57,7 @@ async def queues(services: PageServices, request: PageRequest) -> Reply:
 
 async def nodes(services: PageServices, request: PageRequest) -> Reply:
     """Show the nodes."""
-    figures = await services.reads.shared("nodes", queries.about_nodes)
+    figures = await services.reads.shared("nodes", queue_state.about_nodes)
     return services.show(
         "nodes",
         request,
@@ -69,7 +69,7 @@ async def nodes(services: PageServices, request: PageRequest) -> Reply:
 
 async def work_types(services: PageServices, request: PageRequest) -> Reply:
     """Show the work types with their policies and jobs."""
-    figures = await services.reads.shared("types", queries.about_work_types)
+    figures = await services.reads.shared("types", queue_state.about_work_types)
     hour = (await services.reads.shared("hour", about_last_hour)).value["work_type"]
     found, others = figures.value
     types = largest(found, _ON_A_PAGE)
@@ -87,7 +87,7 @@ async def failures(services: PageServices, request: PageRequest) -> Reply:
     """Show the kinds of failure, those with the most jobs first; of one work type, if asked."""
     work_type = request.exact("work_type")
     figures = await services.reads.shared("failures", about_failures)
-    now = await services.reads.shared("clock", queries.about_clock)
+    now = await services.reads.shared("clock", queue_state.about_clock)
     chosen = [kind for kind in figures.value if work_type in (None, kind["work_type"])]
     kinds = sorted(chosen, key=lambda kind: (-kind["failed"], -kind["waiting"]))
     return services.show(
@@ -107,7 +107,7 @@ async def schedules(services: PageServices, request: PageRequest) -> Reply:
     rows = await services.reads.find(
         about_schedules(services.reads.schema, filters, _ON_A_PAGE + 1)
     )
-    now = await services.reads.shared("clock", queries.about_clock)
+    now = await services.reads.shared("clock", queue_state.about_clock)
     return services.show(
         "schedules",
         request,
@@ -122,7 +122,7 @@ async def worksets(services: PageServices, request: PageRequest) -> Reply:
     after = request.exact("after")
     figures = await services.reads.shared(
         f"worksets after {after or ''}",
-        lambda schema: queries.about_worksets(schema, after=after, limit=_ON_A_PAGE + 1),
+        lambda schema: queue_state.about_worksets(schema, after=after, limit=_ON_A_PAGE + 1),
     )
     return services.show(
         "worksets",
@@ -137,7 +137,7 @@ async def tenants(services: PageServices, request: PageRequest) -> Reply:
     """Show the tenants that have jobs."""
 
     def inquire(schema: str) -> Inquiry[list[dict[str, Any]]]:
-        return queries.about_tenants(schema, _ON_A_PAGE + 1)
+        return queue_state.about_tenants(schema, _ON_A_PAGE + 1)
 
     figures = await services.reads.shared("tenants", inquire)
     return services.show(
@@ -153,11 +153,11 @@ async def actions(services: PageServices, request: PageRequest) -> Reply:
     """Show the acts of operators, the latest first."""
     text = request.asked("after") or ""
     before = int(text) if text.isdecimal() and len(text) < 19 else None
-    asked = queries.about_actions(
+    asked = queue_state.about_actions(
         services.reads.schema, before, _ON_A_PAGE + 1, request.asked("subject")
     )
     rows = await services.reads.find(asked)
-    now = await services.reads.shared("clock", queries.about_clock)
+    now = await services.reads.shared("clock", queue_state.about_clock)
     return services.show(
         "actions",
         request,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from txqueue.policy.live_jobs import LiveJobs
-from txqueue.policy.warnings import warnings
-from txqueue.store.dashboard_queries import about_node_jobs
-from txqueue.store.queries import about_clock, about_nodes
+from txqueue.policy.facts.live_jobs import LiveJobs
+from txqueue.policy.facts.warnings import warnings
+from txqueue.store.reads.dashboard import about_node_jobs
+from txqueue.store.reads.queue_state import about_clock, about_nodes
 from txqueue.web.messages import PageRequest, Reply, redirect
 from txqueue.web.page_services import PageServices
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from txqueue.policy.live_jobs import STATES
-from txqueue.policy.status import largest
-from txqueue.store.queries import about_all
+from txqueue.policy.facts.live_jobs import STATES
+from txqueue.policy.facts.status import largest
+from txqueue.store.reads.queue_state import about_all
 from txqueue.web.messages import PageRequest, Reply
 from txqueue.web.page_services import PageServices
 from txqueue.web.pages.spans import drawn

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from txqueue.policy.warnings import unserved_queue
-from txqueue.store.dashboard_queries import LOOKED_AT, about_live_jobs
-from txqueue.store.queries import about_controls, about_nodes
+from txqueue.policy.facts.warnings import unserved_queue
+from txqueue.store.reads.dashboard import LOOKED_AT, about_live_jobs
+from txqueue.store.reads.queue_state import about_controls, about_nodes
 from txqueue.web.messages import PageRequest, Reply, redirect
 from txqueue.web.page_services import PageServices
 from txqueue.web.pages.spans import ended

@@ -12,8 +12,8 @@ from zoneinfo import ZoneInfo
 from txqueue.errors import ConfigurationError
 from txqueue.model.humanize import plain
 from txqueue.model.schedule import Cron, Schedule, schedule_object, upcoming
-from txqueue.store.queries import about_clock
-from txqueue.store.schedule_queries import about_schedules
+from txqueue.store.reads.queue_state import about_clock
+from txqueue.store.reads.schedule_list import about_schedules
 from txqueue.web.messages import NOTICE, PageRequest, Reply, redirect
 from txqueue.web.page_services import PageServices
 from txqueue.web.schedule_form import FIELDS, FilledForm, filled_by, mark_of, read_form

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from txqueue.store.dashboard_queries import Column, about_chart, about_ended
+from txqueue.store.reads.dashboard import Column, about_chart, about_ended
 from txqueue.web.charts import SPANS, charts
 from txqueue.web.messages import PageRequest
 from txqueue.web.page_services import PageServices

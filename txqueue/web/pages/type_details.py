@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from txqueue.errors import TxqueueError
-from txqueue.policy.warnings import unknown_type
-from txqueue.store.dashboard_queries import LOOKED_AT, about_live_jobs, about_policy
-from txqueue.store.history import about_failures
-from txqueue.store.queries import about_nodes
-from txqueue.store.schedule_queries import about_schedules
+from txqueue.policy.facts.warnings import unknown_type
+from txqueue.store.reads.dashboard import LOOKED_AT, about_live_jobs, about_policy
+from txqueue.store.reads.history import about_failures
+from txqueue.store.reads.queue_state import about_nodes
+from txqueue.store.reads.schedule_list import about_schedules
 from txqueue.web.messages import PageRequest, Reply, redirect
 from txqueue.web.page_services import PageServices
 from txqueue.web.pages.spans import ended

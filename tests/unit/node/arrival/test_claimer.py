@@ -1,0 +1,251 @@
+"""What a claim reports about the queue: whether ready jobs are left."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
+
+from tests.unit.node.doubles import Workers, lease_of
+from txqueue.model.assignment import Assignment
+from txqueue.node.arrival import claimer
+from txqueue.node.arrival.claimer import Claimer
+from txqueue.node.arrival.heavy_jobs import HeavyJobs
+from txqueue.node.peers.table import PeerTable
+from txqueue.node.state.meters import Meters
+from txqueue.node.state.wakeups import Wakeups
+from txqueue.node.workers.versions import WorkerVersions
+from txqueue.policy.placement.idling import FIRST_IDLE
+from txqueue.store.node.replies import Claim
+
+PLACE = "2030-01-01", 5
+SEEN = datetime(2030, 1, 1, tzinfo=UTC)
+TAKEN = [Assignment(1, 5, 0, 1, 1, "[]")]
+
+
+class Harness:
+    """A claimer, and a database that answers as the test says."""
+
+    def __init__(self) -> None:
+        self.claims: list[Claim] = []
+        self.asked_from: list[tuple[str, int] | None] = []
+        self.looks: list[bool] = []
+        self.ordinary: list[tuple[int, bool]] = []
+        self.asked_for: list[int] = []
+        self.misses = 0
+        clock = Clock()
+        self.claimer = Claimer(
+            clock,
+            self,  # type: ignore[arg-type]
+            lease=lease_of(),
+            queues=["default"],
+            versions=WorkerVersions(["test"], []),
+            workers=Workers(capacity=1_000),
+            heavy_jobs=HeavyJobs(clock, PeerTable(clock)),
+            lanes=self,
+            listeners=[self],
+            open_credit=self,
+            meters=Meters(),
+            wakeups=Wakeups(clock),
+        )
+
+    def claimed(self, jobs: int) -> None:
+        """Look at no lane."""
+
+    def looked(self, *, has_backlog: bool) -> None:
+        """Note whether jobs are left."""
+        self.looks.append(has_backlog)
+
+    def missed(self) -> None:
+        """Count it."""
+        self.misses += 1
+
+    async def release(self, *_: Any, **__: Any) -> int:
+        """Take back what a stopped claimer has claimed."""
+        return 0
+
+    async def next_job(self, *_: Any, reached: tuple[str, int] | None, **__: Any) -> Claim:
+        """Answer the next claim."""
+        self.asked_from.append(reached)
+        return self.claims.pop(0)
+
+    async def claim_ready(self, *asked: Any) -> tuple[list[Assignment], bool]:
+        """Answer the next claim of ordinary jobs."""
+        self.asked_for.append(asked[-1])
+        jobs, is_ordinary = self.ordinary.pop(0)
+        return [Assignment(1, 6, 0, jobs, jobs, "[]")] if jobs else [], is_ordinary
+
+    async def steps(self, count: int) -> list[float | None]:
+        """Claim so many times, each woken before its pause is over; returns the pauses."""
+        return [await self.claimer.step() for _ in range(count)]
+
+
+def claim(*taken: Assignment, reached: tuple[str, int] | None) -> Claim:
+    """What a claim found, and where it stopped."""
+    return Claim(list(taken), None, SEEN, reached)
+
+
+@pytest.mark.parametrize(
+    ("found", "is_left"),
+    [
+        (claim(reached=None), False),
+        (claim(*TAKEN, reached=None), False),
+        (claim(*TAKEN, reached=PLACE), True),
+        (claim(reached=PLACE), True),
+    ],
+)
+async def test_jobs_left_behind(found: Claim, is_left: bool) -> None:
+    """By what was taken, or too heavy for the room."""
+    harness = Harness()
+    harness.claims = [found]
+    await harness.claimer.step()
+    assert harness.looks == [is_left]
+
+
+async def test_a_look_at_a_part_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It began behind jobs that may have come in since; the next look is at all of them."""
+    monkeypatch.setattr(claimer, "LOOK_BACK", float("inf"))
+    harness = Harness()
+    harness.claims = [claim(*TAKEN, reached=PLACE), claim(reached=None), claim(reached=None)]
+    for _ in range(3):
+        await harness.claimer.step()
+    assert harness.asked_from == [None, PLACE, None]
+    assert harness.looks == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("jobs", "reached", "pause"),
+    [(1, None, FIRST_IDLE), (1, PLACE, 0.0), (2, None, claimer.BREATH), (2, PLACE, 0.0)],
+)
+async def test_a_single_job_is_followed_by_no_claim(
+    jobs: int, reached: tuple[str, int] | None, pause: float
+) -> None:
+    """If it was all there was; nor does the worker that has done with it ask for one."""
+    harness = Harness()
+    harness.claims = [claim(Assignment(1, 5, 0, jobs, jobs, "[]"), reached=reached)]
+    assert await harness.claimer.step() == pause
+    harness.claimer.room_made()
+    waiting = Deferred.fromCoroutine(harness.claimer.alarm.wait(1.0))
+    assert waiting.called == (pause != FIRST_IDLE)
+    harness.claimer.alarm.ring()
+    await waiting
+
+
+async def test_pauses_grow_only_while_nothing_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A single job restarts them: its enqueue may have found the master awake."""
+    monkeypatch.setattr(claimer, "FEW_QUEUES", 0)
+    harness = Harness()
+    one = claim(Assignment(1, 5, 0, 1, 1, "[]"), reached=None)
+    harness.claims = [claim(reached=None), claim(reached=None), one, claim(reached=None)]
+    pauses = await harness.steps(4)
+    assert pauses == [FIRST_IDLE, 2 * FIRST_IDLE, FIRST_IDLE, 2 * FIRST_IDLE]
+
+
+async def test_a_claim_that_was_cut_short_is_followed_at_once() -> None:
+    """It took nothing, but the next one may: it was busy with jobs that may not run."""
+    harness = Harness()
+    cut = Claim([], 0.0, SEEN, PLACE)
+    harness.claims = [cut, claim(reached=None), cut, claim(reached=None), claim(reached=None)]
+    assert await harness.steps(5) == [0.0, 0.0, 0.0, 0.0, FIRST_IDLE]
+
+
+LONG_SEARCH = Claim([], None, SEEN, None, None, searched=60.0, passed=PLACE)
+
+
+async def test_claims_go_on_behind_jobs_that_took_long_to_read() -> None:
+    """They are of types that other nodes run; until the next look back, full claims read none."""
+    harness = Harness()
+    harness.claims = [LONG_SEARCH, claim(*TAKEN, reached=None), claim(reached=None)]
+    harness.ordinary = [(1, True), (claimer.FEW, True), (claimer.FEW, True)]
+    await harness.steps(6)
+    assert harness.asked_from == [None, PLACE, PLACE]
+    assert harness.looks == [False]
+
+
+async def test_no_claim_of_ordinary_jobs_follows_one_that_took_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """While there are many jobs of other nodes: they may be in the current lane, too."""
+    monkeypatch.setattr(claimer, "SLOW", 0.0)
+    harness = Harness()
+    harness.claims = [LONG_SEARCH, claim(reached=None)]
+    harness.ordinary = [(1, True)]
+    await harness.steps(3)
+    assert harness.asked_from == [None, PLACE]
+
+
+async def test_jobs_that_are_not_ordinary_need_a_look_back() -> None:
+    """They may rank before the place at which the claims go on."""
+    harness = Harness()
+    harness.claims = [LONG_SEARCH, LONG_SEARCH]
+    harness.ordinary = [(0, False)]
+    await harness.steps(3)
+    assert harness.asked_from == [None, None]
+
+
+async def test_a_look_back_is_put_off_after_a_short_search_no_longer_than_usual() -> None:
+    """An ordinary claim searches for less than a millisecond."""
+    harness = Harness()
+    short_search = Claim([], None, SEEN, None, None, searched=0.0001, passed=PLACE)
+    harness.claims = [short_search, claim(reached=None)]
+    harness.ordinary = [(claimer.FEW, True)]
+    await harness.steps(3)
+    assert harness.asked_from == [None, None]
+
+
+async def test_a_master_woken_from_sleep_claims_ordinary_jobs() -> None:
+    """Each time a few; a full claim follows a moment after the last one."""
+    harness = Harness()
+    harness.claims = [claim(reached=None)]
+    harness.ordinary = [(1, True), (0, True), (2, True)]
+    _, *pauses = await harness.steps(4)
+    assert harness.asked_for == [claimer.FEW] * 3
+    assert all(pause is not None and 0 < pause <= FIRST_IDLE for pause in pauses)
+    assert len(harness.asked_from) == 1
+
+
+async def test_an_overdue_full_claim_follows_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other jobs may be due, or in other lanes; nor does it wait for a pause that was long."""
+    monkeypatch.setattr(claimer, "LOOK_BACK", 0.0)
+    harness = Harness()
+    harness.claims = [claim(reached=None), claim(reached=None)]
+    harness.ordinary = [(1, True)]
+    assert (await harness.steps(3))[1] == claimer.BREATH
+    assert len(harness.asked_from) == 2
+
+
+async def test_a_full_claim_takes_what_is_not_ordinary() -> None:
+    """At once; and no claim of ordinary jobs is tried for a moment."""
+    harness = Harness()
+    harness.claims = [claim(reached=None), claim(*TAKEN, reached=None), claim(reached=None)]
+    harness.ordinary = [(0, False)]
+    _, pause, *_ = await harness.steps(4)
+    assert (pause, len(harness.asked_for), len(harness.asked_from)) == (0.0, 1, 3)
+
+
+async def test_a_full_claim_follows_when_more_are_ready() -> None:
+    """As many as were asked for: there may be a stream of them."""
+    harness = Harness()
+    harness.claims = [claim(reached=None), claim(reached=None)]
+    harness.ordinary = [(claimer.FEW, True)]
+    assert (await harness.steps(3))[1] == claimer.BREATH
+    assert len(harness.asked_from) == 2
+
+
+async def test_jobs_too_heavy_for_the_room_need_a_full_claim() -> None:
+    """Those that come later may fit, but not before them."""
+    harness = Harness()
+    harness.claims = [claim(reached=PLACE), claim(reached=None)]
+    await harness.steps(2)
+    assert (harness.asked_for, len(harness.asked_from)) == ([], 2)
+
+
+async def test_a_job_that_was_claimed_alone_might_have_been_enqueued_as_assigned() -> None:
+    """Unlike one of many, and one that is not ordinary."""
+    harness = Harness()
+    harness.claims = [claim(reached=None)]
+    await harness.steps(1)
+    harness.ordinary = [(0, True), (1, True), (claimer.FEW, True)]
+    await harness.steps(3)
+    assert harness.misses == 1

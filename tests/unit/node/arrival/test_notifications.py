@@ -1,0 +1,141 @@
+"""The notification service detects lost connections, and poolers that drop notifications."""
+
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from attrs import define, field
+from twisted.internet.defer import CancelledError, Deferred, succeed
+from twisted.internet.task import Clock
+
+from tests.unit.node.doubles import is_rung, lease_of
+from txqueue.errors import ConfigurationError, DatabaseUnavailable
+from txqueue.node.arrival.database_notices import DatabaseNotices
+from txqueue.node.arrival.notifications import CHECK, UNHEARD_RETRY, Notifications
+from txqueue.node.state.lease import Identity, Lease
+from txqueue.node.state.wakeups import Wakeups
+from txqueue.policy.placement.idling import WOKEN
+from txqueue.store.node.functions import StoredFunctions
+from txqueue.store.node.replies import HeartbeatReply
+
+
+@define
+class Listening:
+    """Stands for a listener: what each `ensure()` brings."""
+
+    brings: list[bool | Exception] = field(factory=list)
+    channels: list[str] = field(factory=list)
+    listens: bool = True
+    connecting: Deferred[None] = field(factory=lambda: succeed(None))
+
+    async def check(self) -> bool:
+        """Say whether it listens."""
+        return self.listens
+
+    async def ensure(self, own_channel: str) -> bool:
+        """Listen, or say why not."""
+        self.channels.append(own_channel)
+        await self.connecting
+        said = self.brings.pop(0)
+        if isinstance(said, Exception):
+            raise said
+        return said
+
+    def close(self) -> None:
+        """Stop."""
+
+
+def notifications(listening: Any, lease: Lease | None = None) -> tuple[Notifications, Wakeups]:
+    """The service on it, and what it wakes."""
+    wakeups = Wakeups(Clock())
+    functions = StoredFunctions(Never())  # type: ignore[arg-type]  # it only names the channel
+    service = Notifications(
+        Clock(), listening, functions=functions, lease=lease or lease_of(), wakeups=wakeups
+    )
+    return service, wakeups
+
+
+class Never:
+    """A pool that is not used."""
+
+
+async def test_after_a_loss_the_claimer_looks_for_what_was_missed() -> None:
+    """And only then."""
+    service, wakeups = notifications(Listening([True, False]))
+    assert await service.step() == CHECK
+    assert is_rung(wakeups.claimer)
+    assert is_rung(wakeups.scheduler)
+    assert await service.step() == CHECK
+    assert not is_rung(wakeups.claimer)
+
+
+async def test_after_a_loss_jobs_are_polled_for_twice() -> None:
+    """The first poll leaves out those of the last moment."""
+    service, wakeups = notifications(Listening([True, False, False]))
+    polled = []
+    for _ in range(3):
+        await service.step()
+        polled.append(is_rung(wakeups.orphans))
+    assert polled == [True, True, False]
+
+
+async def test_the_channel_is_that_of_the_run() -> None:
+    """There is none before the node is registered."""
+    lease = Lease(10.0)
+    listening = Listening([False, False])
+    service, _ = notifications(listening, lease)
+    await service.step()
+    lease.register(Identity(1, 7))
+    await service.step()
+    assert listening.channels == ["", "txqueue_run_7"]
+
+
+@pytest.mark.parametrize("said", [False, DatabaseUnavailable("away"), ConfigurationError("deaf")])
+async def test_the_open_credit_is_reviewed(said: bool | Exception) -> None:
+    """It must be withdrawn if no notification would arrive."""
+    service, wakeups = notifications(Listening([said]))
+    with suppress(DatabaseUnavailable):
+        await service.step()
+    assert is_rung(wakeups.open_credit)
+
+
+def test_the_credit_is_reviewed_before_a_slow_attempt_to_connect() -> None:
+    """Jobs would be assigned meanwhile by notifications that do not arrive."""
+    service, wakeups = notifications(Listening([True], listens=False, connecting=Deferred()))
+    step = Deferred.fromCoroutine(service.step())
+    assert is_rung(wakeups.open_credit)
+    assert not step.called
+    step.addErrback(lambda failure: failure.trap(CancelledError))
+    step.cancel()
+
+
+async def test_who_is_deaf_does_not_try_all_the_time() -> None:
+    """A pooler in transaction mode stays one: each try would cost it connections."""
+    service, wakeups = notifications(Listening([ConfigurationError("deaf", "")]))
+    assert await service.step() == UNHEARD_RETRY
+    assert not is_rung(wakeups.claimer)
+
+
+def reply(place: int | None, places: int | None) -> HeartbeatReply:
+    """Return the answer to a heartbeat of a node at a place."""
+    return HeartbeatReply(True, "alive", [], [], place=place, places=places)
+
+
+def test_a_notification_of_one_job_wakes_a_few_of_many_nodes() -> None:
+    """Each decides by its place, as its last heartbeat told."""
+    woken = []
+    for place in range(100):
+        wakeups = Wakeups(Clock())
+        wakeups.heard(reply(place, 100))
+        DatabaseNotices(wakeups).heard(["jobs 1 5"])
+        woken += [place] * is_rung(wakeups.claimer)
+        assert not is_rung(wakeups.scheduler)
+    assert len(woken) == WOKEN
+
+
+def test_a_node_without_room_has_no_place() -> None:
+    """It would be woken in the place of one that has room."""
+    wakeups = Wakeups(Clock())
+    wakeups.heard(reply(3, 100))
+    wakeups.heard(reply(None, 99))
+    assert wakeups.place is None

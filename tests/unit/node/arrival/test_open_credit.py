@@ -1,0 +1,370 @@
+"""A node grants open credit, and runs the jobs that were enqueued by it."""
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+
+import pytest
+from twisted.internet.task import Clock
+
+from tests.unit.node.doubles import INCARNATION, Loop, Records, Workers, lease_of
+from txqueue.errors import DatabaseUnavailable
+from txqueue.model.assignment import Assignment
+from txqueue.model.named_job import NamedJob
+from txqueue.node.arrival.database_notices import MOST_NAMED, DatabaseNotices
+from txqueue.node.arrival.intake import Intake
+from txqueue.node.arrival.open_credit import STALE, TIMED, OpenCredit
+from txqueue.node.state.deduplication import Deduplicator
+from txqueue.node.state.lease import Identity, Lease
+from txqueue.node.state.lifecycle import Lifecycle
+from txqueue.node.state.wakeups import Wakeups
+from txqueue.policy.placement.idling import WakePlace
+from txqueue.policy.placement.open_credit import MOST, TURN
+
+CHANNEL = f"txqueue_run_{INCARNATION}"
+
+
+class Bank:
+    """The service and all around it: the database answers at once."""
+
+    def __init__(self, lease: Lease | None = None) -> None:
+        self.clock = Clock()
+        self.grants: list[int] = []
+        self.asked: list[list[NamedJob]] = []
+        self.channel = CHANNEL
+        self.is_away = False
+        self.commit = 0.0
+        self.credit_of_another: int | None = None
+        self.workers = Workers()
+        self.records = Records()
+        self.lifecycle = Lifecycle(Loop())
+        self.deduplicator = Deduplicator()
+        self.wakeups = Wakeups(self.clock)
+        self.wakeups.place = WakePlace(0, 1)
+        self.notices = DatabaseNotices(self.wakeups)
+        self.lease = lease or lease_of()
+        self.service = OpenCredit(
+            self.clock,
+            self,  # type: ignore[arg-type]
+            listener=self,
+            notices=self.notices,
+            lease=self.lease,
+            lifecycle=self.lifecycle,
+            workers=self.workers,
+            intake=Intake(self.workers, self.deduplicator, self.lifecycle, self.records),
+            wakeups=self.wakeups,
+        )
+
+    def listens_on(self, own_channel: str) -> bool:
+        """Whether the listener listens on the node's channel."""
+        return own_channel == self.channel
+
+    def channel_of(self, incarnation: int) -> str:
+        """Name it as the stored functions do."""
+        return f"txqueue_run_{incarnation}"
+
+    async def grant_credit(self, incarnation: int, jobs: int, unused: int | None) -> int | None:
+        """Note it, unless another node's credit is in use."""
+        assert incarnation == INCARNATION
+        if self.is_away:
+            raise DatabaseUnavailable("away", "")
+        self.clock.rightNow += self.commit
+        if jobs and self.credit_of_another != unused:
+            return self.credit_of_another
+        self.grants.append(jobs)
+        self.credit_of_another = None
+        return None
+
+    async def notified_jobs(self, incarnation: int, named: Sequence[NamedJob]) -> list[Assignment]:
+        """All of them are there."""
+        assert incarnation == INCARNATION
+        self.asked.append(list(named))
+        if self.is_away:
+            raise DatabaseUnavailable("away", "")
+        return [Assignment(INCARNATION, job.assignment, job.lane, 1, 1, "[]") for job in named]
+
+    def name(self, *numbers: int) -> None:
+        """Have notifications name assignments, all together."""
+        self.notices.heard([f"0 {number}" for number in numbers])
+
+    def name_each(self, numbers: Iterable[int]) -> None:
+        """Have notifications name assignments, one after the other, as of commits of their own."""
+        for number in numbers:
+            self.name(number)
+
+    @contextmanager
+    def granted(self) -> Iterator[None]:
+        """Run it, with credit granted."""
+        self.service.looked(has_backlog=False)
+        self.service.startService()
+        self.service.missed()
+        assert self.grants
+        yield
+        self.service.stopService()
+        assert self.clock.getDelayedCalls() == []
+
+    @property
+    def performed(self) -> list[int]:
+        """The assignments that the workers perform."""
+        return [each.number for each in self.workers.performed]
+
+
+def test_credit_is_granted_when_a_job_had_to_be_claimed() -> None:
+    """Much of it, as the node is alone."""
+    bank = Bank()
+    with bank.granted():
+        assert bank.grants == [MOST]
+
+
+def test_named_jobs_are_read_together_and_run_once() -> None:
+    """Even if they are named twice, or polling was faster."""
+    bank = Bank()
+    with bank.granted():
+        bank.deduplicator.accept(3)
+        bank.name(1, 2, 2, 3)
+        bank.name(2, 4)
+    assert bank.asked == [[(0, 1), (0, 2), (0, 3)], [(0, 2), (0, 4)]]
+    assert bank.performed == [1, 2, 4]
+    assert bank.service.received == 3
+
+
+def test_credit_is_renewed_when_half_of_it_is_used_up() -> None:
+    """As long as no other node can take the jobs."""
+    bank = Bank()
+    with bank.granted():
+        bank.clock.advance(1)
+        for number in range(1, MOST):
+            bank.name(number)
+        assert bank.grants == [MOST, MOST]
+
+
+def test_another_node_gets_the_next_turn() -> None:
+    """Credit is renewed only after a claim has shown that none is left."""
+    bank = Bank()
+    bank.wakeups.place = WakePlace(0, 2)
+    with bank.granted():
+        bank.clock.advance(0.5)
+        bank.name(*range(1, TURN))
+        bank.service.missed()
+        assert bank.grants == [TURN]
+        bank.name(TURN)
+        assert bank.grants == [TURN]
+        bank.service.missed()
+        assert bank.grants == [TURN, TURN]
+
+
+def test_credit_of_transactions_that_were_rolled_back_is_granted_again() -> None:
+    """The node sees jobs claimed while it believes that there is credit; it asks now and then."""
+    bank = Bank()
+    with bank.granted():
+        bank.clock.advance(STALE / 2)
+        bank.service.missed()
+        assert bank.grants == [MOST]
+        bank.clock.advance(STALE / 2)
+        bank.service.missed()
+        assert bank.grants == [MOST, MOST]
+
+
+def test_an_open_transaction_collects_little_credit() -> None:
+    """All its jobs would run on this node; each grant waits twice as long as the one before."""
+    bank = Bank()
+    with bank.granted():
+        moments = [0.0]
+        for _ in range(40):
+            bank.clock.advance(STALE / 2)
+            bank.service.missed()
+            if len(bank.grants) > len(moments):
+                moments.append(bank.clock.seconds())
+        assert moments == [0, 1, 3, 7, 15]
+        bank.clock.advance(STALE / 2)
+        bank.name(*range(MOST))
+        assert len(bank.grants) == len(moments) + 1
+        bank.clock.advance(STALE)
+        bank.service.missed()
+        assert len(bank.grants) == len(moments) + 2
+
+
+def test_credit_of_another_node_stays_while_it_is_used() -> None:
+    """The next attempt is a second later; it replaces credit of which nothing was taken since."""
+    bank = Bank()
+    bank.credit_of_another = 7
+    bank.service.looked(has_backlog=False)
+    bank.service.startService()
+    bank.service.missed()
+    bank.service.missed()
+    bank.credit_of_another = 8
+    bank.clock.advance(STALE)
+    bank.service.missed()
+    bank.service.missed()
+    assert bank.grants == []
+    bank.clock.advance(STALE)
+    bank.service.missed()
+    assert bank.grants == [MOST]
+    bank.service.stopService()
+
+
+def test_where_commits_are_slow_fewer_jobs_are_too_fast() -> None:
+    """They take one after the other, and those of other clients wait with them."""
+    bank = Bank()
+    bank.commit = 0.01
+    half = MOST // 2
+    with bank.granted():
+        for number in range(TIMED - 1):
+            bank.clock.advance(0.4)
+            bank.workers.held = 0
+            bank.name_each(range(number * half, number * half + half))
+        assert bank.grants == [MOST] * TIMED
+        bank.clock.advance(0.3)
+        bank.workers.held = 0
+        bank.name(*range(1000, 1000 + half))
+        assert bank.grants == [MOST] * (TIMED + 1)
+        bank.clock.advance(0.3)
+        bank.name_each(range(2000, 2000 + half))
+        assert bank.grants == [*[MOST] * (TIMED + 1), 0]
+
+
+def test_jobs_that_come_too_fast_are_claimed_for_a_while() -> None:
+    """Their notifications would make each commit wait for the others."""
+    bank = Bank()
+    with bank.granted():
+        bank.clock.advance(0.001)
+        bank.name(*range(1, MOST))
+        assert bank.grants == [MOST, 0]
+        bank.service.missed()
+        assert bank.grants == [MOST, 0]
+        bank.clock.advance(STALE)
+        bank.service.missed()
+        assert bank.grants == [MOST, 0, MOST]
+
+
+def test_a_backlog_withdraws_the_credit() -> None:
+    """Ready jobs are not overtaken; once there are none, credit returns after the next claim."""
+    bank = Bank()
+    with bank.granted():
+        bank.name(*range(MOST // 2 - 1))
+        bank.service.looked(has_backlog=True)
+        assert bank.grants == [MOST, 0]
+        bank.service.missed()
+        bank.service.looked(has_backlog=False)
+        assert bank.grants == [MOST, 0]
+        bank.clock.advance(2 * STALE)
+        bank.service.missed()
+        assert bank.grants == [MOST, 0, MOST]
+
+
+def test_credit_that_is_withdrawn_unused_is_not_granted_again_at_once() -> None:
+    """An open transaction may have used it, and would use more each time that a backlog ends."""
+    bank = Bank()
+    with bank.granted():
+        moments = []
+        for _ in range(60):
+            bank.service.looked(has_backlog=True)
+            bank.clock.advance(STALE / 2)
+            bank.service.looked(has_backlog=False)
+            bank.service.missed()
+            if bank.grants[-1]:
+                moments.append(bank.clock.seconds())
+        assert moments == [2, 6, 14, 30]
+
+
+def test_a_node_without_room_grants_nothing() -> None:
+    """Nor does one whose listener is away, or that drains, or whose lease is over."""
+    full, deaf, draining, over = Bank(), Bank(), Bank(), Bank(Lease(0.0))
+    full.workers.held = full.workers.capacity
+    deaf.channel = "txqueue_run_6"
+    draining.lifecycle.order(drain=True)
+    for bank in (full, deaf, draining, over):
+        bank.service.looked(has_backlog=False)
+        bank.service.startService()
+        bank.service.missed()
+        bank.service.stopService()
+        assert bank.grants == []
+
+
+@pytest.mark.parametrize("what", ["deaf", "draining"])
+def test_credit_is_withdrawn_when_the_node_may_grant_none(what: str) -> None:
+    """The service that knows it rings the alarm."""
+    bank = Bank()
+    with bank.granted():
+        bank.wakeups.open_credit.ring()
+        assert bank.grants == [MOST]
+        if what == "deaf":
+            bank.channel = ""
+        else:
+            bank.lifecycle.end()
+        bank.wakeups.open_credit.ring()
+        assert bank.grants == [MOST, 0]
+
+
+def test_a_draining_node_returns_late_jobs() -> None:
+    """Their transactions had taken the credit before it was withdrawn."""
+    bank = Bank()
+    with bank.granted():
+        bank.lifecycle.end()
+        bank.name(5)
+    assert bank.performed == []
+    assert bank.records.given_back == [(5, None)]
+
+
+def test_jobs_that_cannot_be_read_are_read_later() -> None:
+    """A lost connection loses no name; polling would find the jobs after seconds."""
+    bank = Bank()
+    with bank.granted():
+        bank.is_away = True
+        bank.name(5)
+        bank.is_away = False
+        bank.name(6)
+        assert bank.performed == [5, 6]
+
+
+def test_a_withdrawal_that_failed_is_repeated() -> None:
+    """Otherwise jobs would go on to be assigned to a node that cannot receive them."""
+    bank = Bank()
+    with bank.granted():
+        bank.is_away = True
+        bank.service.looked(has_backlog=True)
+        assert bank.grants == [MOST]
+        bank.is_away = False
+        bank.clock.advance(1)
+        assert bank.grants == [MOST, 0]
+
+
+def test_a_backlog_withdraws_the_credit_however_many_names_arrive() -> None:
+    """Any role may send some."""
+    bank = Bank()
+    with bank.granted():
+        bank.is_away = True
+        bank.service.looked(has_backlog=True)
+        bank.is_away = False
+        bank.name(6)
+        assert bank.grants == [MOST, 0]
+
+
+def test_a_job_that_runs_is_not_run_again() -> None:
+    """Even if it is named again after the deduplicator has forgotten it."""
+    bank = Bank()
+    with bank.granted():
+        bank.workers.jobs = {5: {1}}
+        bank.name(5)
+        assert bank.performed == []
+
+
+def test_a_flood_of_names_is_not_read() -> None:
+    """Polling finds those left out that are true."""
+    bank = Bank(Lease(0.0))
+    bank.name(*range(MOST_NAMED + 1))
+    assert bank.notices.take() == [(0, number) for number in range(MOST_NAMED)]
+
+
+def test_jobs_that_are_named_before_the_lease_is_renewed_are_read_then() -> None:
+    """They are still assigned to this node."""
+    lease = Lease(10.0)
+    bank = Bank(lease)
+    bank.service.startService()
+    bank.name(5)
+    assert bank.asked == []
+    lease.register(Identity(1, INCARNATION))
+    lease.renew(time.monotonic())
+    bank.wakeups.open_credit.ring()
+    bank.service.stopService()
+    assert bank.performed == [5]

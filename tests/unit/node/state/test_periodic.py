@@ -1,0 +1,186 @@
+"""Waiting that can be cut short, and services that no error ends."""
+
+from collections.abc import Callable
+
+import pytest
+from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
+
+from tests.fixtures.leftovers import LoggedFailures
+from txqueue.errors import DatabaseUnavailable
+from txqueue.node.state.periodic import FIRST_PAUSE, LONGEST_PAUSE, Alarm, Periodic
+
+Step = Callable[[], float | None]
+
+
+def waiting(alarm: Alarm, seconds: float | None) -> Deferred[None]:
+    """Begin to wait."""
+    return Deferred.fromCoroutine(alarm.wait(seconds))
+
+
+def test_an_alarm_goes_off_when_the_time_has_passed() -> None:
+    """Not before."""
+    clock = Clock()
+    sleep = waiting(Alarm(clock), 2.0)
+    clock.advance(1.9)
+    assert not sleep.called
+    clock.advance(0.1)
+    assert sleep.called
+
+
+@pytest.mark.parametrize("seconds", [2.0, None])
+def test_a_ring_wakes_the_sleeper(seconds: float | None) -> None:
+    """Whether it sleeps for a time or until rung; no timer is left."""
+    clock = Clock()
+    alarm = Alarm(clock)
+    sleep = waiting(alarm, seconds)
+    assert not sleep.called
+    alarm.ring()
+    assert sleep.called
+    assert clock.getDelayedCalls() == []
+
+
+def test_a_ring_between_two_sleeps_is_kept() -> None:
+    """The next wait is over at once, the one after it is not; two rings count once."""
+    alarm = Alarm(Clock())
+    alarm.ring()
+    alarm.ring()
+    assert waiting(alarm, None).called
+    assert not waiting(alarm, None).called
+
+
+@pytest.mark.parametrize("seconds", [0.0, -1.0])
+def test_no_time_is_no_wait(seconds: float) -> None:
+    """What is due is due now."""
+    assert waiting(Alarm(Clock()), seconds).called
+
+
+class Steps(Periodic):
+    """Takes the steps it is given, the last of them again and again."""
+
+    name = "steps"
+
+    def __init__(self, clock: Clock, *steps: Step) -> None:
+        super().__init__(clock)
+        self.taken = 0
+        self._steps = steps
+
+    async def step(self) -> float | None:
+        """Take the next one."""
+        self.taken += 1
+        return self._steps[min(self.taken, len(self._steps)) - 1]()
+
+
+def failing(error: Exception) -> Step:
+    """Make a step that raises."""
+
+    def step() -> float | None:
+        raise error
+
+    return step
+
+
+def stopped(service: Periodic) -> bool:
+    """Stop a service; tell whether it has ended."""
+    stopping = service.stopService()
+    return stopping is not None and stopping.called
+
+
+def test_a_service_waits_as_its_steps_return() -> None:
+    """Each step says when the next one comes."""
+    clock = Clock()
+    service = Steps(clock, lambda: 1.0, lambda: 5.0, lambda: None)
+    service.startService()
+    assert service.taken == 1
+    clock.advance(1.0)
+    assert service.taken == 2
+    clock.pump([4.0, 1.0])
+    assert service.taken == 3
+    clock.advance(1000.0)
+    assert service.taken == 3
+    assert stopped(service)
+
+
+def test_a_ring_brings_the_next_step_forward() -> None:
+    """While it waits for long, or without end."""
+    service = Steps(Clock(), lambda: 60.0, lambda: None)
+    service.startService()
+    service.alarm.ring()
+    assert service.taken == 2
+    service.alarm.ring()
+    assert service.taken == 3
+    assert stopped(service)
+
+
+def test_a_ring_during_a_step_is_kept() -> None:
+    """What came in while it was busy is seen to by another step."""
+
+    def ring() -> None:
+        service.alarm.ring()
+
+    service = Steps(Clock(), ring, lambda: None)
+    service.startService()
+    assert service.taken == 2
+    assert stopped(service)
+
+
+def test_no_error_ends_a_service(logged_failures: LoggedFailures) -> None:
+    """It is logged, and the step is taken again after a pause that grows to a bound."""
+    clock = Clock()
+    service = Steps(clock, *[failing(ValueError("broken"))] * 9, lambda: None)
+    service.startService()
+    pause, pauses = FIRST_PAUSE, []
+    while service.taken < 10:
+        before = service.taken
+        clock.advance(pause)
+        pauses.append(pause)
+        assert before + 1 == service.taken
+        pause = min(pause * 2, LONGEST_PAUSE)
+    assert pauses[-1] == LONGEST_PAUSE
+    assert len(logged_failures.flush(ValueError)) == 9
+    assert stopped(service)
+
+
+def test_after_a_success_pauses_are_short_again(logged_failures: LoggedFailures) -> None:
+    """The next trouble is another one."""
+    clock = Clock()
+    wrong = failing(ValueError("broken"))
+    service = Steps(clock, wrong, wrong, lambda: 0.0, wrong, lambda: None)
+    service.startService()
+    clock.pump([FIRST_PAUSE, FIRST_PAUSE * 2])
+    assert service.taken == 4
+    clock.advance(FIRST_PAUSE)
+    assert service.taken == 5
+    assert len(logged_failures.flush(ValueError)) == 3
+    assert stopped(service)
+
+
+def test_a_lost_database_is_no_failure_of_the_code(logged_failures: LoggedFailures) -> None:
+    """It is logged in one line, without a traceback, and retried."""
+    clock = Clock()
+    service = Steps(clock, failing(DatabaseUnavailable("gone", "start it")), lambda: None)
+    service.startService()
+    clock.advance(FIRST_PAUSE)
+    assert service.taken == 2
+    assert logged_failures.complaints() == []
+    assert stopped(service)
+
+
+def test_a_stop_waits_for_the_step_under_way() -> None:
+    """Nothing is cut off, and no other step begins."""
+    under_way: Deferred[None] = Deferred()
+
+    class Slow(Periodic):
+        taken = 0
+
+        async def step(self) -> float | None:
+            self.taken += 1
+            await under_way
+            return 0.0
+
+    service = Slow(Clock())
+    service.startService()
+    assert not stopped(service)
+    under_way.callback(None)
+    assert stopped(service)
+    assert service.taken == 1

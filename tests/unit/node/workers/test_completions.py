@@ -1,0 +1,332 @@
+"""What the ledger writes: much at once, and nothing twice."""
+
+from collections.abc import Sequence
+from typing import cast
+
+from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
+
+from tests.unit.node.doubles import lease_of
+from txqueue.errors import DatabaseUnavailable, Refused
+from txqueue.model.assignment import (
+    CompletedJobs,
+    ReturnedJobs,
+    SettledJob,
+    SettledJobs,
+    StartedJob,
+)
+from txqueue.node.state.meters import Meters
+from txqueue.node.state.wakeups import Wakeups
+from txqueue.node.workers import completions
+from txqueue.node.workers.completions import Completions
+from txqueue.policy.endings.batching import LONG
+from txqueue.store.node.functions import StoredFunctions
+from txqueue.store.node.outcomes import as_settled_jobs, joined_outcomes, settled_jobs_in
+from txqueue.store.node.replies import WrittenEnds
+
+
+class Book:
+    """The stored functions that a ledger calls, as far as these tests need them."""
+
+    def __init__(self, *, frees: bool = False) -> None:
+        self.released: list[tuple[list[int], bool, list[int] | None]] = []
+        self.completed: list[list[int]] = []
+        self.settled: list[SettledJob] = []
+        self.running: list[list[tuple[int, str | None]]] = []
+        self.is_away = False
+        self.foreign = 0
+        self._frees = frees
+        self.most = 1_000_000
+        self.refused = self.slow = "what is not there"
+        self.tried: list[int] = []
+
+    async def complete(self, incarnation: int, finished: Sequence[CompletedJobs]) -> WrittenEnds:
+        """Complete, unless that are too many."""
+        if len(finished) > self.most:
+            raise DatabaseUnavailable("out of shared memory", "write less")
+        self._check_time("".join(each.results or "" for each in finished))
+        if any(self.refused in (each.results or each.ids) for each in finished):
+            raise Refused("it cannot be stored")
+        self.completed.append([each.assignment for each in finished])
+        jobs = sum(len(each.ids.split(",")) for each in finished)
+        return WrittenEnds(jobs - self.foreign, self._frees)
+
+    async def settle(self, incarnation: int, settled: Sequence[SettledJobs]) -> WrittenEnds:
+        """Settle, unless one cannot be stored."""
+        self.tried.append(len(settled))
+        self._check_time(joined_outcomes(settled))
+        if self.refused in joined_outcomes(settled) and '"failed"' not in settled[0].outcomes:
+            raise Refused("it cannot be stored")
+        jobs = settled_jobs_in(settled)
+        self.settled += jobs
+        return WrittenEnds(len(jobs) - self.foreign, self._frees)
+
+    def _check_time(self, text: str) -> None:
+        if self.is_away or self.slow in text:
+            raise DatabaseUnavailable("no answer in time", "wait")
+
+    async def started(self, incarnation: int, jobs: Sequence[StartedJob]) -> None:
+        """Note what runs."""
+        if self.is_away:
+            raise DatabaseUnavailable("away", "wait")
+        if jobs:
+            self.running.append([(job.job_id, job.progress) for job in jobs])
+
+    async def release(self, incarnation: int, returned: Sequence[ReturnedJobs]) -> int:
+        """Give back."""
+        assert incarnation == 1
+        (died,) = {each.died for each in returned}
+        (is_whole,) = {each.ids is None for each in returned}
+        ids = None if is_whole else [number for each in returned for number in each.ids or ()]
+        self.released.append(([each.assignment for each in returned], died, ids))
+        return 1
+
+
+def written(*entries: tuple[int, bool, list[int] | None]) -> Book:
+    """Note what is to be given back, and have it written."""
+    book = Book()
+    clock = Clock()
+    under_test = Completions(
+        clock,
+        cast("StoredFunctions", book),
+        lease=lease_of(1),
+        wakeups=Wakeups(clock),
+        meters=Meters(),
+    )
+    for assignment, died, ids in entries:
+        under_test.give_back(assignment, died=died, ids=ids)
+    ended: list[object] = []
+    Deferred.fromCoroutine(under_test.step()).addBoth(ended.append)
+    assert ended == [None]
+    assert under_test.is_clean
+    return book
+
+
+def test_what_is_given_back_alike_is_one_statement() -> None:
+    """Whole assignments, jobs of several, and what a dead process held are three."""
+    book = written((5, False, [1, 2]), (6, False, None), (7, False, [3]), (8, True, None))
+    assert book.released == [
+        ([8], True, None),
+        ([5, 7], False, [1, 2, 3]),
+        ([6], False, None),
+    ]
+
+
+def test_a_statement_gives_back_only_so_much() -> None:
+    """The rest follows."""
+    many = [(number, False, [number]) for number in range(completions.MOST_GIVEN_BACK + 1)]
+    assert [len(numbers) for numbers, _, _ in written(*many).released] == [500, 1]
+
+
+def begun(book: Book) -> tuple[Clock, Completions]:
+    """A ledger that runs."""
+    clock = Clock()
+    clock.advance(100)
+    under_test = Completions(
+        clock,
+        cast("StoredFunctions", book),
+        lease=lease_of(1),
+        wakeups=Wakeups(clock),
+        meters=Meters(),
+    )
+    under_test.startService()
+    return clock, under_test
+
+
+def test_completions_that_follow_closely_are_one_statement() -> None:
+    """The first is written at once, those of the next few milliseconds together."""
+    book = Book()
+    clock, under_test = begun(book)
+    for assignment in (1, 2, 3):
+        under_test.finish(CompletedJobs(0, assignment, "1"))
+    assert book.completed == [[1]]
+    clock.advance(completions.GATHERING)
+    assert book.completed == [[1], [2, 3]]
+    clock.advance(1)
+    under_test.finish(CompletedJobs(0, 4, "1"))
+    assert book.completed[2:] == [[4]]
+    under_test.stopService()
+
+
+def test_a_completion_that_lets_others_run_is_followed_at_once() -> None:
+    """The next of a group must not wait."""
+    book = Book(frees=True)
+    _, under_test = begun(book)
+    under_test.finish(CompletedJobs(0, 1, "1"))
+    under_test.finish(CompletedJobs(0, 2, "1"))
+    assert book.completed == [[1], [2]]
+    under_test.stopService()
+
+
+def test_a_result_is_written_at_once() -> None:
+    """A caller may wait for it."""
+    book = Book()
+    _, under_test = begun(book)
+    under_test.finish(CompletedJobs(0, 1, "1"))
+    under_test.settle(as_settled_jobs([(outcome := SettledJob(2, 1, "failed", error="x"))]))
+    assert (book.completed, book.settled) == ([[1]], [outcome])
+    under_test.stopService()
+
+
+def test_results_are_written_at_once_with_their_jobs() -> None:
+    """A client may wait for one; jobs that returned nothing can wait a moment."""
+    book = Book()
+    _, under_test = begun(book)
+    under_test.finish(CompletedJobs(0, 1, "1"))
+    under_test.finish(CompletedJobs(0, 2, "2", '{"2":[1]}'))
+    assert book.completed == [[1], [2]]
+    under_test.stopService()
+
+
+def test_a_result_that_cannot_be_stored_fails_its_job_alone() -> None:
+    """The jobs beside it are done, with what they returned."""
+    book = Book()
+    clock, under_test = begun(book)
+    book.refused = "bad"
+    under_test.finish(CompletedJobs(0, 5, "1,2,3", '{"1":"bad","2":"good"}'))
+    under_test.finish(CompletedJobs(0, 6, "4"))
+    clock.pump([1.0] * 10)
+    ends = book.settled
+    assert [(each.job_id, each.outcome) for each in ends] == [
+        (1, "failed"),
+        (2, "done"),
+        (3, "done"),
+    ]
+    assert (ends[1].result, book.completed) == ("good", [[6]])
+    assert under_test.is_clean
+    under_test.stopService()
+
+
+def test_a_job_that_cannot_be_completed_fails_alone() -> None:
+    """Whatever the reason: those beside it, in other assignments and in its own, are done."""
+    book = Book()
+    clock, under_test = begun(book)
+    book.refused = "777"
+    under_test.finish(CompletedJobs(0, 1, "1"))
+    for assignment in range(2, 20):
+        under_test.finish(CompletedJobs(0, assignment, str(assignment)))
+    under_test.finish(CompletedJobs(0, 20, "20,777,21"))
+    clock.pump([1.0] * 10)
+    assert sorted(number for some in book.completed for number in some) == list(range(1, 20))
+    ends = {each.job_id: each.outcome for each in book.settled}
+    assert ends == {20: "done", 777: "failed", 21: "done"}
+    under_test.stopService()
+
+
+def test_of_what_runs_only_the_last_word_is_kept() -> None:
+    """However long the database is away: progress comes in once a second and job."""
+    book = Book()
+    clock, under_test = begun(book)
+    book.is_away = True
+    under_test.start([StartedJob(1, 7, 1.0, None)])
+    for done in range(100):
+        under_test.start([StartedJob(1, 7, 1.0 + done, f"[{done}]"), StartedJob(1, 8, 1.0, None)])
+    book.is_away = False
+    clock.pump([1.0] * 10)
+    assert book.running == [[(7, "[99]"), (8, None)]]
+    under_test.stopService()
+
+
+def test_completions_that_are_too_many_for_a_statement_are_halved() -> None:
+    """No completion is stuck because of its size."""
+    book = Book()
+    book.most = 3
+    clock, under_test = begun(book)
+    for assignment in range(20):
+        under_test.finish(CompletedJobs(0, assignment, "1"))
+    clock.pump([1.0] * 60)
+    assert sorted(number for some in book.completed for number in some) == list(range(20))
+    assert max(map(len, book.completed)) <= 3
+    assert under_test.is_clean
+    under_test.stopService()
+
+
+def test_what_a_process_died_with_is_given_back_before_the_rest_of_its_assignments() -> None:
+    """The rest is all that is left: nothing would be blamed any more."""
+    book = written((1, False, None), (5, True, [1]), (5, False, None))
+    assert book.released == [([5], True, [1]), ([1, 5], False, None)]
+
+
+def test_outcomes_that_change_nothing_are_counted() -> None:
+    """Their jobs were assigned anew by then."""
+    book, meters, clock = Book(), Meters(), Clock()
+    under_test = Completions(
+        clock,
+        cast("StoredFunctions", book),
+        lease=lease_of(1),
+        wakeups=Wakeups(clock),
+        meters=meters,
+    )
+    book.foreign = 1
+    under_test.finish(CompletedJobs(0, 1, "1,2,3"))
+    under_test.settle(as_settled_jobs([SettledJob(4, 1, "failed", error='said "job_id": 5')]))
+    ended: list[object] = []
+    Deferred.fromCoroutine(under_test.step()).addBoth(ended.append)
+    assert ended == [None]
+    assert meters.tokens_lost == 2
+
+
+LONG_RESULT = "slow" + "x" * LONG
+
+
+def test_a_long_outcome_that_takes_too_long_delays_no_other() -> None:
+    """The others are written before each try; after a few tries its job fails, with the reason."""
+    book = Book()
+    clock, under_test = begun(book)
+    book.slow = "slow"
+    under_test.settle(as_settled_jobs([SettledJob(1, 1, "done", result=LONG_RESULT)]))
+    for number in range(2, 30):
+        under_test.finish(CompletedJobs(0, number, str(number)))
+        under_test.settle(as_settled_jobs([SettledJob(number, 1, "failed", error="x")]))
+        clock.advance(completions.GATHERING)
+    assert sum(map(len, book.completed)) == len(book.settled) == 28
+    clock.pump([1.0] * 20)
+    last = book.settled[-1]
+    assert (last.job_id, last.outcome) == (1, "failed")
+    assert "the database does not take it in time" in (last.error or "")
+    assert under_test.is_clean
+    under_test.stopService()
+
+
+def test_a_long_outcome_waits_while_the_database_is_away() -> None:
+    """However long: the outage is not the fault of its length."""
+    book = Book()
+    clock, under_test = begun(book)
+    book.is_away = True
+    under_test.settle(as_settled_jobs([SettledJob(1, 1, "done", result=LONG_RESULT)]))
+    clock.pump([1.0] * 100)
+    book.is_away = False
+    clock.pump([1.0] * 10)
+    assert [(each.job_id, each.outcome) for each in book.settled] == [(1, "done")]
+    under_test.stopService()
+
+
+def test_results_that_take_too_long_together_are_written_one_by_one() -> None:
+    """Those of one assignment; only the one that takes too long even alone fails its job."""
+    book = Book()
+    clock, under_test = begun(book)
+    book.slow = "slow"
+    results = f'{{"1":"good","2":"{LONG_RESULT}","3":"fine"}}'
+    under_test.finish(CompletedJobs(0, 5, "1,2,3", results))
+    clock.pump([1.0] * 20)
+    ends = {each.job_id: each.outcome for each in book.settled}
+    assert ends == {1: "done", 2: "failed", 3: "done"}
+    under_test.stopService()
+
+
+def test_long_outcomes_are_written_one_at_a_time() -> None:
+    """Also those of one report; and what is given back of their assignments comes after them."""
+    book = Book()
+    clock, under_test = begun(book)
+    book.is_away = True
+    long = [SettledJob(number, 1, "done", result="x" * LONG) for number in (1, 2)]
+    under_test.settle(as_settled_jobs(long))
+    under_test.give_back(1, died=False)
+    clock.advance(0.5)
+    assert not book.released
+    book.is_away = False
+    clock.pump([1.0] * 10)
+    assert [each.job_id for each in book.settled] == [1, 2]
+    assert book.released == [([1], False, None)]
+    assert set(book.tried) == {1}
+    under_test.stopService()

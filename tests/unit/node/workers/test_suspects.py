@@ -1,0 +1,240 @@
+"""Suspects run in processes of their own, which are started for them."""
+
+from typing import Any, cast
+from unittest.mock import Mock
+
+import pytest
+from twisted.internet.defer import Deferred, succeed
+from twisted.internet.task import Clock
+
+from txqueue.model.assignment import Assignment
+from txqueue.node.state.meters import Meters
+from txqueue.node.workers.pool import LONGEST_PAUSE, WorkerPool
+from txqueue.node.workers.process import Reports, WorkerProcess
+from txqueue.node.workers.suspect_processes import KEEP, SuspectProcesses
+from txqueue.node.workers.suspects import MOST_PROCESSES, Suspects
+from txqueue.node.workers.versions import WorkerVersions
+from txqueue.node.workers.workload import Workers
+from txqueue.policy.placement.dispatch import Load
+
+
+class Process:
+    """A worker process as its master sees it."""
+
+    is_late = is_stuck = False
+    runs = None
+
+    def __init__(self, key: int, *, is_apart: bool, is_ready: bool = True) -> None:
+        self.key = key
+        self.is_apart = is_apart
+        self.is_ready = is_ready
+        self.is_retired = False
+        self.held: dict[int, int] = {}
+        self.suspects = {1}
+
+    @property
+    def weight(self) -> int:
+        """The weight that it holds."""
+        return sum(self.held.values())
+
+    @property
+    def load(self) -> Load:
+        """How much it holds."""
+        return Load(self.key, 10, self.weight)
+
+    def perform(self, assignment: Assignment) -> None:
+        """Hold it."""
+        self.held[assignment.number] = assignment.jobs
+
+    def renew(self, until: float, incarnation: int) -> None:
+        """It starts what it gets at once."""
+
+    def retire(self) -> None:
+        """End it."""
+        self.is_ready, self.is_retired = False, True
+
+    async def give_back(self) -> None:
+        """It has started all."""
+
+
+class Bench:
+    """A node with one worker, which starts processes when the test says so."""
+
+    def __init__(self) -> None:
+        self.clock = Clock()
+        self.reports = Mock(Reports)
+        self.suspects = Suspects(self.clock)
+        self.workers = Workers(
+            self.clock, count=1, capacity=10, reports=self.reports, suspects=self.suspects
+        )
+        self.worker = self.add(is_apart=False)
+        self.asked = 0
+        self.service = SuspectProcesses(self.clock, self.suspects, self.workers, self)
+        self.service.startService()
+
+    def start_apart(self) -> None:
+        """Note that one is to start."""
+        self.asked += 1
+
+    def add(self, *, is_apart: bool) -> Process:
+        """A process has become ready."""
+        process = Process(len(self.workers.all) + 1, is_apart=is_apart)
+        self.workers.add(cast("WorkerProcess", process))
+        self.workers.configured(cast("WorkerProcess", process))
+        return process
+
+    def start(self) -> Process:
+        """A process that was asked for becomes ready."""
+        process = self.add(is_apart=True)
+        self.suspects.started()
+        return process
+
+    def end(self, process: Process, assignment: int) -> None:
+        """The jobs of an assignment end."""
+        del process.held[assignment]
+        self.workers.reported(cast("WorkerProcess", process))
+
+    def hand(self, *numbers: int, is_alone: bool = True) -> None:
+        """Hand assignments to the workers, suspects or others."""
+        self.workers.perform(Assignment(1, each, 0, 1, 1, "", is_alone) for each in numbers)
+
+
+@pytest.fixture
+def bench() -> Bench:
+    """A node with one worker."""
+    return Bench()
+
+
+def test_a_suspect_keeps_no_other_job_waiting(bench: Bench) -> None:
+    """It waits for a process of its own while the only worker gets other jobs, and so do they."""
+    bench.hand(1)
+    assert (bench.asked, bench.worker.held, bench.workers.assignments) == (1, {}, [1])
+    bench.hand(2, is_alone=False)
+    process = bench.start()
+    bench.hand(3, is_alone=False)
+    assert (process.held, bench.worker.held) == ({1: 1}, {2: 1, 3: 1})
+    assert bench.workers.holdings == {1: 1, 2: 1, 3: 1}
+    assert bench.workers.load == 0.2
+    assert [load.key for load in bench.workers.loads] == [bench.worker.key]
+
+
+def test_a_running_suspect_keeps_no_other_waiting(bench: Bench) -> None:
+    """Each assignment of them has a process, up to a limit; others stay in the queue."""
+    for number in range(MOST_PROCESSES):
+        assert bench.workers.takes_suspects
+        bench.hand(number)
+    assert not bench.workers.takes_suspects
+    assert bench.asked == MOST_PROCESSES
+    started = [bench.start() for _ in range(MOST_PROCESSES)]
+    assert [list(process.held) for process in started] == [[each] for each in range(MOST_PROCESSES)]
+    assert not bench.workers.takes_suspects
+    bench.end(started[2], 2)
+    assert bench.workers.takes_suspects
+    bench.hand(8)
+    assert started[2].held == {8: 1}
+    assert bench.asked == MOST_PROCESSES
+
+
+def test_more_suspects_than_processes_wait(bench: Bench) -> None:
+    """A message may name some that no claim has asked for; they run one after the other."""
+    bench.hand(*range(MOST_PROCESSES + 1))
+    first, *_ = [bench.start() for _ in range(MOST_PROCESSES)]
+    assert bench.asked == MOST_PROCESSES
+    bench.end(first, 0)
+    assert first.held == {MOST_PROCESSES: 1}
+
+
+def test_an_idle_process_ends(bench: Bench) -> None:
+    """After a while in which no suspect has come; the next one gets a new process."""
+    bench.hand(1)
+    process = bench.start()
+    bench.clock.pump([1] * int(2 * KEEP))
+    bench.end(process, 1)
+    bench.clock.advance(KEEP - 1)
+    bench.hand(2)
+    bench.clock.advance(KEEP)
+    bench.end(process, 2)
+    bench.clock.advance(KEEP - 1)
+    assert not process.is_retired
+    bench.clock.advance(1)
+    assert process.is_retired
+    bench.hand(3)
+    assert bench.asked == 2
+    assert not bench.worker.is_retired
+
+
+def test_a_process_that_cannot_start_a_suspect_is_passed_over(bench: Bench) -> None:
+    """Threads of a suspect that timed out fill it, say: another process starts."""
+    bench.hand(1)
+    process = bench.start()
+    process.is_stuck = True
+    bench.end(process, 1)
+    bench.hand(2)
+    assert (bench.asked, process.held) == (2, {})
+    bench.worker.is_late = True
+    assert bench.workers.able == []
+    assert bench.workers.regular == [cast("WorkerProcess", bench.worker)]
+
+
+def test_a_suspect_that_ends_its_process(bench: Bench) -> None:
+    """It is blamed; the only worker's jobs are not touched."""
+    bench.hand(2, is_alone=False)
+    bench.hand(1)
+    process = bench.start()
+    bench.workers.lost(cast("WorkerProcess", process), is_blamed=True)
+    bench.workers.remove(cast("WorkerProcess", process))
+    assert bench.reports.give_back.call_args_list[0].args == (1,)
+    assert bench.reports.give_back.call_args_list[0].kwargs == {"died": True, "ids": [1]}
+    assert bench.worker.held == {2: 1}
+    assert bench.workers.takes_suspects
+
+
+def test_waiting_suspects_return_to_the_queue(bench: Bench) -> None:
+    """When the node drains, or has lost its lease."""
+    bench.hand(1, 2)
+    bench.workers.give_back()
+    assert [call.args for call in bench.reports.give_back.call_args_list] == [(1,), (2,)]
+    assert bench.workers.assignments == []
+
+
+class NoStarter:
+    """Starts no process: the system refuses it."""
+
+    def __init__(self) -> None:
+        self.tries = 0
+
+    def prepare(self) -> Deferred[None]:
+        """There is nothing to prepare."""
+        return succeed(None)
+
+    def start(self, *_: Any) -> Any:
+        """Refuse it."""
+        self.tries += 1
+        raise BlockingIOError("no more processes")
+
+
+def test_a_process_that_cannot_be_started(bench: Bench) -> None:
+    """The suspect waits, and the start is tried again with growing pauses, as that of a worker."""
+    starter = NoStarter()
+    pool = WorkerPool(
+        cast("Any", bench.clock),
+        cast("Any", starter),
+        bench.workers,
+        settings={},
+        listeners=[],
+        meters=Meters(),
+        versions=WorkerVersions([], []),
+        suspects=bench.suspects,
+    )
+    bench.service._starter = pool
+    pool.running = True
+    bench.hand(1)
+    for _ in range(60):
+        bench.clock.advance(1)
+    assert 60 / LONGEST_PAUSE < starter.tries < 15
+    assert bench.workers.assignments == [1]
+    bench.workers.give_back()
+    tries = starter.tries
+    bench.clock.pump([1] * 60)
+    assert starter.tries == tries
+    assert bench.suspects.starting == 0

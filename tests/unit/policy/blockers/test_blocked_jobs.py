@@ -1,0 +1,71 @@
+"""How many jobs do not run for which reason, from the facts about one of each class."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from txqueue.policy.blockers.blocked_jobs import COUNTED_BY_NAME, blocked_jobs, blocked_warnings
+
+FAR_MOMENT = "2031-01-31T12:00:00+00:00"
+NOW = "2030-01-31T12:00:00+00:00"
+
+
+def facts(job_id: int, **more: Any) -> dict[str, Any]:
+    """A ready job, and one idle node that can run it."""
+    job = {"job_id": job_id, "state": "ready", "queue": "mail", "work_type": "x", "group": None}
+    job |= {"tenant": None, "weight": 1, "priority": 4, "deaths": 0, "not_before": NOW}
+    node = {"name": "n", "state": "alive", "serves": True, "knows": True, "load": 0, "capacity": 9}
+    given = {"job": job, "now": NOW, "nodes": [{**node, "held": 0, "incarnation": 1}]}
+    ahead = {"jobs": 0, "weight": 0, "suspects": 0}
+    return {**given, "controls": [], "group": None, "ahead": ahead, **more}
+
+
+def counted(*found: tuple[int, dict[str, Any]]) -> list[dict[str, Any]]:
+    """Count classes of so many jobs of the given facts."""
+    rows = [
+        {"queue": "mail", "work_type": "x", "jobs": jobs, "example": its["job"]["job_id"]}
+        for jobs, its in found
+    ]
+    return blocked_jobs(rows, {its["job"]["job_id"]: its for _, its in found})
+
+
+def test_classes_of_one_reason_are_counted_together_and_the_gravest_comes_first() -> None:
+    """Jobs that nothing keeps from running, and examples that are gone, are left out."""
+    limited = [{"kind": "queue", "concurrency": 1, "running": 1}]
+    paused = [{"kind": "queue", "is_paused": True}]
+    found = counted(
+        (9, facts(1)),
+        (5, facts(2, controls=limited)),
+        (4, facts(3, nodes=[])),
+        (3, facts(4, nodes=[])),
+        (2, facts(5, controls=paused)),
+    )
+    seen = [(each["reason"], each["gravity"], each["jobs"], each["job_id"]) for each in found]
+    assert seen == [
+        ("no_capable_node", "fault", 7, 3),
+        ("pause", "act", 2, 5),
+        ("limit", "course", 5, 2),
+    ]
+    row = {"queue": "mail", "work_type": "x", "jobs": 1, "example": 8}
+    assert blocked_jobs([row], {}) == []
+
+
+def test_what_needs_an_act_is_warned_of_unless_that_is_counted_by_name() -> None:
+    """The warning names an example, and has its remedy."""
+    paused = [{"kind": "queue", "is_paused": True}]
+    found = counted((7, facts(3, nodes=[])), (2, facts(5, controls=paused)))
+    (warning,) = blocked_warnings(found)
+    assert warning["kind"] == "blocked_jobs"
+    assert warning["what"] == "7 jobs do not run, such as job 3 (x): no node runs"
+    assert warning["remedy"].startswith("start one: twistd")
+    assert len(blocked_warnings(found, ())) == 2
+    assert "paused" in COUNTED_BY_NAME
+
+
+def test_what_would_stop_a_job_is_not_warned_of_long_before_its_moment() -> None:
+    """Nodes may run again by then."""
+    found = facts(3, nodes=[])
+    job = {**found["job"], "state": "waiting", "waiting_for": "time", "attempt": 0, "error": None}
+    for moment, gravity in (("2030-01-31T12:05:00+00:00", "fault"), (FAR_MOMENT, "course")):
+        its = {**found, "job": {**job, "not_before": moment}}
+        assert [each["gravity"] for each in counted((1, its))] == [gravity]

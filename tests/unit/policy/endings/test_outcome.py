@@ -1,0 +1,156 @@
+"""The outcome of a job whose handler raised."""
+
+import json
+from typing import Any
+
+import pytest
+from twisted.internet import defer
+
+from txqueue import Discard, Fail, Retry, Snooze
+from txqueue.errors import InvalidWork, UnknownWorkType, UnreadablePayload
+from txqueue.model.assignment import JobKey
+from txqueue.model.type_version import NotRead
+from txqueue.policy.endings.outcome import LONGEST_ERROR, Verdict, error_text, judge
+from txqueue.store.node.outcomes import outcomes_text
+
+RETRY = Retry(attempts=3, first=10.0, factor=2.0, jitter=0, fatal=(KeyError,))
+
+
+@pytest.mark.parametrize(
+    ("error", "failures", "outcome", "delay"),
+    [
+        (ValueError("x"), 0, "retry", 10.0),
+        (ValueError("x"), 1, "retry", 20.0),
+        (ValueError("x"), 2, "failed", None),
+        (ValueError("x"), 7, "failed", None),
+        (KeyError("x"), 0, "failed", None),
+        (Snooze(5), 0, "snooze", 5.0),
+        (Snooze(5), 7, "snooze", 5.0),
+        (Snooze(0), 0, "snooze", 0.0),
+        (Discard("no need"), 0, "cancelled", None),
+        (Discard(), 0, "cancelled", None),
+        (Fail("broken"), 0, "failed", None),
+        (InvalidWork("wrong", "fix it"), 0, "failed", None),
+        (UnknownWorkType("unknown", "import it"), 0, "failed", None),
+        (KeyboardInterrupt(), 0, "retry", 10.0),
+    ],
+    ids=repr,
+)
+def test_the_outcome(
+    error: BaseException, failures: int, outcome: str, delay: float | None
+) -> None:
+    """Exceptions are retried while attempts are left; the special ones say what they want."""
+    verdict = judge(error, RETRY, failures, 0.5)
+    assert (outcome, delay) == (verdict.outcome, verdict.delay)
+
+
+@pytest.mark.parametrize(
+    ("error", "kept"),
+    [
+        (Discard("no need"), "no need"),
+        (Discard(), None),
+        (Fail("broken"), "broken"),
+        (Fail(), "failed by its handler"),
+        (Fail(ValueError("inner")), "inner"),  # type: ignore[arg-type]  # people do
+        (Discard(7), "7"),  # type: ignore[arg-type]  # people do
+        (InvalidWork("wrong", "fix it"), "wrong; fix it"),
+        (Fail("nul \0 and \ud800"), "nul � and ?"),
+        (Snooze(1), None),
+    ],
+    ids=repr,
+)
+def test_what_is_kept_as_the_error(error: BaseException, kept: str | None) -> None:
+    """A reason is kept as text that PostgreSQL can store."""
+    assert kept == judge(error, RETRY, 0, 0.5).error
+
+
+def test_a_failure_keeps_its_traceback() -> None:
+    """The line of the exception comes first, then where it was raised."""
+    try:
+        raise ValueError("the reason")
+    except ValueError as error:
+        first, _, rest = error_text(error).partition("\n")
+    assert first == "ValueError: the reason"
+    assert "test_a_failure_keeps_its_traceback" in rest
+
+
+def test_a_long_error_is_shortened() -> None:
+    """The end of a traceback says most; NULs and lone surrogates are replaced."""
+    text = error_text(ValueError("\0\ud800" + "x" * 100_000 + "END"))
+    assert len(text) < LONGEST_ERROR + 1100
+    assert text.endswith("END")
+    assert not {"\0", "\ud800"} & set(text)
+
+
+def test_an_exception_that_cannot_be_shown_is_kept_all_the_same() -> None:
+    """`str()` of an exception may raise itself."""
+
+    class Broken(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError
+
+    assert judge(Broken(), RETRY, 0, 0.5).outcome == "retry"
+
+
+@pytest.mark.parametrize(
+    ("verdict", "more"),
+    [
+        (Verdict("retry", 1.5, "why"), {"delay": 1.5, "error": "why"}),
+        (Verdict("snooze", 0.0), {"delay": 0.0}),
+        (Verdict("cancelled"), {}),
+    ],
+)
+def test_a_verdict_is_what_settle_takes(verdict: Verdict, more: dict[str, object]) -> None:
+    """Only what applies is sent."""
+    expected = {"job_id": 7, "assignment": 9, "outcome": verdict.outcome, **more}
+    assert [expected] == json.loads(outcomes_text([verdict.of(JobKey(9, 7))]))
+
+
+NO_DELAYS = [float("nan"), float("inf"), -float("inf"), -5, -0.001, 1e300, 10**400]
+
+
+@pytest.mark.parametrize("delay", NO_DELAYS)
+def test_a_snooze_needs_a_delay_that_can_be_waited_for(delay: float) -> None:
+    """The error is raised in the handler, where it can be fixed: a negative one has no end."""
+    with pytest.raises(ValueError, match="cannot snooze for"):
+        Snooze(delay)
+
+
+@pytest.mark.parametrize("delay", [*NO_DELAYS, "7x", None])
+def test_a_snooze_that_was_changed_spends_an_attempt(delay: Any) -> None:
+    """PostgreSQL cannot store each number: it would refuse the outcomes of other jobs as well."""
+    said = Snooze(1)
+    said.delay = delay
+    verdict = judge(said, RETRY, 0, 0.5)
+    assert verdict.outcome == "retry"
+    assert "its Snooze cannot be read" in str(verdict.error)
+
+
+@pytest.mark.parametrize("delay", NO_DELAYS)
+def test_the_longest_delay_of_a_retry_can_be_waited_for(delay: Any) -> None:
+    """The class is refused when it is defined."""
+    with pytest.raises(ValueError, match="longest"):
+        Retry(longest=delay)
+
+
+def test_a_deferred_that_timed_out_says_what_took_too_long() -> None:
+    """Twisted's own error is a pair: a number, and the word Deferred."""
+    assert error_text(defer.TimeoutError(0.5, "Deferred")).startswith(
+        "TimeoutError: a Deferred took longer than 0.5 s\n\n"
+    )
+    assert error_text(TimeoutError("mine")).startswith("TimeoutError: mine\n\n")
+
+
+def test_a_payload_that_this_version_cannot_read() -> None:
+    """It spends no attempt: the database leaves the job to other versions."""
+    error = NotRead(InvalidWork("extra fields found", "remove them"), "mail#1")
+    verdict = judge(error, Retry(attempts=1), 0, 0.5)
+    assert verdict == Verdict("unread", error="extra fields found; remove them", version="mail#1")
+    assert verdict.of(JobKey(5, 7)).version == "mail#1"
+
+
+def test_a_payload_of_another_job_that_cannot_be_read() -> None:
+    """The attempt failed by it, as by any error: a retry may run on a node that can."""
+    error = UnreadablePayload("extra fields found", "remove them")
+    assert judge(error, Retry(attempts=2), 0, 0.5).outcome == "retry"
+    assert judge(error, Retry(attempts=2), 1, 0.5).outcome == "failed"

@@ -1,0 +1,147 @@
+"""Who gets what: the decisions on plain values."""
+
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from txqueue.policy.placement.dispatch import (
+    CLAIM_PAUSE,
+    LONGEST_LOOK_BACK,
+    MEMORY,
+    MOST_AHEAD,
+    SEARCH_SHARE,
+    Load,
+    Room,
+    claim_delay,
+    least_loaded,
+    look_back_interval,
+    room_of,
+    updated_rate,
+)
+
+loads = st.lists(
+    st.builds(
+        Load,
+        key=st.integers(0, 5),
+        capacity=st.integers(1, 1000),
+        outstanding=st.integers(0, 30_000),
+        rate=st.floats(0, 1e6),
+    ),
+    min_size=1,
+    max_size=6,
+    unique_by=lambda load: load.key,
+)
+
+
+@given(loads)
+def test_a_worker_holds_its_capacity_and_what_its_pace_carries_off(workers: list[Load]) -> None:
+    """The limit is never below capacity, nor more than so much ahead of it."""
+    for load in workers:
+        assert load.capacity <= load.limit <= load.capacity + MOST_AHEAD
+        assert load.free == max(0, load.limit - load.outstanding)
+
+
+@given(loads)
+def test_the_least_loaded_can_start_most(workers: list[Load]) -> None:
+    """No other worker can start more at once, or as much and has more free weight."""
+    chosen = least_loaded(workers)
+    assert chosen in workers
+    assert (chosen.idle, chosen.free, -chosen.outstanding) == max(
+        (load.idle, load.free, -load.outstanding) for load in workers
+    )
+
+
+def test_a_pace_of_before_does_not_draw_long_jobs_to_a_full_worker() -> None:
+    """Whatever its recent pace: the other one can start them now."""
+    quick, idle = Load(1, 20, 20, rate=50_000), Load(2, 20, 0, rate=100)
+    assert quick.free > idle.free
+    assert least_loaded([quick, idle]) is idle
+
+
+@given(loads)
+def test_a_choice_does_not_depend_on_the_order(workers: list[Load]) -> None:
+    """The same workers, listed otherwise, give the same choice."""
+    assert least_loaded(workers) == least_loaded(workers[::-1])
+
+
+@given(loads, st.lists(st.integers(1, 50), max_size=30))
+def test_handing_out_one_by_one_never_exceeds_what_there_is(
+    workers: list[Load], weights: list[int]
+) -> None:
+    """Chunks sent to the least loaded worker while it has room exceed no limit."""
+    held = {load.key: load for load in workers if load.free}
+    assume(held)
+    for weight in weights:
+        chosen = least_loaded(list(held.values()))
+        if weight > chosen.free:
+            continue
+        outstanding = chosen.outstanding + weight
+        held[chosen.key] = Load(chosen.key, chosen.capacity, outstanding, chosen.rate)
+    assert all(load.outstanding <= load.limit for load in held.values())
+
+
+@given(loads)
+def test_room_sums_up_the_workers(workers: list[Load]) -> None:
+    """What a claim may take is what the workers can be handed."""
+    expected = Room(
+        free=sum(load.free for load in workers),
+        limit=sum(load.limit for load in workers),
+        largest=max(load.free for load in workers),
+        capacity=max(load.capacity for load in workers),
+        workers=len([load for load in workers if load.free]),
+    )
+    assert expected == room_of(workers)
+
+
+def test_without_workers_there_is_no_room() -> None:
+    """A node whose workers are all restarting claims nothing."""
+    assert Room(0, 0, 0, 0, 0) == room_of([])
+
+
+@given(loads, st.floats(0, 10))
+def test_a_claim_waits_only_while_workers_are_busy(workers: list[Load], since: float) -> None:
+    """At once with a quarter free; soon with less; not at all with none."""
+    room = room_of(workers)
+    delay = claim_delay(room, since)
+    if room.free == 0:
+        assert delay is None
+    elif room.free * 4 >= room.limit:
+        assert delay == 0
+    else:
+        assert delay == max(0.0, CLAIM_PAUSE - since)
+
+
+rates = st.floats(0, 1e6)
+spans = st.floats(0.001, 10)
+
+
+@given(rates, st.integers(0, 10_000), spans)
+def test_a_rate_lies_between_the_old_and_the_new(rate: float, weight: int, span: float) -> None:
+    """Folding in never leaves the range of what was and what is."""
+    new = weight / span
+    slack = 1e-9 * max(rate, new)
+    assert min(rate, new) - slack <= updated_rate(rate, weight, span) <= max(rate, new) + slack
+
+
+@given(rates, spans)
+def test_a_rate_fades_while_nothing_is_finished(rate: float, span: float) -> None:
+    """A worker that is stuck loses its credit: half of it in a memory's time."""
+    assert updated_rate(rate, 0, span) <= rate
+    assert updated_rate(rate, 0, MEMORY) == rate / 2
+
+
+@given(st.integers(1, 10_000), spans)
+def test_a_steady_pace_is_found(weight: int, span: float) -> None:
+    """From any start the rate comes to what is finished a second."""
+    rate = 1e6
+    for _ in range(200):
+        rate = updated_rate(rate, weight, max(span, 0.1))
+    assert abs(rate - weight / max(span, 0.1)) <= 1e-3 * rate
+
+
+@given(st.floats(0, 1), st.floats(0, 1e3))
+def test_searches_take_a_small_part_of_the_time(least: float, searched: float) -> None:
+    """Unless one look back takes very long: it comes round all the same."""
+    interval = look_back_interval(least, searched)
+    assert interval >= least
+    assert interval <= max(least, LONGEST_LOOK_BACK)
+    assert searched <= interval * SEARCH_SHARE * 1.001 or interval >= LONGEST_LOOK_BACK

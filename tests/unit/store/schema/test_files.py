@@ -1,0 +1,46 @@
+"""The files of the schema, as they are sent to the database."""
+
+import re
+
+import pytest
+
+from txqueue.store.schema.files import functions, migrations
+
+SENT = functions("elsewhere") + [(step.name, step.sql) for step in migrations("elsewhere")]
+NOT_CODE = re.compile(r"--.*|'[^'\n]*'")
+
+
+@pytest.mark.parametrize(("name", "sql"), SENT, ids=[name for name, _ in SENT])
+def test_no_code_names_the_schema_as_its_file_does(name: str, sql: str) -> None:
+    """A name in a place that the rule does not know would reach another schema."""
+    assert "txqueue" not in NOT_CODE.sub("", sql), name
+    assert re.search(r"@\w+@|txqueue[.,_']", sql) is None, name
+
+
+@pytest.mark.parametrize(("name", "sql"), SENT, ids=[name for name, _ in SENT])
+def test_no_plain_string_has_a_backslash(name: str, sql: str) -> None:
+    """It is an escape in sessions with standard_conforming_strings = off; E'' means the same."""
+    escaped = re.compile(r"--.*|E'(?:[^'\\]|''|\\.)*'|'(?P<plain>(?:[^']|'')*)'")
+    plain = [match["plain"] for match in escaped.finditer(sql) if match["plain"]]
+    assert not [text for text in plain if "\\" in text], name
+
+
+def test_a_function_for_each_lane() -> None:
+    """A file that defines a function of lane 0 makes one for each, which uses its lane's table."""
+    sql = dict(functions("elsewhere"))["complete_in"]
+    made = re.findall(
+        r"function elsewhere\.complete_in_(\d)\([^$]*\$\$[^$]*from job_assigned_(\d)", sql
+    )
+    assert made == [(lane, lane) for lane in "01234567"]
+
+
+def test_a_branch_for_each_lane() -> None:
+    """A branch for lane 0 becomes one for each lane, and calls that lane's function."""
+    sql = dict(functions("elsewhere"))["complete"]
+    branches = re.findall(r"when (\d) then [^;]*complete_in_(\d)\(", sql)
+    assert branches == [(lane, lane) for lane in "01234567"]
+
+
+def test_messages_name_the_program() -> None:
+    """A hint tells what to type, whatever the schema's name."""
+    assert "'see which live: txqueue nodes'" in dict(functions("elsewhere"))["lock_live_node"]

@@ -1,0 +1,102 @@
+"""When a worker acts: soon after a request, once, and right after it has read messages."""
+
+import pytest
+from twisted.internet.task import Clock
+
+from txqueue.worker.running.turns import Turns
+
+
+class Harness:
+    """Turns that count."""
+
+    def __init__(self) -> None:
+        self.clock = Clock()
+        self.acts = 0
+        self.requests_more = False
+        self.turns = Turns(self.clock, self.act)
+
+    def act(self) -> None:
+        """Count, and perhaps request another call."""
+        self.acts += 1
+        if self.requests_more:
+            self.requests_more = False
+            self.turns.request()
+
+
+def test_many_requests_make_one_call() -> None:
+    """In the reactor's next turn."""
+    harness = Harness()
+    harness.turns.request()
+    harness.turns.request()
+    assert (harness.acts, harness.turns.is_due) == (0, True)
+    harness.clock.advance(0)
+    assert (harness.acts, harness.turns.is_due) == (1, False)
+    harness.clock.advance(0)
+    assert harness.acts == 1
+
+
+def test_what_messages_request_is_done_after_the_last_of_them() -> None:
+    """And not again in the next turn."""
+    harness = Harness()
+    with harness.turns.reading():
+        harness.turns.request()
+        harness.turns.request()
+        assert harness.acts == 0
+    assert harness.acts == 1
+    assert harness.clock.getDelayedCalls() == []
+
+
+def test_messages_that_request_nothing_cause_nothing() -> None:
+    """A lease, for instance."""
+    harness = Harness()
+    with harness.turns.reading():
+        pass
+    assert harness.acts == 0
+
+
+def test_a_call_requests_another_one() -> None:
+    """The reactor has its turn before that, so that a long chunk does not hold it up."""
+    harness = Harness()
+    harness.requests_more = True
+    with harness.turns.reading():
+        harness.turns.request()
+    assert (harness.acts, harness.turns.is_due) == (1, True)
+    harness.clock.advance(0)
+    assert harness.acts == 2
+
+
+def test_a_call_that_is_due_waits_for_the_reactor() -> None:
+    """Messages that come before it do not hasten it."""
+    harness = Harness()
+    harness.turns.request()
+    with harness.turns.reading():
+        harness.turns.request()
+    assert harness.acts == 0
+    harness.clock.advance(0)
+    assert harness.acts == 1
+
+
+def broken(harness: Harness) -> None:
+    """Process a message that requests a call, and then one that fails."""
+    with harness.turns.reading():
+        harness.turns.request()
+        raise ValueError("broken")
+
+
+def test_a_broken_message_keeps_no_request_back() -> None:
+    """What the messages before it requested is done."""
+    harness = Harness()
+    with pytest.raises(ValueError, match="broken"):
+        broken(harness)
+    assert (harness.acts, harness.turns.is_due) == (1, False)
+
+
+def test_a_call_can_wait() -> None:
+    """It is due meanwhile, so that other requests do not hasten it."""
+    harness = Harness()
+    harness.turns.request(after=2.0)
+    harness.turns.request()
+    harness.clock.advance(1.9)
+    assert (harness.acts, harness.turns.is_due) == (0, True)
+    harness.clock.advance(0.1)
+    assert (harness.acts, harness.turns.is_due) == (1, False)

@@ -1,0 +1,1 @@
+"""The ways in which jobs arrive at a node."""

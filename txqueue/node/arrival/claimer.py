@@ -1,0 +1,296 @@
+"""Claims ready jobs, many at a time, while the workers have room for them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Coroutine, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Protocol, TypeVar
+
+from twisted.internet.defer import Deferred
+
+from txqueue.errors import DatabaseUnavailable
+from txqueue.model.assignment import Assignment, ReturnedJobs
+from txqueue.node.arrival.heavy_jobs import HeavyJobs
+from txqueue.node.state.collaborators import BacklogListener, Executor
+from txqueue.node.state.lease import Identity, Lease
+from txqueue.node.state.meters import Meters
+from txqueue.node.state.periodic import Periodic
+from txqueue.node.state.wakeups import Wakeups
+from txqueue.policy.placement.dispatch import Room, claim_delay, look_back_interval
+from txqueue.policy.placement.idling import idle_delay
+from txqueue.store.node.functions import StoredFunctions
+from txqueue.store.node.replies import Claim
+from txqueue.system.clock import Clock
+
+__all__ = ["Claimer", "Lanes", "OpenCreditGiver"]
+
+T = TypeVar("T")
+
+CHUNK_JOBS = 1000
+# A claim promotes only jobs that became due since this long before the previous claim, to skip the
+# dead rows of earlier ones. Once in FULL_LOOK seconds it promotes all due jobs, as a transaction
+# may commit a due job late.
+PROMOTED_MARGIN = timedelta(minutes=1)
+FULL_LOOK = 10.0
+# For this many seconds, claims continue at the rank that the last one reached, to skip the dead
+# rows of claimed jobs. A new job of a smaller rank may be claimed that much later. The time is
+# longer while many ready jobs are of types that only other nodes run.
+LOOK_BACK = 0.1
+# The rank that a claim returns if it left jobs because a tenant's or queue's share was used up.
+ANYWHERE = "-infinity"
+# Seconds between a claim that took all ready jobs and the next, so that its jobs are sent to the
+# workers first: both go through the reactor, and the claim would go ahead of them.
+BREATH = 0.001
+# A job is ordinary if it has no group, a weight of 1 and a small payload, and is no suspect. FEW is
+# the most jobs that a claim of ordinary jobs takes, FEW_QUEUES the most queues of a node that makes
+# such claims. After one that met another job, the node makes none for ORDINARY_REST seconds.
+FEW, FEW_QUEUES = 8, 8
+ORDINARY_REST = 1.0
+# Seconds after which such a claim has read other nodes' jobs in the current lane, too; there is no
+# other one until the next look at all jobs.
+SLOW = 0.01
+
+
+class Lanes(Protocol):
+    """The service that rotates lanes as they fill up."""
+
+    def claimed(self, jobs: int) -> None:
+        """Note that a claim took a number of jobs."""
+
+
+class ClaimedTypes(Protocol):
+    """The work types that a node claims."""
+
+    claimed: list[str]
+
+
+class OpenCreditGiver(Protocol):
+    """The service that grants open credit."""
+
+    def missed(self) -> None:
+        """Note that a job had to be claimed that might have been enqueued as assigned."""
+
+
+class Claimer(Periodic):
+    """Claims ready jobs while the workers have room, and sleeps while no job is ready.
+
+    Args:
+        clock: Times the waits.
+        functions: The stored functions.
+        lease: The node's lease; without it the claimer does not claim.
+        queues: The queues that the node serves.
+        versions: Have the names of the node's work types, and the versions that its workers have.
+        workers: Run the jobs.
+        heavy_jobs: Decides whether a claim leaves heavy jobs to less loaded nodes.
+        lanes: Notified of the number of jobs that each claim took.
+        listeners: Notified after each claim whether it left ready jobs.
+        meters: Counts claimed jobs, and times claims.
+        wakeups: Has the claimer's alarm, and the node's place among those that can take the
+            same jobs; wakes the reconciliation when the answer to a claim is lost.
+    """
+
+    name = "claimer"
+
+    def __init__(
+        self,
+        clock: Clock,
+        functions: StoredFunctions,
+        *,
+        lease: Lease,
+        queues: Sequence[str],
+        versions: ClaimedTypes,
+        workers: Executor,
+        heavy_jobs: HeavyJobs,
+        lanes: Lanes,
+        listeners: Sequence[BacklogListener],
+        open_credit: OpenCreditGiver,
+        meters: Meters,
+        wakeups: Wakeups,
+    ) -> None:
+        super().__init__(clock, wakeups.claimer)
+        self._functions = functions
+        self._lease = lease
+        self._queues = queues
+        self._versions = versions
+        self._workers = workers
+        self._heavy_jobs = heavy_jobs
+        self._lanes = lanes
+        self._listeners = listeners
+        self._open_credit = open_credit
+        self._meters = meters
+        self._wakeups = wakeups
+        self._claims = 0
+        self._is_claiming = False
+        self._empty_claims = 0
+        self._claimed_at = float("-inf")
+        self._looked_at = float("-inf")
+        self._since: datetime | None = None
+        self._reached: tuple[str, int] | None = None
+        self._last_tenant: str | None = None
+        self._looked_back_at = float("-inf")
+        self._look_back = LOOK_BACK
+        self._wants_room = False
+        # When the next claim of any jobs is due; until then, a claim of ordinary jobs will do.
+        self._look_at = self._ordinary_from = float("-inf")
+
+    @property
+    def claim(self) -> int | None:
+        """The number of the running claim; None while no claim runs."""
+        return self._claims if self._is_claiming else None
+
+    def room_made(self) -> None:
+        """Claim, as workers have room, unless the last claim left no ready job."""
+        if self._wants_room:
+            self.alarm.ring()
+
+    def stopService(self) -> Deferred[None] | None:
+        """Stop claiming."""
+        self._empty_claims = 0
+        return super().stopService()
+
+    async def step(self) -> float | None:
+        """Claim once if the workers have room; return the seconds until the next claim."""
+        identity = self._lease.identity
+        room = self._workers.room
+        delay = claim_delay(room, time.monotonic() - self._claimed_at)
+        self._wants_room = True
+        if identity is None or delay is None:
+            # The alarm rings when workers have room, and when the lease is acquired.
+            return None
+        if delay > 0:
+            return delay
+        self._claimed_at = time.monotonic()
+        if self._is_ordinary():
+            return await self._claim_ready(identity, room)
+        claim = await self._claim(identity, room)
+        await self._hand_over(identity, claim.assignments)
+        return self._pause_after(claim)
+
+    def _is_ordinary(self) -> bool:
+        """Whether the last claim of any jobs left none, so that only new ones can be ready."""
+        return self._ordinary_from <= time.monotonic() < self._look_at
+
+    async def _claim_ready(self, identity: Identity, room: Room) -> float:
+        """Claim a few ordinary jobs; return the seconds until the next claim."""
+        most = min(FEW, room.free)
+        assignments, is_ordinary = await self._answer(
+            self._functions.claim_ready(*identity, self._queues, self._versions.claimed, most)
+        )
+        if self._is_searching and time.monotonic() - self._claimed_at > SLOW:
+            self._ordinary_from = self._look_back_due
+        await self._hand_over(identity, assignments)
+        self._wants_room = False
+        if not is_ordinary:
+            self._ordinary_from = time.monotonic() + ORDINARY_REST
+            self._reached = None
+            return 0.0
+        if assignments and assignments[0].jobs == most:
+            self._look_at = float("-inf")
+            return BREATH
+        if assignments:
+            self._open_credit.missed()
+        self._look_at = min(self._look_at, self._look_back_due)
+        return max(BREATH, self._look_at - time.monotonic())
+
+    async def _claim(self, identity: Identity, room: Room) -> Claim:
+        claim = await self._answer(
+            self._functions.next_job(
+                *identity,
+                self._queues,
+                self._versions.claimed,
+                free=room.free,
+                largest=room.largest,
+                capacity=room.capacity,
+                chunk_jobs=CHUNK_JOBS,
+                workers=room.workers,
+                since=self._look_since(),
+                suspects=self._workers.takes_suspects,
+                reached=self._go_on_from(),
+                after_tenant=self._last_tenant,
+                load=self._heavy_jobs.compared_load(self._workers.load),
+            )
+        )
+        self._since = claim.seen_at - PROMOTED_MARGIN
+        self._last_tenant = claim.last_tenant
+        return claim
+
+    async def _answer(self, claim: Coroutine[Any, Any, T]) -> T:
+        """Run a claim and return its answer; ring the reconciliation if the answer is lost."""
+        self._claims += 1
+        self._is_claiming = True
+        try:
+            answer = await claim
+        except DatabaseUnavailable:
+            self._wakeups.reconciliation.ring()
+            raise
+        finally:
+            self._is_claiming = False
+        self._meters.claims.observe(time.monotonic() - self._claimed_at)
+        return answer
+
+    async def _hand_over(self, identity: Identity, assignments: list[Assignment]) -> None:
+        """Hand claimed jobs to the workers, or return them if the node has stopped meanwhile."""
+        if self.running:
+            self._workers.perform(assignments)
+        elif assignments:
+            returned = [ReturnedJobs(each.number) for each in assignments]
+            await self._functions.release(identity.incarnation, returned)
+        jobs = sum(each.jobs for each in assignments)
+        self._meters.claimed += jobs
+        self._lanes.claimed(jobs)
+
+    def _look_since(self) -> datetime | None:
+        if self._claimed_at - self._looked_at < FULL_LOOK:
+            return self._since
+        self._looked_at = self._claimed_at
+        return None
+
+    def _go_on_from(self) -> tuple[str, int] | None:
+        if self._reached is None or self._claimed_at >= self._look_back_due:
+            self._reached, self._looked_back_at = None, self._claimed_at
+        return self._reached
+
+    def _pause_after(self, claim: Claim) -> float:
+        self._heavy_jobs.claimed(claim.left_job)
+        looked_back = self._reached is None
+        if looked_back:
+            self._look_back = look_back_interval(LOOK_BACK, claim.searched)
+        self._reached = self._place_after(claim)
+        if looked_back or claim.reached is not None:
+            for listener in self._listeners:
+                listener.looked(has_backlog=claim.reached is not None)
+        self._look_at = float("-inf")
+        if not claim.is_quiet:
+            self._empty_claims = 0
+            return 0.0 if claim.reached else BREATH
+        if claim.is_cut_short:
+            self._empty_claims = 0
+        if claim.is_cut_short or not (looked_back or self._is_searching):
+            return 0.0
+        # The remaining jobs are too heavy for the room, or left to another node.
+        self._wants_room = claim.reached is not None
+        self._empty_claims = 1 if claim.assignments else self._empty_claims + 1
+        pause = self._heavy_jobs.pause(idle_delay(self._empty_claims, self._wakeups.place))
+        if claim.due_in is not None:
+            pause = min(pause, claim.due_in)
+        if self._is_searching and not looked_back:
+            pause = min(pause, max(0.0, self._look_back_due - time.monotonic()))
+        if claim.reached is None and len(self._queues) <= FEW_QUEUES:
+            self._look_at = time.monotonic() + pause
+        return pause
+
+    def _place_after(self, claim: Claim) -> tuple[str, int] | None:
+        """Return where the next claim goes on; None to look back."""
+        if claim.reached is not None:
+            return None if claim.reached[0] == ANYWHERE else claim.reached
+        return claim.passed or self._reached if self._is_searching else None
+
+    @property
+    def _is_searching(self) -> bool:
+        """Whether the last look back had to read many ready jobs that the node may not take."""
+        return self._look_back > LOOK_BACK
+
+    @property
+    def _look_back_due(self) -> float:
+        return self._looked_back_at + self._look_back

@@ -1,0 +1,55 @@
+"""Runs assignments that were read after a notice or a poll, or returns them to the queue."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from txqueue.model.assignment import Assignment
+from txqueue.node.state.collaborators import Executor, GivenBack
+from txqueue.node.state.deduplication import Deduplicator
+from txqueue.node.state.lifecycle import Lifecycle
+
+__all__ = ["Intake"]
+
+
+class Intake:
+    """Takes each assignment once, though notifications, messages and polls may all name it.
+
+    Jobs that a message brings whole do not pass here.
+
+    Args:
+        workers: Run the jobs.
+        deduplicator: Filters assignments that arrived before.
+        lifecycle: A draining node returns what arrives.
+        records: Returns jobs to the queue.
+    """
+
+    def __init__(
+        self,
+        workers: Executor,
+        deduplicator: Deduplicator,
+        lifecycle: Lifecycle,
+        records: GivenBack,
+    ) -> None:
+        self._workers = workers
+        self._deduplicator = deduplicator
+        self._lifecycle = lifecycle
+        self._records = records
+
+    def take(self, assignments: Sequence[Assignment]) -> list[Assignment]:
+        """Run assignments, or return them to the queue if the node drains.
+
+        Returns:
+            Those that had not arrived before.
+        """
+        new = [each for each in assignments if self._deduplicator.accept(each.number)]
+        if new:
+            # A job may be named again when the deduplicator has long forgotten it.
+            held = frozenset(self._workers.assignments)
+            new = [each for each in new if each.number not in held]
+        if not self._lifecycle.is_draining:
+            self._workers.perform(new)
+            return new
+        for each in new:
+            self._records.give_back(each.number, died=False)
+        return new

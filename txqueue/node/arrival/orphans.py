@@ -1,0 +1,120 @@
+"""Finds jobs that were handed to the node by a message that was lost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from txqueue.model.assignment import Assignment
+from txqueue.node.arrival.intake import Intake
+from txqueue.node.state.collaborators import Executor
+from txqueue.node.state.inbox import Inbox
+from txqueue.node.state.lease import Lease
+from txqueue.node.state.periodic import Periodic
+from txqueue.node.state.wakeups import Wakeups
+from txqueue.store.node.functions import StoredFunctions
+from txqueue.system.clock import Clock
+
+__all__ = ["Clients", "HandingPeers", "OrphanFinder"]
+
+# Seconds between two polls: while clients have credit, while only peers may hand jobs over, and
+# otherwise, as a transaction may commit long after its client vanished.
+OFTEN, NOW_AND_THEN, SELDOM = 1.0, 2.0, 10.0
+
+
+class Clients(Protocol):
+    """The service that grants credit to clients."""
+
+    @property
+    def are_out(self) -> bool:
+        """Whether jobs may be on their way to this node by direct dispatch."""
+
+
+class HandingPeers(Protocol):
+    """The other masters."""
+
+    @property
+    def has_fresh(self) -> bool:
+        """Whether jobs may be on their way from a peer to this node."""
+
+
+class OrphanFinder(Periodic):
+    """Polls for jobs that were handed to the node and did not arrive by message.
+
+    Args:
+        clock: Times the polls.
+        functions: The stored functions.
+        lease: The node's lease; without it no job is adopted.
+        inbox: Has the assignments that messages named only by their numbers.
+        workers: Know which assignments have arrived.
+        intake: Takes the jobs found.
+        clients: Tell whether jobs of clients may be on their way.
+        peers: Tell whether jobs of peers may be on their way.
+        wakeups: Has the service's alarm.
+
+    Attributes:
+        adopted: How many jobs this service has found so far.
+    """
+
+    name = "orphans"
+
+    def __init__(
+        self,
+        clock: Clock,
+        functions: StoredFunctions,
+        *,
+        lease: Lease,
+        inbox: Inbox,
+        workers: Executor,
+        intake: Intake,
+        clients: Clients,
+        peers: HandingPeers,
+        wakeups: Wakeups,
+    ) -> None:
+        super().__init__(clock, wakeups.orphans)
+        self._clock = clock
+        self._functions = functions
+        self._lease = lease
+        self._inbox = inbox
+        self._workers = workers
+        self._intake = intake
+        self._clients = clients
+        self._peers = peers
+        self._looked_at = float("-inf")
+        self.adopted = 0
+
+    async def step(self) -> float | None:
+        """Read the assignments that messages named, and poll for unknown ones if it is time."""
+        identity = self._lease.identity
+        if identity is None:
+            return OFTEN
+        named = self._inbox.take()
+        for assignment in named:
+            self._adopt(await self._functions.direct_jobs(identity.incarnation, assignment))
+        has_found = False
+        if not named or self._clock.seconds() - self._looked_at >= OFTEN:
+            has_found = await self._look(identity.incarnation)
+        return 0.0 if has_found or self._inbox else self._every
+
+    async def _look(self, incarnation: int) -> bool:
+        """Adopt unknown assignments; return whether there may be more."""
+        self._looked_at = self._clock.seconds()
+        known = self._workers.assignments
+        has_found = self._adopt(await self._functions.direct_jobs(incarnation, known=known))
+        if has_found:
+            self._looked_at = float("-inf")
+        return has_found
+
+    @property
+    def _every(self) -> float:
+        if self._clients.are_out:
+            return OFTEN
+        return NOW_AND_THEN if self._peers.has_fresh else SELDOM
+
+    def _adopt(self, assignments: Sequence[Assignment]) -> bool:
+        """Take assignments; return whether any was new."""
+        if not self.running:
+            return False
+        new = self._intake.take(assignments)
+        self.adopted += sum(each.jobs for each in new)
+        return bool(new)

@@ -1,0 +1,170 @@
+"""Ticks schedules: has the database enqueue the jobs of due ones; any master may do it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any, Protocol
+
+from twisted.internet.defer import Deferred
+
+from txqueue.errors import Refused
+from txqueue.model.work_item import WorkItem
+from txqueue.node.state.lease import Lease
+from txqueue.node.state.periodic import Periodic
+from txqueue.node.state.wakeups import Wakeups
+from txqueue.store.enqueueing.schedules import (
+    Due,
+    Judged,
+    Schedules,
+    declared,
+    ticks_of,
+    unconditional,
+)
+from txqueue.system.clock import Clock
+
+__all__ = ["Scheduler"]
+
+# Shortest and longest interval between checks, as a schedule may be created without a notification.
+SHORTEST, LONGEST = 0.2, 5.0
+# Shortest interval after a wake-up, as most wake-ups are not about schedules.
+WOKEN = 1.0
+# Checks look for schedules that became due since MARGIN before the last check, to skip dead rows;
+# once in FULL_LOOK seconds, for all due ones.
+MARGIN, FULL_LOOK = timedelta(seconds=5), 10.0
+MENDING = 60.0
+
+
+class Checks(Protocol):
+    """Checks the conditions of due schedules."""
+
+    @property
+    def busy(self) -> list[tuple[str, str]]:
+        """The conditions that are being checked, or wait for that."""
+
+    def begin(self, found: Due) -> None:
+        """Check the conditions of those due schedules that have one."""
+
+    def take(self) -> list[Judged]:
+        """Return the schedules whose conditions were checked since the last call."""
+
+    async def end(self) -> None:
+        """Begin no more checks, and wait for those that run."""
+
+
+class Scheduler(Periodic):
+    """Finds due schedules, plans their jobs, and has the database enqueue them.
+
+    Args:
+        clock: Times the checks.
+        schedules: The stored functions of schedules.
+        checks: Checks the conditions of due schedules, while this service goes on.
+        classes: The node's work types; the schedules that they declare are published first.
+        lease: The node's lease; without it this node ticks no schedule.
+        wakeups: Has the scheduler's alarm; wakes the claimer when jobs were enqueued.
+
+    Raises:
+        InvalidWork: When a class with a schedule cannot be instantiated without arguments.
+    """
+
+    name = "scheduler"
+
+    def __init__(
+        self,
+        clock: Clock,
+        schedules: Schedules,
+        *,
+        checks: Checks,
+        classes: Sequence[type[WorkItem]],
+        lease: Lease,
+        wakeups: Wakeups,
+    ) -> None:
+        super().__init__(clock, wakeups.scheduler)
+        self._schedules = schedules
+        self._checks = checks
+        self._work_types = [cls.work_type for cls in classes]
+        self._declared = declared(classes)
+        self._lease = lease
+        self._wakeups = wakeups
+        self._is_published = False
+        self._looked_at = self._looked_far_at = self._mended_at = float("-inf")
+        self._next_look = float("-inf")
+        self._since: datetime | None = None
+
+    def stopService(self) -> Deferred[None]:
+        """Stop after the current step and the checks that run."""
+        stopping = super().stopService()
+        return Deferred.fromCoroutine(self._end(stopping))
+
+    async def _end(self, stopping: Deferred[None] | None) -> None:
+        if stopping is not None:
+            await stopping
+        await self._checks.end()
+
+    async def step(self) -> float | None:
+        """Tick schedules whose conditions were checked; look for due ones if it is time."""
+        if self._lease.identity is None:
+            return WOKEN
+        if not self._is_published:
+            await self._publish()
+        await self._tick_judged()
+        now = time.monotonic()
+        early = min(self._next_look, self._looked_at + WOKEN) - now
+        return early if early > 0 else await self._look(now)
+
+    async def _publish(self) -> None:
+        try:
+            await self._schedules.publish(self._work_types, self._declared)
+        except Refused as error:
+            self.log.error("the schedules of the classes are not published: {error}", error=error)
+        self._is_published = True
+
+    async def _look(self, now: float) -> float:
+        self._looked_at = now
+        found = await self._schedules.due(self._look_since(now), self._checks.busy)
+        self._since = found.seen_at - MARGIN
+        self._next_look = now + LONGEST
+        self._look_in(LONGEST if found.due_in is None else found.due_in)
+        await self._tick(unconditional(found.rows), found)
+        self._checks.begin(found)
+        await self._tick_judged()
+        if now - self._mended_at >= MENDING:
+            self._mended_at = now
+            await self._schedules.mend()
+        return max(0.0, self._next_look - time.monotonic())
+
+    async def _tick_judged(self) -> None:
+        """Tick schedules whose conditions were checked; those due since then are looked for."""
+        for judged in self._checks.take():
+            await self._tick(judged.rows, judged.found)
+            if self._since is not None:
+                self._since = min(self._since, judged.found.seen_at - MARGIN)
+
+    async def _tick(self, rows: Sequence[dict[str, Any]], found: Due) -> None:
+        if not rows:
+            return
+        ticks = ticks_of(rows, found.seen_at)
+        nexts = [datetime.fromisoformat(each["next"]) for each in ticks if _is_moment(each["next"])]
+        soonest = min(nexts, default=found.seen_at + timedelta(seconds=LONGEST))
+        self._look_in((soonest - found.seen_at).total_seconds())
+        if not await self._schedules.tick(ticks):
+            return
+        self._wakeups.claimer.ring()
+        if found.due_in == 0 or soonest <= found.seen_at:
+            self._since, self._next_look = None, float("-inf")
+
+    def _look_in(self, seconds: float) -> None:
+        """Look after some seconds, if no look is due before."""
+        pause = min(max(seconds, SHORTEST), LONGEST)
+        self._next_look = min(self._next_look, time.monotonic() + pause)
+
+    def _look_since(self, now: float) -> datetime | None:
+        if self._since is not None and now - self._looked_far_at < FULL_LOOK:
+            return self._since
+        self._looked_far_at = now
+        return None
+
+
+def _is_moment(text: str | None) -> bool:
+    return text is not None and text != "infinity"

@@ -1,0 +1,234 @@
+"""Registers the node in the table `node_info`, and renews its lease by heartbeats."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from twisted.internet.defer import Deferred
+
+from txqueue.errors import TxqueueError
+from txqueue.node.leasing.database_life import DatabaseLife
+from txqueue.node.leasing.keeper import LeaseKeeper
+from txqueue.node.state.collaborators import BeatListener
+from txqueue.node.state.lease import Identity, Lease
+from txqueue.node.state.lifecycle import Lifecycle
+from txqueue.node.state.meters import Meters
+from txqueue.node.state.periodic import Periodic
+from txqueue.node.state.wakeups import Wakeups
+from txqueue.store.node.functions import StoredFunctions
+from txqueue.store.node.replies import HeartbeatReply
+from txqueue.system.clock import Clock
+from txqueue.system.host import has_ended
+
+__all__ = ["BEATS_A_LEASE", "Heartbeats", "LoadMeter", "Processes"]
+
+BEATS_A_LEASE = 4
+LEAST_PAUSE = 0.05
+
+
+class LoadMeter(Protocol):
+    """The measurements that a heartbeat carries."""
+
+    @property
+    def load(self) -> float:
+        """The weight of the jobs that the workers hold, as a fraction of their capacity."""
+
+    def measured(self) -> Mapping[str, Any]:
+        """Return the measurements besides the load, as plain data."""
+
+
+class Processes(Protocol):
+    """The worker processes, which are killed when another run has taken the node's name."""
+
+    def stop_at_once(self) -> None:
+        """Kill all worker processes."""
+
+
+class Heartbeats(Periodic):
+    """Registers the node and renews its lease.
+
+    Args:
+        clock: Times the heartbeats.
+        functions: The stored functions.
+        node: The columns of the node's row: name, hostname, pid, address, port, lease,
+            capacity, queues, version.
+        work_types: The node's work types, with their policies.
+        host: Identifies the host among hosts; `NO_HOST` to hide it.
+        lease: The node's lease.
+        life: Detects that the database has lost writes.
+        keeper: Notified when the lease is acquired, renewed or lost.
+        lifecycle: Notified when operators drain the node, or another run has taken its name.
+        load_meter: Measures the node.
+        meters: Counts the rescued jobs.
+        listeners: Notified of the answer to each heartbeat.
+        processes: The workers, killed when another run has taken the node's name.
+        wakeups: Has the alarm of heartbeats; wakes the services that take jobs when draining ends.
+    """
+
+    name = "heartbeats"
+
+    def __init__(
+        self,
+        clock: Clock,
+        functions: StoredFunctions,
+        *,
+        node: Mapping[str, Any],
+        work_types: Sequence[Mapping[str, Any]],
+        host: str,
+        lease: Lease,
+        life: DatabaseLife,
+        keeper: LeaseKeeper,
+        lifecycle: Lifecycle,
+        load_meter: LoadMeter,
+        meters: Meters,
+        listeners: Sequence[BeatListener],
+        processes: Processes,
+        wakeups: Wakeups,
+    ) -> None:
+        super().__init__(clock, wakeups.heartbeats)
+        self._functions = functions
+        self._node = node
+        self._work_types = work_types
+        self._host = host
+        self._lease = lease
+        self._life = life
+        self._keeper = keeper
+        self._lifecycle = lifecycle
+        self._load_meter = load_meter
+        self._meters = meters
+        self._listeners = listeners
+        self._processes = processes
+        self._wakeups = wakeups
+        self._next_end: float | None = None
+        self._has_run = False
+
+    async def step(self) -> float | None:
+        """Send a heartbeat, or register the node if it is not registered."""
+        if not self._lease.is_registered:
+            await self._register()
+            # The first heartbeat names the peers.
+            return 0.0
+        await self._renew()
+        interval = self._lease.seconds / BEATS_A_LEASE
+        # If another node's lease expires before the next heartbeat, send one at that time, to
+        # rescue that node's jobs.
+        return (
+            interval if self._next_end is None else min(interval, max(self._next_end, LEAST_PAUSE))
+        )
+
+    def stopService(self) -> Deferred[None] | None:
+        """Stop renewing the lease."""
+        self._keeper.stop()
+        return super().stopService()
+
+    async def leave(self, state: str) -> None:
+        """Record that the node drains or stops, if the database answers."""
+        if not self._lease.is_registered:
+            return
+        try:
+            await self._functions.leave(self._lease.incarnation, state)
+        except TxqueueError as error:
+            self.log.warn(
+                "could not record that this node is {state}: {error}", state=state, error=error
+            )
+
+    async def _register(self) -> None:
+        """Register under the node's name, which fences an earlier run."""
+        if not self._has_run:
+            await self._advance_sequences()
+        began = time.monotonic()
+        numbers = await self._functions.register_node(
+            self._node, self._work_types, former_died=not self._has_run
+        )
+        identity = Identity(*numbers)
+        self._has_run = True
+        self._life.begin()
+        self._lease.reached()
+        self.log.info(
+            "registered as node {name}, incarnation {number}",
+            name=self._node["name"],
+            number=identity.incarnation,
+        )
+        self._keeper.registered(identity, began)
+
+    async def _advance_sequences(self) -> None:
+        """Set the sequences that are behind their tables, or numbers would be given twice."""
+        if behind := await self._functions.advance_sequences():
+            self.log.warn(
+                "set sequences that were behind their tables, as after logical replication:"
+                " {names}; jobs enqueued before may have numbers that others have",
+                names=", ".join(behind),
+            )
+
+    async def _renew(self) -> None:
+        began = time.monotonic()
+        is_ending = self._lifecycle.is_ending or None
+        report = {**self._load_meter.measured(), "host": self._host or None, "is_ending": is_ending}
+        reply = await self._functions.heartbeat(
+            self._lease.incarnation, self._load_meter.load, report
+        )
+        self._next_end = reply.next_end
+        self._meters.rescues["expired"] += reply.rescued
+        self._lease.reached()
+        if not reply.owned:
+            await self._replaced()
+        elif await self._life.has_lost(self._lease.incarnation, reply):
+            await self._begin_anew(
+                "the database was restored, or a standby has taken over, and lacks what this node"
+                " has written"
+            )
+        else:
+            self._keeper.renewed(began)
+            self._tell(reply)
+            if is_ending and reply.state == "alive":
+                # Undrained before the database knew that this node stops: it accepts no more jobs.
+                await self._functions.leave(self._lease.incarnation, "draining")
+            await self._declare_dead(reply)
+
+    def _tell(self, reply: HeartbeatReply) -> None:
+        has_turned = self._lifecycle.order(drain=reply.state == "draining")
+        for listener in self._listeners:
+            listener.heard(reply)
+        if has_turned and not self._lifecycle.is_draining:
+            self._wakeups.look_for_work()
+
+    async def _replaced(self) -> None:
+        """Register again, unless another run has taken the node's name."""
+        if await self._functions.replaced_by(self._node["name"]) == self._lease.incarnation:
+            self._keeper.lost()
+            self._give_way()
+        else:
+            await self._begin_anew("the lease expired and others have taken the jobs")
+
+    async def _begin_anew(self, cause: str) -> None:
+        """Register as another run, which drops what this one holds."""
+        self.log.error("{cause}: registering anew", cause=cause)
+        self._keeper.lost()
+        # If the answer is lost, the node registers once more in place of that run.
+        self._lease.forget()
+        await self._register()
+
+    def _give_way(self) -> None:
+        self.log.critical(
+            "another node runs under the name {name}: this one stops; give each its own --name",
+            name=self._node["name"],
+        )
+        if not self._lifecycle.is_ending:
+            self._processes.stop_at_once()
+            self._lifecycle.fail()
+
+    async def _declare_dead(self, reply: HeartbeatReply) -> None:
+        """Rescue the jobs of nodes of this host whose processes have ended, before their leases
+        expire.
+        """
+        ended = [incarnation for incarnation, pid in reply.neighbours if has_ended(pid)]
+        if ended:
+            rescued = await self._functions.declare_dead(self._lease.incarnation, ended)
+            self._meters.rescues["ended"] += rescued
+            self.log.warn(
+                "{nodes} of this host ended without unregistering; {jobs} of their jobs run again",
+                nodes=len(ended),
+                jobs=rescued,
+            )

@@ -1,0 +1,1 @@
+"""The endpoint of a node for operators and joined applications."""

@@ -1,0 +1,297 @@
+"""Handles the commands of operators, for the whole cluster, by stored functions and queries."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, Protocol
+
+from attrs import asdict
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from txqueue.errors import AdminRefused, DatabaseUnavailable, JobNotFound, TxqueueError
+from txqueue.model.assignment import CancelledJob
+from txqueue.node.state.collaborators import Description
+from txqueue.node.state.lease import Lease
+from txqueue.policy.blockers import explain_archived
+from txqueue.policy.pagination import as_text, first_page, join_numbers, numbers
+from txqueue.store.driver.connection_pool import ConnectionPool
+from txqueue.store.inquiries.inquiry import Inquiry
+from txqueue.store.inquiries.operations import Operations
+from txqueue.store.reads import queue_state
+from txqueue.store.reads.archive_process import ArchiveProcess
+from txqueue.store.reads.history import about_archived_days, about_failures_after
+from txqueue.store.reads.job_search import about_found
+from txqueue.wire import admin_commands as wire
+from txqueue.wire.identity import caller_of
+from txqueue.wire.pipe import Pipe, Responders
+
+__all__ = ["AdminHandlers", "Canceller"]
+
+# More jobs than this never fit into a page.
+MOST_LISTED = 200
+SCHEDULE_ACTS = ("pause", "resume", "remove", "run")
+Answer = Mapping[str, Any]
+Command = type[Any]
+Handler = Callable[..., Awaitable[Answer]]
+Listing = Callable[[str, str | None, int], Inquiry[Any]]
+
+# Lists in pages: their name in the answer, their query, and the columns that identify a row.
+_LISTS: dict[Command, tuple[str, Listing, tuple[str, ...]]] = {
+    wire.ListQueues: ("queues", queue_state.about_queues, ("queue",)),
+    wire.ListControls: ("controls", queue_state.about_controls, ("kind", "key")),
+    wire.ListFailures: ("failures", about_failures_after, ("fingerprint", "work_type")),
+}
+# Acts that only pass their arguments to a stored function and return its row.
+_ACTS: dict[Command, str] = {
+    wire.Pause: "pause",
+    wire.Resume: "resume",
+    wire.RetryJobs: "retry",
+    wire.RetryFailures: "retry_failures",
+    wire.DiscardFailures: "discard_failures",
+    wire.PostponeFailures: "postpone_failures",
+    wire.EditSchedule: "edit_schedule",
+    wire.SetPriority: "set_priority",
+    wire.DrainNode: "drain_node",
+    wire.UndrainNode: "undrain_node",
+}
+
+
+class Canceller(Protocol):
+    """The workers, which may hold a cancelled job."""
+
+    def cancel(self, job: CancelledJob) -> None:
+        """Make the worker that holds a cancelled job, if any, end the job."""
+
+
+class AdminHandlers:
+    """Handles each command of an operator.
+
+    Args:
+        pool: Runs the statements.
+        schema: The name of the schema.
+        description: The node's description of itself.
+        lease: Has the incarnation of this run.
+        workers: End a cancelled job that they hold at once, before the next heartbeat names it.
+        archive: Reads archived jobs.
+    """
+
+    log = Logger()
+
+    def __init__(
+        self,
+        pool: ConnectionPool,
+        schema: str,
+        *,
+        description: Description,
+        lease: Lease,
+        workers: Canceller,
+        archive: ArchiveProcess,
+    ) -> None:
+        self._operations = Operations(pool, schema)
+        self._schema = schema
+        self._description = description
+        self._lease = lease
+        self._workers = workers
+        self._archive = archive
+
+    def responders(self, pipe: Pipe) -> Responders:
+        """Return the handler of each command, for the operator of a connection."""
+        functions: dict[Command, Handler] = {
+            wire.ListNodes: self._list_nodes,
+            wire.GetStatus: self._get_status,
+            wire.GetQueue: self._get_queue,
+            wire.ListJobs: self._list_jobs,
+            wire.GetJob: self._get_job,
+            wire.Explain: self._explain,
+            wire.ListActions: self._list_actions,
+            **{command: partial(self._list, *how) for command, how in _LISTS.items()},
+            wire.SetLimit: self._set_limit,
+            wire.CancelJobs: self._cancel,
+            wire.ActOnSchedule: self._act_on_schedule,
+            **{
+                command: partial(self._act, command, function)
+                for command, function in _ACTS.items()
+            },
+        }
+        return {
+            command: partial(self._answer, pipe, function)
+            for command, function in functions.items()
+        }
+
+    def _answer(self, pipe: Pipe, function: Handler, **arguments: Any) -> Deferred[Answer]:
+        return Deferred.fromCoroutine(self._answered(pipe, function, arguments))
+
+    async def _answered(
+        self, pipe: Pipe, function: Handler, arguments: Mapping[str, Any]
+    ) -> Answer:
+        """Convert every error: an error that the command does not list would end the connection."""
+        try:
+            return await function(caller_of(pipe.transport), **arguments)
+        except AdminRefused:
+            raise
+        except TxqueueError as error:
+            raise AdminRefused(" ".join(str(error).split())) from None
+        except Exception as error:
+            self.log.failure("an operator's command failed")
+            raise AdminRefused(
+                f"the node has a fault: {type(error).__name__}",
+                "see the node's log, and please report it",
+            ) from None
+
+    # Queries. Every operator gets the same answer.
+
+    async def _list_nodes(self, _who: str, after: str | None = None) -> Answer:
+        own = self._description.describe()
+        try:
+            asked = queue_state.about_node_page(self._schema, after or None, MOST_LISTED + 1)
+            found = await self._operations.find(asked)
+        except DatabaseUnavailable:
+            # The node can still describe itself.
+            return {"nodes": as_text([own]), "next": ""}
+        rows = [
+            {**row, **own} if row["incarnation"] == own["incarnation"] else row for row in found
+        ]
+        return _first("nodes", rows, ("name",), MOST_LISTED)
+
+    async def _list(
+        self,
+        name: str,
+        inquire: Listing,
+        key: Sequence[str],
+        _who: str,
+        after: str | None = None,
+    ) -> Answer:
+        asked = inquire(self._schema, after or None, MOST_LISTED + 1)
+        return _first(name, await self._operations.find(asked), key, MOST_LISTED)
+
+    async def _get_status(self, _who: str) -> Answer:
+        return {"status": as_text(await self._operations.find(queue_state.about_all(self._schema)))}
+
+    async def _get_queue(self, _who: str) -> Answer:
+        return asdict(await self._operations.find(queue_state.about_identity(self._schema)))
+
+    async def _list_jobs(
+        self, _who: str, after: str | None = None, limit: int | None = None, **filters: Any
+    ) -> Answer:
+        wanted = min(MOST_LISTED if limit is None else max(1, limit), MOST_LISTED)
+        chosen = {**filters, "after": _number(after)}
+        asked = about_found(self._schema, chosen, wanted, is_bounded=False)
+        found = await self._operations.find(asked)
+        page = first_page(found.jobs)
+        following, searched = found.next, found.searched
+        if page.last is not None and not page.is_whole:
+            # A list ordered by run time has no next page, as its numbers are unordered.
+            is_by_time = filters.get("running_for") is not None
+            following, searched = None if is_by_time else page.last["job_id"], None
+        return {
+            "jobs": page.text,
+            "next": "" if following is None else str(following),
+            "at": found.at.isoformat(),
+            "searched": searched or 0,
+        }
+
+    async def _get_job(self, _who: str, job_id: int) -> Answer:
+        try:
+            found = await self._operations.find(queue_state.about_job(self._schema, job_id))
+        except JobNotFound as error:
+            row = await self._archived(job_id, error)
+            found = await self._operations.find(queue_state.about_archived_job(self._schema, row))
+        return {"job": as_text(found)}
+
+    async def _explain(self, _who: str, job_id: int) -> Answer:
+        try:
+            found = await self._operations.find(queue_state.about_obstacles(self._schema, job_id))
+        except JobNotFound as error:
+            found = explain_archived(await self._archived(job_id, error), datetime.now(UTC))
+        return {"explanation": as_text(asdict(found))}
+
+    async def _archived(self, job_id: int, error: JobNotFound) -> Mapping[str, Any]:
+        """Return the columns of an archived job; raise the error if no archive has it.
+
+        Raises:
+            ArchiveUnavailable: When the archive cannot be read.
+        """
+        days = await self._operations.find(about_archived_days(self._schema, job_id))
+        row = await self._archive.job(days, job_id)
+        if row is None:
+            raise error
+        return row
+
+    async def _list_actions(
+        self, _who: str, subject: str | None = None, after: str | None = None
+    ) -> Answer:
+        asked = queue_state.about_actions(self._schema, _number(after), MOST_LISTED + 1, subject)
+        rows = await self._operations.find(asked)
+        return _first("actions", rows, ("action_id",), MOST_LISTED)
+
+    # Acts. Each is recorded in `action` with its operator.
+
+    async def _act(self, command: Command, function: str, who: str, /, **arguments: Any) -> Answer:
+        row = await self._row(function, who, **arguments)
+        names = (key.decode() for key, _ in command.response)
+        return {key: _as_argument(value) for key, value in zip(names, row, strict=True)}
+
+    async def _row(
+        self, function: str, who: str, /, ids: str | None = None, **arguments: Any
+    ) -> Sequence[Any]:
+        if ids is not None:
+            arguments["ids"] = numbers(ids)
+        return await self._operations.act(function, {**arguments, "who": who})
+
+    async def _set_limit(self, who: str, cleared: str | None = None, **given: Any) -> Answer:
+        names = [name.strip() for name in (cleared or "").split(",") if name.strip()]
+        [control] = await self._row("set_limit", who, cleared=names, **given)
+        return {"control": control if isinstance(control, str) else json.dumps(control)}
+
+    async def _cancel(self, who: str, ids: str) -> Answer:
+        cancelled, held, refused = await self._row("cancel", who, ids)
+        for incarnation, assignment, job_id in held:
+            if incarnation == self._lease.incarnation:
+                self._workers.cancel(CancelledJob(assignment, job_id, who))
+        return {
+            "cancelled": join_numbers(cancelled),
+            "requested": join_numbers(job_id for _, _, job_id in held),
+            "refused": join_numbers(refused),
+        }
+
+    async def _act_on_schedule(self, who: str, name: str, act: str) -> Answer:
+        if act not in SCHEDULE_ACTS:
+            raise AdminRefused(
+                f"{act!r} is not an act on a schedule", "pause, resume, remove or run it"
+            )
+        [done] = await self._row(f"{act}_schedule", who, name=name)
+        is_run = act == "run"
+        is_change = is_run or act == "remove" or bool(done)
+        return {"changed": is_change, "job_id": int(done) if is_run else 0}
+
+
+def _as_argument(value: Any) -> Any:
+    if isinstance(value, list):
+        return join_numbers(value)
+    return value.isoformat() if isinstance(value, datetime) else value
+
+
+def _number(text: str | None) -> int | None:
+    if not text:
+        return None
+    found = numbers(text)
+    if len(found) != 1:
+        raise AdminRefused(
+            f"{text[:100]!r} is not the number of a previous page", "pass one number"
+        )
+    return found[0]
+
+
+def _first(name: str, rows: Sequence[Answer], key: Sequence[str], wanted: int) -> Answer:
+    """Return the first rows, as many as are wanted and fit, and the key of the next page."""
+    page = first_page(rows[:wanted])
+    is_end = page.last is None or (page.is_whole and len(rows) <= wanted)
+    return {name: page.text, "next": "" if is_end or page.last is None else _key(page.last, key)}
+
+
+def _key(row: Answer, columns: Sequence[str]) -> str:
+    return " ".join(str(row[column]) for column in columns)

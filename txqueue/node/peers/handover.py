@@ -1,0 +1,260 @@
+"""Hands unstarted jobs to an idle node that asks for work, or from a full or draining node."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
+
+from txqueue.model.assignment import PassedJobs
+from txqueue.node.state.collaborators import Executor, GivenBack, OwnReport
+from txqueue.node.state.deduplication import Deduplicator
+from txqueue.node.state.inbox import Inbox
+from txqueue.node.state.lease import Lease
+from txqueue.node.state.lifecycle import Lifecycle
+from txqueue.node.state.periodic import Periodic
+from txqueue.policy.backoff import Backoff
+from txqueue.policy.placement.balancing import (
+    NodeReport,
+    Transfer,
+    Unstarted,
+    choose_steal,
+    drain_shares,
+    overflow_shares,
+)
+from txqueue.store.node.functions import StoredFunctions
+from txqueue.store.node.replies import HeartbeatReply
+from txqueue.system.clock import Clock
+
+__all__ = ["Handover", "Neighbours"]
+
+# Seconds between two comparisons with the peers: normally, while they pass work, and without peers.
+LOOK, EAGER, ALONE = 0.1, 0.02, 0.5
+# Jobs beyond a worker's room go back to the queue after this many seconds.
+LASTING = 0.3
+# Seconds for which a peer is not asked again after it had no suitable work.
+FIRST_REST, LONGEST_REST = 0.2, 10.0
+# The most jobs that one statement passes on.
+MOST_JOBS = 1_000
+
+
+class Neighbours(Protocol):
+    """The other masters."""
+
+    @property
+    def reports(self) -> list[NodeReport]:
+        """The recent reports of the peers."""
+
+    def forward(self, incarnation: int, assignments: Sequence[int]) -> None:
+        """Send a peer the numbers of its new assignments."""
+
+    async def steal(self, incarnation: int, weight: int) -> tuple[list[int], int]:
+        """Ask a peer for unstarted work; return the assignments it passed on, and their weight."""
+
+
+class Handover(Periodic):
+    """Balances work between this node and its peers; each transfer is one fenced statement.
+
+    Args:
+        clock: Times the steps.
+        functions: The stored functions.
+        lease: Has the incarnation of this run.
+        lifecycle: A draining node passes on all unstarted jobs.
+        workers: The worker processes, which hold this node's jobs.
+        peers: The other masters.
+        own: This node's report.
+        deduplicator: Filters assignments that arrived before.
+        inbox: Collects assignments that a peer hands over.
+        records: Returns jobs that no peer takes to the queue.
+
+    Attributes:
+        received: How many jobs peers have handed over so far.
+    """
+
+    name = "handover"
+
+    def __init__(
+        self,
+        clock: Clock,
+        functions: StoredFunctions,
+        *,
+        lease: Lease,
+        lifecycle: Lifecycle,
+        workers: Executor,
+        peers: Neighbours,
+        own: OwnReport,
+        deduplicator: Deduplicator,
+        inbox: Inbox,
+        records: GivenBack,
+    ) -> None:
+        super().__init__(clock)
+        self._clock = clock
+        self._functions = functions
+        self._lease = lease
+        self._lifecycle = lifecycle
+        self._workers = workers
+        self._peers = peers
+        self._own = own
+        self._deduplicator = deduplicator
+        self._inbox = inbox
+        self._records = records
+        self._is_eager = self._is_idle = False
+        self.received = 0
+        self._excess = (float("inf"), 0)
+        self._rests: dict[int, tuple[float, Backoff]] = {}
+
+    def room_made(self) -> None:
+        """Ask a peer for work again, as workers have room, if the last request brought some."""
+        if self._is_eager:
+            self.alarm.ring()
+
+    def looked(self, *, has_backlog: bool) -> None:
+        """Note whether the queue has ready jobs; while it has none, this node asks peers."""
+        self._is_idle = not has_backlog
+
+    def heard(self, reply: HeartbeatReply) -> None:
+        """Pass on all unstarted jobs if an operator drains the node."""
+        del reply
+        if self._lifecycle.is_draining and self.running:
+            Deferred.fromCoroutine(self.pass_all()).addErrback(self._not_passed)
+
+    def taken(self, assignments: Sequence[int]) -> None:
+        """Accept assignments from a peer; a draining node returns them to the queue."""
+        if not self._lifecycle.is_draining:
+            self._inbox.read(assignments)
+            return
+        for assignment in assignments:
+            # An assignment found by polling may be running already.
+            if self._deduplicator.accept(assignment):
+                self._records.give_back(assignment, died=False)
+
+    async def step(self) -> float | None:
+        """Move work to a peer, back to the queue, or here from a peer, as the loads require."""
+        mine, peers = self._own.now(), self._rested(self._peers.reports)
+        self._is_eager = False
+        if lasting := self._lasting_excess(mine.excess):
+            self._return(await self._workers.take_back(lasting))
+        if not peers or mine.is_draining:
+            return LOOK if mine.excess else ALONE
+        if shares := overflow_shares(mine, peers):
+            unstarted = await self._workers.take_back(sum(share.weight for share in shares))
+            await self._share_out(unstarted, shares)
+        elif self._is_idle and (taken := choose_steal(mine, peers)) is not None:
+            assignments, _ = await self._peers.steal(taken.incarnation, taken.weight)
+            await self._perform(assignments)
+            self._note(taken.incarnation, is_in_vain=not assignments)
+            self._is_eager = bool(assignments)
+        return EAGER if self._is_eager else LOOK
+
+    def _lasting_excess(self, excess: int) -> int:
+        """Return the weight that workers have held beyond their room for a while."""
+        now = self._clock.seconds()
+        since, least = self._excess
+        if not excess:
+            self._excess = (float("inf"), 0)
+        elif not least:
+            self._excess = (now, excess)
+        elif now - since < LASTING:
+            self._excess = (since, min(least, excess))
+        else:
+            self._excess = (float("inf"), 0)
+            return min(least, excess)
+        return 0
+
+    async def surrender(self, incarnation: int, weight: int) -> tuple[list[int], int]:
+        """Pass unstarted work, up to a weight, to the node that asks for it.
+
+        Returns:
+            The assignments that the other node now has, and their weight.
+        """
+        waits = self._own.now().ahead
+        if waits == 0:
+            return [], 0
+        unstarted = await self._workers.take_back(min(weight, waits))
+        passed = await self._passed(incarnation, unstarted)
+        return [each.assignment for each in passed], sum(each.weight for each in passed)
+
+    async def pass_all(self) -> None:
+        """Pass all unstarted jobs to peers with room, and return the rest to the queue."""
+        unstarted = await self._workers.take_back()
+        await self._share_out(unstarted, drain_shares(unstarted.weight, self._peers.reports))
+
+    async def drain(self) -> None:
+        """Stop balancing, and pass on all unstarted jobs."""
+        stopping = self.stopService()
+        if stopping is not None:
+            await stopping
+        try:
+            await self.pass_all()
+        except Exception as error:
+            self.log.warn("no jobs are passed on: {error!r}", error=error)
+
+    async def _share_out(self, unstarted: Unstarted, shares: Sequence[Transfer]) -> None:
+        """Pass jobs on in shares, and return the rest to the queue."""
+        try:
+            for share in shares:
+                part, unstarted = unstarted.cut(share.weight)
+                passed = await self._pass_on(share.incarnation, part)
+                self._note(share.incarnation, is_in_vain=bool(part.jobs) and not passed)
+        finally:
+            self._return(unstarted)
+
+    async def _pass_on(self, incarnation: int, unstarted: Unstarted) -> list[PassedJobs]:
+        """Pass jobs on to a node and notify it."""
+        passed = await self._passed(incarnation, unstarted)
+        self._peers.forward(incarnation, [each.assignment for each in passed])
+        return passed
+
+    async def _passed(self, incarnation: int, unstarted: Unstarted) -> list[PassedJobs]:
+        """Pass jobs on to a node; jobs that it cannot run are returned to the queue."""
+        parts = self._workers_of(incarnation)
+        passed: list[PassedJobs] = []
+        try:
+            for batch in unstarted.batches(MOST_JOBS):
+                passed += await self._functions.pass_on(
+                    self._held_by, batch.jobs, incarnation, parts
+                )
+        finally:
+            # If the transfer took effect although its answer was lost, this returns none of its
+            # jobs.
+            gone = {job_id for each in passed for job_id in each.ids}
+            self._return(unstarted.without(gone))
+        return passed
+
+    async def _perform(self, assignments: Sequence[int]) -> None:
+        for number in assignments:
+            found = await self._functions.direct_jobs(self._held_by, number)
+            new = [each for each in found if self._deduplicator.accept(each.number)]
+            self._workers.perform(new)
+            self.received += sum(each.jobs for each in new)
+
+    @property
+    def _held_by(self) -> int:
+        """The incarnation of this run while its lease holds, otherwise 0, which no row names."""
+        identity = self._lease.identity
+        return identity.incarnation if identity else 0
+
+    def _not_passed(self, failure: Failure) -> None:
+        self.log.warn("not all jobs are passed on: {error!r}", error=failure.value)
+
+    def _return(self, unstarted: Unstarted) -> None:
+        for assignment, ids in unstarted.ids.items():
+            self._records.give_back(assignment, died=False, ids=ids)
+
+    def _workers_of(self, incarnation: int) -> int:
+        reports = self._peers.reports
+        return max([1, *(each.workers for each in reports if each.incarnation == incarnation)])
+
+    def _rested(self, reports: Sequence[NodeReport]) -> list[NodeReport]:
+        now = self._clock.seconds()
+        rests = {incarnation for incarnation, (until, _) in self._rests.items() if until > now}
+        return [each for each in reports if each.incarnation not in rests]
+
+    def _note(self, incarnation: int, *, is_in_vain: bool) -> None:
+        if not is_in_vain:
+            self._rests.pop(incarnation, None)
+            return
+        _, backoff = self._rests.get(incarnation) or (0.0, Backoff(FIRST_REST, LONGEST_REST))
+        self._rests[incarnation] = (self._clock.seconds() + backoff.take(), backoff)

@@ -1,0 +1,310 @@
+"""Keeps the connections to the other masters and exchanges loads with them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from importlib.metadata import version
+from typing import Protocol
+
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from txqueue.node.peers.peer import PATIENCE, Peer, joined, numbers_in
+from txqueue.node.peers.table import PeerTable
+from txqueue.node.state.collaborators import OwnReport
+from txqueue.node.state.lease import Lease
+from txqueue.node.state.lifecycle import Lifecycle
+from txqueue.node.state.listening_port import ListeningPort
+from txqueue.node.state.periodic import Periodic
+from txqueue.node.state.wakeups import Wakeups
+from txqueue.policy.placement.balancing import NodeReport
+from txqueue.store.node.replies import HeartbeatReply
+from txqueue.wire.endpoints import Endpoint, INetworkReactor, is_loopback
+from txqueue.wire.peer_commands import Hello, NotAPeer
+from txqueue.wire.peer_connection import PeerPipe, PeerServer, dialled
+
+__all__ = ["Exchange", "Keeper", "PeerNetwork"]
+
+# Shortest interval between two reports when the load changes, and the regular interval; seconds.
+TICK, LEAST = 0.1, 1.0
+# Seconds of silence after which a peer is disconnected.
+SILENCE = 6.0
+# Shortest interval between two extra heartbeats, or two log lines, about unknown nodes; seconds.
+LOOK_AGAIN = 1.0
+
+
+class Exchange(Protocol):
+    """The service that accepts work from peers and passes work to them."""
+
+    def taken(self, assignments: Sequence[int]) -> None:
+        """Accept assignments from a peer."""
+
+    async def surrender(self, incarnation: int, weight: int) -> tuple[list[int], int]:
+        """Pass unstarted work, up to a weight, to a peer.
+
+        Returns:
+            The assignments that the peer now has, and their weight.
+        """
+
+
+class Keeper(Protocol):
+    """Keeps the node's lease."""
+
+    def kept(self, answered_at: float) -> None:
+        """Act on the renewal of this node's lease in the database by a peer.
+
+        Args:
+            answered_at: When this node last answered that peer's liveness check, by the monotonic
+                clock; the lease counts from then.
+        """
+
+
+class PeerNetwork(Periodic):
+    """Keeps one connection between this master and each other master.
+
+    This master connects to those that started before it; those that start later connect to it.
+
+    Args:
+        reactor: Connects, listens and schedules.
+        name: This node's name.
+        endpoint: Where this node listens.
+        table: The table of peers and their reports.
+        lease: Has the incarnation of this run.
+        keeper: Notified when a peer has renewed the lease.
+        lifecycle: Ends the node when it cannot listen.
+        own: This node's report.
+        exchange: Accepts work from peers, and passes work to peers that ask.
+        wakeups: Wakes the claimer at a peer's request, and the heartbeats when an unknown node
+            connects.
+    """
+
+    # Twisted's ClientService does not fit: this node connects to a peer only while heartbeats list
+    # it, and accepts a connection from a peer that started later.
+
+    name = "peer network"
+    log = Logger()
+
+    def __init__(
+        self,
+        reactor: INetworkReactor,
+        *,
+        name: str,
+        endpoint: Endpoint,
+        table: PeerTable,
+        lease: Lease,
+        keeper: Keeper,
+        lifecycle: Lifecycle,
+        own: OwnReport,
+        exchange: Exchange,
+        wakeups: Wakeups,
+    ) -> None:
+        super().__init__(reactor)
+        self._reactor = reactor
+        self._name = name
+        self._version = version("txqueue")
+        self._endpoint = endpoint
+        self._table = table
+        self._lease = lease
+        self._keeper = keeper
+        self._own = own
+        self._exchange = exchange
+        self._wakeups = wakeups
+        self._server = PeerServer(reactor, self, is_secure=endpoint.credentials is not None)
+        self._port = ListeningPort(reactor, endpoint, lifecycle)
+        self._incarnation = 0
+        self._told: tuple[int, ...] | None = None
+        self._told_at = self._looked_at = self._warned_at = float("-inf")
+
+    def startService(self) -> None:
+        """Begin to listen for peers."""
+        super().startService()
+        self._port.open(self._server)
+
+    def stopService(self) -> Deferred[None] | None:
+        """Stop listening, and close all connections."""
+        finished = super().stopService()
+        self._table.clear()
+        self._server.hang_up()
+        return self._port.close().addCallback(lambda _: finished)
+
+    def heard(self, reply: HeartbeatReply) -> None:
+        """Disconnect peers that a heartbeat no longer lists, and connect to new ones."""
+        if self._lease.incarnation != self._incarnation:
+            self._table.clear()
+            self._incarnation = self._lease.incarnation
+        self._table.update({row["incarnation"]: row for row in reply.peers})
+        for peer in self._table:
+            if peer.incarnation < self._incarnation and self.running and not peer.is_sought:
+                self._dial(peer)
+        self.alarm.ring()
+
+    async def step(self) -> float | None:
+        """Send this node's report to all peers if it is due, and disconnect silent peers."""
+        linked = [peer for peer in self._table if peer.pipe is not None]
+        if not linked:
+            return None
+        now, report = self._reactor.seconds(), self._own.now()
+        if report.burden != self._told or now - self._told_at >= LEAST:
+            self._told, self._told_at = report.burden, now
+            text = report.as_text()
+            for peer in linked:
+                peer.tell(text)
+        for peer in linked:
+            if now - peer.heard_at > SILENCE and peer.pipe is not None:
+                peer.pipe.drop("is silent")
+        return TICK
+
+    # Calls by the connections.
+
+    def greeted(
+        self, pipe: PeerPipe, name: str, incarnation: int, version: str
+    ) -> dict[str, object]:
+        """Check the identity that a peer claims against its certificate and the last heartbeat."""
+        del version
+        peer = self._table.peer(incarnation)
+        is_certified = pipe.certified is None or pipe.certified == name
+        if not is_certified or pipe.is_known:
+            raise NotAPeer("the certificate names another node")
+        if peer is None or peer.name != name or incarnation < self._incarnation:
+            self._ask_to_look_again()
+            raise NotAPeer("no such node is registered as running")
+        pipe.introduce()
+        self._link(peer, pipe)
+        return self._introduction()
+
+    def reported(self, pipe: PeerPipe, load: str) -> dict[str, object]:
+        """Store a peer's report."""
+        peer = self._table.at(pipe)
+        if peer is not None:
+            peer.heard(NodeReport.read(peer.row, load), self._reactor.seconds())
+        return {}
+
+    def handed(self, pipe: PeerPipe, assignments: str) -> dict[str, object]:
+        """Accept work that a peer hands over."""
+        if self._table.at(pipe) is not None and self.running:
+            self._exchange.taken(numbers_in(assignments))
+        return {}
+
+    def asked(self, pipe: PeerPipe, weight: int) -> Deferred[dict[str, object]]:
+        """Pass work to a peer that asks for it."""
+        return Deferred.fromCoroutine(self._give(pipe, weight))
+
+    def woken(self, pipe: PeerPipe) -> dict[str, object]:
+        """Look for work at a peer's request."""
+        if self._table.at(pipe) is not None:
+            self._wakeups.look_for_work()
+        return {}
+
+    def sounded(self, pipe: PeerPipe) -> dict[str, object]:
+        """Answer a peer's liveness check."""
+        peer = self._table.at(pipe)
+        if peer is not None:
+            peer.answered_at = time.monotonic()
+        return {"lives": peer is not None and bool(self.running)}
+
+    def kept_for(self, pipe: PeerPipe) -> dict[str, object]:
+        """Note that a peer has renewed this node's lease."""
+        peer = self._table.at(pipe)
+        if peer is not None and self.running:
+            self._keeper.kept(peer.answered_at)
+        return {}
+
+    def left(self, pipe: PeerPipe) -> None:
+        """Forget a lost connection; connect again later if this node had connected."""
+        self._server.forget(pipe)
+        if pipe.why_dropped is not None and self.running:
+            self._warn_of(pipe)
+        peer = self._table.at(pipe)
+        if peer is not None:
+            peer.unlinked()
+            self._dial_again(peer)
+
+    async def _give(self, pipe: PeerPipe, weight: int) -> dict[str, object]:
+        peer = self._table.at(pipe)
+        if peer is None or peer.is_asked or weight <= 0:
+            return {"assignments": "", "weight": 0}
+        peer.is_asked = True
+        try:
+            assignments, passed = await self._exchange.surrender(peer.incarnation, weight)
+        except Exception as error:
+            self.log.warn("no work for {peer}: {error!r}", peer=peer.name, error=error)
+            assignments, passed = [], 0
+        finally:
+            peer.is_asked = False
+        return {"assignments": joined(assignments), "weight": passed}
+
+    def _introduction(self) -> dict[str, object]:
+        return {
+            "name": self._name,
+            "incarnation": self._incarnation,
+            "version": self._version,
+        }
+
+    def _link(self, peer: Peer, pipe: PeerPipe) -> None:
+        peer.linked(pipe, self._reactor.seconds())
+        self.log.info("connected with peer {peer}", peer=peer.name)
+        # Send the report after the answer to the greeting; the peer accepts none before.
+        self._told = None
+        self._reactor.callLater(0, self.alarm.ring)
+
+    def _dial(self, peer: Peer) -> None:
+        peer.dialling = Deferred.fromCoroutine(self._meet(peer))
+        peer.dialling.addErrback(self._not_met, peer)
+        peer.dialling.addCallback(lambda _: self._dialled(peer))
+
+    async def _meet(self, peer: Peer) -> None:
+        """Connect to a peer, and check that it is the node in the database."""
+        pipe = await dialled(self._reactor, self._place_of(peer), self)
+        try:
+            if pipe.certified is not None and pipe.certified != peer.name:
+                raise NotAPeer(f"the certificate there is {pipe.certified}'s")
+            asking = pipe.say(Hello, **self._introduction())
+            answer = await asking.addTimeout(PATIENCE, self._reactor)
+            if (answer["name"], answer["incarnation"]) != (peer.name, peer.incarnation):
+                raise NotAPeer(f"{answer['name']} answers there")
+        except BaseException:
+            pipe.close()
+            raise
+        pipe.introduce()
+        self._link(peer, pipe)
+
+    def _place_of(self, peer: Peer) -> Endpoint:
+        address, credentials = peer.row["address"], self._endpoint.credentials
+        if credentials is None and not is_loopback(address):
+            raise NotAPeer(f"{address} is beyond this host, and this node has no --tls-dir")
+        return Endpoint(None, peer.row["port"], host=address, credentials=credentials)
+
+    def _dialled(self, peer: Peer) -> None:
+        peer.dialling = None
+        self._dial_again(peer)
+
+    def _not_met(self, failure: Failure, peer: Peer) -> None:
+        if self.running and peer.is_lasting_trouble:
+            self.log.warn(
+                "peer {peer} cannot be reached: {error!r}", peer=peer.name, error=failure.value
+            )
+
+    def _dial_again(self, peer: Peer) -> None:
+        is_known = self._table.peer(peer.incarnation) is peer
+        is_ours = is_known and peer.incarnation < self._incarnation
+        if self.running and is_ours and not peer.is_sought:
+            peer.retry = self._reactor.callLater(peer.next_pause(), self._dial, peer)
+
+    def _ask_to_look_again(self) -> None:
+        now = self._reactor.seconds()
+        if now - self._looked_at >= LOOK_AGAIN:
+            self._looked_at = now
+            self._wakeups.heartbeats.ring()
+
+    def _warn_of(self, pipe: PeerPipe) -> None:
+        now = self._reactor.seconds()
+        if now - self._warned_at >= LOOK_AGAIN:
+            self._warned_at = now
+            peer = self._table.at(pipe)
+            self.log.warn(
+                "disconnected {who}: {why}",
+                who="an unidentified peer" if peer is None else peer.name,
+                why=pipe.why_dropped,
+            )

@@ -1,0 +1,186 @@
+"""Another master: its row in the database, its report and the connection to it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+from attrs import define, field
+from twisted.internet.defer import Deferred
+
+from txqueue.policy.backoff import Backoff
+from txqueue.policy.placement.balancing import NodeReport
+from txqueue.system.clock import Clock, Timer
+from txqueue.wire.peer_commands import Kept, Lives, ReportLoad, Steal, Take, WakePeer
+from txqueue.wire.peer_connection import PeerPipe
+
+__all__ = ["PATIENCE", "Peer", "joined", "numbers_in"]
+
+# The timeout of an answer, in seconds.
+PATIENCE = 5.0
+# The timeout of a silent peer's answer, as its lease is about to expire.
+SOON = 1.0
+# The most assignments in one message.
+MOST_NUMBERS = 1_000
+# The range of the database's numbers.
+LARGEST_NUMBER = 2**63 - 1
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 10.0
+# Nodes that start together may not have each other's rows yet; log failures from this delay on.
+LOUD_PAUSE = 8 * FIRST_PAUSE
+
+
+@define(eq=False)
+class Peer:
+    """One other master.
+
+    Attributes:
+        row: The peer's row from the last heartbeat.
+        pipe: The connection to the peer; None while there is none.
+        report: The peer's last report over this connection; None before the first.
+        heard_at: When the last report arrived, or the connection was made, by the reactor's clock.
+        handed: The numbers of assignments to send to the peer in the reactor's next turn.
+        dialling: Fires when this node has connected or failed to; None while it is not connecting.
+        retry: The timer after which this node connects again.
+        is_asked: Whether this node is answering the peer's request for work.
+        answered_at: When this node last answered the peer's liveness check, by the monotonic clock.
+    """
+
+    row: dict[str, Any]
+    pipe: PeerPipe | None = None
+    report: NodeReport | None = None
+    heard_at: float = float("-inf")
+    handed: list[int] = field(factory=list)
+    dialling: Deferred[None] | None = None
+    retry: Timer | None = None
+    is_asked: bool = False
+    answered_at: float = float("-inf")
+    _backoff: Backoff = field(factory=lambda: Backoff(FIRST_PAUSE, LONGEST_PAUSE))
+
+    @property
+    def name(self) -> str:
+        """The peer's name."""
+        return str(self.row["name"])
+
+    @property
+    def incarnation(self) -> int:
+        """The incarnation of the peer."""
+        return int(self.row["incarnation"])
+
+    @property
+    def is_sought(self) -> bool:
+        """Whether the peer is connected, or this node is connecting or waits to connect again."""
+        waits = self.retry is not None and self.retry.active()
+        return self.pipe is not None or self.dialling is not None or waits
+
+    @property
+    def is_lasting_trouble(self) -> bool:
+        """Whether connecting has failed so often that it is logged; true once in a series."""
+        return self._backoff.pause == LOUD_PAUSE
+
+    def describe(self) -> dict[str, Any]:
+        """Return the peer's name, whether it is connected, and its reported load."""
+        said = self.report
+        return {
+            "name": self.name,
+            "is_connected": self.pipe is not None,
+            "outstanding": said.outstanding if said else None,
+            "lag": said.lag if said else None,
+            "version": said.version if said else None,
+        }
+
+    def next_pause(self) -> float:
+        """Return the seconds until this node connects again; they grow with each failure."""
+        return self._backoff.take() * random.uniform(0.5, 1.5)
+
+    def linked(self, pipe: PeerPipe, now: float) -> None:
+        """Use an authenticated connection to the peer, and close the former, dead or forged one."""
+        former, self.pipe = self.pipe, pipe
+        self.report = None
+        self.heard_at = now
+        if former is not None:
+            former.close()
+
+    def heard(self, report: NodeReport, now: float) -> None:
+        """Store a report of the peer, which shows that the connection works."""
+        self.report = report
+        self.heard_at = now
+        self._backoff.reset()
+
+    def unlinked(self) -> None:
+        """Forget the lost connection."""
+        self.pipe = self.report = None
+        self.handed.clear()
+
+    def tell(self, report: str) -> None:
+        """Send this node's report to the peer."""
+        if self.pipe is not None:
+            self.pipe.say(ReportLoad, load=report)
+
+    def wake(self) -> None:
+        """Notify the peer that there may be work, if it has room."""
+        if self.pipe is not None and self.report is not None and self.report.free > 0:
+            self.pipe.say(WakePeer)
+
+    def forward(self, clock: Clock, assignments: Sequence[int]) -> None:
+        """Send the peer the numbers of its new assignments, once per turn of the reactor."""
+        if self.pipe is None or not assignments:
+            return
+        if not self.handed:
+            clock.callLater(0, self._send, clock)
+        self.handed += assignments
+
+    def _send(self, clock: Clock) -> None:
+        numbers, self.handed = self.handed[:MOST_NUMBERS], self.handed[MOST_NUMBERS:]
+        if self.pipe is None or not numbers:
+            return
+        if self.handed:
+            clock.callLater(0, self._send, clock)
+        answer = self.pipe.say(Take, assignments=joined(numbers)).addTimeout(PATIENCE, clock)
+        # If the message fails, the peer finds the assignments by polling.
+        answer.addErrback(lambda _: None)
+
+    async def ask(self, clock: Clock, weight: int) -> tuple[list[int], int]:
+        """Ask the peer for unstarted work; return the assignments and their weight."""
+        if self.pipe is None:
+            return [], 0
+        answer = await self.pipe.say(Steal, weight=weight).addTimeout(PATIENCE, clock)
+        return numbers_in(answer["assignments"]), answer["weight"]
+
+    async def lives(self, clock: Clock) -> bool:
+        """Ask the peer whether it is alive; return False if it is not connected."""
+        if self.pipe is None:
+            return False
+        answer = await self.pipe.say(Lives).addTimeout(SOON, clock)
+        return bool(answer["lives"])
+
+    def kept(self) -> None:
+        """Notify the peer that this node has renewed the peer's lease."""
+        if self.pipe is not None:
+            self.pipe.say(Kept)
+
+    def close(self) -> None:
+        """Close the connection, and stop connecting."""
+        if self.retry is not None and self.retry.active():
+            self.retry.cancel()
+        if self.dialling is not None:
+            self.dialling.cancel()
+        if self.pipe is not None:
+            self.pipe.close()
+
+
+def joined(numbers: Sequence[int]) -> str:
+    """Return assignment numbers in the form in which messages carry them."""
+    return ",".join(map(str, numbers))
+
+
+def numbers_in(text: str) -> list[int]:
+    """Read the assignment numbers of a message.
+
+    Raises:
+        ValueError: When the text has anything but valid assignment numbers.
+    """
+    numbers = [int(number) for number in text.split(",")[:MOST_NUMBERS] if number]
+    if not all(0 < number <= LARGEST_NUMBER for number in numbers):
+        raise ValueError("not an assignment number")
+    return numbers

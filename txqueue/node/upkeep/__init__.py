@@ -1,0 +1,1 @@
+"""What a node does for the database: rotates lanes, archives history."""

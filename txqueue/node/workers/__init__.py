@@ -1,0 +1,1 @@
+"""The worker processes of a node, the jobs in them, and what they report."""

@@ -1,0 +1,345 @@
+"""Writes what workers report of assigned jobs: done, ended otherwise, running or returned."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+from attrs import Factory, define
+from twisted.internet.defer import Deferred
+
+from txqueue.model.assignment import (
+    CompletedJobs,
+    JobKey,
+    ReturnedJobs,
+    SettledJob,
+    SettledJobs,
+    StartedJob,
+)
+from txqueue.node.state.lease import Lease
+from txqueue.node.state.meters import Meters
+from txqueue.node.state.periodic import Periodic
+from txqueue.node.state.wakeups import Wakeups
+from txqueue.policy.endings.batching import LONG, BatchSize
+from txqueue.store.driver.errors import is_passing
+from txqueue.store.node.functions import StoredFunctions
+from txqueue.store.node.outcomes import as_settled_jobs, settled_jobs_in
+from txqueue.store.node.replies import WrittenEnds
+from txqueue.system.clock import Clock
+
+__all__ = ["Completions"]
+
+LAST_TRIES = 6
+# Tries of a long outcome, each beside a short statement that succeeds, after which its job fails,
+# and the seconds between them.
+LONG_TRIES, LONG_PAUSE = 3, 5.0
+# The delay after a statement, in seconds, in which a few more jobs are collected for the next.
+GATHERING, FEW = 0.01, 50
+# The most assignments that one statement returns.
+MOST_GIVEN_BACK = 500
+
+
+@define
+class _Entries:
+    """The reports to write: completions first, so that no done job is returned to the queue.
+
+    Only the latest report of a running job is kept, so that memory stays bounded during an outage.
+    """
+
+    finished: list[CompletedJobs] = Factory(list)
+    settled: list[SettledJobs] = Factory(list)
+    started: dict[JobKey, StartedJob] = Factory(dict)
+    given_back: list[ReturnedJobs] = Factory(list)
+
+    def take(self, others: _Entries) -> None:
+        """Add other entries, with long outcomes at the end."""
+        self.finished += others.finished
+        self.settled += others.settled
+        self.settled.sort(key=_is_long)
+        self.started |= others.started
+        self.given_back += others.given_back
+
+    def part(self, some: list[CompletedJobs]) -> bool:
+        """Make the first completions outcomes of single jobs, if they have results or it is one."""
+        is_one = len(some) == 1
+        parted = [each for each in some if is_one or each.results]
+        self.finished[: len(some)] = [each for each in some if not (is_one or each.results)]
+        self.settled += [as_settled_jobs([job]) for each in parted for job in _as_settled(each)]
+        self.settled.sort(key=_is_long)
+        return bool(parted)
+
+    @property
+    def can_wait(self) -> bool:
+        """Whether all entries are a few done jobs without results, for which no caller waits."""
+        if len(self.finished) >= FEW or self.settled or self.started or self.given_back:
+            return False
+        return not any(each.results for each in self.finished)
+
+    @property
+    def ends(self) -> int:
+        """About how many ended jobs the entries report."""
+        return _count(self.finished) + sum(each.jobs for each in self.settled)
+
+    def __bool__(self) -> bool:
+        return bool(self.finished or self.settled or self.started or self.given_back)
+
+
+class Completions(Periodic):
+    """Collects workers' reports while a statement runs, and writes them with the next statements.
+
+    Args:
+        clock: Times the retries.
+        functions: The stored functions.
+        lease: Has the incarnation of this run.
+        wakeups: Wakes the claimer when a written outcome makes jobs ready.
+        meters: Times the statements, and counts the outcomes that changed nothing.
+    """
+
+    name = "completions"
+
+    def __init__(
+        self,
+        clock: Clock,
+        functions: StoredFunctions,
+        *,
+        lease: Lease,
+        wakeups: Wakeups,
+        meters: Meters,
+    ) -> None:
+        super().__init__(clock)
+        self._functions = functions
+        self._lease = lease
+        self._wakeups = wakeups
+        self._meters = meters
+        self._clock = clock
+        self._open = _Entries()
+        self._writing = _Entries()
+        self._written_at = float("-inf")
+        self._has_freed = False
+        self._completed, self._settled = BatchSize(), BatchSize()
+        # How often the first long outcome has failed, and when it may be tried again.
+        self._long_tries, self._long_at = 0, float("-inf")
+        # The numbers of the latest entry noted, the latest being written and the latest written.
+        self._noted = self._taken = self._written = 0
+
+    @property
+    def mark(self) -> int:
+        """A number that stands for all entries noted so far; see `has_written`."""
+        return self._noted
+
+    def has_written(self, mark: int) -> bool:
+        """Tell whether all entries are written that were noted before `mark` was read."""
+        return self._written >= mark
+
+    def finish(self, finished: CompletedJobs) -> None:
+        """Note jobs that are done."""
+        self._open.finished.append(finished)
+        self._noted += 1
+        self.alarm.ring()
+
+    def settle(self, settled: SettledJobs) -> None:
+        """Note jobs that ended otherwise than done, or with progress to store."""
+        self._open.settled.append(settled)
+        self._noted += 1
+        self.alarm.ring()
+
+    def start(self, jobs: Iterable[StartedJob]) -> None:
+        """Note reports of running jobs; only the latest report of a job is written."""
+        self._open.started |= {job.key: job for job in jobs}
+        self.alarm.ring()
+
+    def give_back(self, assignment: int, *, died: bool, ids: list[int] | None = None) -> None:
+        """Note jobs of an assignment to return to the queue: those in `ids`, or all that remain."""
+        self._open.given_back.append(ReturnedJobs(assignment, ids, died))
+        self._noted += 1
+        self.alarm.ring()
+
+    @property
+    def unwritten(self) -> int:
+        """The number of ended jobs whose outcome is not written yet."""
+        return self._open.ends + self._writing.ends
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether all entries are written."""
+        return not self._open and not self._writing
+
+    async def close(self) -> None:
+        """Stop, and write the remaining entries, or give up after a few errors of the database."""
+        stopping = self.stopService()
+        if stopping is not None:
+            await stopping
+        for _ in range(LAST_TRIES):
+            if self.is_clean:
+                return
+            if (pause := await self._safe_step()) is not None:
+                await self.alarm.wait(pause)
+        self.log.error("the outcomes of some jobs could not be written: these jobs will run again")
+
+    async def step(self) -> float | None:
+        """Write the collected entries."""
+        while self._open or self._writing:
+            if not self._writing:
+                await self._gather()
+            self._writing.take(self._open)
+            self._open = _Entries()
+            self._taken = self._noted
+            await self._write(self._writing)
+            if not self._writing:
+                self._written = self._taken
+            self._written_at = self._clock.seconds()
+            if self._long_at > self._written_at and self._writing and not self._open:
+                return self._long_at - self._written_at
+        return None
+
+    async def _gather(self) -> None:
+        """Wait briefly for more entries after a statement, unless a caller may wait."""
+        rest = self._written_at + GATHERING - self._clock.seconds()
+        if rest > 0 and self.running and not self._has_freed and self._open.can_wait:
+            waiting: Deferred[None] = Deferred()
+            self._clock.callLater(rest, waiting.callback, None)
+            await waiting
+
+    async def _write(self, entries: _Entries) -> None:
+        """Write all entries, but one of the long outcomes only, as other jobs may end meanwhile."""
+        incarnation = self._lease.incarnation
+        while entries.finished:
+            await self._complete(incarnation, entries)
+        while entries.settled and not _is_long(entries.settled[0]):
+            await self._settle(incarnation, entries.settled)
+        if entries.started:
+            await self._functions.started(incarnation, list(entries.started.values()))
+            entries.started = {}
+        if entries.settled and self._clock.seconds() >= self._long_at:
+            await self._settle_long(incarnation, entries.settled)
+        if not entries.settled:
+            await self._release(incarnation, entries)
+
+    async def _release(self, incarnation: int, entries: _Entries) -> None:
+        # Jobs with which a process died are returned before the rest of the same assignments.
+        entries.given_back.sort(key=lambda each: not each.died)
+        while entries.given_back:
+            alike, rest = _alike(entries.given_back)
+            await self._functions.release(incarnation, alike)
+            entries.given_back = rest
+            self._wakeups.look_for_work()
+
+    async def _complete(self, incarnation: int, entries: _Entries) -> None:
+        """Write completions, as many as one statement may; after an error, half as many."""
+        finished = entries.finished
+        some = finished[: self._completed.first(map(_length, finished))]
+        began = self._clock.seconds()
+        try:
+            written = await self._functions.complete(incarnation, some)
+            self._meters.completions.observe(self._clock.seconds() - began)
+        except Exception as error:
+            now = self._clock.seconds()
+            if not is_passing(error):
+                # One of these jobs cannot be completed; `settle` can try each alone.
+                if not entries.part(some):
+                    self._completed.failed(len(some), now)
+                return
+            self._completed.failed(len(some), now)
+            if len(some) == 1 and some[0].results:
+                entries.part(some)
+            raise
+        self._completed.succeeded(self._clock.seconds())
+        del finished[: len(some)]
+        self._tell(_count(some), written)
+
+    def _tell(self, ended: int, written: WrittenEnds) -> None:
+        self._meters.tokens_lost += ended - written.jobs
+        self._has_freed = written.has_freed
+        if written.has_freed:
+            self._wakeups.look_for_work()
+
+    async def _settle(self, incarnation: int, settled: list[SettledJobs]) -> None:
+        """Write the first outcomes, as many as one statement may; after an error, half as many."""
+        short = [len(each.outcomes) for each in settled if not _is_long(each)]
+        some = settled[: self._settled.first(short)]
+        try:
+            written = await self._functions.settle(incarnation, some)
+            self._tell(sum(each.jobs for each in some), written)
+        except Exception as error:
+            if is_passing(error):
+                self._settled.failed(len(some), self._clock.seconds())
+                raise
+            self.log.error("some outcomes cannot be stored as they are: {error}", error=error)
+            for job in settled_jobs_in(some):
+                await self._settle_one(incarnation, job)
+        else:
+            self._settled.succeeded(self._clock.seconds())
+        del settled[: len(some)]
+
+    async def _settle_one(self, incarnation: int, job: SettledJob) -> None:
+        """Write one outcome alone; if it cannot be stored, let its job fail with that error."""
+        try:
+            self._tell(1, await self._functions.settle(incarnation, [as_settled_jobs([job])]))
+        except Exception as error:
+            if is_passing(error):
+                raise
+            await self._fail(incarnation, job, type(error).__name__)
+
+    async def _settle_long(self, incarnation: int, settled: list[SettledJobs]) -> None:
+        """Write the first outcome, a long one; if it fails a few times, let its job fail."""
+        try:
+            self._tell(settled[0].jobs, await self._functions.settle(incarnation, settled[:1]))
+        except Exception as error:
+            job, *others = settled_jobs_in(settled[:1])
+            if others:
+                settled[:1] = [as_settled_jobs([each]) for each in (job, *others)]
+                settled.sort(key=_is_long)
+                return
+            await self._fail(incarnation, job, await self._why_never(incarnation, error))
+        self._long_tries, self._long_at = 0, float("-inf")
+        del settled[0]
+
+    async def _why_never(self, incarnation: int, error: Exception) -> str:
+        """Return why a long outcome cannot be stored; raise the error if it may be tried again."""
+        if not is_passing(error):
+            return type(error).__name__
+        self._long_at = self._clock.seconds() + LONG_PAUSE
+        # Perhaps it takes longer than a statement may. If the database does not answer at all, this
+        # raises its error.
+        await self._functions.started(incarnation, [])
+        self._long_tries += 1
+        if self._long_tries < LONG_TRIES:
+            raise error
+        return f"it is so long that the database does not take it in time: {error}"
+
+    async def _fail(self, incarnation: int, job: SettledJob, reason: str) -> None:
+        said = f"its outcome cannot be stored: {reason}"
+        failed = SettledJob(job.job_id, job.assignment, "failed", error=said)
+        await self._functions.settle(incarnation, [as_settled_jobs([failed])])
+
+
+def _is_long(settled: SettledJobs) -> bool:
+    return len(settled.outcomes) > LONG
+
+
+def _length(finished: CompletedJobs) -> int:
+    return len(finished.ids) + len(finished.results or "")
+
+
+def _count(finished: Iterable[CompletedJobs]) -> int:
+    return sum(each.ids.count(",") + 1 for each in finished)
+
+
+def _as_settled(finished: CompletedJobs) -> list[SettledJob]:
+    """Return one outcome for each of these done jobs, so that each can be written alone."""
+    results = json.loads(finished.results or "{}")
+    return [
+        SettledJob(int(number), finished.assignment, "done", result=results.get(number))
+        for number in finished.ids.split(",")
+    ]
+
+
+def _alike(entries: list[ReturnedJobs]) -> tuple[list[ReturnedJobs], list[ReturnedJobs]]:
+    """Divide jobs to return into those that one statement can return with the first, and others."""
+    first = entries[0]
+    alike: list[ReturnedJobs] = []
+    rest: list[ReturnedJobs] = []
+    for each in entries:
+        is_alike = (each.died, each.ids is None) == (first.died, first.ids is None)
+        (alike if is_alike and len(alike) < MOST_GIVEN_BACK else rest).append(each)
+    return alike, rest

@@ -1,0 +1,218 @@
+"""Starts a node's worker processes, replaces dead ones, and ends them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from twisted.application.service import Service
+from twisted.internet.defer import Deferred, DeferredList
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from txqueue.node.state.collaborators import RoomListener
+from txqueue.node.state.meters import Meters
+from txqueue.node.state.reactor import Spawner
+from txqueue.node.workers.process import WorkerProcess
+from txqueue.node.workers.starter import WorkerStarter
+from txqueue.node.workers.suspects import Suspects
+from txqueue.node.workers.versions import WorkerVersions
+from txqueue.node.workers.workload import Workers
+from txqueue.policy.backoff import Backoff
+from txqueue.system.clock import Clock, Timer
+
+__all__ = ["WorkerPool"]
+
+SHORT_LIFE = 5.0
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 10.0
+# Seconds in which a worker must exit after its pipe is closed.
+EXIT_GRACE = 5.0
+
+
+class WorkerPool(Service):
+    """Keeps a fixed number of worker processes running, and starts others for suspects.
+
+    Args:
+        reactor: Times the starts, and reads the pipes to the processes.
+        starter: Starts the processes.
+        workers: Gives jobs to the processes.
+        settings: The settings that a worker gets at its start, as JSON.
+        listeners: Notified when a worker has room.
+        meters: Counts what jobs did, and deaths of workers.
+        versions: Notified of what the workers run.
+        suspects: The suspects that wait for a process.
+    """
+
+    name = "workers"
+    log = Logger()
+
+    def __init__(
+        self,
+        reactor: Spawner,
+        starter: WorkerStarter,
+        workers: Workers,
+        *,
+        settings: Mapping[str, Any],
+        listeners: Sequence[RoomListener],
+        meters: Meters,
+        versions: WorkerVersions,
+        suspects: Suspects,
+    ) -> None:
+        self.reactor = reactor
+        self.starter = starter
+        self.capacity = workers.capacity
+        self.reports = workers.reports
+        self._workers = workers
+        self._settings = settings
+        self._listeners = listeners
+        self.meters = meters
+        self._versions = versions
+        self._suspects = suspects
+        self._last_key = 0
+        self._backoff = Backoff(FIRST_PAUSE, LONGEST_PAUSE)
+        self._respawns: list[Timer] = []
+        self._is_draining = False
+        self._is_ending = False
+
+    def startService(self) -> None:
+        """Start the processes."""
+        super().startService()
+        for _ in range(self._workers.count):
+            self._add()
+
+    def start_apart(self) -> None:
+        """Start one more process, for suspects; if that fails, it is not repeated."""
+        self._add(is_apart=True)
+
+    async def drain(self) -> None:
+        """Start no more jobs, return unstarted ones, and wait for running ones."""
+        self._is_draining = True
+        self._workers.give_back()
+        while any(worker.held for worker in self._workers.ready):
+            await _turn(self.reactor, 0.02)
+
+    def stop_at_once(self) -> None:
+        """Kill all processes and start no others; their jobs are returned without spending an
+        attempt.
+        """
+        self._is_draining = self._is_ending = True
+        self._kill()
+
+    def stopService(self) -> Deferred[Any]:
+        """End the processes; kill those that do not exit by themselves."""
+        super().stopService()
+        for call in self._respawns:
+            if call.active():
+                call.cancel()
+        workers = self._workers.all
+        for worker in workers:
+            worker.close()
+        kill = self.reactor.callLater(EXIT_GRACE, self._kill_all)
+        ended = DeferredList([worker.ended for worker in workers])
+        ended.addBoth(lambda _: kill.cancel() if kill.active() else None)
+        return ended.addBoth(lambda _: self.starter.stop())
+
+    def _kill(self) -> None:
+        for worker in self._workers.all:
+            worker.kill()
+
+    def _kill_all(self) -> None:
+        self._kill()
+        # Not even a stuck starter must hold up the end of the node.
+        self.starter.stop()
+
+    # Calls by the worker processes.
+
+    def reported(self, worker: WorkerProcess) -> None:
+        """Note that a worker has finished or returned jobs."""
+        self._workers.reported(worker)
+        self._tell_of_room()
+
+    def worker_lost(self, worker: WorkerProcess) -> None:
+        """Return to the queue the jobs of a worker whose pipe closed, and replace its process."""
+        self._workers.lost(worker, is_blamed=not self._is_ending)
+        if self.running:
+            worker.kill()
+        worker.ended.addCallback(lambda _: self._replace(worker))
+
+    def _tell_of_room(self) -> None:
+        for listener in self._listeners:
+            listener.room_made()
+
+    def _add(self, *, is_apart: bool = False) -> None:
+        self.starter.prepare().addCallbacks(
+            lambda _: self._start(is_apart), self._not_prepared, errbackArgs=(is_apart,)
+        )
+
+    def _not_prepared(self, failure: Failure, is_apart: bool) -> None:
+        if self.running:
+            self.log.error("a worker could not start: {error}", error=failure.value)
+            self._add_later(self._backoff.take(), is_apart=is_apart)
+
+    def _start(self, is_apart: bool) -> None:
+        # It may have taken a while to import the application.
+        if not self.running or self._is_draining:
+            return
+        self._last_key += 1
+        try:
+            worker = WorkerProcess(self, self._last_key, is_apart=is_apart)
+        except OSError as error:
+            self.log.error("no worker process can be started: {error}", error=error)
+            self._add_later(self._backoff.take(), is_apart=is_apart)
+            return
+        self._workers.add(worker)
+        configuring = Deferred.fromCoroutine(worker.configure(self._settings))
+        configuring.addCallbacks(
+            lambda _: self._configured(worker), self._not_configured, errbackArgs=(worker,)
+        )
+
+    def _configured(self, worker: WorkerProcess) -> None:
+        self._workers.configured(worker)
+        if worker.is_apart:
+            # Only now that it has a suspect, or another one would start.
+            self._suspects.started()
+        if worker.runs is not None:
+            self._versions.started(worker.key, worker.runs)
+        self._tell_of_room()
+
+    def _not_configured(self, failure: Failure, worker: WorkerProcess) -> None:
+        worker.kill()
+        if self.running:
+            self.log.error("a worker could not start: {error}", error=failure.value)
+
+    def _replace(self, worker: WorkerProcess) -> None:
+        self._workers.remove(worker)
+        self._versions.ended(worker.key)
+        if not self.running or self._is_draining:
+            return
+        if worker.is_retired:
+            return
+        self.meters.worker_deaths += 1
+        lived = self.reactor.seconds() - worker.started_at
+        if lived > SHORT_LIFE:
+            self._backoff.reset()
+        self.log.warn(
+            "worker process {pid} ended {how} after {lived:.1f} s; {next}",
+            pid=worker.pid,
+            how=worker.end,
+            lived=lived,
+            next="it was for suspects" if worker.is_apart else "a new one starts",
+        )
+        if worker.is_apart and worker.runs is not None:
+            # Another one starts for the next suspect, at once.
+            self._suspects.alarm.ring()
+            return
+        pause = 0 if lived > SHORT_LIFE else self._backoff.take()
+        self._add_later(pause, is_apart=worker.is_apart)
+
+    def _add_later(self, pause: float, *, is_apart: bool) -> None:
+        # Whether a process for suspects is still needed is decided after the pause.
+        again = self._suspects.started if is_apart else self._add
+        self._respawns = [call for call in self._respawns if call.active()]
+        self._respawns.append(self.reactor.callLater(pause, again))
+
+
+def _turn(clock: Clock, seconds: float) -> Deferred[None]:
+    waiting: Deferred[None] = Deferred()
+    clock.callLater(seconds, waiting.callback, None)
+    return waiting

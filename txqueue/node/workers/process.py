@@ -1,0 +1,429 @@
+"""A worker process, as its master uses it: the pipe to it, and the jobs that it holds."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
+
+from attrs import asdict
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from txqueue.logs.entries import FAILED_RUN
+from txqueue.model.assignment import (
+    Assignment,
+    CancelledJob,
+    CompletedJobs,
+    JobKey,
+    SettledJobs,
+    StartedJob,
+)
+from txqueue.node.state.collaborators import GivenBack
+from txqueue.node.state.meters import Meters
+from txqueue.node.state.reactor import Spawner
+from txqueue.node.workers.starter import StartedWorker, WorkerStarter
+from txqueue.node.workers.versions import RunVersion
+from txqueue.policy.placement.balancing import Unstarted
+from txqueue.policy.placement.dispatch import Load, updated_rate
+from txqueue.system.inflight import InFlight
+from txqueue.wire.pipe import PipeFactory
+from txqueue.wire.prompt_pipe import PromptPipe
+from txqueue.wire.worker_commands import (
+    CancelRunning,
+    Configure,
+    Count,
+    Finish,
+    GiveBack,
+    Hold,
+    Log,
+    Occupy,
+    Perform,
+    RenewLease,
+    Settle,
+    Start,
+)
+
+__all__ = ["Owner", "Reports", "WorkerProcess"]
+
+PACE_WINDOW = 0.02
+# Timeouts in seconds: to import the application, and to read a process's last messages.
+START_PATIENCE, LAST_WORDS = 300.0, 1.0
+
+
+class Reports(GivenBack, Protocol):
+    """Receives the reports of workers."""
+
+    def finish(self, finished: CompletedJobs) -> None:
+        """Note jobs that are done."""
+
+    def settle(self, settled: SettledJobs) -> None:
+        """Note jobs that ended otherwise than done, or with progress to store."""
+
+    def start(self, jobs: Iterable[StartedJob]) -> None:
+        """Note running jobs: those that run for longer than a second, or have new progress."""
+
+
+class Owner(Protocol):
+    """The pool that started a worker process, as `WorkerProcess` uses it."""
+
+    reactor: Spawner
+    starter: WorkerStarter
+    capacity: int
+    reports: Reports
+    meters: Meters
+
+    def reported(self, worker: WorkerProcess) -> None:
+        """Note that a worker has finished or returned jobs."""
+
+    def worker_lost(self, worker: WorkerProcess) -> None:
+        """Note that a worker's pipe closed."""
+
+
+class WorkerProcess:
+    """One started worker process.
+
+    Args:
+        owner: The pool that started it.
+        key: Identifies the worker within the pool.
+        is_apart: Whether it is for suspects, and gets no other jobs.
+
+    Attributes:
+        is_retired: Whether its master has ended it, as it was no longer needed.
+        is_ready: Whether it can get jobs.
+        is_late: Whether its answer to a request is overdue.
+        is_stopped: Whether it must not start jobs until it has reported its unstarted ones.
+        held: The number of jobs that it holds, by assignment.
+        outstanding: The weight of those jobs.
+        outlived: The numbers of ended jobs whose threads go on; no other job can take their weight.
+        runs: Which version of the application it runs; None until it is ready.
+        ended: Fires when both the process and its pipe have ended.
+        end: The signal or status with which the process ended; empty while it runs.
+
+    Raises:
+        OSError: When the process cannot be started.
+    """
+
+    log = Logger()
+
+    def __init__(self, owner: Owner, key: int, *, is_apart: bool = False) -> None:
+        self._owner = owner
+        self.key = key
+        self.is_apart = is_apart
+        self.is_retired = False
+        self.is_ready = self.is_late = self.is_stopped = False
+        self._pinged_at: float | None = None
+        self._disowned: set[JobKey] = set()
+        self.held: dict[int, int] = {}
+        self.outstanding = self._occupied = 0
+        self.outlived: list[int] = []
+        self._stuck_since: float | None = None
+        self._crowded_since: float | None = None
+        self.runs: RunVersion | None = None
+        self._rate = 0.0
+        self._paced_at = self.started_at = owner.reactor.seconds()
+        self._paced_weight = 0
+        self.ended: Deferred[None] = Deferred()
+        self.end = ""
+        self._lives = {"pipe", "process"}
+        self._pipe = PromptPipe(
+            {
+                Finish: self._finish,
+                Settle: self._settle,
+                Start: self._start,
+                Log: self._log,
+                Occupy: self._occupy,
+                Count: self._count,
+            },
+            lost=self._lost,
+        )
+        self._process = self._start_process()
+
+    def _start_process(self) -> StartedWorker:
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        shared = InFlight.made(self._owner.capacity)
+        try:
+            with ours, theirs:
+                started = self._owner.starter.start(self._process_ended, theirs.fileno(), shared)
+                self._in_flight = InFlight(self._owner.capacity, shared)
+                self._owner.reactor.adoptStreamConnection(
+                    ours.fileno(), socket.AF_UNIX, PipeFactory(self._pipe)
+                )
+                return started
+        finally:
+            os.close(shared)
+
+    @property
+    def pid(self) -> int:
+        """The process id; 0 until the template reports that it has forked the process."""
+        return self._process.pid
+
+    async def configure(self, settings: Mapping[str, Any]) -> None:
+        """Make the worker import the application, after which it can get jobs."""
+        answer = self._pipe.say(Configure, settings=json.dumps(settings))
+        said = await answer.addTimeout(START_PATIENCE, self._owner.reactor)
+        run = json.loads(said["run"])
+        self.runs = RunVersion(run["application"], frozenset(run["types"]), run["files"])
+        self.is_ready = True
+
+    @property
+    def load(self) -> Load:
+        """The worker's load, in the form in which `policy.dispatch` takes it."""
+        return Load(self.key, self._owner.capacity, self.weight, self._pace(), self._occupied)
+
+    @property
+    def weight(self) -> int:
+        """The weight that is taken, by the jobs that the worker holds and by `outlived`."""
+        return self.outstanding + self._occupied
+
+    @property
+    def left(self) -> int:
+        """The weight that the threads of `outlived` keep."""
+        return self._occupied
+
+    def _pace(self) -> float:
+        """Return the weight that the worker finishes per second; it falls while no report comes."""
+        passed = self._owner.reactor.seconds() - self._paced_at
+        if passed < PACE_WINDOW:
+            return self._rate
+        rate = updated_rate(self._rate, self._paced_weight, PACE_WINDOW)
+        return updated_rate(rate, 0, passed - PACE_WINDOW)
+
+    def perform(self, assignment: Assignment) -> None:
+        """Send the jobs of an assignment to the worker."""
+        # Send at once to an idle worker, not at the end of the reactor's turn.
+        say = self._pipe.say if self.held else self._pipe.say_now
+        self.held[assignment.number] = assignment.jobs
+        self.outstanding += assignment.weight
+        say(
+            Perform,
+            incarnation=assignment.incarnation,
+            assignment=assignment.number,
+            lane=assignment.lane,
+            jobs=assignment.jobs,
+            weight=assignment.weight,
+            asked_at=assignment.asked_at,
+            chunk=assignment.chunk,
+        )
+
+    def renew(self, until: float, incarnation: int) -> None:
+        """Let the worker start jobs of run `incarnation` until `until`.
+
+        `until` is a time of the monotonic clock, which all processes of a host share.
+        """
+        self._pipe.say(RenewLease, until=until, incarnation=incarnation)
+
+    def cancel(self, job: CancelledJob) -> None:
+        """Make the worker end a cancelled job."""
+        self._pipe.say(CancelRunning, **asdict(job))
+
+    async def take_back(self, most: int | None = None) -> Unstarted:
+        """Take unstarted jobs back from the worker: all, or the last ones up to a weight.
+
+        Returns:
+            The jobs that the worker will not start; the caller now has them.
+        """
+        answer = await self._pipe.say(GiveBack, most=most)
+        unstarted = [
+            JobKey(int(assignment), job_id)
+            for assignment, ids in json.loads(answer["unstarted"]).items()
+            for job_id in ids
+        ]
+        ours = [each for each in unstarted if each not in self._disowned]
+        for job in ours:
+            self._let_go(job.assignment, 1)
+        self.outstanding = max(0, self.outstanding - answer["weight"])
+        self.is_late = False
+        if most is None:
+            self._go_on()
+        self._owner.reported(self)
+        return Unstarted(ours, answer["weight"] if ours else 0)
+
+    @property
+    def silent(self) -> float:
+        """Seconds since the oldest unanswered ping; 0 if there is none."""
+        return 0.0 if self._pinged_at is None else self._owner.reactor.seconds() - self._pinged_at
+
+    def ping(self) -> None:
+        """Ping the worker, unless an earlier ping is unanswered."""
+        if self._pinged_at is None:
+            self._pinged_at = self._owner.reactor.seconds()
+            self._pipe.say(Hold, assignments="[]").addCallbacks(self._answered, lambda _: None)
+
+    def _answered(self, _: object) -> None:
+        self._pinged_at = None
+
+    @property
+    def stuck(self) -> float:
+        """Seconds since threads of ended jobs keep the worker from starting any; 0 if none do."""
+        since = self._stuck_since
+        return 0.0 if since is None else self._owner.reactor.seconds() - since
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether the worker can start no job until a thread of an ended job ends."""
+        return self._stuck_since is not None
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether threads of ended jobs keep at least half of the worker's capacity."""
+        return self._crowded_since is not None
+
+    @property
+    def crowded(self) -> float:
+        """Seconds for which a crowded worker has had no room, or no job, and has ended none."""
+        since = self._crowded_since
+        if since is None or (self.held and self.weight < self._owner.capacity):
+            return 0.0
+        return self._owner.reactor.seconds() - max(since, self._paced_at)
+
+    def stop(self) -> None:
+        """Stop the worker from starting jobs until it has reported its unstarted ones."""
+        self.is_late = self.is_stopped = True
+        self._in_flight.stop()
+        self.relieve()
+
+    def relieve(self) -> None:
+        """Return the unstarted jobs to the queue once the worker answers."""
+        # When the pipe is lost, all jobs are returned anyway.
+        Deferred.fromCoroutine(self.give_back()).addErrback(lambda _: None)
+
+    def _go_on(self) -> None:
+        self.is_stopped = False
+        self._disowned.clear()
+        self._in_flight.stop(is_stopped=False)
+
+    @property
+    def begun(self) -> set[int] | None:
+        """The numbers of started jobs whose end was not reported; None if unknown."""
+        return self._in_flight.begun
+
+    def disown(self, jobs: Iterable[JobKey]) -> None:
+        """Return to the queue jobs that the worker has not started and will not start."""
+        lost = set(jobs) - self._disowned
+        self._disowned |= lost
+        for job in lost:
+            self._let_go(job.assignment, 1)
+        self.return_(Unstarted(sorted(lost), 0))
+
+    async def holds(self, assignments: Iterable[int]) -> dict[int, set[int]]:
+        """Ask the worker which jobs of these assignments it holds; it reports ended jobs first."""
+        answer = await self._pipe.say(Hold, assignments=json.dumps(list(assignments)))
+        return {int(key): set(ids) for key, ids in json.loads(answer["held"]).items()}
+
+    @property
+    def in_flight(self) -> set[int]:
+        """The numbers of the jobs that the worker runs."""
+        return self._in_flight.ids
+
+    @property
+    def suspects(self) -> set[int]:
+        """The numbers of the jobs that may have ended the worker."""
+        return self._in_flight.suspects
+
+    async def give_back(self) -> None:
+        """Return all unstarted jobs to the queue once the worker answers."""
+        self.return_(await self.take_back())
+
+    def return_(self, unstarted: Unstarted) -> None:
+        """Return unstarted jobs to the queue."""
+        for assignment, ids in unstarted.ids.items():
+            self._owner.reports.give_back(assignment, died=False, ids=ids)
+
+    def kill(self) -> None:
+        """Kill the process."""
+        self._process.kill()
+
+    def retire(self) -> None:
+        """End the process, as it is no longer needed and runs no job."""
+        self.is_ready, self.is_retired = False, True
+        self.close()
+
+    def close(self) -> None:
+        """Close the pipe, which makes the process exit."""
+        self._pipe.close()
+
+    def _finish(
+        self, *, lane: int, assignment: int, weight: int, jobs: int, ids: str, results: str
+    ) -> dict[str, Any]:
+        if ids:
+            self._owner.reports.finish(CompletedJobs(lane, assignment, ids, results or None))
+        self._let_go(assignment, jobs)
+        return self._account(weight)
+
+    def _settle(self, weight: int, counts: str, outcomes: str) -> dict[str, Any]:
+        for assignment, jobs in json.loads(counts).items():
+            self._let_go(int(assignment), jobs)
+        self._owner.reports.settle(SettledJobs(outcomes))
+        return self._account(weight)
+
+    def _start(self, jobs: str) -> dict[str, Any]:
+        self._owner.reports.start([StartedJob(**job) for job in json.loads(jobs)])
+        return {}
+
+    def _log(self, is_grave: bool, text: str, run: str | None = None) -> dict[str, Any]:
+        write = self.log.error if is_grave else self.log.warn
+        write("{text}", text=text, **({} if run is None else {FAILED_RUN: json.loads(run)}))
+        return {}
+
+    def _occupy(self, weight: int, jobs: str, is_stuck: bool) -> dict[str, Any]:
+        self._occupied, self.outlived = weight, json.loads(jobs)
+        now = self._owner.reactor.seconds()
+        self._stuck_since = _since(is_stuck, self._stuck_since, now)
+        is_crowded = 2 * weight >= self._owner.capacity
+        self._crowded_since = _since(is_crowded, self._crowded_since, now)
+        self._owner.reported(self)
+        return {}
+
+    def _count(self, tally: str) -> dict[str, Any]:
+        self._owner.meters.tally.add(tally)
+        return {}
+
+    def _let_go(self, assignment: int, jobs: int) -> None:
+        left = self.held.get(assignment, 0) - jobs
+        if left > 0:
+            self.held[assignment] = left
+        else:
+            self.held.pop(assignment, None)
+
+    def _account(self, weight: int) -> dict[str, Any]:
+        self.outstanding = max(0, self.outstanding - weight)
+        self._paced_weight += weight
+        now = self._owner.reactor.seconds()
+        if (passed := now - self._paced_at) >= PACE_WINDOW:
+            self._rate = updated_rate(self._rate, self._paced_weight, passed)
+            self._paced_at, self._paced_weight = now, 0
+        self._owner.reported(self)
+        return {}
+
+    def _lost(self) -> None:
+        self.is_ready = False
+        self._owner.worker_lost(self)
+        self._ended("pipe")
+
+    def _process_ended(self, how: str) -> None:
+        self.end = how
+        # Reports sent before the end are read first; but a child of the process may keep the pipe
+        # open.
+        if "pipe" in self._lives:
+            closing = self._owner.reactor.callLater(LAST_WORDS, self._abort)
+            self.ended.addBoth(lambda _: closing.cancel() if closing.active() else None)
+        self._ended("process")
+
+    def _abort(self) -> None:
+        self._pipe.abort()
+
+    def _ended(self, life: str) -> None:
+        self._lives.discard(life)
+        if not self._lives:
+            self.ended.callback(None)
+
+
+def _since(is_so: bool, since: float | None, now: float) -> float | None:
+    """Return since when something is so, if it is."""
+    if not is_so:
+        return None
+    return now if since is None else since

@@ -1,0 +1,303 @@
+"""Detects worker processes that do not answer; returns their unstarted jobs to the queue."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
+
+from twisted.logger import Logger
+
+from txqueue.model.assignment import JobKey
+from txqueue.node.state.collaborators import Records
+from txqueue.node.state.lease import Lease
+from txqueue.node.state.periodic import Alarm, Periodic
+from txqueue.store.node.functions import StoredFunctions
+from txqueue.system.clock import Clock
+
+__all__ = ["EVERY", "REPLACE_AFTER", "SILENT", "Watchdog", "Watched", "WatchedWorkers"]
+
+# Seconds between two pings, and seconds of silence after which a worker must not start other jobs;
+# after twice that silence, its unstarted jobs are returned to the queue.
+EVERY, SILENT = 1.0, 2.0
+# A worker that holds no job is pinged only in every so many checks.
+IDLE_CHECKS = 5
+# Seconds of silence after which a worker that runs no job is replaced: nothing is lost with it.
+REPLACE_AFTER = 30.0
+# A check that is later than this many seconds stops no worker: the master itself has been busy, and
+# the answers may wait to be read.
+LATE = 0.5
+
+# Why a worker does not answer although it runs no job.
+IDLE = "it is stopped or gets no core, or a handler has closed its descriptors"
+
+
+class Watched(Protocol):
+    """A worker process, as the watchdog uses it."""
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+
+    @property
+    def silent(self) -> float:
+        """Seconds since the oldest unanswered ping; 0 if all are answered."""
+
+    @property
+    def stuck(self) -> float:
+        """Seconds since threads of ended jobs keep the worker from starting any; 0 if none do."""
+
+    @property
+    def outlived(self) -> Sequence[int]:
+        """The numbers of ended jobs whose threads go on."""
+
+    @property
+    def left(self) -> int:
+        """The weight that these threads keep."""
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether that is at least half of the worker's capacity."""
+
+    @property
+    def crowded(self) -> float:
+        """Seconds for which a crowded worker has had no room, or no job, and has ended none."""
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether the worker was stopped from starting jobs."""
+
+    @property
+    def held(self) -> dict[int, int]:
+        """The number of jobs that the worker holds, by assignment."""
+
+    @property
+    def in_flight(self) -> set[int]:
+        """The numbers of the jobs that the worker runs."""
+
+    @property
+    def begun(self) -> set[int] | None:
+        """The numbers of the jobs that the worker has started; None if unknown."""
+
+    def ping(self) -> None:
+        """Ping the worker."""
+
+    def stop(self) -> None:
+        """Stop the worker from starting jobs until it has reported its unstarted ones."""
+
+    def relieve(self) -> None:
+        """Return the unstarted jobs to the queue once the worker answers."""
+
+    def disown(self, jobs: Iterable[JobKey]) -> None:
+        """Return to the queue jobs that the worker has not started and will not start."""
+
+    def kill(self) -> None:
+        """Kill the worker."""
+
+
+class WatchedWorkers(Protocol):
+    """The worker processes of the node."""
+
+    @property
+    def ready(self) -> Sequence[Watched]:
+        """The workers that can get jobs."""
+
+    @property
+    def closed(self) -> Mapping[str, int]:
+        """How many workers get no jobs now, by the reason."""
+
+    @property
+    def left(self) -> Mapping[str, object]:
+        """What threads of ended jobs keep in workers that can start others."""
+
+
+class Watchdog(Periodic):
+    """Pings the workers. A worker that a job blocks keeps that job and loses its unstarted ones.
+
+    When a worker begins or ceases to answer, or to be stuck, a heartbeat says so at once: by it
+    operators see why jobs do not start.
+
+    Worker and master share memory with the started jobs and a flag that forbids starting others. So
+    the unstarted jobs of a worker that cannot answer can be returned safely: the worker does not
+    start them later either.
+
+    A silent worker that runs no job never answers again if a handler has closed the descriptors of
+    its reactor: it is replaced.
+
+    A worker that answers may still be stuck: functions in threads go on after their jobs have ended
+    by a timeout, say, and leave no room for others. It loses its unstarted jobs, too. So does one
+    that such functions have filled in part, as these jobs may not fit any more; if they keep half
+    of it, and nothing starts or ends there, it is killed like a stuck one.
+
+    Args:
+        clock: Times the pings.
+        functions: The stored functions.
+        lease: The node's lease; without it no job is returned.
+        workers: The workers.
+        records: Writes the outcomes of jobs.
+        heartbeats: The alarm of the heartbeats.
+        kill_after: Seconds after which a silent or stuck worker is killed; None for never.
+    """
+
+    name = "watchdog"
+    log = Logger()
+
+    def __init__(
+        self,
+        clock: Clock,
+        functions: StoredFunctions,
+        *,
+        lease: Lease,
+        workers: WatchedWorkers,
+        records: Records,
+        heartbeats: Alarm,
+        kill_after: float | None = None,
+    ) -> None:
+        super().__init__(clock)
+        self._clock = clock
+        self._due_at = float("inf")
+        self._functions = functions
+        self._lease = lease
+        self._workers = workers
+        self._records = records
+        self._heartbeats = heartbeats
+        self._kill_after = kill_after
+        self._checks = 0
+        self._reported: tuple[Mapping[str, object], Mapping[str, object]] = {}, {}
+        # By process id, the mark of the outcomes noted when the process was stopped.
+        self._marks: dict[int, int] = {}
+        # By process id, what workers can start that threads of ended jobs fill, and the weight
+        # of these.
+        self._filled: dict[int, tuple[str, int]] = {}
+
+    async def step(self) -> float | None:
+        """Ping the workers, idle ones less often, and act on silent ones."""
+        late = max(0.0, self._clock.seconds() - self._due_at)
+        for worker in self._workers.ready:
+            await self._act_on(worker, late)
+            if worker.held or self._checks % IDLE_CHECKS == 0:
+                worker.ping()
+        self._checks += 1
+        self._report()
+        self._due_at = self._clock.seconds() + EVERY
+        return EVERY
+
+    def _report(self) -> None:
+        """Have a heartbeat sent if other workers can start jobs than at the last check."""
+        if (found := (self._workers.closed, self._workers.left)) != self._reported:
+            self._reported = found
+            self._heartbeats.ring()
+
+    async def _act_on(self, worker: Watched, late: float) -> None:
+        """Stop, relieve or kill a worker that has been silent or stuck for too long.
+
+        Args:
+            worker: The worker.
+            late: Seconds by which this check is late; they are not counted as silence for a kill.
+        """
+        self._look_at_threads(worker)
+        if self._kill_after is not None and worker.silent - late >= self._kill_after:
+            self._kill(worker)
+        elif self._kill_after is not None and _filled_for(worker) >= self._kill_after:
+            self._kill_stuck(worker)
+        elif worker.silent - late >= REPLACE_AFTER and _is_empty(worker):
+            self._replace(worker)
+        elif worker.is_stopped:
+            if worker.silent >= 2 * SILENT:
+                await self._relieve(worker)
+        elif worker.silent >= SILENT and late <= LATE:
+            self._stop(worker)
+
+    def _kill(self, worker: Watched) -> None:
+        self.log.error(
+            "worker process {pid} has not answered for {silent:.0f} s, and is killed;"
+            " it runs {running}",
+            pid=worker.pid,
+            silent=worker.silent,
+            running=_named(worker.in_flight),
+        )
+        worker.kill()
+
+    def _replace(self, worker: Watched) -> None:
+        self.log.error(
+            "worker process {pid} has not answered for {silent:.0f} s although it runs no job, and"
+            " is replaced: {why}",
+            pid=worker.pid,
+            silent=worker.silent,
+            why=IDLE,
+        )
+        worker.kill()
+
+    def _look_at_threads(self, worker: Watched) -> None:
+        """Relieve a worker that threads of ended jobs fill, or that runs nothing beside them."""
+        if not worker.left:
+            self._filled.pop(worker.pid, None)
+            return
+        filled = "no job" if worker.stuck else "few jobs" if worker.is_crowded else ""
+        before, less = self._filled.get(worker.pid, ("", 0))
+        self._filled[worker.pid] = filled, worker.left
+        if is_new := bool(filled) and filled != before:
+            self._log_filled(worker, filled)
+        # A job that is too heavy now would keep all others behind it from starting.
+        is_waiting = bool(worker.held) and not worker.in_flight and not worker.stuck
+        if is_new or is_waiting or (filled and worker.left > less):
+            worker.relieve()
+
+    def _log_filled(self, worker: Watched, filled: str) -> None:
+        self.log.warn(
+            "worker process {pid} can start {filled}: functions in threads go on after the ends"
+            " of {outlived}. Its unstarted jobs run elsewhere{remedy}",
+            pid=worker.pid,
+            filled=filled,
+            outlived=_named(worker.outlived),
+            remedy="" if self._kill_after else "; --kill-stuck replaces such a worker",
+        )
+
+    def _kill_stuck(self, worker: Watched) -> None:
+        self.log.error(
+            "worker process {pid} has started no job for {seconds:.0f} s, and is killed: functions"
+            " in threads went on after the ends of {outlived}; it runs {running}",
+            pid=worker.pid,
+            seconds=_filled_for(worker),
+            outlived=_named(worker.outlived),
+            running=_named(worker.in_flight),
+        )
+        worker.kill()
+
+    def _stop(self, worker: Watched) -> None:
+        self.log.warn(
+            "worker process {pid} has not answered for {silent:.0f} s: {why}."
+            " Its unstarted jobs run elsewhere; it is running {running}",
+            pid=worker.pid,
+            silent=worker.silent,
+            why="a handler blocks it" if worker.in_flight else IDLE,
+            running=_named(worker.in_flight),
+        )
+        self._marks[worker.pid] = self._records.mark
+        worker.stop()
+
+    async def _relieve(self, worker: Watched) -> None:
+        """Return a stopped worker's unstarted jobs to the queue, once its reports are written."""
+        identity, begun = self._lease.identity, worker.begun
+        if identity is None or begun is None or not worker.held:
+            return
+        if not self._records.has_written(self._marks.get(worker.pid, self._records.mark)):
+            return
+        assigned = await self._functions.jobs_of(identity.incarnation, sorted(worker.held))
+        if worker.is_stopped:
+            worker.disown(each for each in assigned if each.job_id not in begun)
+
+
+def _filled_for(worker: Watched) -> float:
+    """Seconds for which threads of ended jobs have kept a worker from starting any."""
+    return max(worker.stuck, worker.crowded)
+
+
+def _is_empty(worker: Watched) -> bool:
+    """Tell whether a worker runs no job and will start none, and no job has left a thread."""
+    return worker.is_stopped and not worker.in_flight and not worker.outlived
+
+
+def _named(ids: Iterable[int]) -> str:
+    known = sorted(ids)
+    more = "" if len(known) <= 5 else f" and {len(known) - 5} others"
+    return f"jobs {', '.join(map(str, known[:5]))}{more}" if known else "no job"

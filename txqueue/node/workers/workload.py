@@ -1,0 +1,368 @@
+"""Distributes jobs among a node's workers, and takes them back."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Collection, Iterable
+from typing import Any
+
+from twisted.internet.defer import Deferred, DeferredList
+from twisted.internet.error import ConnectionDone, ConnectionLost
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from txqueue.model.assignment import Assignment, CancelledJob
+from txqueue.node.workers.process import Reports, WorkerProcess
+from txqueue.node.workers.suspects import MOST_PROCESSES, Suspects
+from txqueue.policy.placement.balancing import Unstarted, give_back_shares
+from txqueue.policy.placement.dispatch import Load, Room, least_loaded, room_of
+from txqueue.store.node.replies import HeartbeatReply
+from txqueue.system.clock import Clock
+
+__all__ = ["Workers"]
+
+# How many jobs that block workers, or have left threads behind, a heartbeat names.
+MOST_NAMED = 10
+# Seconds in which a worker must report its unstarted jobs.
+SOON = 2.0
+
+
+class Workers:
+    """The worker processes together, as the node's services use them.
+
+    The worker pool adds started processes and removes ended ones.
+
+    Args:
+        clock: Times out answers.
+        count: The intended number of processes, without those for suspects.
+        capacity: The weight that each process runs at a time.
+        reports: Receives returned jobs.
+        suspects: The suspects that wait for a process of their own.
+    """
+
+    log = Logger()
+
+    def __init__(
+        self, clock: Clock, *, count: int, capacity: int, reports: Reports, suspects: Suspects
+    ) -> None:
+        self._clock = clock
+        self.count = count
+        self.capacity = capacity
+        self.reports = reports
+        self._workers: dict[int, WorkerProcess] = {}
+        self._lease = float("-inf"), 0
+        # Whether the workers have different versions of the work types.
+        self._are_mixed = False
+        self._suspects = suspects
+
+    # Calls by the worker pool.
+
+    def add(self, worker: WorkerProcess) -> None:
+        """Add a started process, which gets jobs once it is ready."""
+        self._workers[worker.key] = worker
+
+    def remove(self, worker: WorkerProcess) -> None:
+        """Remove a process that has ended."""
+        self._workers.pop(worker.key, None)
+        self._compare()
+
+    @property
+    def all(self) -> list[WorkerProcess]:
+        """All processes, ready or not."""
+        return list(self._workers.values())
+
+    def configured(self, worker: WorkerProcess) -> None:
+        """Pass the lease to a process that has become ready, and a suspect if it is for them."""
+        worker.renew(*self._lease)
+        self._compare()
+        self.reported(worker)
+
+    def _compare(self) -> None:
+        versions = {worker.runs.types for worker in self.ready if worker.runs is not None}
+        self._are_mixed = len(versions) > 1
+
+    def reported(self, worker: WorkerProcess) -> None:
+        """Note that a worker has finished or returned jobs."""
+        if worker.is_apart:
+            self._place_suspects()
+
+    def lost(self, worker: WorkerProcess, *, is_blamed: bool) -> None:
+        """Return to the queue the jobs of a worker whose pipe closed.
+
+        Args:
+            worker: The worker.
+            is_blamed: Whether its running jobs may have killed it.
+        """
+        held, worker.held = worker.held, {}
+        # Jobs that only waited in the worker did not cause its end.
+        blamed = sorted(worker.suspects) if is_blamed else []
+        for assignment in held if blamed else ():
+            self.reports.give_back(assignment, died=True, ids=blamed)
+        for assignment in held:
+            self.reports.give_back(assignment, died=False)
+
+    # Calls by the services.
+
+    @property
+    def room(self) -> Room:
+        """What a claim may take: the room of all workers together."""
+        return room_of(worker.load for worker in self.able)
+
+    @property
+    def takes_suspects(self) -> bool:
+        """Whether a suspect can get a process of its own."""
+        # A process that starts is one for which a suspect waits.
+        taken = sum(each.is_ready and not _is_free(each) for each in self.apart)
+        return taken + len(self._suspects.waiting) < MOST_PROCESSES
+
+    @property
+    def assignments(self) -> list[int]:
+        """The assignments whose jobs workers hold, and those of suspects that wait."""
+        waiting = [suspect.number for suspect in self._suspects.waiting]
+        held = [assignment for worker in self._workers.values() for assignment in worker.held]
+        return waiting + held
+
+    @property
+    def in_flight(self) -> int:
+        """How many jobs are running."""
+        return sum(len(worker.in_flight) for worker in self._workers.values())
+
+    @property
+    def holdings(self) -> Counter[int]:
+        """How many jobs of each assignment workers hold; suspects that still wait count."""
+        held: Counter[int] = Counter()
+        for suspect in self._suspects.waiting:
+            held[suspect.number] += suspect.jobs
+        for worker in self._workers.values():
+            held.update(worker.held)
+        return held
+
+    async def holds(self, assignments: Collection[int]) -> dict[int, set[int]]:
+        """Return which jobs of the given assignments the workers hold.
+
+        Raises:
+            TimeoutError: When a worker that holds jobs of them does not answer in time.
+        """
+        jobs: dict[int, set[int]] = {assignment: set() for assignment in assignments}
+        for worker in self.ready:
+            if not (its := [each for each in assignments if each in worker.held]):
+                continue
+            asking = Deferred.fromCoroutine(worker.holds(its))
+            asking.addTimeout(SOON, self._clock)  # type: ignore[arg-type]  # it needs callLater only
+            for assignment, ids in (await asking).items():
+                jobs[assignment] |= ids
+        return jobs
+
+    @property
+    def loads(self) -> list[Load]:
+        """The load of each worker that may get jobs now: it answers, and is not for suspects."""
+        return [worker.load for worker in self.able]
+
+    @property
+    def load(self) -> float:
+        """The weight of the jobs that the workers hold, as a fraction of their capacity."""
+        total = self.count * self.capacity
+        held = sum(each.weight for each in self._workers.values() if not each.is_apart)
+        return held / total
+
+    @property
+    def closed(self) -> dict[str, int]:
+        """How many workers get no jobs now, by the reason; those for suspects do not count."""
+        states = (_closed_by(each) for each in self._workers.values() if not each.is_apart)
+        return dict(Counter(state for state in states if state is not None))
+
+    @property
+    def blocking(self) -> list[int]:
+        """The first of the jobs that run in workers which do not answer."""
+        late = (worker for worker in self._workers.values() if worker.is_late)
+        return sorted(job_id for worker in late for job_id in worker.in_flight)[:MOST_NAMED]
+
+    def room_report(self) -> dict[str, int | bool]:
+        """Return, as plain data, what a claim may take, and the weight of the jobs that are held.
+
+        ``attainable`` is the largest weight for which the end of other jobs makes room.
+        """
+        room = self.room
+        held = sum(worker.outstanding for worker in self._workers.values())
+        return {
+            "free": room.free,
+            "largest": room.largest,
+            "capacity": self.capacity,
+            "attainable": max((self.capacity - each.left for each in self.able), default=0),
+            "weight": held + sum(suspect.weight for suspect in self._suspects.waiting),
+            "takes_suspects": self.takes_suspects,
+        }
+
+    @property
+    def left(self) -> dict[str, Any]:
+        """What threads of ended jobs keep in workers that can start others; empty if nothing."""
+        leaving = [each for each in self.able if each.left]
+        if not leaving:
+            return {}
+        return {
+            "weight": sum(each.left for each in leaving),
+            "crowded": sum(each.is_crowded for each in leaving),
+            "jobs": sorted({job_id for each in leaving for job_id in each.outlived})[:MOST_NAMED],
+        }
+
+    def describe(self) -> list[dict[str, int | bool]]:
+        """Return each worker's process id, whether it is ready, blocked, stuck, crowded or for
+        suspects, the jobs and weight it holds, and how much of that threads of ended jobs keep.
+        """
+        return [
+            {
+                "pid": worker.pid,
+                "is_ready": worker.is_ready,
+                "is_late": worker.is_late,
+                "is_stuck": worker.is_stuck,
+                "is_crowded": worker.is_crowded,
+                "is_apart": worker.is_apart,
+                "jobs": sum(worker.held.values()),
+                "weight": worker.weight,
+                "left": worker.left,
+            }
+            for worker in self._workers.values()
+        ]
+
+    def perform(self, assignments: Iterable[Assignment]) -> None:
+        """Hand each assignment to the least loaded worker, suspects to processes of their own."""
+        for assignment in assignments:
+            if assignment.is_alone:
+                self._suspects.waiting.append(assignment)
+                self._place_suspects()
+                continue
+            loads = self.loads
+            if not loads:
+                self.reports.give_back(assignment.number, died=False)
+                continue
+            # Where versions differ, a job that one worker could not read must meet the others.
+            load = random.choice(loads) if self._are_mixed else least_loaded(loads)
+            self._workers[load.key].perform(assignment)
+
+    def renew(self, until: float, incarnation: int) -> None:
+        """Let the workers start jobs of run `incarnation` until `until`, by the monotonic clock."""
+        self._lease = until, incarnation
+        for worker in self.ready:
+            worker.renew(*self._lease)
+
+    def give_back(self) -> None:
+        """Return all unstarted jobs of the workers to the queue."""
+        while self._suspects.waiting:
+            self.reports.give_back(self._suspects.waiting.popleft().number, died=False)
+        for worker in self.ready:
+            asking = Deferred.fromCoroutine(worker.give_back())
+            asking.addErrback(self._not_given_back, worker)
+
+    def heard(self, reply: HeartbeatReply) -> None:
+        """End the cancelled jobs that a heartbeat names."""
+        for cancelled in reply.cancels:
+            self.cancel(cancelled)
+
+    def cancel(self, job: CancelledJob) -> None:
+        """Make the worker that holds a cancelled job, if any, end the job."""
+        for worker in self.ready:
+            if job.assignment in worker.held:
+                worker.cancel(job)
+
+    async def take_back(self, most: int | None = None) -> Unstarted:
+        """Take unstarted jobs back from the workers: all, or the last ones up to a weight.
+
+        If a worker does not answer in time, its unstarted jobs return to the queue once it answers.
+
+        Returns:
+            The jobs that the workers will not start; the caller now has them.
+        """
+        workers = [worker for worker in self.ready if not worker.is_late]
+        shares = give_back_shares([worker.load for worker in workers], most)
+        asking = [self._soon(worker, shares[worker.key]) for worker in workers]
+        answers = await DeferredList(asking, consumeErrors=True)
+        # Jobs of a worker whose pipe is lost are returned anyway.
+        return sum((given for is_answered, given in answers if is_answered), Unstarted())
+
+    def _soon(self, worker: WorkerProcess, most: int | None) -> Deferred[Unstarted]:
+        soon: Deferred[Unstarted] = Deferred()
+        if most == 0:
+            soon.callback(Unstarted())
+            return soon
+
+        def missed() -> None:
+            worker.is_late = True
+            soon.callback(Unstarted())
+
+        late = self._clock.callLater(SOON, missed)
+
+        def answered(unstarted: Unstarted) -> None:
+            if late.active():
+                late.cancel()
+                soon.callback(unstarted)
+            else:
+                worker.return_(unstarted)
+
+        def failed(failure: Failure) -> None:
+            if late.active():
+                late.cancel()
+                soon.errback(failure)
+
+        Deferred.fromCoroutine(worker.take_back(most)).addCallbacks(answered, failed)
+        return soon
+
+    @property
+    def ready(self) -> list[WorkerProcess]:
+        """The workers that have imported the application, even those that do not answer."""
+        return [worker for worker in self._workers.values() if worker.is_ready]
+
+    @property
+    def regular(self) -> list[WorkerProcess]:
+        """The ready workers without those for suspects."""
+        return [worker for worker in self.ready if not worker.is_apart]
+
+    @property
+    def apart(self) -> list[WorkerProcess]:
+        """The processes for suspects, ready or not; all others are for the other jobs."""
+        return [worker for worker in self._workers.values() if worker.is_apart]
+
+    @property
+    def able(self) -> list[WorkerProcess]:
+        """The workers that can start jobs that are no suspects: they answer, and have threads and
+        capacity left.
+        """
+        # Not by other properties: this is computed for each claim.
+        return [
+            each
+            for each in self._workers.values()
+            if each.is_ready and not each.is_late and not each.is_stuck and not each.is_apart
+        ]
+
+    def _place_suspects(self) -> None:
+        """Send suspects that wait to idle processes for them; have others started for the rest."""
+        waiting = self._suspects.waiting
+        for worker in self.apart:
+            if waiting and _is_free(worker):
+                worker.perform(waiting.popleft())
+        self._suspects.alarm.ring()
+
+    def _not_given_back(self, failure: Failure, worker: WorkerProcess) -> None:
+        # A worker whose pipe is lost or closed has no jobs left to return.
+        if failure.check(ConnectionDone, ConnectionLost):
+            return
+        if worker.is_ready:
+            self.log.error(
+                "worker process {pid} does not report its jobs, and is killed: {error!r}",
+                pid=worker.pid,
+                error=failure.value,
+            )
+            worker.kill()
+
+
+def _is_free(worker: WorkerProcess) -> bool:
+    """Tell whether a process for suspects can get one."""
+    return worker.is_ready and not (worker.held or worker.is_late or worker.is_stuck)
+
+
+def _closed_by(worker: WorkerProcess) -> str | None:
+    if not worker.is_ready:
+        return "starting"
+    if worker.is_late:
+        return "blocked"
+    return "stuck" if worker.is_stuck else None

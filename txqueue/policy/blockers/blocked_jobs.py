@@ -1,0 +1,88 @@
+"""How many jobs do not run for which reason: each class of jobs is counted by its explained one."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, Final
+
+from txqueue.model.humanize import counted
+from txqueue.policy.blockers import Blocker, Gravity, judged
+from txqueue.policy.facts.moments import seconds_between
+
+__all__ = ["COUNTED_BY_NAME", "blocked_jobs", "blocked_warnings"]
+
+Row = Mapping[str, Any]
+
+FAR: Final = 600.0
+"""Seconds before its moment until which what would stop a job is not warned of."""
+
+_FOR_TIME = ("time", "backoff", "workset")
+# Nothing keeps these jobs from running.
+_RUNNING = ("next", "running", "done", "failed", "cancelled", "quarantine")
+COUNTED_BY_NAME: Final = ("unserved_queue", "unknown_type", "unreadable_jobs", "paused")
+"""Warnings of these kinds count such jobs by name, or name what was paused."""
+
+
+def blocked_jobs(classes: Iterable[Row], facts: Mapping[int, Row]) -> list[dict[str, Any]]:
+    """Count jobs by the reason why they do not run.
+
+    Args:
+        classes: Classes of jobs: ``queue``, ``work_type``, the number of ``jobs``, and the number
+            of one of them, the ``example``.
+        facts: The facts of the examples, by their numbers.
+
+    Returns:
+        For each reason, queue and work type ``reason, gravity, queue, work_type, jobs``, and of
+        one such job ``job_id, detail, remedy``; the gravest first, then those of the most jobs.
+    """
+    found: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for row in classes:
+        if row["example"] not in facts:
+            continue
+        blocker = judged(facts[row["example"]])
+        if blocker.reason in _RUNNING:
+            continue
+        place = {
+            "reason": blocker.reason,
+            "gravity": _gravity(blocker, facts[row["example"]]).name.lower(),
+            "queue": row["queue"],
+            "work_type": row["work_type"],
+        }
+        told = {"job_id": row["example"], "detail": blocker.detail, "remedy": blocker.remedy}
+        entry = found.setdefault(
+            (*place.values(), blocker.kind), {**place, "jobs": 0, **told, "kind": blocker.kind}
+        )
+        entry["jobs"] += row["jobs"]
+    return sorted(
+        found.values(), key=lambda each: (-Gravity[each["gravity"].upper()], -each["jobs"])
+    )
+
+
+def _gravity(blocker: Blocker, facts: Row) -> Gravity:
+    """Return the gravity; what stops a job now is no fault if its moment is far."""
+    left = seconds_between(facts["job"]["not_before"], facts["now"])
+    is_far = FAR < left < float("inf")
+    return Gravity.COURSE if is_far and blocker.reason in _FOR_TIME else blocker.gravity
+
+
+def blocked_warnings(
+    blocked: Iterable[Row], but_for: Collection[str] = COUNTED_BY_NAME
+) -> list[dict[str, str]]:
+    """Return a warning for each reason that needs an act, but for those of some kinds."""
+    by_detail: dict[str, list[Row]] = {}
+    for each in blocked:
+        if each["gravity"] != "course" and each["kind"] not in but_for:
+            by_detail.setdefault(each["detail"], []).append(each)
+    return [_warning(detail, rows) for detail, rows in by_detail.items()]
+
+
+def _warning(detail: str, rows: list[Row]) -> dict[str, str]:
+    jobs, first = sum(row["jobs"] for row in rows), rows[0]
+    do = "does" if jobs == 1 else "do"
+    return {
+        "kind": "blocked_jobs",
+        "subject": first["work_type"],
+        "what": f"{counted(jobs, 'job')} {do} not run, such as job {first['job_id']}"
+        f" ({first['work_type']}): {detail}",
+        "remedy": first["remedy"],
+    }

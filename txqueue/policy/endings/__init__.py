@@ -1,0 +1,1 @@
+"""How an attempt ends, and how its error is written down."""

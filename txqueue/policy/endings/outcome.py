@@ -1,0 +1,203 @@
+"""Decides, without I/O, the outcome of an attempt whose handler failed or returned a directive."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from attrs import frozen
+
+from txqueue.errors import InvalidWork, KeyUnavailable, UnknownWorkType, UnreadablePayload
+from txqueue.model.assignment import JobKey, SettledJob
+from txqueue.model.directives import Discard, Fail, Snooze, snooze_delay
+from txqueue.model.foreign import class_name, class_path, is_a, looked, text_of
+from txqueue.model.retry import Retry
+from txqueue.model.type_version import NotRead
+from txqueue.policy.endings.tracebacks import exception_line, exception_text
+
+__all__ = [
+    "EXPIRED",
+    "KEYLESS",
+    "KEYLESS_PAUSE",
+    "LEASE_OUT",
+    "Verdict",
+    "error_class",
+    "error_text",
+    "judge",
+    "judge_cancelled",
+    "judge_unavailable",
+    "late_error_text",
+    "storable",
+    "summary_of",
+]
+
+# AMP and readers need short texts; the end of a traceback says most.
+LONGEST_ERROR = 8000
+# Characters of an error of any kind; a handler's own reason may have any length.
+LONGEST_TEXT = 10_000
+# Seconds until the retry of a job whose payload could not be decrypted.
+KEYLESS_PAUSE = 60.0
+# The class of its error, by which the database notes that the node has no key for it.
+KEYLESS = "txqueue.errors.KeyUnavailable"
+# Seconds, on average, until the next run of a job that got no connection to the database.
+CONNECTIONLESS_PAUSE = 5.0
+# Errors that decide the outcome by themselves.
+DECISIVE = (Snooze, Discard, Fail, KeyUnavailable, InvalidWork, UnknownWorkType)
+
+
+@frozen
+class Verdict:
+    """How an attempt ended.
+
+    Attributes:
+        outcome: ``retry``, ``snooze``, ``next``, ``unread``, ``failed`` or ``cancelled``, as
+            `settle` takes it.
+        delay: Seconds until the next run, if there is one.
+        error: The text to store with the job.
+        stage: The next stage, if the outcome is ``next``.
+        error_class: The class of the error that failed the attempt; None if there was none.
+        version: The version of the work type that could not read the payload.
+    """
+
+    outcome: str
+    delay: float | None = None
+    error: str | None = None
+    stage: Mapping[str, Any] | None = None
+    error_class: str | None = None
+    version: str | None = None
+
+    def of(self, job: JobKey) -> SettledJob:
+        """Return this outcome as the outcome of a given job."""
+        return SettledJob(
+            job.job_id,
+            job.assignment,
+            self.outcome,
+            delay=self.delay,
+            error=None if self.error is None else self.error[:LONGEST_TEXT],
+            stage=self.stage,
+            error_class=self.error_class,
+            version=self.version,
+        )
+
+
+EXPIRED = Verdict("cancelled", error="expired: its not_after passed before it could start")
+"""The outcome of a job whose `not_after` passed before it could start."""
+
+LEASE_OUT = Verdict("snooze", delay=0.0)
+"""The outcome of a run during which the node's lease expired: run again, spend no attempt."""
+
+
+def judge(error: object, retry: Retry, failures: int, chance: float) -> Verdict:
+    """Decide the outcome of an attempt from the error of its handler.
+
+    Args:
+        error: The exception that the handler raised; it may be one that raises in all its methods.
+        retry: The retry policy of the work type.
+        failures: The number of attempts spent before this one.
+        chance: A random number in [0, 1) that decides the jitter.
+
+    Returns:
+        The outcome.
+    """
+    if is_a(error, NotRead):
+        return Verdict("unread", error=storable(text_of(error)), version=cast("Any", error).version)
+    try:
+        if (verdict := _said_by(error)) is not None:
+            return verdict
+        unread = ""
+    except BaseException as broken:
+        unread = f"its {class_name(error)} cannot be read: {summary_of(broken)}\n\n"
+    said, name = unread + error_text(error), error_class(error)
+    if _is_fatal(error, retry) or retry.is_spent(failures + 1):
+        return Verdict("failed", error=said, error_class=name)
+    delay = retry.delay(failures + 1, chance)
+    return Verdict("retry", delay=delay, error=said, error_class=name)
+
+
+def _is_fatal(error: object, retry: Retry) -> bool:
+    # A class may define what isinstance() says.
+    return bool(retry.fatal) and looked(lambda: isinstance(error, retry.fatal), False)
+
+
+def _said_by(error: Any) -> Verdict | None:
+    """Return the outcome that the error's class decides by itself; None for other errors."""
+    # The payload of another job may be read by a retry, or by a newer node.
+    if not is_a(error, *DECISIVE) or is_a(error, UnreadablePayload):
+        return None
+    if is_a(error, Snooze):
+        return Verdict("snooze", delay=snooze_delay(error.delay))
+    if is_a(error, Discard):
+        return Verdict("cancelled", error=storable(text_of(error.reason)) or None)
+    if is_a(error, Fail):
+        return Verdict("failed", error=storable(text_of(error.reason)) or "failed by its handler")
+    if is_a(error, KeyUnavailable):
+        # Perhaps only this process lacks the key, so no attempt is spent.
+        said = storable(text_of(error))
+        return Verdict("snooze", delay=KEYLESS_PAUSE, error=said, error_class=KEYLESS)
+    return Verdict("failed", error=storable(text_of(error)), error_class=error_class(error))
+
+
+def judge_cancelled(error: object, who: str) -> Verdict:
+    """Decide the outcome of a cancelled job that did not return normally.
+
+    Args:
+        error: The exception that the handler raised; None if the job had not started.
+        who: The operator that cancelled the job.
+    """
+    # CancelledError and the like add nothing to the operator's name.
+    more = ""
+    if is_a(error, Discard):
+        reason = looked(lambda: text_of(cast("Discard", error).reason), "")
+        more = f": {reason}" if reason else ""
+    elif error is not None and class_name(error) != "CancelledError":
+        more = f"; as it ended: {error_text(error)}"
+    return Verdict("cancelled", error=storable(f"cancelled by {who}{more}"))
+
+
+def judge_unavailable(error: object, chance: float) -> Verdict:
+    """Decide the outcome of a job whose own transaction got no connection: no attempt is spent.
+
+    Args:
+        error: The error of the transaction.
+        chance: A random number in [0, 1) that spreads the next runs over time.
+    """
+    delay = CONNECTIONLESS_PAUSE * (0.5 + chance)
+    return Verdict("snooze", delay=delay, error=storable(summary_of(error)))
+
+
+def error_class(error: object) -> str:
+    """Return the module and name of an exception's class, as it is stored."""
+    return storable(class_path(error))
+
+
+def summary_of(error: object) -> str:
+    """Return an exception's type and message in one line."""
+    return _deferred_timeout(error) or exception_line(error).strip()
+
+
+def _deferred_timeout(error: Any) -> str | None:
+    if class_name(error) != "TimeoutError":
+        return None
+    match looked(lambda: tuple(error.args), ()):
+        case (float() | int() as seconds, "Deferred"):
+            # Deferred.addTimeout() raises an error without a message.
+            return f"TimeoutError: a Deferred took longer than {seconds:g} s"
+    return None
+
+
+def error_text(error: object) -> str:
+    """Return an exception's type, message and traceback; only the end of a long traceback."""
+    line, whole = exception_text(error)
+    summary, whole = _deferred_timeout(error) or line.strip(), whole.strip()
+    kept = whole if len(whole) <= LONGEST_ERROR else "[...] " + whole[-LONGEST_ERROR:]
+    return storable(f"{summary[:1000]}\n\n{kept}")
+
+
+def late_error_text(error: object) -> str:
+    """Return the text to store with a done job whose handler failed after the commit."""
+    return f"after its transaction had committed, the handler failed: {error_text(error)}"
+
+
+def storable(text: str) -> str:
+    """Return text that PostgreSQL can store: without NUL and lone surrogates."""
+    return text.replace("\x00", "�").encode("utf-8", "replace").decode()

@@ -1,0 +1,1 @@
+"""What the database's counts and moments mean."""

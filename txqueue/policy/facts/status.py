@@ -1,0 +1,231 @@
+"""The state of the queues, from the database's counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from txqueue.policy.facts.live_jobs import SERVING, STATES, LiveJobs, served_queues
+from txqueue.policy.facts.warnings import full, paused, warnings
+
+__all__ = [
+    "LIMITS",
+    "depth",
+    "hidden_values",
+    "largest",
+    "node_document",
+    "queues",
+    "summary",
+    "work_types",
+    "worker_state",
+]
+
+Row = Mapping[str, Any]
+
+LIMITS = ("concurrency", "rate", "burst", "share", "reserve", "backlog")
+"""The limits that an operator can set on a queue, a group or a tenant."""
+
+
+def node_document(node: Row, now: datetime) -> dict[str, Any]:
+    """Return a node's row, with the seconds since its start and since its last heartbeat."""
+    since = {"heartbeat_seconds": node["heartbeat_at"], "up_seconds": node["started_at"]}
+    ages = {name: round((now - moment).total_seconds(), 3) for name, moment in since.items()}
+    return {**node, **ages}
+
+
+def worker_state(worker: Row) -> str:
+    """Return the state of a worker process that its node describes, in one word."""
+    if not worker["is_ready"]:
+        return "starting"
+    # A node of an earlier release has neither this field nor the last ones.
+    if worker.get("is_stuck"):
+        return "stuck"
+    if worker["is_late"]:
+        return "blocked"
+    if worker.get("is_apart"):
+        return "suspects"
+    return "crowded" if worker.get("is_crowded") else "ready"
+
+
+def summary(
+    *,
+    live: LiveJobs,
+    recent: Iterable[Row],
+    nodes: Sequence[Row],
+    snapshots: Iterable[Row],
+    history: Iterable[Row],
+    controls: Sequence[Row],
+    now: datetime,
+) -> dict[str, Any]:
+    """Summarize the state of all queues and nodes.
+
+    Args:
+        live: The numbers of unended or failed jobs.
+        recent: How many jobs each queue completed recently, and since when; of those left out
+            together, without a name.
+        nodes: The rows of the nodes.
+        snapshots: The snapshots that keep vacuum from removing rows.
+        history: The estimated number of jobs in each final state.
+        controls: What operators have paused or limited.
+        now: The time by the database's clock.
+
+    Returns:
+        A dictionary with ``queues, other_queues, nodes, warnings, history, at``.
+    """
+    done = list(recent)
+    return {
+        "queues": queues(live.queues, [row for row in done if row["queue"]], nodes, now),
+        "other_queues": {
+            **live.other_queues.as_dict(),
+            "done_per_second": sum(_rate(row, now) for row in done if not row["queue"]),
+        },
+        "nodes": [node_document(node, now) for node in nodes],
+        "warnings": [*warnings(live, nodes, snapshots, now), *paused(controls), *full(controls)],
+        "history": {row["state"]: row["jobs"] for row in history},
+        "at": now,
+    }
+
+
+def queues(
+    live: Iterable[Row], recent: Iterable[Row], nodes: Iterable[Row], now: datetime
+) -> list[dict[str, Any]]:
+    """Summarize each queue that has jobs, recently had some, or is served by a node.
+
+    Args:
+        live: The number of unended or failed jobs by queue, state and waiting_for.
+        recent: How many jobs each queue completed recently, and since when.
+        nodes: The nodes.
+        now: The time by the database's clock.
+
+    Returns:
+        One dictionary for each queue, sorted by name.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for name in sorted(served_queues(nodes)):
+        found[name] = _empty(name)
+    for row in live:
+        _count(found.setdefault(row["queue"], _empty(row["queue"])), row, now)
+    for row in recent:
+        queue = found.setdefault(row["queue"], _empty(row["queue"]))
+        seconds = max((now - row["since"]).total_seconds(), 0.001)
+        queue["done_per_second"] = _rate(row, now)
+        queue["done_last_minute"] = row["jobs"] if seconds > 1 else None
+    served = served_queues(nodes)
+    for name, queue in found.items():
+        queue["nodes"] = served.get(name, [])
+    return [found[name] for name in sorted(found)]
+
+
+def work_types(
+    published: Iterable[Row], live: Iterable[Row], nodes: Iterable[Row]
+) -> list[dict[str, Any]]:
+    """Summarize each work type that nodes have published or that jobs have.
+
+    Args:
+        published: The policies that nodes have published.
+        live: The number of unended or failed jobs by work_type and state, with one queue of each.
+        nodes: The nodes.
+
+    Returns:
+        One dictionary for each work type, sorted by name; ``policy`` is None for an unpublished
+        one, ``nodes`` has the names of the live nodes that know it.
+    """
+    states = dict.fromkeys(("waiting", "ready", "assigned", "failed"), 0)
+    found = {row["work_type"]: {**row, **states, "nodes": []} for row in published}
+    for row in live:
+        name = row["work_type"]
+        unknown = {"work_type": name, "policy": None, "queue": row["queue"]}
+        kind = found.setdefault(name, {**unknown, "priority": None, **states, "nodes": []})
+        kind[row["state"]] += row["jobs"]
+    for node in nodes:
+        for name in node["work_types"] if node["state"] in SERVING else ():
+            if name in found:
+                found[name]["nodes"].append(node["name"])
+    return [found[name] for name in sorted(found)]
+
+
+def depth(looked: Iterable[Row], most: int, now: datetime) -> dict[str, Any]:
+    """Summarize the jobs of one queue or work type from those that were looked at.
+
+    Args:
+        looked: By state, and by the run of a node that has them: how many jobs were looked at,
+            how many of them count, since when the oldest of these could run, and some of the
+            ``others``: the work types of a queue, or the queues of a work type.
+        most: How many jobs of a state were looked at, at most.
+        now: The time by the database's clock.
+
+    Returns:
+        The number in each state; ``partial``, the states in which there may be more;
+        ``running_on``, how many jobs each run of a node has; ``oldest_ready_seconds``;
+        ``others``; and ``at``, the time.
+    """
+    rows, states = list(looked), ("waiting", "ready", "assigned", "failed")
+
+    def total(column: str, state: str) -> int:
+        return sum(row[column] for row in rows if row["state"] == state)
+
+    held = [row for row in rows if row["state"] == "assigned" and row["jobs"]]
+    ready = [row["oldest"] for row in rows if row["state"] == "ready" and row["jobs"]]
+    ages = [round(max((now - moment).total_seconds(), 0.0), 3) for moment in ready]
+    return {
+        **{state: total("jobs", state) for state in states},
+        "partial": {state for state in states if total("looked", state) >= most},
+        "running_on": {row["incarnation"]: row["jobs"] for row in held},
+        "oldest_ready_seconds": max(ages, default=None),
+        "others": sorted({name for row in rows for name in row["others"] or ()}),
+        "at": now,
+    }
+
+
+def largest(rows: Sequence[dict[str, Any]], most: int) -> list[dict[str, Any]]:
+    """Return the rows with the most jobs, in their order, if there are more rows than that."""
+    if len(rows) <= most:
+        return list(rows)
+    by_size = sorted(range(len(rows)), key=lambda at: -sum(rows[at][state] for state in STATES))
+    return [rows[at] for at in sorted(by_size[:most])]
+
+
+def _rate(row: Row, now: datetime) -> float:
+    seconds: float = max((now - row["since"]).total_seconds(), 0.001)
+    return round(int(row["jobs"]) / seconds, 2)
+
+
+def _empty(name: str) -> dict[str, Any]:
+    states = dict.fromkeys(("waiting", "ready", "assigned", "failed"), 0)
+    return {"queue": name, **states, "waiting_for": {}, "oldest_ready_seconds": None} | {
+        "done_per_second": 0.0,
+        "done_last_minute": 0,
+        "nodes": [],
+    }
+
+
+def _count(queue: dict[str, Any], row: Row, now: datetime) -> None:
+    queue[row["state"]] += row["jobs"]
+    if row["waiting_for"]:
+        reasons = queue["waiting_for"]
+        reasons[row["waiting_for"]] = reasons.get(row["waiting_for"], 0) + row["jobs"]
+    if row["state"] == "ready":
+        waited = (now - row["oldest"]).total_seconds()
+        queue["oldest_ready_seconds"] = round(max(waited, queue["oldest_ready_seconds"] or 0.0), 3)
+
+
+def hidden_values(policy: Mapping[str, Any] | None, options: Any, progress: Any) -> dict[str, Any]:
+    """Return what replaces payload, result and progress note if they must be hidden, or nothing.
+
+    They must be, too, if damaged options cannot tell.
+    """
+    said = {**(policy or {}), **(options if isinstance(options, Mapping) else {})}
+    is_lost = "txqueue cannot read this" in said
+    for reason in ("encrypted", "redacted"):
+        if said.get(reason) or (is_lost and reason == "redacted"):
+            note = _without_note(progress, reason)
+            return {"payload": reason, "result": reason, "progress": note}
+    return {}
+
+
+def _without_note(progress: Any, reason: str) -> Any:
+    """Return a job's progress with its numbers, and the reason in place of its note."""
+    if not isinstance(progress, list):
+        return progress and reason
+    return [*progress[:2], *(reason for note in progress[2:] if note)]

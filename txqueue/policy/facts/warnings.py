@@ -1,0 +1,411 @@
+"""What is wrong with queues, nodes and jobs, from the database's counts, and how to fix it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from attrs import frozen
+
+from txqueue.model.humanize import age, amount, counted
+from txqueue.policy.facts.live_jobs import SERVING, LiveJobs, Rest, served_queues
+
+__all__ = [
+    "MOST_WARNED",
+    "WorkerObstacle",
+    "application_warnings",
+    "by_application",
+    "crowded_workers",
+    "full",
+    "idle",
+    "named_versions",
+    "paused",
+    "recurring",
+    "threads_left",
+    "unable_workers",
+    "unknown_type",
+    "unserved_queue",
+    "warnings",
+    "without_workers",
+    "worker_obstacle",
+]
+
+Row = Mapping[str, Any]
+Warned = Iterator[tuple[str, str, str, str]]
+
+MOST_WARNED = 20
+"""How many warnings of a kind are given; one more says how many others there are."""
+
+OLD_SNAPSHOT = 300.0
+# For so long the first import of an application may last before a node is said to have no worker.
+STARTING = timedelta(seconds=30)
+
+
+def warnings(
+    live: LiveJobs, nodes: Sequence[Row], snapshots: Iterable[Row], now: datetime
+) -> list[dict[str, str]]:
+    """Return what is wrong with nodes, queues and jobs, and how to fix it.
+
+    Args:
+        live: The numbers of unended or failed jobs.
+        nodes: The nodes.
+        snapshots: The snapshots that keep vacuum from removing rows.
+        now: The time by the database's clock.
+
+    Returns:
+        Dictionaries with ``kind, subject, what, remedy``; the gravest first.
+    """
+    return [
+        *_few(_dead(nodes, now)),
+        *without_workers(nodes),
+        *_few(_unable(nodes)),
+        *crowded_workers(nodes),
+        *_few(_not_held(nodes)),
+        *_few(_unserved(live, nodes)),
+        *_few(_unknown(live, nodes)),
+        *_few(_unreadable(live)),
+        *application_warnings(nodes),
+        *_few(_failed(live)),
+        *_few(_held_back(snapshots, now)),
+    ]
+
+
+def by_application(nodes: Iterable[Row]) -> dict[str, list[str]]:
+    """Return the names of the live nodes with workers that run each version of the application."""
+    running: dict[str, list[str]] = {}
+    for node in nodes:
+        if node["state"] in SERVING:
+            for version in (node.get("report") or {}).get("applications") or ():
+                running.setdefault(version, []).append(node["name"])
+    return running
+
+
+def named_versions(running: Mapping[str, Sequence[str]]) -> str:
+    """Return versions with the nodes that run them, as one text."""
+    return "; ".join(
+        f"{version} ({', '.join(names)})" for version, names in sorted(running.items())
+    )
+
+
+def application_warnings(nodes: Sequence[Row]) -> list[dict[str, str]]:
+    """Return warnings about nodes that run different versions of the application, or old files."""
+    return [*_few(_mixed_applications(nodes)), *_few(_outdated(nodes))]
+
+
+@frozen
+class WorkerObstacle:
+    """Why no worker of a node can start a job.
+
+    Attributes:
+        what: The reason.
+        is_passing: Whether it ends by itself, as workers are starting.
+    """
+
+    what: str
+    is_passing: bool = False
+
+
+def worker_obstacle(report: Row) -> WorkerObstacle | None:
+    """Return why no worker of a node can start a job, by what its last heartbeat reported."""
+    workers = report.get("workers")
+    if workers is None:
+        return None
+    if not workers:
+        return WorkerObstacle("no worker process runs")
+    # A node of an older version reports no more than the number of those that cannot.
+    closed = report.get("closed") or {"blocked": report.get("unable") or 0}
+    if sum(closed.values()) < workers:
+        return None
+    by = f" by {_jobs(report['blocking'])}" if report.get("blocking") else ""
+    said = {**_CLOSED, "blocked": f"blocked{by}: {_BLOCKED}"}
+    named = [f"{closed[each]} {what}" for each, what in said.items() if closed.get(each)]
+    is_passing = bool(closed.get("starting"))
+    return WorkerObstacle(f"of {counted(workers, 'worker')} {', '.join(named)}", is_passing)
+
+
+def threads_left(report: Row) -> str | None:
+    """Return what threads of ended jobs keep in the workers of a node that can start others."""
+    left = report.get("left")
+    if not left:
+        return None
+    return f"threads that go on after the ends of {_jobs(left['jobs'])} keep {left['weight']:,}"
+
+
+def _jobs(ids: Sequence[int]) -> str:
+    return f"{'job' if len(ids) == 1 else 'jobs'} {', '.join(map(str, ids))}"
+
+
+_BLOCKED: Final = "a handler does not return, or the process is stopped"
+_CLOSED: Final[Mapping[str, str]] = {
+    "blocked": "blocked",
+    "stuck": "stuck: handlers that timed out fill the threads",
+    "starting": "starting",
+}
+
+
+def without_workers(nodes: Iterable[Row]) -> list[dict[str, str]]:
+    """Return a warning for each node that accepts jobs, and has no worker process for them."""
+    return _few(_without_workers(nodes))
+
+
+def unable_workers(nodes: Iterable[Row]) -> list[dict[str, str]]:
+    """Return a warning for each node of whose workers some can start no job."""
+    return _few(_unable(nodes))
+
+
+def crowded_workers(nodes: Iterable[Row]) -> list[dict[str, str]]:
+    """Return a warning for each node with workers half of which threads of ended jobs keep."""
+    return _few(_crowded(nodes))
+
+
+def _without_workers(nodes: Iterable[Row]) -> Warned:
+    for node in nodes:
+        is_idle = node["state"] == "alive" and (node.get("report") or {}).get("workers") == 0
+        if is_idle and node["heartbeat_at"] - node["started_at"] >= STARTING:
+            what = f"no worker process of node {node['name']} runs, so that it starts no job"
+            remedy = f"see its log on {node['hostname']}: the import of the application may fail"
+            yield "no_workers", node["name"], what, remedy
+
+
+def _few(found: Iterable[tuple[str, str, str, str]]) -> list[dict[str, str]]:
+    """Return the first warnings of a kind as dictionaries, and how many more there are."""
+    given = list(found)
+    kept, left = given[:MOST_WARNED], len(given) - MOST_WARNED
+    if left > 0:
+        kind = kept[-1][0]
+        what = f"{counted(left, 'more warning')} of this kind: {kind.replace('_', ' ')}"
+        kept.append((kind, "", what, "as for those before"))
+    return [dict(zip(("kind", "subject", "what", "remedy"), each, strict=True)) for each in kept]
+
+
+def paused(controls: Iterable[Row]) -> list[dict[str, str]]:
+    """Return a warning for each pause by an operator."""
+    return _few(
+        (
+            "paused",
+            each["key"],
+            f"the {each['kind']} {each['key']} is paused",
+            f"to resume it: txqueue resume {_by_name(each)}",
+        )
+        for each in controls
+        if each["is_paused"]
+    )
+
+
+def full(controls: Iterable[Row]) -> list[dict[str, str]]:
+    """Return a warning for each queue that refuses new jobs."""
+    return _few(
+        (
+            "full",
+            each["key"],
+            f"the queue {each['key']} is full: {each['backlog']:,} jobs are ready,"
+            " new ones are refused",
+            "check that its jobs run, or raise the limit:"
+            f" txqueue limit queue {_by_name(each)} --backlog N",
+        )
+        for each in controls
+        if each["is_full"]
+    )
+
+
+def recurring(schedules: Row) -> list[dict[str, str]]:
+    """Return warnings for schedules that no node ticks, and those whose last job was refused."""
+    found = []
+    for kind, number, what, remedy in (
+        (
+            "overdue",
+            schedules["overdue"],
+            "overdue by more than a minute",
+            "check that a node runs that has the classes of those declared in code; remove those"
+            " whose class is gone: txqueue schedule remove NAME",
+        ),
+        ("refused", schedules["refused"], "without their last job", "see why: txqueue schedules"),
+    ):
+        if number:
+            said = f"{amount(number)} of the schedules are {what}, such as {schedules['such_as']}"
+            given = (f"{kind}_schedules", schedules["such_as"], said, remedy)
+            found.append(dict(zip(("kind", "subject", "what", "remedy"), given, strict=True)))
+    return found
+
+
+def idle(worksets: Iterable[Row]) -> list[dict[str, str]]:
+    """Return a warning for each workset that has items and was never started."""
+    return _few(
+        (
+            "idle_workset",
+            each["name"],
+            f"the workset {each['name']} has {amount(each['remaining'])} items,"
+            " and was never started",
+            "start it, from Python: queue.start_workset()",
+        )
+        for each in worksets
+        if each["remaining"] and not each["is_started"]
+    )
+
+
+def _by_name(control: Row) -> str:
+    kind, key = control["kind"], shlex.quote(control["key"])
+    return key if kind == "queue" else f"--{kind} {key}"
+
+
+def _dead(nodes: Iterable[Row], now: datetime) -> Warned:
+    for node in nodes:
+        if node["state"] == "dead":
+            silent = age((now - node["heartbeat_at"]).total_seconds())
+            what = f"node {node['name']} is dead: no heartbeat for {silent}"
+            yield "dead_node", node["name"], what, f"start it again on {node['hostname']}"
+
+
+def _not_held(nodes: Iterable[Row]) -> Warned:
+    for node in nodes:
+        jobs = (node.get("report") or {}).get("missing", 0)
+        if jobs and node["state"] in SERVING:
+            what = (
+                f"node {node['name']} does not hold {counted(jobs, 'job')} that are assigned to it"
+            )
+            remedy = "nothing: it returns them within two heartbeats; if not, restart it"
+            yield "not_held", node["name"], what, remedy
+
+
+def _unable(nodes: Iterable[Row]) -> Warned:
+    for node in nodes:
+        number = (node.get("report") or {}).get("unable", 0)
+        if number and node["state"] in SERVING:
+            what = (
+                f"{counted(number, 'worker')} of node {node['name']} can start no job: they do"
+                " not answer, or handlers that timed out fill their threads"
+            )
+            remedy = (
+                "see its log for the reason: those that run no job are replaced after 30 s,"
+                " others with --kill-stuck"
+            )
+            yield "unable_workers", node["name"], what, remedy
+
+
+def _crowded(nodes: Iterable[Row]) -> Warned:
+    for node in nodes:
+        report = node.get("report") or {}
+        if node["state"] in SERVING and (report.get("left") or {}).get("crowded"):
+            workers = counted(report["left"]["crowded"], "worker")
+            what = (
+                f"{workers} of node {node['name']} can start few jobs: {threads_left(report)} of"
+                f" its weight of {node['capacity']:,}"
+            )
+            remedy = (
+                "have their handlers return when job.is_cancelled; --kill-stuck replaces such"
+                " workers"
+            )
+            yield "crowded_workers", node["name"], what, remedy
+
+
+def unserved_queue(queue: str, nodes: Iterable[Row]) -> tuple[str, str] | None:
+    """Return what is wrong, and the remedy, if no live node serves a queue."""
+    if queue in served_queues(nodes):
+        return None
+    return f"no live node serves the queue {queue}", f"start a node with --queues {queue}"
+
+
+def unknown_type(
+    work_type: str, nodes: Iterable[Row], *, is_published: bool
+) -> tuple[str, str] | None:
+    """Return what is wrong, and the remedy, if no live node has a work type.
+
+    Args:
+        work_type: The work type.
+        nodes: The nodes.
+        is_published: Whether any node has ever registered it.
+    """
+    if any(work_type in node["work_types"] for node in nodes if node["state"] in SERVING):
+        return None
+    what = f"no live node has the work type {work_type}"
+    if not is_published:
+        what = f"no node has ever registered the work type {work_type}"
+    return what, "start a node whose --app defines it"
+
+
+def _unserved(live: LiveJobs, nodes: Iterable[Row]) -> Warned:
+    served, waiting = served_queues(nodes), _sums(live.queues, "queue", ("waiting", "ready"))
+    for queue, jobs in waiting.items():
+        if queue not in served:
+            what = f"no live node serves the queue {queue}, which has {counted(jobs, 'job')}"
+            yield "unserved_queue", queue, what, f"start a node with --queues {queue}"
+    if jobs := _left(live.other_queues, "waiting", "ready"):
+        what = f"no live node serves {counted(live.other_queues.names, 'more queue')}, which have"
+        yield "unserved_queue", "", f"{what} {counted(jobs, 'job')}", "see: txqueue jobs"
+
+
+def _unknown(live: LiveJobs, nodes: Iterable[Row]) -> Warned:
+    known = {name for node in nodes if node["state"] in SERVING for name in _defined(node)}
+    for work_type, jobs in _sums(live.work_types, "work_type", ("waiting", "ready")).items():
+        if work_type not in known:
+            what = f"no live node has the work type {work_type}, which has {counted(jobs, 'job')}"
+            yield "unknown_type", work_type, what, "start a node whose --app defines it"
+    if jobs := _left(live.other_types, "waiting", "ready"):
+        what = f"no live node has {counted(live.other_types.names, 'more work type')}, which have"
+        yield "unknown_type", "", f"{what} {counted(jobs, 'job')}", "see: txqueue jobs"
+
+
+def _defined(node: Row) -> Iterator[str]:
+    """Yield the work types that a node's application defines; some need a key that it lacks."""
+    yield from node["work_types"]
+    yield from (node.get("report") or {}).get("keyless") or ()
+
+
+def _unreadable(live: LiveJobs) -> Warned:
+    unread = [row for row in live.work_types if row["waiting_for"] == "version"]
+    for work_type, jobs in _sums(unread, "work_type", ("waiting",)).items():
+        what = f"no live node can read {counted(jobs, 'job')} of {work_type}"
+        remedy = "start nodes with the newer version of its class; see: txqueue explain JOB"
+        yield "unreadable_jobs", work_type, what, remedy
+
+
+def _mixed_applications(nodes: Sequence[Row]) -> Warned:
+    for queue in sorted(served_queues(nodes)):
+        serving = [each for each in nodes if each["state"] in SERVING and queue in each["queues"]]
+        running = by_application(serving)
+        if len(running) > 1:
+            what = f"the workers of the queue {queue} run different versions of the application"
+            remedy = "finish the deploy: restart the nodes that run the older one"
+            yield "mixed_applications", queue, f"{what}: {named_versions(running)}", remedy
+
+
+def _outdated(nodes: Iterable[Row]) -> Warned:
+    for node in nodes:
+        if node["state"] in SERVING and (node.get("report") or {}).get("is_outdated"):
+            what = f"the files of the application have changed since node {node['name']} read them"
+            yield "outdated_node", node["name"], what, f"restart it on {node['hostname']}"
+
+
+def _failed(live: LiveJobs) -> Warned:
+    for work_type, jobs in _sums(live.work_types, "work_type", ("failed",)).items():
+        what = f"{counted(jobs, 'job')} of {work_type} failed for good"
+        remedy = f"txqueue jobs --state failed --type {work_type}"
+        yield "failed_jobs", work_type, what, f"see why with: {remedy}"
+    if jobs := _left(live.other_types, "failed"):
+        what = f"{counted(jobs, 'job')} of other work types failed for good"
+        yield "failed_jobs", "", what, "see why with: txqueue jobs --state failed"
+
+
+def _held_back(snapshots: Iterable[Row], now: datetime) -> Warned:
+    for row in snapshots:
+        open_for = (now - row["since"]).total_seconds() if row["since"] else None
+        if open_for is not None and open_for < OLD_SNAPSHOT:
+            continue
+        since = f" for {age(open_for)}" if open_for is not None else ""
+        subject = f"{row['kind']} {row['name']}" + (f" (pid {row['pid']})" if row["pid"] else "")
+        what = f"the {subject} has kept vacuum from removing dead rows{since}"
+        yield "old_snapshot", row["name"], what, "end it if it is not needed"
+
+
+def _left(rest: Rest, *states: str) -> int:
+    return sum(rest.jobs.get(state, 0) for state in states)
+
+
+def _sums(live: Iterable[Row], column: str, states: Sequence[str]) -> dict[str, int]:
+    sums: dict[str, int] = {}
+    for row in live:
+        if row["state"] in states:
+            sums[row[column]] = sums.get(row[column], 0) + row["jobs"]
+    return dict(sorted(sums.items()))

@@ -1,0 +1,1 @@
+"""Which work goes where, and when a node looks for more."""

@@ -1,0 +1,1 @@
+"""Connections: opened, lent, bounded, and their errors."""

@@ -1,0 +1,199 @@
+"""A connection pool that replaces broken connections."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from random import uniform
+from typing import Any, TypeVar
+
+from twisted.internet.defer import Deferred, DeferredSemaphore, TimeoutError
+from twisted.python.failure import Failure
+
+from txqueue.errors import DatabaseUnavailable
+from txqueue.store.driver.backoff import ReconnectBackoff
+from txqueue.store.driver.connection import Connection, Statement
+from txqueue.store.driver.raw_connection import IStoreReactor
+
+__all__ = ["ConnectionPool"]
+
+T = TypeVar("T")
+
+LONGEST_LIFE = 1800.0
+"""Seconds after which a connection is replaced, because the caches of its backend only grow, and so
+that all connections reach a new server after a switch. The same as HikariCP's ``maxLifetime``.
+"""
+
+
+class ConnectionPool:
+    """At most ``size`` connections, opened when first needed.
+
+    Args:
+        reactor: Watches the sockets.
+        dsn: A libpq URI or keyword string.
+        size: How many connections there may be at a time.
+        application_name: Shown in ``pg_stat_activity``.
+        patience: Seconds after which a statement without an answer counts as lost; None: never.
+        backoff: The backoff after a failed attempt to connect, shared by pools that retry by
+            themselves.
+        any_moment: Whether a moment beyond Python's range is read as the nearest one within it,
+            for tools that display data.
+        session: Server settings for each session.
+        wait: Seconds that a caller waits for a connection while all are in use; None for no limit.
+    """
+
+    def __init__(
+        self,
+        reactor: IStoreReactor,
+        dsn: str,
+        size: int,
+        application_name: str,
+        *,
+        patience: float | None = None,
+        backoff: ReconnectBackoff | None = None,
+        any_moment: bool = False,
+        session: Mapping[str, str] | None = None,
+        wait: float | None = None,
+    ) -> None:
+        self._size = size
+        self._wait = wait
+        self._session = session
+        self._any_moment = any_moment
+        self._backoff = backoff
+        self._reactor = reactor
+        self._patience = patience
+        self._dsn = dsn
+        self._application_name = application_name
+        self._turn = DeferredSemaphore(size)
+        self._idle: list[Connection] = []
+        # Jitter, as all pools of a fleet may have started together.
+        self._longest_life = LONGEST_LIFE * uniform(0.8, 1.0)
+        self._is_closed = False
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether all connections are lent, so that a caller would wait for one."""
+        return self._turn.tokens == 0
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[Connection]:
+        """Lend a connection; callers beyond the size wait for one.
+
+        Raises:
+            DatabaseUnavailable: When no connection can be made, or the pool is closed.
+        """
+        connection = await self._take()
+        try:
+            yield connection
+        finally:
+            self._put_back(connection)
+
+    @asynccontextmanager
+    async def transaction(
+        self, last: Callable[[], Statement] | None = None
+    ) -> AsyncIterator[Connection]:
+        """Lend a connection inside a transaction: committed at the end, rolled back on an error.
+
+        The transaction begins with its first statement, in the same message.
+
+        Args:
+            last: Returns a frequent statement, which runs last and in the same message as the
+                commit.
+
+        Raises:
+            Refused: At its end, when a statement in it had failed and its error was swallowed.
+        """
+        async with self.connection() as connection:
+            connection.begin()
+            try:
+                yield connection
+                await connection.commit(None if last is None else last())
+            except BaseException:
+                await connection.roll_back()
+                raise
+
+    async def lend(self, borrower: Callable[[Connection], Awaitable[T]]) -> T:
+        """Lend a connection to a function and return its result."""
+        # The same as `connection`, but faster, as every enqueue uses this.
+        connection = await self._take()
+        try:
+            return await borrower(connection)
+        finally:
+            self._put_back(connection)
+
+    async def query(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """Run one statement in a transaction of its own and return its rows."""
+        return await self.lend(lambda connection: connection.query(sql, parameters))
+
+    async def query_often(self, sql: str, parameters: Sequence[object]) -> list[tuple[Any, ...]]:
+        """Run one frequent statement in a transaction of its own and return its rows."""
+        return await self.lend(lambda connection: connection.query_often(sql, parameters))
+
+    async def query_dicts(
+        self, sql: str, parameters: Sequence[object] = ()
+    ) -> list[dict[str, Any]]:
+        """Run one statement in a transaction of its own and return its rows as dictionaries."""
+        async with self.connection() as connection:
+            return await connection.query_dicts(sql, parameters)
+
+    def trim(self, most: int) -> None:
+        """Close idle connections beyond a number."""
+        while len(self._idle) > most:
+            self._idle.pop(0).close()
+
+    def close(self) -> None:
+        """Close idle connections now, and lent ones when they are returned."""
+        self._is_closed = True
+        while self._idle:
+            self._idle.pop().close()
+
+    async def _take(self) -> Connection:
+        await self._acquired()
+        try:
+            return self._working() or await self._new().open(self._dsn, self._backoff)
+        except BaseException:
+            self._turn.release()
+            raise
+
+    def _acquired(self) -> Deferred[Any]:
+        acquiring = self._turn.acquire()
+        if self._wait is None or acquiring.called:
+            return acquiring
+        acquiring.addTimeout(self._wait, self._reactor)
+        return acquiring.addErrback(self._none_free)
+
+    def _none_free(self, failure: Failure) -> None:
+        failure.trap(TimeoutError)
+        raise DatabaseUnavailable(
+            f"no connection was free within {self._wait:g} s: all {self._size} are in use",
+            "inside queue.transaction() use txn.enqueue(), as queue.enqueue() takes another one;"
+            " or allow more with connect(connections=...)",
+        ) from None
+
+    def _working(self) -> Connection | None:
+        if self._is_closed:
+            raise DatabaseUnavailable("the connection pool is closed", "use it before close()")
+        while self._idle:
+            connection = self._idle.pop()
+            if not connection.is_dead and connection.age < self._longest_life:
+                return connection
+            connection.close()
+        return None
+
+    def _new(self) -> Connection:
+        return Connection(
+            self._reactor,
+            self._application_name,
+            self._patience,
+            any_moment=self._any_moment,
+            session=self._session,
+        )
+
+    def _put_back(self, connection: Connection) -> None:
+        # A caller may have left a statement or transaction open; do not reuse such a connection.
+        is_good = connection.is_reusable and not connection.is_dead and connection.is_idle
+        if self._is_closed or not is_good:
+            connection.close()
+        else:
+            self._idle.append(connection)
+        self._turn.release()

@@ -1,0 +1,161 @@
+"""The hosts of a DSN, tried in turn, and the settings that detect a lost connection."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from attrs import evolve, field, frozen
+from psycopg2.extensions import make_dsn, parse_dsn
+
+from txqueue.store.driver.redaction import redacted
+
+__all__ = [
+    "ConnectAttempt",
+    "attempts",
+    "database_name",
+    "location",
+    "patience_of",
+    "redirected",
+    "socket_of",
+]
+
+# Seconds in which a host must answer; shorter with several hosts or addresses, so that the next is
+# tried soon.
+PATIENCE, PATIENCE_OF_SEVERAL = 10.0, 3.0
+# The kernel's defaults are hours for a silent connection, and 15 minutes for unacknowledged data.
+NOTICING = {
+    "keepalives_idle": "10",
+    "keepalives_interval": "3",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "20000",
+}
+_LOCATING = (
+    ("service", "PGSERVICE"),
+    ("host", "PGHOST"),
+    ("hostaddr", "PGHOSTADDR"),
+    ("port", "PGPORT"),
+    ("dbname", "PGDATABASE"),
+)
+# libpq would need all hosts at once to prefer a standby: it tries each as one, then each as any.
+_PREFERRING: Final = {
+    "prefer-standby": [{"target_session_attrs": "standby"}, {"target_session_attrs": "any"}]
+}
+
+
+@frozen
+class ConnectAttempt:
+    """One attempt to connect: the driver's parameters and the time limit in seconds.
+
+    Attributes:
+        is_told: Whether the time limit is the DSN's own.
+    """
+
+    parameters: dict[str, Any] = field(repr=False)
+    patience: float
+    is_told: bool = False
+
+    def at_each(self, addresses: Sequence[str]) -> list[ConnectAttempt]:
+        """Return the attempts to connect to each address of the host, each with its own time.
+
+        The host's name stays in the parameters, because TLS compares it with the certificate.
+        """
+        soon = self.patience if self.is_told else min(self.patience, PATIENCE_OF_SEVERAL)
+        patience = [soon] * (len(addresses) - 1) + [self.patience]
+        return [
+            evolve(self, parameters={**self.parameters, "hostaddr": address}, patience=each)
+            for address, each in zip(addresses, patience, strict=True)
+        ]
+
+
+def attempts(dsn: str, environ: Mapping[str, str] = os.environ) -> list[ConnectAttempt]:
+    """Return the attempts to connect, one per host, to be made in order until one succeeds.
+
+    libpq itself would try the next host only after an answer or refusal of the one before, as it
+    ignores ``connect_timeout`` for asynchronous connections.
+
+    Args:
+        dsn: A libpq URI or keyword string, perhaps with several hosts.
+        environ: The environment, for libpq's variables.
+
+    Raises:
+        psycopg2.ProgrammingError: When the DSN is not valid.
+    """
+    given = parse_dsn(dsn)
+    hosts = _hosts(given, environ)
+    patience, is_told = patience_of(dsn, environ), _told_patience(dsn, environ) is not None
+    wanted = given.get("target_session_attrs") or environ.get("PGTARGETSESSIONATTRS", "")
+    return [
+        ConnectAttempt({**NOTICING, **given, **host, **manner}, patience, is_told)
+        for manner in _PREFERRING.get(wanted, [{}])
+        for host in hosts
+    ]
+
+
+def patience_of(dsn: str, environ: Mapping[str, str] = os.environ) -> float:
+    """Return the seconds in which each host of a DSN must answer.
+
+    Raises:
+        psycopg2.ProgrammingError: When the DSN is not valid.
+    """
+    several = len(_hosts(parse_dsn(dsn), environ)) > 1
+    return _told_patience(dsn, environ) or (PATIENCE_OF_SEVERAL if several else PATIENCE)
+
+
+def socket_of(dsn: str) -> Path | None:
+    """Return the unix socket that a DSN names; None if it names none."""
+    given = parse_dsn(dsn)
+    folder = given.get("host", "")
+    return Path(folder) / f".s.PGSQL.{given.get('port', 5432)}" if folder[:1] == "/" else None
+
+
+def database_name(dsn: str) -> str:
+    """Return the name of the database in a DSN, without secrets; empty if it names none."""
+    return redacted(str(parse_dsn(dsn).get("dbname", "")), dsn)
+
+
+def location(dsn: str, environ: Mapping[str, str] = os.environ) -> str:
+    """Return the parameters that say where a database is, of a DSN or libpq's variables."""
+    given = parse_dsn(dsn)
+    found = {name: given.get(name) or environ.get(variable) for name, variable in _LOCATING}
+    return str(make_dsn(**{name: value for name, value in found.items() if value}))
+
+
+def redirected(dsn: str, socket: Path) -> str:
+    """Return a DSN that differs from the given one only in the server's unix socket."""
+    port = socket.name.rpartition(".")[2]
+    return str(make_dsn(dsn, host=str(socket.parent), port=port))
+
+
+def _hosts(given: Mapping[str, str], environ: Mapping[str, str]) -> list[dict[str, str]]:
+    """Return for each host of a list the parameters that name it alone, in the order of the list.
+
+    The result is ``[{}]`` for a single host, or for a list that is not valid.
+    """
+    lists = {
+        key: value.split(",")
+        for key, variable in (("host", "PGHOST"), ("hostaddr", "PGHOSTADDR"), ("port", "PGPORT"))
+        if (value := given.get(key) or environ.get(variable))
+    }
+    many = max((len(lists[key]) for key in ("host", "hostaddr") if key in lists), default=1)
+    if many == 1 or any(len(values) not in (1, many) for values in lists.values()):
+        # Of a wrong list, libpq reports the error.
+        return [{}]
+    return [
+        {key: values[each % len(values)] for key, values in lists.items()} for each in range(many)
+    ]
+
+
+def _told_patience(dsn: str, environ: Mapping[str, str]) -> float | None:
+    """Return the time limit of a DSN, or of the environment; None without one."""
+    told = parse_dsn(dsn).get("connect_timeout") or environ.get("PGCONNECT_TIMEOUT")
+    return float(told) if told is not None and _is_number(told) else None
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return float(text) > 0
+    except ValueError:
+        return False

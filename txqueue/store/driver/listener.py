@@ -1,0 +1,193 @@
+"""Listens for the database's notifications, and reconnects after each loss."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from random import uniform
+
+from twisted.internet.defer import Deferred, TimeoutError
+from twisted.internet.task import deferLater
+
+from txqueue.errors import ConfigurationError
+from txqueue.store.driver.backoff import ReconnectBackoff
+from txqueue.store.driver.connection import Connection
+from txqueue.store.driver.connection_pool import LONGEST_LIFE
+from txqueue.store.driver.raw_connection import IStoreReactor
+from txqueue.store.driver.session_bounds import kept_alive
+
+__all__ = ["Listener"]
+
+# Seconds after which a statement without an answer counts as lost.
+PATIENCE = 10.0
+# Seconds after which a test notification counts as missing.
+HEARS_WITHIN = 2.0
+# Seconds without an answer after which a connection is tested. Seconds after which a statement that
+# the server does not execute shows that its connection is silent: open, but no data pass. Seconds
+# in which an answer arrives that the server has just sent.
+TESTED, SILENT, ARRIVING = 1.0, 0.8, 0.1
+
+
+class Listener:
+    """A connection that listens on one channel, and may run statements while it is idle.
+
+    Args:
+        reactor: Watches the socket.
+        dsn: A libpq URI or keyword string.
+        channel: The channel's name; a checked identifier.
+        receive: Called with the texts of notifications, those that arrive together at once.
+        patience: Seconds after which a statement without an answer counts as lost.
+        session: Server settings for the session; None for those of a connection that only listens.
+        backoff: Fails attempts to connect for a short time after a failed one.
+    """
+
+    def __init__(
+        self,
+        reactor: IStoreReactor,
+        dsn: str,
+        channel: str,
+        receive: Callable[[Sequence[str]], None],
+        *,
+        patience: float = PATIENCE,
+        session: Mapping[str, str] | None = None,
+        backoff: ReconnectBackoff | None = None,
+    ) -> None:
+        self._patience = patience
+        self._session = kept_alive() if session is None else session
+        self._backoff = backoff
+        self._reactor = reactor
+        self._dsn = dsn
+        self._channel = channel
+        self._receive = receive
+        self._connection: Connection | None = None
+        self._is_ready = False
+        self._is_pooled = False
+        self._own_channel = ""
+        self._longest_life = LONGEST_LIFE * uniform(0.8, 1.0)
+        self._awaited: Deferred[bool] | None = None
+
+    async def ensure(self, own_channel: str = "") -> bool:
+        """Reconnect if necessary; return whether notifications may have been missed.
+
+        Args:
+            own_channel: The name of a second channel to listen on, a checked identifier, in place
+                of the former one; empty for none.
+
+        Raises:
+            DatabaseUnavailable: When no connection can be made.
+            ConfigurationError: When the DSN leads through a pooler that drops notifications.
+        """
+        working = self._working
+        if working is not None and not (working.age > self._longest_life and working.is_idle):
+            if own_channel != self._own_channel and working.is_idle:
+                await self._change_channel(working, own_channel)
+            return False
+        self.close()
+        self._connection = connection = await self._open()
+        await connection.query(f'listen "{self._channel}"')
+        await self._change_channel(connection, own_channel)
+        connection.on_notify(self._heard)
+        self._is_pooled = await connection.is_pooled()
+        if self._is_pooled and not await self._hears():
+            await self._give_up(connection)
+        self._is_ready = True
+        return True
+
+    async def check(self) -> bool:
+        """Close the connection if it is silent; return whether it listens.
+
+        Raises:
+            DatabaseUnavailable: When no other connection can be made to ask the server.
+        """
+        working = self._working
+        if working is not None and await self._is_silent(working):
+            self.close()
+        return self._working is not None
+
+    @property
+    def idle(self) -> Connection | None:
+        """The connection if it listens and runs no statement, for one at a time; None otherwise."""
+        working = self._working
+        return working if working is not None and working.is_idle else None
+
+    @property
+    def _working(self) -> Connection | None:
+        """The connection if it listens and is not broken; None otherwise."""
+        connection = self._connection
+        if connection is None or not self._is_ready or connection.is_dead:
+            return None
+        return connection
+
+    def listens_on(self, own_channel: str) -> bool:
+        """Whether the connection listens on the second channel of this name."""
+        return self._working is not None and own_channel == self._own_channel
+
+    async def _is_silent(self, working: Connection) -> bool:
+        """Whether neither statements nor notifications pass; tests a connection that is idle."""
+        if working.is_idle and working.quiet >= TESTED:
+            testing = Deferred.fromCoroutine(working.query("select 1"))
+            # The next call sees whether there was an answer.
+            testing.addErrback(lambda _: None)
+        if self._is_pooled or working.waited < SILENT or await self._is_executed(working):
+            return False
+        await deferLater(self._reactor, ARRIVING)
+        return working.waited >= SILENT
+
+    async def _is_executed(self, working: Connection) -> bool:
+        """Ask the server over another connection whether it executes the statement on this one."""
+        other = await self._open()
+        try:
+            return await other.executes_for(working)
+        finally:
+            other.close()
+
+    async def _change_channel(self, connection: Connection, own_channel: str) -> None:
+        if self._own_channel:
+            await connection.query(f'unlisten "{self._own_channel}"')
+        self._own_channel = ""
+        if own_channel:
+            await connection.query(f'listen "{own_channel}"')
+        self._own_channel = own_channel
+
+    async def _open(self) -> Connection:
+        connection = Connection(
+            self._reactor, "txqueue listener", self._patience, session=self._session
+        )
+        return await connection.open(self._dsn, self._backoff)
+
+    def _heard(self, texts: Sequence[str]) -> None:
+        if self._awaited is not None:
+            awaited, self._awaited = self._awaited, None
+            awaited.callback(True)
+        self._receive(texts)
+
+    async def _hears(self) -> bool:
+        """Test from another connection whether notifications arrive, as a pooler may drop them."""
+        other = await self._open()
+        awaited = self._awaited = Deferred[bool]()
+        try:
+            await other.query("select pg_notify(%s, '')", (self._channel,))
+        finally:
+            other.close()
+        try:
+            return await awaited.addTimeout(HEARS_WITHIN, self._reactor)
+        except TimeoutError:
+            self._awaited = None
+            return False
+
+    async def _give_up(self, connection: Connection) -> None:
+        # Otherwise the pooler would lend the listening backend to another client.
+        await connection.query("unlisten *")
+        self.close()
+        raise ConfigurationError(
+            "no notification arrives: the DSN leads through a pooler in transaction mode",
+            "work is found by polling, within a second; to be woken at once, give nodes a DSN that"
+            " leads to PostgreSQL itself or to a pool in session mode",
+        )
+
+    def close(self) -> None:
+        """Stop listening."""
+        self._is_ready = False
+        self._own_channel = ""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None

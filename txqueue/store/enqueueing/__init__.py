@@ -1,0 +1,1 @@
+"""What applications and handlers write: jobs, batches, worksets, schedules, in a transaction."""

@@ -1,0 +1,252 @@
+"""Turns work items into calls of the stored functions that enqueue."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from datetime import timedelta
+from difflib import get_close_matches
+from functools import lru_cache
+from itertools import islice
+from typing import Any
+
+from txqueue.errors import InvalidWork
+from txqueue.model.assignment import chunk_of_one
+from txqueue.model.enqueue_options import OPTIONS
+from txqueue.model.keys import KEYS
+from txqueue.model.payload import encode, find_unstorable
+from txqueue.model.work_item import WorkItem, explicit_policy
+from txqueue.store.enqueueing.encryption import encrypted
+from txqueue.tracing.carried import TRACED_AT
+
+__all__ = [
+    "assigned_call",
+    "batches",
+    "call_of",
+    "chunk_of_call",
+    "enqueue_call",
+    "is_plain",
+    "job_object",
+    "json_text",
+]
+
+BATCH = 1000
+_RELATIONS = frozenset({"unique", "unique_mode", "after", "after_any_end"})
+_OF_A_KEY = frozenset({"as_of", "once_for"})
+# Jobs with one of these options need a decision by the database.
+_DECIDED = _RELATIONS | {"group", "tenant", "not_before", "not_after"}
+_SQL_TYPES = {
+    "work_type": "text",
+    "payload": "jsonb",
+    "options": "jsonb",
+    **{name: option.sql for name, option in OPTIONS.items() if option.sql is not None},
+}
+_KEYS = frozenset(KEYS)
+_to_json = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
+_NO_OPTIONS: Mapping[str, Any] = {}
+
+
+def job_object(work: WorkItem, options: Mapping[str, Any] = _NO_OPTIONS) -> dict[str, Any]:
+    """Return a job as ``enqueue_many()`` takes it: an object with the work item and its options.
+
+    Raises:
+        InvalidWork: When the work item or an option is not valid.
+    """
+    payload = encode(work)
+    if work.encrypted:
+        payload = encrypted(work.work_type, "payload", payload)
+    job: dict[str, Any] = {"work_type": work.work_type, "payload": payload}
+    if (group := work.group) is not None:
+        job["group"] = _of_class("group", group, work)
+    if (tenant := work.tenant) is not None:
+        job["tenant"] = _of_class("tenant", tenant, work)
+    # For options left out, the database uses the published policy.
+    explicit = explicit_policy(type(work))
+    if "queue" in explicit:
+        job["queue"] = work.queue
+    if "priority" in explicit:
+        job["priority"] = int(work.priority)
+    if "weight" in explicit:
+        job["weight"] = work.weight
+    if (key := work.unique) is not None:
+        job["unique"] = _of_class("unique", key, work)
+    if (tags := work.tags) is not None and options.get("tags") is None:
+        options = {**options, "tags": tags}
+    if options:
+        job |= _chosen(options)
+    if "unique" in job:
+        job.setdefault("unique_mode", work.unique_mode.value)
+    elif given := _OF_A_KEY & job.get("options", _NO_OPTIONS).keys():
+        raise InvalidWork(f"{', '.join(sorted(given))} without a key", "pass the key as unique")
+    if work.redacted or not _KEYS.isdisjoint(explicit):
+        _mark(job, work, explicit & _KEYS)
+    return job
+
+
+def _mark(job: dict[str, Any], work: WorkItem, keys: AbstractSet[str]) -> None:
+    """Add the options by which the database treats the job as the class of the work item does."""
+    marks = {}
+    if work.redacted:
+        # Serves queries until a node has published the type.
+        marks["redacted"] = True
+    if not keys <= job.keys():
+        # The class has none for this work item: the database need not compute it.
+        marks["keys"] = False
+    if marks:
+        job["options"] = {**job.get("options", {}), **marks}
+
+
+def enqueue_call(
+    schema: str, work: WorkItem, options: Mapping[str, Any]
+) -> tuple[str, list[object]]:
+    """Return the statement that enqueues one work item, and its parameters.
+
+    Raises:
+        InvalidWork: When the work item or an option is not valid.
+    """
+    return call_of(schema, job_object(work, options))
+
+
+def call_of(schema: str, job: Mapping[str, Any]) -> tuple[str, list[object]]:
+    """Return the statement that enqueues one job as `job_object` made it, and its parameters."""
+    return _call(schema, tuple(job)), _parameters(job)
+
+
+def assigned_call(
+    schema: str, job: Mapping[str, Any], node_id: int, incarnation: int
+) -> tuple[str, list[object]]:
+    """Return the statement that enqueues one job assigned to a node; the job's parameters last."""
+    return _assigned_call(schema, tuple(job)), [node_id, incarnation, *_parameters(job)]
+
+
+def is_plain(job: Mapping[str, Any]) -> bool:
+    """Tell whether direct dispatch is possible for a job: it has no group, time or relation."""
+    return not _DECIDED & job.keys()
+
+
+def chunk_of_call(job_id: int, weight: int, given: Mapping[str, object]) -> str:
+    """Return the chunk of one job that ``enqueue_assigned()`` has just enqueued.
+
+    Args:
+        job_id: The job's number.
+        weight: The job's weight.
+        given: The parameters of the call, by name.
+    """
+    work_type, payload, terms = given["work_type"], given["payload"], given.get("options", "null")
+    return chunk_of_one(job_id, str(work_type), weight, str(payload), str(terms))
+
+
+# An application uses few different sets of options, so the statements are cached.
+@lru_cache
+def _call(schema: str, names: tuple[str, ...]) -> str:
+    return f"select {schema}.enqueue({_arguments(names)})"
+
+
+@lru_cache
+def _assigned_call(schema: str, names: tuple[str, ...]) -> str:
+    return (
+        f"select job_id, assignment, lane, its_weight from {schema}.enqueue_assigned"
+        f"(its_node => %s, its_incarnation => %s, {_arguments(names)})"
+    )
+
+
+def _arguments(names: tuple[str, ...]) -> str:
+    return ", ".join([f'"{name}" => %s::{_SQL_TYPES[name]}' for name in names])
+
+
+def _parameters(job: Mapping[str, Any]) -> list[object]:
+    return [_parameter(name, value) for name, value in job.items()]
+
+
+def _parameter(name: str, value: Any) -> object:
+    if _SQL_TYPES[name] == "jsonb":
+        return json_text(value)
+    return value
+
+
+def batches(works: Iterable[WorkItem], options: Mapping[str, Any]) -> Iterator[str]:
+    """Yield work items as JSON for ``enqueue_many()``: arrays of up to a thousand jobs.
+
+    Raises:
+        InvalidWork: When a work item or an option is not valid.
+    """
+    remaining = iter(works)
+    while batch := [job_object(work, options) for work in islice(remaining, BATCH)]:
+        yield json_text(batch)
+
+
+def json_text(value: object) -> str:
+    """Return the JSON of an object of data or options, a job, or a list of either.
+
+    Raises:
+        InvalidWork: When JSON or the database cannot carry a part of it; the error has its path.
+    """
+    try:
+        text = _to_json(value)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise _not_storable(_unstorable(value) or type(error).__name__) from None
+    # JSON spells NUL like the first, and half a surrogate pair like the second.
+    if ("\\u0000" in text or "\\ud" in text) and (what := _unstorable(value)):
+        raise _not_storable(what)
+    return text
+
+
+def _not_storable(what: str) -> InvalidWork:
+    return InvalidWork(
+        f"the data cannot be stored: {what}",
+        "use plain data, dates or attrs classes; leave NUL characters and half pairs out",
+    )
+
+
+def _unstorable(value: Any) -> str | None:
+    found: Iterator[str | None]
+    if isinstance(value, list):
+        found = map(_unstorable, value)
+    elif {"work_type", "payload"} <= value.keys():
+        found = map(_unstorable, (value["payload"], value.get("options", _NO_OPTIONS)))
+    else:
+        found = (find_unstorable(each, f"$.{name}") for name, each in value.items())
+    return next(filter(None, found), None)
+
+
+def _of_class(option: str, value: Any, work: WorkItem) -> Any:
+    """Return the value that a class has computed; an error shows none of a redacted work item."""
+    return OPTIONS[option].read(option, value, f"of {work!r}" if work.redacted else "")
+
+
+def _chosen(options: Mapping[str, Any]) -> dict[str, Any]:
+    job: dict[str, Any] = {}
+    members: dict[str, Any] = {}
+    for name, value in options.items():
+        if name not in OPTIONS and name != TRACED_AT:
+            raise _unknown_option(name)
+        if value is None:
+            continue
+        if name == TRACED_AT:
+            members[name] = value
+        else:
+            option = OPTIONS[name]
+            plain = value.total_seconds() if isinstance(value, timedelta) else value
+            (members if option.sql is None else job)[name] = option.read(name, plain)
+    _check_moments(options)
+    if members:
+        job["options"] = members
+    return job
+
+
+def _check_moments(options: Mapping[str, Any]) -> None:
+    first, last = options.get("not_before"), options.get("not_after")
+    if first is not None and last is not None and last <= first:
+        raise InvalidWork(
+            f"not_after {last.isoformat()} is not later than not_before {first.isoformat()}",
+            "give a not_after that lies after not_before, or none",
+        )
+
+
+def _unknown_option(option: str) -> InvalidWork:
+    near = get_close_matches(option, OPTIONS, 1)
+    remedy = f"did you mean {near[0]}? " if near else ""
+    return InvalidWork(
+        f"enqueue has no option {option}", f"{remedy}use {', '.join(sorted(OPTIONS))}"
+    )

@@ -1,0 +1,324 @@
+"""A database transaction in which an application writes its rows and enqueues its work."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from itertools import chain
+from typing import Any, Final, Unpack
+
+from psycopg2.errors import InvalidSavepointSpecification
+from twisted.internet.defer import Deferred, succeed
+
+from txqueue.errors import TransactionMisused
+from txqueue.model.enqueue_options import EnqueueOptions
+from txqueue.model.job import Token
+from txqueue.model.work_item import WorkItem
+from txqueue.model.workset_item import WorksetItem
+from txqueue.store.driver.connection import Connection, ended_inside
+from txqueue.store.driver.errors import lost, translated
+from txqueue.store.enqueueing.batch import Batch
+from txqueue.store.enqueueing.calls import batches, enqueue_call
+from txqueue.store.enqueueing.direct_dispatch import DirectDispatch, Query
+from txqueue.store.enqueueing.statement_effects import (
+    copies,
+    may_change_session,
+    may_end_transaction,
+)
+from txqueue.store.enqueueing.worksets import fill
+from txqueue.store.schema.files import checked_name
+from txqueue.tracing.choice import sending
+
+__all__ = ["Transaction", "enqueue"]
+
+_COALESCE_INTO: Final = """
+    select taken_type, taken_payload from {schema}.coalesce_into(
+        its_incarnation => %s, its_assignment => %s, its_job_id => %s, at_most => %s,
+        later => %s)"""
+
+
+class Transaction:
+    """A database transaction, made by `WorkQueue.transaction` or `RunningJob.transaction`.
+
+    Args:
+        connection: The connection that is inside the transaction.
+        schema: The name of txqueue's schema.
+        dispatch: Direct dispatch, if the process has joined a node.
+        ends: The running job that the commit completes, if it does: its unique key is free then.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        schema: str,
+        dispatch: DirectDispatch | None = None,
+        *,
+        ends: int | None = None,
+    ) -> None:
+        self._ends = ends
+        self._connection = connection
+        self._schema = schema
+        self._dispatch = dispatch
+        self._is_open = True
+        self._is_busy = False
+        self._was_ended_inside = False
+
+    def end(self) -> None:
+        """Refuse further use, as the connection returns to the pool.
+
+        Raises:
+            TransactionMisused: When a statement is still running, or one has ended the
+                transaction.
+        """
+        self._is_open = False
+        if self._was_ended_inside:
+            raise ended_inside()
+        if self._is_busy:
+            raise TransactionMisused(
+                "the transaction ended while a statement was running; it is rolled back",
+                "await each call before the end of the transaction",
+            )
+
+    async def execute(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """Run one statement of the application.
+
+        A statement that changes the session, such as ``set search_path``, acts until the end of
+        the transaction: its connection is not used again.
+
+        Args:
+            sql: The statement, with ``%s`` for each parameter.
+            parameters: The parameters' values.
+
+        Returns:
+            The rows; an empty list for a statement without a result.
+
+        Raises:
+            psycopg2.Error: When the statement fails; the driver's error is raised unchanged.
+            DatabaseUnavailable: When the connection is lost.
+            TransactionMisused: When the transaction has ended, another call is running, or the
+                statement itself ended the transaction; all methods raise this. And for COPY from
+                STDIN or to STDOUT.
+        """
+        self._check()
+        if copies(sql):
+            raise TransactionMisused(
+                "COPY from STDIN or to STDOUT is not possible here: psycopg2 cannot copy through a"
+                " connection that does not block",
+                "pass the rows as one JSON parameter: insert into ... select * from"
+                " json_populate_recordset(null::TABLE, %s); or copy on a connection of your own",
+            )
+        if self._dispatch is not None:
+            self._dispatch.note_statement(sql)
+        if may_change_session(sql):
+            self._connection.is_reusable = False
+        query = partial(self._connection.query, translate=lost)
+        if may_end_transaction(sql):
+            query = partial(self._guarded, query)
+        rows = await self._alone(query, sql, parameters)
+        if self._connection.is_idle:
+            raise self._ended_inside()
+        return rows
+
+    async def _guarded(
+        self, query: Query, sql: str, parameters: Sequence[object]
+    ) -> list[tuple[Any, ...]]:
+        """Run a statement; notice if it has ended the transaction, even if it began another."""
+        await self._connection.query("savepoint txqueue_guard")
+        rows = await query(sql, parameters)
+        if not self._connection.is_idle:
+            try:
+                await query("release savepoint txqueue_guard", ())
+            except InvalidSavepointSpecification:
+                raise self._ended_inside() from None
+        return rows
+
+    def _ended_inside(self) -> TransactionMisused:
+        self._is_open, self._was_ended_inside = False, True
+        return ended_inside()
+
+    async def enqueue(self, work: WorkItem, **options: Unpack[EnqueueOptions]) -> int:
+        """Enqueue work as part of this transaction.
+
+        Args:
+            work: An instance of an attrs subclass of `WorkItem`.
+            options: ``queue, priority, weight, not_before, not_after, group, tenant, timeout,
+                attempts, tags``.
+
+        Returns:
+            The job's number.
+
+        Raises:
+            InvalidWork: When the work or an option is not valid; nothing is written.
+            Refused: When the database refuses the job; the transaction must be rolled back.
+        """
+        self._check()
+        with sending(work, options) as call:
+            job_id = await self._enqueue_one(work, call.options)
+            call.enqueued(job_id)
+        return job_id
+
+    async def _enqueue_one(self, work: WorkItem, options: Mapping[str, Any]) -> int:
+        if self._dispatch is not None:
+            return await self._dispatch.enqueue(self._query_often, work, options)
+        sql, parameters = enqueue_call(self._schema, work, options)
+        return int((await self._enqueue_keyed(sql, parameters, sql))[0][0])
+
+    async def _enqueue_keyed(
+        self, sql: str, parameters: Sequence[object], text: str
+    ) -> list[tuple[Any, ...]]:
+        """Enqueue; if the text has a unique key, say which job gives up its key at the commit."""
+        if self._ends is not None and '"unique"' in text:
+            sql += " from set_config('txqueue.ending_job', %s, true)"
+            parameters = (*parameters, str(self._ends))
+        return await self._query_often(sql, parameters)
+
+    async def enqueue_many(
+        self, works: Iterable[WorkItem], **options: Unpack[EnqueueOptions]
+    ) -> list[int]:
+        """Enqueue many work items, a thousand per round trip; return the job numbers in order."""
+        self._check()
+        if self._dispatch is not None:
+            self._dispatch.note_others()
+        remaining = iter(works)
+        first = next(remaining, None)
+        if first is None:
+            return []
+        with sending(first, options) as call:
+            ids = await self._enqueue_texts(
+                batches(call.watch(chain([first], remaining)), call.options)
+            )
+            call.enqueued(*ids)
+        return ids
+
+    async def _enqueue_texts(self, texts: Iterator[str]) -> list[int]:
+        ids: list[int] = []
+        storing: Deferred[list[int]] = succeed([])
+        while True:
+            # The client encodes the next thousand while the database stores the previous one.
+            try:
+                text = next(texts, None)
+            finally:
+                ids += await storing
+            if text is None:
+                return ids
+            storing = Deferred.fromCoroutine(self._enqueue_text(text))
+
+    async def fill(self, cls: type[WorksetItem], items: Iterable[WorksetItem]) -> int:
+        """Put items into a workset as part of this transaction.
+
+        Args:
+            cls: The class of the items.
+            items: Any number of instances of the class, sent some thousand at a time.
+
+        Returns:
+            How many items were added.
+
+        Raises:
+            InvalidWork: When an item is not an instance of the class, or not valid.
+            QueueFull: When the workset has reached its ``bound``.
+        """
+        self._check()
+        if self._dispatch is not None:
+            self._dispatch.note_others()
+        return await fill(self._query, self._schema, cls, items)
+
+    @asynccontextmanager
+    async def batch(
+        self, callback: WorkItem, **options: Unpack[EnqueueOptions]
+    ) -> AsyncIterator[Batch]:
+        """Collect a batch of jobs; its callback runs once all of them have ended, in any way.
+
+        Args:
+            callback: The work item to run once all jobs have ended; its handler reads from
+                ``job.parents`` how each ended.
+            options: Options of the callback, as for `enqueue`.
+
+        Returns:
+            An asynchronous context manager whose value is a `Batch`.
+        """
+        batch = Batch(self)
+        yield batch
+        batch.end()
+        options |= {"after": batch.ids, "after_any_end": True}
+        batch.callback_id = await self.enqueue(callback, **options)
+
+    async def coalesce_into(
+        self, token: Token, job_id: int, limit: int, *, later: bool = False
+    ) -> list[tuple[str, str]]:
+        """End similar pending jobs together with a running one, for `RunningJob.coalesce`.
+
+        Args:
+            token: The fencing token of the running job.
+            job_id: The running job's number.
+            limit: The largest number of pending jobs.
+            later: Whether to include jobs that wait for their ``not_before``.
+
+        Returns:
+            The work type and payload of each pending job, the payload as JSON text.
+        """
+        self._check()
+        return await self._query(
+            _COALESCE_INTO.format(schema=self._schema),
+            (token.incarnation, token.assignment, job_id, limit, later),
+        )
+
+    async def _enqueue_text(self, text: str) -> list[int]:
+        rows = await self._enqueue_keyed(
+            f"select {self._schema}.enqueue_checked(%s)", (text,), text
+        )
+        return list(rows[0][0])
+
+    def _check(self) -> None:
+        if not self._is_open:
+            raise TransactionMisused(
+                "the transaction has ended and takes no more statements",
+                "use it only inside its async with block, and await each call there",
+            )
+        if self._is_busy:
+            raise TransactionMisused(
+                "another call of this transaction is running, and it has one connection",
+                "await one call before the next, or use enqueue_many",
+            )
+
+    async def _query(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        return await self._alone(self._connection.query, sql, parameters)
+
+    async def _query_often(self, sql: str, parameters: Sequence[object]) -> list[tuple[Any, ...]]:
+        return await self._alone(self._connection.query_often, sql, parameters)
+
+    async def _alone(
+        self, query: Query, sql: str, parameters: Sequence[object]
+    ) -> list[tuple[Any, ...]]:
+        self._check()
+        self._is_busy = True
+        try:
+            return await query(sql, parameters)
+        finally:
+            self._is_busy = False
+
+
+async def enqueue(
+    cursor: Any, work: WorkItem, *, schema: str = "txqueue", **options: Unpack[EnqueueOptions]
+) -> int:
+    """Enqueue work inside an existing txpostgres ``runInteraction``.
+
+    Args:
+        cursor: The cursor that txpostgres passed to the interaction.
+        work: An instance of an attrs subclass of `WorkItem`.
+        schema: The name of txqueue's schema.
+        options: As for `Transaction.enqueue`.
+
+    Returns:
+        The job's number. This is a coroutine function; in a plain callback wrap its result with
+        ``Deferred.fromCoroutine``.
+
+    Raises:
+        InvalidWork: When the work or an option is not valid; nothing is written.
+        Refused: When the database refuses the job.
+    """
+    with sending(work, options) as call, translated():
+        await cursor.execute(*enqueue_call(checked_name(schema), work, call.options))
+        job_id = int(cursor.fetchone()[0])
+        call.enqueued(job_id)
+    return job_id

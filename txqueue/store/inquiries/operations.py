@@ -1,0 +1,123 @@
+"""Runs operators' queries and acts on a node: with time limits, and few at a time.
+
+A node has few connections: queries use one of them, acts another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+from twisted.internet.defer import DeferredLock, DeferredSemaphore
+
+from txqueue.errors import Refused
+from txqueue.store.driver.connection_pool import ConnectionPool
+from txqueue.store.driver.errors import answered
+from txqueue.store.driver.session_bounds import TO_READ
+from txqueue.store.inquiries.inquiry import Inquiry
+
+__all__ = ["ACTS", "Operations"]
+
+T = TypeVar("T")
+
+# Shorter than the time limit of the node's pool, which would drop the connection.
+PATIENCE = 8
+
+# The stored function of each act, and its parameters: each with the argument of the act, and the
+# type where it is needed. The function records the operator, `who`, in `action`.
+ACTS = {
+    "pause": "its_kind=kind its_key=key who=who",
+    "resume": "its_kind=kind its_key=key who=who",
+    "set_limit": "its_kind=kind its_key=key its_concurrency=concurrency its_rate=rate"
+    " its_burst=burst its_share=share its_reserve=reserve who=who cleared=cleared::text[]"
+    " its_backlog=backlog",
+    "cancel": "ids=ids::bigint[] who=who",
+    "retry": "ids=ids::bigint[] who=who",
+    "set_priority": "ids=ids::bigint[] its_priority=priority who=who",
+    "retry_failures": "its_fingerprint=fingerprint who=who before=before::timestamptz",
+    "discard_failures": "its_fingerprint=fingerprint who=who before=before::timestamptz",
+    "postpone_failures": "its_fingerprint=fingerprint who=who delay=delay"
+    " moment=until::timestamptz",
+    "edit_schedule": "its_name=name terms=terms::jsonb who=who",
+    "pause_schedule": "its_name=name who=who",
+    "resume_schedule": "its_name=name who=who",
+    "remove_schedule": "its_name=name who=who",
+    "run_schedule": "its_name=name who=who",
+    "drain_node": "its_name=name who=who",
+    "undrain_node": "its_name=name who=who",
+}
+
+
+class Operations:
+    """Runs queries and acts on behalf of operators.
+
+    Args:
+        pool: Runs the statements.
+        schema: The name of the schema.
+        patience: Seconds after which a query or an act is given up.
+        at_once: How many queries run at a time.
+    """
+
+    def __init__(
+        self, pool: ConnectionPool, schema: str, *, patience: float = PATIENCE, at_once: int = 1
+    ) -> None:
+        self._pool = pool
+        self._schema = schema
+        self._patience = patience
+        self._bound = f"set local statement_timeout = {int(patience * 1000)}; "
+        self._questions, self._acts = DeferredSemaphore(at_once), DeferredLock()
+
+    async def find(self, inquiry: Inquiry[T]) -> T:
+        """Run an inquiry and return its result.
+
+        Raises:
+            DatabaseUnavailable: When the database does not answer.
+            Refused: When the query takes too long.
+        """
+        async with self._questions:
+            with answered(self._patience):
+                try:
+                    question = next(inquiry)
+                    while True:
+                        sql = self._bound + TO_READ + question.sql
+                        rows = await self._pool.query_dicts(sql, question.parameters)
+                        question = inquiry.send(rows)
+                except StopIteration as found:
+                    answer: T = found.value
+                    return answer
+
+    async def act(
+        self, name: str, arguments: Mapping[str, object], identity: str | None = None
+    ) -> Sequence[Any]:
+        """Call the stored function of an act and return its row.
+
+        Args:
+            name: One of `ACTS`.
+            arguments: The act's arguments by name, with ``who``; null is passed for missing ones.
+            identity: The identity of the queue that is meant; None for whichever is connected.
+
+        Raises:
+            DatabaseUnavailable: When the database does not answer.
+            Refused: When the database refuses the act, has another queue, or takes too long.
+        """
+        names, passed = [], []
+        for each in ACTS[name].split():
+            parameter, _, given = each.partition("=")
+            argument, cast, kind = given.partition("::")
+            names.append(argument)
+            passed.append(f"{parameter} => %s{cast}{kind}")
+        call = f"{self._bound}select * from {self._schema}.{name}({', '.join(passed)})"
+        values = [arguments.get(each) for each in names]
+        if identity is not None:
+            # PostgreSQL evaluates a condition without columns first, and then may not call at all.
+            call += f" where {self._schema}.identity()::text = %s"
+            values.append(identity)
+        async with self._acts:
+            with answered(self._patience):
+                rows = await self._pool.query(call, values)
+        if not rows:
+            raise Refused(
+                "the act is meant for another database than the one that has its name now",
+                "reload the page, and act again",
+            )
+        return rows[0]

@@ -1,0 +1,160 @@
+"""A blocking database connection for the command line and other processes without a reactor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Self, TypeVar
+
+from txqueue.store.driver.blocking_connection import connect
+from txqueue.store.driver.errors import answered
+from txqueue.store.driver.session_bounds import SET, TO_READ, as_arrays, of_a_tool
+from txqueue.store.driver.timestamps import read_any_moment
+from txqueue.store.inquiries.inquiry import Inquiry, answer
+from txqueue.store.schema.files import checked_name
+from txqueue.store.schema.version import FIND, SchemaVersion, check_version
+
+__all__ = ["Reader", "Session"]
+
+T = TypeVar("T")
+
+# The time limit of a query, as a query about a job may read all of history.
+PATIENCE_MS = 30_000
+# Set for each query alone, because a pooler may lend the session to others.
+_BOUND = f"set local statement_timeout = {PATIENCE_MS}; {TO_READ}"
+
+
+class Session:
+    """A blocking connection in autocommit mode, for processes without a reactor.
+
+    Args:
+        dsn: A libpq URI or keyword string.
+        schema: The name of txqueue's schema.
+        application_name: Shown in ``pg_stat_activity``.
+        patience: The time limit of a statement in seconds, as an error reports it; the caller sets
+            it on the server.
+
+    Raises:
+        DatabaseUnavailable: When the server does not answer.
+    """
+
+    def __init__(
+        self,
+        dsn: str,
+        schema: str = "txqueue",
+        application_name: str = "txqueue",
+        patience: float = PATIENCE_MS / 1000,
+    ) -> None:
+        self.schema = checked_name(schema)
+        self._patience = patience
+        with answered(patience):
+            self._connection = connect(dsn, application_name)
+            backend = self._connection.get_backend_pid()
+            self.rows(SET, (*as_arrays(of_a_tool()), backend))
+        read_any_moment(self._connection)
+
+    def __enter__(self) -> Self:
+        """Return the session."""
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Close the connection."""
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection; an open transaction is rolled back."""
+        self._connection.close()
+
+    def ensure_version(self) -> None:
+        """Check that this code can work with the schema.
+
+        Raises:
+            SchemaMismatch: When the schema is missing, older, or too new.
+        """
+        table = f"{self.schema}.migration"
+        version = None
+        if self.value("select to_regclass(%s) is not null", (table,)):
+            version = SchemaVersion(*self.rows(FIND.format(schema=self.schema))[0])
+        check_version(version, self.schema)
+
+    def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """Run a statement and return its rows; an empty list if it has none.
+
+        Raises:
+            DatabaseUnavailable: When the connection is lost.
+            Refused: When the database refuses the statement.
+        """
+        return self._run(sql, parameters)[1]
+
+    def dicts(self, sql: str, parameters: Sequence[object] = ()) -> list[dict[str, Any]]:
+        """Run a statement and return its rows as dictionaries by column name."""
+        names, rows = self._run(sql, parameters)
+        return [dict(zip(names, row, strict=True)) for row in rows]
+
+    def value(self, sql: str, parameters: Sequence[object] = ()) -> Any:
+        """Run a statement and return the first column of its first row."""
+        return self.rows(sql, parameters)[0][0]
+
+    @contextmanager
+    def transaction(self, manner: str = "") -> Iterator[None]:
+        """Open a transaction, committed at the end of the block, rolled back on an error.
+
+        Args:
+            manner: SQL to add after ``begin``, such as an isolation level.
+        """
+        self.rows(f"begin {manner}")
+        try:
+            yield
+        except BaseException:
+            if not self._connection.closed:
+                # The driver's own rollback() does nothing in autocommit mode.
+                self.rows("rollback")
+            raise
+        self.rows("commit")
+
+    def enqueue_text(self, text: str) -> list[int]:
+        """Enqueue a JSON array of jobs; return their numbers.
+
+        Raises:
+            Refused: When the database refuses one of the jobs; none is written.
+        """
+        return list(self.value(f"select {self.schema}.enqueue_many(%s)", (text,)))
+
+    def live_jobs(self) -> int:
+        """Return the number of jobs that have not ended."""
+        states = ("waiting", "ready", "assigned")
+        table = f"{self.schema}.job"
+        return int(self.value(f"select count(*) from {table} where state in {states}"))
+
+    def _run(
+        self, sql: str, parameters: Sequence[object]
+    ) -> tuple[list[str], list[tuple[Any, ...]]]:
+        with answered(self._patience), self._connection.cursor() as cursor:
+            cursor.execute(sql, parameters or None)
+            if cursor.description is None:
+                return [], []
+            return [column.name for column in cursor.description], cursor.fetchall()
+
+
+class Reader:
+    """Runs inquiries on a blocking connection.
+
+    Args:
+        session: The session; each query is read-only and gets a time limit.
+
+    Raises:
+        SchemaMismatch: When the schema is not the one this code needs.
+    """
+
+    def __init__(self, session: Session) -> None:
+        session.ensure_version()
+        self._session = session
+
+    @property
+    def schema(self) -> str:
+        """The name of the schema."""
+        return self._session.schema
+
+    def find(self, inquiry: Inquiry[T]) -> T:
+        """Run the statements that an inquiry yields, one by one, and return its result."""
+        return answer(inquiry, lambda each: self._session.dicts(_BOUND + each.sql, each.parameters))

@@ -1,0 +1,1 @@
+"""The stored functions that a node calls."""

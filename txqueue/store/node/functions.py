@@ -1,0 +1,440 @@
+"""Calls of the stored functions that nodes use."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Coroutine, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from txqueue.model.assignment import (
+    Assignment,
+    CancelledJob,
+    CompletedJobs,
+    JobKey,
+    PassedJobs,
+    ReturnedJobs,
+    SettledJobs,
+    StartedJob,
+)
+from txqueue.model.named_job import NamedJob
+from txqueue.store.driver.connection import Connection
+from txqueue.store.driver.connection_pool import ConnectionPool
+from txqueue.store.driver.listener import Listener
+from txqueue.store.node.function_calls import (
+    COMPLETE,
+    NEXT_JOB,
+    PASS_ON,
+    REGISTER_NODE,
+    RELEASE,
+    SETTLE,
+    STARTED,
+)
+from txqueue.store.node.outcomes import joined_outcomes, nulls_or_texts
+from txqueue.store.node.replies import Claim, HeartbeatReply, WrittenEnds
+from txqueue.store.node.unreadable_jobs import Rows, taken
+from txqueue.store.schema.files import checked_name
+from txqueue.store.schema.queue_identity import IDENTITY, QueueIdentity
+
+__all__ = ["StoredFunctions"]
+
+
+class StoredFunctions:
+    """The stored functions of one schema.
+
+    Args:
+        pool: The connections on which the calls run.
+        schema: The name of the schema.
+        listener: The connection for the claims of ordinary jobs while it is idle, as most of them
+            follow a notification, for which the server has just woken its process.
+    """
+
+    def __init__(
+        self, pool: ConnectionPool, schema: str = "txqueue", *, listener: Listener | None = None
+    ) -> None:
+        self.pool = pool
+        self._listener = listener
+        self.schema = checked_name(schema)
+        self._next_job = NEXT_JOB.format(schema=schema)
+        self._complete = COMPLETE.format(schema=schema)
+        self._settle = SETTLE.format(schema=schema)
+
+    async def _call(self, function: str, *arguments: object) -> Any:
+        marks = ", ".join(["%s"] * len(arguments))
+        rows = await self.pool.query(f"select {self.schema}.{function}({marks})", arguments)
+        return rows[0][0]
+
+    async def _taken(
+        self, asking: Coroutine[Any, Any, Rows], incarnation: int, queues: Sequence[str] = ()
+    ) -> Rows:
+        """Return the rows of a claim; a job that makes it fail is failed."""
+        return await taken(asking, lambda: self._call("set_aside", incarnation, list(queues)))
+
+    async def register_node(
+        self,
+        node: Mapping[str, Any],
+        work_types: Sequence[Mapping[str, Any]],
+        *,
+        former_died: bool = True,
+    ) -> tuple[int, int]:
+        """Register a run of a node and publish its work types; return (node_id, incarnation).
+
+        Args:
+            node: The columns of the node's row.
+            work_types: The node's work types, with their policies.
+            former_died: Whether the workers of the name's former run have died.
+        """
+        # A registration that was given up may still commit; it is refused if another run has
+        # registered since its incarnation was reserved.
+        ((reserved, former),) = await self.pool.query(
+            f"select incarnation, former from {self.schema}.reserve_run(%s)", (node["name"],)
+        )
+        rows = await self.pool.query(
+            REGISTER_NODE.format(schema=self.schema),
+            (
+                *(
+                    node[key]
+                    for key in ("name", "hostname", "pid", "port", "lease", "capacity", "queues")
+                ),
+                json.dumps(work_types),
+                node["version"],
+                node["address"],
+                reserved,
+                former,
+                former_died,
+            ),
+        )
+        return rows[0][0], rows[0][1]
+
+    async def heartbeat(
+        self, incarnation: int, load: float, report: Mapping[str, Any]
+    ) -> HeartbeatReply:
+        """Renew the lease and rescue dead nodes' jobs; return what concerns the node."""
+        rows = await self.pool.query(
+            "select owned, its_state, peers, cancels, neighbours, next_end, place, places, rescued,"
+            f" nodes, beats, server from {self.schema}.heartbeat(%s, %s, %s)",
+            (incarnation, load, json.dumps(report)),
+        )
+        owned, state, peers, cancels, neighbours, *others = rows[0]
+        return HeartbeatReply(
+            owned,
+            state,
+            peers,
+            [CancelledJob(*cancel) for cancel in cancels],
+            [(number, pid) for number, pid in neighbours],
+            *others,
+        )
+
+    async def renew_for_peer(self, incarnation: int, heard: Sequence[int]) -> list[int]:
+        """Renew the leases of peers that cannot reach the database; return the peers to notify.
+
+        Args:
+            incarnation: The node's run.
+            heard: The incarnations of the peers, which have just answered this node.
+        """
+        return list(await self._call("renew_for_peer", incarnation, list(heard)))
+
+    async def declare_dead(self, incarnation: int, ended: Sequence[int]) -> int:
+        """Rescue the jobs of nodes of this host whose masters have ended; return how many jobs."""
+        return int(await self._call("declare_dead", incarnation, list(ended)))
+
+    async def replaced_by(self, name: str) -> int | None:
+        """Return the incarnation that the present run of a node's name has replaced, if any."""
+        rows = await self.pool.query(
+            f"select former from {self.schema}.node_info where name = %s", (name,)
+        )
+        return rows[0][0] if rows else None
+
+    async def advance_sequences(self) -> list[str]:
+        """Set the sequences that are behind their tables; return what was behind."""
+        return list(await self._call("advance_sequences", False))
+
+    async def leave(self, incarnation: int, state: str) -> int:
+        """Mark the node as draining or stopped, and return a stopped node's jobs to the queue.
+
+        Returns:
+            How many jobs returned to the queue.
+        """
+        return int(await self._call("leave", incarnation, state))
+
+    async def next_job(
+        self,
+        node_id: int,
+        incarnation: int,
+        queues: Sequence[str],
+        work_types: Sequence[str],
+        *,
+        free: int,
+        largest: int,
+        capacity: int,
+        chunk_jobs: int,
+        workers: int,
+        since: datetime | None,
+        suspects: bool = True,
+        reached: tuple[str, int] | None = None,
+        after_tenant: str | None = None,
+        load: float | None = None,
+    ) -> Claim:
+        """Promote due jobs and claim ready ones in rank order; see ``next_job.sql``."""
+        asked_at = time.monotonic()
+        rank, job_id = reached or ("-infinity", 0)
+        asking = self.pool.query_often(
+            self._next_job,
+            (
+                node_id,
+                incarnation,
+                list(queues),
+                list(work_types),
+                free,
+                largest,
+                capacity,
+                chunk_jobs,
+                workers,
+                since,
+                suspects,
+                rank,
+                job_id,
+                after_tenant or "",
+                load,
+            ),
+        )
+        rows = await self._taken(asking, incarnation, queues)
+        assignments = [_assignment(incarnation, asked_at, row[:6]) for row in rows[:-1]]
+        return Claim.of_row(assignments, rows[-1][6:])
+
+    async def claim_ready(
+        self,
+        node_id: int,
+        incarnation: int,
+        queues: Sequence[str],
+        work_types: Sequence[str],
+        at_most: int,
+    ) -> tuple[list[Assignment], bool]:
+        """Claim the first jobs of the current lane, if all of them are ordinary.
+
+        A job is ordinary if it is small, has weight 1, is no suspect, and has no group, tenant or
+        limit.
+
+        Returns:
+            The jobs taken, and whether the first jobs are ordinary; if not, none was taken, and
+            `next_job` can take them.
+        """
+        asked_at = time.monotonic()
+        asking = self._quickest.query_often(
+            "select lane, assignment, jobs, weight, chunk, is_ordinary"
+            f" from {self.schema}.claim_ready(its_node => %s, its_incarnation => %s,"
+            " queues => %s::text[], work_types => %s::text[], at_most => %s)",
+            (node_id, incarnation, list(queues), list(work_types), at_most),
+        )
+        rows = await self._taken(asking, incarnation, queues)
+        *row, is_ordinary = rows[0]
+        return [_assignment(incarnation, asked_at, row)] if row[2] else [], is_ordinary
+
+    @property
+    def _quickest(self) -> Connection | ConnectionPool:
+        """The listening connection if it is idle, otherwise the pool."""
+        return (self._listener.idle if self._listener else None) or self.pool
+
+    def channel_of(self, incarnation: int) -> str:
+        """Return the channel on which a run of a node is notified of jobs assigned to it."""
+        return f"{self.schema}_run_{incarnation}"
+
+    async def notified_jobs(self, incarnation: int, named: Sequence[NamedJob]) -> list[Assignment]:
+        """Return jobs that were enqueued as assigned to a node by open credit.
+
+        Args:
+            incarnation: The node's run.
+            named: The jobs; those that it does not have are left out.
+        """
+        asking = self._quickest.query_often(
+            f"select {self.schema}.notified_jobs(%s, %s::integer[], %s::bigint[])",
+            (incarnation, [job.lane for job in named], [job.assignment for job in named]),
+        )
+        rows = await self._taken(asking, incarnation)
+        return [
+            Assignment(incarnation, job.assignment, job.lane, 1, 1, chunk)
+            for job, chunk in zip(named, rows[0][0], strict=True)
+            if chunk is not None
+        ]
+
+    async def grant_credit(self, incarnation: int, jobs: int, unused: int | None) -> int | None:
+        """Let any session enqueue so many jobs as assigned to a node; see ``grant_credit.sql``.
+
+        Args:
+            incarnation: The node's run.
+            jobs: How many; 0 withdraws the credit.
+            unused: The result of the call before.
+
+        Returns:
+            None if the credit is granted or withdrawn; otherwise another node's credit, as one
+            number.
+        """
+        rows = await self._quickest.query(
+            f"select {self.schema}.grant_credit(%s, %s, %s)", (incarnation, jobs, unused)
+        )
+        credit: int | None = rows[0][0]
+        return credit
+
+    async def complete(self, incarnation: int, completed: Sequence[CompletedJobs]) -> WrittenEnds:
+        """Move jobs that are done to history."""
+        rows = await self.pool.query_often(
+            self._complete,
+            (
+                incarnation,
+                [each.lane for each in completed],
+                [each.assignment for each in completed],
+                [f"{{{each.ids}}}" for each in completed],
+                nulls_or_texts([each.results for each in completed]),
+            ),
+        )
+        return WrittenEnds(*rows[0])
+
+    async def settle(self, incarnation: int, settled: Sequence[SettledJobs]) -> WrittenEnds:
+        """Write outcomes that `complete` cannot write."""
+        rows = await self.pool.query_often(self._settle, (incarnation, joined_outcomes(settled)))
+        return WrittenEnds(*rows[0])
+
+    async def started(self, incarnation: int, jobs: Sequence[StartedJob]) -> None:
+        """Record how long jobs have been running, and their progress."""
+        await self.pool.query(
+            STARTED.format(schema=self.schema),
+            (
+                incarnation,
+                [job.assignment for job in jobs],
+                [job.job_id for job in jobs],
+                [job.seconds for job in jobs],
+                nulls_or_texts([job.progress for job in jobs]),
+            ),
+        )
+
+    async def release(self, incarnation: int, returned: Sequence[ReturnedJobs]) -> int:
+        """Return jobs to the queue, and return how many; see ``release.sql``.
+
+        Args:
+            incarnation: The node's run.
+            returned: The jobs, at least one entry. ``ids`` is None in all entries or in none, and
+                ``died`` is the same in all.
+        """
+        first = returned[0]
+        ids = None if first.ids is None else [n for each in returned for n in each.ids or ()]
+        rows = await self.pool.query(
+            RELEASE.format(schema=self.schema),
+            (incarnation, [each.assignment for each in returned], first.died, ids),
+        )
+        return int(rows[0][0])
+
+    async def identity(self) -> QueueIdentity:
+        """Return which queue this is, by which a client detects a node of another one."""
+        [row] = await self.pool.query_dicts(IDENTITY.format(schema=self.schema))
+        return QueueIdentity.of_row(row, self.schema)
+
+    async def direct_jobs(
+        self, incarnation: int, assignment: int | None = None, known: Sequence[int] = ()
+    ) -> list[Assignment]:
+        """Return jobs that other processes have assigned to a node and announced by a message.
+
+        Args:
+            incarnation: The node's run.
+            assignment: Only the jobs of this assignment; None for all assignments that the node
+                lacks, except those of the last 0.3 seconds, whose messages may be on their way.
+            known: The assignments that the node has.
+        """
+        asked_at = time.monotonic()
+        asking = self.pool.query(
+            "select lane, assignment, jobs, weight, chunk"
+            f" from {self.schema}.direct_jobs(%s, %s, %s::bigint[])",
+            (incarnation, assignment, list(known)),
+        )
+        rows = await self._taken(asking, incarnation)
+        return [_assignment(incarnation, asked_at, row) for row in rows]
+
+    async def assignments_of(
+        self, incarnation: int, older_than: float
+    ) -> tuple[dict[int, int], float]:
+        """Return how many jobs of each assignment are assigned to a node.
+
+        Args:
+            incarnation: The node's run.
+            older_than: Seconds; younger assignments are left out.
+
+        Returns:
+            The number of jobs by assignment, and the seconds that the server needed: the time
+            until the answer arrives may include an outage.
+        """
+        call = (
+            "select assignment, jobs,"
+            " extract(epoch from clock_timestamp() - statement_timestamp())::double precision"
+            f" from {self.schema}.assignments_of(%s, %s)"
+        )
+        rows = await self.pool.query(call, (incarnation, older_than))
+        return {row[0]: row[1] for row in rows}, max((row[2] for row in rows), default=0.0)
+
+    async def jobs_of(self, incarnation: int, assignments: Sequence[int]) -> list[JobKey]:
+        """Return the jobs of the given assignments that are still assigned to a node."""
+        call = f"select assignment, job_id from {self.schema}.jobs_of(%s, %s::bigint[])"
+        rows = await self.pool.query(call, (incarnation, list(assignments)))
+        return [JobKey(*row) for row in rows]
+
+    async def pass_on(
+        self, incarnation: int, jobs: Sequence[JobKey], to: int, parts: int = 1
+    ) -> list[PassedJobs]:
+        """Pass unstarted jobs on to the node of another incarnation; see ``pass_on.sql``."""
+        rows = await self.pool.query(
+            PASS_ON.format(schema=self.schema),
+            (
+                incarnation,
+                list({job.assignment: None for job in jobs}),
+                [job.job_id for job in jobs],
+                to,
+                parts,
+            ),
+        )
+        return [PassedJobs(*row) for row in rows]
+
+    async def rotate(self, held: Sequence[str]) -> tuple[list[str], list[str]]:
+        """Truncate drained lanes, and update which queues have reached their backlog limits.
+
+        Args:
+            held: The transactions that blocked the previous call.
+
+        Returns:
+            What was done, and the transactions that blocked this call.
+        """
+        rows = await self.pool.query(
+            f"select did, holders, exists (select from {self.schema}.control"
+            f" where backlog is not null) from {self.schema}.rotate(%s::text[])",
+            (list(held),),
+        )
+        did, holders, has_backlogs = rows[0]
+        if has_backlogs:
+            # A separate statement, as the other one holds locks on lanes.
+            await self._call("refresh_backlog_flags")
+        return did, holders
+
+    async def ensure_history(self) -> list[str]:
+        """Create history's next partitions and drop old ones; return what was done."""
+        return list(await self._call("ensure_history"))
+
+    async def measure_minute(self, bounds: Sequence[float]) -> list[tuple[Any, ...]]:
+        """Note what jobs have done in the last minute, unless another node just did.
+
+        Returns:
+            How long the jobs waited that were done in that minute, if this call noted it: queue,
+            work type, how many waited up to each bound and longer, and the sum in seconds.
+        """
+        sql = f"select queue, work_type, counts, total from {self.schema}.measure_minute(%s)"
+        return list(await self.pool.query(sql, (list(bounds),)))
+
+    async def archive_due(self) -> bool:
+        """Tell whether an archive is configured and days of history are due to be archived."""
+        rows = await self.pool.query(
+            f"select archive is not null and exists (select from {self.schema}.history_due())"
+            f" from {self.schema}.setting"
+        )
+        return bool(rows[0][0])
+
+
+def _assignment(incarnation: int, asked_at: float, row: Sequence[Any]) -> Assignment:
+    lane, number, jobs, weight, chunk, *alone = row
+    return Assignment(incarnation, number, lane, jobs, weight, chunk, any(alone), asked_at)

@@ -1,0 +1,39 @@
+"""Lets a claim that one job makes fail fail that job alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+from txqueue.errors import Refused
+from txqueue.store.driver.errors import is_of_a_row
+
+__all__ = ["Rows", "taken"]
+
+Rows = list[tuple[Any, ...]]
+
+
+async def taken(
+    asking: Coroutine[Any, Any, Rows], set_aside: Callable[[], Coroutine[Any, Any, Sequence[int]]]
+) -> Rows:
+    """Return the rows of a claim.
+
+    Args:
+        asking: The claim.
+        set_aside: Fails the jobs that cannot be read, and returns their numbers.
+
+    Raises:
+        Refused: When jobs were failed, which the next claim will not meet.
+    """
+    try:
+        return await asking
+    except Exception as error:
+        if not is_of_a_row(error):
+            raise
+        ids = await set_aside()
+        if not ids:
+            raise
+    raise Refused(
+        f"jobs that cannot be given to a worker have failed: {', '.join(map(str, ids[:10]))}",
+        "see the reason: txqueue job ID",
+    )

@@ -1,0 +1,73 @@
+"""The read-only query of why jobs do not run, for all live jobs together.
+
+Jobs that the same things can keep from running make a class: one job of each is explained, and its
+reason counts for all. See `txqueue.store.inquiries.inquiry`.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from txqueue.policy.blockers.blocked_jobs import blocked_jobs
+from txqueue.store.inquiries.inquiry import Inquiry, Question
+
+__all__ = ["about_blocked"]
+
+MOST_JOBS: Final = 100_000
+"""How many ready jobs, waiting ones, and unstarted ones are looked at, each."""
+
+MOST_CLASSES: Final = 50
+"""How many classes of jobs are explained: those with the most jobs."""
+
+# Jobs that have been assigned for this long and have not started wait in their node.
+_UNSTARTED: Final = "5 seconds"
+_CLASSES: Final = """
+    with tenants as materialized (select key from {schema}.control where kind = 'tenant'),
+    groups as materialized (select key from {schema}.control where kind = 'group'),
+    held as materialized (
+        select distinct "group" as name from {schema}.job_assigned where "group" is not null),
+    looked as (
+        (select 'ready' as state, null::text as waiting_for, queue, work_type, tenant, "group",
+                job_id, priority >= 7 as is_high, deaths > 1 as is_suspect,
+                options -> 'no_key' as no_key, null::integer as incarnation
+           from {schema}.job_ready limit {most})
+        union all
+        (select 'waiting', case when waiting_for not in ('time', 'rate') then waiting_for
+                                when not_before <= clock_timestamp() then 'nothing'
+                                when not_before = 'infinity' then 'never'
+                                when attempt > 0 then 'backoff'
+                                else waiting_for end,
+                queue, work_type, tenant, "group",
+                job_id, priority >= 7, deaths > 1, options -> 'no_key', null::integer
+           from {schema}.job_waiting limit {most})
+        union all
+        (select 'assigned', null, queue, work_type, null, null,
+                job_id, null::boolean, deaths > 1, null::jsonb, incarnation
+           from {schema}.job_assigned
+          where started_at is null
+            and assigned_at < clock_timestamp() - interval '{unstarted}' limit {most}))
+    select state, waiting_for, queue, work_type, count(*) as jobs, min(job_id) as example
+      from looked
+     group by state, waiting_for, queue, work_type, is_high, is_suspect, no_key, incarnation,
+           case when tenant in (select key from tenants) then tenant end,
+           case when "group" in (select key from groups) then "group" end,
+           "group" in (select name from held)
+     order by 5 desc, 6 limit {classes}
+"""
+
+
+def about_blocked(schema: str) -> Inquiry[list[dict[str, Any]]]:
+    """Query why jobs do not run: how many for which reason, and an example of each.
+
+    Args:
+        schema: The name of the schema.
+    """
+    sql = _CLASSES.format(schema=schema, most=MOST_JOBS, classes=MOST_CLASSES, unstarted=_UNSTARTED)
+    classes = yield Question(sql)
+    rows = yield Question(
+        f"select job_id, facts::text from {schema}.explain_each(%s::bigint[])",
+        ([row["example"] for row in classes],),
+    )
+    facts = {row["job_id"]: json.loads(row["facts"]) for row in rows}
+    return blocked_jobs(classes, facts)

@@ -1,0 +1,1 @@
+"""The facts that `txqueue doctor` reads."""

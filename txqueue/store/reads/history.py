@@ -1,0 +1,297 @@
+"""Days of history: reads them for the archive, records their state, and queries ended jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+from attrs import frozen
+
+from txqueue.store.driver.session_bounds import UNCOMPILED
+from txqueue.store.inquiries.inquiry import Inquiry, Question, Rows
+from txqueue.store.inquiries.reader import Session
+
+__all__ = [
+    "Column",
+    "Day",
+    "PastDays",
+    "about_archived",
+    "about_archived_days",
+    "about_failures",
+    "about_failures_after",
+    "about_past",
+    "about_stats",
+    "archived_days",
+]
+
+# Few Parquet readers support dates beyond these; infinity is written as the nearer one.
+_MOMENT = (
+    "case when {0} is not null then (extract(epoch from"
+    " least(greatest({0}, '0001-01-01 00:00Z'), '9999-12-31 00:00Z')) * 1000000)::bigint end"
+)
+# A damaged value becomes the error, so that one row keeps no day out of the archive. Of texts, only
+# an error can be so long that it is stored apart.
+_READABLE = {"jsonb": "{1}.readable_json({0})::text", "error": "{1}.readable_text({0})"}
+_KINDS = {
+    "bigint": ("int64", "{}"),
+    "integer": ("int32", "{}"),
+    "smallint": ("int16", "{}"),
+    "double precision": ("float64", "{}"),
+    "boolean": ("bool", "{}"),
+    "timestamp with time zone": ("moment", _MOMENT),
+}
+_COLUMNS = """
+    select attname::text, format_type(atttypid, null) from pg_attribute
+     where attrelid = %s::regclass and attnum > 0 and not attisdropped order by attnum
+"""
+# How many pages of history one statement reads, at first and at most, and the most bytes of rows.
+_FIRST_BLOCKS, _MOST_BLOCKS, _LARGEST_PAGE = 64, 2048, 32_000_000
+_LISTED = """
+    job_id, state::text as state, work_type, queue, "group", tenant, priority, attempt, node_id,
+    enqueued_at, assigned_at, started_at, finished_at,
+    split_part({schema}.readable_text(error), E'\\n', 1) as error
+"""
+_FILTERS = {
+    "state": "state = %s::{schema}.job_state",
+    "queue": "queue = %s",
+    "work_type": "work_type = %s",
+}
+
+
+@frozen
+class Day:
+    """One day of history: the partition with the jobs that ended in one state on one day.
+
+    Attributes:
+        leaf: The partition's name.
+        state: The state of its jobs.
+        day: The day, in UTC.
+    """
+
+    leaf: str
+    state: str
+    day: date
+
+    @property
+    def bounds(self) -> tuple[datetime, datetime]:
+        """The day's midnight, and the next day's, in UTC."""
+        begin = datetime(self.day.year, self.day.month, self.day.day, tzinfo=UTC)
+        return begin, begin + timedelta(days=1)
+
+
+@frozen
+class Column:
+    """A column of a job as the archive stores it.
+
+    Attributes:
+        name: The column's name.
+        kind: ``moment`` (microseconds since 1970), ``string``, or the name of a number's type.
+        selected: The SQL expression that reads it.
+    """
+
+    name: str
+    kind: str
+    selected: str
+
+
+class PastDays:
+    """The days of history of one schema.
+
+    Args:
+        session: The database session.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._schema = session.schema
+
+    @property
+    def location(self) -> str | None:
+        """The location of the queue's archive; None if no archive is configured."""
+        location: str | None = self._session.value(f"select archive from {self._schema}.setting")
+        return location
+
+    @contextmanager
+    def alone(self) -> Iterator[bool]:
+        """Lock archiving during the block; its value is whether the lock was free."""
+        name = f"{self._schema} archive"
+        key = "hashtextextended(%s, 839)"
+        is_mine = bool(self._session.value(f"select pg_try_advisory_lock({key})", (name,)))
+        try:
+            yield is_mine
+        finally:
+            if is_mine:
+                self._session.rows(f"select pg_advisory_unlock({key})", (name,))
+
+    def due(self, before: date | None = None) -> list[Day]:
+        """Return the days to archive: those before the given day, by default past retention."""
+        sql = f"select leaf, state, day from {self._schema}.history_due(%s)"
+        return [Day(*row) for row in self._session.rows(sql, (before,))]
+
+    def columns(self) -> list[Column]:
+        """Return all columns of a job."""
+        found = self._session.rows(_COLUMNS, (f"{self._schema}.job",))
+        return [_column(name, kind, self._schema) for name, kind in found]
+
+    def begin(self, day: Day) -> int | None:
+        """Start archiving a day; return the number that `end` takes, or None for a dropped day."""
+        attempt: int | None = self._call("begin_archive(%s)", day.leaf)
+        return attempt
+
+    def pages(self, day: Day, columns: Sequence[Column]) -> Iterator[list[tuple[Any, ...]]]:
+        """Yield the jobs of a day, some pages of the table at a time.
+
+        Each statement reads some pages, so that no snapshot is held for long.
+        """
+        selected = ", ".join(column.selected for column in columns)
+        sql = (
+            f"{UNCOMPILED}select {selected} from {self._schema}.job_{day.state}"
+            " where finished_at >= %s and finished_at < %s"
+            " and ctid >= format('(%%s,0)', %s)::tid and ctid < format('(%%s,0)', %s)::tid"
+        )
+        begin, step, end = 0, _FIRST_BLOCKS, self._blocks(day)
+        while begin < end:
+            rows = self._session.rows(sql, (*day.bounds, begin, begin + step))
+            yield rows
+            begin += step
+            step = next_step(step, size_of(rows))
+
+    def count(self, day: Day) -> int:
+        """Count the jobs of a day."""
+        sql = f"{UNCOMPILED}select count(*) from {self._schema}.job_{day.state}"
+        where = " where finished_at >= %s and finished_at < %s"
+        return int(self._session.value(sql + where, day.bounds))
+
+    def end(self, day: Day, attempt: int, location: str, jobs: int, checksum: str) -> bool:
+        """Record that a day was archived and verified; return False if the day has changed since.
+
+        Args:
+            day: The day.
+            attempt: The number that `begin` returned.
+            location: The archive's location.
+            jobs: How many jobs the day has.
+            checksum: The checksum of its rows.
+        """
+        call = (
+            "end_archive(its_leaf => %s, its_attempt => %s, its_location => %s, its_jobs => %s,"
+            " its_checksum => %s)"
+        )
+        return bool(self._call(call, day.leaf, attempt, location, jobs, checksum))
+
+    def drop(self, day: Day) -> bool:
+        """Drop an archived day; return False if another session uses its partition."""
+        return bool(self._call("drop_archived(%s)", day.leaf))
+
+    def _blocks(self, day: Day) -> int:
+        sql = "select pg_relation_size(%s) / current_setting('block_size')::integer"
+        return int(self._session.value(sql, (f"{self._schema}.{day.leaf}",)))
+
+    def _call(self, call: str, *arguments: object) -> Any:
+        return self._session.value(f"select {self._schema}.{call}", arguments)
+
+
+def next_step(step: int, size: int) -> int:
+    """Return how many pages to read next, given how many were read and the size of their rows."""
+    wanted = min(2 * step, step * _LARGEST_PAGE // max(size, 1))
+    return max(1, min(wanted, _MOST_BLOCKS))
+
+
+def size_of(rows: Sequence[tuple[Any, ...]]) -> int:
+    """Return the approximate size of rows: the characters of their texts."""
+    return sum(len(value) for row in rows for value in row if isinstance(value, str))
+
+
+def about_past(
+    schema: str, since: datetime, until: datetime, limit: int, filters: Mapping[str, str | None]
+) -> Inquiry[Rows]:
+    """Query jobs of the table of history that ended in a time span, the latest first.
+
+    Args:
+        schema: The name of the schema.
+        since: The start of the time span, included.
+        until: The end of the time span, excluded.
+        limit: The largest number of rows.
+        filters: ``state, queue, work_type``; a filter that is None is ignored.
+    """
+    chosen = {key: value for key, value in filters.items() if value is not None}
+    conditions = "".join(" and " + _FILTERS[key].format(schema=schema) for key in chosen)
+    return (
+        yield Question(
+            f"select {_LISTED.format(schema=schema)} from {schema}.job"
+            " where state in ('done', 'failed', 'cancelled')"
+            f" and finished_at >= %s and finished_at < %s{conditions}"
+            " order by finished_at desc, job_id desc limit %s",
+            (since, until, *chosen.values(), limit),
+        )
+    )
+
+
+def about_archived(schema: str, since: datetime, until: datetime) -> Inquiry[Rows]:
+    """Query the days of a time span that exist only in the archive, the latest first."""
+    return (
+        yield Question(
+            "select leaf, state::text as state, day, location, jobs,"
+            f" hours is not null as is_counted from {schema}.archived"
+            " where dropped_at is not null and day >= (%s at time zone 'UTC')::date"
+            " and day <= (%s at time zone 'UTC')::date order by day desc, state",
+            (since, until),
+        )
+    )
+
+
+def archived_days(schema: str, job_id: int) -> Question:
+    """Return the query for the days that only the archive has, and that have, or may have, a job.
+
+    Args:
+        schema: The name of the schema.
+        job_id: The job's number.
+    """
+    return Question(
+        f"select state::text as state, day, location from {schema}.archived"
+        " where dropped_at is not null and (ids is null and jobs > 0"
+        " and %s between coalesce(lowest, 0) and coalesce(highest, 9223372036854775807)"
+        " or case when %s between lowest and highest then ids @> %s::bigint end)"
+        " order by ids is null, day desc",
+        (job_id, job_id, job_id),
+    )
+
+
+def about_archived_days(schema: str, job_id: int) -> Inquiry[Rows]:
+    """Query what `archived_days` finds."""
+    return (yield archived_days(schema, job_id))
+
+
+def about_stats(schema: str, since: datetime, until: datetime) -> Inquiry[Rows]:
+    """Query counts, run times and waiting times of ended jobs per hour and work type."""
+    return (yield Question(f"select * from {schema}.stats(%s, %s)", (since, until)))
+
+
+def about_failures(schema: str) -> Inquiry[Rows]:
+    """Query the kinds of failure of each work type; a fingerprint identifies a kind."""
+    return (yield Question(f"select * from {schema}.failures order by fingerprint, work_type"))
+
+
+def about_failures_after(schema: str, after: str | None, limit: int) -> Inquiry[Rows]:
+    """Query kinds of failure as `about_failures`, from one on.
+
+    Args:
+        schema: The name of the schema.
+        after: Fingerprint and work type of the last one of the previous page; None for the first.
+        limit: The largest number of rows.
+    """
+    return (
+        yield Question(
+            f"select * from {schema}.failures"
+            " where %s::text is null or (fingerprint || ' ' || work_type) collate \"C\" > %s"
+            " order by (fingerprint || ' ' || work_type) collate \"C\" limit %s",
+            (after, after, limit),
+        )
+    )
+
+
+def _column(name: str, kind: str, schema: str) -> Column:
+    readable = _READABLE.get(name) or _READABLE.get(kind, "{0}::text")
+    known, selected = _KINDS.get(kind, ("string", readable))
+    return Column(name, known, selected.format(f'"{name}"', schema))

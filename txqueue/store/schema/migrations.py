@@ -1,0 +1,426 @@
+"""Creates and upgrades the schema: numbered steps, one transaction each, under a lock."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from functools import partial
+from typing import Any, Final, TypeVar
+
+import psycopg2
+from attrs import field, frozen
+
+from txqueue.errors import ConfigurationError, Refused, SchemaMismatch
+from txqueue.store.driver.blocking_connection import connect
+from txqueue.store.driver.errors import answered, translated
+from txqueue.store.driver.session_bounds import PLAIN, SET, SET_LOCAL, UNLIMITED, as_arrays
+from txqueue.store.schema.files import Migration, checked_name, functions, migrations
+from txqueue.store.schema.version import FIND, SchemaVersion, check_version, latest_version
+
+__all__ = ["MigrationReport", "check_database", "check_node_role", "migrate", "schema_sql"]
+
+_LEDGER = """
+    create table if not exists {schema}.migration (
+        number     integer primary key,
+        name       text not null,
+        applied_at timestamptz not null default now(),
+        serves     integer
+    );
+    create table if not exists {schema}.migrating ();
+    comment on table {schema}.migrating is 'To be locked by the one session that migrates.';
+"""
+# A function that nodes call and this role may not.
+_LACKING: Final = """
+    select current_user::text, format('%%s.%%s()', pronamespace::regnamespace, proname)
+      from pg_proc
+     where pronamespace = to_regnamespace(%s)
+       and proname in ('register_node', 'heartbeat', 'next_job', 'complete', 'settle', 'release')
+       and not has_function_privilege(oid, 'execute')
+     order by 2 limit 1"""
+_DEFINED: Final = re.compile(r"^create or replace (function|view) (\w+\.\w+)", re.MULTILINE)
+T = TypeVar("T")
+
+ROLES: Final = ("enqueue", "worksets", "worker", "read")
+# Seconds: to wait for a lock, behind which other sessions wait; between two tries; to wait for all
+# locks of a step; and to wait for another session that migrates.
+LOCK_PATIENCE, PAUSE, PATIENCE, OTHERS_PATIENCE = 2.0, 0.5, 60.0, 600.0
+_SETTINGS: Final = as_arrays({**PLAIN, **UNLIMITED, "client_min_messages": "warning"})
+# The error of a session that creates an object while another session creates it.
+_MADE_BY_OTHERS: Final = (
+    psycopg2.errors.UniqueViolation,
+    psycopg2.errors.DuplicateSchema,
+    psycopg2.errors.DuplicateTable,
+    psycopg2.errors.DuplicateObject,
+    psycopg2.errors.InternalError_,
+)
+_BLOCKERS = """
+    select distinct other.pid, coalesce(nullif(other.application_name, ''), other.usename::text)
+      from pg_locks as lock
+      join pg_class as class on class.oid = lock.relation
+      join pg_stat_activity as other on other.pid = lock.pid
+     where class.relnamespace = to_regnamespace(%s) and lock.granted and other.pid <> %s
+       and other.xact_start < now() - interval '1 second'
+     order by 1"""
+
+
+@frozen
+class MigrationReport:
+    """The result of a migration.
+
+    Attributes:
+        before: The schema's version before; 0 for no schema.
+        after: The schema's version after.
+        applied: The names of the steps that were carried out.
+        shared: The roles that already existed when the schema was created: another database of
+            the server may use them, and their members have the same rights here.
+        advanced: The names of the sequences that were behind their tables, and were set.
+    """
+
+    before: int
+    after: int
+    applied: list[str]
+    shared: list[str] = field(factory=list)
+    advanced: list[str] = field(factory=list)
+
+
+def migrate(dsn: str, schema: str = "txqueue") -> MigrationReport:
+    """Create or upgrade the schema; several processes may do this at once.
+
+    Args:
+        dsn: A libpq URI or keyword string of a role that may create schemas.
+        schema: The name of the schema.
+
+    Returns:
+        A report of the migration.
+
+    Raises:
+        DatabaseUnavailable: When the server does not answer.
+        SchemaMismatch: When the schema is newer than this code.
+        Refused: When another role owns the schema, a right is missing, or a transaction locks a
+            table for longer than a minute.
+    """
+    checked_name(schema)
+    with answered(PATIENCE), _session(dsn) as cursor:
+        with _transaction(cursor):
+            _ensure_utf8(cursor)
+        _ensure_ledger(cursor, schema)
+        with _transaction(cursor):
+            before = _checked_version(cursor, schema)
+            shared = [] if before else _known_roles(cursor, schema)
+        applied = [
+            f"{step.number:04}_{step.name}"
+            for step in migrations(schema)
+            if _patiently(cursor, schema, partial(_apply, cursor, schema, step))
+        ]
+        advanced = _patiently(cursor, schema, partial(_apply_functions, cursor, schema))
+    return MigrationReport(before, latest_version(), applied, shared, advanced)
+
+
+def _ensure_utf8(cursor: Any) -> None:
+    """Check that the database can store every text.
+
+    Raises:
+        Refused: When its encoding is another than UTF-8.
+    """
+    cursor.execute("select current_database(), current_setting('server_encoding')")
+    name, encoding = cursor.fetchone()
+    if encoding != "UTF8":
+        raise Refused(
+            f"the database {name} has the encoding {encoding}, which cannot store every payload",
+            "create one with: create database ... encoding 'UTF8' template template0",
+        )
+
+
+def _checked_version(cursor: Any, schema: str) -> int:
+    """Return the number of the last migration step, 0 if there is none.
+
+    Raises:
+        SchemaMismatch: When this code does not know it.
+    """
+    found = _version(cursor, schema)
+    number = 0 if found is None else found.number
+    if number > latest_version():
+        raise _newer(number, schema)
+    return number
+
+
+def _known_roles(cursor: Any, schema: str) -> list[str]:
+    """Return the schema's roles that exist; roles belong to the server, not to a database."""
+    names = [f"{schema}_{purpose}" for purpose in ROLES]
+    cursor.execute(
+        "select rolname::text from pg_roles where rolname = any (%s) order by 1", (names,)
+    )
+    return [name for (name,) in cursor.fetchall()]
+
+
+def _newer(version: int, schema: str) -> SchemaMismatch:
+    return SchemaMismatch(
+        f"the schema {schema!r} has version {version}, newer than the {latest_version()} this code"
+        " knows",
+        "migrate with the newer txqueue",
+    )
+
+
+def check_database(dsn: str, schema: str = "txqueue") -> None:
+    """Check that the database answers and that a node can work with it.
+
+    Raises:
+        ConfigurationError: When transactions are not ``read committed`` by default.
+        DatabaseUnavailable: When the server does not answer.
+        SchemaMismatch: When the schema is missing, older, or too new.
+    """
+    with translated(), _session(dsn) as cursor:
+        version = _version(cursor, checked_name(schema))
+        cursor.execute("show default_transaction_isolation")
+        level = cursor.fetchone()[0]
+    check_version(version, schema)
+    if level != "read committed":
+        raise ConfigurationError(
+            f"transactions are {level} by default: a node would not see the writes of others",
+            "alter role ... set default_transaction_isolation = 'read committed'",
+        )
+
+
+def check_node_role(dsn: str, schema: str = "txqueue") -> None:
+    """Check that the role may do what a node does.
+
+    Raises:
+        ConfigurationError: When it lacks a right.
+        DatabaseUnavailable: When the server does not answer.
+    """
+    with translated(), _session(dsn) as cursor:
+        cursor.execute(_LACKING, (checked_name(schema),))
+        found = cursor.fetchone()
+    if found is not None:
+        role, right = found
+        raise ConfigurationError(
+            f"the role {role} may not call {right}, as nodes do", f"grant txqueue_worker to {role}"
+        )
+
+
+def schema_sql(schema: str = "txqueue") -> str:
+    """Return the SQL script of a migration of an empty database."""
+    ledger = _LEDGER.format(schema=checked_name(schema))
+    parts = [f"create schema if not exists {schema};", ledger]
+    parts += [f"set search_path = {schema}, pg_temp;"]
+    parts += [step.sql for step in migrations(schema)]
+    parts += ["set check_function_bodies = off;"] + [sql for _, sql in functions(schema)]
+    parts += [
+        f"insert into {schema}.migration (number, name, serves)"
+        f" values ({step.number}, '{step.name}', {step.serves or 'null'});"
+        for step in migrations(schema)
+    ]
+    parts += ["select ensure_history();", "select grant_roles();"]
+    return "\n".join(part.strip("\n") + "\n" for part in parts)
+
+
+@contextmanager
+def _session(dsn: str) -> Iterator[Any]:
+    with closing(connect(dsn, "txqueue migrate")) as connection, connection.cursor() as cursor:
+        cursor.execute(SET, (*as_arrays(UNLIMITED), connection.get_backend_pid()))
+        yield cursor
+
+
+def _version(cursor: Any, schema: str) -> SchemaVersion | None:
+    cursor.execute("select to_regclass(%s) is not null", (f"{schema}.migration",))
+    if not cursor.fetchone()[0]:
+        return None
+    cursor.execute(FIND.format(schema=schema))
+    return SchemaVersion(*cursor.fetchone())
+
+
+def _ensure_ledger(cursor: Any, schema: str) -> None:
+    """Create the schema and its first tables, unless they exist or another session creates them.
+
+    Raises:
+        Refused: When another role owns the schema.
+    """
+    with _transaction(cursor):
+        _ensure_own(cursor, schema)
+        if _has_table(cursor, schema, "migrating"):
+            return
+    for _ in range(20):
+        try:
+            with _transaction(cursor):
+                _create_ledger(cursor, schema)
+        except _MADE_BY_OTHERS:
+            time.sleep(0.1)
+        else:
+            return
+
+
+def _create_ledger(cursor: Any, schema: str) -> None:
+    cursor.execute("select to_regnamespace(%s) is null", (schema,))
+    if cursor.fetchone()[0]:
+        cursor.execute(f"create schema {schema}")
+    cursor.execute(_LEDGER.format(schema=schema))
+
+
+def _ensure_own(cursor: Any, schema: str) -> None:
+    cursor.execute(
+        "select pg_get_userbyid(nspowner), pg_has_role(nspowner, 'usage'),"
+        " exists (select from pg_class where relnamespace = pg_namespace.oid)"
+        " from pg_namespace where nspname = %s",
+        (schema,),
+    )
+    for owner, is_own, has_tables in cursor.fetchall():
+        if not is_own:
+            raise Refused(f"the schema {schema} belongs to {owner}", f"migrate as {owner}")
+        if has_tables and not _has_table(cursor, schema, "migration"):
+            raise Refused(
+                f"the schema {schema} has tables that are not txqueue's",
+                "choose another name for the schema (--schema, TXQUEUE_SCHEMA)",
+            )
+
+
+def _has_table(cursor: Any, schema: str, name: str) -> bool:
+    cursor.execute("select to_regclass(%s) is not null", (f"{schema}.{name}",))
+    return bool(cursor.fetchone()[0])
+
+
+def _patiently(cursor: Any, schema: str, step: Callable[[], T]) -> T:
+    """Run a step; while another session locks a table, give up the wait soon and run it again.
+
+    Other statements wait behind a waiting step, so each wait is short.
+
+    Raises:
+        Refused: When the tables stay locked; the message names the sessions that lock them.
+    """
+    until = time.monotonic() + PATIENCE
+    while True:
+        try:
+            return step()
+        except psycopg2.errors.LockNotAvailable:
+            if time.monotonic() > until:
+                raise _blocked(cursor, schema) from None
+            time.sleep(PAUSE)
+
+
+def _blocked(cursor: Any, schema: str) -> Refused:
+    cursor.execute(_BLOCKERS, (schema, cursor.connection.get_backend_pid()))
+    found = ", ".join(f"{name} (pid {pid})" for pid, name in cursor.fetchall()) or "another session"
+    return Refused(
+        f"tables of the schema {schema} were locked for more than {PATIENCE:g} s, by {found}",
+        "end that transaction, or wait for it, then migrate again; nothing is half done",
+    )
+
+
+@contextmanager
+def _transaction(cursor: Any) -> Iterator[None]:
+    """Open a transaction without the time limits and other settings of the role or database.
+
+    Nothing is set beyond the transaction, because a pooler may lend the session to others.
+    """
+    cursor.execute(f"begin isolation level read committed; {SET_LOCAL}", _SETTINGS)
+    try:
+        yield
+    except BaseException:
+        if not cursor.connection.closed:
+            cursor.execute("rollback")
+        raise
+    cursor.execute("commit")
+
+
+@contextmanager
+def _step(cursor: Any, schema: str) -> Iterator[int]:
+    """Open the transaction of a step, alone among migrations; its value is the schema's version.
+
+    The lock is one that only the owner can take.
+
+    Raises:
+        SchemaMismatch: When the schema is newer than this code.
+    """
+    with _transaction(cursor):
+        cursor.execute(f"set local lock_timeout = '{OTHERS_PATIENCE}s'")
+        cursor.execute(f"lock table {schema}.migrating in exclusive mode")
+        cursor.execute(f"set local lock_timeout = '{LOCK_PATIENCE}s'")
+        version = _checked_version(cursor, schema)
+        cursor.execute(f"set local search_path = {schema}, pg_temp")
+        yield version
+
+
+def _apply(cursor: Any, schema: str, step: Migration) -> bool:
+    """Carry out a step; return whether it was still to be done."""
+    with _step(cursor, schema) as version:
+        if version >= step.number:
+            return False
+        cursor.execute(step.sql)
+        cursor.execute(
+            "insert into migration (number, name) values (%s, %s)", (step.number, step.name)
+        )
+        # The first steps ran before the column `serves` existed.
+        if step.serves is not None:
+            cursor.execute(
+                "update migration set serves = %s where number = %s", (step.serves, step.number)
+            )
+    return True
+
+
+def _apply_functions(cursor: Any, schema: str) -> list[str]:
+    """Define this version's functions; return the sequences that were behind their tables."""
+    with _step(cursor, schema):
+        # Functions call one another, whatever their alphabetical order.
+        cursor.execute("set local check_function_bodies = off")
+        before = _defined(cursor)
+        for _, sql in functions(schema):
+            _define(cursor, sql)
+        _drop_former(cursor, before)
+        cursor.execute("select ensure_history()")
+        cursor.execute("select grant_roles()")
+        cursor.execute("select advance_sequences()")
+        return list(cursor.fetchone()[0])
+
+
+def _define(cursor: Any, sql: str) -> None:
+    """Define a function or view; an existing one keeps its grants unless its result changes type.
+
+    Raises:
+        Refused: When a view of another owner needs a removed column.
+    """
+    cursor.execute("savepoint defined")
+    try:
+        cursor.execute(sql)
+    except (psycopg2.errors.InvalidFunctionDefinition, psycopg2.errors.InvalidTableDefinition):
+        cursor.execute("rollback to savepoint defined")
+        _drop_defined(cursor, sql)
+        cursor.execute(sql)
+    cursor.execute("release savepoint defined")
+
+
+def _drop_defined(cursor: Any, sql: str) -> None:
+    """Drop the function or view that a text defines, so that its result type can change."""
+    for kind, name in _DEFINED.findall(sql):
+        which = f"{kind} {name}"
+        if kind == "function":
+            cursor.execute("select %s::regproc::regprocedure::text", (name,))
+            which = f"function {cursor.fetchone()[0]}"
+        try:
+            cursor.execute(f"drop {which}")
+        except psycopg2.errors.DependentObjectsStillExist as error:
+            raise Refused(
+                f"{name} returns other columns now; others need it: {error.diag.message_detail}",
+                "drop those, migrate, and make them again",
+            ) from None
+
+
+def _defined(cursor: Any) -> dict[str, str]:
+    """Return the existing functions, each with a value that changes when it is redefined."""
+    cursor.execute(
+        "select oid::regprocedure::text, xmin::text from pg_proc"
+        " where pronamespace = current_schema()::regnamespace"
+    )
+    return dict(cursor.fetchall())
+
+
+def _drop_former(cursor: Any, before: dict[str, str]) -> None:
+    """Drop the functions that this version does not define: older ones, and other signatures.
+
+    Args:
+        cursor: The cursor of the migration.
+        before: The result of `_defined` before this version's functions were defined.
+    """
+    for signature, written in _defined(cursor).items():
+        if before.get(signature) == written:
+            cursor.execute(f"drop function {signature}")

@@ -1,0 +1,78 @@
+"""Checks whether this code can work with the schema in the database."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from attrs import frozen
+
+from txqueue.errors import SchemaMismatch
+from txqueue.store.driver.connection_pool import ConnectionPool
+from txqueue.store.schema.files import migrations
+
+__all__ = ["FIND", "SchemaVersion", "check_version", "ensure_version", "latest_version"]
+
+FIND: Final = """
+    select coalesce(max(number), 0),
+           coalesce(max(coalesce((to_jsonb(step) ->> 'serves')::integer, number)), 0)
+      from {schema}.migration as step"""
+"""Queries a schema's version; in older schemas ``migration`` has no column ``serves``."""
+
+
+@frozen
+class SchemaVersion:
+    """A schema's version, and the code that it serves.
+
+    Attributes:
+        number: The number of the last migration.
+        serves: The oldest version whose code works with the schema.
+    """
+
+    number: int
+    serves: int
+
+
+def latest_version() -> int:
+    """Return the schema version that this code is made for."""
+    return migrations("txqueue")[-1].number
+
+
+def check_version(version: SchemaVersion | None, schema: str) -> None:
+    """Compare a schema's version (None if it is missing) with the one this code is made for.
+
+    A newer version is accepted if it still serves this code.
+
+    Raises:
+        SchemaMismatch: When this code cannot work with the schema.
+    """
+    if version is None:
+        raise SchemaMismatch(
+            f"the schema {schema!r} is not in this database", "run: txqueue migrate"
+        )
+    latest = latest_version()
+    if version.serves > latest:
+        raise SchemaMismatch(
+            f"the schema {schema!r} has version {version.number}, newer than the {latest} this code"
+            f" knows, and serves none older than {version.serves}",
+            "install the newer txqueue",
+        )
+    if version.number < latest:
+        raise SchemaMismatch(
+            f"the schema {schema!r} has version {version.number}, older than the {latest} this code"
+            " needs",
+            "run: txqueue migrate",
+        )
+
+
+async def ensure_version(pool: ConnectionPool, schema: str) -> None:
+    """Check that the database answers and that this code can work with its schema.
+
+    Raises:
+        DatabaseUnavailable: When the database does not answer.
+        SchemaMismatch: When the schema is missing, older, or too new.
+    """
+    found = await pool.query("select to_regclass(%s) is not null", (f"{schema}.migration",))
+    version = None
+    if found[0][0]:
+        version = SchemaVersion(*(await pool.query(FIND.format(schema=schema)))[0])
+    check_version(version, schema)

@@ -1,0 +1,1 @@
+"""How a handler is called, and what it sees."""

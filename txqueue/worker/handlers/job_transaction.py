@@ -1,0 +1,182 @@
+"""A job's own transaction: its commit completes the job and enqueues its follow-up work."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
+from typing import Final
+
+from attrs import astuple
+from twisted.internet.interfaces import IReactorTime
+from twisted.internet.task import deferLater
+
+from txqueue.errors import DatabaseUnavailable, TransactionMisused
+from txqueue.policy.backoff import Backoff
+from txqueue.store.driver.connection import Statement
+from txqueue.store.driver.connection_pool import ConnectionPool
+from txqueue.store.driver.errors import is_passing
+from txqueue.store.driver.raw_connection import IStoreReactor
+from txqueue.store.driver.session_bounds import of_a_worker
+from txqueue.store.enqueueing.transaction import Transaction
+from txqueue.worker.handlers.running_job import (
+    OpenTransaction,
+    RunningJob,
+    TransactionPhase,
+    change,
+)
+
+__all__ = [
+    "MOST_COMPLETING",
+    "MOST_CONNECTIONS",
+    "OwnTransactions",
+    "complete",
+    "enqueue_follow_ups",
+    "one_at_most",
+]
+
+MOST_CONNECTIONS: Final = 4
+"""Connections for handlers; they may keep them for as long as they run."""
+
+MOST_COMPLETING: Final = 2
+"""Connections for what must not wait for handlers; opened only while those have all of theirs."""
+
+# Shortest and longest pause before completing a job is tried again, while the database is away.
+FIRST_PAUSE, LONGEST_PAUSE = 0.2, 5.0
+
+_COMPLETE_ONE: Final = """
+    select {schema}.complete_one(
+        its_incarnation => %s, its_assignment => %s, its_job_id => %s, its_result => %s,
+        its_progress => %s, its_lane => %s)"""
+
+_NOTE_LATE_ERROR: Final = """
+    select {schema}.note_late_error(
+        its_incarnation => %s, its_assignment => %s, its_job_id => %s, its_error => %s)"""
+
+
+class OwnTransactions:
+    """Opens the own transactions of jobs.
+
+    Args:
+        reactor: The worker's reactor.
+        dsn: A libpq URI or keyword string.
+        schema: The name of the schema.
+        name: The worker's name, shown in ``pg_stat_activity``.
+
+    Attributes:
+        connections: The connections for handlers.
+    """
+
+    def __init__(self, reactor: IStoreReactor, dsn: str, schema: str, name: str) -> None:
+        pool = partial(ConnectionPool, reactor, dsn, session=of_a_worker())
+        self.connections = pool(MOST_CONNECTIONS, f"txqueue worker {name}")
+        self._completing = pool(MOST_COMPLETING, f"txqueue worker {name}")
+        self._schema = schema
+        self._complete_one = _COMPLETE_ONE.format(schema=schema)
+        self._note_late_error = _NOTE_LATE_ERROR.format(schema=schema)
+
+    @asynccontextmanager
+    async def open(self, job: RunningJob) -> AsyncIterator[Transaction]:
+        """Open a transaction whose commit completes a job and enqueues its follow-up work."""
+        pool = self._free if job.has_returned else self.connections
+        async with pool.transaction(partial(self._completion, job)) as connection:
+            txn = Transaction(connection, self._schema, ends=job.id)
+            change(job, within=txn)
+            try:
+                yield txn
+                await enqueue_follow_ups(job, txn)
+            finally:
+                change(job, within=None)
+                txn.end()
+        change(job, is_completed=True)
+
+    async def note_late_error(self, job: RunningJob, text: str) -> None:
+        """Store the error of a handler whose transaction has completed its job before."""
+        await self._free.query(self._note_late_error, (*astuple(job.token), job.id, text))
+
+    def close(self) -> None:
+        """Close the connections."""
+        self.connections.close()
+        self._completing.close()
+
+    @property
+    def _free(self) -> ConnectionPool:
+        return self._completing if self.connections.is_busy else self.connections
+
+    def _completion(self, job: RunningJob) -> Statement:
+        token, lane = astuple(job.token), job.assignment.lane
+        return self._complete_one, (*token, job.id, job.result, job.last_progress, lane)
+
+
+async def enqueue_follow_ups(job: RunningJob, txn: Transaction) -> None:
+    """Enqueue a job's follow-up work in the transaction that completes it."""
+    for work, options in job.follow_ups:
+        await txn.enqueue(work, **options)
+
+
+def one_at_most(opener: OpenTransaction) -> OpenTransaction:
+    """Return an opener that refuses a run's second transaction: one completes the job.
+
+    Args:
+        opener: Opens the own transaction of a job.
+    """
+    return partial(_only, opener)
+
+
+@asynccontextmanager
+async def _only(opener: OpenTransaction, job: RunningJob) -> AsyncIterator[Transaction]:
+    _check_first(job)
+    change(job, phase=TransactionPhase.WAITING)
+    try:
+        async with opener(job) as txn:
+            change(job, phase=TransactionPhase.OPEN)
+            yield txn
+    except DatabaseUnavailable as error:
+        if job.waits_for_connection:
+            change(job, unavailable=error)
+        raise
+    finally:
+        change(job, phase=None)
+
+
+def _check_first(job: RunningJob) -> None:
+    if job.phase is not None:
+        raise TransactionMisused(
+            f"job {job.id} opens its own transaction while it has one open",
+            "write in the one that is open; use a savepoint for a part that may fail",
+        )
+    if job.is_completed:
+        raise TransactionMisused(
+            f"job {job.id} is done: its own transaction has committed, and it cannot have another",
+            "write everything in one job.transaction(); what follows can be a job of its own",
+        )
+
+
+async def complete(job: RunningJob, opener: OpenTransaction, clock: IReactorTime) -> None:
+    """Complete a job and enqueue its follow-up work, in one transaction.
+
+    The handler has succeeded, so the transaction is retried while the database is away.
+
+    Args:
+        job: The job, with the result to store.
+        opener: Opens its own transaction.
+        clock: Times the retries.
+
+    Raises:
+        Refused: When the database refuses the follow-up work; the job is not completed.
+        TokenLost: When the job has been assigned elsewhere since.
+    """
+    backoff = Backoff(FIRST_PAUSE, LONGEST_PAUSE)
+    while not await _is_completed(opener(job)):
+        await deferLater(clock, backoff.take())
+
+
+async def _is_completed(transaction: AbstractAsyncContextManager[Transaction]) -> bool:
+    try:
+        async with transaction:
+            """The commit completes the job and enqueues its follow-up work."""
+    except Exception as error:
+        if not is_passing(error):
+            raise
+        return False
+    return True

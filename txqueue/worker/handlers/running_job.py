@@ -1,0 +1,395 @@
+"""A running job, as its handler uses it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from datetime import datetime
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Unpack
+
+from attrs import frozen
+from twisted.internet.defer import succeed
+
+from txqueue.errors import InvalidWork
+from txqueue.model.assignment import AssignedJob, Assignment, JobKey
+from txqueue.model.enqueue_options import EnqueueOptions
+from txqueue.model.foreign import class_name, is_a, looked
+from txqueue.model.job import Token
+from txqueue.model.payload import encode_result
+from txqueue.model.run_log import RunLog
+from txqueue.model.schedule import zoned
+from txqueue.model.tags import tags_of
+from txqueue.model.work_item import WorkItem
+from txqueue.policy.endings.outcome import storable
+from txqueue.store.enqueueing.calls import job_object, json_text
+from txqueue.worker.handlers.runtimes import work_of
+
+if TYPE_CHECKING:
+    from txqueue.store.enqueueing.transaction import Transaction
+    from txqueue.tracing.spans import RunSpan
+
+__all__ = [
+    "HeldAssignment",
+    "OpenTransaction",
+    "Parents",
+    "RunningJob",
+    "TransactionPhase",
+    "begun",
+    "change",
+]
+
+LONGEST_NOTE = 200
+OpenTransaction = Callable[["RunningJob"], "AbstractAsyncContextManager[Transaction]"]
+
+
+class HeldAssignment:
+    """An assignment that the worker holds, and which of its jobs are to be reported as done.
+
+    Attributes:
+        token: The fencing token of every write about the jobs.
+        asked_at: When the claim of the jobs was sent, by the monotonic clock.
+        lane: The lane that has the rows of the jobs.
+        done: The numbers of the jobs that are done, since the last report.
+        results: The results of done jobs, as members of a JSON object by job number.
+        jobs: How many jobs the worker no longer holds, since the last report: done, completed by
+            their own transaction, or dropped.
+        weight: The weight of the jobs that the worker no longer holds.
+    """
+
+    __slots__ = ("asked_at", "done", "jobs", "lane", "results", "token", "weight")
+
+    def __init__(self, assignment: Assignment) -> None:
+        self.token = assignment.token
+        self.asked_at = assignment.asked_at
+        self.lane = assignment.lane
+        self.clear()
+
+    def clear(self) -> None:
+        """Begin a new report, as the last one was sent."""
+        self.done: list[int] = []
+        self.results: list[str] = []
+        self.jobs = 0
+        self.weight = 0
+
+    def let_go(self, weight: int) -> None:
+        """Note that the worker no longer holds a job of a given weight."""
+        self.jobs += 1
+        self.weight += weight
+
+
+class TransactionPhase(Enum):
+    """What a job's own transaction does, from its first call to its end."""
+
+    WAITING = "waits for a connection"
+    OPEN = "is open"
+
+
+@frozen
+class Parents:
+    """How many of the jobs that a job waited for are done, failed and cancelled."""
+
+    done: int
+    failed: int
+    cancelled: int
+
+
+class RunningJob:
+    """A job while its handler runs; the argument of `perform`. A handler cannot set its attributes.
+
+    Attributes:
+        id: The job's number.
+        assignment: The assignment to which the job belongs.
+        attempt: The number of this run, from 1.
+        weight: The share of the worker's capacity that the job takes.
+        work_type: The name of its work type.
+        has_returned: Whether the handler has returned and the job's completion is being written.
+        is_completed: Whether the job's own transaction has completed it.
+        cancelled_by: The operator that cancelled the job; None if it was not cancelled.
+        is_ended: Whether the worker ends the job because the node's lease has expired, or has ended
+            it while its thread goes on.
+        terms: The job's options, with whether the job counts for a limit and the seconds left
+            until its ``not_after``; None for none.
+        follow_ups: The work that the handler adds with `then`, enqueued when the job completes.
+        result: The result that the job's own transaction stores, as JSON text; None for no result.
+        within: The job's own transaction while it is open.
+        phase: What the job's own transaction does; None if there is none now.
+        last_progress: The last progress that the handler reported, as JSON text; stored when the
+            job ends.
+        log: What is kept of the run's log; None if it has logged nothing.
+        span: The run in a trace; None if the application does not trace.
+        unavailable: The error of a run whose own transaction got no connection.
+    """
+
+    id: int
+    assignment: HeldAssignment
+    attempt: int
+    weight: int
+    work_type: str
+    has_returned: bool
+    is_completed: bool
+    cancelled_by: str | None
+    is_ended: bool
+    terms: Any
+    follow_ups: Sequence[tuple[WorkItem, EnqueueOptions]]
+    result: str | None
+    within: Transaction | None
+    phase: TransactionPhase | None
+    last_progress: str | None
+    log: RunLog | None
+    span: RunSpan | None
+    unavailable: Exception | None
+    _open: OpenTransaction
+    _has_beaten: bool
+    _progress: str | None
+
+    __slots__ = (
+        "_has_beaten",
+        "_open",
+        "_progress",
+        "assignment",
+        "attempt",
+        "cancelled_by",
+        "follow_ups",
+        "has_returned",
+        "id",
+        "is_completed",
+        "is_ended",
+        "last_progress",
+        "log",
+        "phase",
+        "result",
+        "span",
+        "terms",
+        "unavailable",
+        "weight",
+        "within",
+        "work_type",
+    )
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(
+            f"a handler cannot set job.{name}: the job's attributes are read-only;"
+            " what the handler returns is the job's result"
+        )
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"a handler cannot delete job.{name}: it is read-only")
+
+    @property
+    def due(self) -> datetime | None:
+        """The schedule's moment for which the job was enqueued; None without a schedule.
+
+        In the time zone of a cron schedule, and in UTC for other schedules.
+        """
+        terms = self.terms or {}
+        said = terms.get("due")
+        return None if said is None else zoned(datetime.fromisoformat(said), terms.get("zone"))
+
+    @property
+    def tags(self) -> Mapping[str, str]:
+        """The tags that the job was enqueued with; they cannot be changed."""
+        return tags_of(self.terms)
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether the job should end; a function in a thread can check it."""
+        return self.cancelled_by is not None or self.is_ended
+
+    @property
+    def waits_for_connection(self) -> bool:
+        """Whether the job's own transaction waits for a connection."""
+        return self.phase is TransactionPhase.WAITING
+
+    @property
+    def token(self) -> Token:
+        """The fencing token that every write about this run names."""
+        return self.assignment.token
+
+    @property
+    def key(self) -> JobKey:
+        """The number of the job's assignment and the job's own number."""
+        return JobKey(self.assignment.token.assignment, self.id)
+
+    def beat(self) -> None:
+        """Report that the handler is alive; required within each ``heartbeat`` if the class has
+        one.
+        """
+        change(self, _has_beaten=True)
+
+    def progress(self, done: float, total: float | None = None, note: str = "") -> Awaitable[None]:
+        """Report progress, stored about once a second at most; it also counts as a beat.
+
+        Args:
+            done: How much is done.
+            total: How much there is to do, if known.
+            note: A line for people.
+
+        Returns:
+            An awaitable that is already done; awaiting it is optional.
+
+        Raises:
+            InvalidWork: When ``done`` or ``total`` is no number that JSON can carry, or ``note`` is
+                no text.
+        """
+        self._check("done", done, "pass numbers: int or float", int, float)
+        if total is not None:
+            self._check("total", total, "pass numbers: int or float", int, float)
+        self._check("note", note, "pass text: str", str)
+        said = encode_result([done, total, storable(note[:LONGEST_NOTE])])
+        change(self, _progress=said, last_progress=said)
+        self.beat()
+        return succeed(None)
+
+    def _check(self, name: str, value: object, remedy: str, *kinds: type) -> None:
+        if not is_a(value, *kinds):
+            said = looked(lambda: repr(value), class_name(value))
+            raise InvalidWork(f"the progress of job {self.id} has {name}={said:.50}", remedy)
+
+    @property
+    def has_progress(self) -> bool:
+        """Whether the handler has reported progress that was not yet sent to the master."""
+        return self._progress is not None
+
+    def take_progress(self) -> str | None:
+        """Return the progress not yet sent to the master, as JSON text; None for none."""
+        said = self._progress
+        change(self, _progress=None)
+        return said
+
+    def take_beat(self) -> bool:
+        """Return whether the handler has called `beat` or `progress` since the last call."""
+        heard = self._has_beaten
+        if heard:
+            change(self, _has_beaten=False)
+        return heard
+
+    def transaction(self) -> AbstractAsyncContextManager[Transaction]:
+        """Open a transaction whose commit also completes this job, atomically.
+
+        A run has one such transaction; after one that was rolled back it may open another.
+
+        Returns:
+            An asynchronous context manager whose value is a `Transaction`.
+
+        Raises:
+            DatabaseUnavailable: When no connection can be made; if the handler lets the error
+                propagate, the job runs again soon and no attempt is spent. The same if the run's
+                timeout or heartbeat is over before it has a connection.
+            TokenLost: At its end, when the job has been assigned elsewhere since; the transaction
+                is rolled back.
+            TransactionMisused: When one is open, or one has completed the job.
+        """
+        return self._open(self)
+
+    @property
+    def parents(self) -> Parents | None:
+        """The outcomes of the jobs that this job waited for, in a batch or by ``after_any_end``.
+
+        None for other jobs.
+        """
+        ends = (self.terms or {}).get("parents")
+        return None if ends is None else Parents(**ends)
+
+    def then(self, work: WorkItem, **options: Unpack[EnqueueOptions]) -> Awaitable[int | None]:
+        """Enqueue work when this job completes; if it does not complete, nothing is enqueued.
+
+        Args:
+            work: The work item to enqueue.
+            options: As for `WorkQueue.enqueue`.
+
+        Returns:
+            An awaitable of the new job's number, inside the job's own `transaction`; otherwise an
+            awaitable of None, as the work is enqueued after the handler returns. A function in a
+            thread does not await it.
+
+        Raises:
+            InvalidWork: When the work or an option is not valid, or the job is already completed.
+        """
+        if self.within is not None:
+            return self.within.enqueue(work, **options)
+        if self.is_completed:
+            raise InvalidWork(
+                f"job {self.id} is completed and can enqueue nothing more",
+                "call it inside of job.transaction(), or before",
+            )
+        json_text(job_object(work, options))
+        change(self, follow_ups=[*self.follow_ups, (work, options)])
+        return succeed(None)
+
+    async def coalesce(self, limit: int = 1000, *, later: bool = False) -> list[WorkItem]:
+        """Do the work of similar pending jobs as well: the job's own transaction ends them as done.
+
+        Jobs are similar if they have the same work type, queue, tenant and group, have no unique
+        key, and no other job waits for them.
+
+        Args:
+            limit: The largest number of jobs, at most 10,000.
+            later: Whether to include jobs that are not due yet or wait for a retry.
+
+        Returns:
+            The work items of those jobs, the oldest first; jobs locked by other transactions are
+            left out.
+
+        Raises:
+            InvalidWork: When the job's own transaction is not open, or a payload does not fit its
+                class.
+        """
+        if self.within is None:
+            raise InvalidWork(
+                "a job coalesces others in its own transaction only",
+                "call it inside: async with job.transaction()",
+            )
+        ended = await self.within.coalesce_into(self.token, self.id, limit, later=later)
+        return [work_of(work_type, json.loads(payload)) for work_type, payload in ended]
+
+
+class _Unfrozen(RunningJob):
+    """A job whose attributes can be set, until it becomes a `RunningJob`."""
+
+    __slots__ = ()
+    # Both, or the interpreter calls them by a slow path.
+    __setattr__ = object.__setattr__  # type: ignore[assignment]
+    __delattr__ = object.__delattr__
+
+
+def begun(assigned: AssignedJob, held: HeldAssignment, opener: OpenTransaction) -> RunningJob:
+    """Return a job whose handler is about to run.
+
+    Args:
+        assigned: The job as it was assigned.
+        held: Its assignment.
+        opener: Opens the job's own transaction.
+    """
+    job = _Unfrozen()
+    job.id = assigned.job_id
+    job.attempt = assigned.attempt
+    job.weight = assigned.weight
+    job.work_type = assigned.work_type
+    job.has_returned = False
+    job.is_completed = False
+    job.cancelled_by = None
+    job.is_ended = False
+    job.terms = assigned.terms
+    job.follow_ups = ()
+    job.result = None
+    job.within = None
+    job.phase = None
+    job.assignment = held
+    job._open = opener
+    job._has_beaten = False
+    job._progress = None
+    job.last_progress = None
+    job.log = None
+    job.span = None
+    job.unavailable = None
+    # Cheaper than to set each attribute of a class that forbids it.
+    job.__class__ = RunningJob  # type: ignore[assignment]
+    return job
+
+
+def change(job: RunningJob, **values: object) -> None:
+    """Set attributes of a job, which its handler cannot do."""
+    for name, value in values.items():
+        object.__setattr__(job, name, value)

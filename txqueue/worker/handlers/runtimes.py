@@ -1,0 +1,197 @@
+"""Runs handlers: functions, Twisted's and asyncio's coroutines, and functions in threads."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable, Coroutine
+from contextvars import copy_context
+from types import CoroutineType
+from typing import Any
+
+from attrs import frozen
+from twisted.internet.defer import Deferred
+
+from txqueue.errors import InvalidWork, KeyUnavailable, UnknownWorkType
+from txqueue.model.assignment import Unreadable
+from txqueue.model.foreign import derives_from, is_a
+from txqueue.model.payload import decode, decoder, encode_result
+from txqueue.model.type_version import UNKNOWN, NotRead, type_version
+from txqueue.model.work_item import Runtime, WorkItem, find_work_type
+from txqueue.model.workset_item import WorksetItem, WorksetJob
+from txqueue.policy.endings.batching import RESULT_LIMIT
+from txqueue.store.enqueueing.encryption import decrypted, encrypted
+from txqueue.worker.handlers.threads import HandlerThreads
+from txqueue.worker.handlers.waiting import Ended, Waiting, driven, waiting_for, waiting_for_task
+
+__all__ = ["Kind", "WorkThrough", "check_length", "class_of", "kind_of", "work_of"]
+
+WorkThrough = Callable[[type[WorksetItem], Any], Coroutine[Any, Any, Any]]
+"""Runs one job of a workset: takes parts of the workset and processes their items."""
+
+
+def class_of(work_type: str) -> type[WorkItem]:
+    """Return the class of a work type that the node has published.
+
+    Raises:
+        NotRead: When the application's files were replaced since, by ones without that class.
+    """
+    try:
+        return find_work_type(work_type)
+    except UnknownWorkType as error:
+        raise NotRead(error, work_type + UNKNOWN) from None
+
+
+@frozen
+class Kind:
+    """What a worker needs of a work type, prepared once.
+
+    Attributes:
+        cls: The class of the work items.
+        structure: Makes a work item from a payload: ``structure(payload, cls)``.
+        begin: Starts ``perform`` and returns its value, or a `Waiting` if the handler waits.
+        longest_result: The longest result of a handler, in bytes of JSON text.
+        takes_thread: Whether the handler runs in a thread.
+    """
+
+    cls: type[WorkItem]
+    structure: Callable[[Any, Any], WorkItem]
+    begin: Callable[[WorkItem, Any], Any]
+    longest_result: int = RESULT_LIMIT
+    takes_thread: bool = False
+
+    def work(self, payload: Any) -> WorkItem:
+        """Make a work item from a payload.
+
+        Raises:
+            NotRead: When the payload does not fit the class; the message names the field.
+            InvalidWork: When it fits no version of any class, as it is not a JSON object.
+            KeyUnavailable: When the payload is encrypted, and this process cannot decrypt it.
+        """
+        try:
+            return self.structure(payload, self.cls)
+        except KeyUnavailable:
+            raise
+        except Exception as error:
+            raise self._not_read(payload, error) from None
+
+    def _not_read(self, payload: Any, error: Exception) -> InvalidWork:
+        if isinstance(payload, Unreadable):
+            return InvalidWork(
+                f"the payload does not fit {self.cls.work_type}: {payload.reason}",
+                "enqueue the fields that the class declares",
+            )
+        if not isinstance(error, InvalidWork):
+            error = self._misfit(payload)
+        is_anyones = isinstance(payload, dict)
+        return NotRead(error, type_version(self.cls)) if is_anyones else error
+
+    def _misfit(self, payload: Any) -> InvalidWork:
+        """Decode again, to find which field is wrong."""
+        try:
+            decode(self.cls, payload)
+        except InvalidWork as error:
+            return error
+        what = f"the payload fits {self.cls.work_type} at the second try only"
+        return InvalidWork(what, "have the class accept the same payload each time")
+
+    def stored_result(self, value: Any) -> str:
+        """Return the form in which a result is stored, as JSON text.
+
+        Raises:
+            InvalidWork: When JSON cannot carry the result, or it is too long.
+        """
+        text = encode_result(value)
+        check_length("result", text, self.longest_result)
+        if not self.cls.encrypted:
+            return text
+        return json.dumps(encrypted(self.cls.work_type, "result", json.loads(text)))
+
+
+def check_length(what: str, text: str, longest: int) -> None:
+    """Check the length of a JSON text that a worker reports to its master.
+
+    Raises:
+        InvalidWork: When it is too long.
+    """
+    # A character takes four bytes at most.
+    if 4 * len(text) > longest and (length := len(text.encode())) > longest:
+        raise InvalidWork(
+            f"the {what} has {length:,} bytes of JSON, more than the {longest:,} of this node",
+            "store large data elsewhere and return its key, or raise --result-limit",
+        )
+
+
+def kind_of(
+    cls: type[WorkItem],
+    threads: HandlerThreads,
+    work_through: WorkThrough | None = None,
+    *,
+    longest_result: int = RESULT_LIMIT,
+) -> Kind:
+    """Prepare a work type for the jobs of this worker.
+
+    Args:
+        cls: The class of the work items.
+        threads: Run threaded handlers.
+        work_through: Runs the jobs of worksets.
+        longest_result: The longest result of a handler, in bytes of JSON text.
+    """
+
+    def begin_in_thread(work: WorkItem, job: Any) -> Waiting:
+        ending = threads.run(job, work.perform, job)
+        # A thread cannot be cancelled: the worker only waits no longer for it.
+        return Waiting(ending.addErrback(Ended.by), ending.cancel, ending.cancel)
+
+    def in_workset(work: WorkItem, job: Any) -> Waiting:
+        assert work_through is not None
+        assert isinstance(work, WorksetJob)
+        return waiting_for(Deferred.fromCoroutine(work_through(type(work).items, job)))
+
+    if issubclass(cls, WorksetJob):
+        takes_thread = cls.items.runtime is Runtime.THREAD
+        return Kind(cls, decoder(cls), in_workset, takes_thread=takes_thread)
+    takes_thread = cls.runtime is Runtime.THREAD
+    if takes_thread:
+        begin: Callable[[WorkItem, Any], Any] = begin_in_thread
+    elif cls.runtime is Runtime.ASYNCIO:
+        begin = _in_asyncio
+    elif inspect.iscoroutinefunction(cls.perform):
+        begin = _by_hand
+    else:
+        begin = _called
+    return Kind(
+        cls, _opening if cls.encrypted else decoder(cls), begin, longest_result, takes_thread
+    )
+
+
+def work_of(work_type: str, payload: Any) -> WorkItem:
+    """Make a work item of another job than the one that runs.
+
+    Raises:
+        InvalidWork: When the payload does not fit the class.
+        KeyUnavailable: When the payload is encrypted, and this process cannot decrypt it.
+        UnknownWorkType: When this process has no such class.
+    """
+    cls = find_work_type(work_type)
+    return _opening(payload, cls) if cls.encrypted else decode(cls, payload)
+
+
+def _opening(payload: Any, cls: type[WorkItem]) -> WorkItem:
+    return decode(cls, decrypted(cls.work_type, "payload", payload))
+
+
+def _by_hand(work: WorkItem, job: Any) -> Any:
+    return driven(copy_context(), work.perform(job))
+
+
+def _called(work: WorkItem, job: Any) -> Any:
+    context = copy_context()
+    value = context.run(work.perform, job)
+    if is_a(value, CoroutineType):
+        return driven(context, value)
+    return waiting_for(value) if derives_from(value, Deferred) else value
+
+
+def _in_asyncio(work: WorkItem, job: Any) -> Waiting:
+    return waiting_for_task(work.perform(job))

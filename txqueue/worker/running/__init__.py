@@ -1,0 +1,1 @@
+"""How a worker runs its jobs and reports their ends."""

@@ -1,0 +1,202 @@
+"""Decides how runs of jobs have ended, and reports them together."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from typing import Any
+
+from attrs import evolve
+from twisted.internet.defer import CancelledError
+
+from txqueue.errors import InvalidWork, KeyUnavailable
+from txqueue.model.assignment import SettledJob
+from txqueue.model.directives import Next
+from txqueue.model.foreign import is_a, text_of
+from txqueue.model.retry import Retry
+from txqueue.model.run_log import log_fields
+from txqueue.policy.endings.outcome import (
+    KEYLESS,
+    LEASE_OUT,
+    Verdict,
+    error_class,
+    error_text,
+    judge,
+    judge_cancelled,
+    judge_unavailable,
+    late_error_text,
+    storable,
+    summary_of,
+)
+from txqueue.store.enqueueing.calls import job_object, json_text
+from txqueue.tracing.choice import sending
+from txqueue.worker.handlers.running_job import HeldAssignment, RunningJob
+from txqueue.worker.handlers.runtimes import Kind, check_length
+from txqueue.worker.running.failure_log import FailureLog, failed_attempt_of, is_redacted, kept_log
+from txqueue.worker.running.report import Report
+from txqueue.worker.running.run_counts import RunCounts
+from txqueue.worker.running.traced_runs import end_records, within_span
+
+__all__ = ["NO_RETRY", "Endings"]
+
+NO_RETRY = Retry(attempts=1)
+
+
+class Endings:
+    """The ends of runs that are to be reported to the master.
+
+    Args:
+        report: Receives them.
+        runs: Counts them.
+        failures: Logs the failed ones.
+        longest_stage: The longest next stage, in bytes of JSON text.
+    """
+
+    def __init__(
+        self, report: Report, runs: RunCounts, failures: FailureLog, longest_stage: int
+    ) -> None:
+        self._report = report
+        self._runs = runs
+        self._failures = failures
+        self._longest_stage = longest_stage
+        self._touched: dict[int, HeldAssignment] = {}
+        self._settled: list[SettledJob] = []
+        self._counts: Counter[int] = Counter()
+        self._settled_weight = 0
+
+    def touch(self, held: HeldAssignment) -> None:
+        """Report an assignment of which the worker no longer holds some jobs."""
+        self._touched[held.token.assignment] = held
+
+    def done(self, job: RunningJob) -> None:
+        """Note that a handler has returned None, or that a transaction has completed its job."""
+        if job.last_progress is not None and not job.is_completed:
+            self.settle(job, SettledJob(job.id, job.token.assignment, "done"))
+            return
+        self._runs.done.append(job.work_type)
+        if job.log is not None or job.span is not None:
+            end_records(job, "done")
+        held = job.assignment
+        if not job.is_completed:
+            held.done.append(job.id)
+        held.let_go(job.weight)
+        self._touched[held.token.assignment] = held
+
+    def failed(self, job: RunningJob, kind: Kind | None, terms: Any, error: Any) -> None:
+        """Decide the outcome of a run whose handler raised.
+
+        Args:
+            job: The job.
+            kind: Its work type; None if the worker does not have it.
+            terms: Its terms.
+            error: What the handler raised.
+        """
+        try:
+            self._judge(job, kind, terms, error)
+        except BaseException as broken:
+            self.undecided(job, broken)
+
+    def undecided(self, job: RunningJob, error: BaseException) -> None:
+        """Fail a job whose outcome cannot be decided, so that at least its end is not lost."""
+        verdict = Verdict("failed", error=error_text(error), error_class=error_class(error))
+        self.settle(job, verdict.of(job.key))
+
+    def _judge(self, job: RunningJob, kind: Kind | None, terms: Any, error: Any) -> None:
+        who = job.cancelled_by
+        if job.is_completed:
+            if not (job.is_cancelled and is_a(error, CancelledError)):
+                self.note_late(job, kind, error)
+            self.done(job)
+        elif job.is_cancelled:
+            verdict = LEASE_OUT if who is None else judge_cancelled(error, who)
+            self.settle(job, verdict.of(job.key))
+        elif error is job.unavailable:
+            self.settle(job, judge_unavailable(error, random.random()).of(job.key))
+        else:
+            self.judged(job, _retry_of(kind, terms), error, kind)
+
+    def note_late(self, job: RunningJob, kind: Kind | None, error: Any) -> None:
+        """Log and store an error of a handler whose transaction has completed the job before."""
+        is_hidden = is_redacted(job, kind)
+        self._failures.note_late(job, error, is_hidden=is_hidden)
+        self._report.late_error(job, late_error_text(error))
+
+    def judged(self, job: RunningJob, retry: Retry, error: Any, kind: Kind | None = None) -> None:
+        """Decide the outcome of a run by an error or a directive, and log it if it has failed."""
+        if is_a(error, Next):
+            with within_span(job):
+                verdict = _judge_next(error, job, self._longest_stage)
+        else:
+            verdict = judge(error, retry, job.attempt - 1, random.random())
+        settled = verdict.of(job.key)
+        if verdict.outcome not in ("retry", "failed"):
+            self.settle(job, settled)
+            if verdict.error_class == KEYLESS:
+                self._failures.note_keyless(job)
+            return
+        failed = failed_attempt_of(job, kind, retry, verdict, error)
+        if job.span is not None:
+            job.span.failed(error, is_hidden=failed.redacted)
+        # First, so that an error in the log, or in a hook, does not lose the outcome.
+        log = kept_log(job, failed)
+        self.settle(job, settled if log is None else evolve(settled, log=log))
+        self._failures.note(failed, log_fields(job))
+
+    def settle(self, job: RunningJob, settled: SettledJob) -> None:
+        """Note the outcome of a job that did not just return."""
+        if job.last_progress is not None:
+            settled = evolve(settled, progress=json.loads(job.last_progress))
+        end_records(job, settled.outcome)
+        self._settled.append(settled)
+        self._runs.tally.ended[job.work_type, settled.outcome] += 1
+        self._counts[job.token.assignment] += 1
+        self._settled_weight += job.weight
+
+    def flush(self) -> None:
+        """Report what has ended since the last report."""
+        self._runs.sum_up()
+        touched, self._touched = self._touched, {}
+        is_alone = len(touched) == 1 and not self._settled
+        for held in touched.values():
+            self._report.finish(held, is_alone=is_alone)
+            held.clear()
+        if self._settled:
+            told = self._settled_weight, self._counts, self._settled
+            self._settled, self._counts, self._settled_weight = [], Counter(), 0
+            self._report.settle(*told)
+
+
+def _retry_of(kind: Kind | None, terms: Any) -> Retry:
+    retry = kind.cls.retry if kind else NO_RETRY
+    return evolve(retry, attempts=terms["attempts"]) if terms and "attempts" in terms else retry
+
+
+def _judge_next(said: Next, job: RunningJob, longest: int) -> Verdict:
+    """Return the outcome of an attempt whose handler returned or raised `Next`.
+
+    Args:
+        said: The next stage.
+        job: The job.
+        longest: The longest stage, in bytes of JSON text.
+    """
+    if job.cancelled_by is not None:
+        return judge_cancelled(None, job.cancelled_by)
+    if job.follow_ups:
+        # Otherwise follow-up work would be lost silently.
+        return Verdict("failed", error="a job cannot use both Next and job.then(): use one of them")
+    try:
+        with sending(said.work, said.options) as call:
+            stage = job_object(said.work, call.options)
+        # This is the only check before the report to the master.
+        json_text(stage)
+        text = json.dumps(stage, allow_nan=False, ensure_ascii=False)
+        check_length("next stage", text, longest)
+        stage = json.loads(text)
+    except (InvalidWork, KeyUnavailable) as error:
+        return Verdict("failed", error=storable(f"its next stage is not valid: {text_of(error)}"))
+    except BaseException as error:
+        return Verdict(
+            "failed", error=storable(f"its next stage is not valid: {summary_of(error)}")
+        )
+    return Verdict("next", stage=stage)

@@ -1,0 +1,135 @@
+"""Runs of handlers that wait, as the worker keeps them until they end."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from attrs import Factory, define
+from twisted.internet.defer import CancelledError
+from twisted.internet.interfaces import IDelayedCall
+from twisted.logger import Logger
+
+from txqueue.errors import Hung
+from txqueue.model.foreign import class_name, is_a, looked
+from txqueue.model.work_item import Runtime
+from txqueue.worker.handlers.running_job import RunningJob, change
+from txqueue.worker.handlers.runtimes import Kind
+from txqueue.worker.handlers.waiting import Waiting
+
+__all__ = ["CLEANUP", "LONGEST_END", "Execution"]
+
+CLEANUP: Final = 5.0
+"""Seconds that a cancelled handler has to clean up; afterwards it is cancelled again and again."""
+
+LONGEST_END: Final = 15.0
+"""Seconds after which the worker waits no longer for a handler that was cancelled."""
+
+
+@define(eq=False)
+class Execution:
+    """A job whose handler is waiting for a Deferred, future or thread.
+
+    Attributes:
+        job: The job.
+        kind: The job's work type.
+        terms: The job's terms.
+        began: When it started, by the reactor's clock.
+        handler: Its handler.
+        heard_at: When the handler last called `beat` or `progress`, or else when it started.
+        is_reported: Whether the run was reported to the master.
+        hung: The error of the handler, if the worker has interrupted it because it was silent.
+        is_completing: Whether the handler has returned and the job's completion is being written.
+        timer: Calls when the job's timeout is over.
+        overran: The error of the handler, if its timeout is over.
+        has_waited: Whether it waited for a connection of its own transaction as either was over.
+        cancelled_at: When the handler was first cancelled, or its thread could first see that it
+            should end; None if it was not.
+    """
+
+    job: RunningJob
+    kind: Kind
+    terms: dict[str, Any]
+    began: float
+    handler: Waiting
+    heard_at: float = Factory(lambda run: run.began, takes_self=True)
+    is_reported: bool = False
+    hung: Hung | None = None
+    is_completing: bool = False
+    timer: IDelayedCall | None = None
+    overran: TimeoutError | None = None
+    has_waited: bool = False
+    cancelled_at: float | None = None
+
+    log = Logger()
+
+    def interrupt(self, now: float) -> None:
+        """Interrupt the handler; a function in a thread must check `is_cancelled` itself."""
+        if self.kind.cls.runtime is not Runtime.THREAD:
+            self.cancel(now)
+        elif self.cancelled_at is None:
+            # The worker leaves the thread behind if it goes on for long: see `insist`.
+            self.cancelled_at = now
+
+    def cancel(self, now: float) -> None:
+        """Stop waiting for the handler, and cancel it if possible."""
+        if self.cancelled_at is None:
+            self.cancelled_at = now
+        try:
+            self.handler.cancel()
+        except BaseException as error:
+            # A handler's own Deferred may refuse, as txpostgres's do; then it simply runs on.
+            self.log.warn("a handler refuses to be cancelled: {error}", error=class_name(error))
+
+    def overrun(self, timeout: float, now: float) -> None:
+        """End the run, as its timeout is over."""
+        self.overran = TimeoutError(
+            f"it ran for longer than its timeout of {timeout:g} s{self._wait()}"
+        )
+        self.has_waited = self.job.waits_for_connection
+        self.cancel(now)
+
+    def end_silence(self, heartbeat: float, now: float) -> None:
+        """End the run, as its handler was silent for longer than its heartbeat."""
+        self.hung = Hung(f"hung: silent for longer than {heartbeat:g} s{self._wait()}")
+        self.has_waited = self.job.waits_for_connection
+        self.cancel(now)
+
+    def _wait(self) -> str:
+        waits = self.job.waits_for_connection
+        return ", while it waited for a connection of job.transaction()" if waits else ""
+
+    def insist(self, now: float) -> bool:
+        """Cancel a handler again that goes on long after it was cancelled.
+
+        Returns:
+            Whether it has gone on for so long that the worker should wait no longer for it.
+        """
+        if self.cancelled_at is None or self.is_completing:
+            return False
+        if now - self.cancelled_at >= LONGEST_END:
+            return True
+        if now - self.cancelled_at >= CLEANUP:
+            self.interrupt(now)
+        return False
+
+    def close(self) -> None:
+        """Wait no longer for the handler: a coroutine never continues, a thread is left behind."""
+        looked(self.handler.close, None)
+
+    def error_of(self, error: Any) -> Any:
+        """Return the error by which the run ended; None if its handler has returned.
+
+        Args:
+            error: What the handler raised, if anything.
+        """
+        if self.overran is not None:
+            error = self.overran
+        # An error that the handler raised by itself says more than its silence.
+        elif self.hung is not None and error is not None and is_a(error, CancelledError):
+            error = self.hung
+        else:
+            return error
+        if self.has_waited:
+            # A run that ends before it has a connection spends no attempt.
+            change(self.job, unavailable=error)
+        return error

@@ -1,0 +1,215 @@
+"""Writes failed attempts to the node's log: a line for each, and a job's last traceback."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeAlias, cast
+
+from attrs import define
+
+from txqueue.model.failed_attempt import FailedAttempt, FailureHook
+from txqueue.model.foreign import class_name, looked, text_of
+from txqueue.model.humanize import amount, duration, plain
+from txqueue.model.retry import Retry
+from txqueue.model.run_log import log_fields
+from txqueue.policy.endings.log_lines import last_entries
+from txqueue.policy.endings.outcome import KEYLESS, KEYLESS_PAUSE, Verdict, storable, summary_of
+from txqueue.policy.endings.tracebacks import exception_text
+from txqueue.worker.handlers.running_job import RunningJob
+from txqueue.worker.handlers.runtimes import Kind
+
+__all__ = [
+    "MOST_LINES",
+    "WINDOW",
+    "FailureLog",
+    "failed_attempt_of",
+    "is_redacted",
+    "kept_log",
+    "line_of",
+]
+
+# The most failures of one kind that are written in this many seconds; others are only counted.
+MOST_LINES, WINDOW = 5, 10.0
+# The most kinds remembered at a time, as an application may create exception classes at run time.
+MOST_KINDS = 200
+LONGEST_LINE, LONGEST_TRACEBACK = 500, 8000
+
+FailureKind: TypeAlias = tuple[str, str]
+
+
+@define
+class _Window:
+    """How many failures of one kind were written since a time, and how many were left out."""
+
+    since: float
+    written: int = 0
+    left_out: int = 0
+
+
+class FailureLog:
+    """Logs the failures of one worker process.
+
+    Args:
+        seconds: Returns the time in seconds.
+        write: Called with whether the job has failed for good, the text, and the fields of the run
+            that it is about, or None.
+        hooks: Returns the application's hooks.
+    """
+
+    def __init__(
+        self,
+        seconds: Callable[[], float],
+        write: Callable[[bool, str, Mapping[str, Any] | None], None],
+        hooks: Callable[[], Iterable[FailureHook]],
+    ) -> None:
+        self._seconds = seconds
+        self._write = write
+        self._hooks = hooks
+        self._windows: dict[FailureKind, _Window] = {}
+
+    def note(self, failed: FailedAttempt, run: Mapping[str, Any] | None = None) -> None:
+        """Log a failure, unless many of its kind were just logged, and call the hooks.
+
+        Args:
+            failed: The failed attempt.
+            run: The fields by which a JSON line names it.
+        """
+        kind = failed.work_type, class_name(failed.error)
+        self._put(kind, failed.is_final, lambda: line_of(failed), run)
+        for hook in self._hooks():
+            try:
+                hook(failed)
+            except BaseException as error:
+                # A hook that exits does not end the worker and its other jobs either.
+                text = f"the failure hook {_name_of(hook)} failed:\n{_traceback(error)}"
+                self._log(True, text, run)
+
+    def look(self) -> None:
+        """Log how many failures were left out, for each kind whose time window is over."""
+        now = self._seconds()
+        for kind, window in list(self._windows.items()):
+            if now - window.since >= WINDOW:
+                del self._windows[kind]
+                self._say_left_out(kind, window)
+
+    def note_late(self, job: RunningJob, error: object, *, is_hidden: bool) -> None:
+        """Log an error of a handler whose transaction has completed its job before.
+
+        Args:
+            job: The job, which is done.
+            error: The error.
+            is_hidden: Whether the error's own text is left out.
+        """
+        kind = job.work_type, class_name(error)
+        self._put(
+            kind, True, lambda: late_text_of(job, error, is_hidden=is_hidden), log_fields(job)
+        )
+
+    def note_keyless(self, job: RunningJob) -> None:
+        """Log a job that needs a key which this process does not have."""
+        self._put((job.work_type, KEYLESS), False, lambda: _keyless_text(job), log_fields(job))
+
+    def _put(
+        self,
+        kind: FailureKind,
+        is_grave: bool,
+        text: Callable[[], str],
+        run: Mapping[str, Any] | None,
+    ) -> None:
+        window = self._windows.get(kind)
+        if window is None:
+            self._forget_one()
+            window = self._windows[kind] = _Window(self._seconds())
+        if window.written < MOST_LINES:
+            window.written += 1
+            self._log(is_grave, text(), run)
+        else:
+            window.left_out += 1
+
+    def _log(self, is_grave: bool, text: str, run: Mapping[str, Any] | None) -> None:
+        # The outcome of the job counts more than its line in the log.
+        looked(lambda: self._write(is_grave, storable(text), run), None)
+
+    def _forget_one(self) -> None:
+        if len(self._windows) >= MOST_KINDS:
+            kind = next(iter(self._windows))
+            self._say_left_out(kind, self._windows.pop(kind))
+
+    def _say_left_out(self, kind: FailureKind, window: _Window) -> None:
+        if window.left_out:
+            work_type, error = kind
+            text = f"{amount(window.left_out)} more failures of {work_type} with {error}"
+            self._log(False, text, None)
+
+
+def _keyless_text(job: RunningJob) -> str:
+    return (
+        f"job {job.id} ({job.work_type}) needs a key that this node does not have, and is tried"
+        f" again in {KEYLESS_PAUSE:g} s; see: txqueue explain {job.id}"
+    )
+
+
+def failed_attempt_of(
+    job: RunningJob, kind: Kind | None, retry: Retry, verdict: Verdict, error: BaseException
+) -> FailedAttempt:
+    """Return a run that has failed as hooks see it; without a kind, its work type is unknown."""
+    return FailedAttempt(
+        job.id,
+        kind.cls.work_type if kind is not None else "of an unknown work type",
+        job.attempt,
+        retry.attempts if verdict.outcome == "retry" or job.attempt >= retry.attempts else None,
+        verdict.delay,
+        error,
+        redacted=is_redacted(job, kind),
+    )
+
+
+def is_redacted(job: RunningJob, kind: Kind | None) -> bool:
+    """Tell whether a job's data must not be shown."""
+    by_terms = isinstance(job.terms, dict) and bool(job.terms.get("redacted"))
+    return by_terms or (kind is not None and kind.cls.redacted)
+
+
+def kept_log(job: RunningJob, failed: FailedAttempt) -> str | None:
+    """Return the last entries of a failed run's log; None for redacted work: they may quote it."""
+    if job.log is None or failed.redacted:
+        return None
+    return last_entries(job.log.entries)
+
+
+def line_of(failed: FailedAttempt) -> str:
+    """Return the log's text for a failure: one line, and the traceback after the last attempt.
+
+    For a redacted work type, the error's own text is left out.
+    """
+    said = class_name(failed.error) if failed.redacted else _first_line(failed.error)
+    of = f" of {failed.attempts}" if failed.attempts else ""
+    what = f"job {failed.job_id} ({failed.work_type})"
+    if failed.delay is not None:
+        again = duration(failed.delay)
+        return plain(f"{what} failed in attempt {failed.attempt}{of}, again in {again}: {said}")
+    line = plain(f"{what} failed for good in attempt {failed.attempt}{of}: {said}")
+    return line if failed.redacted else f"{line}\n{_traceback(failed.error)}"
+
+
+def late_text_of(job: RunningJob, error: object, *, is_hidden: bool) -> str:
+    """Return the log's text for an error of a handler after its transaction had committed."""
+    said = class_name(error) if is_hidden else _first_line(error)
+    what = f"job {job.id} ({job.work_type}) is done, but after its transaction had committed"
+    line = plain(f"{what} its handler failed: {said}")
+    return line if is_hidden else f"{line}\n{_traceback(error)}"
+
+
+def _first_line(error: object) -> str:
+    return summary_of(error).split("\n", 1)[0][:LONGEST_LINE]
+
+
+def _traceback(error: object) -> str:
+    whole = exception_text(error)[1].rstrip()
+    kept = whole if len(whole) <= LONGEST_TRACEBACK else "[...] " + whole[-LONGEST_TRACEBACK:]
+    return "\n".join(plain(line) for line in kept.split("\n"))
+
+
+def _name_of(hook: FailureHook) -> str:
+    name = looked(lambda: cast("Any", hook).__qualname__, None)
+    return text_of(name if name is not None else hook)

@@ -1,0 +1,417 @@
+"""Runs jobs: starts them within the worker's capacity and reports their outcomes."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Set
+from contextlib import AbstractContextManager
+from itertools import chain, repeat
+from typing import Any
+
+from attrs import evolve
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.task import LoopingCall
+from twisted.python.failure import Failure
+
+from txqueue.errors import InvalidWork
+from txqueue.model.assignment import AssignedJob, Assignment, SettledJob, read_chunk
+from txqueue.model.directives import Discard, Fail, Next, Snooze
+from txqueue.model.failed_attempt import failure_hooks
+from txqueue.model.foreign import is_a
+from txqueue.model.run_log import RUNNING, log_fields
+from txqueue.policy.endings.batching import RESULT_LIMIT
+from txqueue.policy.endings.outcome import EXPIRED, Verdict, judge_cancelled
+from txqueue.store.driver.raw_connection import IStoreReactor
+from txqueue.system.inflight import InFlight
+from txqueue.worker.handlers.job_transaction import complete, one_at_most
+from txqueue.worker.handlers.running_job import (
+    HeldAssignment,
+    OpenTransaction,
+    RunningJob,
+    begun,
+    change,
+)
+from txqueue.worker.handlers.runtimes import Kind, WorkThrough, class_of, kind_of
+from txqueue.worker.handlers.threads import HandlerThreads
+from txqueue.worker.handlers.waiting import Ended, Waiting, waiting_for
+from txqueue.worker.running.endings import NO_RETRY, Endings
+from txqueue.worker.running.execution import LONGEST_END, Execution
+from txqueue.worker.running.failure_log import FailureLog
+from txqueue.worker.running.job_terms import check_terms, is_expired, is_grouped
+from txqueue.worker.running.long_runs import BEAT, Watch
+from txqueue.worker.running.outlived import Outlived
+from txqueue.worker.running.report import Report
+from txqueue.worker.running.run_counts import RunCounts
+from txqueue.worker.running.traced_runs import traced, within_span
+from txqueue.worker.running.turns import Turns
+from txqueue.worker.running.unstarted import Backlog
+
+__all__ = ["Performer"]
+
+# Seconds for which jobs are started before the reactor gets its turn. The clock is read after each
+# burst of jobs; a burst has more jobs if the last one took less than QUICK.
+SLICE, QUICK = 0.005, 0.001
+LONGEST_BURST = 64
+# Seconds after which a burst ends, so that messages of the master are read.
+LONGEST_SILENCE = 1.0
+# Seconds between two turns while the master must read reports before more jobs can be noted.
+STUCK = 0.01
+# Characters of a result that is reported with those of other jobs.
+LONGEST_TOGETHER = 1 << 15
+DIRECTIVES = (Snooze, Discard, Fail, Next)
+# Why a handler may go on although its job was cancelled.
+_COROUTINE = "Does it swallow CancelledError? That is an Exception: raise it again"
+_THREAD = "A function in a thread must check job.is_cancelled, and goes on until it returns"
+
+
+class Performer:
+    """Runs the jobs of one worker process.
+
+    Args:
+        reactor: The worker's reactor.
+        threads: Run threaded handlers.
+        capacity: The weight that may run at a time.
+        report: Receives the worker's reports.
+        open_transaction: Opens a job's own transaction.
+        work_through: Runs the jobs of worksets.
+        in_flight: Records the running jobs, in case this process dies.
+        longest_result: The longest result or next stage of a job, in bytes of JSON text.
+    """
+
+    def __init__(
+        self,
+        reactor: IStoreReactor,
+        threads: HandlerThreads,
+        capacity: int,
+        report: Report,
+        open_transaction: OpenTransaction,
+        *,
+        work_through: WorkThrough | None = None,
+        in_flight: InFlight | None = None,
+        longest_result: int = RESULT_LIMIT,
+    ) -> None:
+        self._in_flight = in_flight or InFlight(capacity)
+        self._longest_result = longest_result
+        self._reactor = reactor
+        self._threads = threads
+        self._capacity = capacity
+        self._report = report
+        self._open_transaction = one_at_most(open_transaction)
+        self._work_through = work_through
+        self._waiting = Backlog()
+        self._running: dict[RunningJob, Execution] = {}
+        self._running_weight = 0
+        self._outlived = Outlived(threads, capacity, report, self._outlived_over)
+        self._kinds: dict[str, Kind] = {}
+        self._turns = Turns(reactor, self._turn)
+        self._burst = 1
+        self._lease_until = float("inf")
+        self._incarnation = 0
+        self._runs = RunCounts()
+        self._watch = Watch(
+            self._reactor.seconds, self._running.values, self._report.start, self._abandon
+        )
+        self._failures = FailureLog(self._reactor.seconds, report.log_text, failure_hooks)
+        self._ends = Endings(report, self._runs, self._failures, longest_result)
+        self._beat = LoopingCall(self._look)
+        self._beat.clock = reactor
+
+    def start(self) -> None:
+        """Start reporting long runs and detecting hung ones."""
+        self._beat.start(BEAT, now=False)
+
+    def _look(self) -> None:
+        self._watch.look()
+        self._failures.look()
+        self._report_tally()
+
+    def _report_tally(self) -> None:
+        if self._runs.tally:
+            self._report.count(self._runs.tally.take())
+
+    def stop(self) -> None:
+        """Start no more jobs, and cancel running ones."""
+        self._waiting.clear()
+        if self._beat.running:
+            self._beat.stop()
+        for running in list(self._running.values()):
+            running.cancel(self._reactor.seconds())
+
+    def perform(self, assignment: Assignment) -> None:
+        """Accept the jobs of an assignment, and start them as the capacity allows."""
+        held = HeldAssignment(assignment)
+        is_idle = not self._waiting and not self._turns.is_due
+        self._waiting.extend(zip(repeat(held), read_chunk(assignment.chunk), strict=False))
+        if self._incarnation not in (0, assignment.incarnation):
+            self._forget_former()
+        if is_idle and self._may_start() and not self._in_flight.is_full:
+            self._begin_some()
+        self._turns.request()
+
+    def renew(self, until: float, incarnation: int = 0) -> None:
+        """Allow jobs of run `incarnation` to start until `until`, by the monotonic clock."""
+        self._lease_until = until
+        if incarnation != self._incarnation:
+            self._incarnation = incarnation
+            self._forget_former()
+        self._turns.request()
+
+    def _forget_former(self) -> None:
+        """Drop jobs assigned to a former run of the node, which other nodes may have now."""
+        for held, job in self._waiting.take_former(self._incarnation):
+            held.let_go(job.weight)
+            self._ends.touch(held)
+
+    def give_up_waiting(self, most: int | None = None) -> tuple[dict[int, list[int]], int]:
+        """Give up unstarted jobs: all, or the last ones until their weight reaches `most`.
+
+        Returns:
+            The numbers of the given-up jobs by assignment, and their weight.
+        """
+        return self._waiting.give_up(most)
+
+    def held(self, assignments: Set[int]) -> dict[int, list[int]]:
+        """Report ended jobs, then return the numbers of the other jobs of the given assignments."""
+        self._ends.flush()
+        found: dict[int, list[int]] = {}
+        waiting = ((held.token.assignment, job.job_id) for held, job in self._waiting.all())
+        running = ((job.token.assignment, job.id) for job in self._running)
+        for assignment, job_id in chain(waiting, running):
+            if assignment in assignments:
+                found.setdefault(assignment, []).append(job_id)
+        return found
+
+    def cancel(self, assignment: int, job_id: int, who: str) -> None:
+        """End a cancelled job: drop it if unstarted, else interrupt it if possible."""
+        waiting = self._waiting.take(assignment, job_id)
+        if waiting is not None:
+            self._drop(*waiting, who)
+            return
+        for job, running in list(self._running.items()):
+            if job.id == job_id and job.token.assignment == assignment and not job.is_cancelled:
+                change(job, cancelled_by=who)
+                # A job whose handler has returned is done, once that can be written.
+                if not running.is_completing:
+                    running.interrupt(self._reactor.seconds())
+
+    def end_groups(self, run: int | None = None) -> bool:
+        """Interrupt running jobs of groups at the end of the lease; return whether some continue.
+
+        Args:
+            run: Only jobs of other runs of the node than this incarnation; None for all.
+        """
+        for running in self._grouped(run):
+            change(running.job, is_ended=True)
+            running.interrupt(self._reactor.seconds())
+        return bool(self._grouped(run))
+
+    def _grouped(self, run: int | None) -> list[Execution]:
+        return [
+            running
+            for running in self._running.values()
+            if is_grouped(running.terms) and (run is None or running.job.token.incarnation != run)
+        ]
+
+    def _drop(self, held: HeldAssignment, assigned: AssignedJob, who: str) -> None:
+        job = begun(assigned, held, self._open_transaction)
+        self._never_began(job, judge_cancelled(None, who))
+        self._turns.request()
+
+    def _never_began(self, job: RunningJob, verdict: Verdict) -> None:
+        self._ends.settle(job, evolve(verdict.of(job.key), unstarted=True))
+
+    def reading(self) -> AbstractContextManager[None]:
+        """Return a context for messages that are read together; what ended is reported after."""
+        return self._turns.reading()
+
+    def _turn(self) -> None:
+        """Start jobs while there is room, for a slice of time, and report ended ones."""
+        if self._report.is_sent:
+            self._in_flight.forget_reported()
+        if self._waiting.aside:
+            self._waiting.bring_back(self._threads.free)
+        began = self._reactor.seconds()
+        until = began + SLICE
+        while began < until and self._may_start() and not self._in_flight.is_full:
+            self._begin_some()
+            now = self._reactor.seconds()
+            self._burst = min(2 * self._burst, LONGEST_BURST) if now - began < QUICK else 1
+            began = now
+        self._ends.flush()
+        self._in_flight.reported()
+        if self._may_start():
+            is_stuck = self._in_flight.is_full and not self._report.is_sent
+            self._turns.request(after=STUCK if is_stuck else 0)
+
+    def _begin_some(self) -> None:
+        waiting = self._waiting
+        # A worker that was suspended or blocked between two jobs may have lost the lease, or been
+        # stopped by the master.
+        began = time.monotonic()
+        until = began + LONGEST_SILENCE
+        note_begin, begin, monotonic = self._in_flight.begin, self._begin, time.monotonic
+        for _ in range(min(self._burst, len(waiting))):
+            held, job = waiting.popleft()
+            note_begin(job.job_id)
+            begin(held, job)
+            if self._running_weight and waiting and not self._has_room(waiting[0][1].weight):
+                break
+            if (now := monotonic()) >= self._lease_until or now >= until:
+                break
+        # What follows belongs to none of these jobs.
+        RUNNING.set(None)
+        self._in_flight.pause()
+        self._runs.burst_over(time.monotonic() - began)
+
+    def _may_start(self) -> bool:
+        if not self._waiting or not self._has_room(self._waiting[0][1].weight):
+            return False
+        return time.monotonic() < self._lease_until and not self._in_flight.is_stopped
+
+    def _has_room(self, weight: int) -> bool:
+        return self._running_weight == 0 or self._running_weight + weight <= self._capacity
+
+    def _begin(self, held: HeldAssignment, assigned: AssignedJob) -> None:
+        """Start one job. This code runs for every job, so rare cases are elsewhere."""
+        terms = assigned.terms
+        job = begun(assigned, held, self._open_transaction)
+        RUNNING.set(job)
+        kind = self._kinds.get(assigned.work_type)
+        try:
+            if terms is not None:
+                check_terms(terms)
+            if kind is None:
+                kind = self._learn(assigned.work_type)
+            if kind.takes_thread and not self._threads.free:
+                self._waiting.aside.append((held, assigned))
+                return
+            if terms is not None and is_expired(terms, kind.cls.expires, held.asked_at):
+                self._never_began(job, EXPIRED)
+                return
+            self._runs.started.append(job.work_type)
+            value = kind.begin(kind.work(assigned.payload), job)
+        except InvalidWork as error:
+            self._ends.judged(job, NO_RETRY, error, kind)
+            return
+        except BaseException as error:
+            # A handler that calls sys.exit() has failed; the process and its other jobs continue.
+            self._ends.failed(job, kind, terms, error)
+            return
+        if value is None and not job.follow_ups:
+            self._ends.done(job)
+        elif type(value) is Waiting:
+            self._runs.going_on.append(job.work_type)
+            self._wait_for(Execution(job, kind, terms or {}, self._reactor.seconds(), value))
+        else:
+            self._returned(job, kind, value)
+
+    def _learn(self, work_type: str) -> Kind:
+        cls = class_of(work_type)
+        kind = kind_of(cls, self._threads, self._work_through, longest_result=self._longest_result)
+        self._kinds[work_type] = traced(kind)
+        return self._kinds[work_type]
+
+    def _wait_for(self, running: Execution) -> None:
+        self._running[running.job] = running
+        self._in_flight.keep(running.job.id)
+        self._running_weight += running.job.weight
+        timeout = running.terms.get("timeout", running.kind.cls.timeout)
+        # Once a handler has returned, the time to write its completion does not count.
+        if timeout is not None and not running.is_completing:
+            running.timer = self._reactor.callLater(timeout, self._overran, running, timeout)
+        running.handler.ending.addCallbacks(
+            self._waited, self._broke, callbackArgs=(running,), errbackArgs=(running,)
+        )
+
+    def _overran(self, running: Execution, timeout: float) -> None:
+        running.overrun(timeout, self._reactor.seconds())
+
+    def _broke(self, failure: Failure, running: Execution) -> None:
+        self._waited(Ended.by(failure), running)
+
+    def _waited(self, ended: Ended, running: Execution) -> None:
+        if self._running.get(running.job) is not running:
+            # The worker has not waited for it.
+            return
+        self._ended(running)
+        error = running.error_of(ended.error)
+        if error is None:
+            self._returned(running.job, running.kind, ended.value)
+        else:
+            self._ends.failed(running.job, running.kind, running.terms, error)
+            # A thread that goes on can see that it should end.
+            change(running.job, is_ended=True)
+
+    def _abandon(self, running: Execution) -> None:
+        """End the run of a handler that goes on although it was cancelled, as if it had ended."""
+        if self._running.get(running.job) is running:
+            self._report.log_text(True, _abandoned_text(running), log_fields(running.job))
+            running.close()
+            self._waited(Ended(error=CancelledError()), running)
+
+    def _ended(self, running: Execution) -> None:
+        del self._running[running.job]
+        self._in_flight.drop(running.job.id)
+        if not (running.kind.takes_thread and self._outlived.keeps(running.job)):
+            self._running_weight -= running.job.weight
+        if running.timer is not None and running.timer.active():
+            running.timer.cancel()
+        if not running.is_completing:
+            self._runs.tally.ran(running.job.work_type, self._reactor.seconds() - running.began)
+        self._turns.request()
+
+    def _outlived_over(self, job: RunningJob) -> None:
+        self._running_weight -= job.weight
+        self._turns.request()
+
+    def _returned(self, job: RunningJob, kind: Kind, value: Any) -> None:
+        try:
+            self._accept(job, kind, value)
+        except BaseException as error:
+            self._ends.undecided(job, error)
+
+    def _accept(self, job: RunningJob, kind: Kind, value: Any) -> None:
+        if job.is_completed or (value is None and not job.follow_ups):
+            if job.is_completed and is_a(value, *DIRECTIVES):
+                self._ends.note_late(job, kind, value)
+            self._ends.done(job)
+        elif is_a(value, *DIRECTIVES):
+            self._ends.judged(job, NO_RETRY, value, kind)
+        else:
+            self._keep_result(job, kind, value)
+
+    def _complete(self, job: RunningJob, kind: Kind) -> None:
+        """Complete a job together with its follow-up work."""
+        change(job, has_returned=True)
+        with within_span(job):
+            completing = Deferred.fromCoroutine(
+                complete(job, self._open_transaction, self._reactor)
+            )
+        now, terms, ending = self._reactor.seconds(), job.terms or {}, waiting_for(completing)
+        self._wait_for(Execution(job, kind, terms, now, ending, is_completing=True))
+
+    def _keep_result(self, job: RunningJob, kind: Kind, value: Any) -> None:
+        try:
+            result = None if value is None else kind.stored_result(value)
+        except InvalidWork as error:
+            self._ends.judged(job, NO_RETRY, error, kind)
+            return
+        if job.follow_ups:
+            change(job, result=result)
+            self._complete(job, kind)
+        elif job.last_progress is not None or len(result or "") > LONGEST_TOGETHER:
+            done = SettledJob(job.id, job.token.assignment, "done", result=json.loads(result or ""))
+            self._ends.settle(job, done)
+        else:
+            job.assignment.results.append(f'"{job.id}":{result}')
+            self._ends.done(job)
+
+
+def _abandoned_text(running: Execution) -> str:
+    job = running.job
+    return (
+        f"job {job.id} ({job.work_type}): its handler goes on although it was cancelled"
+        f" {LONGEST_END:g} s ago; the worker waits no longer for it."
+        f" {_THREAD if running.kind.takes_thread else _COROUTINE}"
+    )

@@ -1,0 +1,324 @@
+"""Runs the jobs of worksets: each job processes part after part until its turn is over."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from types import CoroutineType
+from typing import Any, cast
+
+from attrs import define, field
+from twisted.internet.defer import CancelledError, Deferred, TimeoutError
+from twisted.internet.task import deferLater
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from txqueue.errors import InvalidWork, TokenLost, TransactionMisused
+from txqueue.model.directives import Snooze
+from txqueue.model.foreign import class_name, derives_from, is_a
+from txqueue.model.payload import decode, decoder
+from txqueue.model.work_item import Runtime
+from txqueue.model.workset_item import WorksetItem
+from txqueue.policy.endings.outcome import judge, summary_of
+from txqueue.store.driver.raw_connection import IStoreReactor
+from txqueue.store.enqueueing.transaction import Transaction
+from txqueue.store.enqueueing.worksets import Part, Parts, Performed, count_call
+from txqueue.worker.handlers.running_job import RunningJob, change
+from txqueue.worker.handlers.threads import HandlerThreads
+from txqueue.worker.handlers.waiting import Ended, awaited, waiting_for_task
+
+__all__ = ["RunningPart", "WorksetWork", "is_deadly", "split_size"]
+
+# A job is replaced by a new one after this many seconds, so that other jobs get their turn.
+TURN = 5.0
+# Seconds to wait for another session that is writing, and the most to wait for a retry.
+PAUSE, LONGEST_REST = 0.05, 30.0
+# A part that fails, or whose process dies, is split into this many parts, then into single items.
+PIECES = 25
+# A single item fails once this many processes have died with it.
+MOST_DEATHS = 2
+
+
+def split_size(part: Part) -> int:
+    """Return the size of the parts to split a part into: smaller ones, then single items."""
+    return 1 if part.keys is not None else -(-part.items // PIECES)
+
+
+def is_deadly(part: Part) -> bool:
+    """Tell whether a part is a single item during which too many processes have died."""
+    return part.items == 1 and part.taken > MOST_DEATHS
+
+
+@define(eq=False)
+class RunningPart:
+    """A part of a workset while its items are processed; the argument of `perform_part`.
+
+    Attributes:
+        job: The `RunningJob` that processes the part.
+        items: The items of the part.
+        is_counted: Whether the part's own transaction has counted the items as processed.
+    """
+
+    job: RunningJob
+    items: list[WorksetItem]
+    _keys: list[str]
+    _refused: list[dict[str, Any]]
+    _part: Part
+    _parts: Parts
+    _failed: dict[int, BaseException] = field(factory=dict, init=False)
+    is_counted: bool = field(default=False, init=False)
+    _has_transaction: bool = field(default=False, init=False)
+
+    log = Logger()
+
+    @property
+    def attempt(self) -> int:
+        """The number of this attempt to process the items, from 1."""
+        return self._part.attempt + 1
+
+    def beat(self) -> None:
+        """Report that the handler is alive; required within each ``heartbeat`` if the class has
+        one.
+        """
+        self.job.beat()
+
+    def fail(self, item: WorksetItem, error: BaseException) -> None:
+        """Mark an item as failed, to be retried by its class's policy; items not marked are done.
+
+        Args:
+            item: One of ``items``, the object itself.
+            error: The error to store; with a `Fail` the item is not retried.
+
+        Raises:
+            ValueError: When the object is not one of ``items``.
+        """
+        place = next((n for n, each in enumerate(self.items) if each is item), None)
+        if place is None:
+            raise ValueError("that is not an item of this part: pass one of its objects")
+        self._failed[place] = error
+
+    def fail_all(self, error: BaseException) -> None:
+        """Mark all items of the part as failed."""
+        self._failed = dict.fromkeys(range(len(self.items)), error)
+
+    def heard(self, item: WorksetItem, value: object) -> None:
+        """Note what the handler of one item has returned or raised."""
+        if self.is_counted and is_a(value, Exception):
+            self.log_late(value)
+        elif is_a(value, Exception):
+            self.fail(item, cast("Exception", value))
+
+    def log_late(self, error: object) -> None:
+        """Log an error of a handler whose transaction has counted the items before."""
+        is_hidden = any(type(item).redacted for item in self.items)
+        self.log.error(
+            "job {job_id}: its handler failed after a part was counted: {said}",
+            job_id=self.job.id,
+            said=class_name(error) if is_hidden else summary_of(error),
+        )
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Transaction]:
+        """Open a transaction whose commit also counts the items as processed, atomically.
+
+        Raises:
+            TokenLost: At its end, when the job has been assigned elsewhere since.
+            TransactionMisused: When one is open, or one has counted the items.
+        """
+        if self._has_transaction:
+            raise TransactionMisused(
+                "the part opens a transaction of its own while it has one open, or has had one",
+                "write everything in one part.transaction(), in perform_part",
+            )
+        self._has_transaction = True
+        try:
+            async with self._parts.connections.transaction() as connection:
+                yield Transaction(connection, self._parts.schema)
+                call = count_call(self._parts.schema, self.job.token, self.job.id, self.performed())
+                if not (await connection.query(*call))[0][0]:
+                    raise _lost(self.job)
+            self.is_counted = True
+        finally:
+            self._has_transaction = self.is_counted
+
+    def performed(self) -> Performed:
+        """Return the part as processed, with the errors of its failed items."""
+        told = (self._failure(place, error) for place, error in sorted(self._failed.items()))
+        return Performed(self._part.id, self._refused + [each for each in told if each])
+
+    def _failure(self, place: int, error: BaseException) -> dict[str, Any] | None:
+        retry = type(self.items[place]).retry
+        verdict = judge(error, retry, self._part.attempt, random.random())
+        if verdict.outcome == "cancelled":
+            return None
+        told = {"key": self._keys[place], "error": verdict.error or class_name(error)}
+        return told if verdict.delay is None else {**told, "delay": verdict.delay}
+
+
+class WorksetWork:
+    """Works through worksets in one worker process.
+
+    Args:
+        reactor: The worker's reactor.
+        threads: Run threaded handlers.
+        parts: The stored functions for parts of worksets.
+    """
+
+    def __init__(self, reactor: IStoreReactor, threads: HandlerThreads, parts: Parts) -> None:
+        self._reactor = reactor
+        self._threads = threads
+        self._parts = parts
+
+    async def work_through(self, cls: type[WorksetItem], job: RunningJob) -> Snooze | None:
+        """Process parts of a workset until none is left or the job's turn is over.
+
+        Returns:
+            `Snooze` until an item is due; None if the job has ended.
+        """
+        until = self._reactor.seconds() + TURN
+        performed: Performed | None = None
+        while self._reactor.seconds() < until:
+            found = await self._parts.next(cls, job.token, job.id, performed)
+            performed = None
+            job.beat()
+            if not found.held:
+                raise _lost(job)
+            if found.part is not None:
+                performed = await self._perform(cls, job, found.part)
+            elif cls.source is None or not await self._cut(cls):
+                if found.due_in is not None:
+                    return Snooze(min(max(found.due_in, PAUSE), LONGEST_REST))
+                if await self._parts.end(cls, job.token, job.id):
+                    change(job, is_completed=True)
+                    return None
+                await deferLater(self._reactor, PAUSE)
+        await self._parts.pass_on(cls, job.token, job.id, performed)
+        change(job, is_completed=True)
+        return None
+
+    async def _cut(self, cls: type[WorksetItem]) -> bool:
+        """Divide more rows of an application's table into parts; return False if none is left."""
+        cut = await self._parts.cut(cls)
+        if cut is None:
+            await deferLater(self._reactor, PAUSE)
+        return cut is not False
+
+    async def _perform(
+        self, cls: type[WorksetItem], job: RunningJob, part: Part
+    ) -> Performed | None:
+        """Process a part; return it to be counted, or None if it is counted already or split."""
+        content, keys = await self._read(cls, part)
+        if is_deadly(part):
+            error = f"poison: {MOST_DEATHS} processes died while they performed it"
+            return Performed(part.id, [{"key": key, "error": error} for key in keys])
+        if part.taken > 1 and part.items > 1:
+            await self._split(job, part, keys)
+            return None
+        running = RunningPart(job, *_decoded(cls, content, keys), part, self._parts)
+        try:
+            await self._run(cls, running)
+        except (CancelledError, TokenLost):
+            raise
+        except BaseException as error:
+            if not running.is_counted and part.items > 1:
+                await self._split(job, part, keys)
+                return None
+            if running.is_counted:
+                running.log_late(error)
+            running.fail_all(error)
+        return None if running.is_counted else running.performed()
+
+    async def _read(self, cls: type[WorksetItem], part: Part) -> tuple[str, Sequence[str]]:
+        if cls.source is not None:
+            return await self._parts.rows(cls, part)
+        content = part.content or "[]"
+        return content, part.keys or [str(number) for number in range(1, part.items + 1)]
+
+    async def _split(self, job: RunningJob, part: Part, keys: Sequence[str]) -> None:
+        if not await self._parts.split(job.token, job.id, part, keys, split_size(part)):
+            raise _lost(job)
+
+    async def _run(self, cls: type[WorksetItem], running: RunningPart) -> None:
+        if cls.runtime is Runtime.THREAD:
+            ending = self._threads.run(running.job, _each_in_turn, cls, running)
+        else:
+            ending = Deferred.fromCoroutine(awaited(_in_turn(cls, running)))
+        if cls.timeout is not None:
+            ending.addTimeout(cast("float", cls.timeout), self._reactor, _timed_out)
+        (await ending).get()
+
+
+def _timed_out(ended: Ended | Failure, timeout: float) -> Ended:
+    if isinstance(ended, Ended) and ended.error is None:
+        return ended
+    return Ended(error=TimeoutError(timeout, "Deferred"))
+
+
+async def _in_turn(cls: type[WorksetItem], running: RunningPart) -> None:
+    if cls.performs_parts():
+        await _value_of(cls, cls.perform_part(running.items, running))
+        return
+    for item in running.items:
+        try:
+            value = await _value_of(cls, item.perform(running))
+        except CancelledError:
+            raise
+        except Exception as error:
+            value = error
+        running.heard(item, value)
+
+
+async def _value_of(cls: type[WorksetItem], value: Any) -> Any:
+    """Wait for a Twisted or asyncio coroutine or a Deferred; return any other value as it is."""
+    if cls.runtime is Runtime.ASYNCIO:
+        return (await waiting_for_task(value).ending).get()
+    is_awaited = is_a(value, CoroutineType) or derives_from(value, Deferred)
+    return await value if is_awaited else value
+
+
+def _each_in_turn(cls: type[WorksetItem], running: RunningPart) -> None:
+    if cls.performs_parts():
+        cls.perform_part(running.items, running)
+        return
+    for item in running.items:
+        try:
+            value = item.perform(running)
+        except Exception as error:
+            value = error
+        running.heard(item, value)
+
+
+def _decoded(
+    cls: type[WorksetItem], content: str, keys: Sequence[str]
+) -> tuple[list[WorksetItem], list[str], list[dict[str, Any]]]:
+    """Return a part's valid items, their keys, and the errors of the invalid items."""
+    structure = decoder(cls)
+    plain = json.loads(content)
+    try:
+        return [structure(each, cls) for each in plain], list(keys), []
+    except Exception:
+        return _decoded_singly(cls, plain, keys)
+
+
+def _decoded_singly(
+    cls: type[WorksetItem], plain: Sequence[Any], keys: Sequence[str]
+) -> tuple[list[WorksetItem], list[str], list[dict[str, Any]]]:
+    items: list[WorksetItem] = []
+    fit: list[str] = []
+    refused = []
+    for each, key in zip(plain, keys, strict=True):
+        try:
+            items.append(cast(WorksetItem, decode(cls, each)))
+            fit.append(key)
+        except InvalidWork as error:
+            refused.append({"key": key, "error": str(error)})
+    return items, fit, refused
+
+
+def _lost(job: RunningJob) -> TokenLost:
+    return TokenLost(
+        f"job {job.id} has been assigned elsewhere since",
+        "nothing: its part is processed again, and this run's writes are rolled back",
+    )
