@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Unpack
+from typing import Protocol, Unpack
 
 from txqueue.errors import TransactionMisused
 from txqueue.model.enqueue_options import EnqueueOptions
 from txqueue.model.work_item import WorkItem
 
-if TYPE_CHECKING:
-    from txqueue.store.enqueueing.transaction import Transaction
-
 __all__ = ["Batch"]
+
+
+class Enqueuing(Protocol):
+    """The transaction, as a batch uses it."""
+
+    async def enqueue(self, work: WorkItem, **options: Unpack[EnqueueOptions]) -> int:
+        """Enqueue a job."""
+
+    async def enqueue_many(
+        self, works: Iterable[WorkItem], **options: Unpack[EnqueueOptions]
+    ) -> list[int]:
+        """Enqueue many jobs."""
 
 
 class Batch:
@@ -27,7 +36,7 @@ class Batch:
             batch.
     """
 
-    def __init__(self, txn: Transaction) -> None:
+    def __init__(self, txn: Enqueuing) -> None:
         self._txn = txn
         self.ids: list[int] = []
         self.callback_id: int | None = None
