@@ -8,6 +8,7 @@ from typing import Any, Final
 import psycopg2
 import pytest
 
+from tests.db.damage import LARGE, LOST, lose_large_values
 from tests.db.masters import Master
 from tests.db.recurring import DAILY, DAY, JOB, PUT, due, made_due, passes, put, schedule, tick
 from txqueue.model.schedule import Cooldown, Every, schedule_object
@@ -412,3 +413,21 @@ def test_an_edit_is_refused(node: Master, name: str, given: str, said: str) -> N
         node.value(EDIT, name, given)
     assert schedule(node)["seconds"] == DAY
     assert node.value("select count(*) from txqueue.action") == 1
+
+
+def test_a_schedule_whose_row_is_damaged_stops_no_other(node: Master) -> None:
+    """It gets no job, says why, and goes on to its next moment."""
+    put(node, "bad", payload={"text": LARGE})
+    put(node, "good")
+    tick(node, due(node))
+    passes(node, DAY)
+    lose_large_values(node)
+    rows = due(node)
+    assert {row["name"] for row in rows} == {"bad", "good"}
+    assert tick(node, rows) == 1
+    assert due(node) == []
+    found = "select name, last_job is not null, error from txqueue.schedule order by name"
+    node.cursor.execute(found)
+    (bad, bad_ran, error), (good, good_ran, none) = node.cursor.fetchall()
+    assert (bad, bad_ran, good, good_ran, none) == ("bad", False, "good", True, None)
+    assert error.startswith(f"its job cannot be read: {LOST}")

@@ -13,29 +13,31 @@ set enable_seqscan = off
 set jit = off
 as $$
 declare
-    rows schedule[];
+    taken integer;
 begin
     seen_at := clock_timestamp();
-    rows := array((select this from schedule as this
+    -- Not as whole rows: these would be read in full, of which one may be damaged.
+    with its as materialized (
+                  (select this.* from schedule as this
                     where is_active and next_due = '-infinity' and (condition_table || ' ' || condition_column = any (busy)) is not true
                       and (not is_declared or work_type = any (array(select unnest(work_types) from node_info where state in ('alive', 'draining'))))
                     limit at_most)
                   union all
-                  (select this from schedule as this
+                  (select this.* from schedule as this
                     where is_active and next_due <= seen_at and next_due >= coalesce(since, 'epoch')
                       and (condition_table || ' ' || condition_column = any (busy)) is not true
                       and (not is_declared or work_type = any (array(select unnest(work_types) from node_info where state in ('alive', 'draining'))))
-                    order by next_due limit at_most));
+                    order by next_due limit at_most))
     select coalesce(jsonb_agg(jsonb_build_object(
                'schedule_id', schedule_id, 'name', name, 'kind', kind, 'expression', expression, 'zone', zone,
                'seconds', seconds, 'jitter', jitter, 'catch_up', catch_up,
-               'priority', coalesce((job ->> 'priority')::integer, (
+               'priority', coalesce((readable_json(job) ->> 'priority')::integer, (
                    select priority from work_type as known where known.work_type = its.work_type), 4),
                'due', case when isfinite(next_due) then next_due end,
                'condition', case when condition_table is not null
-                                 then jsonb_build_array(condition_table, condition_column, condition_value) end)), '[]')
-      into due from unnest(rows) as its;
-    if cardinality(rows) >= at_most then
+                                 then jsonb_build_array(condition_table, condition_column, condition_value) end)), '[]'), count(*)
+      into due, taken from its;
+    if taken >= at_most then
         due_in := 0;
     else
         -- A running job's schedule is due again at the earliest after its cool-down.

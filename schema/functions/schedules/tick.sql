@@ -24,7 +24,7 @@ begin
             schedule_id bigint, due timestamptz, next timestamptz, moments timestamptz[], start timestamptz, error text, ends boolean)
     ), locked as materialized (
         -- Schedules that another master is ticking are skipped.
-        select this.schedule_id, this.name, this.kind, this.job, given.next, given.moments, given.start, given.error, given.ends,
+        select this.schedule_id, this.name, this.kind, readable_json(this.job) as job, given.next, given.moments, given.start, given.error, given.ends,
                this.until, this.times - this.runs as runs_left, this.overlap, this.zone,
                this.overlap = 'skip' and exists (
                    select from job where job_id = this.last_job and state in ('waiting', 'ready', 'assigned')) as is_running
@@ -33,7 +33,9 @@ begin
          order by this.schedule_id
            for update of this skip locked
     )
-    select coalesce(jsonb_agg(to_jsonb(locked) - 'job'), '[]'),
+    select coalesce(jsonb_agg(jsonb_build_object(
+               'schedule_id', schedule_id, 'next', next, 'ends', ends,
+               'error', coalesce(error, 'its job cannot be read: ' || (job ->> 'txqueue cannot read this')))), '[]'),
            coalesce(jsonb_agg(runs.run) filter (where runs.run is not null), '[]')
       into taken, runs
       from locked left join lateral (
@@ -41,7 +43,8 @@ begin
                       'not_before', greatest(moment, start),
                       'options', coalesce(job -> 'options', '{}') || schedule_options(name, moment, zone))) as run
              from unnest(moments) with ordinality as each (moment, place)
-            where moment <= coalesce(until, 'infinity') and place <= coalesce(runs_left, place)
+            where not job ? 'txqueue cannot read this'
+              and moment <= coalesce(until, 'infinity') and place <= coalesce(runs_left, place)
                and (overlap = 'allow' or place = 1 and not is_running)) as runs on true;
     if runs <> '[]' then
         select * into ids, errors, held

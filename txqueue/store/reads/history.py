@@ -9,6 +9,7 @@ from typing import Any
 
 from attrs import frozen
 
+from txqueue.errors import Refused
 from txqueue.store.driver.session_bounds import UNCOMPILED
 from txqueue.store.inquiries.inquiry import Inquiry, Question, Rows
 from txqueue.store.inquiries.reader import Session
@@ -89,11 +90,13 @@ class Column:
         name: The column's name.
         kind: ``moment`` (microseconds since 1970), ``string``, or the name of a number's type.
         selected: The SQL expression that reads it.
+        readable: The one that reads it even if it is damaged, and takes longer.
     """
 
     name: str
     kind: str
     selected: str
+    readable: str
 
 
 class PastDays:
@@ -145,18 +148,30 @@ class PastDays:
 
         Each statement reads some pages, so that no snapshot is held for long.
         """
-        selected = ", ".join(column.selected for column in columns)
         sql = (
-            f"{UNCOMPILED}select {selected} from {self._schema}.job_{day.state}"
+            f"{UNCOMPILED}select {{}} from {self._schema}.job_{day.state}"
             " where finished_at >= %s and finished_at < %s"
             " and ctid >= format('(%%s,0)', %s)::tid and ctid < format('(%%s,0)', %s)::tid"
         )
         begin, step, end = 0, _FIRST_BLOCKS, self._blocks(day)
         while begin < end:
-            rows = self._session.rows(sql, (*day.bounds, begin, begin + step))
+            rows = self._read(sql, columns, (*day.bounds, begin, begin + step))
             yield rows
             begin += step
             step = next_step(step, size_of(rows))
+
+    def _read(
+        self, sql: str, columns: Sequence[Column], bounds: Sequence[object]
+    ) -> list[tuple[Any, ...]]:
+        try:
+            return self._session.rows(
+                sql.format(", ".join(each.selected for each in columns)), bounds
+            )
+        except Refused:
+            # One of the rows may be damaged.
+            return self._session.rows(
+                sql.format(", ".join(each.readable for each in columns)), bounds
+            )
 
     def count(self, day: Day) -> int:
         """Count the jobs of a day."""
@@ -292,6 +307,7 @@ def about_failures_after(schema: str, after: str | None, limit: int) -> Inquiry[
 
 
 def _column(name: str, kind: str, schema: str) -> Column:
-    readable = _READABLE.get(name) or _READABLE.get(kind, "{0}::text")
-    known, selected = _KINDS.get(kind, ("string", readable))
-    return Column(name, known, selected.format(f'"{name}"', schema))
+    known, selected = _KINDS.get(kind, ("string", "{0}::text"))
+    readable = _READABLE.get(name) or _READABLE.get(kind, selected)
+    quoted = f'"{name}"'
+    return Column(name, known, selected.format(quoted), readable.format(quoted, schema))

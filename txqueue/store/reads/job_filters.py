@@ -38,8 +38,6 @@ _COLUMNS = {
         "job.state = 'assigned' and job.started_at <= clock_timestamp() - make_interval(secs => %s)"
     ),
 }
-# What the filters of contents read of a job.
-_READ = {"tag": ("options",), "payload": ("payload", "options"), "error": ("error",)}
 # Types and jobs whose payload no operator may see, or learn of by a filter.
 _VISIBLE = (
     "job.work_type <> all(array(select work_type from {schema}.work_type"
@@ -47,19 +45,24 @@ _VISIBLE = (
     """ and coalesce(not {schema}.readable_json(job.options) @> '{{"redacted": true}}', true)"""
     " and coalesce(not {schema}.readable_json(job.options) ? 'txqueue cannot read this', true)"
 )
-# A damaged value matches nothing.
-_OPTIONS, _PAYLOAD = "{schema}.readable_json(job.options)", "{schema}.readable_json(job.payload)"
+# Of which columns the filters of contents read a value, and how that is seen to be damaged.
+_READ = {"tag": ("options",), "payload": ("payload", "options"), "error": ("error",)}
 _IS_DAMAGED = {
-    "options": f"{_OPTIONS} ? 'txqueue cannot read this'",
-    "payload": f"{_PAYLOAD} ? 'txqueue cannot read this'",
-    "error": "{schema}.readable_text(job.error) like 'txqueue cannot read this: %%'",
+    "json": "value ? 'txqueue cannot read this'",
+    "text": "value like 'txqueue cannot read this: %%'",
 }
+_HAS_LOST_OPTIONS = (
+    "coalesce({schema}.readable_json(job.options) ? 'txqueue cannot read this', false)"
+)
 
 
 @frozen
 class _Condition:
+    """A condition: of `value` if it is about a column whose value may be damaged."""
+
     sql: str
     parameters: Sequence[object]
+    column: str | None = None
 
 
 def is_search(filters: Mapping[str, object]) -> bool:
@@ -99,8 +102,21 @@ def _of_contents(filters: Mapping[str, object], *, is_shown: bool) -> Iterator[_
     for name, make in _MAKERS.items():
         for text in _texts(filters, name):
             condition = make(text)
-            either = [f"({condition.sql})", *(_IS_DAMAGED[each] for each in _READ.get(name, ()))]
-            yield evolve(condition, sql=f"({' or '.join(either)})") if is_shown else condition
+            yield evolve(condition, sql=_guarded(condition, is_shown=is_shown))
+
+
+def _guarded(condition: _Condition, *, is_shown: bool) -> str:
+    """Return a condition that a damaged value does not fulfil, or does if it is to be shown."""
+    if condition.column is None:
+        return condition.sql
+    kind = "text" if condition.column == "error" else "json"
+    sql = f"{condition.sql} or {_IS_DAMAGED[kind]}" if is_shown else condition.sql
+    # The function is called once for each job.
+    value = f"select {{schema}}.readable_{kind}(job.{condition.column}) as value offset 0"
+    found = f"(select {sql} from ({value}) as its)"
+    if condition.column != "payload":
+        return found
+    return f"({_VISIBLE} and {found}{f' or {_HAS_LOST_OPTIONS}' * is_shown})"
 
 
 def damage_read_by(schema: str, filters: Mapping[str, object]) -> str:
@@ -119,20 +135,19 @@ def _texts(filters: Mapping[str, Any], name: str) -> Sequence[str]:
 def _tagged(text: str) -> _Condition:
     tag = read_tag_filter(text)
     if tag.value is None:
-        return _Condition(f"{_OPTIONS} -> 'tags' ? %s::text", (tag.name,))
-    return _Condition(f"{_OPTIONS} -> 'tags' ->> %s::text = %s", (tag.name, tag.value))
+        return _Condition("value -> 'tags' ? %s::text", (tag.name,), "options")
+    return _Condition("value -> 'tags' ->> %s::text = %s", (tag.name, tag.value), "options")
 
 
 def _with_payload(text: str) -> _Condition:
     wanted = read_payload_filter(text)
-    condition = f"({_PAYLOAD} ->> %s::text = %s or {_PAYLOAD} -> %s::text = %s::jsonb)"
+    condition = "(value ->> %s::text = %s or value -> %s::text = %s::jsonb)"
     parameters = (wanted.key, wanted.text, wanted.key, wanted.json)
-    return _Condition(f"{_VISIBLE} and {condition}", parameters)
+    return _Condition(condition, parameters, "payload")
 
 
 def _with_error(text: str) -> _Condition:
-    found = "strpos(lower({schema}.readable_text(job.error)), lower(%s)) > 0"
-    return _Condition(found, (check_storable(text),))
+    return _Condition("strpos(lower(value), lower(%s)) > 0", (check_storable(text),), "error")
 
 
 def _since(text: str) -> _Condition:
