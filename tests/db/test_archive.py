@@ -233,8 +233,8 @@ def test_the_worker_s_role_may_archive(node: Master, session: Session, tmp_path:
     [
         (None, "there is no archive"),
         ("s3://key:secret@bucket/prefix", "has keys in it"),
-        ("s3://bucket/a?no_such_option=1", "is no place for an archive"),
-        ("gs://bucket/prefix", "is no place for an archive"),
+        ("s3://bucket/a?no_such_option=1", "cannot be used for an archive"),
+        ("gs://bucket/prefix", "cannot be used for an archive"),
     ],
 )
 def test_a_location_must_be_one(session: Session, location: str | None, said: str) -> None:

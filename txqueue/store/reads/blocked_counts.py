@@ -30,7 +30,7 @@ _CLASSES: Final = """
     looked as (
         (select 'ready' as state, null::text as waiting_for, queue, work_type, tenant, "group",
                 job_id, priority >= 7 as is_high, deaths > 1 as is_suspect,
-                options -> 'no_key' as no_key, null::integer as incarnation
+                {schema}.readable_json(options) -> 'no_key' as no_key, null::integer as incarnation
            from {schema}.job_ready limit {most})
         union all
         (select 'waiting', case when waiting_for not in ('time', 'rate') then waiting_for
@@ -39,7 +39,8 @@ _CLASSES: Final = """
                                 when attempt > 0 then 'backoff'
                                 else waiting_for end,
                 queue, work_type, tenant, "group",
-                job_id, priority >= 7, deaths > 1, options -> 'no_key', null::integer
+                job_id, priority >= 7, deaths > 1,
+                {schema}.readable_json(options) -> 'no_key', null::integer
            from {schema}.job_waiting limit {most})
         union all
         (select 'assigned', null, queue, work_type, null, null,
