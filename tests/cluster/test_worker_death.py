@@ -184,6 +184,7 @@ async def test_what_waits_in_a_blocked_worker_runs_elsewhere(
     assert db.job(blocking)["state"] == "assigned"
     await queue.wait(blocking, LIMIT)
     assert set(db.runs().values()) == {1}
+    assert f"the handler of job {blocking} blocks it" in first.log
     assert f"it is running jobs {blocking}" in first.log
     after = await queue.enqueue(Noop())
     await queue.wait(after, LIMIT)

@@ -57,7 +57,7 @@ class Description:
             "processes": [_in_brief(each) for each in self._workers.describe()[:_PROCESSES_TOLD]],
             "unable": len(self._workers.regular) - len(self._workers.able),
             "closed": self._workers.closed,
-            "blocking": self._workers.blocking,
+            **self._workers.blocking_report(),
             "room": self._workers.room_report(),
             "left": self._workers.left,
             "keyless": locked_types(),

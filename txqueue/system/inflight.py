@@ -69,6 +69,11 @@ class InFlight:
         return {max(0, self._just_begun), *self._cells[_LOG_END:].tolist()} - {0}
 
     @property
+    def beginning(self) -> int:
+        """The number of the job whose handler runs its first step now; 0 if there is none."""
+        return max(0, self._just_begun)
+
+    @property
     def suspects(self) -> set[int]:
         """The numbers of the jobs that may have ended the process.
 

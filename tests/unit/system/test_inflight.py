@@ -34,6 +34,7 @@ def test_what_is_in_flight(steps: list[tuple[str, int]]) -> None:
             begun = 0 if begun == job_id and job_id in kept else begun
             kept = [each for each in kept if each != job_id]
         assert flight.ids == {begun, *kept} - {0}
+        assert flight.beginning == begun
 
 
 @given(

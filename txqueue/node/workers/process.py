@@ -320,6 +320,15 @@ class WorkerProcess:
         return self._in_flight.ids
 
     @property
+    def blocking(self) -> set[int]:
+        """The numbers of the jobs one of which blocks a worker that does not answer.
+
+        A handler that blocks in its first step is certain; later, it may be that of any other.
+        """
+        running = self._in_flight.beginning
+        return {running} if running else self._in_flight.ids
+
+    @property
     def suspects(self) -> set[int]:
         """The numbers of the jobs that may have ended the worker."""
         return self._in_flight.suspects

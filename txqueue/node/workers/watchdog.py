@@ -75,6 +75,10 @@ class Watched(Protocol):
         """The numbers of the jobs that the worker runs."""
 
     @property
+    def blocking(self) -> set[int]:
+        """The numbers of the jobs one of which blocks a worker that does not answer."""
+
+    @property
     def begun(self) -> set[int] | None:
         """The numbers of the jobs that the worker has started; None if unknown."""
 
@@ -269,7 +273,7 @@ class Watchdog(Periodic):
             " Its unstarted jobs run elsewhere; it is running {running}",
             pid=worker.pid,
             silent=worker.silent,
-            why="a handler blocks it" if worker.in_flight else IDLE,
+            why=_why_silent(worker),
             running=_named(worker.in_flight),
         )
         self._marks[worker.pid] = self._records.mark
@@ -285,6 +289,13 @@ class Watchdog(Periodic):
         assigned = await self._functions.jobs_of(identity.incarnation, sorted(worker.held))
         if worker.is_stopped:
             worker.disown(each for each in assigned if each.job_id not in begun)
+
+
+def _why_silent(worker: Watched) -> str:
+    if not worker.in_flight:
+        return IDLE
+    of = f" of job {min(worker.blocking)}" if len(worker.blocking) == 1 else ""
+    return f"{'the' if of else 'a'} handler{of} blocks it"
 
 
 def _filled_for(worker: Watched) -> float:

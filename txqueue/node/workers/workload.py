@@ -172,11 +172,25 @@ class Workers:
         states = (_closed_by(each) for each in self._workers.values() if not each.is_apart)
         return dict(Counter(state for state in states if state is not None))
 
-    @property
-    def blocking(self) -> list[int]:
-        """The first of the jobs that run in workers which do not answer."""
-        late = (worker for worker in self._workers.values() if worker.is_late)
-        return sorted(job_id for worker in late for job_id in worker.in_flight)[:MOST_NAMED]
+    def blocking_report(self) -> dict[str, Any]:
+        """Return, as plain data, what runs in workers that do not answer.
+
+        ``blocking`` has jobs that block one, ``maybe_blocking`` those of which some do, and
+        ``beside`` the job that blocks the worker of each innocent one. Only the first ones.
+        """
+        late = [worker for worker in self._workers.values() if worker.is_late]
+        known = {next(iter(each.blocking)): each for each in late if len(each.blocking) == 1}
+        unknown = {job_id for each in late if len(each.blocking) > 1 for job_id in each.blocking}
+        beside = {
+            job_id: culprit
+            for culprit, worker in known.items()
+            for job_id in sorted(worker.in_flight - {culprit})
+        }
+        return {
+            "blocking": sorted(known)[:MOST_NAMED],
+            "maybe_blocking": sorted(unknown)[:MOST_NAMED],
+            "beside": dict(list(beside.items())[:MOST_NAMED]),
+        }
 
     def room_report(self) -> dict[str, int | bool]:
         """Return, as plain data, what a claim may take, and the weight of the jobs that are held.

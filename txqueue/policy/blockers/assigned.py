@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from txqueue.model.humanize import counted
 from txqueue.policy.blockers.capacity import SEE_LOG, holders_of, is_suspect
 from txqueue.policy.blockers.reason import Blocker, Facts, Gravity, ago
 from txqueue.policy.facts.warnings import worker_obstacle
@@ -13,6 +14,7 @@ _BLOCKING = (
     "nothing: it runs until its handler returns; --kill-stuck ends such workers, and Runtime.THREAD"
     " keeps a handler from blocking other jobs"
 )
+_BLOCKED = "nothing: it goes on once the handler that blocks its worker returns"
 
 
 def assigned(facts: Facts) -> Blocker:
@@ -27,8 +29,27 @@ def assigned(facts: Facts) -> Blocker:
         return Blocker("rescue", detail, "nothing: another node rescues it once the lease expires")
     if job["started_at"]:
         detail = f"it has been running on node {node} for {ago(facts, 'started_at')}"
+        if (blocked := _in_blocked_worker(facts, detail)) is not None:
+            return blocked
         return Blocker("running", detail, f"nothing; to end it: txqueue cancel {job['job_id']}")
     return _unstarted(facts, f"it has been assigned to node {node} for {ago(facts, 'assigned_at')}")
+
+
+def _in_blocked_worker(facts: Facts, detail: str) -> Blocker | None:
+    """Return that a job runs in a worker that does not answer, and whether it is the reason."""
+    [node] = holders_of(facts)
+    job_id = facts["job"]["job_id"]
+    detail = f"{detail} in a worker that does not answer"
+    if job_id in (node.get("blocking") or ()):
+        return Blocker("running", f"{detail}: it blocks the worker", _BLOCKING)
+    if job_id in (maybe := node.get("maybe_blocking") or ()):
+        others = counted(len(maybe) - 1, "job")
+        detail = f"{detail}: it, or one of {others} beside it, blocks the worker"
+        return Blocker("running", detail, _BLOCKED)
+    if (culprit := (node.get("beside") or {}).get(str(job_id))) is not None:
+        detail = f"{detail}: job {culprit} blocks the worker"
+        return Blocker("running", detail, f"{_BLOCKED}; see: txqueue explain {culprit}")
+    return None
 
 
 def _unstarted(facts: Facts, detail: str) -> Blocker:
@@ -37,9 +58,8 @@ def _unstarted(facts: Facts, detail: str) -> Blocker:
         detail = f"{detail}, but the node does not hold all jobs that are assigned to it"
         remedy = "nothing: the node runs it, or returns it to the queue, within two heartbeats"
         return Blocker("assigned", detail, remedy)
-    if facts["job"]["job_id"] in (node.get("blocking") or ()):
-        detail = f"{detail}, and runs there in a worker that does not answer: it blocks the worker"
-        return Blocker("running", detail, _BLOCKING)
+    if (blocked := _in_blocked_worker(facts, f"{detail}, and runs there")) is not None:
+        return blocked
     if is_suspect(facts):
         detail = (
             f"{detail}; it was running when {facts['job']['deaths']} processes died, and so runs in"

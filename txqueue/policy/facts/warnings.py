@@ -118,7 +118,10 @@ def worker_obstacle(report: Row) -> WorkerObstacle | None:
     closed = report.get("closed") or {"blocked": report.get("unable") or 0}
     if sum(closed.values()) < workers:
         return None
-    by = f" by {_jobs(report['blocking'])}" if report.get("blocking") else ""
+    known, unknown = report.get("blocking"), report.get("maybe_blocking")
+    culprits = [_jobs(known)] if known else []
+    culprits += [f"one of {_jobs(unknown)}"] if unknown else []
+    by = f" by {' and '.join(culprits)}" if culprits else ""
     said = {**_CLOSED, "blocked": f"blocked{by}: {_BLOCKED}"}
     named = [f"{closed[each]} {what}" for each, what in said.items() if closed.get(each)]
     is_passing = bool(closed.get("starting"))

@@ -31,6 +31,8 @@ class Process:
         self.is_retired = False
         self.held: dict[int, int] = {}
         self.suspects = {1}
+        self.in_flight: set[int] = set()
+        self.blocking: set[int] = set()
 
     @property
     def weight(self) -> int:
@@ -238,3 +240,16 @@ def test_a_process_that_cannot_be_started(bench: Bench) -> None:
     bench.clock.pump([1] * 60)
     assert starter.tries == tries
     assert bench.suspects.starting == 0
+
+
+def test_the_jobs_of_workers_that_do_not_answer(bench: Bench) -> None:
+    """The one that blocks its worker is named where it is known, and innocent ones beside it."""
+    assert bench.workers.blocking_report() == {"blocking": [], "maybe_blocking": [], "beside": {}}
+    other = bench.add(is_apart=False)
+    for process, blocking in ((bench.worker, {37}), (other, {5, 6})):
+        process.is_late, process.in_flight, process.blocking = True, {36, 37}, blocking
+    assert bench.workers.blocking_report() == {
+        "blocking": [37],
+        "maybe_blocking": [5, 6],
+        "beside": {36: 37},
+    }

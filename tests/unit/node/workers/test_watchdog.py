@@ -22,6 +22,7 @@ class Hand:
         self._desk = harness
         self.held = {5: 3}
         self.in_flight: set[int] = {1}
+        self.blocking: set[int] = {1}
         self.begun: set[int] | None = {1}
         self.pinged_at: float | None = None
         self.answers = self.is_stopped = self.is_killed = False

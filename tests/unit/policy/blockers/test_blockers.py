@@ -2,7 +2,10 @@
 
 from typing import Any
 
+import pytest
+
 from txqueue.policy.blockers import explain
+from txqueue.policy.facts.warnings import WorkerObstacle, worker_obstacle
 
 NOW = "2030-01-31T12:00:00+00:00"
 SOON = "2030-01-31T12:00:10+00:00"
@@ -67,3 +70,31 @@ def test_a_job_on_a_node_whose_workers_cannot_start_it() -> None:
     assert "runs in a process without other jobs" in explain(suspect).detail
     told = explain({**facts, "nodes": [{**blocked, "unable": 1}]})
     assert told.remedy.startswith("nothing: it runs, or starts")
+
+
+@pytest.mark.parametrize("started_at", [None, NOW])
+def test_jobs_in_a_worker_that_does_not_answer(started_at: str | None) -> None:
+    """The one that blocks it is named, and no act on innocent ones is suggested."""
+    job = {
+        "state": "assigned",
+        "node": "a",
+        "incarnation": 1,
+        "deaths": 0,
+        "started_at": started_at,
+    }
+    node = {"incarnation": 1, "workers": 2, "unable": 2, "blocking": [7], "beside": {"8": 7}}
+    node |= {"maybe_blocking": [3, 4, 5]}
+
+    def told(job_id: int) -> tuple[str, str]:
+        its = {**job, "job_id": job_id, "assigned_at": NOW}
+        found = explain({"job": its, "now": SOON, "nodes": [node]})
+        return found.detail.partition("does not answer: ")[2], found.remedy
+
+    goes_on = "nothing: it goes on once the handler that blocks its worker returns"
+    assert told(7)[0] == "it blocks the worker"
+    assert told(8) == ("job 7 blocks the worker", f"{goes_on}; see: txqueue explain 7")
+    assert told(4) == ("it, or one of 2 jobs beside it, blocks the worker", goes_on)
+    assert worker_obstacle(node) == WorkerObstacle(
+        "of 2 workers 2 blocked by job 7 and one of jobs 3, 4, 5: a handler does not return, or"
+        " the process is stopped"
+    )

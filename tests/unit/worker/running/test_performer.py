@@ -419,3 +419,20 @@ def test_a_failure_that_cannot_be_logged_is_settled(monkeypatch: pytest.MonkeyPa
         harness.hand(5, Handled.entry(1))
     harness.turn()
     assert outcome(harness)["outcome"] in ("failed", "retry")
+
+
+def test_the_job_that_runs_its_first_step_is_noted() -> None:
+    """Also beside others that wait, so that the master can tell which one blocks the worker."""
+    harness = Harness()
+    seen: list[int] = []
+
+    def handler(_: Any, job: Any) -> Any:
+        seen.append(harness.in_flight.beginning)
+        return harness.wait(job) if job.id == 1 else None
+
+    with harness.handler(handler):
+        for job_id in (1, 2):
+            harness.hand(job_id, Handled.entry(job_id))
+            harness.turn()
+    assert seen == [1, 2]
+    assert (harness.in_flight.beginning, harness.in_flight.ids) == (0, {1})
