@@ -50,7 +50,9 @@ def archived_jobs(
     found: list[dict[str, Any]] = []
     for day in sorted({each["day"] for each in days}, reverse=True):
         some = [each for each in days if each["day"] == day]
-        found += _of_one_day(some, condition, limit, columns, unread)
+        found += _of_one_day(
+            days=some, condition=condition, limit=limit, columns=columns, unread=unread
+        )
         if len(found) >= limit:
             break
     return found[:limit]

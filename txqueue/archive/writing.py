@@ -90,7 +90,14 @@ def _archived(past: PastDays, storage: ArchiveStorage, day: Day) -> Archived | N
         _ensure_same(written, storage, path, past.count(day))
     is_verified = past.end(day, attempt, storage.location, written.rows, written.text)
     outcome = "changed" if not is_verified else "dropped" if past.drop(day) else "in use"
-    return Archived(day.day, day.state, written.rows, written.text, path, outcome)
+    return Archived(
+        day=day.day,
+        state=day.state,
+        jobs=written.rows,
+        checksum=written.text,
+        path=path,
+        outcome=outcome,
+    )
 
 
 def _written(past: PastDays, storage: ArchiveStorage, day: Day, path: str) -> Checksum:

@@ -168,9 +168,17 @@ def bench_decay(
 
     def measure(target: BenchSchema, stages: Stages) -> dict[str, Any]:
         title = f"round {next(numbers)} of {rounds}, " if rounds > 1 else ""
-        return decay(target, stages, jobs, waves, workers, held_snapshot=held_snapshot, title=title)
+        return decay(
+            target=target,
+            stages=stages,
+            jobs=jobs,
+            waves=waves,
+            workers=workers,
+            held_snapshot=held_snapshot,
+            title=title,
+        )
 
-    return _run(options, embedded, measure, rounds, typical)
+    return _run(options=options, embedded=embedded, measure=measure, rounds=rounds, summary=typical)
 
 
 @bench.command("rescue")

@@ -60,7 +60,12 @@ def history(
     from txqueue.store.reads.history import about_archived, about_past
 
     begin, end = _span(since, until)
-    live = looked_up(options, lambda schema: about_past(schema, begin, end, limit, filters))
+    live = looked_up(
+        options,
+        lambda schema: about_past(
+            schema=schema, since=begin, until=end, limit=limit, filters=filters
+        ),
+    )
     days = looked_up(options, lambda schema: about_archived(schema, begin, end))
     found = {each["job_id"]: {**each, "archived": False} for each in live}
     wanted = [day for day in days if filters["state"] in (None, day["state"])]

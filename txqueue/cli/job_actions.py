@@ -113,7 +113,13 @@ def retry(options: GlobalOptions, /, ids: Sequence[int], **given: Any) -> int:
         "refused": "left unchanged",
     }
     chosen = _chosen(ids, given, _is_retriable)
-    return _carry_out(options, chosen, lambda admin, some: admin.retry(some), words, _reasons)
+    return _carry_out(
+        options=options,
+        chosen=chosen,
+        act=lambda admin, some: admin.retry(some),
+        words=words,
+        explain=_reasons,
+    )
 
 
 @click.command(cls=Command, short_help="Give jobs another priority.")
@@ -159,7 +165,9 @@ async def _refusal(admin: Admin, job_id: int) -> Explanation:
     try:
         return explain_refusal(await admin.explain(job_id))
     except AdminRefused as error:
-        return Explanation(job_id, "", "unknown", error.what, error.remedy)
+        return Explanation(
+            job_id=job_id, state="", reason="unknown", detail=error.what, remedy=error.remedy
+        )
 
 
 def _carry_out(

@@ -81,7 +81,7 @@ def asked(options: GlobalOptions, ask: Callable[[Admin], Awaitable[T]], patience
     """
     endpoint = only_endpoint(_endpoints(options), options.settings.own_socket())
     meant = _looking(options) if options.dsn else None
-    return _through(options, [endpoint], meant, ask, patience)
+    return _through(options=options, endpoints=[endpoint], meant=meant, ask=ask, patience=patience)
 
 
 def _meant(options: GlobalOptions) -> QueueIdentity | None:

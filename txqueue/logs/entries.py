@@ -41,11 +41,11 @@ def entry_of_event(event: LogEvent) -> LogEntry | None:
     if not message and not trace:
         return None
     return LogEntry(
-        _time_of(event),
-        _level_of(event),
-        text_of(event.get("log_namespace") or "-"),
-        message,
-        trace,
+        at=_time_of(event),
+        level=_level_of(event),
+        logger=text_of(event.get("log_namespace") or "-"),
+        message=message,
+        traceback=trace,
     )
 
 
@@ -88,12 +88,12 @@ def _trace_of(failure: Any) -> str:
 def entry_of_record(record: logging.LogRecord) -> LogEntry:
     """Return a record of the standard library's as an entry."""
     return LogEntry(
-        record.created,
-        record.levelname.lower(),
-        text_of(record.name),
-        _message_of(record),
-        _record_trace(record),
-        record.stack_info or "",
+        at=record.created,
+        level=record.levelname.lower(),
+        logger=text_of(record.name),
+        message=_message_of(record),
+        traceback=_record_trace(record),
+        stack=record.stack_info or "",
     )
 
 

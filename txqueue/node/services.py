@@ -355,7 +355,11 @@ class Services(SharedState):
     def maintenance(self) -> Maintenance:
         """Rotates lanes, and maintains history."""
         return Maintenance(
-            self.reactor, self.functions, self.workers, self.completions, self.meters
+            clock=self.reactor,
+            functions=self.functions,
+            workers=self.workers,
+            records=self.completions,
+            meters=self.meters,
         )
 
     @cached_property
@@ -367,35 +371,35 @@ class Services(SharedState):
     def description(self) -> Description:
         """Makes the node's description for operators."""
         return Description(
-            self.settings,
-            self.lease,
-            self.lifecycle,
-            self.workers,
-            self.worker_starter,
-            self.completions,
-            self.reconciliation,
-            self.credits,
-            self.orphans,
-            self.peer_table,
-            self.lag,
-            self.versions,
+            settings=self.settings,
+            lease=self.lease,
+            lifecycle=self.lifecycle,
+            workers=self.workers,
+            starter=self.worker_starter,
+            completions=self.completions,
+            reconciliation=self.reconciliation,
+            credits=self.credits,
+            orphans=self.orphans,
+            peers=self.peer_table,
+            lag=self.lag,
+            versions=self.versions,
         )
 
     @cached_property
     def figures(self) -> FigureCollector:
         """Collects the node's figures for metrics."""
         return FigureCollector(
-            self.meters,
-            self.lease,
-            self.workers,
-            self.completions,
-            self.credits,
-            self.open_credit,
-            self.orphans,
-            self.handover,
-            self.reconciliation,
-            self.peer_table,
-            self.lag,
+            meters=self.meters,
+            lease=self.lease,
+            workers=self.workers,
+            completions=self.completions,
+            credits=self.credits,
+            open_credit=self.open_credit,
+            orphans=self.orphans,
+            handover=self.handover,
+            reconciliation=self.reconciliation,
+            peers=self.peer_table,
+            lag=self.lag,
         )
 
     @cached_property

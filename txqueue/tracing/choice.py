@@ -49,7 +49,9 @@ def begin_run(work_type: str, job_id: int, attempt: int, terms: Any) -> RunSpan 
     from txqueue.tracing.spans import RunSpan
 
     with harmless():
-        return RunSpan.started(its_tracer, work_type, job_id, attempt, terms)
+        return RunSpan.started(
+            tracer=its_tracer, work_type=work_type, job_id=job_id, attempt=attempt, terms=terms
+        )
     return None
 
 

@@ -79,7 +79,7 @@ def charts(
     place = _Place(now - span, span, step)
 
     def chart(title: str, show: Callable[[float], str], **lines: tuple[str, str]) -> Chart:
-        return _chart(title, rows, place, show, lines)
+        return _chart(title=title, rows=rows, place=place, show=show, named=lines)
 
     return [
         chart(
@@ -135,7 +135,11 @@ def _chart(
     lines = tuple(_line(column, *said, rows, place, top, show) for column, said in named.items())
     summary = "; ".join(f"{line.name} {line.last}" for line in lines)
     return Chart(
-        title, show(top), age(place.span.total_seconds()), lines, f"{title}, last: {summary}"
+        title=title,
+        top=show(top),
+        begin=age(place.span.total_seconds()),
+        lines=lines,
+        summary=f"{title}, last: {summary}",
     )
 
 

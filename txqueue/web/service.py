@@ -130,12 +130,12 @@ class Dashboard(Service):
     def _door(self, link: DatabaseLink, menu: DatabaseMenu | None) -> Door:
         """Return the door to the pages of a database."""
         services = PageServices(
-            self._renderer(menu),
-            Notices(),
-            self._logins,
-            link.reads,
-            link.operations,
-            database_place(link.shown),
+            renderer=self._renderer(menu),
+            notices=Notices(),
+            logins=self._logins,
+            reads=link.reads,
+            operations=link.operations,
+            place=database_place(link.shown),
         )
         router = Router([*routes(), *acting_routes()])
         return Door(router, services, link.changes, self._rules(database_path(link.shown.name)))
@@ -154,11 +154,11 @@ class Dashboard(Service):
         """Return what requests for pages below a path must satisfy."""
         settings = self._settings
         return Rules(
-            settings.base + path,
-            settings.base,
-            self._hosts(),
-            Identification(settings.users, self._logins, settings.proxy),
-            settings.endpoint.credentials is not None,
+            base=settings.base + path,
+            root=settings.base,
+            hosts=self._hosts(),
+            identification=Identification(settings.users, self._logins, settings.proxy),
+            is_secure=settings.endpoint.credentials is not None,
         )
 
     def _hosts(self) -> frozenset[str] | None:
@@ -191,11 +191,11 @@ def _linked(reactor: Any, shown: ShownDatabase) -> DatabaseLink:
     )
     operations = Operations(pool, shown.schema, patience=_PATIENCE, at_once=2)
     return DatabaseLink(
-        shown,
-        pool,
-        operations,
-        Reads(reactor, operations, shown.schema),
-        Changes(reactor, operations, shown.schema),
+        shown=shown,
+        pool=pool,
+        operations=operations,
+        reads=Reads(reactor, operations, shown.schema),
+        changes=Changes(reactor, operations, shown.schema),
     )
 
 

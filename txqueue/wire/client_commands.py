@@ -95,6 +95,13 @@ def delivery(assignments: Sequence[Assignment]) -> tuple[str, str]:
 def delivered(heads: str, chunks: str) -> list[Assignment]:
     """Return the assignments in the heads and the chunks of `Deliver`."""
     return [
-        Assignment(head["incarnation"], head["assignment"], head["lane"], 1, head["weight"], chunk)
+        Assignment(
+            incarnation=head["incarnation"],
+            number=head["assignment"],
+            lane=head["lane"],
+            jobs=1,
+            weight=head["weight"],
+            chunk=chunk,
+        )
         for head, chunk in zip(json.loads(heads), chunks.split("\n"), strict=True)
     ]

@@ -230,7 +230,7 @@ def _tcp(
                 "give --tls-dir (txqueue certs init and txqueue certs issue make what it holds),"
                 f" or use interface={LOCALHOST} or unix:PATH",
             )
-    return Endpoint(None, port, interface, host, credentials)
+    return Endpoint(path=None, port=port, interface=interface, host=host, credentials=credentials)
 
 
 def _try_port(interface: str, port: int) -> None:

@@ -164,11 +164,11 @@ class WorkerService:
         parts = Parts(transactions.connections, chosen["schema"])
         worksets = WorksetWork(self._reactor, threads, parts)
         self._performer = Performer(
-            self._reactor,
-            threads,
-            chosen["capacity"],
-            self,
-            transactions.open,
+            reactor=self._reactor,
+            threads=threads,
+            capacity=chosen["capacity"],
+            report=self,
+            open_transaction=transactions.open,
             work_through=worksets.work_through,
             in_flight=InFlight(chosen["capacity"], self._shared),
             longest_result=chosen["result_limit"],
@@ -198,7 +198,15 @@ class WorkerService:
         chunk: str,
     ) -> dict[str, Any]:
         self._configured.perform(
-            Assignment(incarnation, assignment, lane, jobs, weight, chunk, asked_at=asked_at)
+            Assignment(
+                incarnation=incarnation,
+                number=assignment,
+                lane=lane,
+                jobs=jobs,
+                weight=weight,
+                chunk=chunk,
+                asked_at=asked_at,
+            )
         )
         return {}
 

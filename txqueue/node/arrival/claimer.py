@@ -17,7 +17,7 @@ from txqueue.node.state.lease import Identity, Lease
 from txqueue.node.state.meters import Meters
 from txqueue.node.state.periodic import Periodic
 from txqueue.node.state.wakeups import Wakeups
-from txqueue.policy.placement.dispatch import Room, claim_delay, look_back_interval
+from txqueue.policy.placement.dispatch import Room, claim_delay, rewind_interval
 from txqueue.policy.placement.idling import idle_delay
 from txqueue.store.node.functions import StoredFunctions
 from txqueue.store.node.replies import Claim
@@ -29,14 +29,14 @@ T = TypeVar("T")
 
 CHUNK_JOBS = 1000
 # A claim promotes only jobs that became due since this long before the previous claim, to skip the
-# dead rows of earlier ones. Once in FULL_LOOK seconds it promotes all due jobs, as a transaction
-# may commit a due job late.
+# dead rows of earlier ones. Once in FULL_PROMOTION seconds it promotes all due jobs, as a
+# transaction may commit a due job late.
 PROMOTED_MARGIN = timedelta(minutes=1)
-FULL_LOOK = 10.0
+FULL_PROMOTION = 10.0
 # For this many seconds, claims continue at the rank that the last one reached, to skip the dead
 # rows of claimed jobs. A new job of a smaller rank may be claimed that much later. The time is
 # longer while many ready jobs are of types that only other nodes run.
-LOOK_BACK = 0.1
+REWIND = 0.1
 # The rank that a claim returns if it left jobs because a tenant's or queue's share was used up.
 ANYWHERE = "-infinity"
 # Seconds between a claim that took all ready jobs and the next, so that its jobs are sent to the
@@ -48,7 +48,7 @@ BREATH = 0.001
 FEW, FEW_QUEUES = 8, 8
 ORDINARY_REST = 1.0
 # Seconds after which such a claim has read other nodes' jobs in the current lane, too; there is no
-# other one until the next look at all jobs.
+# other one until the next claim of any jobs.
 SLOW = 0.01
 
 
@@ -124,15 +124,15 @@ class Claimer(Periodic):
         self._is_claiming = False
         self._empty_claims = 0
         self._claimed_at = float("-inf")
-        self._looked_at = float("-inf")
+        self._promoted_all_at = float("-inf")
         self._since: datetime | None = None
         self._reached: tuple[str, int] | None = None
         self._last_tenant: str | None = None
-        self._looked_back_at = float("-inf")
-        self._look_back = LOOK_BACK
+        self._rewound_at = float("-inf")
+        self._rewind_interval = REWIND
         self._wants_room = False
         # When the next claim of any jobs is due; until then, a claim of ordinary jobs will do.
-        self._look_at = self._ordinary_from = float("-inf")
+        self._next_full_claim_at = self._ordinary_from = float("-inf")
 
     @property
     def claim(self) -> int | None:
@@ -169,7 +169,7 @@ class Claimer(Periodic):
 
     def _is_ordinary(self) -> bool:
         """Whether the last claim of any jobs left none, so that only new ones can be ready."""
-        return self._ordinary_from <= time.monotonic() < self._look_at
+        return self._ordinary_from <= time.monotonic() < self._next_full_claim_at
 
     async def _claim_ready(self, identity: Identity, room: Room) -> float:
         """Claim a few ordinary jobs; return the seconds until the next claim."""
@@ -178,7 +178,7 @@ class Claimer(Periodic):
             self._functions.claim_ready(*identity, self._queues, self._versions.claimed, most)
         )
         if self._is_searching and time.monotonic() - self._claimed_at > SLOW:
-            self._ordinary_from = self._look_back_due
+            self._ordinary_from = self._rewind_due
         await self._hand_over(identity, assignments)
         self._wants_room = False
         if not is_ordinary:
@@ -186,12 +186,12 @@ class Claimer(Periodic):
             self._reached = None
             return 0.0
         if assignments and assignments[0].jobs == most:
-            self._look_at = float("-inf")
+            self._next_full_claim_at = float("-inf")
             return BREATH
         if assignments:
             self._open_credit.missed()
-        self._look_at = min(self._look_at, self._look_back_due)
-        return max(BREATH, self._look_at - time.monotonic())
+        self._next_full_claim_at = min(self._next_full_claim_at, self._rewind_due)
+        return max(BREATH, self._next_full_claim_at - time.monotonic())
 
     async def _claim(self, identity: Identity, room: Room) -> Claim:
         claim = await self._answer(
@@ -204,7 +204,7 @@ class Claimer(Periodic):
                 capacity=room.capacity,
                 chunk_jobs=CHUNK_JOBS,
                 workers=room.workers,
-                since=self._look_since(),
+                since=self._promoted_since(),
                 suspects=self._workers.takes_suspects,
                 reached=self._go_on_from(),
                 after_tenant=self._last_tenant,
@@ -240,33 +240,33 @@ class Claimer(Periodic):
         self._meters.claimed += jobs
         self._lanes.claimed(jobs)
 
-    def _look_since(self) -> datetime | None:
-        if self._claimed_at - self._looked_at < FULL_LOOK:
+    def _promoted_since(self) -> datetime | None:
+        if self._claimed_at - self._promoted_all_at < FULL_PROMOTION:
             return self._since
-        self._looked_at = self._claimed_at
+        self._promoted_all_at = self._claimed_at
         return None
 
     def _go_on_from(self) -> tuple[str, int] | None:
-        if self._reached is None or self._claimed_at >= self._look_back_due:
-            self._reached, self._looked_back_at = None, self._claimed_at
+        if self._reached is None or self._claimed_at >= self._rewind_due:
+            self._reached, self._rewound_at = None, self._claimed_at
         return self._reached
 
     def _pause_after(self, claim: Claim) -> float:
         self._heavy_jobs.claimed(claim.left_job)
-        looked_back = self._reached is None
-        if looked_back:
-            self._look_back = look_back_interval(LOOK_BACK, claim.searched)
+        from_start = self._reached is None
+        if from_start:
+            self._rewind_interval = rewind_interval(REWIND, claim.searched)
         self._reached = self._place_after(claim)
-        if looked_back or claim.reached is not None:
+        if from_start or claim.reached is not None:
             for listener in self._listeners:
                 listener.looked(has_backlog=claim.reached is not None)
-        self._look_at = float("-inf")
+        self._next_full_claim_at = float("-inf")
         if not claim.is_quiet:
             self._empty_claims = 0
             return 0.0 if claim.reached else BREATH
         if claim.is_cut_short:
             self._empty_claims = 0
-        if claim.is_cut_short or not (looked_back or self._is_searching):
+        if claim.is_cut_short or not (from_start or self._is_searching):
             return 0.0
         # The remaining jobs are too heavy for the room, or left to another node.
         self._wants_room = claim.reached is not None
@@ -274,23 +274,23 @@ class Claimer(Periodic):
         pause = self._heavy_jobs.pause(idle_delay(self._empty_claims, self._wakeups.place))
         if claim.due_in is not None:
             pause = min(pause, claim.due_in)
-        if self._is_searching and not looked_back:
-            pause = min(pause, max(0.0, self._look_back_due - time.monotonic()))
+        if self._is_searching and not from_start:
+            pause = min(pause, max(0.0, self._rewind_due - time.monotonic()))
         if claim.reached is None and len(self._queues) <= FEW_QUEUES:
-            self._look_at = time.monotonic() + pause
+            self._next_full_claim_at = time.monotonic() + pause
         return pause
 
     def _place_after(self, claim: Claim) -> tuple[str, int] | None:
-        """Return where the next claim goes on; None to look back."""
+        """Return where the next claim goes on; None for the first rank."""
         if claim.reached is not None:
             return None if claim.reached[0] == ANYWHERE else claim.reached
         return claim.passed or self._reached if self._is_searching else None
 
     @property
     def _is_searching(self) -> bool:
-        """Whether the last look back had to read many ready jobs that the node may not take."""
-        return self._look_back > LOOK_BACK
+        """Whether a claim from the first rank had to read many jobs that the node may not take."""
+        return self._rewind_interval > REWIND
 
     @property
-    def _look_back_due(self) -> float:
-        return self._looked_back_at + self._look_back
+    def _rewind_due(self) -> float:
+        return self._rewound_at + self._rewind_interval

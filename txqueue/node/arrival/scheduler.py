@@ -31,8 +31,8 @@ SHORTEST, LONGEST = 0.2, 5.0
 # Shortest interval after a wake-up, as most wake-ups are not about schedules.
 WOKEN = 1.0
 # Checks look for schedules that became due since MARGIN before the last check, to skip dead rows;
-# once in FULL_LOOK seconds, for all due ones.
-MARGIN, FULL_LOOK = timedelta(seconds=5), 10.0
+# once in FULL_PROMOTION seconds, for all due ones.
+MARGIN, FULL_PROMOTION = timedelta(seconds=5), 10.0
 MENDING = 60.0
 
 
@@ -122,7 +122,7 @@ class Scheduler(Periodic):
 
     async def _look(self, now: float) -> float:
         self._looked_at = now
-        found = await self._schedules.due(self._look_since(now), self._checks.busy)
+        found = await self._schedules.due(self._promoted_since(now), self._checks.busy)
         self._since = found.seen_at - MARGIN
         self._next_look = now + LONGEST
         self._look_in(LONGEST if found.due_in is None else found.due_in)
@@ -159,8 +159,8 @@ class Scheduler(Periodic):
         pause = min(max(seconds, SHORTEST), LONGEST)
         self._next_look = min(self._next_look, time.monotonic() + pause)
 
-    def _look_since(self, now: float) -> datetime | None:
-        if self._since is not None and now - self._looked_far_at < FULL_LOOK:
+    def _promoted_since(self, now: float) -> datetime | None:
+        if self._since is not None and now - self._looked_far_at < FULL_PROMOTION:
             return self._since
         self._looked_far_at = now
         return None

@@ -172,7 +172,13 @@ class WorkerProcess:
     @property
     def load(self) -> Load:
         """The worker's load, in the form in which `policy.dispatch` takes it."""
-        return Load(self.key, self._owner.capacity, self.weight, self._pace(), self._occupied)
+        return Load(
+            key=self.key,
+            capacity=self._owner.capacity,
+            outstanding=self.weight,
+            rate=self._pace(),
+            left=self._occupied,
+        )
 
     @property
     def weight(self) -> int:

@@ -12,8 +12,8 @@ __all__ = [
     "claim_delay",
     "credit_limit",
     "least_loaded",
-    "look_back_interval",
     "new_credit",
+    "rewind_interval",
     "room_of",
     "updated_rate",
 ]
@@ -26,8 +26,8 @@ MEMORY = 0.1
 # The longest delay between two claims while there is little room, seconds.
 CLAIM_PAUSE = 0.008
 # Claims that read many ready jobs which the node may not take, such as jobs of other nodes' types,
-# spend no more than this part of the time on it, but look back once in LONGEST_LOOK_BACK seconds.
-SEARCH_SHARE, LONGEST_LOOK_BACK = 0.1, 1.0
+# spend no more than this part of the time on it, but look back once in LONGEST_REWIND seconds.
+SEARCH_SHARE, LONGEST_REWIND = 0.1, 1.0
 # The weight that one client may enqueue as assigned before its node grants more credit, and the
 # steps in which credit is spread over the nodes.
 MOST_CREDIT, CREDIT_STEP = 32, 4
@@ -157,7 +157,7 @@ def room_of(loads: Iterable[Load]) -> Room:
                 its_room = min(its_room, load.capacity - load.left)
             largest = max(largest, its_room)
             workers += 1
-    return Room(free, limit, largest, capacity, workers)
+    return Room(free=free, limit=limit, largest=largest, capacity=capacity, workers=workers)
 
 
 def least_loaded(loads: Sequence[Load]) -> Load:
@@ -191,11 +191,11 @@ def claim_delay(room: Room, since_last: float) -> float | None:
     return max(0.0, CLAIM_PAUSE - since_last)
 
 
-def look_back_interval(least: float, searched: float) -> float:
+def rewind_interval(least: float, searched: float) -> float:
     """Return the seconds between two claims that read the ready jobs from the first one on.
 
     Args:
         least: The interval when the claims need not search.
         searched: The seconds that the last such claim spent on jobs that the node may not take.
     """
-    return max(least, min(searched / SEARCH_SHARE, LONGEST_LOOK_BACK))
+    return max(least, min(searched / SEARCH_SHARE, LONGEST_REWIND))

@@ -99,7 +99,14 @@ class DirectDispatch:
             given = dict(zip(job, parameters[2:], strict=True))
             is_told = credit.is_own and self._is_sure
             chunk = chunk_of_call(job_id, its_weight, given) if is_told else ""
-            new = Assignment(credit.incarnation, assignment, lane, 1, its_weight, chunk)
+            new = Assignment(
+                incarnation=credit.incarnation,
+                number=assignment,
+                lane=lane,
+                jobs=1,
+                weight=its_weight,
+                chunk=chunk,
+            )
             self._jobs.append(new)
         return int(job_id)
 

@@ -253,7 +253,14 @@ class StoredFunctions:
         )
         rows = await self._taken(asking, incarnation)
         return [
-            Assignment(incarnation, job.assignment, job.lane, 1, 1, chunk)
+            Assignment(
+                incarnation=incarnation,
+                number=job.assignment,
+                lane=job.lane,
+                jobs=1,
+                weight=1,
+                chunk=chunk,
+            )
             for job, chunk in zip(named, rows[0][0], strict=True)
             if chunk is not None
         ]
@@ -437,4 +444,13 @@ class StoredFunctions:
 
 def _assignment(incarnation: int, asked_at: float, row: Sequence[Any]) -> Assignment:
     lane, number, jobs, weight, chunk, *alone = row
-    return Assignment(incarnation, number, lane, jobs, weight, chunk, any(alone), asked_at)
+    return Assignment(
+        incarnation=incarnation,
+        number=number,
+        lane=lane,
+        jobs=jobs,
+        weight=weight,
+        chunk=chunk,
+        is_alone=any(alone),
+        asked_at=asked_at,
+    )

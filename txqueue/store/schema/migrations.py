@@ -115,7 +115,9 @@ def migrate(dsn: str, schema: str = "txqueue") -> MigrationReport:
             if _patiently(cursor, schema, partial(_apply, cursor, schema, step))
         ]
         advanced = _patiently(cursor, schema, partial(_apply_functions, cursor, schema))
-    return MigrationReport(before, latest_version(), applied, shared, advanced)
+    return MigrationReport(
+        before=before, after=latest_version(), applied=applied, shared=shared, advanced=advanced
+    )
 
 
 def _ensure_utf8(cursor: Any) -> None:

@@ -63,7 +63,11 @@ async def _explained(services: PageServices, job_id: int) -> Explanation | None:
         return None
     except TxqueueError as error:
         return Explanation(
-            job_id, "", "unknown", f"this could not be read: {error.what}", error.remedy
+            job_id=job_id,
+            state="",
+            reason="unknown",
+            detail=f"this could not be read: {error.what}",
+            remedy=error.remedy,
         )
 
 

@@ -31,7 +31,9 @@ async def queue(services: PageServices, request: PageRequest) -> Reply:
     nodes = (await services.reads.shared("nodes", about_nodes)).value
     serve = serving(nodes, name, depth["running_on"])
     limit = next(iter(limits), None)
-    lately = await ended(services, request, depth["at"], "queue", name)
+    lately = await ended(
+        services=services, request=request, now=depth["at"], column="queue", name=name
+    )
     has_jobs = any(depth[state] for state in ("waiting", "ready", "assigned", "failed"))
     is_unknown = not (limit or serve or has_jobs or lately["sums"])
     return services.show(

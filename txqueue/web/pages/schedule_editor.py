@@ -85,5 +85,7 @@ async def _shown(
 def _preview(when: Schedule, row: Mapping[str, Any], now: datetime) -> list[datetime]:
     """Return the moments at which a schedule would be due next, in its time zone."""
     zone = ZoneInfo(when.tz) if isinstance(when, Cron) else UTC
-    moments = upcoming(when, row["name"], now, _PREVIEWED, row["enqueued"])
+    moments = upcoming(
+        schedule=when, name=row["name"], now=now, most=_PREVIEWED, enqueued=row["enqueued"]
+    )
     return [moment.astimezone(zone) for moment in moments]

@@ -47,7 +47,9 @@ async def work_type(services: PageServices, request: PageRequest) -> Reply:
         kinds=await _kinds(services, name),
         schedules=await services.reads.find(asked),
         told=_TOLD,
-        **await ended(services, request, depth["at"], "work_type", name),
+        **await ended(
+            services=services, request=request, now=depth["at"], column="work_type", name=name
+        ),
     )
 
 

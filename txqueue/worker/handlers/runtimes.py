@@ -161,7 +161,11 @@ def kind_of(
     else:
         begin = _called
     return Kind(
-        cls, _opening if cls.encrypted else decoder(cls), begin, longest_result, takes_thread
+        cls=cls,
+        structure=_opening if cls.encrypted else decoder(cls),
+        begin=begin,
+        longest_result=longest_result,
+        takes_thread=takes_thread,
     )
 
 

@@ -135,7 +135,7 @@ class Endings:
             if verdict.error_class == KEYLESS:
                 self._failures.note_keyless(job)
             return
-        failed = failed_attempt_of(job, kind, retry, verdict, error)
+        failed = failed_attempt_of(job=job, kind=kind, retry=retry, verdict=verdict, error=error)
         if job.span is not None:
             job.span.failed(error, is_hidden=failed.redacted)
         # First, so that an error in the log, or in a hook, does not lose the outcome.

@@ -154,12 +154,14 @@ def failed_attempt_of(
 ) -> FailedAttempt:
     """Return a run that has failed as hooks see it; without a kind, its work type is unknown."""
     return FailedAttempt(
-        job.id,
-        kind.cls.work_type if kind is not None else "of an unknown work type",
-        job.attempt,
-        retry.attempts if verdict.outcome == "retry" or job.attempt >= retry.attempts else None,
-        verdict.delay,
-        error,
+        job_id=job.id,
+        work_type=kind.cls.work_type if kind is not None else "of an unknown work type",
+        attempt=job.attempt,
+        attempts=retry.attempts
+        if verdict.outcome == "retry" or job.attempt >= retry.attempts
+        else None,
+        delay=verdict.delay,
+        error=error,
         redacted=is_redacted(job, kind),
     )
 

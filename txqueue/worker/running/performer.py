@@ -302,7 +302,15 @@ class Performer:
             self._ends.done(job)
         elif type(value) is Waiting:
             self._runs.going_on.append(job.work_type)
-            self._wait_for(Execution(job, kind, terms or {}, self._reactor.seconds(), value))
+            self._wait_for(
+                Execution(
+                    job=job,
+                    kind=kind,
+                    terms=terms or {},
+                    began=self._reactor.seconds(),
+                    handler=value,
+                )
+            )
         else:
             self._returned(job, kind, value)
 
@@ -389,7 +397,11 @@ class Performer:
                 complete(job, self._open_transaction, self._reactor)
             )
         now, terms, ending = self._reactor.seconds(), job.terms or {}, waiting_for(completing)
-        self._wait_for(Execution(job, kind, terms, now, ending, is_completing=True))
+        self._wait_for(
+            Execution(
+                job=job, kind=kind, terms=terms, began=now, handler=ending, is_completing=True
+            )
+        )
 
     def _keep_result(self, job: RunningJob, kind: Kind, value: Any) -> None:
         try:

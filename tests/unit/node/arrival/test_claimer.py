@@ -105,7 +105,7 @@ async def test_jobs_left_behind(found: Claim, is_left: bool) -> None:
 
 async def test_a_look_at_a_part_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """It began behind jobs that may have come in since; the next look is at all of them."""
-    monkeypatch.setattr(claimer, "LOOK_BACK", float("inf"))
+    monkeypatch.setattr(claimer, "REWIND", float("inf"))
     harness = Harness()
     harness.claims = [claim(*TAKEN, reached=PLACE), claim(reached=None), claim(reached=None)]
     for _ in range(3):
@@ -207,7 +207,7 @@ async def test_a_master_woken_from_sleep_claims_ordinary_jobs() -> None:
 
 async def test_an_overdue_full_claim_follows_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Other jobs may be due, or in other lanes; nor does it wait for a pause that was long."""
-    monkeypatch.setattr(claimer, "LOOK_BACK", 0.0)
+    monkeypatch.setattr(claimer, "REWIND", 0.0)
     harness = Harness()
     harness.claims = [claim(reached=None), claim(reached=None)]
     harness.ordinary = [(1, True)]

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from txqueue.policy.placement.dispatch import (
     CLAIM_PAUSE,
-    LONGEST_LOOK_BACK,
+    LONGEST_REWIND,
     MEMORY,
     MOST_AHEAD,
     SEARCH_SHARE,
@@ -13,7 +13,7 @@ from txqueue.policy.placement.dispatch import (
     Room,
     claim_delay,
     least_loaded,
-    look_back_interval,
+    rewind_interval,
     room_of,
     updated_rate,
 )
@@ -141,7 +141,7 @@ def test_a_steady_pace_is_found(weight: int, span: float) -> None:
 @given(st.floats(0, 1), st.floats(0, 1e3))
 def test_searches_take_a_small_part_of_the_time(least: float, searched: float) -> None:
     """Unless one look back takes very long: it comes round all the same."""
-    interval = look_back_interval(least, searched)
+    interval = rewind_interval(least, searched)
     assert interval >= least
-    assert interval <= max(least, LONGEST_LOOK_BACK)
-    assert searched <= interval * SEARCH_SHARE * 1.001 or interval >= LONGEST_LOOK_BACK
+    assert interval <= max(least, LONGEST_REWIND)
+    assert searched <= interval * SEARCH_SHARE * 1.001 or interval >= LONGEST_REWIND
