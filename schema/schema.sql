@@ -1,4 +1,4 @@
--- The schema txqueue, version 19, to be read; `txqueue migrate --sql` prints the script to run.
+-- The schema txqueue, version 20, to be read; `txqueue migrate --sql` prints the script to run.
 -- Generated from the catalogue of a migrated database by: python -m tests.db.snapshot
 -- N is a lane, 0 to 7. Not shown: the partitions of single days, the tables of single worksets, and
 -- the sequences of single limits. Definitions of functions and views are in schema/functions.
@@ -115,14 +115,16 @@ create index on job_cancelled (job_id);
 
 -- The failed attempts of jobs, kept as long as history.
 create table failed_attempt (
-    job_id       bigint not null,
-    attempt      smallint not null,
-    at           timestamptz not null default clock_timestamp(),
-    began        timestamptz,  -- When the run was first reported, or else when the job was assigned.
-    node_id      integer,
-    error        text,
-    error_class  text,         -- The module and name of its class; null if no error of the handler's ended the run.
-    log          text          -- The last entries that the run logged; null for none, and for redacted work.
+    job_id        bigint not null,
+    attempt       smallint not null,
+    at            timestamptz not null default clock_timestamp(),
+    began         timestamptz,  -- When the run was first reported, or else when the job was assigned.
+    node_id       integer,
+    error         text,
+    error_class   text,         -- The module and name of its class; null if no error of the handler's ended the run.
+    log           text,         -- The last entries that the run logged; null for none, and for redacted work.
+    restarted_by  text          -- The operator that ended the run so that the job starts again; null for an attempt
+                                -- that failed.
 ) partition by range (at) /* by day */;  -- replica identity full
 create index on failed_attempt (job_id);
 
@@ -379,13 +381,14 @@ create table action (
 create index on action using gin ((detail -> 'jobs') jsonb_path_ops);
 create index on action (subject, action_id);
 
--- Requests to cancel assigned jobs, each until the job has ended.
+-- Requests to cancel assigned jobs, each until the job has ended, and to end runs whose jobs were restarted.
 create table request (
     incarnation  integer not null,
     job_id       bigint not null,
     assignment   bigint not null,
     who          text not null,
     at           timestamptz not null default clock_timestamp(),
+    is_restart   boolean not null default false,  -- Whether only the run is to end, and the job starts again.
     primary key (incarnation, job_id, assignment)
 );
 
@@ -542,8 +545,8 @@ settle(its_incarnation integer, outcomes jsonb) returns (settled bigint[], freed
 started(its_incarnation integer, assignments bigint[], ids bigint[], seconds double precision[], progress text[] = null)
     returns integer;  -- worker
 -- only the owner may execute: complete_each_N, complete_in_N, end_assigned, fail_unread, forget_attempts, give_back,
--- lane_of_jobs, leave_unread, make_next_stage, note_attempt, return_unread, stages_with, start_next_stages,
--- with_no_key, with_unread, without_assignment
+-- lane_of_jobs, leave_unread, make_next_stage, note_attempt, note_restart, return_unread, stages_with,
+-- start_next_stages, with_no_key, with_unread, without_assignment
 
 -- enqueue
 enqueue(work_type text, payload jsonb, queue text = null, priority integer = null, weight integer = null,
@@ -559,8 +562,8 @@ enqueue_many(jobs jsonb) returns bigint[];  -- enqueue, worker
 -- only the owner may execute: check_encrypted, check_job, compute_key, compute_rank, credit_left, declared_keys,
 -- enqueue_each, find_broken_length, find_broken_option, find_broken_rule, has_broken_tag, has_open_credit,
 -- has_sleeping_master, known_options, may_assign_at_once, may_notify, member_text, payload_octets, refuse_computed,
--- refuse_full_queue, refuse_job, refuse_member, refuse_option, refuse_unknown_keys, refuse_unknown_option,
--- wake_masters, with_keys, without_keys_option
+-- refuse_full_queue, refuse_job, refuse_keyless, refuse_member, refuse_option, refuse_unknown_keys,
+-- refuse_unknown_option, wake_masters, with_keys, without_keys_option
 
 -- groups
 -- only the owner may execute: admit_groups_N, free_groups, free_late_groups, group_slots, lock_groups
@@ -612,7 +615,7 @@ drain_node(its_name text, who text) returns boolean;  -- worker
 grant_credit(its_incarnation integer, jobs integer, unused bigint = null) returns bigint;  -- worker
 heartbeat(its_incarnation integer, its_load double precision, its_report jsonb = '{}') returns (owned boolean,
     its_state text, peers jsonb, cancels jsonb, neighbours jsonb, next_end double precision, place integer,
-    places integer, rescued integer, nodes integer, beats bigint, server text);  -- worker
+    places integer, rescued integer, nodes integer, beats bigint, server text, restarts jsonb);  -- worker
 identity() returns uuid;  -- enqueue, read, worker
 jobs_of(its_incarnation integer, assignments bigint[]) returns table(assignment bigint, job_id bigint);  -- worker
 leave(its_incarnation integer, its_state text) returns integer;  -- worker
@@ -647,6 +650,8 @@ postpone_failures(its_fingerprint text, who text, delay double precision, moment
 repeat(its_job_id bigint, who text) returns bigint;  -- worker
 repeat_archived(its_job_id bigint, columns jsonb, its_payload jsonb, its_options jsonb, who text)
     returns bigint;  -- worker
+restart(ids bigint[], who text, is_counted boolean = false) returns (restarted jsonb, requested jsonb,
+    refused bigint[]);  -- worker
 retry(ids bigint[], who text) returns (retried bigint[], refused bigint[]);  -- worker
 retry_failures(its_fingerprint text, who text, before timestamptz = null, at_most integer = 1000)
     returns (retried integer, until timestamptz);  -- worker
@@ -744,10 +749,11 @@ start_workset(its_name text, its_items bigint = null) returns integer;  -- worke
 --                              notified_jobs, pass_on, pause, pause_schedule, postpone_failures, publish,
 --                              publish_schedules, put_schedule, readable_json, readable_text, refresh_backlog_flags,
 --                              register_node, release, remove_schedule, renew_for_peer, repeat, repeat_archived,
---                              request_end_notices, rescue, reserve_incarnation, reserve_run, resume, resume_schedule,
---                              retry, retry_failures, retry_workset, rotate, run_schedule, schedule_runs,
---                              scheduled_keys, set_aside, set_limit, set_priority, settle, split_workset_part,
---                              start_missed_cooldowns, start_workset, started, stats, tick, undrain_node, updated_at
+--                              request_end_notices, rescue, reserve_incarnation, reserve_run, restart, resume,
+--                              resume_schedule, retry, retry_failures, retry_workset, rotate, run_schedule,
+--                              schedule_runs, scheduled_keys, set_aside, set_limit, set_priority, settle,
+--                              split_workset_part, start_missed_cooldowns, start_workset, started, stats, tick,
+--                              undrain_node, updated_at
 --
 -- txqueue_worksets  usage      schema txqueue
 --                   select     migration

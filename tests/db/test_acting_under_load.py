@@ -34,6 +34,7 @@ def act(dsn: str, seed: int) -> None:
             call, *parameters = chance.choice(
                 [
                     ("cancel(%s::bigint[], 'ann')", ids[:5]),
+                    ("restart(%s::bigint[], 'ann')", ids),
                     ("retry(%s::bigint[], 'ann')", ids),
                     ("set_priority(%s::bigint[], %s, 'ann')", ids, chance.randint(0, 9)),
                     ("pause('group', %s, 'ann')", group),

@@ -9,6 +9,7 @@ from typing import Any
 import psycopg2
 import pytest
 
+from tests.dashboards import served
 from tests.db.letters import opened
 from tests.db.masters import Master, master
 from tests.db.past import LEAVES, fill
@@ -173,3 +174,21 @@ def test_an_unreachable_archive_leaves_the_rest_of_a_list(
         else:
             assert f"the archive at {tmp_path}/past cannot be used" in unread[0]
             assert f"warning: {unread[0]}" in said.err
+
+
+async def test_the_page_of_an_archived_job(node: Master, tmp_path: Path) -> None:
+    """With what the archive has, and the keys that its type declares; without it, the reason."""
+    path = [[["a", None], ["b"]]]
+    keys = {"group": ["c{:", {"path": path[0], "kind": "text"}], "tenant": None}
+    policy = {"work_type": "test.kind", "queue": "default", "priority": 4, "weight": 1}
+    node.value("select txqueue.publish(%s)", json.dumps([{**policy, "policy": {"keys": keys}}]))
+    async with served(node.connection.dsn) as browser:
+        page = await browser.get("/jobs/8")
+        assert page.status == 200
+        assert ">archived<" in page.text
+        assert "c{{:{a.b}" in page.text
+        assert "computed by its class" in page.text
+        assert (await browser.get("/jobs/61")).status == 404
+        lose(tmp_path)
+        page = await browser.get("/jobs/8")
+        assert (page.status, str(tmp_path / "past") in page.text) == (409, True)

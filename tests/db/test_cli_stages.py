@@ -105,3 +105,18 @@ def test_options_about_others(node: Stored, capsys: pytest.CaptureFixture[str]) 
     assert "has the same unique key" in capsys.readouterr().err
     child = enqueued(capsys, "--after", str(first))
     assert node.job(child)["waiting_for"] == "parents"
+
+
+def test_the_mode_of_a_declared_key(node: Stored, capsys: pytest.CaptureFixture[str]) -> None:
+    """The key need not be named; without any, nothing is enqueued."""
+    kind = {"work_type": "test.kind", "queue": "default", "priority": 4, "weight": 1}
+    keys = {"unique": ["k"], "unique_mode": "keep"}
+    node.value("select txqueue.publish(%s)", json.dumps([{**kind, "policy": {"keys": keys}}]))
+    first = enqueued(capsys)
+    moment = ("--as-of", "2026-11-27T12:00:00Z", "--unique-mode", "replace")
+    assert enqueued(capsys, *moment) == first
+    told = node.job(first)["options"]
+    assert (told["unique"], "as_of" in told) == ("k", True)
+    for wrong in (moment[:2], moment[2:]):
+        assert run(["enqueue", "other.kind", "{}", *wrong], GlobalOptions()) == 1
+        assert "pass the key as unique, or declare it on the class" in capsys.readouterr().err

@@ -159,7 +159,7 @@ def lacks_key(node: Master) -> None:
 def blocked(dsn: str) -> list[tuple[str, str, int]]:
     """What `txqueue status` and doctor count."""
     with Session(dsn) as session:
-        rows = Reader(session).find(about_blocked("txqueue"))
+        rows = Reader(session).find(about_blocked("txqueue")).reasons
     return [(each["reason"], each["gravity"], each["jobs"]) for each in rows]
 
 

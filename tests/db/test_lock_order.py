@@ -107,6 +107,7 @@ STATEMENTS = {
         "select txqueue.cancel(array[{ready}, {parked}, {child}, {failed}, {holder}], 'me')"
     ],
     "cancel a parent": ["select txqueue.cancel(array[{child}, {keyed}], 'me')"],
+    "restart": ["select txqueue.restart(array[{holder}, {sibling}, {ready}], 'me')"],
     "retry": ["select txqueue.retry(array[{failed}, {keyed}, {heir}], 'me')"],
     "priority": [
         "select txqueue.set_priority(array[{ready}, {keyed}, {parked}, {child}], 9, 'me')"

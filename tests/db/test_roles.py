@@ -87,6 +87,7 @@ CLAIMS = [
     "select txqueue.resume('queue', 'absent', 'ann')",
     "select txqueue.set_limit('queue', 'absent', null, null, null, null, null, 'ann', '{rate}')",
     "select txqueue.cancel('{}', 'ann')",
+    "select txqueue.restart('{}', 'ann')",
     "select txqueue.retry('{}', 'ann')",
     "select txqueue.set_priority('{}', 1, 'ann')",
     "select txqueue.due_schedules()",

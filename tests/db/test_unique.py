@@ -233,7 +233,9 @@ def test_many_at_once_keep_their_order(node: Master) -> None:
     [
         ("\"unique\" => ''", "1 to 1000 characters"),
         ("\"unique\" => 'k', unique_mode => 'never'", "no such unique_mode"),
-        ("unique_mode => 'again'", "unique_mode without unique"),
+        ("unique_mode => 'again'", "the job has none"),
+        ('options => \'{"as_of": "2026-11-27T12:00Z"}\'', "the job has none"),
+        ("options => '{\"once_for\": 60}'", "the job has none"),
         ("\"unique\" => 'k', options => '[]'", "options is not a JSON object"),
         ("\"unique\" => 'k', after => '{}'", "cannot wait for others"),
     ],
@@ -243,6 +245,14 @@ def test_what_makes_no_sense_is_refused(node: Master, options: str, said: str) -
     with pytest.raises(psycopg2.Error, match=said) as caught:
         node.value(f"select txqueue.enqueue('test.kind', '{{}}', {options})")
     assert caught.value.pgcode == "TXQ01"
+
+
+def test_what_is_about_a_key_is_refused_without_one_among_many(node: Master) -> None:
+    """As in a call of one."""
+    for wrong in ({"options": {"as_of": "2026-11-27T12:00Z"}}, {"unique_mode": "keep"}):
+        with pytest.raises(psycopg2.Error, match="the job has none"):
+            node.enqueue({}, wrong)
+    assert node.states() == {}
 
 
 def test_who_ends_a_job_waits_for_no_application(node: Master, open_one: Master) -> None:

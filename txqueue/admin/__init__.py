@@ -3,7 +3,7 @@
 The AMP commands that `Admin` sends are exported too, for clients without it.
 """
 
-from txqueue.admin.answers import Cancelled, JobsPage
+from txqueue.admin.answers import Cancelled, JobsPage, Restarted
 from txqueue.admin.client import Admin
 from txqueue.errors import AdminRefused
 from txqueue.policy.blockers import Explanation
@@ -19,6 +19,7 @@ from txqueue.wire.admin_commands import (
     ListNodes,
     ListQueues,
     Pause,
+    RestartJobs,
     Resume,
     RetryJobs,
     SetLimit,
@@ -43,6 +44,8 @@ __all__ = [
     "ListNodes",
     "ListQueues",
     "Pause",
+    "RestartJobs",
+    "Restarted",
     "Resume",
     "RetryJobs",
     "SetLimit",

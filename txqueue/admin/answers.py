@@ -7,7 +7,7 @@ from typing import Any
 
 from attrs import frozen
 
-__all__ = ["Cancelled", "JobsPage"]
+__all__ = ["Cancelled", "JobsPage", "Restarted"]
 
 
 @frozen
@@ -41,3 +41,18 @@ class JobsPage:
     next: str | None
     at: datetime
     searched: int | None = None
+
+
+@frozen
+class Restarted:
+    """The result of a request to restart jobs.
+
+    Attributes:
+        restarted: The numbers of the jobs that are in the queue again.
+        requested: The numbers of jobs of groups, which follow once their node has ended their runs.
+        refused: The numbers of jobs that did not run, or do not exist.
+    """
+
+    restarted: list[int]
+    requested: list[int]
+    refused: list[int]

@@ -11,7 +11,7 @@ from typing import Any, Self, cast
 from twisted.internet.defer import CancelledError, TimeoutError
 from twisted.internet.error import ConnectError, ConnectionClosed, DNSLookupError
 
-from txqueue.admin.answers import Cancelled, JobsPage
+from txqueue.admin.answers import Cancelled, JobsPage, Restarted
 from txqueue.errors import AdminRefused, NodeUnavailable
 from txqueue.model.schedule import Schedule, schedule_object
 from txqueue.policy.blockers import Explanation
@@ -147,7 +147,8 @@ class Admin:
                 longest first; there is no next page.
             tag: Only jobs with these tags, ``NAME=VALUE`` each, or ``NAME`` for any value.
             payload: Only jobs whose payload has these values, ``KEY=VALUE`` each.
-            filters: ``state, queue, work_type, group, tenant``; ``error``, a part of the last
+            filters: ``state, queue, work_type, group, tenant``; ``node``, the name of the node that
+                has or had it; ``fingerprint``, a kind of failure; ``error``, a part of the last
                 error; ``since``, ``until`` and ``updated_since``, a moment or a length of time. A
                 filter that is None is ignored.
 
@@ -157,7 +158,8 @@ class Admin:
         lists = {"tag": tag or None, "payload": payload or None}
         chosen = _given(after=after, limit=limit, running_for=running_for, **lists, **filters)
         answer = await self._say(wire.ListJobs, **chosen)
-        ignored = _SEARCHES & chosen.keys() if answer.get("searched") is None else ()
+        ignored = _SEARCHES & chosen.keys() if answer.get("searched") is None else set()
+        ignored |= (wire.ListJobs.newer & chosen.keys()) - set((answer.get("obeyed") or "").split())
         if ignored:
             raise AdminRefused(
                 f"the node is too old for the filter {', '.join(sorted(ignored))}",
@@ -248,6 +250,16 @@ class Admin:
         """Cancel jobs."""
         said = await self._each(wire.CancelJobs, ids)
         return Cancelled(said["cancelled"], said["requested"], said["refused"])
+
+    async def restart(self, ids: Iterable[int], *, is_counted: bool = False) -> Restarted:
+        """End the runs of assigned jobs, such as hung ones, and run the jobs again.
+
+        Args:
+            ids: The numbers of the jobs.
+            is_counted: Whether the ended runs spend an attempt.
+        """
+        said = await self._each(wire.RestartJobs, ids, is_counted=is_counted)
+        return Restarted(said["restarted"], said["requested"], said["refused"])
 
     async def retry(self, ids: Iterable[int]) -> tuple[list[int], list[int]]:
         """Retry failed and cancelled jobs; return the numbers of retried and of refused ones."""

@@ -127,13 +127,6 @@ def _waits_for(session: Session, job_id: int) -> str | None:
 
 def _check_together(columns: Mapping[str, Any]) -> None:
     """Refuse an option that has no meaning without another one."""
-    if columns["unique_mode"] and columns["unique"] is None:
-        raise click.UsageError(
-            "--unique-mode says what to do while another job holds the key;"
-            " name the key with --unique"
-        )
-    if columns["unique"] is None and (columns["as_of"] or columns["once_for"]):
-        raise click.UsageError("--as-of and --once-for are about a key; name it with --unique")
     if columns["after_any_end"] and not columns["after"]:
         raise click.UsageError(
             "--after-any-end says how other jobs must have ended; name them with --after"

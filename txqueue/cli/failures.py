@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from datetime import timedelta
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from txqueue.cli.options import GlobalOptions, Group
 from txqueue.cli.output import Lines, listing, local_time, say, show, styled
+from txqueue.cli.refusals import refusal_lines, refusals
 from txqueue.cli.source import acted, found
 from txqueue.cli.times import Length
+from txqueue.errors import AdminRefused
 from txqueue.model.humanize import amount, counted
+
+if TYPE_CHECKING:
+    from txqueue.admin import Admin
 
 __all__ = ["failures"]
 
@@ -39,9 +44,13 @@ def failures(context: click.Context) -> None:
 @click.pass_obj
 def retry(options: GlobalOptions, fingerprint: str) -> None:
     """Retry all jobs with this kind of failure now."""
-    total = acted(options, lambda admin: admin.retry_failures(fingerprint))
-    document = {"fingerprint": fingerprint, "retried": total}
-    say(options, document, f"{counted(total, 'job')} to run again.")
+
+    async def run(admin: Admin) -> dict[str, Any]:
+        total = await admin.retry_failures(fingerprint)
+        return {"fingerprint": fingerprint, "retried": total}
+
+    document = _acted(options, fingerprint, "retry", run)
+    _tell(options, document, f"{counted(document['retried'], 'job')} to run again.")
 
 
 @failures.command(short_help="Give up all failures of a kind.")
@@ -63,11 +72,62 @@ def discard(options: GlobalOptions, fingerprint: str) -> None:
 @click.pass_obj
 def postpone(options: GlobalOptions, fingerprint: str, delay: timedelta) -> None:
     """Retry all jobs with this kind of failure after a delay."""
-    seconds = delay.total_seconds()
-    total, until = acted(options, lambda admin: admin.postpone_failures(fingerprint, seconds))
-    document = {"fingerprint": fingerprint, "postponed": total, "until": until}
-    said = f"{counted(total, 'job')} to run again at {local_time(until)}."
-    say(options, document, said)
+
+    async def run(admin: Admin) -> dict[str, Any]:
+        total, until = await admin.postpone_failures(fingerprint, delay.total_seconds())
+        return {"fingerprint": fingerprint, "postponed": total, "until": until}
+
+    document = _acted(options, fingerprint, "postpone", run)
+    when = local_time(document["until"])
+    _tell(options, document, f"{counted(document['postponed'], 'job')} to run again at {when}.")
+
+
+def _acted(
+    options: GlobalOptions,
+    fingerprint: str,
+    name: str,
+    act: Callable[[Admin], Awaitable[dict[str, Any]]],
+) -> dict[str, Any]:
+    """Act on a kind of failure; return the result with the jobs that were refused, and why."""
+
+    async def run(admin: Admin) -> dict[str, Any]:
+        began = await _clock(admin, fingerprint)
+        done = await act(admin)
+        refused = [] if began is None else await _left(admin, fingerprint, began)
+        return {**done, "refused": refused, "reasons": await refusals(admin, name, refused)}
+
+    return acted(options, run)
+
+
+async def _clock(admin: Admin, fingerprint: str) -> datetime | None:
+    """Return the time by the database's clock; None if the node is too old for what follows."""
+    try:
+        return (await admin.jobs_page(fingerprint=fingerprint, state="failed", limit=1)).at
+    except AdminRefused:
+        return None
+
+
+async def _left(admin: Admin, fingerprint: str, until: datetime) -> list[int]:
+    """Return the first jobs of a kind that still are as they failed before a moment."""
+    from txqueue.policy.blockers import EXPLAINED
+
+    found: list[int] = []
+    async for job in admin.jobs(fingerprint=fingerprint, state="failed"):
+        if job["finished_at"] <= until:
+            found.append(job["job_id"])
+        if len(found) == EXPLAINED:
+            break
+    return found
+
+
+def _tell(options: GlobalOptions, document: Mapping[str, Any], said: str) -> None:
+    def lines() -> Lines:
+        yield styled(said)
+        if document["refused"]:
+            yield styled(f"{counted(len(document['refused']), 'job')} left unchanged.", "yellow")
+        yield from refusal_lines(document["reasons"])
+
+    show(options, document, lines)
 
 
 def _list(kinds: Sequence[Mapping[str, Any]]) -> Lines:

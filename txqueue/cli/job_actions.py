@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import click
-from attrs import asdict, frozen
+from attrs import evolve, frozen
 
 from txqueue.cli.jobs import NUMBER
 from txqueue.cli.options import (
@@ -14,28 +15,25 @@ from txqueue.cli.options import (
     Command,
     Decorator,
     GlobalOptions,
+    on_node,
     searching,
     selecting,
     together,
 )
 from txqueue.cli.output import Lines, show, styled
+from txqueue.cli.refusals import refusal_lines, refusals
 from txqueue.cli.source import acted
-from txqueue.errors import AdminRefused
+from txqueue.cli.times import Length
 from txqueue.model.humanize import amount
 
 if TYPE_CHECKING:
     from txqueue.admin import Admin
-    from txqueue.policy.blockers import Explanation
 
-__all__ = ["cancel", "priority", "retry"]
+__all__ = ["cancel", "priority", "restart", "retry"]
 
 Act = Callable[["Admin", Sequence[int]], Awaitable[Sequence[list[int]]]]
-Explain = Callable[["Admin", Sequence[int]], Awaitable[list[dict[str, Any]]]]
 BATCH = 1000
 LISTED = 10
-# Each reason takes a query.
-EXPLAINED = 100
-
 
 LIVE = ("waiting", "ready", "assigned")
 CANCELLABLE = (*LIVE, "failed")
@@ -57,7 +55,7 @@ class Chosen:
             yield list(self.ids)
             return
         batch: list[int] = []
-        async for job in admin.jobs(**self.filters):
+        async for job in self._matching(admin):
             if self.fits(job):
                 batch.append(job["job_id"])
             if len(batch) == BATCH:
@@ -66,6 +64,24 @@ class Chosen:
         if batch:
             yield batch
 
+    async def _matching(self, admin: Admin) -> AsyncIterator[dict[str, Any]]:
+        """Yield the jobs that match the filters, not only those that run longest."""
+        filters = dict(self.filters)
+        running_for = filters.pop("running_for", None)
+        after = None
+        while True:
+            page = await admin.jobs_page(after=after, **filters)
+            for job in page.jobs:
+                if running_for is None or _ran_for(job, page.at) >= running_for:
+                    yield job
+            if (after := page.next) is None:
+                return
+
+
+def _ran_for(job: Mapping[str, Any], now: datetime) -> float:
+    began = job["started_at"]
+    return -1.0 if began is None else float((now - began).total_seconds())
+
 
 def _choosing(states: Sequence[str]) -> Decorator:
     """Add the options that choose jobs to a command; --state allows the given states."""
@@ -73,6 +89,7 @@ def _choosing(states: Sequence[str]) -> Decorator:
         click.argument("ids", metavar="[ID]...", nargs=-1, type=NUMBER),
         click.option("--all", "is_all", is_flag=True, help="All jobs that match these:"),
         selecting(*JOB_COLUMNS, states=states),
+        on_node(),
         searching(),
     )
 
@@ -91,14 +108,52 @@ def cancel(options: GlobalOptions, /, ids: Sequence[int], **given: Any) -> int:
     words = {
         "cancelled": "cancelled",
         "requested": "held by a node, which ends them",
-        "refused": "not cancelled: already done or cancelled, or unknown",
+        "refused": "left unchanged",
     }
 
     async def act(admin: Admin, some: Sequence[int]) -> Sequence[list[int]]:
         done = await admin.cancel(some)
         return done.cancelled, done.requested, done.refused
 
-    return _carry_out(options, chosen, act, words)
+    return _carry_out(options=options, chosen=chosen, name="cancel", act=act, words=words)
+
+
+@click.command(cls=Command, short_help="End runs, such as hung ones, and run their jobs again.")
+@_choosing(())
+@click.option(
+    "--running-for", type=Length(), help="Only jobs that have been running for 10min, 2h or longer."
+)
+@click.option("--count", "is_counted", is_flag=True, help="Let each ended run spend an attempt.")
+@click.pass_obj
+def restart(
+    options: GlobalOptions,
+    /,
+    ids: Sequence[int],
+    running_for: timedelta | None,
+    is_counted: bool,
+    **given: Any,
+) -> int:
+    """End the runs of jobs, such as hung ones, and run the jobs again at once.
+
+    What the ended runs still write in their own transactions is refused. A coroutine is
+    interrupted; a function in a thread is left behind, and keeps its weight until it returns; a
+    worker that a handler blocks is killed and replaced.
+    """
+    given["running_for"] = None if running_for is None else running_for.total_seconds()
+    chosen = _chosen(ids, given, lambda _: True)
+    if not ids:
+        chosen = evolve(chosen, filters={**chosen.filters, "state": "assigned"})
+    words = {
+        "restarted": "to run again",
+        "requested": "of a group, to run again once their node has ended their runs",
+        "refused": "left unchanged",
+    }
+
+    async def act(admin: Admin, some: Sequence[int]) -> Sequence[list[int]]:
+        done = await admin.restart(some, is_counted=is_counted)
+        return done.restarted, done.requested, done.refused
+
+    return _carry_out(options=options, chosen=chosen, name="restart", act=act, words=words)
 
 
 @click.command(cls=Command, short_help="Run failed or cancelled jobs again.")
@@ -116,9 +171,9 @@ def retry(options: GlobalOptions, /, ids: Sequence[int], **given: Any) -> int:
     return _carry_out(
         options=options,
         chosen=chosen,
+        name="retry",
         act=lambda admin, some: admin.retry(some),
         words=words,
-        explain=_reasons,
     )
 
 
@@ -130,10 +185,14 @@ def priority(options: GlobalOptions, /, to: int, ids: Sequence[int], **given: An
     """Change the PRIORITY of jobs that no node has claimed: 0 to 9; higher runs first."""
     words = {
         "changed": f"of priority {to} now",
-        "refused": "left unchanged: claimed by a node, ended or unknown",
+        "refused": "left unchanged",
     }
     chosen = _chosen(ids, given, lambda job: job["state"] in UNTAKEN)
-    return _carry_out(options, chosen, lambda admin, some: admin.set_priority(some, to), words)
+
+    async def act(admin: Admin, some: Sequence[int]) -> Sequence[list[int]]:
+        return await admin.set_priority(some, to)
+
+    return _carry_out(options=options, chosen=chosen, name="set_priority", act=act, words=words)
 
 
 def _is_retriable(job: Mapping[str, Any]) -> bool:
@@ -146,6 +205,7 @@ def _chosen(
     ids: Sequence[int], given: Mapping[str, Any], fits: Callable[[Mapping[str, Any]], bool]
 ) -> Chosen:
     filters = {name: value for name, value in given.items() if name != "is_all"}
+    filters["node"] = filters.pop("on_node")
     has_filter = any(value is not None for value in filters.values())
     if ids and (given["is_all"] or has_filter):
         raise click.UsageError("give job numbers or --all with filters, not both")
@@ -154,57 +214,38 @@ def _chosen(
     return Chosen(ids, filters, fits)
 
 
-async def _reasons(admin: Admin, refused: Sequence[int]) -> list[dict[str, Any]]:
-    """Return why a retry was refused for the first of some jobs."""
-    return [asdict(await _refusal(admin, job_id)) for job_id in refused[:EXPLAINED]]
-
-
-async def _refusal(admin: Admin, job_id: int) -> Explanation:
-    from txqueue.policy.blockers import Explanation, explain_refusal
-
-    try:
-        return explain_refusal(await admin.explain(job_id))
-    except AdminRefused as error:
-        return Explanation(
-            job_id=job_id, state="", reason="unknown", detail=error.what, remedy=error.remedy
-        )
-
-
 def _carry_out(
     options: GlobalOptions,
     chosen: Chosen,
+    name: str,
     act: Act,
     words: Mapping[str, str],
-    explain: Explain | None = None,
 ) -> int:
     """Act on jobs and print the result; return 1 if a job given by number was refused.
 
     Args:
         options: The global options.
         chosen: The jobs.
+        name: The name of the act.
         act: Acts on some of the jobs, and returns a list of job numbers for each of `words`.
         words: The possible results: the key of each in JSON, and the text that people read.
-        explain: Returns why jobs were refused, for the key ``reasons``; None without reasons.
     """
 
     async def run(admin: Admin) -> dict[str, list[Any]]:
         sums: dict[str, list[Any]] = {name: [] for name in words}
         async for batch in chosen.batches(admin):
-            for name, some in zip(words, await act(admin, batch), strict=True):
-                sums[name] += some
-        if explain is not None:
-            sums["reasons"] = await explain(admin, sums["refused"])
-        return sums
+            for each, some in zip(words, await act(admin, batch), strict=True):
+                sums[each] += some
+        return {**sums, "reasons": await refusals(admin, name, sums["refused"])}
 
     document = acted(options, run)
 
     def lines() -> Lines:
-        for name, said in words.items():
-            if document[name]:
-                style = "yellow" if name == "refused" else ""
-                yield styled(f"{_named(document[name])} {said}.", style)
-        for why in document.get("reasons", ())[:LISTED]:
-            yield styled(f"Job {why['job_id']}: {why['detail']}; {why['remedy']}.")
+        for each, said in words.items():
+            if document[each]:
+                style = "yellow" if each == "refused" else ""
+                yield styled(f"{_named(document[each])} {said}.", style)
+        yield from refusal_lines(document["reasons"])
         if not any(document.values()):
             yield styled("No such job.")
 

@@ -16,6 +16,7 @@ from txqueue.cli.options import (
     Command,
     GlobalOptions,
     limited,
+    on_node,
     searching,
     selecting,
 )
@@ -43,6 +44,7 @@ PARENTS_NAMED = 5
 
 @click.command(cls=Command)
 @selecting(*JOB_COLUMNS, states=STATES)
+@on_node()
 @searching()
 @limited()
 @click.option(
@@ -58,6 +60,7 @@ def jobs(
     options: GlobalOptions, /, limit: int, running_for: timedelta | None, **filters: Any
 ) -> None:
     """List jobs, the newest first."""
+    filters["node"] = filters.pop("on_node")
     if running_for is not None:
         if filters["after"] is not None:
             raise click.UsageError("--running-for has no --after: raise --limit")
@@ -227,7 +230,9 @@ def _attempts(
     if is_staged:
         columns.insert(0, "stage")
         shown = [[each["work_type"], *row] for each, row in zip(rows, shown, strict=True)]
-    return table("Failed attempts", columns, shown)
+    is_restarted = any(each.get("restarted_by") for each in rows)
+    title = "Failed and restarted runs" if is_restarted else "Failed attempts"
+    return table(title, columns, shown)
 
 
 def _attempt(row: Mapping[str, Any], now: datetime) -> list[object]:

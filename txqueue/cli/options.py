@@ -23,6 +23,7 @@ __all__ = [
     "Group",
     "keyless",
     "limited",
+    "on_node",
     "searching",
     "selecting",
     "tagging",
@@ -169,6 +170,14 @@ def selecting(*columns: str, what: str = "jobs", states: Sequence[str] = ()) -> 
     kind = click.Choice(states)
     state = [click.option("--state", type=kind, help=f"Only {what} in this state.")]
     return together(*state * bool(states), *(_selects(column, what) for column in columns))
+
+
+def on_node() -> Decorator:
+    """Give a command the option that selects jobs by their node."""
+    # Not `node`, which every command has: where to send its request.
+    return click.option(
+        "--on", "on_node", metavar="NODE", help="Only jobs that this node has or had."
+    )
 
 
 def searching() -> Decorator:

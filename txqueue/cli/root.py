@@ -20,7 +20,7 @@ from txqueue.cli.enqueue import enqueue
 from txqueue.cli.failures import failures
 from txqueue.cli.health import health
 from txqueue.cli.history import archive, history, stats
-from txqueue.cli.job_actions import cancel, priority, retry
+from txqueue.cli.job_actions import cancel, priority, restart, retry
 from txqueue.cli.jobs import explain, job, jobs
 from txqueue.cli.limits import actions, limits
 from txqueue.cli.migrate import migrate
@@ -55,7 +55,7 @@ _LOOKING = (demo, migrate, enqueue, repeat, status, health, nodes, jobs, job, ex
 _RECORDS = (doctor, limits, actions, worksets, tenants)
 _PAST = (failures, history, stats, archive)
 _RECURRING = (schedules, schedule)
-_ACTING = (cancel, retry, priority, pause, resume, limit, drain, undrain)
+_ACTING = (cancel, restart, retry, priority, pause, resume, limit, drain, undrain)
 _SERVING = (dev, web, web_user)
 for _command in (
     *_LOOKING,

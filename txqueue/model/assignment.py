@@ -105,11 +105,19 @@ class JobKey(NamedTuple):
 
 @frozen
 class CancelledJob:
-    """An assigned job that its node must cancel, and the operator that asked for it."""
+    """An assigned job whose run its node must end, as an operator has cancelled or restarted it.
+
+    Attributes:
+        assignment: The number of the job's assignment.
+        job_id: The job's number.
+        who: The operator.
+        is_restart: Whether the job runs again.
+    """
 
     assignment: int
     job_id: int
     who: str
+    is_restart: bool = False
 
 
 @frozen

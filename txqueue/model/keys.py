@@ -15,7 +15,7 @@ import attrs
 
 from txqueue.errors import InvalidWork
 
-__all__ = ["KEYS", "Key", "check_keys", "parts_of", "published_keys"]
+__all__ = ["KEYS", "Key", "check_keys", "key_texts", "parts_of", "published_keys"]
 
 KEYS: Final = ("group", "tenant", "unique")
 """The properties of a work item that may be declared as a `Key`."""
@@ -244,3 +244,21 @@ def _parts(cls: Any, name: str, key: object) -> list[Any] | None:
     except Exception:
         # An annotation cannot be resolved; to enqueue such an item is refused.
         return None
+
+
+def key_texts(policy: Mapping[str, Any] | None) -> list[tuple[str, str]]:
+    """Return the keys that a published policy declares, by name, as a class writes them."""
+    keys = (policy or {}).get("keys") or {}
+    found = [(name, parts) for name, parts in keys.items() if name in KEYS]
+    return [(name, _written(parts)) for name, parts in sorted(found)]
+
+
+def _written(parts: Any) -> str:
+    if not isinstance(parts, list):
+        return "computed by its class"
+    return "".join(
+        part.replace("{", "{{").replace("}", "}}")
+        if isinstance(part, str)
+        else f"{{{'.'.join(step[0] for step in part['path'])}}}"
+        for part in parts
+    )

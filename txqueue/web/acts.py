@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Final
+from datetime import datetime
+from typing import Any, Final
 
-from attrs import evolve
+from attrs import define, evolve, field
 
-from txqueue.errors import ConfigurationError, Refused
+from txqueue.errors import ConfigurationError, Refused, TxqueueError
 from txqueue.model.humanize import amount, counted, plain
+from txqueue.policy.blockers import Explanation, explain_refusal, refusal_text
 from txqueue.store.reads.job_search import LOOKED_AT, about_bound
-from txqueue.store.reads.queue_state import about_jobs
+from txqueue.store.reads.queue_state import about_clock, about_jobs, about_obstacles
 from txqueue.web.filters import chosen_filters
 from txqueue.web.messages import NOTICE, PageRequest, Reply, redirect
 from txqueue.web.page_services import PageServices
@@ -24,12 +26,19 @@ COUNTED = 10_000
 """The most jobs that one act on all that match changes."""
 CHANGEABLE: Final[Mapping[str, list[str]]] = {
     "cancel": ["waiting", "ready", "assigned", "failed"],
+    "restart": ["assigned"],
     "retry": ["waiting", "failed", "cancelled"],
     "set_priority": ["waiting", "ready"],
 }
 """The states of jobs that an act changes."""
-# The most jobs of one call, which holds their locks.
-_AT_ONCE = 1000
+# The most jobs of one call, which holds their locks, and of how many it is said why they stay.
+_AT_ONCE, _EXPLAINED = 1000, 3
+_RESULTS: Final[Mapping[str, tuple[str, ...]]] = {
+    "cancel": ("cancelled", "told to stop", "refused"),
+    "restart": ("restarted", "to restart once their node has ended their runs", "refused"),
+    "retry": ("retried", "refused"),
+    "set_priority": ("changed", "refused"),
+}
 _LIMITS = ("concurrency", "rate", "reserve", "backlog", "share")
 
 Act = Callable[[PageServices, PageRequest], Awaitable[str]]
@@ -110,34 +119,56 @@ def _one_of(request: PageRequest, name: str, allowed: Sequence[str]) -> str:
     return value
 
 
+@define
+class _Done:
+    """What an act did.
+
+    Attributes:
+        act: The name of the act.
+        jobs: How many jobs were changed in which way.
+        refused: The numbers of the first jobs that were left unchanged.
+    """
+
+    act: str
+    jobs: dict[str, int] = field(factory=dict)
+    refused: list[int] = field(factory=list)
+
+    def add(self, named: Mapping[str, Sequence[Any]]) -> None:
+        """Add what one call of the act returned."""
+        for name, found in named.items():
+            self.jobs[name] = self.jobs.get(name, 0) + len(found)
+        self.refused = [*self.refused, *named["refused"]][:_EXPLAINED]
+
+
 async def _act_on_jobs(services: PageServices, request: PageRequest) -> str:
-    """Cancel, retry or change the priority of the chosen jobs, or of all that match filters."""
-    act = _one_of(request, "act", ("cancel", "retry", "set_priority"))
+    """Act on the chosen jobs, or on all that match filters."""
+    done = _Done(_one_of(request, "act", tuple(CHANGEABLE)))
     if request.sent("all") is not None:
-        return await _act_on_all(services, request, act)
+        return await _act_on_all(services, request, done)
     ids = _numbers(request.form.get("id", ()))
     if not ids:
         return "No job was chosen."
-    return _counts(await _on_jobs(services, request, act, ids))
+    await _on_jobs(services, request, done, ids)
+    return f"{_counts(done)}{await _reasons(services, done.act, done.refused)}"
 
 
-async def _act_on_all(services: PageServices, request: PageRequest, act: str) -> str:
+async def _act_on_all(services: PageServices, request: PageRequest, done: _Done) -> str:
     """Act on all jobs that match, the newest first, a limited number."""
-    sums: dict[str, int] = {}
     schema, find = services.reads.schema, services.reads.find
-    filters: dict[str, object] = {**chosen_filters(request), "states": CHANGEABLE[act]}
+    filters: dict[str, object] = {**chosen_filters(request), "states": CHANGEABLE[done.act]}
     oldest = await find(about_bound(schema, filters))
     filters["from_job"] = oldest
+    note = " There may be more: act again."
     for _ in range(COUNTED // _AT_ONCE):
         rows, _ = await find(about_jobs(schema, filters, _AT_ONCE))
         if rows:
             ids = [row["job_id"] for row in rows]
-            for name, number in (await _on_jobs(services, request, act, ids)).items():
-                sums[name] = sums.get(name, 0) + number
+            await _on_jobs(services, request, done, ids)
             filters["after"] = ids[-1]
         if len(rows) < _AT_ONCE:
-            return f"{_counts(sums)}{_searched(oldest)}"
-    return f"{_counts(sums)} There may be more: act again."
+            note = _searched(oldest)
+            break
+    return f"{_counts(done)}{note}{await _reasons(services, done.act, done.refused)}"
 
 
 def _searched(oldest: int | None) -> str:
@@ -148,22 +179,32 @@ def _searched(oldest: int | None) -> str:
 
 
 async def _on_jobs(
-    services: PageServices, request: PageRequest, act: str, ids: Sequence[int]
-) -> dict[str, int]:
-    """Act on some jobs; return how many were changed in which way."""
+    services: PageServices, request: PageRequest, done: _Done, ids: Sequence[int]
+) -> None:
+    """Act on some jobs, and note what was done."""
     arguments: dict[str, object] = {"ids": list(ids)}
-    names: tuple[str, ...] = ("retried", "refused")
-    if act == "cancel":
-        names = ("cancelled", "told to stop", "refused")
-    elif act == "set_priority":
-        names = ("changed", "refused")
+    if done.act == "set_priority":
         arguments["priority"] = _whole(request, "priority", 0, 9)
-    row = await services.act(request, act, arguments)
-    return {name: len(found) for name, found in zip(names, row, strict=True)}
+    row = await services.act(request, done.act, arguments)
+    done.add(dict(zip(_RESULTS[done.act], row, strict=True)))
 
 
-def _counts(sums: Mapping[str, int]) -> str:
-    said = [f"{counted(number, 'job')} {name}" for name, number in sums.items() if number]
+async def _reasons(services: PageServices, act: str, refused: Sequence[int]) -> str:
+    """Return why the first of some jobs were left unchanged, as sentences."""
+    found = [await _refusal(services, act, job_id) for job_id in refused[:_EXPLAINED]]
+    return "".join(f" {refusal_text(each)}" for each in found)
+
+
+async def _refusal(services: PageServices, act: str, job_id: int) -> Explanation:
+    try:
+        why = await services.reads.find(about_obstacles(services.reads.schema, job_id))
+    except TxqueueError as error:
+        return Explanation(job_id, "", "unknown", error.what, error.remedy)
+    return explain_refusal(act, why)
+
+
+def _counts(done: _Done) -> str:
+    said = [f"{counted(number, 'job')} {name}" for name, number in done.jobs.items() if number]
     return f"{', '.join(said).capitalize()}." if said else "No job was changed."
 
 
@@ -207,6 +248,7 @@ async def _act_on_failures(services: PageServices, request: PageRequest) -> str:
     bound = "until" if act == "postpone" else "before"
     if act == "postpone":
         arguments["delay"] = _whole(request, "minutes", 1, 527_040) * 60.0
+    began = await services.reads.find(about_clock())
     sum_ = 0
     for _ in range(COUNTED // _AT_ONCE):
         changed, moment = await services.act(request, f"{act}_failures", arguments)
@@ -216,7 +258,15 @@ async def _act_on_failures(services: PageServices, request: PageRequest) -> str:
             break
     done = {"retry": "retried", "discard": "discarded", "postpone": "postponed"}[act]
     more = " There may be more: act again." if sum_ >= COUNTED else ""
-    return f"{counted(sum_, 'job')} {done}.{more}"
+    left = await _left(services, arguments["fingerprint"], began) if not more else ""
+    return f"{counted(sum_, 'job')} {done}.{more}{left}"
+
+
+async def _left(services: PageServices, fingerprint: object, until: datetime) -> str:
+    """Return why jobs of a kind still are as they failed before a moment."""
+    filters = {"fingerprint": fingerprint, "failed_by": until, "state": "failed"}
+    rows, _ = await services.reads.find(about_jobs(services.reads.schema, filters, _EXPLAINED))
+    return await _reasons(services, "retry", [row["job_id"] for row in rows])
 
 
 async def _act_on_schedule(services: PageServices, request: PageRequest) -> str:

@@ -21,6 +21,7 @@ USUAL: Mapping[str, str] = {
 """The filters that the form always shows besides the state, and their labels."""
 
 MORE: Mapping[str, tuple[str, str]] = {
+    "node": ("Node", "mail-2"),
     "tag": ("Tag", "campaign=spring"),
     "payload": ("Payload", "order_id=42"),
     "error": ("Error", "timed out"),

@@ -8,6 +8,7 @@ from typing import Any
 from attrs import frozen
 
 from txqueue.store.inquiries.operations import Operations
+from txqueue.store.reads.archive_process import ArchiveProcess
 from txqueue.web.logins import Logins, Notices
 from txqueue.web.messages import PageRequest, Reply, html
 from txqueue.web.reads import Reads
@@ -54,11 +55,13 @@ class PageServices(VisitorServices):
         reads: Reads what the pages show.
         operations: Runs operators' acts.
         place: Differs between the places of databases.
+        archive: Reads archived jobs.
     """
 
     reads: Reads
     operations: Operations
     place: str
+    archive: ArchiveProcess
 
     async def mark(self) -> str:
         """Return a text that differs between databases, also of one name one after the other.

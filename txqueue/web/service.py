@@ -11,6 +11,7 @@ from twisted.logger import Logger
 
 from txqueue.store.driver.connection_pool import ConnectionPool
 from txqueue.store.inquiries.operations import Operations
+from txqueue.store.reads.archive_process import ArchiveProcess
 from txqueue.system.descriptors import has_spare_descriptors
 from txqueue.web.acts import acting_routes
 from txqueue.web.changes import AllChanges, Changes
@@ -136,6 +137,7 @@ class Dashboard(Service):
             reads=link.reads,
             operations=link.operations,
             place=database_place(link.shown),
+            archive=ArchiveProcess(self._reactor),
         )
         router = Router([*routes(), *acting_routes()])
         return Door(router, services, link.changes, self._rules(database_path(link.shown.name)))

@@ -99,7 +99,14 @@ def _not_of_kind(name: str, value: Any, kind: str) -> AdminRefused:
     return AdminRefused(f"{name} is {said}, a {type(value).__name__}", f"pass {kind}")
 
 
+def _flag(name: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise _not_of_kind(name, value, "True or False")
+    return value
+
+
 _READERS: dict[type[amp.Argument], Callable[[str, Any], Any]] = {
+    amp.Boolean: _flag,
     amp.Integer: _whole,
     amp.Float: _number,
     amp.Unicode: _text,

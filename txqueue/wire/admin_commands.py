@@ -7,7 +7,7 @@ payload, continues in values named ``job.1``, ``job.2`` and so on. Job numbers a
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from twisted.protocols import amp
 
@@ -33,6 +33,7 @@ __all__ = [
     "ListQueues",
     "Pause",
     "PostponeFailures",
+    "RestartJobs",
     "Resume",
     "RetryFailures",
     "RetryJobs",
@@ -110,15 +111,19 @@ class ListJobs(_Command):
     """List jobs without payloads, the newest first; ``at`` is the time by the database's clock.
 
     With ``tag``, ``payload``, ``error`` or a time a page ends after a limited number of jobs was
-    looked at: ``searched`` has it, or 0 if the page ends for another reason.
+    looked at: ``searched`` has it, or 0 if the page ends for another reason. ``obeyed``
+    names those of the given filters that older nodes ignore.
     """
 
+    newer: ClassVar[frozenset[str]] = frozenset({"node", "fingerprint"})
     arguments = [
         (b"state", _may(amp.Unicode)),
         (b"queue", _may(amp.Unicode)),
         (b"work_type", _may(amp.Unicode)),
         (b"group", _may(amp.Unicode)),
         (b"tenant", _may(amp.Unicode)),
+        (b"node", _may(amp.Unicode)),
+        (b"fingerprint", _may(amp.Unicode)),
         (b"running_for", _may(amp.Float)),
         (b"tag", amp.ListOf(amp.Unicode(), optional=True)),
         (b"payload", amp.ListOf(amp.Unicode(), optional=True)),
@@ -134,6 +139,7 @@ class ListJobs(_Command):
         _NEXT,
         (b"at", amp.Unicode()),
         (b"searched", _may(amp.Integer)),
+        (b"obeyed", _may(amp.Unicode)),
     ]
 
 
@@ -207,6 +213,21 @@ class CancelJobs(_Command):
     arguments = [(b"ids", amp.Unicode())]
     response = [
         (b"cancelled", amp.Unicode()),
+        (b"requested", amp.Unicode()),
+        (b"refused", amp.Unicode()),
+    ]
+
+
+class RestartJobs(_Command):
+    """End the runs of assigned jobs, such as hung ones, and run the jobs again.
+
+    Those in ``restarted`` are in the queue again; those in ``requested`` are of groups, and follow
+    when their node has ended their runs. With ``is_counted`` the runs spend an attempt.
+    """
+
+    arguments = [(b"ids", amp.Unicode()), (b"is_counted", _may(amp.Boolean))]
+    response = [
+        (b"restarted", amp.Unicode()),
         (b"requested", amp.Unicode()),
         (b"refused", amp.Unicode()),
     ]

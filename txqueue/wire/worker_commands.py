@@ -142,12 +142,13 @@ class Count(amp.Command):
 
 
 class CancelRunning(amp.Command):
-    """Master to worker: end a cancelled job, if this worker holds it."""
+    """Master to worker: end a cancelled or restarted job, if this worker holds it."""
 
     arguments = [
         (b"assignment", amp.Integer()),
         (b"job_id", amp.Integer()),
         (b"who", amp.Unicode()),
+        (b"is_restart", amp.Boolean()),
     ]
     requiresAnswer = False
 

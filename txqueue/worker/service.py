@@ -223,8 +223,11 @@ class WorkerService:
     def _hold(self, assignments: str) -> dict[str, Any]:
         return {"held": json.dumps(self._configured.held(set(json.loads(assignments))))}
 
-    def _cancel(self, assignment: int, job_id: int, who: str) -> dict[str, Any]:
-        self._configured.cancel(assignment, job_id, who)
+    def _cancel(self, assignment: int, job_id: int, who: str, is_restart: bool) -> dict[str, Any]:
+        if is_restart:
+            self._configured.restart(assignment, job_id)
+        else:
+            self._configured.cancel(assignment, job_id, who)
         return {}
 
     @property

@@ -65,6 +65,9 @@ begin
     end if;
     if options is not null then
         options := without_keys_option(options);
+        if "unique" is null and options ?| array['as_of', 'once_for'] then
+            perform refuse_keyless();
+        end if;
     end if;
     if has_limits() then
         select held.is_full into is_full from control as held where held.kind = 'queue' and held.key = enqueue.queue;

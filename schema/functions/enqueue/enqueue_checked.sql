@@ -34,12 +34,14 @@ begin
                coalesce(element.weight, known.weight, 1) as its_weight
           from jsonb_to_recordset(jobs) as element (
                    work_type text, payload jsonb, queue text, priority integer, weight integer,
-                   not_before timestamptz, not_after timestamptz, "group" text, options jsonb, tenant text)
+                   not_before timestamptz, not_after timestamptz, "group" text, options jsonb, tenant text,
+                   unique_mode text)
           left join work_type as known on known.work_type = element.work_type
     ), checked as (
         select given.*, nextval('job_id') as job_id,
                coalesce(check_job(work_type, payload, settings.payload_limit, its_priority, its_weight, its_queue, "group",
                                   tenant, its_not_before, not_after, options),
+                        case when unique_mode is not null or options ?| array['as_of', 'once_for'] then refuse_keyless() end,
                         check_encrypted(policy, work_type, payload),
                         case when its_queue = any (full_queues) then refuse_full_queue(its_queue) end) as refused
           from given

@@ -1,5 +1,6 @@
 -- Finds a job by its number: among live and failed jobs, then in the days of history that can have it, the
--- latest first. A statement without a state would be planned for every day.
+-- latest first. A statement without a state would be planned for every day. An archived job is in a file that SQL
+-- cannot read, so that there is no row of it: find_archived() tells where it is.
 create or replace function txqueue.find_job(its_id bigint) returns setof txqueue.job
 language plpgsql stable security definer
 set search_path = txqueue, pg_temp
@@ -33,3 +34,5 @@ begin
     -- A search of all days, slower but independent of the recorded numbers.
     return query select * from job where job_id = its_id;
 end $$;
+comment on function txqueue.find_job(bigint) is
+    'A job by its number; no row for an archived one, whose state, day and archive find_archived() tells.';

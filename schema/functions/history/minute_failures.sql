@@ -8,7 +8,7 @@ set enable_seqscan = off
 as $$
     with attempts as materialized (
         select tried.job_id, tried.at from failed_attempt as tried
-         where tried.at >= since and tried.ctid >= last_pages('failed_attempt', since, 128)
+         where tried.at >= since and tried.restarted_by is null and tried.ctid >= last_pages('failed_attempt', since, 128)
     ), scale as (
         select case when last_pages('failed_attempt', since, 128) > '(0,0)'
                     then greatest(extract(epoch from clock_timestamp() - since)

@@ -6,12 +6,13 @@
 -- [[assignment, job_id, who], ...], the other nodes of its host, as [[incarnation, pid], ...], in how
 -- many seconds it may rescue the first of the nodes next to it, its place, from 0, among the so many nodes
 -- that have room and serve the same queues and types (the place is null if it has no room), how many jobs it
--- rescued, how many nodes live, how many heartbeats its row has counted, and the server_identity(). Of more than
+-- rescued, how many nodes live, how many heartbeats its row has counted, the server_identity(), and the runs that it must end, in the form of cancels. Of more than
 -- eight nodes only about eight a round do what concerns all, and those that find a node next to them dead.
 create or replace function txqueue.heartbeat(
     its_incarnation integer, its_load double precision, its_report jsonb default '{}',
     out owned boolean, out its_state text, out peers jsonb, out cancels jsonb, out neighbours jsonb, out next_end double precision,
-    out place integer, out places integer, out rescued integer, out nodes integer, out beats bigint, out server text)
+    out place integer, out places integer, out rescued integer, out nodes integer, out beats bigint, out server text,
+    out restarts jsonb)
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
 set jit = off
@@ -46,11 +47,12 @@ begin
             perform free_late_groups();
             perform refresh_backlog_flags();
         end if;
-        cancels := find_cancellations(its_incarnation);
+        select found.cancels, found.restarts into cancels, restarts from find_cancellations(its_incarnation) as found;
     exception when lock_not_available or deadlock_detected or out_of_memory then
         raise warning 'txqueue: the next heartbeat tries again what this one could not do for others: %', sqlerrm;
         rescued := 0;
         cancels := '[]';
+        restarts := '[]';
     end;
     select coalesce(jsonb_agg(jsonb_build_object(
                'node_id', node_id, 'name', name, 'incarnation', incarnation, 'address', address, 'port', port,

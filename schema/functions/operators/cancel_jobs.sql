@@ -36,7 +36,7 @@ begin
     insert into request (incarnation, job_id, assignment, who)
     select coalesce(job.incarnation, 0), job.job_id, coalesce(job.assignment, 0), whos[array_position(ids, job.job_id)] from job
      where job.job_id = any (ids) and job.state in ('waiting', 'ready', 'assigned')
-        on conflict do nothing;
+        on conflict (incarnation, job_id, assignment) do update set is_restart = false, who = excluded.who where request.is_restart;
     requested := (select coalesce(jsonb_agg(jsonb_build_array(coalesce(job.incarnation, 0), coalesce(job.assignment, 0), job.job_id)), '[]')
                     from job where job.job_id = any (ids) and job.state in ('waiting', 'ready', 'assigned'));
     -- Not only the marked jobs, as another job may just have been enqueued to follow one.

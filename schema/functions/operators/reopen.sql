@@ -20,7 +20,7 @@ declare
     locks    constant record := lock_acted_on(ids, states, to_reopen => ids);
 begin
     -- A request to cancel an earlier run must not end the new one.
-    delete from request where job_id = any (ids) and not exists (
+    delete from request where job_id = any (ids) and not is_restart and not exists (
         select from job_assigned as held where held.job_id = request.job_id and held.assignment = request.assignment);
     for this in
         delete from job

@@ -14,7 +14,7 @@ begin
                        'leave out unique, or enqueue it from the last of the others');
     end if;
     if key is null and mode is not null then
-        perform refuse('unique_mode without unique', 'pass the key as unique');
+        perform refuse_keyless();
     end if;
     if after is null and after_any_end is not null then
         perform refuse('after_any_end without after', 'pass the jobs as after');

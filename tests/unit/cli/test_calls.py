@@ -93,7 +93,6 @@ ADD = ("schedule", "add", "name", "a.type", "{}")
         (("enqueue", "t", "{}", "--count", "0"), "--count"),
         (("enqueue", "t", "{}", "--not-before", "2030-01-31T12:00:00"), "no time zone"),
         (("enqueue", "t", "{}", "--not-after", "tomorrow"), "not a moment"),
-        (("enqueue", "t", "{}", "--unique-mode", "again"), "name the key with --unique"),
         (("enqueue", "t", "{}", "--after-any-end"), "name them with --after"),
         (("--schema", 'a"b', "status"), "not a plain identifier"),
         (("pause",), "name one queue, or one --group or --tenant"),

@@ -177,3 +177,24 @@ def test_a_handler_that_refuses_to_be_cancelled_harms_no_other_job() -> None:
         refusing.callback(None)
         harness.turn()
     assert harness.finished[0][2] == [1]
+
+
+@pytest.mark.parametrize("runtime", list(Runtime)[::2])
+def test_a_restarted_run_ends_without_an_attempt(runtime: Runtime) -> None:
+    """A coroutine is interrupted; a thread is left behind at once, and keeps its weight."""
+    harness = Harness(capacity=1)
+    thread = harness.thread
+    Handled.runtime = runtime
+    try:
+        with harness.handler(lambda _, job: harness.wait(job)):
+            harness.hand(5, Handled.entry(1), Handled.entry(2))
+            harness.turn()
+            harness.performer.restart(5, 2)
+            harness.performer.restart(5, 1)
+            harness.performer.restart(5, 1)
+            harness.turn()
+            assert outcomes(harness) == [(2, "snooze", None), (1, "snooze", None)]
+            assert harness.settled[0]["unstarted"] is True
+            assert len(thread.functions) == (runtime is Runtime.THREAD)
+    finally:
+        del Handled.runtime

@@ -61,10 +61,10 @@ _ACTS: dict[Command, str] = {
 
 
 class Canceller(Protocol):
-    """The workers, which may hold a cancelled job."""
+    """The workers, which may hold a cancelled or restarted job."""
 
     def cancel(self, job: CancelledJob) -> None:
-        """Make the worker that holds a cancelled job, if any, end the job."""
+        """Make the worker that holds a cancelled or restarted job, if any, end the job."""
 
 
 class AdminHandlers:
@@ -111,6 +111,7 @@ class AdminHandlers:
             **{command: partial(self._list, *how) for command, how in _LISTS.items()},
             wire.SetLimit: self._set_limit,
             wire.CancelJobs: self._cancel,
+            wire.RestartJobs: self._restart,
             wire.ActOnSchedule: self._act_on_schedule,
             **{
                 command: partial(self._act, command, function)
@@ -192,6 +193,7 @@ class AdminHandlers:
             "next": "" if following is None else str(following),
             "at": found.at.isoformat(),
             "searched": searched or 0,
+            "obeyed": " ".join(sorted(wire.ListJobs.newer & filters.keys())),
         }
 
     async def _get_job(self, _who: str, job_id: int) -> Answer:
@@ -249,14 +251,29 @@ class AdminHandlers:
 
     async def _cancel(self, who: str, ids: str) -> Answer:
         cancelled, held, refused = await self._row("cancel", who, ids)
-        for incarnation, assignment, job_id in held:
-            if incarnation == self._lease.incarnation:
-                self._workers.cancel(CancelledJob(assignment, job_id, who))
         return {
             "cancelled": join_numbers(cancelled),
-            "requested": join_numbers(job_id for _, _, job_id in held),
+            "requested": self._end(held, who),
             "refused": join_numbers(refused),
         }
+
+    async def _restart(self, who: str, ids: str, is_counted: bool = False) -> Answer:
+        row = await self._row("restart", who, ids, is_counted=is_counted)
+        restarted, requested, refused = row
+        return {
+            "restarted": self._end(restarted, who, is_restart=True),
+            "requested": self._end(requested, who, is_restart=True),
+            "refused": join_numbers(refused),
+        }
+
+    def _end(
+        self, held: Sequence[tuple[int, int, int]], who: str, *, is_restart: bool = False
+    ) -> str:
+        """End those of some runs that this node has; return the numbers of their jobs as text."""
+        for incarnation, assignment, job_id in held:
+            if incarnation == self._lease.incarnation:
+                self._workers.cancel(CancelledJob(assignment, job_id, who, is_restart))
+        return join_numbers(job_id for _, _, job_id in held)
 
     async def _act_on_schedule(self, who: str, name: str, act: str) -> Answer:
         if act not in SCHEDULE_ACTS:

@@ -130,7 +130,7 @@ class WorkerPool(Service):
 
     def worker_lost(self, worker: WorkerProcess) -> None:
         """Return to the queue the jobs of a worker whose pipe closed, and replace its process."""
-        self._workers.lost(worker, is_blamed=not self._is_ending)
+        self._workers.lost(worker, is_blamed=not (self._is_ending or worker.is_blameless))
         if self.running:
             worker.kill()
         worker.ended.addCallback(lambda _: self._replace(worker))

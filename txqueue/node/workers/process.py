@@ -92,6 +92,7 @@ class WorkerProcess:
 
     Attributes:
         is_retired: Whether its master has ended it, as it was no longer needed.
+        is_blameless: Whether its master has killed it, so that its jobs count no death.
         is_ready: Whether it can get jobs.
         is_late: Whether its answer to a request is overdue.
         is_stopped: Whether it must not start jobs until it has reported its unstarted ones.
@@ -112,7 +113,7 @@ class WorkerProcess:
         self._owner = owner
         self.key = key
         self.is_apart = is_apart
-        self.is_retired = False
+        self.is_retired = self.is_blameless = False
         self.is_ready = self.is_late = self.is_stopped = False
         self._pinged_at: float | None = None
         self._disowned: set[JobKey] = set()
@@ -223,7 +224,7 @@ class WorkerProcess:
         self._pipe.say(RenewLease, until=until, incarnation=incarnation)
 
     def cancel(self, job: CancelledJob) -> None:
-        """Make the worker end a cancelled job."""
+        """Make the worker end a cancelled or restarted job."""
         self._pipe.say(CancelRunning, **asdict(job))
 
     async def take_back(self, most: int | None = None) -> Unstarted:
@@ -351,6 +352,11 @@ class WorkerProcess:
     def kill(self) -> None:
         """Kill the process."""
         self._process.kill()
+
+    def kill_blameless(self) -> None:
+        """Kill the process; its jobs run again, and count no death."""
+        self.is_blameless = True
+        self.kill()
 
     def retire(self) -> None:
         """End the process, as it is no longer needed and runs no job."""

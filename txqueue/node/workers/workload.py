@@ -269,14 +269,28 @@ class Workers:
             asking.addErrback(self._not_given_back, worker)
 
     def heard(self, reply: HeartbeatReply) -> None:
-        """End the cancelled jobs that a heartbeat names."""
+        """End the runs of cancelled and restarted jobs that a heartbeat names."""
         for cancelled in reply.cancels:
             self.cancel(cancelled)
 
     def cancel(self, job: CancelledJob) -> None:
-        """Make the worker that holds a cancelled job, if any, end the job."""
+        """Make the worker that holds a cancelled or restarted job, if any, end the job.
+
+        A worker that a restarted job blocks is killed: nothing else ends that run.
+        """
         for worker in self.ready:
-            if job.assignment in worker.held:
+            if job.assignment not in worker.held:
+                continue
+            if job.is_restart and worker.is_late and job.job_id in worker.in_flight:
+                self.log.warn(
+                    "worker process {pid} is killed: {who} has restarted job {job_id}, which"
+                    " blocks it. Its other jobs run again, too",
+                    pid=worker.pid,
+                    who=job.who,
+                    job_id=job.job_id,
+                )
+                worker.kill_blameless()
+            else:
                 worker.cancel(job)
 
     async def take_back(self, most: int | None = None) -> Unstarted:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from txqueue.model.humanize import counted
+from txqueue.model.humanize import amount, counted
 from txqueue.policy.blockers import Blocker, Gravity, judged
 from txqueue.policy.facts.moments import seconds_between
 
-__all__ = ["COUNTED_BY_NAME", "blocked_jobs", "blocked_warnings"]
+__all__ = ["COUNTED_BY_NAME", "blocked_jobs", "blocked_warnings", "jobs_left_out"]
 
 Row = Mapping[str, Any]
 
@@ -56,6 +56,22 @@ def blocked_jobs(classes: Iterable[Row], facts: Mapping[int, Row]) -> list[dict[
     return sorted(
         found.values(), key=lambda each: (-Gravity[each["gravity"].upper()], -each["jobs"])
     )
+
+
+def jobs_left_out(classes: Sequence[Row], most: int) -> list[str]:
+    """Return sentences about jobs that `blocked_jobs` does not count, as there are too many.
+
+    Args:
+        classes: The classes as for `blocked_jobs`, with the number of ``jobs_of_state`` that were
+            looked at, of ``all_jobs`` of all states, and of all ``classes``.
+        most: How many jobs of a state are looked at.
+    """
+    full = sorted({row["state"] for row in classes if row["jobs_of_state"] >= most})
+    said = [f"only {amount(most)} {state} jobs were looked at; there may be more" for state in full]
+    if classes and (left := classes[0]["classes"] - len(classes)) > 0:
+        jobs = classes[0]["all_jobs"] - sum(row["jobs"] for row in classes)
+        said.append(f"{counted(jobs, 'job')} of {amount(left)} smaller classes do not count")
+    return said
 
 
 def _gravity(blocker: Blocker, facts: Row) -> Gravity:

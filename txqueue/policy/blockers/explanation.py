@@ -24,7 +24,7 @@ from txqueue.policy.blockers.reason import Blocker, Facts, Gravity, is_due, unti
 from txqueue.policy.blockers.unreadable import damaged, in_clear, unreadable
 from txqueue.policy.facts.moments import shown_moment
 
-__all__ = ["Explanation", "explain", "explain_archived", "explain_refusal", "judged"]
+__all__ = ["Explanation", "explain", "explain_archived", "judged"]
 
 
 @frozen
@@ -74,15 +74,6 @@ def explain_archived(job: Facts, now: datetime) -> Explanation:
     detail = f"it was {job['state']} {ago} ago, and is archived"
     remedy = f"to run it once more: txqueue repeat {job['job_id']}"
     return Explanation(job["job_id"], job["state"], job["state"], detail, remedy)
-
-
-def explain_refusal(why: Explanation) -> Explanation:
-    """Return why a retry has left a job unchanged, from the explanation of the job."""
-    if why.state in ("failed", "cancelled"):
-        return why
-    if why.state == "done":
-        return evolve(why, remedy=f"to run it once more: txqueue repeat {why.job_id}")
-    return evolve(why, detail=f"it has not ended: {why.detail}")
 
 
 def _judged(facts: Facts, others: Mapping[str, Any], seen: frozenset[int]) -> Blocker:

@@ -19,7 +19,7 @@ __all__ = [
     "EXPIRED",
     "KEYLESS",
     "KEYLESS_PAUSE",
-    "LEASE_OUT",
+    "RUN_AGAIN",
     "Verdict",
     "error_class",
     "error_text",
@@ -83,8 +83,8 @@ class Verdict:
 EXPIRED = Verdict("cancelled", error="expired: its not_after passed before it could start")
 """The outcome of a job whose `not_after` passed before it could start."""
 
-LEASE_OUT = Verdict("snooze", delay=0.0)
-"""The outcome of a run during which the node's lease expired: run again, spend no attempt."""
+RUN_AGAIN = Verdict("snooze", delay=0.0)
+"""The outcome of a run that the node's lease or an operator ended: run again, spend no attempt."""
 
 
 def judge(error: object, retry: Retry, failures: int, chance: float) -> Verdict:

@@ -1,13 +1,16 @@
-"""Connects without a reactor."""
+"""Connects without a reactor, as `txqueue.store.driver.connection` does with one."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import psycopg2
 
-from txqueue.store.driver.conninfo import patience_of
+from txqueue.errors import DatabaseUnavailable
+from txqueue.store.driver.conninfo import ConnectAttempt, attempts
+from txqueue.store.driver.dns import looked_up
 from txqueue.store.driver.errors import translated
 from txqueue.store.driver.redaction import redacting
 from txqueue.store.driver.session_bounds import ENCODED
@@ -27,9 +30,41 @@ def connect(dsn: str, application_name: str) -> Any:
         DatabaseUnavailable: When no server answers.
     """
     with redacting(dsn), translated():
-        # libpq gives it to each host.
-        patience = math.ceil(patience_of(dsn))
-        given: dict[str, Any] = {**ENCODED, "application_name": application_name}
-        connection = psycopg2.connect(dsn, connect_timeout=patience, **given)
+        connection = _first_of(attempts(dsn), application_name)
     connection.autocommit = True
     return connection
+
+
+def _first_of(hosts: list[ConnectAttempt], application_name: str) -> Any:
+    """Try each address of each host; return the first connection, or raise the last error."""
+    failure: Exception | None = None
+    for attempt in _places(hosts):
+        if isinstance(attempt, DatabaseUnavailable):
+            failure = attempt
+            continue
+        try:
+            return _opened(attempt, application_name)
+        except psycopg2.OperationalError as error:
+            failure = error
+    assert failure is not None, "there is a host"
+    raise failure
+
+
+def _places(hosts: list[ConnectAttempt]) -> Iterator[ConnectAttempt | DatabaseUnavailable]:
+    """Yield an attempt for each address, or the error of a host without one."""
+    for host in hosts:
+        try:
+            yield from looked_up(host)
+        except DatabaseUnavailable as error:
+            yield error
+
+
+def _opened(attempt: ConnectAttempt, application_name: str) -> Any:
+    # libpq has whole seconds.
+    given = {
+        **attempt.parameters,
+        **ENCODED,
+        "application_name": application_name,
+        "connect_timeout": math.ceil(attempt.patience),
+    }
+    return psycopg2.connect(**given)

@@ -17,7 +17,6 @@ __all__ = [
     "attempts",
     "database_name",
     "location",
-    "patience_of",
     "redirected",
     "socket_of",
 ]
@@ -85,23 +84,14 @@ def attempts(dsn: str, environ: Mapping[str, str] = os.environ) -> list[ConnectA
     """
     given = parse_dsn(dsn)
     hosts = _hosts(given, environ)
-    patience, is_told = patience_of(dsn, environ), _told_patience(dsn, environ) is not None
+    told = _told_patience(dsn, environ)
+    patience = told or (PATIENCE_OF_SEVERAL if len(hosts) > 1 else PATIENCE)
     wanted = given.get("target_session_attrs") or environ.get("PGTARGETSESSIONATTRS", "")
     return [
-        ConnectAttempt({**NOTICING, **given, **host, **manner}, patience, is_told)
+        ConnectAttempt({**NOTICING, **given, **host, **manner}, patience, told is not None)
         for manner in _PREFERRING.get(wanted, [{}])
         for host in hosts
     ]
-
-
-def patience_of(dsn: str, environ: Mapping[str, str] = os.environ) -> float:
-    """Return the seconds in which each host of a DSN must answer.
-
-    Raises:
-        psycopg2.ProgrammingError: When the DSN is not valid.
-    """
-    several = len(_hosts(parse_dsn(dsn), environ)) > 1
-    return _told_patience(dsn, environ) or (PATIENCE_OF_SEVERAL if several else PATIENCE)
 
 
 def socket_of(dsn: str) -> Path | None:

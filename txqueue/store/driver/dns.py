@@ -1,4 +1,4 @@
-"""Looks up the database host's addresses in a thread, as libpq would block the reactor."""
+"""Looks up the database host's addresses: in a thread for a reactor, which libpq would block."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import os
 import socket
 from collections.abc import Mapping
 from ipaddress import ip_address
-from typing import Any
 
 from twisted.internet.defer import Deferred
 from twisted.internet.error import TimeoutError
@@ -16,7 +15,7 @@ from txqueue.errors import DatabaseUnavailable
 from txqueue.store.driver.conninfo import ConnectAttempt
 from txqueue.store.driver.raw_connection import IStoreReactor
 
-__all__ = ["name_in", "resolved"]
+__all__ = ["looked_up", "name_in", "resolved"]
 
 
 def name_in(parameters: Mapping[str, str], environ: Mapping[str, str] = os.environ) -> str | None:
@@ -45,16 +44,37 @@ async def resolved(reactor: IStoreReactor, attempt: ConnectAttempt) -> list[Conn
     name = name_in(attempt.parameters)
     if name is None:
         return [attempt]
-    asking: Deferred[list[Any]] = deferToThreadPool(
-        reactor, reactor.getThreadPool(), socket.getaddrinfo, name, None, type=socket.SOCK_STREAM
+    asking: Deferred[list[str]] = deferToThreadPool(
+        reactor, reactor.getThreadPool(), _addresses, name
     )
     try:
-        found = await asking.addTimeout(attempt.patience, reactor)
-    except (OSError, UnicodeError, TimeoutError):
-        raise DatabaseUnavailable(
-            f"no address was found for the host {name}", "check the DSN and the name server"
-        ) from None
-    return attempt.at_each(list(dict.fromkeys(address[0] for *_, address in found)))
+        return attempt.at_each(await asking.addTimeout(attempt.patience, reactor))
+    except TimeoutError:
+        raise _unknown(name) from None
+
+
+def looked_up(attempt: ConnectAttempt) -> list[ConnectAttempt]:
+    """Return an attempt for each address of the host, without a reactor.
+
+    Raises:
+        DatabaseUnavailable: When there is no such host.
+    """
+    name = name_in(attempt.parameters)
+    return [attempt] if name is None else attempt.at_each(_addresses(name))
+
+
+def _addresses(name: str) -> list[str]:
+    try:
+        found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        raise _unknown(name) from None
+    return list(dict.fromkeys(str(address[0]) for *_, address in found))
+
+
+def _unknown(name: str) -> DatabaseUnavailable:
+    return DatabaseUnavailable(
+        f"no address was found for the host {name}", "check the DSN and the name server"
+    )
 
 
 def _is_address(name: str) -> bool:

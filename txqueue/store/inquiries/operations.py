@@ -32,6 +32,7 @@ ACTS = {
     " its_burst=burst its_share=share its_reserve=reserve who=who cleared=cleared::text[]"
     " its_backlog=backlog",
     "cancel": "ids=ids::bigint[] who=who",
+    "restart": "ids=ids::bigint[] who=who is_counted=is_counted",
     "retry": "ids=ids::bigint[] who=who",
     "set_priority": "ids=ids::bigint[] its_priority=priority who=who",
     "retry_failures": "its_fingerprint=fingerprint who=who before=before::timestamptz",

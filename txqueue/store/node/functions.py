@@ -113,15 +113,18 @@ class StoredFunctions:
         """Renew the lease and rescue dead nodes' jobs; return what concerns the node."""
         rows = await self.pool.query(
             "select owned, its_state, peers, cancels, neighbours, next_end, place, places, rescued,"
-            f" nodes, beats, server from {self.schema}.heartbeat(%s, %s, %s)",
+            f" nodes, beats, server, restarts from {self.schema}.heartbeat(%s, %s, %s)",
             (incarnation, load, json.dumps(report)),
         )
-        owned, state, peers, cancels, neighbours, *others = rows[0]
+        owned, state, peers, cancels, neighbours, *others, restarts = rows[0]
         return HeartbeatReply(
             owned,
             state,
             peers,
-            [CancelledJob(*cancel) for cancel in cancels],
+            [
+                *(CancelledJob(*each) for each in cancels),
+                *(CancelledJob(number, job, who, True) for number, job, who in restarts),
+            ],
             [(number, pid) for number, pid in neighbours],
             *others,
         )

@@ -22,7 +22,7 @@ class HeartbeatReply:
         state: ``alive`` or ``draining``, as operators have ordered.
         peers: The other live nodes that listen for peers: ``node_id, name, incarnation, address,
             port, state, capacity, queues, work_types`` each.
-        cancels: The node's running jobs that it must cancel.
+        cancels: The node's running jobs that it must end, cancelled and restarted ones.
         neighbours: The other live nodes of the node's host: incarnation and process id each.
         next_end: Seconds until the node may rescue the first of the nodes next to it, if that one
             sends no heartbeat; None if no other node is alive.

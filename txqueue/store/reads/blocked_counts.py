@@ -9,10 +9,12 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from txqueue.policy.blockers.blocked_jobs import blocked_jobs
+from attrs import frozen
+
+from txqueue.policy.blockers.blocked_jobs import blocked_jobs, jobs_left_out
 from txqueue.store.inquiries.inquiry import Inquiry, Question
 
-__all__ = ["about_blocked"]
+__all__ = ["Blocked", "about_blocked"]
 
 MOST_JOBS: Final = 100_000
 """How many ready jobs, waiting ones, and unstarted ones are looked at, each."""
@@ -48,7 +50,9 @@ _CLASSES: Final = """
            from {schema}.job_assigned
           where started_at is null
             and assigned_at < clock_timestamp() - interval '{unstarted}' limit {most}))
-    select state, waiting_for, queue, work_type, count(*) as jobs, min(job_id) as example
+    select state, waiting_for, queue, work_type, count(*) as jobs, min(job_id) as example,
+           (sum(count(*)) over (partition by state))::bigint as jobs_of_state,
+           (sum(count(*)) over ())::bigint as all_jobs, count(*) over () as classes
       from looked
      group by state, waiting_for, queue, work_type, is_high, is_suspect, no_key, incarnation,
            case when tenant in (select key from tenants) then tenant end,
@@ -58,7 +62,20 @@ _CLASSES: Final = """
 """
 
 
-def about_blocked(schema: str) -> Inquiry[list[dict[str, Any]]]:
+@frozen
+class Blocked:
+    """Why jobs do not run.
+
+    Attributes:
+        reasons: How many jobs do not run for which reason; see `blocked_jobs`.
+        left_out: Sentences about the jobs that do not count, as there are too many.
+    """
+
+    reasons: list[dict[str, Any]]
+    left_out: list[str]
+
+
+def about_blocked(schema: str) -> Inquiry[Blocked]:
     """Query why jobs do not run: how many for which reason, and an example of each.
 
     Args:
@@ -71,4 +88,4 @@ def about_blocked(schema: str) -> Inquiry[list[dict[str, Any]]]:
         ([row["example"] for row in classes],),
     )
     facts = {row["job_id"]: json.loads(row["facts"]) for row in rows}
-    return blocked_jobs(classes, facts)
+    return Blocked(blocked_jobs(classes, facts), jobs_left_out(classes, MOST_JOBS))

@@ -36,7 +36,7 @@ async def read_attempts(pool: ConnectionPool, schema: str, job_id: int) -> tuple
     """Return the failed attempts of a job, the oldest first."""
     rows = await pool.query(
         "select attempt, began, at, node_id, error, error_class, log"
-        f" from {schema}.failed_attempt where job_id = %s order by at",
+        f" from {schema}.failed_attempt where job_id = %s and restarted_by is null order by at",
         (job_id,),
     )
     return tuple(Attempt(*row) for row in rows)

@@ -121,8 +121,9 @@ def about_all(schema: str) -> Inquiry[dict[str, Any]]:
     worksets = yield from about_worksets(schema)
     document["warnings"] += idle(worksets)
     blocked = yield from about_blocked(schema)
-    document["warnings"] = blocked_warnings(blocked) + document["warnings"]
-    lists = {"blocked": blocked, "tenants": tenants, "worksets": worksets}
+    document["warnings"] = blocked_warnings(blocked.reasons) + document["warnings"]
+    counts = {"blocked": blocked.reasons, "blocked_left_out": blocked.left_out}
+    lists = {**counts, "tenants": tenants, "worksets": worksets}
     return {**document, **lists, "schedules": schedules}
 
 
@@ -227,8 +228,8 @@ def about_jobs(
 
     Args:
         schema: The name of the schema.
-        filters: ``state, queue, work_type, group, tenant``; ``tag, payload, error, since, until``
-            as people type them; ``after``, the last job number of the previous page; and
+        filters: ``state, queue, work_type, group, tenant, node``; ``tag, payload, error, since,
+            until`` as people type them; ``after``, the last job number of the previous page; and
             ``running_for``, the least run time in seconds, with which the longest-running jobs
             come first. A filter that is None is ignored.
         limit: The largest number of rows.
@@ -298,7 +299,7 @@ def about_archived_job(schema: str, job: Mapping[str, Any]) -> Inquiry[dict[str,
         f" (select policy from {schema}.work_type where work_type = %s) as policy",
         (job["node_id"], job["work_type"]),
     )
-    told = yield from _told(schema, {**dict.fromkeys(_OF_A_JOB), **job, **more})
+    told = yield from _told(schema, {**dict.fromkeys((*_OF_A_JOB, *_TOLD)), **job, **more})
     return {**{name: told[name] for name in (*_OF_A_JOB, *_TOLD)}, "archived": True}
 
 
@@ -312,7 +313,7 @@ def _told(schema: str, row: Mapping[str, Any]) -> Inquiry[dict[str, Any]]:
     attempts = yield Question(
         "select attempt, began, at, failed.node_id, name as node,"
         f" left({schema}.readable_text(error), 1000) as error, error_class,"
-        f" {schema}.readable_text(log) as log"
+        f" {schema}.readable_text(log) as log, {schema}.readable_text(restarted_by) as restarted_by"
         f" from {schema}.failed_attempt as failed left join {schema}.node_info using (node_id)"
         " where job_id = %s order by at desc limit %s",
         (job_id, _ATTEMPTS_TOLD),

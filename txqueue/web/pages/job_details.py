@@ -8,10 +8,12 @@ from typing import Any
 
 from txqueue.errors import JobNotFound, TxqueueError
 from txqueue.model.humanize import amount, counted, duration
+from txqueue.model.keys import key_texts
 from txqueue.policy.blockers import DAMAGE_REMEDY, Explanation
 from txqueue.store.reads.batch_progress import ENDS, about_batch
 from txqueue.store.reads.dashboard import about_family
-from txqueue.store.reads.queue_state import about_job, about_obstacles
+from txqueue.store.reads.history import about_archived_days
+from txqueue.store.reads.queue_state import about_archived_job, about_job, about_obstacles
 from txqueue.web.messages import PageRequest, Reply
 from txqueue.web.page_services import PageServices
 
@@ -29,7 +31,7 @@ async def job(services: PageServices, request: PageRequest) -> Reply:
     if not text.isdecimal() or len(text) > 18:
         raise JobNotFound(f"there is no job {text[:50]}", "a job's number has only digits")
     job_id, schema = int(text), services.reads.schema
-    found = await services.reads.find(about_job(schema, job_id))
+    found = await _found(services, job_id)
     why = await _explained(services, job_id) if found["state"] != "done" else None
     if why is not None and why.reason in _SAID:
         why = None
@@ -50,8 +52,22 @@ async def job(services: PageServices, request: PageRequest) -> Reply:
         ended=ended_text(batch) if batch else "",
         damage_remedy=DAMAGE_REMEDY,
         timeline=timeline(found),
+        keys=key_texts(found["policy"]),
         now=found["at"],
     )
+
+
+async def _found(services: PageServices, job_id: int) -> dict[str, Any]:
+    """Return all that is stored about a job, or what the archive has of it."""
+    schema, find = services.reads.schema, services.reads.find
+    try:
+        return await find(about_job(schema, job_id))
+    except JobNotFound:
+        days = await find(about_archived_days(schema, job_id))
+        row = await services.archive.job(days, job_id)
+        if row is None:
+            raise
+    return await find(about_archived_job(schema, row))
 
 
 async def _explained(services: PageServices, job_id: int) -> Explanation | None:
@@ -121,10 +137,12 @@ def _is_ended_by_attempt(job: Mapping[str, Any]) -> bool:
     if job["state"] != "failed" or not job["attempts"]:
         return False
     last = job["attempts"][-1]
-    is_last: bool = last["attempt"] == job["attempt"]
+    is_last: bool = last["attempt"] == job["attempt"] and last.get("restarted_by") is None
     return is_last and bool(last["at"] >= (job["assigned_at"] or last["at"]))
 
 
 def _failed(attempt: Mapping[str, Any], stages: Sequence[object]) -> str:
+    if attempt.get("restarted_by") is not None:
+        return f"restarted by {attempt['restarted_by']}"
     of_stage = f" of {attempt['work_type']}" if stages else ""
     return f"attempt {attempt['attempt']}{of_stage} failed"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from txqueue.policy.facts.status import largest
@@ -27,6 +27,7 @@ __all__ = [
 
 _ON_A_PAGE = 100
 Handler = Callable[[PageServices, PageRequest], Awaitable[Reply]]
+Rows = Inquiry[list[dict[str, Any]]]
 
 
 async def queues(services: PageServices, request: PageRequest) -> Reply:
@@ -104,64 +105,57 @@ async def failures(services: PageServices, request: PageRequest) -> Reply:
 async def schedules(services: PageServices, request: PageRequest) -> Reply:
     """Show the schedules by name."""
     filters = {"after": request.asked("after"), "work_type": request.exact("work_type")}
-    rows = await services.reads.find(
-        about_schedules(services.reads.schema, filters, _ON_A_PAGE + 1)
-    )
-    now = await services.reads.shared("clock", queue_state.about_clock)
-    return services.show(
-        "schedules",
-        request,
-        schedules=rows[:_ON_A_PAGE],
-        has_more=len(rows) > _ON_A_PAGE,
-        now=now.value,
-    )
+    asked = about_schedules(services.reads.schema, filters, _ON_A_PAGE + 1)
+    return await _listed(services, request, "schedules", asked)
 
 
 async def worksets(services: PageServices, request: PageRequest) -> Reply:
     """Show the worksets with their progress."""
     after = request.exact("after")
-    figures = await services.reads.shared(
-        f"worksets after {after or ''}",
-        lambda schema: queue_state.about_worksets(schema, after=after, limit=_ON_A_PAGE + 1),
-    )
-    return services.show(
-        "worksets",
-        request,
-        figures=figures,
-        worksets=figures.value[:_ON_A_PAGE],
-        has_more=len(figures.value) > _ON_A_PAGE,
-    )
+
+    def inquire(schema: str) -> Rows:
+        return queue_state.about_worksets(schema, after=after, limit=_ON_A_PAGE + 1)
+
+    return await _shared(services, request, "worksets", f"worksets after {after or ''}", inquire)
 
 
 async def tenants(services: PageServices, request: PageRequest) -> Reply:
     """Show the tenants that have jobs."""
 
-    def inquire(schema: str) -> Inquiry[list[dict[str, Any]]]:
+    def inquire(schema: str) -> Rows:
         return queue_state.about_tenants(schema, _ON_A_PAGE + 1)
 
-    figures = await services.reads.shared("tenants", inquire)
-    return services.show(
-        "tenants",
-        request,
-        figures=figures,
-        tenants=figures.value[:_ON_A_PAGE],
-        has_more=len(figures.value) > _ON_A_PAGE,
-    )
+    return await _shared(services, request, "tenants", "tenants", inquire)
 
 
 async def actions(services: PageServices, request: PageRequest) -> Reply:
     """Show the acts of operators, the latest first."""
     text = request.asked("after") or ""
     before = int(text) if text.isdecimal() and len(text) < 19 else None
-    asked = queue_state.about_actions(
-        services.reads.schema, before, _ON_A_PAGE + 1, request.asked("subject")
-    )
+    subject = request.asked("subject")
+    asked = queue_state.about_actions(services.reads.schema, before, _ON_A_PAGE + 1, subject)
+    return await _listed(services, request, "actions", asked)
+
+
+async def _listed(services: PageServices, request: PageRequest, name: str, asked: Rows) -> Reply:
+    """Show the page of a list that is read for one viewer."""
     rows = await services.reads.find(asked)
     now = await services.reads.shared("clock", queue_state.about_clock)
-    return services.show(
-        "actions",
-        request,
-        actions=rows[:_ON_A_PAGE],
-        has_more=len(rows) > _ON_A_PAGE,
-        now=now.value,
-    )
+    return services.show(name, request, **_first(name, rows), now=now.value)
+
+
+async def _shared(
+    services: PageServices,
+    request: PageRequest,
+    name: str,
+    figures: str,
+    inquire: Callable[[str], Rows],
+) -> Reply:
+    """Show the page of a list that all viewers share."""
+    found = await services.reads.shared(figures, inquire)
+    return services.show(name, request, figures=found, **_first(name, found.value))
+
+
+def _first(name: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the rows of a page by the name of their list, and whether there are more."""
+    return {name: rows[:_ON_A_PAGE], "has_more": len(rows) > _ON_A_PAGE}

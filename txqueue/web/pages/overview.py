@@ -34,6 +34,7 @@ async def overview(services: PageServices, request: PageRequest) -> Reply:
         nodes_left=len(nodes) - _TOLD,
         warnings=found["warnings"],
         blocked=found["blocked"][:_TOLD],
+        left_out=found["blocked_left_out"],
         sums=sums(found["queues"], found["other_queues"]),
         history=found["history"],
         now=found["at"],

@@ -107,8 +107,8 @@ class RunningJob:
         has_returned: Whether the handler has returned and the job's completion is being written.
         is_completed: Whether the job's own transaction has completed it.
         cancelled_by: The operator that cancelled the job; None if it was not cancelled.
-        is_ended: Whether the worker ends the job because the node's lease has expired, or has ended
-            it while its thread goes on.
+        is_ended: Whether the worker ends the run because the node's lease has expired or the job
+            was restarted, or has ended it while its thread goes on.
         terms: The job's options, with whether the job counts for a limit and the seconds left
             until its ``not_after``; None for none.
         follow_ups: The work that the handler adds with `then`, enqueued when the job completes.

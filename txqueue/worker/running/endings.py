@@ -18,7 +18,7 @@ from txqueue.model.retry import Retry
 from txqueue.model.run_log import log_fields
 from txqueue.policy.endings.outcome import (
     KEYLESS,
-    LEASE_OUT,
+    RUN_AGAIN,
     Verdict,
     error_class,
     error_text,
@@ -109,7 +109,7 @@ class Endings:
                 self.note_late(job, kind, error)
             self.done(job)
         elif job.is_cancelled:
-            verdict = LEASE_OUT if who is None else judge_cancelled(error, who)
+            verdict = RUN_AGAIN if who is None else judge_cancelled(error, who)
             self.settle(job, verdict.of(job.key))
         elif error is job.unavailable:
             self.settle(job, judge_unavailable(error, random.random()).of(job.key))

@@ -21,7 +21,7 @@ from txqueue.model.failed_attempt import failure_hooks
 from txqueue.model.foreign import is_a
 from txqueue.model.run_log import RUNNING, log_fields
 from txqueue.policy.endings.batching import RESULT_LIMIT
-from txqueue.policy.endings.outcome import EXPIRED, Verdict, judge_cancelled
+from txqueue.policy.endings.outcome import EXPIRED, RUN_AGAIN, Verdict, judge_cancelled
 from txqueue.store.driver.raw_connection import IStoreReactor
 from txqueue.system.inflight import InFlight
 from txqueue.worker.handlers.job_transaction import complete, one_at_most
@@ -184,16 +184,30 @@ class Performer:
 
     def cancel(self, assignment: int, job_id: int, who: str) -> None:
         """End a cancelled job: drop it if unstarted, else interrupt it if possible."""
-        waiting = self._waiting.take(assignment, job_id)
-        if waiting is not None:
-            self._drop(*waiting, who)
+        if self._drop(assignment, job_id, judge_cancelled(None, who)):
             return
-        for job, running in list(self._running.items()):
-            if job.id == job_id and job.token.assignment == assignment and not job.is_cancelled:
-                change(job, cancelled_by=who)
-                # A job whose handler has returned is done, once that can be written.
-                if not running.is_completing:
-                    running.interrupt(self._reactor.seconds())
+        for running in self._unended(assignment, job_id):
+            change(running.job, cancelled_by=who)
+            # A job whose handler has returned is done, once that can be written.
+            if not running.is_completing:
+                running.interrupt(self._reactor.seconds())
+
+    def restart(self, assignment: int, job_id: int) -> None:
+        """End the run of a job that runs again: drop it if unstarted, else leave its thread."""
+        if self._drop(assignment, job_id, RUN_AGAIN):
+            return
+        for running in self._unended(assignment, job_id):
+            change(running.job, is_ended=True)
+            if not running.is_completing:
+                running.cancel(self._reactor.seconds())
+
+    def _unended(self, assignment: int, job_id: int) -> list[Execution]:
+        """Return the run of a job, unless it is being ended."""
+        return [
+            running
+            for job, running in self._running.items()
+            if job.id == job_id and job.token.assignment == assignment and not job.is_cancelled
+        ]
 
     def end_groups(self, run: int | None = None) -> bool:
         """Interrupt running jobs of groups at the end of the lease; return whether some continue.
@@ -213,10 +227,14 @@ class Performer:
             if is_grouped(running.terms) and (run is None or running.job.token.incarnation != run)
         ]
 
-    def _drop(self, held: HeldAssignment, assigned: AssignedJob, who: str) -> None:
-        job = begun(assigned, held, self._open_transaction)
-        self._never_began(job, judge_cancelled(None, who))
+    def _drop(self, assignment: int, job_id: int, verdict: Verdict) -> bool:
+        """End a job that has not started; return whether there is one."""
+        if (waiting := self._waiting.take(assignment, job_id)) is None:
+            return False
+        held, assigned = waiting
+        self._never_began(begun(assigned, held, self._open_transaction), verdict)
         self._turns.request()
+        return True
 
     def _never_began(self, job: RunningJob, verdict: Verdict) -> None:
         self._ends.settle(job, evolve(verdict.of(job.key), unstarted=True))

@@ -202,6 +202,15 @@ def test_the_holder_of_a_cancelled_job_is_notified() -> None:
     assert line.workers.cancelled == [CancelledJob(9, 2, ME)]
 
 
+def test_the_holder_of_a_restarted_job_is_notified() -> None:
+    """Likewise, whether the job is in the queue again or follows when its run has ended."""
+    line = Line([([[5, 9, 1]], [[6, 9, 4], [5, 9, 2]], [3])])
+    answer = line.ask(wire.RestartJobs, ids="1,2,3,4", is_counted=True)
+    assert answer == {"restarted": "1", "requested": "4,2", "refused": "3"}
+    assert line.workers.cancelled == [CancelledJob(9, 1, ME, True), CancelledJob(9, 2, ME, True)]
+    assert "is_counted => True" in line.pool.statements[0]
+
+
 def test_a_node_without_its_database_tells_of_itself() -> None:
     """Better than nothing."""
     line = Line(DatabaseUnavailable("no"), {"incarnation": 3, "name": "venus"})

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from txqueue.policy.blockers.blocked_jobs import COUNTED_BY_NAME, blocked_jobs, blocked_warnings
+from txqueue.policy.blockers.blocked_jobs import (
+    COUNTED_BY_NAME,
+    blocked_jobs,
+    blocked_warnings,
+    jobs_left_out,
+)
 
 FAR_MOMENT = "2031-01-31T12:00:00+00:00"
 NOW = "2030-01-31T12:00:00+00:00"
@@ -69,3 +74,14 @@ def test_what_would_stop_a_job_is_not_warned_of_long_before_its_moment() -> None
     for moment, gravity in (("2030-01-31T12:05:00+00:00", "fault"), (FAR_MOMENT, "course")):
         its = {**found, "job": {**job, "not_before": moment}}
         assert [each["gravity"] for each in counted((1, its))] == [gravity]
+
+
+def test_what_is_left_out_is_said() -> None:
+    """Jobs beyond those that are looked at, and the smaller classes; nothing where all count."""
+    row = {"state": "ready", "jobs": 4, "jobs_of_state": 9, "all_jobs": 12, "classes": 3}
+    assert jobs_left_out([row], 9) == [
+        "only 9 ready jobs were looked at; there may be more",
+        "8 jobs of 2 smaller classes do not count",
+    ]
+    assert jobs_left_out([{**row, "classes": 1}], 10) == []
+    assert jobs_left_out([], 9) == []

@@ -9,6 +9,15 @@ from txqueue.policy.facts.warnings import WorkerObstacle, worker_obstacle
 
 NOW = "2030-01-31T12:00:00+00:00"
 SOON = "2030-01-31T12:00:10+00:00"
+HELD = {
+    "job_id": 7,
+    "state": "assigned",
+    "node": "a",
+    "incarnation": 1,
+    "assigned_at": NOW,
+    "started_at": None,
+    "deaths": 0,
+}
 
 
 def test_a_workset_s_job_that_finds_nothing_to_take_says_what_is_left() -> None:
@@ -30,16 +39,8 @@ def test_a_workset_s_job_that_finds_nothing_to_take_says_what_is_left() -> None:
 
 def test_a_job_that_its_node_may_not_hold() -> None:
     """It is not said to run."""
-    job = {
-        "job_id": 7,
-        "state": "assigned",
-        "node": "a",
-        "incarnation": 1,
-        "started_at": None,
-        "deaths": 0,
-    }
     facts = {
-        "job": {**job, "assigned_at": NOW},
+        "job": HELD,
         "now": SOON,
         "nodes": [{"incarnation": 1, "missing": 2}],
     }
@@ -49,24 +50,16 @@ def test_a_job_that_its_node_may_not_hold() -> None:
 
 def test_a_job_on_a_node_whose_workers_cannot_start_it() -> None:
     """It is not said to start soon."""
-    job = {
-        "job_id": 7,
-        "state": "assigned",
-        "node": "a",
-        "incarnation": 1,
-        "started_at": None,
-        "deaths": 0,
-    }
-    facts = {"job": {**job, "assigned_at": NOW}, "now": SOON}
+    facts = {"job": HELD, "now": SOON}
     blocked: dict[str, Any] = {"incarnation": 1, "workers": 2, "unable": 2}
     assert "of 2 workers 2 blocked" in explain({**facts, "nodes": [blocked]}).detail
     blocking = {**blocked, "blocking": [7, 8]}
     told = explain({**facts, "nodes": [blocking]})
     assert told.reason == "running"
     assert "it blocks the worker" in told.detail
-    other = {"job": {**job, "assigned_at": NOW, "job_id": 9}, "now": SOON, "nodes": [blocking]}
+    other = {"job": {**HELD, "job_id": 9}, "now": SOON, "nodes": [blocking]}
     assert "2 blocked by jobs 7, 8: a handler does not return" in explain(other).detail
-    suspect = {"job": {**job, "assigned_at": NOW, "deaths": 2}, "now": SOON, "nodes": [blocked]}
+    suspect = {"job": {**HELD, "deaths": 2}, "now": SOON, "nodes": [blocked]}
     assert "runs in a process without other jobs" in explain(suspect).detail
     told = explain({**facts, "nodes": [{**blocked, "unable": 1}]})
     assert told.remedy.startswith("nothing: it runs, or starts")

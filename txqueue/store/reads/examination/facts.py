@@ -147,7 +147,7 @@ def _other_settings(session: Session) -> Rows:
 
 def _blocked(session: Session) -> Rows:
     inquiry = about_blocked(session.schema)
-    return answer(inquiry, lambda each: session.dicts(each.sql, each.parameters))
+    return answer(inquiry, lambda each: session.dicts(each.sql, each.parameters)).reasons
 
 
 def _clock(session: Session) -> Rows:
