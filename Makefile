@@ -12,16 +12,18 @@ CONSTRAINTS := packaging/constraints.txt
 PYTEST_ARGS ?=
 SCREENSHOTS_ARGS ?=
 PYTEST := $(BIN)/python -m pytest
+RUFF = $(BIN)/ruff check . && $(BIN)/ruff format --check .
 SLOW := tests/cluster tests/docs
 FAULTS := tests/faults
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast lint screenshots clean
+.PHONY: help demo test test-fast coverage lint compiled screenshots clean
 
 help:
 	@echo "make demo    install into $(VENV) and run txqueue demo on an embedded PostgreSQL"
 	@echo "make test    install into $(VENV), lint, and run every test (PYTEST_ARGS adds arguments)"
 	@echo "make test-fast  lint and the unit tests: the inner loop"
+	@echo "make coverage  the lines that the tests run, without those of many processes"
 	@echo "make lint    ruff and mypy only"
 	@echo "make screenshots  pictures of the dashboard into build/screenshots (needs chromium)"
 	@echo "make clean   remove $(VENV) and everything that was built"
@@ -30,31 +32,41 @@ help:
 demo: $(DEMO_STAMP)
 	$(BIN)/txqueue demo
 
-# The tests with many processes, and then the faults, run beside the others: they wait much. Coverage
-# is of the others: it would double what masters and workers cost. With arguments of your own all run
-# one by one.
+# Three runs go on beside each other: those of many processes wait much, and go before the one that
+# only computes. With arguments of your own all tests run one by one.
 ifeq ($(strip $(PYTEST_ARGS)),)
-test: lint
-	@rm -f .hangs-*.log
-	@{ $(PYTEST) -o hang_report=.hangs-slow.log $(SLOW); slow=$$?; \
-	   $(PYTEST) -o hang_report=.hangs-faults.log $(FAULTS) && exit $$slow; } > .slow.log 2>&1 & \
-	$(PYTEST) -o hang_report=.hangs-others.log --cov --cov-report=term \
-		tests $(SLOW:%=--ignore=%) --ignore=$(FAULTS); others=$$?; \
-	wait $$!; slow=$$?; cat .slow.log; rm -f .slow.log; \
+test: compiled
+	$(RUFF)
+	@rm -f .hangs-*.log; \
+	$(PYTEST) -o hang_report=.hangs-slow.log $(SLOW) > .slow.log 2>&1 & slow=$$!; \
+	$(PYTEST) -o hang_report=.hangs-faults.log $(FAULTS) > .faults.log 2>&1 & faults=$$!; \
+	nice -n 5 $(BIN)/mypy; typed=$$?; failed=$$typed; \
+	nice -n 5 $(PYTEST) -o hang_report=.hangs-others.log \
+		tests $(addprefix --ignore=,$(SLOW) $(FAULTS)) || failed=1; \
+	wait $$slow || failed=1; wait $$faults || failed=1; \
+	cat .slow.log .faults.log; rm -f .slow.log .faults.log; \
 	for log in .hangs-*.log; do ! grep -q '^Timeout' $$log || grep -v site-packages $$log; done; \
-	rm -f .hangs-*.log; exit $$((others + slow))
+	rm -f .hangs-*.log; test $$typed = 0 || echo "mypy has found errors: see above"; exit $$failed
 else
 test: lint
-	$(PYTEST) --cov --cov-report=term $(PYTEST_ARGS)
+	$(PYTEST) $(PYTEST_ARGS)
 endif
+
+# Apart from `make test`: measuring doubles what a test costs in this process.
+coverage: $(DEV_STAMP)
+	$(PYTEST) --cov --cov-report=term tests $(addprefix --ignore=,$(SLOW) $(FAULTS)) $(PYTEST_ARGS)
 
 test-fast: lint
 	$(PYTEST) --quiet tests/unit tests/docs/test_reference.py tests/docs/test_links.py
 
 lint: $(DEV_STAMP)
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
+	$(RUFF)
 	$(BIN)/mypy
+
+# The tests start some thousand processes. Where Python may write no byte code, each would compile
+# the package again.
+compiled: $(DEV_STAMP)
+	$(BIN)/python -m compileall -q txqueue tests twisted
 
 # SCREENSHOTS_ARGS=--docs also writes those that the documentation shows.
 screenshots: $(DEV_STAMP)

@@ -1,4 +1,7 @@
-"""Scenarios and mutations are played some at a time by one process; each test waits for its own."""
+"""Scenarios and mutations are played some at a time; each test waits for its own.
+
+One process plays the scenarios and another one the mutations. Both start before the first test.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +20,8 @@ from typing import Any, Final
 import pytest
 from attrs import define, field
 
-from tests.faults.mutations import ROOT
+from tests.faults.mutations import AT_ONCE, ROOT
 
-AT_ONCE: Final = 3
 PATIENCE: Final = 540.0
 """How long one may take at most with all that are played before it."""
 REQUIRE: Final = "TXQUEUE_TEST_REQUIRE"
@@ -110,6 +112,14 @@ def mutants(
     players = Players.started(folder, ["-m", "tests.faults.mutations", str(folder), *names])
     yield players
     players.stop()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def all_play(request: pytest.FixtureRequest) -> None:
+    """Start the players of all that the tests of this session ask for."""
+    for fixture in ("scenes", "mutants"):
+        if wanted(request, fixture):
+            request.getfixturevalue(fixture)
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
