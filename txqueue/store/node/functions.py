@@ -10,7 +10,6 @@ from typing import Any
 
 from txqueue.model.assignment import (
     Assignment,
-    CancelledJob,
     CompletedJobs,
     JobKey,
     PassedJobs,
@@ -116,18 +115,7 @@ class StoredFunctions:
             f" nodes, beats, server, restarts from {self.schema}.heartbeat(%s, %s, %s)",
             (incarnation, load, json.dumps(report)),
         )
-        owned, state, peers, cancels, neighbours, *others, restarts = rows[0]
-        return HeartbeatReply(
-            owned,
-            state,
-            peers,
-            [
-                *(CancelledJob(*each) for each in cancels),
-                *(CancelledJob(number, job, who, True) for number, job, who in restarts),
-            ],
-            [(number, pid) for number, pid in neighbours],
-            *others,
-        )
+        return HeartbeatReply.of_row(rows[0])
 
     async def renew_for_peer(self, incarnation: int, heard: Sequence[int]) -> list[int]:
         """Renew the leases of peers that cannot reach the database; return the peers to notify.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Self
 
 from attrs import field, frozen
 
@@ -47,6 +47,16 @@ class HeartbeatReply:
     nodes: int = 1
     beats: int = 1
     server: str = ""
+
+    @classmethod
+    def of_row(cls, row: Sequence[Any]) -> Self:
+        """Return the reply of a row of the stored function."""
+        owned, state, peers, cancels, neighbours, *others, restarts = row
+        ended = [
+            *(CancelledJob(*each) for each in cancels),
+            *(CancelledJob(number, job_id, who, True) for number, job_id, who in restarts),
+        ]
+        return cls(owned, state, peers, ended, [(run, pid) for run, pid in neighbours], *others)
 
 
 @frozen
