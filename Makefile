@@ -9,21 +9,24 @@ DEV_STAMP := $(VENV)/.installed-dev
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 # The versions that were tested; `make CONSTRAINTS=/dev/null` takes the newest ones.
 CONSTRAINTS := packaging/constraints.txt
+DECLARED := setup.cfg pyproject.toml laboratory/setup.cfg laboratory/pyproject.toml $(CONSTRAINTS)
 PYTEST_ARGS ?=
 SCREENSHOTS_ARGS ?=
+MATRIX ?=
 PYTEST := $(BIN)/python -m pytest
 RUFF = $(BIN)/ruff check . && $(BIN)/ruff format --check .
 SLOW := tests/cluster tests/docs
 FAULTS := tests/faults
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast coverage lint compiled screenshots clean
+.PHONY: help demo test test-fast coverage matrix lint compiled screenshots clean
 
 help:
 	@echo "make demo    install into $(VENV) and run txqueue demo on an embedded PostgreSQL"
 	@echo "make test    install into $(VENV), lint, and run every test (PYTEST_ARGS adds arguments)"
 	@echo "make test-fast  lint and the unit tests: the inner loop"
 	@echo "make coverage  the lines that the tests run, without those of many processes"
+	@echo "make matrix  the core tests with other Pythons, servers and packages"
 	@echo "make lint    ruff and mypy only"
 	@echo "make screenshots  pictures of the dashboard into build/screenshots (needs chromium)"
 	@echo "make clean   remove $(VENV) and everything that was built"
@@ -66,14 +69,18 @@ lint: $(DEV_STAMP)
 # The tests start some thousand processes. Where Python may write no byte code, each would compile
 # the package again.
 compiled: $(DEV_STAMP)
-	$(BIN)/python -m compileall -q txqueue tests twisted
+	$(BIN)/python -m compileall -q txqueue laboratory tests twisted
+
+# With MATRIX="py3.13-pg17-pinned ..." only these.
+matrix: $(DEV_STAMP)
+	$(BIN)/python -m tests.matrix $(MATRIX)
 
 # SCREENSHOTS_ARGS=--docs also writes those that the documentation shows.
 screenshots: $(DEV_STAMP)
 	$(BIN)/python docs/take_screenshots.py $(SCREENSHOTS_ARGS)
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .coverage .coverage.* htmlcov
+	rm -rf $(VENV) build dist *.egg-info laboratory/build laboratory/*.egg-info .coverage .coverage.* htmlcov
 	rm -rf .hypothesis .mypy_cache .pytest_cache .ruff_cache
 
 # Half an environment is worse than none: `python3 -m venv` leaves one where ensurepip is missing.
@@ -83,10 +90,10 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV) || \
 	    { rm -rf $(VENV); echo "no venv: try: apt-get install python3-venv" >&2; exit 1; }
 
-$(DEMO_STAMP): setup.cfg pyproject.toml $(CONSTRAINTS) | $(BIN)/python
-	$(PIP) install --quiet --constraint $(CONSTRAINTS) --editable '.[embedded]'
+$(DEMO_STAMP): $(DECLARED) | $(BIN)/python
+	$(PIP) install --quiet --constraint $(CONSTRAINTS) --editable '.[embedded]' --editable laboratory
 	@touch $@
 
-$(DEV_STAMP): setup.cfg pyproject.toml $(CONSTRAINTS) | $(BIN)/python
-	$(PIP) install --quiet --constraint $(CONSTRAINTS) --editable '.[dev]'
+$(DEV_STAMP): $(DECLARED) | $(BIN)/python
+	$(PIP) install --quiet --constraint $(CONSTRAINTS) --editable '.[dev]' --editable laboratory
 	@touch $@ $(DEMO_STAMP)

@@ -17,10 +17,9 @@ from attrs import asdict
 from rich.console import Console
 
 from benchmarks.flooding import HOST, Figures, Flooded, flooded
-from txqueue.bench.environment import BenchSchema, embedded_schema
-from txqueue.bench.node import RunningNode
-from txqueue.cli.options import GlobalOptions
-from txqueue.cli.progress import bars
+from txqueue.demo.environment import TemporarySchema, embedded_schema
+from txqueue.demo.node import RunningNode
+from txqueue.demo.progress import bars
 
 REGISTER = (
     "select incarnation from {0}.register_node"
@@ -35,11 +34,11 @@ def free_port() -> int:
         return int(trial.getsockname()[1])
 
 
-def measured(target: BenchSchema, frames: int, connections: int) -> Figures:
+def measured(target: TemporarySchema, frames: int, connections: int) -> Figures:
     """Flood a node."""
     port = free_port()
     settings = {"TXQUEUE_LISTEN": f"tcp:{port}", "TXQUEUE_LEASE": "60"}
-    with RunningNode(target, "txqueue.bench.work", 1, settings=settings) as node:
+    with RunningNode(target, "txqueue_bench.work", 1, settings=settings) as node:
         with target.session() as session:
             incarnation = session.value(REGISTER.format(session.schema))
         admin = Path(node.endpoint.removeprefix("unix:"))
@@ -48,7 +47,7 @@ def measured(target: BenchSchema, frames: int, connections: int) -> Figures:
 
 def main(frames: int = 1_000_000, connections: int = 1_000) -> None:
     """Measure and print."""
-    with bars(GlobalOptions()) as stages, embedded_schema(stages) as target:
+    with bars() as stages, embedded_schema(stages) as target:
         stages.begin("flooding")
         figures = measured(target, frames, connections)
     Console().print_json(data={**asdict(figures), "grown_mib": figures.grown})

@@ -19,14 +19,13 @@ from attrs import define
 from rich.console import Console
 
 from txqueue import WorkItem
-from txqueue.bench.environment import BenchSchema, embedded_schema
-from txqueue.bench.node import RunningNode
-from txqueue.bench.traffic import publish, wait_until_done
-from txqueue.bench.work import Counted
-from txqueue.cli.options import GlobalOptions
-from txqueue.cli.progress import bars
+from txqueue.demo.environment import TemporarySchema, embedded_schema
+from txqueue.demo.node import RunningNode
+from txqueue.demo.progress import bars
+from txqueue.demo.traffic import publish, wait_until_done
 from txqueue.model.assignment import read_chunk
 from txqueue.store.inquiries.reader import Session
+from txqueue_bench.work import Counted
 
 CLAIMS = 500
 REST = 1.1
@@ -101,7 +100,7 @@ class Claimer:
         return took
 
 
-def claims(target: BenchSchema, jobs: int) -> dict[str, object]:
+def claims(target: TemporarySchema, jobs: int) -> dict[str, object]:
     """Time claims in an empty queue, and behind a busy group."""
     with target.session() as session:
         claimer = Claimer(session)
@@ -120,7 +119,7 @@ def claims(target: BenchSchema, jobs: int) -> dict[str, object]:
     }
 
 
-def chain(target: BenchSchema, jobs: int) -> dict[str, object]:
+def chain(target: TemporarySchema, jobs: int) -> dict[str, object]:
     """Have a node run jobs of one group."""
     with target.session() as session:
         publish(session, Counted)
@@ -128,7 +127,7 @@ def chain(target: BenchSchema, jobs: int) -> dict[str, object]:
             numbers = range(start, min(start + 1000, jobs + 1))
             kind = {"work_type": Counted.work_type, "group": "busy"}
             session.enqueue_text(json.dumps([{**kind, "payload": {"number": n}} for n in numbers]))
-        with RunningNode(target, "txqueue.bench.work", 2) as node:
+        with RunningNode(target, "txqueue_bench.work", 2) as node:
             wait_until_done(session, node, jobs, lambda _: None)
         return {
             "one_at_a_time_per_second": round(float(session.value(SPEED.format(session.schema)))),
@@ -142,7 +141,7 @@ def _percentile(values: Sequence[float], part: int) -> float:
 
 def main(jobs: int = 100_000, run: int = 5_000) -> None:
     """Measure and print."""
-    with bars(GlobalOptions()) as stages, embedded_schema(stages) as target:
+    with bars() as stages, embedded_schema(stages) as target:
         stages.begin("claims beside a busy group")
         document = claims(target, jobs)
         stages.begin("one at a time")

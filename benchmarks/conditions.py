@@ -15,15 +15,14 @@ from typing import Any
 
 from rich.console import Console
 
-from txqueue.bench.environment import embedded_schema
-from txqueue.bench.node import RunningNode
-from txqueue.bench.traffic import publish
-from txqueue.bench.work import Timed
-from txqueue.cli.options import GlobalOptions
-from txqueue.cli.progress import bars
+from txqueue.demo.environment import embedded_schema
+from txqueue.demo.node import RunningNode
+from txqueue.demo.progress import bars
+from txqueue.demo.traffic import publish
 from txqueue.store.inquiries.reader import Session
+from txqueue_bench.work import Timed
 
-APP = "txqueue.bench.work"
+APP = "txqueue_bench.work"
 MADE = """
     insert into txqueue.schedule (name, kind, seconds, job, condition_table, condition_column,
                                   condition_value)
@@ -52,7 +51,7 @@ def lateness(late: list[float], expected: int) -> dict[str, Any]:
 def main(plain: int = 60, conditions: int = 12, seconds: int = 20) -> None:
     """Measure and print."""
     with (
-        bars(GlobalOptions()) as stages,
+        bars() as stages,
         embedded_schema(stages) as target,
         target.session() as session,
         target.session() as holder,

@@ -20,14 +20,13 @@ from attrs import define
 from rich.console import Console
 
 from txqueue import WorkItem
-from txqueue.bench.cpu_time import cpu_seconds
-from txqueue.bench.environment import BenchSchema, embedded_schema
-from txqueue.bench.node import RunningNode
-from txqueue.bench.progress import Pace
-from txqueue.bench.traffic import enqueue_all, publish, wait_until_done
-from txqueue.cli.options import GlobalOptions
-from txqueue.cli.progress import bars
+from txqueue.demo.environment import TemporarySchema
+from txqueue.demo.node import RunningNode
+from txqueue.demo.progress import Pace, bars
+from txqueue.demo.traffic import enqueue_all, publish, wait_until_done
 from txqueue.store.inquiries.reader import Session
+from txqueue_bench.cpu_time import cpu_seconds
+from txqueue_bench.environment import warm_schema
 
 APP = "benchmarks.cores"
 # Nodes, and workers of each.
@@ -76,7 +75,9 @@ def _used(session: Session, nodes: list[RunningNode]) -> float:
     return server + sum((cpu_seconds(node.pid, backend) or 0.0) - server for node in nodes)
 
 
-def measured(target: BenchSchema, nodes: int, workers: int, seconds: float) -> list[dict[str, Any]]:
+def measured(
+    target: TemporarySchema, nodes: int, workers: int, seconds: float
+) -> list[dict[str, Any]]:
     """Measure all lengths with one fleet."""
     found = []
     with target.session() as session, ExitStack() as fleet:
@@ -104,7 +105,7 @@ def measured(target: BenchSchema, nodes: int, workers: int, seconds: float) -> l
 
 def main(seconds: float = 3.0) -> None:
     """Run and print."""
-    with bars(GlobalOptions()) as stages, embedded_schema(stages, warm=True) as target:
+    with bars() as stages, warm_schema(stages) as target:
         rows = [row for fleet in FLEETS for row in measured(target, *fleet, seconds)]
         facts = target.facts()
     Console().print_json(data={"rows": rows, **facts})

@@ -18,15 +18,13 @@ from attrs import asdict, frozen
 from rich.console import Console
 
 from benchmarks.history import APP, WORKERS
-from txqueue.bench.cpu_time import cpu_seconds
-from txqueue.bench.environment import BenchSchema, embedded_schema
-from txqueue.bench.node import RunningNode
-from txqueue.bench.progress import Pace
-from txqueue.bench.traffic import enqueue_all, publish, wait_until_done
-from txqueue.bench.work import Counted
-from txqueue.cli.options import GlobalOptions
-from txqueue.cli.progress import bars
+from txqueue.demo.environment import TemporarySchema, embedded_schema
+from txqueue.demo.node import RunningNode
+from txqueue.demo.progress import Pace, bars
+from txqueue.demo.traffic import enqueue_all, publish, wait_until_done
 from txqueue.store.inquiries.reader import Session
+from txqueue_bench.cpu_time import cpu_seconds
+from txqueue_bench.work import Counted
 
 HOURLY = 100_000_000
 # Seconds in which workers have imported what they need.
@@ -67,7 +65,7 @@ def used(session: Session, group: int = -1) -> Used:
     return Used(server, both - server, wal, float(inserted), float(deleted))
 
 
-def measured(target: BenchSchema, session: Session, jobs: int) -> tuple[Used, Used]:
+def measured(target: TemporarySchema, session: Session, jobs: int) -> tuple[Used, Used]:
     """Enqueue jobs, and have them drained; returns what each cost in either."""
     start = used(session)
     enqueue_all(session, map(Counted, range(1, jobs + 1)), lambda _: None)
@@ -93,7 +91,7 @@ def medians(name: str, rounds: Sequence[Used]) -> dict[str, float]:
 
 def main(jobs: int = 200_000, rounds: int = 3) -> None:
     """Measure and print."""
-    with bars(GlobalOptions()) as stages, embedded_schema(stages) as target:
+    with bars() as stages, embedded_schema(stages) as target:
         with target.session() as session:
             publish(session, Counted)
             advance = stages.begin("enqueuing and draining", rounds)

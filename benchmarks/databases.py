@@ -16,15 +16,13 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from txqueue.bench.environment import BenchSchema, embedded_schema
-from txqueue.bench.node import RunningNode
-from txqueue.bench.progress import Pace
-from txqueue.bench.traffic import enqueue_all, publish, wait_until_done
-from txqueue.bench.work import Counted
-from txqueue.cli.options import GlobalOptions
-from txqueue.cli.progress import bars
+from txqueue.demo.environment import TemporarySchema, embedded_schema
+from txqueue.demo.node import RunningNode
+from txqueue.demo.progress import Pace, bars
+from txqueue.demo.traffic import enqueue_all, publish, wait_until_done
+from txqueue_bench.work import Counted
 
-APP = "txqueue.bench.work"
+APP = "txqueue_bench.work"
 WORKERS = 2
 SPAN = """
     select extract(epoch from min(assigned_at)), extract(epoch from max(finished_at)) from {0}.job
@@ -32,7 +30,7 @@ SPAN = """
 """
 
 
-def drained(targets: Sequence[BenchSchema], jobs: int) -> float:
+def drained(targets: Sequence[TemporarySchema], jobs: int) -> float:
     """Have one service drain jobs from all schemas; returns jobs a second."""
     share = jobs // len(targets)
     firsts = []
@@ -56,7 +54,7 @@ def drained(targets: Sequence[BenchSchema], jobs: int) -> float:
 def main(jobs: int = 100_000, rounds: int = 3) -> None:
     """Measure and print."""
     with (
-        bars(GlobalOptions()) as stages,
+        bars() as stages,
         embedded_schema(stages) as one,
         embedded_schema(stages) as two,
     ):

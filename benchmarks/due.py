@@ -15,17 +15,16 @@ from datetime import timedelta
 
 from rich.console import Console
 
-from txqueue.bench.environment import embedded_schema
-from txqueue.bench.latency import percentile
-from txqueue.bench.node import RunningNode
-from txqueue.bench.tally import noted_numbers
-from txqueue.bench.traffic import publish, wait_until_done
-from txqueue.bench.work import Timed
-from txqueue.cli.options import GlobalOptions
-from txqueue.cli.progress import bars
+from txqueue.demo.environment import embedded_schema
+from txqueue.demo.node import RunningNode
+from txqueue.demo.progress import bars
+from txqueue.demo.traffic import publish, wait_until_done
 from txqueue.store.inquiries.reader import Session
+from txqueue_bench.latency import percentile
+from txqueue_bench.tally import noted_numbers
+from txqueue_bench.work import Timed
 
-APP = "txqueue.bench.work"
+APP = "txqueue_bench.work"
 LEAD = 5.0
 
 
@@ -49,7 +48,7 @@ def enqueue_due(session: Session, jobs: int, seconds: float) -> None:
 def main(jobs: int = 10_000, seconds: float = 10.0) -> None:
     """Measure and print."""
     with (
-        bars(GlobalOptions()) as stages,
+        bars() as stages,
         embedded_schema(stages) as target,
         target.session() as session,
     ):

@@ -23,14 +23,13 @@ from rich.console import Console
 
 from benchmarks.history import WORKERS
 from txqueue import Retry, WorkItem
-from txqueue.bench.cpu_time import cpu_seconds
-from txqueue.bench.environment import BenchSchema, embedded_schema
-from txqueue.bench.node import RunningNode
-from txqueue.bench.progress import Pace
-from txqueue.bench.traffic import enqueue_all, publish, wait_until_done
-from txqueue.cli.options import GlobalOptions
-from txqueue.cli.progress import bars
+from txqueue.demo.environment import TemporarySchema
+from txqueue.demo.node import RunningNode
+from txqueue.demo.progress import Pace, bars
+from txqueue.demo.traffic import enqueue_all, publish, wait_until_done
 from txqueue.store.inquiries.reader import Session
+from txqueue_bench.cpu_time import cpu_seconds
+from txqueue_bench.environment import warm_schema
 
 APP = "benchmarks.endings"
 CONNECTIONS = 4
@@ -166,7 +165,7 @@ def _used(session: Session, node: RunningNode) -> tuple[float, float]:
     return both - server, server
 
 
-def plain(target: BenchSchema, session: Session, jobs: int) -> float:
+def plain(target: TemporarySchema, session: Session, jobs: int) -> float:
     """Do with bare SQL what a job that writes has done; returns the transactions a second."""
     session.rows("truncate plain_assigned, plain_done")
     session.rows(
@@ -191,7 +190,7 @@ def plain(target: BenchSchema, session: Session, jobs: int) -> float:
 
 
 def measured(
-    target: BenchSchema, kinds: list[str], jobs: int, rounds: int
+    target: TemporarySchema, kinds: list[str], jobs: int, rounds: int
 ) -> tuple[dict[str, list[Drain]], list[float]]:
     """Drain each kind by turns; the first round only warms up."""
     drains: dict[str, list[Drain]] = {name: [] for name in kinds}
@@ -213,7 +212,7 @@ def measured(
 def main(jobs: int = 60_000, rounds: int = 3, *kinds: str) -> None:
     """Measure and print."""
     chosen = list(kinds or KINDS)
-    with bars(GlobalOptions()) as stages, embedded_schema(stages, warm=True) as target:
+    with bars() as stages, warm_schema(stages) as target:
         stages.begin("draining by turns")
         drains, floors = measured(target, chosen, jobs, rounds)
         facts = target.facts()

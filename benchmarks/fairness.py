@@ -20,11 +20,10 @@ from statistics import median
 from rich.console import Console
 
 from benchmarks.work import Waits
-from txqueue.bench.environment import BenchSchema, embedded_schema
-from txqueue.bench.node import RunningNode
-from txqueue.bench.traffic import publish
-from txqueue.cli.options import GlobalOptions
-from txqueue.cli.progress import bars
+from txqueue.demo.environment import TemporarySchema, embedded_schema
+from txqueue.demo.node import RunningNode
+from txqueue.demo.progress import bars
+from txqueue.demo.traffic import publish
 from txqueue.store.inquiries.reader import Session
 
 APP = "benchmarks.work"
@@ -52,7 +51,7 @@ def wait_for(session: Session, tenant: str) -> None:
         time.sleep(0.05)
 
 
-def took(target: BenchSchema, workers: int, large: int, small: int, seconds: float) -> float:
+def took(target: TemporarySchema, workers: int, large: int, small: int, seconds: float) -> float:
     """Run both tenants' jobs on a node with some workers; return the small one's seconds."""
     with target.session() as session, RunningNode(target, APP, workers):
         session.rows(f"truncate {session.schema}.job")
@@ -69,7 +68,7 @@ def took(target: BenchSchema, workers: int, large: int, small: int, seconds: flo
 def main(large: int = 200_000, small: int = 100, milliseconds: int = 100) -> None:
     """Measure and print."""
     os.environ["PYTHONPATH"] = str(Path(__file__).parents[1])
-    with bars(GlobalOptions()) as stages, embedded_schema(stages) as target:
+    with bars() as stages, embedded_schema(stages) as target:
         with target.session() as session:
             publish(session, Waits)
         stages.begin("the small tenant alone")

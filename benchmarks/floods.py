@@ -20,11 +20,9 @@ import psycopg2
 from psycopg2.extensions import make_dsn
 from rich.console import Console
 
-from txqueue.bench.drain import drain
-from txqueue.bench.environment import embedded_schema
-from txqueue.bench.progress import Stages
-from txqueue.cli.options import GlobalOptions
-from txqueue.cli.progress import bars
+from txqueue.demo.progress import Stages, bars
+from txqueue_bench.drain import drain
+from txqueue_bench.environment import warm_schema
 
 LOGIN: Final = "flooding"
 SESSIONS: Final = 3
@@ -66,7 +64,7 @@ def flooded(dsn: str, sql: str) -> Iterator[None]:
 
 def measure(stages: Stages, jobs: int, sql: str) -> int:
     """Drain once under a flood; returns jobs a second."""
-    with embedded_schema(stages, warm=True) as target:
+    with warm_schema(stages) as target:
         with target.session() as session:
             session.rows(f"create role {LOGIN} login")
         with flooded(target.dsn, sql):
@@ -77,7 +75,7 @@ def main(words: Sequence[str]) -> None:
     """Measure in turn, and print the medians and what they are of the first."""
     jobs, rounds = [*map(int, words), *(100_000, 3)[len(words) :]]
     speeds: dict[str, list[int]] = {name: [] for name in FLOODS}
-    with bars(GlobalOptions()) as stages:
+    with bars() as stages:
         for _ in range(rounds):
             for name, sql in FLOODS.items():
                 speeds[name].append(measure(stages, jobs, sql))

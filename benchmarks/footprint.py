@@ -18,17 +18,15 @@ from typing import Any
 from attrs import frozen
 from rich.console import Console
 
-from txqueue.bench.environment import BenchSchema, embedded_schema
-from txqueue.bench.node import RunningNode
-from txqueue.bench.progress import Pace
-from txqueue.bench.traffic import enqueue_all, publish, wait_until_done
-from txqueue.bench.work import Counted
-from txqueue.cli.options import GlobalOptions
-from txqueue.cli.progress import bars
+from txqueue.demo.environment import TemporarySchema, embedded_schema
+from txqueue.demo.node import RunningNode
+from txqueue.demo.progress import Pace, bars
+from txqueue.demo.traffic import enqueue_all, publish, wait_until_done
 from txqueue.store.inquiries.reader import Session
 from txqueue.system.procfs import descendants_of, workers_of
+from txqueue_bench.work import Counted
 
-APP = "txqueue.bench.work"
+APP = "txqueue_bench.work"
 STARTS = ("spawn", "fork")
 WORKERS = (1, 2, 4, 8)
 JOBS = 20_000
@@ -61,7 +59,7 @@ def _rollup(pid: int) -> list[str]:
     return Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]
 
 
-def footprint(target: BenchSchema, workers: int, start: str) -> dict[str, Any]:
+def footprint(target: TemporarySchema, workers: int, start: str) -> dict[str, Any]:
     """Measure the processes of a node that rests after some jobs."""
     with target.session() as session, _node(target, workers, start) as node:
         _drain(session, node, JOBS)
@@ -84,7 +82,7 @@ def _drain(session: Session, node: RunningNode, jobs: int) -> None:
     wait_until_done(session, node, jobs, lambda _: None, Pace(least=0.002, share=0.01))
 
 
-def _node(target: BenchSchema, workers: int, start: str) -> RunningNode:
+def _node(target: TemporarySchema, workers: int, start: str) -> RunningNode:
     settings = {"TXQUEUE_WORKER_START": start}
     return RunningNode(target, APP, workers, f"{start}-{workers}", settings)
 
@@ -92,7 +90,7 @@ def _node(target: BenchSchema, workers: int, start: str) -> RunningNode:
 def main(*workers: int) -> None:
     """Run and print."""
     fleets = [(count, start) for count in workers or WORKERS for start in STARTS]
-    with bars(GlobalOptions()) as stages, embedded_schema(stages) as target:
+    with bars() as stages, embedded_schema(stages) as target:
         rows = [footprint(target, count, start) for count, start in fleets]
         facts = target.facts()
     Console().print_json(data={"mib": rows, **facts})

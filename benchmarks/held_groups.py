@@ -17,16 +17,15 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from txqueue.bench.cpu_time import cpu_seconds
-from txqueue.bench.environment import embedded_schema
-from txqueue.bench.node import RunningNode
-from txqueue.bench.traffic import publish
-from txqueue.bench.work import Counted
-from txqueue.cli.options import GlobalOptions
-from txqueue.cli.progress import bars
+from txqueue.demo.node import RunningNode
+from txqueue.demo.progress import bars
+from txqueue.demo.traffic import publish
 from txqueue.store.inquiries.reader import Session
+from txqueue_bench.cpu_time import cpu_seconds
+from txqueue_bench.environment import warm_schema
+from txqueue_bench.work import Counted
 
-APP = "txqueue.bench.work"
+APP = "txqueue_bench.work"
 WAVES = 6
 ANALYZED = (1, 3)
 ASK_EVERY = 0.1
@@ -61,8 +60,8 @@ def main(words: Sequence[str]) -> None:
     groups = int(words[1]) if len(words) > 1 else jobs // 2
     seconds = []
     with (
-        bars(GlobalOptions()) as stages,
-        embedded_schema(stages, warm=True) as target,
+        bars() as stages,
+        warm_schema(stages) as target,
         target.session() as session,
         target.session() as holder,
     ):

@@ -26,19 +26,17 @@ from threading import Event, Thread
 from attrs import frozen
 from rich.console import Console
 
-from txqueue.bench.cpu_time import cpu_seconds
-from txqueue.bench.environment import BenchSchema, embedded_schema
-from txqueue.bench.node import RunningNode
-from txqueue.bench.progress import Pace, Stages
-from txqueue.bench.traffic import enqueue_all, publish, wait_until_done
-from txqueue.bench.work import Counted
-from txqueue.cli.options import GlobalOptions
-from txqueue.cli.progress import bars
+from txqueue.demo.environment import TemporarySchema, embedded_schema
+from txqueue.demo.node import RunningNode
+from txqueue.demo.progress import Pace, Stages, bars
+from txqueue.demo.traffic import enqueue_all, publish, wait_until_done
 from txqueue.store.inquiries.reader import Reader, Session
 from txqueue.store.reads.queue_state import about_job
 from txqueue.store.schema.migrations import migrate
+from txqueue_bench.cpu_time import cpu_seconds
+from txqueue_bench.work import Counted
 
-APP = "txqueue.bench.work"
+APP = "txqueue_bench.work"
 WORKERS = 2
 LOOKED_UP = 200
 # How many days ago the last day of history was.
@@ -49,7 +47,7 @@ LEAF = """
         assignment, node_id, incarnation, weight, priority, attempt, lane, state, work_type, queue,
         payload)
     select -n, at, at, at, at + interval '0.5 ms', at + interval '2 ms', n / 1000, 1, 1, 1, 4, 1, 0,
-        'done', 'txqueue.bench.counted', 'default', jsonb_build_object('number', n)
+        'done', 'txqueue_bench.counted', 'default', jsonb_build_object('number', n)
       from generate_series(%(first)s::bigint, %(last)s::bigint) as n,
            lateral (select %(day)s::timestamptz + (n - %(first)s) * interval '10 us' as at) as its;
 """
@@ -77,7 +75,7 @@ class Drain:
     wal_octets: float
 
 
-def drained(target: BenchSchema, session: Session, jobs: int) -> Drain:
+def drained(target: TemporarySchema, session: Session, jobs: int) -> Drain:
     """Fill the queue, and have a node work it off."""
     first = enqueue_all(session, map(Counted, range(1, jobs + 1)), lambda _: None)[0]
     session.rows(f"analyze {session.schema}.job_ready")
@@ -140,7 +138,7 @@ def look_up(reader: Reader, schema: str, number: int) -> float:
 
 
 @contextmanager
-def looking_up(target: BenchSchema, number: int) -> Iterator[list[float]]:
+def looking_up(target: TemporarySchema, number: int) -> Iterator[list[float]]:
     """Look one job up again and again meanwhile; gives what each look took, in ms."""
     stopped, took = Event(), list[float]()
 
@@ -201,7 +199,7 @@ def summary(name: str, drains: Sequence[Drain]) -> dict[str, object]:
 
 
 def by_turns(
-    empty: BenchSchema, full: BenchSchema, stages: Stages, jobs: int, rounds: int
+    empty: TemporarySchema, full: TemporarySchema, stages: Stages, jobs: int, rounds: int
 ) -> tuple[list[Drain], list[Drain]]:
     """Drain both queues again and again; the first round does not count."""
     advance = stages.begin("draining by turns", rounds + 1)
@@ -214,10 +212,10 @@ def by_turns(
     return drains[0][1:], drains[1][1:]
 
 
-def measured(target: BenchSchema, stages: Stages, sizes: Sequence[int]) -> dict[str, object]:
+def measured(target: TemporarySchema, stages: Stages, sizes: Sequence[int]) -> dict[str, object]:
     """Measure all of it."""
     jobs, days, drain, rounds = sizes
-    empty = BenchSchema(target.dsn, "txqueue_empty", target.folder)
+    empty = TemporarySchema(target.dsn, "txqueue_empty", target.folder)
     migrate(empty.dsn, empty.schema)
     with target.session() as session, target.session() as asking:
         for each in (empty, target):
@@ -257,7 +255,7 @@ def _median(drains: Sequence[Drain], name: str) -> float:
 
 def main(jobs: int = 10_000_000, days: int = 20, drain: int = 100_000, rounds: int = 3) -> None:
     """Measure and print."""
-    with bars(GlobalOptions()) as stages, embedded_schema(stages) as target:
+    with bars() as stages, embedded_schema(stages) as target:
         document = measured(target, stages, (jobs, days, drain, rounds))
     Console().print_json(data=document)
 

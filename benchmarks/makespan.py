@@ -20,12 +20,10 @@ from attrs import define
 from rich.console import Console
 
 from txqueue import WorkItem
-from txqueue.bench.environment import BenchSchema, embedded_schema
-from txqueue.bench.node import RunningNode
-from txqueue.bench.progress import Pace
-from txqueue.bench.traffic import enqueue_all, publish, wait_until_done
-from txqueue.cli.options import GlobalOptions
-from txqueue.cli.progress import bars
+from txqueue.demo.environment import TemporarySchema, embedded_schema
+from txqueue.demo.node import RunningNode
+from txqueue.demo.progress import Pace, bars
+from txqueue.demo.traffic import enqueue_all, publish, wait_until_done
 from txqueue.store.inquiries.reader import Session
 
 APP = "benchmarks.makespan"
@@ -60,7 +58,7 @@ def drained(session: Session, node: RunningNode, jobs: int, workers: int) -> flo
     return seconds / (sum(lengths) / workers)
 
 
-def measured(target: BenchSchema, workers: int, jobs: int, rounds: int) -> list[float]:
+def measured(target: TemporarySchema, workers: int, jobs: int, rounds: int) -> list[float]:
     """Drain with a node of so many workers; the first round only warms up."""
     with target.session() as session, RunningNode(target, APP, workers) as node:
         publish(session, Blocks)
@@ -70,7 +68,7 @@ def measured(target: BenchSchema, workers: int, jobs: int, rounds: int) -> list[
 def main(jobs: int = 1_000, rounds: int = 5, *workers: int) -> None:
     """Run and print."""
     with (
-        bars(GlobalOptions()) as stages,
+        bars() as stages,
         embedded_schema(stages) as target,
     ):
         told = {count: measured(target, count, jobs, rounds) for count in workers or (2, 4)}

@@ -43,8 +43,7 @@ from twisted.logger import (
 
 from benchmarks.simulated_workers import simulating
 from txqueue import WorkItem
-from txqueue.bench.cpu_time import cpu_seconds
-from txqueue.bench.traffic import enqueue_all, publish
+from txqueue.demo.traffic import enqueue_all, publish
 from txqueue.embedded import EmbeddedServer
 from txqueue.node.node import Node, NodeSettings
 from txqueue.store.inquiries.reader import Session
@@ -52,6 +51,7 @@ from txqueue.store.schema.migrations import migrate
 from txqueue.system.clock import steady
 from txqueue.system.procfs import stat_of
 from txqueue.wire.endpoints import parsed_endpoint
+from txqueue_bench.cpu_time import cpu_seconds
 
 PROCESSES, CAPACITY, LEASE = 5, 10, 10.0
 IDLE, PATIENCE = 20.0, 300.0

@@ -15,15 +15,14 @@ from collections import Counter
 
 from rich.console import Console
 
-from txqueue.bench.environment import embedded_schema
-from txqueue.bench.node import RunningNode
-from txqueue.bench.traffic import publish
-from txqueue.bench.work import Timed
-from txqueue.cli.options import GlobalOptions
-from txqueue.cli.progress import bars
+from txqueue.demo.environment import embedded_schema
+from txqueue.demo.node import RunningNode
+from txqueue.demo.progress import bars
+from txqueue.demo.traffic import publish
 from txqueue.store.inquiries.reader import Session
+from txqueue_bench.work import Timed
 
-APP = "txqueue.bench.work"
+APP = "txqueue_bench.work"
 PERIODS = 3
 MADE = """
     insert into txqueue.schedule (name, kind, seconds, job)
@@ -53,7 +52,7 @@ def main(schedules: int = 1200, seconds: int = 60, away: float = 80.0) -> None:
     """Measure and print."""
     job = json.dumps({"work_type": Timed.work_type, "payload": {"sent_at": 0}})
     with (
-        bars(GlobalOptions()) as stages,
+        bars() as stages,
         embedded_schema(stages) as target,
         target.session() as session,
     ):

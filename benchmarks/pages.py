@@ -19,12 +19,11 @@ from rich.console import Console
 
 from benchmarks.history import filled
 from benchmarks.viewers import WEB, dashboard, got
-from txqueue.bench.environment import embedded_schema
-from txqueue.bench.traffic import enqueue_all, publish
-from txqueue.bench.work import Counted
-from txqueue.cli.options import GlobalOptions
-from txqueue.cli.progress import bars
+from txqueue.demo.environment import embedded_schema
+from txqueue.demo.progress import bars
+from txqueue.demo.traffic import enqueue_all, publish
 from txqueue.store.inquiries.reader import Session
+from txqueue_bench.work import Counted
 
 DAYS = 10
 PAGES = (
@@ -96,7 +95,7 @@ def timed(ask: Callable[[], object], times: int) -> dict[str, float]:
 def main(finished: int = 10_000_000, ready: int = 1_000_000, times: int = 40) -> None:
     """Run and print."""
     with (
-        bars(GlobalOptions()) as stages,
+        bars() as stages,
         embedded_schema(stages) as target,
         target.session() as session,
     ):

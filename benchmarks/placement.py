@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.work import Nothing, Waits
-from txqueue.bench.environment import BenchSchema
-from txqueue.bench.node import RunningNode
+from txqueue.demo.environment import TemporarySchema
+from txqueue.demo.node import RunningNode
 from txqueue.embedded import EmbeddedServer
 from txqueue.store.inquiries.reader import Session
 from txqueue.store.schema.migrations import migrate
@@ -42,7 +42,7 @@ def endpoint() -> str:
         return f"tcp:{trial.getsockname()[1]}:interface=127.0.0.1"
 
 
-def start(target: BenchSchema, name: str, queues: str, *, has_links: bool) -> RunningNode:
+def start(target: TemporarySchema, name: str, queues: str, *, has_links: bool) -> RunningNode:
     """A node of some queues that is not started yet."""
     links = {"TXQUEUE_LISTEN": endpoint()} if has_links else {}
     settings = {"TXQUEUE_QUEUES": queues, "TXQUEUE_LEASE": LEASE, **links}
@@ -63,7 +63,7 @@ def two_nodes(dsn: str, *, has_links: bool) -> Iterator[Session]:
     """A loaded node and an idle one."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        target = BenchSchema(dsn, "txqueue", folder)
+        target = TemporarySchema(dsn, "txqueue", folder)
         session = stack.enter_context(target.session())
         session.rows("truncate txqueue.job, txqueue.node_info")
         stack.enter_context(start(target, "loaded", "default,more", has_links=has_links))

@@ -24,17 +24,15 @@ from attrs import define
 from rich.console import Console
 
 from txqueue import WorkItem
-from txqueue.bench.environment import BenchSchema, embedded_schema
-from txqueue.bench.node import RunningNode
-from txqueue.bench.progress import Pace
-from txqueue.bench.tally import FOLDER_VARIABLE
-from txqueue.bench.traffic import enqueue_all, publish, wait_until_done
-from txqueue.bench.work import Counted
-from txqueue.cli.options import GlobalOptions
-from txqueue.cli.progress import bars
+from txqueue.demo.environment import TemporarySchema, embedded_schema
+from txqueue.demo.node import RunningNode
+from txqueue.demo.progress import Pace, bars
+from txqueue.demo.traffic import enqueue_all, publish, wait_until_done
 from txqueue.errors import TxqueueError
 from txqueue.store.inquiries.reader import Session
 from txqueue.system.procfs import workers_of
+from txqueue_bench.tally import FOLDER_VARIABLE
+from txqueue_bench.work import Counted
 
 APP = "benchmarks.replacement"
 STARTS = ("spawn", "fork")
@@ -63,7 +61,7 @@ def _note_of(folder: Path, worker: int) -> Path:
     return folder / f"ran-{worker}"
 
 
-def under_load(target: BenchSchema, start: str, kills: int) -> list[float]:
+def under_load(target: TemporarySchema, start: str, kills: int) -> list[float]:
     """Return the seconds from the death of a worker to the first job of its successor."""
     with target.session() as session, _node(target, WORKERS, start) as node:
         publish(session, Blocks)
@@ -72,7 +70,7 @@ def under_load(target: BenchSchema, start: str, kills: int) -> list[float]:
         return [_replaced(target, node) for _ in range(kills)]
 
 
-def _replaced(target: BenchSchema, node: RunningNode) -> float:
+def _replaced(target: TemporarySchema, node: RunningNode) -> float:
     time.sleep(REST)
     known = _running(target, node)
     os.kill(random.choice(sorted(known)), signal.SIGKILL)
@@ -85,11 +83,11 @@ def _replaced(target: BenchSchema, node: RunningNode) -> float:
     return time.monotonic() - began
 
 
-def _running(target: BenchSchema, node: RunningNode) -> set[int]:
+def _running(target: TemporarySchema, node: RunningNode) -> set[int]:
     return {pid for pid in workers_of(node.pid) if _note_of(target.folder, pid).exists()}
 
 
-def at_rest(target: BenchSchema, start: str, kills: int) -> list[float]:
+def at_rest(target: TemporarySchema, start: str, kills: int) -> list[float]:
     """Return the seconds that a job waits whose node has just lost its only worker."""
     with target.session() as session, _node(target, 1, start) as node:
         publish(session, Counted)
@@ -111,9 +109,9 @@ def _perform_one(session: Session, node: RunningNode) -> None:
     wait_until_done(session, node, 1, lambda _: None, Pace(least=0.002, share=0.01))
 
 
-def _node(target: BenchSchema, workers: int, start: str) -> RunningNode:
+def _node(target: TemporarySchema, workers: int, start: str) -> RunningNode:
     settings = {"TXQUEUE_WORKER_START": start}
-    return RunningNode(target, f"{APP},txqueue.bench.work", workers, start, settings)
+    return RunningNode(target, f"{APP},txqueue_bench.work", workers, start, settings)
 
 
 def _milliseconds(seconds: list[float]) -> dict[str, int]:
@@ -130,7 +128,7 @@ def _milliseconds(seconds: list[float]) -> dict[str, int]:
 def main(kills: int = KILLS) -> None:
     """Run and print."""
     told: dict[str, Any] = {}
-    with bars(GlobalOptions()) as stages:
+    with bars() as stages:
         for start in STARTS:
             with embedded_schema(stages) as target:
                 alone = at_rest(target, start, max(1, kills // 3))

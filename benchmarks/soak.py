@@ -30,11 +30,11 @@ from rich.console import Console
 
 from txqueue.embedded import EmbeddedServer
 from txqueue.store.inquiries.reader import Session
-from txqueue.torture.checker import check
-from txqueue.torture.environment import Testbed
-from txqueue.torture.figures import figures_of
-from txqueue.torture.freezing import frozen
-from txqueue.torture.node import TortureNode
+from txqueue_torture.checker import check
+from txqueue_torture.environment import Testbed
+from txqueue_torture.figures import figures_of
+from txqueue_torture.freezing import frozen
+from txqueue_torture.node import TortureNode
 
 LEASE = 10.0
 KINDS = (*["noop"] * 3, "slow", "customer", "effect", "failing", "delayed", "noop", "heavy")

@@ -29,15 +29,13 @@ from typing import Any
 from rich.console import Console
 
 from benchmarks.history import APP, WORKERS
-from txqueue.bench.cpu_time import cpu_seconds
-from txqueue.bench.environment import BenchSchema, embedded_schema
-from txqueue.bench.node import RunningNode
-from txqueue.bench.progress import Pace
-from txqueue.bench.traffic import enqueue_all, publish, wait_until_done
-from txqueue.bench.work import Counted
-from txqueue.cli.options import GlobalOptions
-from txqueue.cli.progress import bars
+from txqueue.demo.environment import TemporarySchema, embedded_schema
+from txqueue.demo.node import RunningNode
+from txqueue.demo.progress import Pace, bars
+from txqueue.demo.traffic import enqueue_all, publish, wait_until_done
 from txqueue.store.inquiries.reader import Session
+from txqueue_bench.cpu_time import cpu_seconds
+from txqueue_bench.work import Counted
 
 PAGES = ("/", "/jobs", "/queues", "/types", "/failures", "/nodes", "/schedules", "/worksets")
 WEB, METRICS = 8391, 9465
@@ -91,7 +89,7 @@ class Viewer(Thread):
 
 
 @contextmanager
-def dashboard(target: BenchSchema) -> Iterator[None]:
+def dashboard(target: TemporarySchema) -> Iterator[None]:
     """Run a dashboard in a process of its own."""
     environment = {"TXQUEUE_DSN": target.dsn, "TXQUEUE_SCHEMA": target.schema}
     line = [Path(sys.executable).with_name("txqueue"), "web", "--web", f"tcp:{WEB}"]
@@ -200,7 +198,7 @@ def main(jobs: int = 300_000, rounds: int = 5, count: int = 10) -> None:
         ("scraped", scrapes),
     )
     with (
-        bars(GlobalOptions()) as stages,
+        bars() as stages,
         embedded_schema(stages) as target,
         target.session() as session,
         dashboard(target),

@@ -21,11 +21,9 @@ from attrs import define
 from rich.console import Console
 
 from txqueue import WorksetItem
-from txqueue.bench.environment import BenchSchema, embedded_schema
-from txqueue.bench.node import RunningNode
-from txqueue.bench.progress import Advance
-from txqueue.cli.options import GlobalOptions
-from txqueue.cli.progress import bars
+from txqueue.demo.environment import TemporarySchema, embedded_schema
+from txqueue.demo.node import RunningNode
+from txqueue.demo.progress import Advance, bars
 from txqueue.store.enqueueing.worksets import spec_of
 from txqueue.store.inquiries.reader import Session
 
@@ -71,7 +69,7 @@ def fill(session: Session, items: int) -> None:
     )
 
 
-def plain(target: BenchSchema, items: int, sessions: int = 2) -> float:
+def plain(target: TemporarySchema, items: int, sessions: int = 2) -> float:
     """Take and delete parts of the plain table in some sessions; returns the items a second."""
     parts = items // Entry.batch
 
@@ -111,7 +109,7 @@ def work(session: Session, node: RunningNode, until: int, advance: Advance) -> t
 def main(items: int = 1_000_000, workers: int = 2) -> None:
     """Measure and print."""
     with (
-        bars(GlobalOptions()) as stages,
+        bars() as stages,
         embedded_schema(stages) as target,
         target.session() as session,
     ):

@@ -24,7 +24,7 @@ PACKAGE: Final = ROOT / "txqueue"
 MARK: Final = "<!-- Made by docs/build_schema_map.py: what follows is generated. -->\n"
 
 # Measurements and faults on purpose say nothing of the design; values send no statements.
-NOT_CALLERS: Final = frozenset({"bench", "torture", "model", "policy"})
+NOT_CALLERS: Final = frozenset({"demo", "model", "policy"})
 
 
 @frozen

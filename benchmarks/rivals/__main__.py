@@ -41,10 +41,10 @@ from rich.console import Console
 
 from benchmarks.rivals.installed import RIVALS, VERSIONS, rivals
 from benchmarks.rivals.rival import LIMIT, RATE, STEADY_SECONDS, TIMED, WORKERS, Figures, Stage
-from txqueue.bench.environment import warm_log
 from txqueue.embedded import EmbeddedServer
 from txqueue.store.inquiries.reader import Session
-from txqueue.torture.node import free_port
+from txqueue_bench.environment import warm_log
+from txqueue_torture.node import free_port
 
 FALLS = ("p50", "p99", "steady_p50", "steady_p99", "steady_cpu")
 

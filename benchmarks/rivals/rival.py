@@ -15,9 +15,9 @@ from typing import Any, Protocol
 
 from attrs import frozen
 
-from txqueue.bench.cpu_time import cpu_seconds
 from txqueue.store.inquiries.reader import Session
 from txqueue.system.procfs import all_processes, stat_of
+from txqueue_bench.cpu_time import cpu_seconds
 
 __all__ = [
     "EVERY_MS",

@@ -143,7 +143,7 @@ def test_a_demo_that_is_ended_leaves_no_process(
         cwd=tmp_path,
         stderr=subprocess.PIPE,
     ) as demo:
-        until(lambda: demo.poll() is not None or any(tmp_path.glob("txqueue-bench-*/bench.log")))
+        until(lambda: demo.poll() is not None or any(tmp_path.glob("txqueue-demo-*/demo.log")))
         demo.send_signal(how)
         _, said = demo.communicate(timeout=PATIENCE)
     assert demo.returncode == (-how if how is signal.SIGKILL else 130), said

@@ -23,9 +23,9 @@ from txqueue.store.driver.errors import lost
 from txqueue.store.driver.listener import Listener
 from txqueue.store.driver.prepared_statements import OFTEN
 from txqueue.store.driver.session_bounds import of_a_master, of_a_worker
-from txqueue.torture.needs import lacking
-from txqueue.torture.proxy import Address, Proxy
-from txqueue.torture.server import Server, dsn_of, pgbouncer
+from txqueue_torture.needs import lacking
+from txqueue_torture.proxy import Address, Proxy
+from txqueue_torture.server import Server, dsn_of, pgbouncer
 
 NAME = "txqueue test"
 LONG = "select pg_sleep(600)"

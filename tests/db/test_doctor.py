@@ -31,9 +31,9 @@ from txqueue.policy.diagnosis import horizon, tables
 from txqueue.policy.diagnosis.checkup import TOPICS
 from txqueue.store.reads.examination import facts as examination
 from txqueue.store.schema.migrations import migrate
-from txqueue.torture.needs import lacking
-from txqueue.torture.server import Server, dsn_of, pgbouncer, short_folder
 from txqueue.wire.certificate_authority import issue, make_authority
+from txqueue_torture.needs import lacking
+from txqueue_torture.server import Server, dsn_of, pgbouncer, short_folder
 
 # The tests' own server: its commits are durable, and faults of a whole server disturb no other
 # test. Its queue of notifications is the smallest, as a test fills it.

@@ -15,7 +15,7 @@ from txqueue.store.driver.connection_pool import ConnectionPool
 from txqueue.store.driver.conninfo import redirected, socket_of
 from txqueue.store.driver.listener import Listener
 from txqueue.store.node.functions import StoredFunctions
-from txqueue.torture.proxy import Address, Direction, Proxy
+from txqueue_torture.proxy import Address, Direction, Proxy
 
 __all__ = ["folder"]
 

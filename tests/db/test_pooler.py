@@ -21,8 +21,8 @@ from txqueue.store.inquiries.inquiry import Inquiry, Question, Rows
 from txqueue.store.inquiries.reader import Reader, Session
 from txqueue.store.reads.examination.facts import FACTS, examine
 from txqueue.store.schema.migrations import migrate
-from txqueue.torture.needs import lacking
-from txqueue.torture.server import Server, dsn_of, pgbouncer
+from txqueue_torture.needs import lacking
+from txqueue_torture.server import Server, dsn_of, pgbouncer
 
 SHOWN = "select current_setting('jit') as jit"
 JOB = """[{"work_type": "shop.Mail", "payload": {"to": "zoë"}}]"""

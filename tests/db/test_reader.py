@@ -12,7 +12,7 @@ from txqueue.errors import Refused
 from txqueue.store.driver.blocking_connection import connect
 from txqueue.store.driver.conninfo import socket_of
 from txqueue.store.inquiries.reader import Session
-from txqueue.torture.proxy import Address, Proxy
+from txqueue_torture.proxy import Address, Proxy
 
 
 def write_and(session: Session, key: str, sql: str) -> None:

@@ -52,7 +52,7 @@ EXEMPT: Final[dict[tuple[str, str], str]] = {}
 
 PYTHON_FILES: Final = sorted(
     path
-    for folder in ("txqueue", "tests", "benchmarks", "docs")
+    for folder in ("txqueue", "laboratory", "tests", "benchmarks", "docs")
     for path in (ROOT / folder).rglob("*.py")
     if path != Path(__file__)
 )

@@ -6,8 +6,8 @@ from typing import Final
 import pytest
 
 from tests.docs.markdown import DOCUMENTS, ROOT, anchors, links
-from txqueue.torture.checker import INVARIANTS
-from txqueue.torture.scenario import known_scenarios
+from txqueue_torture.checker import INVARIANTS
+from txqueue_torture.scenario import known_scenarios
 
 PACKAGES: Final = (
     *("system", "model", "policy", "store", "wire", "node", "worker", "client", "admin"),

@@ -14,7 +14,7 @@ from tests.db.masters import Master, master
 from tests.docs.markdown import ROOT, Block, blocks
 from tests.docs.session import Session
 from txqueue.store.schema.migrations import migrate
-from txqueue.torture.server import Server, short_folder
+from txqueue_torture.server import Server, short_folder
 
 PAGE: Final = ROOT / "docs" / "howto" / "move-to-another-server.md"
 SETTINGS: Final = {"wal_level": "logical"}

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from tests.faults.conftest import REQUIRE, Players
-from txqueue.torture.scenario import known_scenarios
+from txqueue_torture.scenario import known_scenarios
 
 
 @pytest.mark.parametrize("name", known_scenarios())

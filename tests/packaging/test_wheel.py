@@ -1,16 +1,20 @@
-"""What users install: a wheel and a source distribution that work far from this tree."""
+"""What users install: wheels and source distributions that work far from this tree."""
 
 import os
 import subprocess
 import sys
-import sysconfig
 import tarfile
 import venv
 import zipfile
+from collections.abc import Iterable, Iterator
+from configparser import ConfigParser
+from importlib.metadata import Distribution, distribution
 from pathlib import Path
+from threading import Timer
 from typing import Final
 
 import pytest
+from packaging.requirements import Requirement
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 SQL: Final = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "schema").rglob("*.sql"))
@@ -31,30 +35,107 @@ read(files("txqueue.schema"), "schema")
 """
 
 
+APPLICATION: Final = """
+from attrs import define
+from txqueue import WorkItem
+
+@define
+class Greet(WorkItem):
+    name: str
+    work_type = "greet"
+
+    async def perform(self, job):
+        print(f"hello {self.name}", flush=True)
+"""
+
+
 @pytest.fixture(scope="session")
 def distributions(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a source distribution and the wheel that was built from it."""
+    """A folder with both source distributions and the wheels that were built from them."""
     folder = tmp_path_factory.mktemp("dist")
-    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", str(folder), str(ROOT))
+    for source in (ROOT, ROOT / "laboratory"):
+        run(sys.executable, "-m", "build", "--no-isolation", "--outdir", str(folder), str(source))
     return folder
 
 
 @pytest.fixture(scope="session")
 def elsewhere(distributions: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A new environment with the wheel, which sees our dependencies but not our tree.
-
-    A path in a `.pth` file adds that folder and not the `.pth` files in it, so the editable
-    install that runs these tests stays unseen.
-    """
+    """A new environment with the wheel and what it requires: no extra, nothing of this tree."""
     place = tmp_path_factory.mktemp("elsewhere")
     venv.create(place, with_pip=False, symlinks=True)
-    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
-    packages = place / "lib" / version / "site-packages"
-    (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
-    wheel = str(next(distributions.glob("*.whl")))
-    pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", str(place))
-    run(*pip, "install", "--quiet", "--no-deps", "--no-index", "--ignore-installed", wheel)
+    setup = ConfigParser()
+    setup.read(ROOT / "setup.cfg")
+    wanted = [
+        Requirement(line)
+        for line in setup["options"]["install_requires"].splitlines()
+        if line and not line.startswith("#")
+    ]
+    for each in required_by(wanted):
+        link(each, packages_of(place))
+    install(place, next(distributions.glob("txqueue-*.whl")))
     return place
+
+
+@pytest.fixture(scope="session")
+def laboratory(
+    elsewhere: Path, distributions: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """An environment that has the other wheel as well."""
+    place = tmp_path_factory.mktemp("laboratory")
+    venv.create(place, with_pip=False, symlinks=True)
+    (packages_of(place) / "elsewhere.pth").write_text(f"{packages_of(elsewhere)}\n")
+    install(place, next(distributions.glob("txqueue_torture-*.whl")))
+    return place
+
+
+def required_by(wanted: list[Requirement]) -> Iterator[Distribution]:
+    """Yield the installed distributions that these requirements lead to, each once."""
+    seen: set[tuple[str, frozenset[str]]] = set()
+    names: set[str] = set()
+    while wanted:
+        needed = wanted.pop()
+        key = (needed.name.lower(), frozenset(needed.extras))
+        if key in seen or not applies(needed, ""):
+            continue
+        seen.add(key)
+        found = distribution(needed.name)
+        for line in found.requires or ():
+            further = Requirement(line)
+            if any(applies(further, extra) for extra in needed.extras or {""}):
+                further.marker = None
+                wanted.append(further)
+        if needed.name.lower() not in names:
+            names.add(needed.name.lower())
+            yield found
+
+
+def applies(needed: Requirement, extra: str) -> bool:
+    """Tell whether a requirement is one of this machine and this extra."""
+    return needed.marker is None or needed.marker.evaluate({"extra": extra})
+
+
+def link(found: Distribution, packages: Path) -> None:
+    """Put a distribution of this environment into another one."""
+    for file in found.files or ():
+        if ".." not in file.parts:
+            place = packages / file
+            place.parent.mkdir(parents=True, exist_ok=True)
+            if not place.exists():
+                place.symlink_to(Path(str(found.locate_file(file))).resolve())
+
+
+def packages_of(place: Path) -> Path:
+    """Return the folder in which an environment has its packages."""
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    return place / "lib" / version / "site-packages"
+
+
+def install(place: Path, wheel: Path) -> None:
+    """Install a wheel as pip does, without looking for what it requires."""
+    pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", str(place))
+    run(*pip, "install", "--quiet", "--no-deps", "--no-index", "--ignore-installed", str(wheel))
+    # What the wheel requires is there.
+    run(*pip, "check")
 
 
 def run(*command: str, folder: Path | None = None) -> str:
@@ -76,8 +157,8 @@ def run(*command: str, folder: Path | None = None) -> str:
 
 
 def test_the_wheel_holds_what_it_should(distributions: Path) -> None:
-    """The package, every SQL file and the plugin, and nothing of Twisted's own."""
-    with zipfile.ZipFile(next(distributions.glob("*.whl"))) as wheel:
+    """The package, every SQL file and the plugin; nothing of Twisted, nothing of the laboratory."""
+    with zipfile.ZipFile(next(distributions.glob("txqueue-*.whl"))) as wheel:
         names = set(wheel.namelist())
     assert {f"txqueue/{path}" for path in SQL} <= names
     ours = {name for name in names if not name.startswith(("txqueue/", "txqueue-"))}
@@ -86,7 +167,7 @@ def test_the_wheel_holds_what_it_should(distributions: Path) -> None:
 
 def test_the_source_distribution_holds_what_it_should(distributions: Path) -> None:
     """All that the wheel is built from; it was built from it."""
-    with tarfile.open(next(distributions.glob("*.tar.gz"))) as archive:
+    with tarfile.open(next(distributions.glob("txqueue-*.tar.gz"))) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     needed = {f"txqueue/{path}" for path in SQL} | {"twisted/plugins/txqueue_plugin.py"}
     assert needed | {"setup.cfg", "pyproject.toml", "LICENSE"} <= names
@@ -112,10 +193,88 @@ def test_twistd_lists_the_plugin(elsewhere: Path, tmp_path: Path) -> None:
     assert "txqueue" in commands.split()
 
 
-@pytest.mark.skipif(
-    not any((ROOT / "txqueue" / name).exists() for name in ("cli.py", "cli/__init__.py")),
-    reason="there is no txqueue.cli yet",
-)
 def test_the_command_runs(elsewhere: Path, tmp_path: Path) -> None:
     """The installed command starts from an empty folder."""
     assert "Usage" in run(str(elsewhere / "bin" / "txqueue"), "--help", folder=tmp_path)
+
+
+@pytest.mark.parametrize("words", [("bench", "drain", "--jobs", "7"), ("torture", "--all")])
+def test_a_command_that_is_not_installed_says_what_to_install(
+    elsewhere: Path, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    """Whatever follows its name; the status is that of a wrong call."""
+    command = [str(elsewhere / "bin" / "txqueue"), *words]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    said = f"error: txqueue {words[0]} is not installed; run: pip install txqueue-torture\n"
+    assert done.stderr == said
+
+
+def test_the_laboratory_adds_its_commands(laboratory: Path, tmp_path: Path) -> None:
+    """They are found when the other wheel is installed beside the first."""
+    txqueue = (str(laboratory / "bin" / "python"), "-c", "from txqueue.cli import main; main()")
+    assert "master_kill" in run(*txqueue, "torture", "--list", folder=tmp_path)
+    assert "--waves" in run(*txqueue, "bench", "decay", "--help", folder=tmp_path)
+
+
+def test_both_distributions_have_one_version() -> None:
+    """And the second requires the first of that version."""
+    first, second = ConfigParser(), ConfigParser()
+    first.read(ROOT / "setup.cfg")
+    second.read(ROOT / "laboratory" / "setup.cfg")
+    version = first["metadata"]["version"]
+    assert second["metadata"]["version"] == version
+    assert f"txqueue=={version}" in second["options"]["install_requires"].splitlines()
+    for name in ("license_expression", "classifiers", "author"):
+        assert set(first["metadata"][name].split()) & set(second["metadata"][name].split())
+
+
+def test_the_licence_is_declared_as_pep_639_says(distributions: Path) -> None:
+    """By an expression and the file with its text, in both wheels."""
+    for path in distributions.glob("*.whl"):
+        with zipfile.ZipFile(path) as wheel:
+            [name] = [each for each in wheel.namelist() if each.endswith("/METADATA")]
+            fields = wheel.read(name).decode().splitlines()
+            assert "License-Expression: MIT" in fields
+            assert "License-File: LICENSE" in fields
+            assert f"{name.removesuffix('METADATA')}licenses/LICENSE" in wheel.namelist()
+
+
+def test_a_node_runs_without_extras(
+    elsewhere: Path, migrated_database18: str, tmp_path: Path
+) -> None:
+    """What `pip install txqueue` brings is enough to enqueue a job and to run it."""
+    (tmp_path / "greetings.py").write_text(APPLICATION)
+    programs = elsewhere / "bin"
+    database = ("--dsn", migrated_database18)
+    twistd = "from twisted.scripts.twistd import run; run()"
+    words = ("-n", "--pidfile=", "txqueue", *database, "--app", "greetings", "--state-dir", ".")
+    with subprocess.Popen(
+        [programs / "python", "-c", twistd, *words],
+        cwd=tmp_path,
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as node:
+        bound = Timer(60, node.kill)
+        bound.start()
+        assert node.stdout is not None
+        said = lines_until(node.stdout, "registered as node")
+        payload = ("greet", '{"name": "world"}')
+        run(str(programs / "txqueue"), "enqueue", *payload, *database, folder=tmp_path)
+        said += lines_until(node.stdout, "hello world")
+        node.terminate()
+        said += list(node.stdout)
+        bound.cancel()
+    assert any("hello world" in line for line in said), "".join(said)
+
+
+def lines_until(output: Iterable[str], text: str) -> list[str]:
+    """Read lines up to one with this text, or to the end."""
+    lines = []
+    for line in output:
+        lines.append(line)
+        if text in line:
+            break
+    return lines

@@ -14,6 +14,9 @@ import pytest
 from attrs import frozen
 
 ROOT: Final = Path(__file__).resolve().parents[2]
+HOMES: Final = {ROOT: ("txqueue",), ROOT / "laboratory": ("txqueue_bench", "txqueue_torture")}
+"""The packages of each distribution, by the folder that they are in."""
+OURS: Final = {package for packages in HOMES.values() for package in packages}
 
 PACKAGES: Final = {
     "txqueue.errors": 0,
@@ -27,11 +30,13 @@ PACKAGES: Final = {
     "txqueue.node": 6,
     "txqueue.worker": 6,
     "txqueue.client": 6,
+    "txqueue_bench": 8,
+    "txqueue_torture": 9,
 }
 """The floor of each package; packages of one floor do not import each other."""
 
 EDGES: Final = 7
-"""The floor of all the rest."""
+"""The floor of all the rest of txqueue."""
 
 PURE: Final = range(4)
 """The floors without a reactor and without a driver."""
@@ -139,7 +144,7 @@ def breach(importer: str, imported: str) -> str | None:
     """
     if (importer, imported) in EXEMPT_IMPORTS:
         return None
-    if is_within(imported, "txqueue"):
+    if imported.split(".", maxsplit=1)[0] in OURS:
         return breach_among_us(importer, imported)
     for known, home in ONLY_IN.items():
         if is_within(imported, known) and not is_within(importer, home):
@@ -180,8 +185,13 @@ def folder_of(package: str, name: str) -> str | None:
 
 
 def our_modules() -> list[Module]:
-    """Every module of the package."""
-    found = [(path, path.relative_to(ROOT).with_suffix("").parts) for path in sources("txqueue")]
+    """Every module of the packages."""
+    found = [
+        (path, path.relative_to(home).with_suffix("").parts)
+        for home, packages in HOMES.items()
+        for package in packages
+        for path in sorted((home / package).rglob("*.py"))
+    ]
     return [
         Module(".".join(parts[:-1] if parts[-1] == "__init__" else parts), path)
         for path, parts in found
@@ -242,6 +252,9 @@ def test_imports_only_from_below(module: Module) -> None:
         ("txqueue.tap", "txqueue.node.node", None),
         ("txqueue.cli.root", "txqueue.embedded", None),
         ("txqueue.cli.root", "psycopg2.errors", "only txqueue.store may know psycopg2"),
+        ("txqueue.cli.main", "txqueue_bench.drain", "floor 7 must not import floor 8"),
+        ("txqueue_torture.node", "txqueue_bench.environment", None),
+        ("txqueue_torture.node", "psycopg2", "only txqueue.store may know psycopg2"),
     ],
 )
 def test_the_rules_say_what_they_mean(importer: str, imported: str, rule: str | None) -> None:
@@ -284,7 +297,9 @@ def test_every_kind_of_import_is_read(tmp_path: Path) -> None:
 
 def test_files_are_named_for_what_they_hold() -> None:
     """No file or folder whose name says nothing."""
-    paths = [path.relative_to(ROOT) for path in sources("txqueue", "tests", "benchmarks")]
+    paths = [
+        path.relative_to(ROOT) for path in sources("txqueue", "laboratory", "tests", "benchmarks")
+    ]
     nameless = [str(path) for path in paths if NAMELESS & {*path.parent.parts, path.stem}]
     assert not nameless, f"what do these hold? {nameless}"
 
@@ -293,7 +308,7 @@ def test_files_are_small() -> None:
     """No file longer than a reader can hold, unless there is a reason; no idle exemption."""
     lengths = {
         str(path.relative_to(ROOT)): len(path.read_text().splitlines())
-        for path in sources("txqueue", "tests", "benchmarks")
+        for path in sources("txqueue", "laboratory", "tests", "benchmarks")
     }
     long = {path for path, length in lengths.items() if length > LONGEST_FILE}
     assert long == set(EXEMPT_FILES), {path: lengths.get(path) for path in long ^ set(EXEMPT_FILES)}

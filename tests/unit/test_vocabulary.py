@@ -10,7 +10,9 @@ from typing import Final
 ROOT: Final = Path(__file__).parents[2]
 PACKAGE: Final = ROOT / "txqueue"
 SCHEMA: Final = ROOT / "schema"
-MODULES: Final = sorted(PACKAGE.rglob("*.py"))
+MODULES: Final = sorted(
+    path for folder in (PACKAGE, ROOT / "laboratory") for path in folder.rglob("*.py")
+)
 SQL: Final = sorted((SCHEMA / "functions").rglob("*.sql"))
 
 SHARED_CLASSES: Final[dict[str, str]] = {}
@@ -45,14 +47,14 @@ def test_no_two_classes_share_a_name() -> None:
             if isinstance(node, ast.ClassDef) and not (
                 node.name.startswith("_") or is_protocol(node)
             ):
-                found[node.name].append(path.relative_to(PACKAGE).as_posix())
+                found[node.name].append(path.relative_to(ROOT).as_posix())
     shared = {name: paths for name, paths in found.items() if len(paths) > 1}
     assert set(shared) <= set(SHARED_CLASSES), shared
 
 
 def test_no_two_modules_of_a_package_differ_by_an_ending() -> None:
     """``pool`` and ``pools`` side by side tell nothing apart."""
-    names = {path.relative_to(PACKAGE).as_posix() for path in MODULES}
+    names = {path.relative_to(ROOT).as_posix() for path in MODULES}
     near = {
         (name, name.removesuffix(".py") + ending + ".py")
         for name in names

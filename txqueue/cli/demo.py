@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from txqueue.cli.options import Command, GlobalOptions
-from txqueue.cli.output import Lines, facts, show, styled
-from txqueue.cli.progress import bars
+from txqueue.cli.output import Lines, facts, notes, show, styled
+from txqueue.demo.progress import bars
 from txqueue.errors import ConfigurationError
 from txqueue.model.humanize import amount, duration, rate
 
 if TYPE_CHECKING:
-    from txqueue.bench.environment import BenchSchema
-    from txqueue.bench.progress import Stages
+    from txqueue.demo.environment import TemporarySchema
+    from txqueue.demo.progress import Stages
 
 __all__ = ["demo"]
 
-APP = "txqueue.demo"
+APP = "txqueue.demo.work"
 
 
 @click.command(cls=Command, short_help="Run a database, a node and jobs here, and clean up.")
@@ -34,18 +34,18 @@ def demo(options: GlobalOptions, jobs: int, workers: int) -> int:
             "the demo starts its own server and takes no --dsn",
             "leave it out; to measure your database: txqueue bench drain --dsn DSN",
         )
-    from txqueue.bench.environment import embedded_schema
+    from txqueue.demo.environment import embedded_schema
 
-    with bars(options) as stages, embedded_schema(stages) as target:
+    with bars(notes(options)) as stages, embedded_schema(stages) as target:
         document = _perform(target, stages, jobs, workers)
     show(options, document, lambda: _summary(document))
     return 0 if document["done"] == jobs else 1
 
 
-def _perform(target: BenchSchema, stages: Stages, jobs: int, workers: int) -> dict[str, Any]:
-    from txqueue.bench.node import RunningNode
-    from txqueue.bench.traffic import enqueue_all, outcome, publish, wait_until_done
-    from txqueue.demo import Nothing
+def _perform(target: TemporarySchema, stages: Stages, jobs: int, workers: int) -> dict[str, Any]:
+    from txqueue.demo.node import RunningNode
+    from txqueue.demo.traffic import enqueue_all, outcome, publish, wait_until_done
+    from txqueue.demo.work import Nothing
 
     with target.session() as session:
         publish(session, Nothing)

@@ -60,7 +60,7 @@ def dev(
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, _end)
     with ExitStack() as stack:
-        from txqueue.bench.node import twistd
+        from txqueue.demo.node import twistd
 
         project = _project(Path.cwd())
         dsn = options.chosen_dsn or _embedded(options, project, stack)

@@ -11,7 +11,6 @@ from typing import NoReturn
 import click
 
 from txqueue.cli.batch import batch
-from txqueue.cli.bench import bench
 from txqueue.cli.certs import certs
 from txqueue.cli.demo import demo
 from txqueue.cli.dev import dev
@@ -22,17 +21,17 @@ from txqueue.cli.health import health
 from txqueue.cli.history import archive, history, stats
 from txqueue.cli.job_actions import cancel, priority, restart, retry
 from txqueue.cli.jobs import explain, job, jobs
+from txqueue.cli.laboratory import WithLaboratory
 from txqueue.cli.limits import actions, limits
 from txqueue.cli.migrate import migrate
 from txqueue.cli.nodes import nodes
-from txqueue.cli.options import GlobalOptions, Group
+from txqueue.cli.options import GlobalOptions
 from txqueue.cli.queue_actions import drain, limit, pause, resume, undrain
 from txqueue.cli.repeat import repeat
 from txqueue.cli.schedule_actions import schedule
 from txqueue.cli.schedules import schedules
 from txqueue.cli.status import status
 from txqueue.cli.streams import discard_output, prepare_streams
-from txqueue.cli.torture import torture
 from txqueue.cli.web import web, web_user
 from txqueue.cli.worksets import tenants, worksets
 from txqueue.errors import ConfigurationError, TxqueueError
@@ -42,7 +41,7 @@ __all__ = ["main", "root"]
 DONE, FAULT, WRONG_CALL, INTERRUPTED = 0, 1, 2, 130
 
 
-@click.group(cls=Group, invoke_without_command=True)
+@click.group(cls=WithLaboratory, invoke_without_command=True)
 @click.version_option(package_name="txqueue", message="%(prog)s %(version)s")
 @click.pass_context
 def root(context: click.Context) -> None:
@@ -64,8 +63,6 @@ for _command in (
     *_PAST,
     *_ACTING,
     *_SERVING,
-    bench,
-    torture,
     certs,
 ):
     root.add_command(_command)

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from txqueue.bench.decay import typical
-from txqueue.bench.drain import runs_of
-from txqueue.bench.latency import percentile
-from txqueue.bench.tally import FOLDER_VARIABLE, Tally, noted_numbers
+from txqueue_bench.decay import typical
+from txqueue_bench.drain import runs_of
+from txqueue_bench.latency import percentile
+from txqueue_bench.tally import FOLDER_VARIABLE, Tally, noted_numbers
 
 
 def test_percentiles() -> None:

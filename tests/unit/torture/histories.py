@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from attrs import evolve, field, mutable
 
-from txqueue.torture.history import EndOfRun, Enqueue, Fault, FinalJob, History, JobRun
+from txqueue_torture.history import EndOfRun, Enqueue, Fault, FinalJob, History, JobRun
 
 EPOCH: Final = 1_000_000.0
 """The database's clock at 0 of the monotonic one."""

@@ -18,9 +18,9 @@ from tests.unit.torture.histories import (
     history,
     run,
 )
-from txqueue.torture.checker import INVARIANTS, check
-from txqueue.torture.figures import duplicates, figures_of
-from txqueue.torture.history import EndOfRun, History
+from txqueue_torture.checker import INVARIANTS, check
+from txqueue_torture.figures import duplicates, figures_of
+from txqueue_torture.history import EndOfRun, History
 
 DIED: dict[str, Any] = {"ended": None, "how": None}
 FROZEN: dict[str, Any] = {"kind": "freeze", "frozen": True, "began": 1.5, "ended": 9.5}

@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from txqueue.torture.history import lines_of, read_history
-from txqueue.torture.recorder import Recorder
+from txqueue_torture.history import lines_of, read_history
+from txqueue_torture.recorder import Recorder
 
 NOWHERE = "host=/nonexistent connect_timeout=1"
 RUN: dict[str, Any] = {

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from txqueue.torture.frames import Frames, statement_of
-from txqueue.torture.proxy import Address, Cut, Direction, Proxy
+from txqueue_torture.frames import Frames, statement_of
+from txqueue_torture.proxy import Address, Cut, Direction, Proxy
 
 PATIENCE = 10.0
 SHORT = 0.2

@@ -1,0 +1,190 @@
+"""Runs several scenarios, some at a time, each in a separate database or schema."""
+
+from __future__ import annotations
+
+import json
+import queue
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Protocol
+from urllib.parse import urlsplit
+
+from attrs import frozen
+
+from txqueue.errors import Refused
+from txqueue.store.driver.conninfo import socket_of
+from txqueue.store.inquiries.reader import Session
+from txqueue_bench.environment import drop_roles, drop_schema, missing_roles
+from txqueue_torture.checker import Violation
+from txqueue_torture.needs import UNIX_SOCKET, lacking
+from txqueue_torture.processes import Leash
+from txqueue_torture.scenario import Outcome, Scenario, run
+
+__all__ = ["EmbeddedPlaces", "OwnSchemas", "Place", "Places", "carry_out"]
+
+SCHEMA = "txqueue_torture"
+OUTCOME = "outcome.json"
+# No fault stops the machine, so that commits need not wait for the disk.
+SETTINGS = {"fsync": "off", "max_connections": "250", "shared_buffers": "128MB"}
+
+_LOCK = "select pg_try_advisory_lock(hashtextextended(%s, 839))"
+
+
+@frozen
+class Place:
+    """Where a scenario runs: a database, and a schema that is empty or does not exist yet."""
+
+    dsn: str
+    schema: str
+
+
+class Places(Protocol):
+    """Provides each scenario with a database and a schema."""
+
+    hurts_servers: bool
+    """Whether scenarios that damage their own server may run."""
+
+    def place(self, name: str, slot: int) -> AbstractContextManager[Place]:
+        """Make a database or a schema, and drop it at the end of the block.
+
+        Args:
+            name: The scenario's name.
+            slot: A small number that no other running scenario has.
+        """
+
+
+class EmbeddedPlaces:
+    """A database for each scenario on one embedded server.
+
+    Args:
+        dsn: The superuser's DSN of the server.
+    """
+
+    hurts_servers = True
+
+    def __init__(self, dsn: str) -> None:
+        self._dsn = dsn
+
+    @contextmanager
+    def place(self, name: str, slot: int) -> Iterator[Place]:  # noqa: ARG002 - names are enough
+        """Make a database, which is deleted with the server."""
+        database = f"torture_{name}"
+        with Session(self._dsn) as session:
+            session.rows(f"create database {database} template template0")
+        yield Place(urlsplit(self._dsn)._replace(path=f"/{database}").geturl(), "txqueue")
+
+
+class OwnSchemas:
+    """A schema for each scenario, in an existing database.
+
+    Args:
+        dsn: The database, in which the role may create schemas.
+    """
+
+    hurts_servers = False
+
+    def __init__(self, dsn: str) -> None:
+        self._dsn = dsn
+
+    @contextmanager
+    def place(self, name: str, slot: int) -> Iterator[Place]:  # noqa: ARG002 - a slot is reused
+        """Provide the name of a schema, and drop that schema at the end of the block.
+
+        Raises:
+            Refused: When another torture runs in the database.
+        """
+        schema = f"{SCHEMA}_{slot}" if slot else SCHEMA
+        with self._session(schema) as session:
+            if not session.value(_LOCK, (schema,)):
+                raise Refused("another torture runs in this database", "wait until it is over")
+            made = missing_roles(session)
+            drop_schema(session)
+            try:
+                yield Place(self._dsn, schema)
+            finally:
+                # A fault may have closed the connection that holds the lock.
+                with self._session(schema) as fresh:
+                    drop_schema(fresh)
+                    drop_roles(fresh, made)
+
+    def _session(self, schema: str) -> Session:
+        return Session(self._dsn, schema, "torture")
+
+
+def carry_out(
+    scenarios: Sequence[Scenario],
+    places: Places,
+    folder: Path,
+    *,
+    at_once: int = 1,
+    scale: float = 1,
+    told: Callable[[Outcome], None] = lambda _: None,
+) -> list[Outcome]:
+    """Run scenarios; the records of each stay in a folder of its own.
+
+    Args:
+        scenarios: The scenarios to run.
+        places: Provides each scenario with a database and a schema.
+        folder: The folder for the records.
+        at_once: How many scenarios run at a time.
+        scale: As for `Testbed`.
+        told: Called with each outcome.
+
+    Returns:
+        The outcomes in the order of the scenarios.
+    """
+    todo, done = queue.SimpleQueue[Scenario](), queue.SimpleQueue[Outcome]()
+    for each in scenarios:
+        todo.put(each)
+
+    def work(slot: int) -> None:
+        with suppress(queue.Empty):
+            while True:
+                done.put(_one(todo.get_nowait(), places, folder, slot, scale))
+
+    found: dict[str, Outcome] = {}
+    with ExitStack() as stack:
+        stack.callback(Leash.close_all)
+        for slot in range(min(at_once, len(scenarios))):
+            # Daemon threads, so that Ctrl-C does not wait for a scenario's end.
+            threading.Thread(target=work, args=(slot,), daemon=True).start()
+        while len(found) < len(scenarios):
+            outcome = done.get()
+            found[outcome.name] = outcome
+            told(outcome)
+    return [found[each.name] for each in scenarios]
+
+
+def _one(chosen: Scenario, places: Places, folder: Path, slot: int, scale: float) -> Outcome:
+    its = folder / chosen.name
+    its.mkdir(parents=True, exist_ok=True)
+    outcome = _outcome(chosen, places, its, slot, scale)
+    made = its / "outcome.new"
+    made.write_text(json.dumps(outcome.as_dict(), default=str))
+    made.rename(its / OUTCOME)
+    return outcome
+
+
+def _outcome(chosen: Scenario, places: Places, folder: Path, slot: int, scale: float) -> Outcome:
+    try:
+        return _played(chosen, places, folder, slot, scale)
+    except Exception as error:
+        # An error in one scenario must not stop the others.
+        broken = Violation("run", f"{type(error).__name__}: {error}")
+        return Outcome(chosen.name, 0.0, violations=(broken,))
+
+
+def _played(chosen: Scenario, places: Places, folder: Path, slot: int, scale: float) -> Outcome:
+    if chosen.own_server and not places.hurts_servers:
+        return Outcome(chosen.name, 0.0, skipped="hurts its server: only with --embedded")
+    if (missing := lacking(chosen.needs)) is not None:
+        return Outcome(chosen.name, 0.0, skipped=missing)
+    if chosen.own_server:
+        return run(chosen, folder, None, scale=scale)
+    with places.place(chosen.name, slot) as place:
+        if UNIX_SOCKET in chosen.needs and socket_of(place.dsn) is None:
+            said = "needs a database that is reached by a unix socket"
+            return Outcome(chosen.name, 0.0, skipped=said)
+        return run(chosen, folder, place.dsn, place.schema, scale)

@@ -1,0 +1,182 @@
+"""A real node as a subprocess, which is always stopped at the end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Self
+
+from txqueue.demo import FOLDER_VARIABLE
+from txqueue.demo.environment import TemporarySchema
+from txqueue.errors import TxqueueError
+from txqueue.system.supervision import open_gate, start_gated, start_watcher
+
+__all__ = ["NodeFailed", "RunningNode", "twistd"]
+
+START_LIMIT = 60.0
+STOP_LIMIT = 30.0
+ASK_EVERY = 0.05
+TAIL_LINES = 15
+
+_REGISTERED = "select count(*) from {schema}.node_info where pid = %s and state = 'alive'"
+# A watcher's program: it stops the node when the watcher's standard input closes, at the latest
+# when this process dies.
+_WATCH = 'read -r _; kill -TERM "$1"; sleep 15; kill -KILL -"$1"'
+
+
+class NodeFailed(TxqueueError):
+    """The node did not start, ended by itself, or did not stop."""
+
+
+class RunningNode:
+    """A node to try or measure: ``twistd -n txqueue`` in a separate process group.
+
+    Args:
+        target: The node's database and schema, and the folder of its log.
+        app: The module with the work items.
+        workers: How many worker processes.
+        name: The node's name.
+        settings: Additional environment variables.
+    """
+
+    def __init__(
+        self,
+        target: TemporarySchema,
+        app: str,
+        workers: int,
+        name: str = "demo",
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
+        self._target = target
+        self._app = app
+        self._workers = workers
+        self._name = name
+        self._settings = settings or {}
+        self._is_killed = False
+        self._log = target.folder / f"{name}.log"
+
+    def __enter__(self) -> Self:
+        """Start the node and wait until it has registered.
+
+        Raises:
+            NodeFailed: When the node ends or takes too long.
+        """
+        with self._log.open("wb") as log:
+            self._process = _spawn(self._command(), self._environment(), self._target.folder, log)
+        self._watcher = start_watcher(_WATCH, str(self._process.pid))
+        open_gate(self._process)
+        try:
+            self._await_registered()
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        """Stop the node; if it does not stop in time, kill it and raise an error."""
+        status = self._end()
+        # twistd exits by the signal that it has received.
+        if status not in (0, -signal.SIGTERM) and kind is None and not self._is_killed:
+            raise self._failure(f"the node ended with status {status}")
+
+    def kill(self) -> None:
+        """Kill the master, but not its workers, as the kernel does if memory is short."""
+        self._is_killed = True
+        self._process.kill()
+        self._process.wait()
+
+    @property
+    def pid(self) -> int:
+        """The master's process, and the process group of the whole node."""
+        return self._process.pid
+
+    @property
+    def endpoint(self) -> str:
+        """The node's admin endpoint, at which clients join."""
+        return f"unix:{self._target.folder / self._name}.sock"
+
+    def environment(self) -> dict[str, str]:
+        """Return the environment of a process that uses the node's queue and folder of records."""
+        return self._environment()
+
+    def ensure_alive(self) -> None:
+        """Check that the node still runs.
+
+        Raises:
+            NodeFailed: When the node has ended.
+        """
+        if self._process.poll() is not None:
+            raise self._failure(f"the node ended with status {self._process.returncode}")
+
+    def _command(self) -> list[str]:
+        node = ["--app", self._app, "--workers", str(self._workers), "--name", self._name]
+        return [*twistd(), *node]
+
+    def _environment(self) -> dict[str, str]:
+        """Return this process's environment, without the user's node settings, and with the DSN."""
+        ours = {name: text for name, text in os.environ.items() if not name.startswith("TXQUEUE_")}
+        return ours | {
+            "TXQUEUE_DSN": self._target.dsn,
+            "TXQUEUE_SCHEMA": self._target.schema,
+            "TXQUEUE_STATE_DIR": str(self._target.folder),
+            FOLDER_VARIABLE: str(self._target.folder),
+            **self._settings,
+        }
+
+    def _await_registered(self) -> None:
+        deadline = time.monotonic() + START_LIMIT
+        question = _REGISTERED.format(schema=self._target.schema)
+        with self._target.session() as session:
+            while not session.value(question, (self._process.pid,)):
+                self.ensure_alive()
+                if time.monotonic() > deadline:
+                    raise self._failure(f"the node did not register within {START_LIMIT:g} s")
+                time.sleep(ASK_EVERY)
+
+    def _end(self) -> int:
+        # Stop the watcher first, as it must not signal a reused process id.
+        self._watcher.kill()
+        self._watcher.communicate()
+        try:
+            self._process.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(STOP_LIMIT)
+        finally:
+            # Kill the rest: workers of a dead master, or a worker that does not stop.
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+        return self._process.wait()
+
+    def _failure(self, what: str) -> NodeFailed:
+        lines = self._log.read_text("utf-8", "replace").splitlines()[-TAIL_LINES:]
+        sys.stderr.write("".join(f"  node: {line}\n" for line in lines))
+        return NodeFailed(what, "see its output above")
+
+
+def twistd() -> list[str]:
+    """Return the first words of a node's command line, which run `twistd` with this Python."""
+    program = Path(sys.executable).with_name("twistd")
+    found = [str(program)] if program.exists() else ["-m", "twisted.scripts.twistd"]
+    return [sys.executable, *found, "-n", "--pidfile=", "txqueue"]
+
+
+def _spawn(
+    command: list[str], environment: dict[str, str], folder: Path, log: Any
+) -> subprocess.Popen[bytes]:
+    """Start the node in its own session, so that Ctrl-C reaches only this process, which then stops
+    it.
+    """
+    return start_gated(
+        command,
+        env=environment,
+        cwd=folder,
+        stdout=log,
+        stderr=log,
+        start_new_session=True,
+    )
