@@ -168,7 +168,7 @@ def _checked(*command: str) -> None:
 
 
 def play(combination: Combination) -> tuple[bool, str]:
-    """Run the core tests; return whether they passed, and what to say of it."""
+    """Run the core tests; return whether they passed, and how many did."""
     server = find_server(combination.postgres)
     python = environment(combination)
     settings = {PROGRAMS: str(server or combination.postgres)}
