@@ -7,11 +7,13 @@ payload, continues in values named ``job.1``, ``job.2`` and so on. Job numbers a
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, cast
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final, cast
 
 from twisted.protocols import amp
 
 from txqueue.errors import AdminRefused
+from txqueue.model.operator_acts import ACTS, Kind
 from txqueue.wire.long_text import LongText
 
 __all__ = [
@@ -47,9 +49,28 @@ def _may(kind: type[amp.Argument]) -> amp.Argument:
     return kind(optional=True)
 
 
-_KEY: list[tuple[bytes, amp.Argument]] = [(b"kind", amp.Unicode()), (b"key", amp.Unicode())]
 _AFTER, _NEXT = (b"after", _may(amp.Unicode)), (b"next", amp.Unicode())
-_CHANGED: list[tuple[bytes, amp.Argument]] = [(b"changed", amp.Boolean())]
+# In an answer a document may be long.
+_KINDS: Final[Mapping[Kind, type[amp.Argument]]] = {
+    **dict.fromkeys(Kind, amp.Unicode),
+    Kind.WHOLE: amp.Integer,
+    Kind.NUMBER: amp.Float,
+    Kind.FLAG: amp.Boolean,
+}
+_Arguments = list[tuple[bytes, amp.Argument]]
+
+
+def _declared(name: str) -> tuple[str, _Arguments, _Arguments]:
+    """Return the name of an act, the arguments of its command, and those of the answer."""
+    act = ACTS[name]
+    arguments = [
+        (value.name.encode(), _KINDS[value.kind](optional=value.is_optional)) for value in act.takes
+    ]
+    response = [
+        (value.name.encode(), LongText() if value.kind is Kind.JSON else _KINDS[value.kind]())
+        for value in act.gives
+    ]
+    return name, arguments, response
 
 
 class _Command(amp.Command):
@@ -73,6 +94,16 @@ class _Command(amp.Command):
                 f" {ascii(str(error))[:200]}",
                 "see the reference of the commands for operators",
             ) from None
+
+
+class _Act(_Command):
+    """The base class of the commands that act.
+
+    Attributes:
+        act: The name of the act.
+    """
+
+    act: str
 
 
 class ListNodes(_Command):
@@ -171,73 +202,50 @@ class ListActions(_Command):
     response = [(b"actions", LongText()), _NEXT]
 
 
-class Pause(_Command):
+class Pause(_Act):
     """Pause a ``queue``, a ``group`` or a ``tenant`` until it is resumed."""
 
-    arguments = _KEY
-    response = _CHANGED
+    act, arguments, response = _declared("pause")
 
 
-class Resume(_Command):
+class Resume(_Act):
     """Resume a paused ``queue``, ``group`` or ``tenant``."""
 
-    arguments = _KEY
-    response = _CHANGED
+    act, arguments, response = _declared("resume")
 
 
-class SetLimit(_Command):
+class SetLimit(_Act):
     """Limit a queue, a group or a tenant; limits not given stay, those in ``cleared`` are lifted.
 
     The answer has the limits that now apply, ``null`` if there are none.
     """
 
-    arguments = [
-        *_KEY,
-        (b"concurrency", _may(amp.Integer)),
-        (b"rate", _may(amp.Float)),
-        (b"burst", _may(amp.Integer)),
-        (b"share", _may(amp.Float)),
-        (b"reserve", _may(amp.Float)),
-        (b"backlog", _may(amp.Integer)),
-        (b"cleared", _may(amp.Unicode)),
-    ]
-    response = [(b"control", LongText())]
+    act, arguments, response = _declared("set_limit")
 
 
-class CancelJobs(_Command):
+class CancelJobs(_Act):
     """Cancel jobs: unclaimed ones end at once, others as soon as their node ends them.
 
     Jobs in ``refused`` had already ended; failed jobs become cancelled.
     """
 
-    arguments = [(b"ids", amp.Unicode())]
-    response = [
-        (b"cancelled", amp.Unicode()),
-        (b"requested", amp.Unicode()),
-        (b"refused", amp.Unicode()),
-    ]
+    act, arguments, response = _declared("cancel")
 
 
-class RestartJobs(_Command):
+class RestartJobs(_Act):
     """End the runs of assigned jobs, such as hung ones, and run the jobs again.
 
     Those in ``restarted`` are in the queue again; those in ``requested`` are of groups, and follow
     when their node has ended their runs. With ``is_counted`` the runs spend an attempt.
     """
 
-    arguments = [(b"ids", amp.Unicode()), (b"is_counted", _may(amp.Boolean))]
-    response = [
-        (b"restarted", amp.Unicode()),
-        (b"requested", amp.Unicode()),
-        (b"refused", amp.Unicode()),
-    ]
+    act, arguments, response = _declared("restart")
 
 
-class RetryJobs(_Command):
+class RetryJobs(_Act):
     """Retry failed and cancelled jobs, and run at once the jobs that wait for a retry."""
 
-    arguments = [(b"ids", amp.Unicode())]
-    response = [(b"retried", amp.Unicode()), (b"refused", amp.Unicode())]
+    act, arguments, response = _declared("retry")
 
 
 class ListFailures(_Command):
@@ -247,41 +255,34 @@ class ListFailures(_Command):
     response = [(b"failures", LongText()), _NEXT]
 
 
-class RetryFailures(_Command):
+class RetryFailures(_Act):
     """Retry jobs of one kind of failure that failed before a given time, a limited number a call.
 
     The answer has how many jobs were retried, 0 after the last, and the ``before`` of the next
     call.
     """
 
-    arguments = [(b"fingerprint", amp.Unicode()), (b"before", _may(amp.Unicode))]
-    response = [(b"retried", amp.Integer()), (b"before", amp.Unicode())]
+    act, arguments, response = _declared("retry_failures")
 
 
-class DiscardFailures(_Command):
+class DiscardFailures(_Act):
     """Turn failed jobs of one kind of failure into cancelled ones, a limited number a call.
 
     The answer has how many jobs were discarded, 0 after the last, and the ``before`` of the next
     call.
     """
 
-    arguments = [(b"fingerprint", amp.Unicode()), (b"before", _may(amp.Unicode))]
-    response = [(b"discarded", amp.Integer()), (b"before", amp.Unicode())]
+    act, arguments, response = _declared("discard_failures")
 
 
-class PostponeFailures(_Command):
+class PostponeFailures(_Act):
     """Retry jobs of one kind of failure after a delay in seconds, a limited number a call.
 
     The answer has how many jobs were postponed, 0 after the last, and the ``until`` of the next
     call.
     """
 
-    arguments = [
-        (b"fingerprint", amp.Unicode()),
-        (b"delay", amp.Float()),
-        (b"until", _may(amp.Unicode)),
-    ]
-    response = [(b"postponed", amp.Integer()), (b"until", amp.Unicode())]
+    act, arguments, response = _declared("postpone_failures")
 
 
 class ActOnSchedule(_Command):
@@ -291,29 +292,31 @@ class ActOnSchedule(_Command):
     response = [(b"changed", amp.Boolean()), (b"job_id", amp.Integer())]
 
 
-class EditSchedule(_Command):
+class EditSchedule(_Act):
     """Replace the times of a schedule by those of a JSON object, as ``put_schedule()`` takes it."""
 
-    arguments = [(b"name", amp.Unicode()), (b"terms", amp.Unicode())]
-    response = _CHANGED
+    act, arguments, response = _declared("edit_schedule")
 
 
-class SetPriority(_Command):
+class SetPriority(_Act):
     """Change the priority of unclaimed jobs."""
 
-    arguments = [(b"ids", amp.Unicode()), (b"priority", amp.Integer())]
-    response = [(b"changed", amp.Unicode()), (b"refused", amp.Unicode())]
+    act, arguments, response = _declared("set_priority")
 
 
-class DrainNode(_Command):
+class DrainNode(_Act):
     """Drain a node: it accepts no more jobs and passes on unstarted ones."""
 
-    arguments = [(b"name", amp.Unicode())]
-    response = _CHANGED
+    act, arguments, response = _declared("drain_node")
 
 
-class UndrainNode(_Command):
+class UndrainNode(_Act):
     """Let a draining node accept jobs again."""
 
-    arguments = [(b"name", amp.Unicode())]
-    response = _CHANGED
+    act, arguments, response = _declared("undrain_node")
+
+
+ACT_COMMANDS: Final[Mapping[str, type[_Act]]] = {
+    command.act: command for command in _Act.__subclasses__()
+}
+"""The commands of `ACTS`, but for those that `ActOnSchedule` stands for."""

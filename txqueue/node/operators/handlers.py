@@ -14,6 +14,7 @@ from twisted.logger import Logger
 
 from txqueue.errors import AdminRefused, DatabaseUnavailable, JobNotFound, TxqueueError
 from txqueue.model.assignment import CancelledJob
+from txqueue.model.operator_acts import ACTS, Kind
 from txqueue.node.state.collaborators import Description
 from txqueue.node.state.lease import Lease
 from txqueue.policy.blockers import explain_archived
@@ -44,19 +45,6 @@ _LISTS: dict[Command, tuple[str, Listing, tuple[str, ...]]] = {
     wire.ListQueues: ("queues", queue_state.about_queues, ("queue",)),
     wire.ListControls: ("controls", queue_state.about_controls, ("kind", "key")),
     wire.ListFailures: ("failures", about_failures_after, ("fingerprint", "work_type")),
-}
-# Acts that only pass their arguments to a stored function and return its row.
-_ACTS: dict[Command, str] = {
-    wire.Pause: "pause",
-    wire.Resume: "resume",
-    wire.RetryJobs: "retry",
-    wire.RetryFailures: "retry_failures",
-    wire.DiscardFailures: "discard_failures",
-    wire.PostponeFailures: "postpone_failures",
-    wire.EditSchedule: "edit_schedule",
-    wire.SetPriority: "set_priority",
-    wire.DrainNode: "drain_node",
-    wire.UndrainNode: "undrain_node",
 }
 
 
@@ -109,14 +97,8 @@ class AdminHandlers:
             wire.Explain: self._explain,
             wire.ListActions: self._list_actions,
             **{command: partial(self._list, *how) for command, how in _LISTS.items()},
-            wire.SetLimit: self._set_limit,
-            wire.CancelJobs: self._cancel,
-            wire.RestartJobs: self._restart,
             wire.ActOnSchedule: self._act_on_schedule,
-            **{
-                command: partial(self._act, command, function)
-                for command, function in _ACTS.items()
-            },
+            **{command: partial(self._act, name) for name, command in wire.ACT_COMMANDS.items()},
         }
         return {
             command: partial(self._answer, pipe, function)
@@ -232,39 +214,31 @@ class AdminHandlers:
 
     # Acts. Each is recorded in `action` with its operator.
 
-    async def _act(self, command: Command, function: str, who: str, /, **arguments: Any) -> Answer:
-        row = await self._row(function, who, **arguments)
-        names = (key.decode() for key, _ in command.response)
-        return {key: _as_argument(value) for key, value in zip(names, row, strict=True)}
-
-    async def _row(
-        self, function: str, who: str, /, ids: str | None = None, **arguments: Any
-    ) -> Sequence[Any]:
-        if ids is not None:
-            arguments["ids"] = numbers(ids)
-        return await self._operations.act(function, {**arguments, "who": who})
-
-    async def _set_limit(self, who: str, cleared: str | None = None, **given: Any) -> Answer:
-        names = [name.strip() for name in (cleared or "").split(",") if name.strip()]
-        [control] = await self._row("set_limit", who, cleared=names, **given)
-        return {"control": control if isinstance(control, str) else json.dumps(control)}
-
-    async def _cancel(self, who: str, ids: str) -> Answer:
-        cancelled, held, refused = await self._row("cancel", who, ids)
+    async def _act(self, name: str, who: str, /, **arguments: Any) -> Answer:
+        row = await self._row(name, who, **arguments)
         return {
-            "cancelled": join_numbers(cancelled),
-            "requested": self._end(held, who),
-            "refused": join_numbers(refused),
+            value.name: self._written(value.kind, column, name, who)
+            for value, column in zip(ACTS[name].gives, row, strict=True)
         }
 
-    async def _restart(self, who: str, ids: str, is_counted: bool = False) -> Answer:
-        row = await self._row("restart", who, ids, is_counted=is_counted)
-        restarted, requested, refused = row
-        return {
-            "restarted": self._end(restarted, who, is_restart=True),
-            "requested": self._end(requested, who, is_restart=True),
-            "refused": join_numbers(refused),
+    async def _row(self, name: str, who: str, /, **arguments: Any) -> Sequence[Any]:
+        given = {
+            value.name: _read(value.kind, arguments.get(value.name)) for value in ACTS[name].takes
         }
+        return await self._operations.act(name, {**given, "who": who})
+
+    def _written(self, kind: Kind, value: Any, name: str, who: str) -> Any:
+        """Return a value of a row as the answer has it."""
+        match kind:
+            case Kind.IDS:
+                return join_numbers(value)
+            case Kind.RUNS:
+                return self._end(value, who, is_restart=name == "restart")
+            case Kind.MOMENT:
+                return value.isoformat()
+            case Kind.JSON:
+                return value if isinstance(value, str) else json.dumps(value)
+        return value
 
     def _end(
         self, held: Sequence[tuple[int, int, int]], who: str, *, is_restart: bool = False
@@ -286,10 +260,11 @@ class AdminHandlers:
         return {"changed": is_change, "job_id": int(done) if is_run else 0}
 
 
-def _as_argument(value: Any) -> Any:
-    if isinstance(value, list):
-        return join_numbers(value)
-    return value.isoformat() if isinstance(value, datetime) else value
+def _read(kind: Kind, value: Any) -> Any:
+    """Return an argument as the stored function takes it."""
+    if kind is Kind.NAMES:
+        return [name.strip() for name in (value or "").split(",") if name.strip()]
+    return numbers(value) if kind is Kind.IDS else value
 
 
 def _number(text: str | None) -> int | None:

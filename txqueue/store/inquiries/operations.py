@@ -6,46 +6,30 @@ A node has few connections: queries use one of them, acts another.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from twisted.internet.defer import DeferredLock, DeferredSemaphore
 
 from txqueue.errors import Refused
+from txqueue.model.operator_acts import ACTS, Kind
 from txqueue.store.driver.connection_pool import ConnectionPool
 from txqueue.store.driver.errors import answered
 from txqueue.store.driver.session_bounds import TO_READ
 from txqueue.store.inquiries.inquiry import Inquiry
 
-__all__ = ["ACTS", "Operations"]
+__all__ = ["Operations"]
 
 T = TypeVar("T")
 
 # Shorter than the time limit of the node's pool, which would drop the connection.
 PATIENCE = 8
-
-# The stored function of each act, and its parameters: each with the argument of the act, and the
-# type where it is needed. The function records the operator, `who`, in `action`.
-ACTS = {
-    "pause": "its_kind=kind its_key=key who=who",
-    "resume": "its_kind=kind its_key=key who=who",
-    "set_limit": "its_kind=kind its_key=key its_concurrency=concurrency its_rate=rate"
-    " its_burst=burst its_share=share its_reserve=reserve who=who cleared=cleared::text[]"
-    " its_backlog=backlog",
-    "cancel": "ids=ids::bigint[] who=who",
-    "restart": "ids=ids::bigint[] who=who is_counted=is_counted",
-    "retry": "ids=ids::bigint[] who=who",
-    "set_priority": "ids=ids::bigint[] its_priority=priority who=who",
-    "retry_failures": "its_fingerprint=fingerprint who=who before=before::timestamptz",
-    "discard_failures": "its_fingerprint=fingerprint who=who before=before::timestamptz",
-    "postpone_failures": "its_fingerprint=fingerprint who=who delay=delay"
-    " moment=until::timestamptz",
-    "edit_schedule": "its_name=name terms=terms::jsonb who=who",
-    "pause_schedule": "its_name=name who=who",
-    "resume_schedule": "its_name=name who=who",
-    "remove_schedule": "its_name=name who=who",
-    "run_schedule": "its_name=name who=who",
-    "drain_node": "its_name=name who=who",
-    "undrain_node": "its_name=name who=who",
+# Where PostgreSQL cannot tell the type from the value.
+_CASTS = {
+    Kind.MOMENT: "::timestamptz",
+    Kind.JSON: "::jsonb",
+    Kind.NAMES: "::text[]",
+    Kind.IDS: "::bigint[]",
 }
 
 
@@ -101,14 +85,8 @@ class Operations:
             DatabaseUnavailable: When the database does not answer.
             Refused: When the database refuses the act, has another queue, or takes too long.
         """
-        names, passed = [], []
-        for each in ACTS[name].split():
-            parameter, _, given = each.partition("=")
-            argument, cast, kind = given.partition("::")
-            names.append(argument)
-            passed.append(f"{parameter} => %s{cast}{kind}")
-        call = f"{self._bound}select * from {self._schema}.{name}({', '.join(passed)})"
-        values = [arguments.get(each) for each in names]
+        values = [*(arguments.get(value.name) for value in ACTS[name].takes), arguments["who"]]
+        call = f"{self._bound}select * from {_call(self._schema, name)}"
         if identity is not None:
             # PostgreSQL evaluates a condition without columns first, and then may not call at all.
             call += f" where {self._schema}.identity()::text = %s"
@@ -122,3 +100,12 @@ class Operations:
                 "reload the page, and act again",
             )
         return rows[0]
+
+
+@lru_cache
+def _call(schema: str, name: str) -> str:
+    passed = [
+        f"{value.parameter or value.name} => %s{_CASTS.get(value.kind, '')}"
+        for value in ACTS[name].takes
+    ]
+    return f"{schema}.{name}({', '.join([*passed, 'who => %s'])})"

@@ -1,0 +1,54 @@
+"""The table of operators' acts and the stored functions that carry them out."""
+
+import pytest
+
+from tests.db.masters import Master
+from txqueue.model.operator_acts import ACTS, Kind
+from txqueue.wire.admin_commands import ACT_COMMANDS
+
+TYPES = {
+    Kind.TEXT: {"text"},
+    Kind.WHOLE: {"integer", "bigint", "smallint"},
+    Kind.NUMBER: {"double precision", "numeric"},
+    Kind.FLAG: {"boolean"},
+    Kind.MOMENT: {"timestamptz"},
+    Kind.JSON: {"jsonb"},
+    Kind.NAMES: {"text[]"},
+    Kind.IDS: {"bigint[]"},
+}
+OF_SCHEDULES = {"pause_schedule", "resume_schedule", "remove_schedule", "run_schedule"}
+
+
+def parameters(node: Master, name: str) -> dict[str, str]:
+    """The parameters of a stored function, with their types."""
+    listed = node.value(
+        "select pg_get_function_identity_arguments(oid) from pg_proc"
+        " where pronamespace = 'txqueue'::regnamespace and proname = %s",
+        name,
+    )
+    taken = (each.removeprefix("IN ") for each in listed.split(", ") if "OUT " not in each)
+    return {
+        each.partition(" ")[0]: each.partition(" ")[2].replace(
+            "timestamp with time zone", "timestamptz"
+        )
+        for each in taken
+    }
+
+
+@pytest.mark.parametrize("name", ACTS)
+def test_an_act_is_a_call_of_its_function(node: Master, name: str) -> None:
+    """Each argument is a parameter of its type, as is `who`, and nodes may call the function."""
+    found = parameters(node, name)
+    assert found["who"] == "text"
+    for value in ACTS[name].takes:
+        assert found[value.parameter or value.name] in TYPES[value.kind]
+    assert node.value(
+        "select has_function_privilege('txqueue_worker', oid, 'execute') from pg_proc"
+        " where pronamespace = 'txqueue'::regnamespace and proname = %s",
+        name,
+    )
+
+
+def test_each_act_has_a_command() -> None:
+    """Those on schedules share one."""
+    assert ACT_COMMANDS.keys() | OF_SCHEDULES == ACTS.keys()
