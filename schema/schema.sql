@@ -566,7 +566,7 @@ enqueue_many(jobs jsonb) returns bigint[];  -- enqueue, worker
 -- refuse_unknown_option, wake_masters, with_keys, without_keys_option
 
 -- groups
--- only the owner may execute: admit_groups_N, free_groups, free_late_groups, group_slots, lock_groups
+-- only the owner may execute: admit_groups_N, end_rate_waits, free_groups, free_late_groups, group_slots, lock_groups
 
 -- history
 begin_archive(its_leaf text) returns integer;  -- worker
@@ -657,9 +657,9 @@ retry_failures(its_fingerprint text, who text, before timestamptz = null, at_mos
     returns (retried integer, until timestamptz);  -- worker
 set_priority(ids bigint[], its_priority integer, who text) returns (changed bigint[], refused bigint[]);  -- worker
 updated_at(its job) returns timestamptz;  -- read, worker
--- only the owner may execute: blocker_facts, cancel_jobs, enqueue_again, error_kind, fingerprint, format_job_ids,
--- goes_first, grant_roles, group_facts, is_live_job, lock_acted_on, lock_facts, note_action, reopen, reopen_obstacles,
--- reset_for_retry
+-- only the owner may execute: ahead_facts, blocker_facts, cancel_jobs, control_facts, enqueue_again, error_kind,
+-- fingerprint, format_job_ids, goes_first, grant_roles, group_facts, is_live_job, lock_acted_on, lock_facts,
+-- note_action, related_facts, reopen, reopen_obstacles, reset_for_retry
 
 -- relations
 request_end_notices(seconds integer = 10) returns void;  -- enqueue, worker

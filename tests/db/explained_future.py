@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import psycopg2
 
 from tests.db.conftest import EMPTY
 from tests.db.explained_nodes import ModelledNode
 from tests.db.stored import Stored
-from txqueue.model.assignment import Assignment
+from txqueue.model.assignment import Assignment, read_chunk
 from txqueue.policy.endings.outcome import KEYLESS
 from txqueue.policy.placement.dispatch import Room
 
 __all__ = [
-    "HELD",
     "LATER",
     "Session",
     "beat",
@@ -28,19 +28,38 @@ __all__ = [
 
 # So often claims take nothing before a job that should be claimed is known not to be.
 MOST_EMPTY: Final = 20
+# So often time passes before nothing is known to change by it.
+MOST_ROUNDS: Final = 2
 _SEQUENCES: Final = (
     *("asleep", "lane", "has_tenants", "has_late_ends", "has_limits", "open_credit"),
 )
-HELD: Final = """
-    select lane, assignment, incarnation, array_agg(job_id) from txqueue.job_assigned
-     group by lane, assignment, incarnation
+_PREPARED: Final = """
+    prepare held as
+        select lane, assignment, incarnation, array_agg(job_id) from txqueue.job_assigned
+         group by lane, assignment, incarnation order by assignment;
+    prepare live as
+        select job_id from txqueue.job
+         where state in ('waiting', 'ready', 'assigned') order by job_id;
+    prepare due as
+        select exists (select from txqueue.job_waiting
+                        where waiting_for in ('time', 'rate') and not_before <= clock_timestamp())
+            or coalesce(pg_sequence_last_value('txqueue.has_late_ends'), 0) = 1;
+    prepare ready as select distinct queue, work_type from txqueue.job_ready;
+    prepare buckets as
+        select format('bucket_%s', control_id) from txqueue.control where rate is not null
 """
 LATER: Final = """
     update txqueue.job_waiting set not_before = clock_timestamp() - interval '1 second'
      where waiting_for in ('time', 'rate') and (options ? 'no_key') is not true
        and isfinite(not_before) and not_before > clock_timestamp()
 """
-LIVE: Final = ("waiting", "ready", "assigned")
+
+
+# Each node has kept its lease for so long that it may rescue others.
+_KEPT: Final = "update txqueue.node_info set leased_at = 'epoch' where leased_at > 'epoch'"
+
+Held: TypeAlias = tuple[int, int, int, list[int]]
+"""An assignment: its lane, number and incarnation, and its jobs."""
 
 
 class Session(Stored):
@@ -49,6 +68,7 @@ class Session(Stored):
     def __init__(self, dsn: str) -> None:
         super().__init__(dsn)
         self.cursor.execute(EMPTY)
+        self.cursor.execute(_PREPARED)
         self._dsn = dsn
         self._others: list[Any] = []
 
@@ -57,6 +77,20 @@ class Session(Stored):
         other = psycopg2.connect(self._dsn)
         self._others.append(other)
         return other.cursor()
+
+    def held(self) -> list[Held]:
+        """Return the lane, number, incarnation and jobs of each assignment."""
+        self.cursor.execute("execute held")
+        return self.cursor.fetchall()
+
+    def ready(self) -> set[tuple[str, str]]:
+        """The queues and types of ready jobs."""
+        self.cursor.execute("execute ready")
+        return set(self.cursor.fetchall())
+
+    def live(self) -> list[int]:
+        """The numbers of the jobs that have not ended."""
+        return self.column("execute live")
 
     def registered(
         self, name: str, queues: list[str], work_types: Sequence[Mapping[str, Any]], capacity: int
@@ -72,8 +106,7 @@ class Session(Stored):
 
     def buckets(self) -> list[str]:
         """The sequences of the rates."""
-        sql = "select format('bucket_%s', control_id) from txqueue.control where rate is not null"
-        return self.column(sql)
+        return self.column("execute buckets")
 
     def sequences(self) -> dict[str, tuple[int, bool]]:
         """The values that a rollback does not restore."""
@@ -119,10 +152,9 @@ def claimed(session: Session, node: ModelledNode, room: Room | None = None) -> l
     for lane, number, jobs, weight, chunk, alone in taken:
         given = Assignment(node.incarnation, number, lane, jobs, weight, chunk, alone)
         node.perform(given)
-    numbers = [number for _, number, *_ in taken]
-    sql = "select job_id from txqueue.job_assigned where assignment = any (%s)"
-    ids = session.column(sql, numbers) if numbers else []
-    _leave_locked(session, node, numbers)
+    ids = [job.job_id for *_, chunk, _ in taken for job in read_chunk(chunk)]
+    if taken:
+        _leave_locked(session, node, [number for _, number, *_ in taken])
     returned, node.returned.numbers = node.returned.numbers, []
     for number in returned:
         sql = "select txqueue.release(%s, %s::bigint[], false)"
@@ -150,48 +182,53 @@ def claimed_until_quiet(
 ) -> set[int]:
     """Claim for all nodes until claims take nothing, again while expected jobs are left."""
     found: set[int] = set()
+    rest = deque(node for node in nodes if node.state == "alive")
+    ready = None if session.value("execute due") else session.ready()
     empty = 0
-    while empty < (MOST_EMPTY if expected - found else 1):
-        open_ = [node for node in nodes if node.state == "alive" and node.workers.room.free]
-        taken = {job_id for node in open_ for job_id in claimed(session, node)}
-        found |= taken
+    while empty < len(rest) * (MOST_EMPTY if expected - found else 1):
+        taken = claimed(session, rest[0]) if rest[0].may_take(ready) else ()
+        found.update(taken)
+        if taken:
+            ready = session.ready()
         empty = 0 if taken else empty + 1
-        if not open_:
-            break
+        rest.rotate(-1)
     return found
 
 
-def complete(
-    session: Session, lane: int, number: int, incarnation: int, ids: Sequence[int]
-) -> None:
+def complete(session: Session, incarnation: int, held: Sequence[Held]) -> None:
+    """Complete some assignments of one node."""
+    lanes, numbers, _, ids = zip(*held, strict=True)
     session.value(
         "select total from txqueue.complete(%s, %s::smallint[], %s::bigint[], %s::text[])",
-        *(incarnation, [lane], [number], [f"{{{','.join(map(str, ids))}}}"]),
+        *(incarnation, list(lanes), list(numbers)),
+        [f"{{{','.join(map(str, each))}}}" for each in ids],
     )
 
 
 def let_all_end(session: Session, nodes: Sequence[ModelledNode], expected: set[int]) -> set[int]:
-    """Let running jobs end, and then time pass, until nothing changes; return what has ended."""
-    is_later = False
+    """Let running jobs end, and then time pass, until nothing changes; return what is left."""
+    rounds = 0
     while True:
-        ended = _end_running(session, nodes)
-        if not ended:
-            for node in nodes:
-                beat(session, node)
+        has_ended = _end_running(session, nodes)
+        is_new = not has_ended and _time_passes(session, nodes)
         taken = claimed_until_quiet(session, nodes, set())
-        if taken or ended:
+        rounds += not has_ended
+        if taken or has_ended or is_new or rounds < MOST_ROUNDS:
             continue
-        if _time_passes(session, nodes) or not is_later:
-            is_later = True
-            continue
-        left = session.column("select job_id from txqueue.job where state in %s", LIVE)
-        if not claimed_until_quiet(session, nodes, expected & set(left)):
-            sql = "select job_id from txqueue.job where state not in %s"
-            return set(session.column(sql, LIVE))
+        left = set(session.live())
+        if not expected & left or not claimed_until_quiet(session, nodes, expected & left):
+            return left
 
 
 def _time_passes(session: Session, nodes: Sequence[ModelledNode]) -> bool:
-    """Let jobs be due, workers be started and rates be paid; return whether any job was not due."""
+    """Let jobs be due, workers be started, rates be paid, and a node renew its lease, and rescue.
+
+    Returns:
+        Whether any job was not due.
+    """
+    session.cursor.execute(_KEPT)
+    for node in nodes[:1]:
+        beat(session, node)
     for worker in (each for node in nodes for each in node.each if not each.is_ready):
         worker.becomes("open")
     for name in session.buckets():
@@ -200,15 +237,18 @@ def _time_passes(session: Session, nodes: Sequence[ModelledNode]) -> bool:
     return session.cursor.rowcount > 0
 
 
-def _end_running(session: Session, nodes: Sequence[ModelledNode]) -> set[int]:
-    """Complete what the workers hold that are able to."""
-    ended: set[int] = set()
-    session.cursor.execute(HELD)
-    for lane, number, incarnation, ids in session.cursor.fetchall():
-        for node in nodes:
-            holders = [each for each in node.each if number in each.held]
-            if node.incarnation == incarnation and any(each.is_able for each in holders):
-                complete(session, lane, number, incarnation, ids)
-                node.finished(number)
-                ended |= set(ids)
-    return ended
+def _end_running(session: Session, nodes: Sequence[ModelledNode]) -> bool:
+    """Complete what the workers hold that are able to; return whether they held any."""
+    able = {
+        (node.incarnation, number): node
+        for node in nodes
+        for worker in node.each
+        if worker.is_able
+        for number in worker.held
+    }
+    ended = [held for held in session.held() if (held[2], held[1]) in able] if able else []
+    for incarnation in {held[2] for held in ended}:
+        complete(session, incarnation, [held for held in ended if held[2] == incarnation])
+    for _, number, incarnation, _ in ended:
+        able[incarnation, number].finished(number)
+    return bool(ended)

@@ -57,6 +57,15 @@ class HeldWorker:
         return Load(self.key, self.capacity, self.weight, left=self.left)
 
     @property
+    def state(self) -> str:
+        """What it is: one of `CLOSED`."""
+        if not self.is_ready:
+            return "starting"
+        if self.left:
+            return "crowded"
+        return "blocked" if self.is_late else "stuck" if self.is_stuck else "open"
+
+    @property
     def is_able(self) -> bool:
         """Whether it starts and ends jobs."""
         return self.is_ready and not self.is_late and not self.is_stuck
@@ -121,6 +130,7 @@ class ModelledNode:
         self.work_types = [each["work_type"] for each in work_types]
         self.state = "alive"
         self.returned = _Returned()
+        self._reported: object = None
         self.capacity = capacity
         self.workers = Workers(
             Clock(),
@@ -129,6 +139,7 @@ class ModelledNode:
             reports=self.returned,  # type: ignore[arg-type]
             suspects=Suspects(Clock()),
         )
+        self._started = workers
         for key in range(workers):
             self.workers.add(HeldWorker(key, capacity))  # type: ignore[arg-type]
         self.node_id, self.incarnation = session.registered(
@@ -148,7 +159,8 @@ class ModelledNode:
     def perform(self, assignment: Assignment) -> None:
         """Hand an assignment to a worker; start a process for one of suspects."""
         if assignment.is_alone:
-            apart = HeldWorker(len(self.each), self.capacity, is_apart=True)
+            self._started += 1
+            apart = HeldWorker(self._started, self.capacity, is_apart=True)
             self.workers.add(apart)  # type: ignore[arg-type]
         self.workers.perform([assignment])
 
@@ -162,6 +174,18 @@ class ModelledNode:
             "left": self.workers.left,
             "keyless": self.keyless,
         }
+
+    def is_changed(self) -> bool:
+        """Whether it has not been asked so since what its heartbeats say has changed."""
+        last, self._reported = self._reported, (self.workers.load, self.report())
+        return last != self._reported
+
+    def may_take(self, ready: set[tuple[str, str]] | None) -> bool:
+        """Whether a claim may find a job: ready ones are of these queues and types, if known."""
+        return self.workers.room.free > 0 and (
+            ready is None
+            or any(queue in self.queues and kind in self.work_types for queue, kind in ready)
+        )
 
     def finished(self, assignment: int) -> None:
         """Note that the jobs of an assignment have ended or were returned."""

@@ -108,6 +108,21 @@ def test_a_groups_rate(node: Master) -> None:
     )
 
 
+def test_a_job_before_the_one_that_waits_for_its_groups_rate(node: Master) -> None:
+    """It does not wait for that one, whose queue is paused, but for the rate."""
+    ids = node.enqueue(*[{"group": "g", "queue": "default"} for _ in range(2)])
+    limit(node, "group", "g", "rate", 0.01)
+    node.complete(node.claim()[0])
+    assert node.waiting("rate") == ids[1:]
+    (first,) = node.enqueue({"group": "g", "priority": 9})
+    assert explained(node, first).reason == "rate"
+    node.claim()
+    assert node.waiting("group") == [first]
+    told = explained(node, first)
+    assert (told.reason, "0.01 jobs a second" in told.detail) == ("rate", True)
+    assert f"job {first}" in explained(node, ids[1]).detail
+
+
 @pytest.mark.parametrize(
     ("kind", "remedy"),
     [

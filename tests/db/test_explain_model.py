@@ -8,9 +8,10 @@ from typing import Any, Final
 
 import pytest
 
-from tests.db import explained_world
+from tests.db import explained_states
 from tests.db.explained_future import claimed
-from tests.db.explained_world import FAR, State, World, lies
+from tests.db.explained_states import State, lies
+from tests.db.explained_world import FAR, World
 from tests.fixtures.databases import Templates, fresh_database
 from txqueue.node.workers.suspects import MOST_PROCESSES
 from txqueue.policy.blockers import capacity, explanation, judged, limits
@@ -71,7 +72,7 @@ def believing(**facts: Any) -> Mutate:
             nodes = [{**node, **facts} for node in its["nodes"]]
             return found({**its, "nodes": nodes, "is_published": True})
 
-        patch.setattr(explained_world, "judged", mistaken)
+        patch.setattr(explained_states, "judged", mistaken)
 
     return mutate
 

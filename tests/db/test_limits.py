@@ -192,6 +192,39 @@ async def test_a_groups_rate(node: Master) -> None:
     assert taken == ids
 
 
+@pytest.mark.parametrize("rate", [None, 1000.0])
+def test_a_job_does_not_wait_for_a_groups_former_rate(node: Master, rate: float | None) -> None:
+    """When the rate is lifted or raised, the job that waits for its next token starts."""
+    limit(node, "group", "g", rate=0.001)
+    ids = node.enqueue({"group": "g"}, {"group": "g"})
+    (first,) = node.claim()
+    node.complete(first)
+    assert node.claimed_ids() == []
+    assert node.waiting("rate") == ids[1:]
+    sql = "select txqueue.set_limit('group', 'g', null, %s, null, null, null, 'me', '{rate}')"
+    node.value(sql, rate)
+    assert node.claimed_ids() == ids[1:]
+
+
+def test_a_groups_next_token_is_for_its_first_job(node: Master) -> None:
+    """The job that waits for it does not keep one back that has come since and ranks before."""
+    limit(node, "group", "g", rate=0.001)
+    waits = node.enqueue(*[{"group": "g"} for _ in range(2)])[1:]
+    (first,) = node.claim()
+    node.complete(first)
+    assert node.claimed_ids() == []
+    assert node.waiting("rate") == waits
+    sooner = node.enqueue({"group": "g", "priority": 9})
+    assert node.claimed_ids() == []
+    node.value(
+        "select setval('txqueue.' || format('bucket_%s', control_id), 0) from txqueue.control"
+    )
+    node.cursor.execute(
+        "update txqueue.job_waiting set not_before = now() where waiting_for = 'rate'"
+    )
+    assert node.claimed_ids() == sooner
+
+
 def test_a_paused_group_is_parked(node: Master) -> None:
     """Its jobs wait, others continue, and resuming it makes the oldest ready."""
     pause(node, "group", "g")

@@ -36,7 +36,8 @@ begin
     loop
         -- Locked first, by a separate statement, as a session that marks a parked job moves its row. Rows
         -- locked by another transaction, perhaps an application's, are left for free_late_groups().
-        tids := array(select ctid from job_waiting where waiting_for = 'group' and "group" = its.name
+        tids := array(select ctid from job_waiting
+                       where waiting_for in ('group', 'rate') and (waiting_for = 'group' or its.room > 0) and "group" = its.name
                        order by rank, job_id limit greatest(its.room, 1) for update skip locked);
         if cardinality(tids) < its.room and exists (
                 select from job_waiting where waiting_for = 'group' and "group" = its.name and ctid <> all (tids)) then

@@ -15,6 +15,8 @@ begin
          where kind = this.kind and key = this.key;
     end if;
     if this.kind = 'group' then
+        -- The moment for which one of them waits was that of the former rate.
+        update job_waiting set waiting_for = 'group' where waiting_for = 'rate' and "group" = this.key;
         perform free_groups(array[this.key]);
     end if;
     perform refresh_backlog_flags();

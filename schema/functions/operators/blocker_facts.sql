@@ -9,20 +9,24 @@ set jit = off
 set enable_seqscan = off
 as $$
 declare
-    most    constant integer := 10000;
-    few     constant integer := 1000;
     this    job;
     nodes   jsonb;
     queues  text[];
     types   text[];
     grouped jsonb;
+    awaited jsonb := '[]';
     parents bigint[];
     holder  bigint;
     damage  text;
     is_clear boolean;
+    controls jsonb := '[]';
+    locker  jsonb;
 begin
-    select * into this from job where job_id = its_job_id
-     order by state in ('done', 'cancelled') limit 1;
+    select * into this from job where job_id = its_job_id and state in ('waiting', 'ready', 'assigned', 'failed');
+    if not found then
+        -- Separately, as history has a leaf for each day.
+        select * into this from job where job_id = its_job_id and state in ('done', 'cancelled') limit 1;
+    end if;
     if this.job_id is null then
         return null;
     end if;
@@ -64,7 +68,24 @@ begin
         grouped := group_facts(this);
     end if;
     parents := array(select parent from job_parent where child = this.job_id and ended is null order by parent limit 5);
+    -- Statements of their own, as each start of one statement opens all leaves that it names.
+    if parents <> '{}' then
+        awaited := (select jsonb_agg(parent) from (
+            select link.parent as job_id, other.state, link.any_end
+              from job_parent as link left join job as other on other.job_id = link.parent
+             where link.child = this.job_id and link.parent = any (parents) order by link.parent) as parent);
+    end if;
     holder := (select job_id from unique_job where next_id = this.job_id);
+    if exists (select from control where (kind, key) in (('queue', this.queue), ('group', this."group"), ('tenant', this.tenant))) then
+        controls := control_facts(this);
+    end if;
+    if this.state in ('waiting', 'ready')
+       and exists (select from pg_locks where locktype = 'transactionid' and granted and pid <> pg_backend_pid()) then
+        locker := (select lock_facts(lock.pid)
+                     from job as mine, pg_locks as lock
+                    where mine.job_id = this.job_id and mine.state = this.state
+                      and lock.locktype = 'transactionid' and lock.granted and lock.transactionid = mine.xmax limit 1);
+    end if;
     return jsonb_build_object(
         'job', to_jsonb(this) - 'payload' - 'result' - 'progress' - 'options' || jsonb_build_object(
             'error', split_part(this.error, E'\n', 1),
@@ -77,55 +98,16 @@ begin
                      from unread_job as unread where unread.job_id = this.job_id),
         'nodes', nodes,
         'group', grouped,
-        'parents', coalesce((select jsonb_agg(parent) from (
-            select link.parent as job_id, other.state, link.any_end
-              from job_parent as link left join job as other on other.job_id = link.parent
-             where link.child = this.job_id and link.parent = any (parents) order by link.parent) as parent), '[]'),
+        'parents', awaited,
         'parents_left', (select count(*) from job_parent where child = this.job_id and ended is null),
         'reopening', reopen_obstacles(this),
         'precedes', holder,
         'behind', array_remove(parents || holder || array(
             select value::bigint from jsonb_array_elements_text(grouped -> 'first') as value), null)
             || array(select (value ->> 'job_id')::bigint from jsonb_array_elements(grouped -> 'holders') as value),
-        'ahead', (select jsonb_build_object('jobs', count(*), 'weight', coalesce(sum(first.weight), 0),
-                             'suspects', count(*) filter (where first.deaths > 1))
-            from (select weight, deaths
-                    from unnest(queues) as wanted (queue), lateral (
-                         select * from job_ready
-                          where job_ready.queue = wanted.queue and job_ready.tenant is null
-                            and (this.tenant is not null or (rank, job_id) < (this.rank, this.job_id))
-                         union all
-                         select * from job_ready
-                          where job_ready.queue = wanted.queue and job_ready.tenant is not null
-                            and (job_ready.tenant is distinct from this.tenant or (rank, job_id) < (this.rank, this.job_id))) as other
-                   where work_type = any (types) and (readable_json(options) -> 'unread' ?| types) is not true
-                     and not exists (select from control where is_paused
-                             and (kind, key) in (('queue', other.queue), ('tenant', other.tenant), ('group', other."group")))
-                   limit most) as first),
-        'controls', coalesce((select jsonb_agg(to_jsonb(control) - 'control_id' || jsonb_build_object(
-                'opens_in', bucket.opens_in, 'tokens', bucket.jobs,
-                'ahead', case
-                    when concurrency is null and rate is null then 0
-                    when kind = 'queue' then (select count(*) from (
-                        (select from job_ready as other where other.queue = key and other.tenant is null
-                            and goes_first(other.job_id, other.rank, other.queue, other.work_type, null, this) limit few)
-                        union all
-                        (select from job_ready as other where other.queue = key and other.tenant is not null
-                            and goes_first(other.job_id, other.rank, other.queue, other.work_type, other.tenant, this) limit few)) as others)
-                    when kind = 'tenant' then (select count(*) from (
-                        select from job_ready as other where other.tenant = key
-                           and goes_first(other.job_id, other.rank, other.queue, other.work_type, other.tenant, this) limit few) as others)
-                    else 0 end,
-                'running', case kind
-                    when 'queue' then (select count(*) from job_assigned where queue = key and counted is not null)
-                    when 'group' then (select count(*) from job_assigned where "group" = key)
-                    else (select count(*) from job_assigned where tenant = key) end))
-            from control cross join lateral bucket_level(control) as bucket
-           where (kind, key) in (('queue', this.queue), ('group', this."group"), ('tenant', this.tenant))), '[]'),
-        'locked', (select lock_facts(lock.pid)
-            from job as mine, pg_locks as lock
-           where mine.job_id = this.job_id and mine.state = this.state and this.state in ('waiting', 'ready')
-             and lock.locktype = 'transactionid' and lock.granted and lock.transactionid = mine.xmax limit 1),
+        'ahead', ahead_facts(this, queues, types),
+        'controls', controls,
+        'locked', locker,
         'claims_locked', (select lock_facts(lock.pid) from pg_locks as lock
            where lock.relation = 'claiming'::regclass and lock.granted
              and lock.database = (select oid from pg_database where datname = current_database())

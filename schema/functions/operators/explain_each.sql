@@ -4,13 +4,20 @@ language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
 set jit = off
 as $$
+declare
+    -- Of so many jobs the facts are kept, to be used for others that wait for the same ones.
+    most  constant integer := 64;
+    known jsonb := '{}';
 begin
     foreach job_id in array ids loop
         begin
-            facts := explain_facts(job_id);
+            select its.known, its.facts into known, facts from related_facts(job_id, known) as its;
         exception when data_exception or internal_error or program_limit_exceeded then
             facts := null;
         end;
+        if (select count(*) from jsonb_object_keys(known)) > most then
+            known := '{}';
+        end if;
         continue when facts is null;
         return next;
     end loop;

@@ -19,20 +19,19 @@ begin
         select holder.job_id, node.name as node, coalesce(holder.started_at, holder.assigned_at) as since
           from job_assigned as holder left join node_info as node on node.node_id = holder.node_id
          where holder."group" = this."group" order by holder.assigned_at limit 5) as held), '[]');
-    -- A job that waits for the group's rate goes before all parked ones.
     first := array(
         select other.job_id
           from (select job_id, rank from job_ready
                  where job_ready."group" = this."group" and (rank, job_id) < (this.rank, this.job_id)
                  union all
-                select job_id, case waiting_for when 'rate' then '-infinity' else rank end from job_waiting
-                 where job_waiting."group" = this."group" and job_id <> this.job_id
-                   and (waiting_for = 'rate' or waiting_for = 'group' and (rank, job_id) < (this.rank, this.job_id))) as other
+                select job_id, rank from job_waiting
+                 where job_waiting."group" = this."group" and waiting_for in ('group', 'rate')
+                   and (rank, job_id) < (this.rank, this.job_id)) as other
          order by rank, job_id limit 8);
     return jsonb_build_object(
         'limit', allowed, 'running', running, 'holders', holders, 'first', first,
         'before', (select count(*) from (
-            (select from job_waiting as other where other.waiting_for = 'group' and other."group" = this."group"
+            (select from job_waiting as other where other.waiting_for in ('group', 'rate') and other."group" = this."group"
                 and (other.rank, other.job_id) < (this.rank, this.job_id) limit most)
             union all
             (select from job_ready as other where other."group" = this."group"

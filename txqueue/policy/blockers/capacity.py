@@ -317,16 +317,25 @@ def _kept_by_threads(nodes: Sequence[Node]) -> str:
 
 
 def _behind_others(facts: Facts, nodes: Sequence[Node]) -> Iterator[Blocker]:
-    """Yield the jobs before it, unless there is room for all of them, and it."""
+    """Yield the jobs before it, unless there is room for it wherever these start."""
     ahead = facts["ahead"]
-    free = sum(_free(each) - _kept(facts, each) for each in nodes)
-    if ahead["jobs"] and ahead["weight"] + facts["job"]["weight"] > free:
+    enough = sum(_weight_to_fill(facts, each) for each in nodes if _fits(facts, each))
+    if ahead["jobs"] and ahead["weight"] >= enough:
+        free = sum(_free(each) - _kept(facts, each) for each in nodes)
         yield Blocker(
             "no_free_capacity",
             f"{counted(ahead['jobs'], 'job')} go first, and the nodes have room for a weight of"
             f" {max(0, free):,}{_kept_by_threads(nodes)}",
             "nothing: it starts in its turn; or add nodes or workers",
         )
+
+
+def _weight_to_fill(facts: Facts, node: Node) -> int:
+    """The least weight of other jobs that leaves a node no room for this one, which now fits."""
+    weight, free = _weight(facts, node), _free(node)
+    workers = node.get("workers") or 1
+    of_workers = max(_largest(node) - weight + 1, free - workers * (weight - 1))
+    return max(1, min(free - _kept(facts, node) - weight + 1, of_workers))
 
 
 def _least(nodes: Sequence[Node]) -> float:

@@ -211,7 +211,10 @@ def _for_rate(facts: Facts) -> Blocker:
     pause = next(held_back(facts, "group"), None)
     if pause is not None and pause.reason == "pause":
         return pause
-    return _ready(facts) if is_due(facts) else for_rate(facts)
+    if is_due(facts):
+        return _ready(facts)
+    # The token for which it waits is for the first job of the group.
+    return next(behind_group(facts)) if facts["group"]["first"] else for_rate(facts)
 
 
 def _for_parents(facts: Facts) -> Blocker:
@@ -236,10 +239,10 @@ def _for_unique(facts: Facts) -> Blocker:
 
 
 def _for_group(facts: Facts) -> Blocker:
-    pause = next(held_back(facts, "group"), None)
-    if pause is not None and pause.reason == "pause":
-        return pause
-    if (ahead := next(behind_group(facts), None)) is not None:
+    held = next(held_back(facts, "group"), None)
+    if held is not None and held.reason == "pause":
+        return held
+    if (ahead := next(behind_group(facts), held)) is not None:
         return ahead
     return _soon(facts, "group", f"its group {facts['job']['group']} is free")
 

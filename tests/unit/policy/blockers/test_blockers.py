@@ -91,3 +91,32 @@ def test_jobs_in_a_worker_that_does_not_answer(started_at: str | None) -> None:
         "of 2 workers 2 blocked by job 7 and one of jobs 3, 4, 5: a handler does not return, or"
         " the process is stopped"
     )
+
+
+@pytest.mark.parametrize(
+    ("workers", "ahead", "is_next"),
+    [(1, 0, True), (1, 1, False), (2, 1, True), (2, 2, False)],
+)
+def test_a_heavy_job_behind_light_ones(workers: int, ahead: int, is_next: bool) -> None:
+    """It is next only if there is room for it wherever these start, not in the sum of all nodes."""
+    job = {"job_id": 7, "state": "ready", "queue": "mail", "work_type": "letter", "tenant": None}
+    job |= {"group": None, "weight": 4, "priority": 4, "deaths": 0, "not_before": NOW}
+    room = {"free": 4 * workers, "weight": 0, "largest": 4, "capacity": 4}
+    node: dict[str, Any] = {"state": "alive", "serves": True, "knows": True, "load": 0.0, "held": 0}
+    idle = {**node, "name": "a", "workers": workers, "capacity": 4 * workers, "room": room}
+    half = {
+        **node,
+        "name": "b",
+        "workers": 1,
+        "capacity": 4,
+        "room": {**room, "free": 3, "largest": 3},
+    }
+    facts = {
+        "job": job,
+        "now": NOW,
+        "nodes": [idle, half],
+        "controls": [],
+        "group": None,
+        "ahead": {"jobs": ahead, "weight": ahead, "suspects": 0},
+    }
+    assert explain(facts).reason == ("next" if is_next else "no_free_capacity")
