@@ -25,8 +25,12 @@ FOLDER: Final = ROOT / "build" / "matrix"
 PINS: Final = ROOT / "packaging" / "constraints.txt"
 PROGRAMS: Final = "TXQUEUE_TEST_PROGRAMS"
 
+# What depends on the versions: the reading of types, the stored functions, a node with its workers.
 CORE: Final = (
-    "tests/unit/model",
+    "tests/unit/model/test_payload.py",
+    "tests/unit/model/test_payload_types.py",
+    "tests/unit/model/test_type_version.py",
+    "tests/unit/model/test_work_item.py",
     "tests/db/test_promises.py",
     "tests/db/test_unique.py",
     "tests/cluster/test_transactions.py",
