@@ -1,4 +1,4 @@
--- The schema txqueue, version 20, to be read; `txqueue migrate --sql` prints the script to run.
+-- The schema txqueue, version 21, to be read; `txqueue migrate --sql` prints the script to run.
 -- Generated from the catalogue of a migrated database by: python -m tests.db.snapshot
 -- N is a lane, 0 to 7. Not shown: the partitions of single days, the tables of single worksets, and
 -- the sequences of single limits. Definitions of functions and views are in schema/functions.
@@ -19,6 +19,11 @@ create type ready_head as (lane smallint, queue text, rank timestamptz, job_id b
 -- The limits of a queue in one claim: the number of jobs (null for any number), the weight that stays free for priority
 -- 7 and higher, whether its jobs are counted, how many were taken.
 create type open_queue as (queue text, jobs integer, kept integer, is_counted boolean, taken integer);
+
+-- How many jobs of a group may run, and where its jobs begin; see group_slots().
+create type group_slot as (name text, slots integer, paid_in double precision, rank timestamptz, job_id bigint,
+    ready_rank timestamptz, ready_job bigint, assignment bigint, looked_at timestamptz, place tid, is_stale boolean,
+    oldest_rank timestamptz, oldest_job bigint);
 
 -- Sequences -----------------------------------------------------------------------------------------------------------
 -- Flags and moments are sequences too: a sequence changes at once and leaves no dead row.
@@ -103,7 +108,7 @@ create index on job_ready (queue) where deaths > 1;
 create index on job_ready (queue, rank, job_id) where tenant is null;
 create index on job_ready (queue, rank, job_id) where priority >= 7;
 create index on job_ready (queue, tenant, rank, job_id) where tenant is not null;
-create index on job_assigned ("group") where "group" is not null;
+create index on job_assigned ("group", assignment) where "group" is not null;
 create index on job_assigned (incarnation, assignment) where handed is not null;
 create index on job_assigned (job_id);
 create index on job_assigned (queue) where counted is not null;
@@ -178,6 +183,20 @@ create table late_end (job_id bigint not null);  -- replica identity full
 
 -- Groups to check again: their parked jobs were locked when they should have become ready.
 create table late_group ("group" text not null);  -- replica identity full
+
+-- Where the jobs of a group begin that has many, for a few seconds. Each is a new row, of which the last counts;
+-- without one, all is read.
+create table group_front (
+    "group"     text collate "C" not null,
+    number      bigint generated always as identity,
+    rank        timestamptz not null,  -- With job_id: no job of the group is parked before it, and none was ready
+                                       -- before it at looked_at.
+    job_id      bigint not null,
+    assignment  bigint not null,       -- No job of the group is assigned under a smaller number.
+    noted_at    timestamptz not null,
+    looked_at   timestamptz not null   -- When all ready jobs of the group were looked at.
+);
+create index on group_front ("group", number);
 
 -- Tables: schedules ---------------------------------------------------------------------------------------------------
 
@@ -566,7 +585,8 @@ enqueue_many(jobs jsonb) returns bigint[];  -- enqueue, worker
 -- refuse_unknown_option, wake_masters, with_keys, without_keys_option
 
 -- groups
--- only the owner may execute: admit_groups_N, end_rate_waits, free_groups, free_late_groups, group_slots, lock_groups
+-- only the owner may execute: admit_groups_N, end_rate_waits, free_groups, free_late_groups, group_slots, lock_groups,
+-- note_fronts
 
 -- history
 begin_archive(its_leaf text) returns integer;  -- worker

@@ -33,7 +33,7 @@ the sequences of single limits. Definitions of functions and views are in schema
 TABLES: Final = {
     "jobs": ("job", "failed_attempt", "unread_job"),
     "unique keys, parents and groups": (
-        *("unique_job", "seen_key", "job_parent", "late_end", "late_group"),
+        *("unique_job", "seen_key", "job_parent", "late_end", "late_group", "group_front"),
     ),
     "schedules": ("schedule",),
     "worksets": ("workset", "workset_slot", "workset_part", "workset_failed"),

@@ -19,16 +19,13 @@ begin
     perform lock_keys(array(select distinct key_of(name) from unnest(names) as name));
     for its in
         select each.*
-          from group_slots(names, array(
-                   select (select work_type from job_waiting where waiting_for = 'group' and "group" = name
-                            order by rank, job_id limit 1)
-                     from unnest(names) with ordinality as each (name, place) order by place)) as slots,
-               lateral (select slots.name, slots.paid_in, case when slots.slots < 2 then slots.slots else slots.slots - (
+          from group_slots(names) as slots,
+               lateral (select slots.name, slots.paid_in, slots.rank, slots.job_id, slots.oldest_rank,
+                            case when slots.slots < 2 then slots.slots else slots.slots - (
                             select count(*) from (
                                 select from job_ready
-                                 where "group" = slots.name and (rank, job_id) < (
-                                    select rank, job_id from job_waiting where waiting_for = 'group' and "group" = slots.name
-                                     order by rank, job_id limit 1)
+                                 where "group" = slots.name and (rank, job_id) >= (slots.ready_rank, slots.ready_job)
+                                   and (rank, job_id) < (slots.oldest_rank, slots.oldest_job)
                                  limit slots.slots) as already)
                         end as room) as each
          where room > 0 or (each.paid_in is not null and not exists (
@@ -38,9 +35,11 @@ begin
         -- locked by another transaction, perhaps an application's, are left for free_late_groups().
         tids := array(select ctid from job_waiting
                        where waiting_for in ('group', 'rate') and (waiting_for = 'group' or its.room > 0) and "group" = its.name
+                         and (rank, job_id) >= (its.rank, its.job_id)
                        order by rank, job_id limit greatest(its.room, 1) for update skip locked);
         if cardinality(tids) < its.room and exists (
-                select from job_waiting where waiting_for = 'group' and "group" = its.name and ctid <> all (tids)) then
+                select from job_waiting where waiting_for = 'group' and "group" = its.name
+                   and (rank, job_id) >= (its.rank, its.job_id) and ctid <> all (tids)) then
             insert into late_group values (its.name);
         end if;
         for this in delete from job_waiting where ctid = any (tids) returning * loop

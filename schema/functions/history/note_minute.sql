@@ -3,6 +3,7 @@
 -- Reads at most the last 1,024 pages of today's done jobs and 128 of failed attempts; if these are of a
 -- shorter time, it scales their counts up. Jobs that have not ended are counted only while there are less than
 -- two million. Keeps the 200 queues and work types with the most jobs; the others count together, without names.
+-- Also deletes old notes of where groups begin.
 create or replace function txqueue.note_minute() returns boolean
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
@@ -42,5 +43,7 @@ begin
               from minute_figures(since, is_large) as found) as each
      group by 2, 3;
     perform merge_minutes();
+    delete from group_front
+     where ctid = any (array(select ctid from group_front where noted_at < now_ - interval '1 minute' for update skip locked));
     return true;
 end $$;

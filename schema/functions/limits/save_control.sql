@@ -17,6 +17,7 @@ begin
     if this.kind = 'group' then
         -- The moment for which one of them waits was that of the former rate.
         update job_waiting set waiting_for = 'group' where waiting_for = 'rate' and "group" = this.key;
+        delete from group_front where "group" = this.key;
         perform free_groups(array[this.key]);
     end if;
     perform refresh_backlog_flags();

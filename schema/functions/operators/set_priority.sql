@@ -15,6 +15,8 @@ begin
     end if;
     perform check_isolation('a priority is not changed');
     locked := (lock_acted_on(ids, '{waiting,ready}')).locked;
+    -- Parked jobs may rank before what is noted of their groups, whose keys are locked.
+    delete from group_front where "group" in (select "group" from job_waiting where waiting_for = 'group' and job_id = any (locked));
     with ranked as (
         update job
            set priority = its_priority,
