@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from attrs import define, field, frozen
@@ -46,6 +46,7 @@ class ClientPlan:
         count: How many enqueues in all; None to continue until the client is stopped.
         node: The endpoint of the node to join; empty for none.
         app: Modules that register more kinds of work.
+        together: How many jobs of a kind without options it enqueues in one transaction.
     """
 
     name: str
@@ -54,6 +55,16 @@ class ClientPlan:
     count: int | None = None
     node: str = ""
     app: list[str] = field(factory=list)
+    together: int = 1
+
+
+@frozen
+class _Named:
+    """An order, and the names of its kind and of the job."""
+
+    kind: str
+    intent: str
+    order: Order
 
 
 @define
@@ -85,22 +96,26 @@ class Client:
             if len(self.under_way) >= MOST_UNDER_WAY:
                 began += 1 / self.plan.rate
                 continue
-            self._begin(number)
-            number += 1
+            after = number + self.plan.together
+            after = after if self.plan.count is None else min(after, self.plan.count)
+            self._begin(range(number, after))
+            number = after
         await self._finish()
 
     def stop(self) -> None:
         """Stop enqueuing."""
         self.is_stopping = True
 
-    def _begin(self, number: int) -> None:
-        name, _, value = self.plan.kinds[number % len(self.plan.kinds)].partition(":")
-        intent = f"{self.plan.name}-{number}"
-        now = time.monotonic() + self.offset
-        draw = Draw(intent, number, now, value)
-        running = Deferred.fromCoroutine(self._enqueue(name, draw))
+    def _begin(self, numbers: range) -> None:
+        running = Deferred.fromCoroutine(self._enqueue([self._order(each) for each in numbers]))
         self.under_way.add(running)
         running.addBoth(lambda _: self.under_way.discard(running))
+
+    def _order(self, number: int) -> _Named:
+        kind, _, value = self.plan.kinds[number % len(self.plan.kinds)].partition(":")
+        intent = f"{self.plan.name}-{number}"
+        draw = Draw(intent, number, time.monotonic() + self.offset, value)
+        return _Named(kind, intent, KINDS[kind](draw))
 
     async def _finish(self) -> None:
         pending = list(self.under_way)
@@ -110,13 +125,16 @@ class Client:
             ended.addErrback(lambda _: None)
             await ended
 
-    async def _enqueue(self, name: str, draw: Draw) -> None:
-        order = KINDS[name](draw)
-        self.diary.write("enqueue", outcome="attempted", kind=name, **_asked(draw.intent, order))
-        trying = Deferred.fromCoroutine(self._carry_out(order)).addTimeout(PATIENCE, self.reactor)
-        outcome, job_id, said = "unknown", None, None
+    async def _enqueue(self, named: list[_Named]) -> None:
+        for each in named:
+            asked = _asked(each.intent, each.order)
+            self.diary.write("enqueue", outcome="attempted", kind=each.kind, **asked)
+        doing = self._carry_out([each.order for each in named])
+        trying = Deferred.fromCoroutine(doing).addTimeout(PATIENCE, self.reactor)
+        outcome, said = "unknown", None
+        job_ids: Sequence[int | None] = [None] * len(named)
         try:
-            job_id = await trying
+            job_ids = await trying
             outcome = "acknowledged"
         except RolledBack:
             outcome = "rolled back"
@@ -125,18 +143,22 @@ class Client:
         except (DatabaseUnavailable, CancelledError, Exception) as error:
             # The error may have occurred after the commit.
             said = f"{type(error).__name__}: {error}"[:300]
-        told = {"intent": draw.intent, "outcome": outcome, "job_id": job_id}
-        self.diary.write("enqueue", **told, said=said)
+        for each, job_id in zip(named, job_ids, strict=True):
+            told = {"intent": each.intent, "outcome": outcome, "job_id": job_id}
+            self.diary.write("enqueue", **told, said=said)
 
-    async def _carry_out(self, order: Order) -> int:
+    async def _carry_out(self, orders: list[Order]) -> list[int]:
+        order, *others = orders
+        if others:
+            return await self.queue.enqueue_many(each.work for each in orders)
         options: Any = order.options
         if order.way in {"plain", "refuse"}:
-            return await self.queue.enqueue(order.work, **options)
+            return [await self.queue.enqueue(order.work, **options)]
         async with self.queue.transaction() as txn:
             job_id = await txn.enqueue(order.work, **options)
             if order.way == "roll back":
                 raise RolledBack
-        return job_id
+        return [job_id]
 
 
 def _asked(intent: str, order: Order) -> dict[str, Any]:

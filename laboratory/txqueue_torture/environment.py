@@ -171,6 +171,7 @@ class Testbed:
         node: str | TortureNode | None = None,
         app: Sequence[str] = (),
         env: Mapping[str, str] | None = None,
+        together: int = 1,
     ) -> TortureClient:
         """Start a client that enqueues until it is stopped or has enqueued `count` jobs.
 
@@ -183,6 +184,7 @@ class Testbed:
             node: The node that the client joins; by default none.
             app: Modules that register more kinds of work.
             env: Additional environment variables.
+            together: How many jobs of a kind without options it enqueues in one transaction.
         """
         plan = {
             "name": f"c{len(self.clients) + 1}",
@@ -191,6 +193,7 @@ class Testbed:
             "count": count,
             "node": node.endpoint if isinstance(node, TortureNode) else node or "",
             "app": list(app),
+            "together": together,
         }
         environment = self._environment(dsn, env or {})
         client = TortureClient(self._leash, self.folder, environment, plan)

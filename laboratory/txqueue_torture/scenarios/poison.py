@@ -87,9 +87,9 @@ def poison_memory(testbed: Testbed) -> None:
 def poison_among_many(testbed: Testbed) -> None:
     """Run a job that exits among 20,000: it fails after five deaths, and the others soon end."""
     half = int(MANY * testbed.scale / 2)
-    testbed.start_client(rate=FAST, kinds=["noop"], count=half).wait()
+    testbed.start_client(rate=FAST, kinds=["noop"], count=half, together=500).wait()
     testbed.start_client(rate=5, kinds=["exits"], count=1, app=APP).wait()
-    testbed.start_client(rate=FAST, kinds=["noop"], count=half).wait()
+    testbed.start_client(rate=FAST, kinds=["noop"], count=half, together=500).wait()
     began = time.monotonic()
     for name in ("n1", "n2"):
         testbed.start_node(name, capacity=50, app=APP)
