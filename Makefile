@@ -65,6 +65,8 @@ test-fast: lint
 lint: $(DEV_STAMP)
 	$(RUFF)
 	$(BIN)/mypy
+	@find txqueue laboratory tests benchmarks -name '*.py' | xargs wc -l | \
+		awk '$$1 > 450 && $$2 != "total" {print "a long file, to look at: " $$2 " (" $$1 " lines)"}'
 
 # The tests start some thousand processes. Where Python may write no byte code, each would compile
 # the package again.

@@ -32,7 +32,7 @@ from txqueue.store.schema.migrations import check_database, check_node_role
 from txqueue.system.child_processes import ChildPoll, unblock_signals
 from txqueue.system.clock import steady
 from txqueue.system.gc_tuning import collect_often, freeze_loaded_objects, return_free_memory
-from txqueue.system.host import host_identity
+from txqueue.system.procfs import host_identity
 from txqueue.system.service_manager import ServiceManager, take_service_manager
 from txqueue.system.settings import Settings
 from txqueue.wire.endpoints import Endpoint, parsed_endpoint

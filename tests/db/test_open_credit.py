@@ -10,8 +10,7 @@ import pytest
 from tests.db.masters import Master
 from tests.db.test_roles import playing
 from tests.db.test_short_road import put
-from txqueue.model.assignment import AssignedJob, read_chunk
-from txqueue.model.named_job import NamedJob, named_job
+from txqueue.model.assignment import AssignedJob, NamedJob, named_job, read_chunk
 
 ENOUGH = 32
 

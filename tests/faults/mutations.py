@@ -84,14 +84,14 @@ MUTATIONS: Final = {
     "a node goes on in a restored database": _of(
         "restored_dump",
         "expected",
-        "txqueue/node/leasing/database_life.py",
+        "txqueue/node/leasing/heartbeats.py",
         "if reply.beats <= self._beats:",
         "if False:",
     ),
     "a node goes on with what a lagging standby has lost": _of(
         "lagging_standby",
         "expected",
-        "txqueue/node/leasing/database_life.py",
+        "txqueue/node/leasing/heartbeats.py",
         "if is_elsewhere and",
         "if False and",
     ),

@@ -1,4 +1,4 @@
-"""The house: each floor imports only from below, files are small and functions short.
+"""The house: each floor imports only from below, and functions are short.
 
 The rules are the tables at the top; what follows only reads imports and compares.
 """
@@ -71,11 +71,6 @@ at the package's root import from every folder.
 
 EXEMPT_IMPORTS: Final[dict[tuple[str, str], str]] = {}
 """(importer, imported): the reason why this one import may break the rules."""
-
-LONGEST_FILE: Final = 450
-"""About 350 lines is a smell to look at; no file is split or glued to please a number."""
-EXEMPT_FILES: Final[dict[str, str]] = {}
-"""A file's path from the root: the reason why it is longer than others may be."""
 
 NAMELESS: Final = frozenset({"utils", "util", "helpers", "helper", "common", "misc"})
 MEDIAN_LINES: Final = 7
@@ -302,16 +297,6 @@ def test_files_are_named_for_what_they_hold() -> None:
     ]
     nameless = [str(path) for path in paths if NAMELESS & {*path.parent.parts, path.stem}]
     assert not nameless, f"what do these hold? {nameless}"
-
-
-def test_files_are_small() -> None:
-    """No file longer than a reader can hold, unless there is a reason; no idle exemption."""
-    lengths = {
-        str(path.relative_to(ROOT)): len(path.read_text().splitlines())
-        for path in sources("txqueue", "laboratory", "tests", "benchmarks")
-    }
-    long = {path for path, length in lengths.items() if length > LONGEST_FILE}
-    assert long == set(EXEMPT_FILES), {path: lengths.get(path) for path in long ^ set(EXEMPT_FILES)}
 
 
 def test_functions_are_short() -> None:

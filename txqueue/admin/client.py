@@ -16,7 +16,7 @@ from txqueue.errors import AdminRefused, NodeUnavailable
 from txqueue.model.schedule import Schedule, schedule_object
 from txqueue.policy.blockers import Explanation
 from txqueue.policy.pagination import MOST_NUMBERS, join_numbers, numbers, read_document
-from txqueue.store.schema.queue_identity import QueueIdentity
+from txqueue.store.schema.version import QueueIdentity
 from txqueue.wire import admin_commands as wire
 from txqueue.wire.admin_arguments import checked_arguments, texts, whole_numbers
 from txqueue.wire.endpoints import Endpoint, INetworkReactor, parsed_endpoint

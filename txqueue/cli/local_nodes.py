@@ -12,7 +12,7 @@ from txqueue.errors import AdminRefused, NodeUnavailable
 
 if TYPE_CHECKING:
     from txqueue.admin import Admin
-    from txqueue.store.schema.queue_identity import QueueIdentity
+    from txqueue.store.schema.version import QueueIdentity
     from txqueue.system.settings import Settings
 
 __all__ = ["chosen_endpoint", "local_endpoints", "only_endpoint"]
@@ -86,7 +86,7 @@ async def chosen_endpoint(
 
 
 async def _served(endpoint: str, connect: Connect) -> QueueIdentity:
-    from txqueue.store.schema.queue_identity import QueueIdentity
+    from txqueue.store.schema.version import QueueIdentity
 
     try:
         async with await connect(endpoint) as admin:

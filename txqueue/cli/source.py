@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from txqueue.admin import Admin
     from txqueue.store.inquiries.inquiry import Inquiry
     from txqueue.store.inquiries.reader import Session
-    from txqueue.store.schema.queue_identity import QueueIdentity
+    from txqueue.store.schema.version import QueueIdentity
     from txqueue.wire.endpoints import INetworkReactor
 
 __all__ = ["account", "acted", "asked", "found", "looked_up", "opened"]

@@ -12,7 +12,7 @@ from txqueue.errors import ConfigurationError
 from txqueue.model.assignment import Assignment
 from txqueue.policy.backoff import Backoff
 from txqueue.store.enqueueing.direct_dispatch import NodeCredit
-from txqueue.store.schema.queue_identity import QueueIdentity
+from txqueue.store.schema.version import QueueIdentity
 from txqueue.system.clock import Timer
 from txqueue.wire.client_commands import Credit, Deliver, Join, WakeNode, Withdraw, delivery
 from txqueue.wire.endpoints import Endpoint, INetworkReactor

@@ -30,6 +30,7 @@ __all__ = [
     "CancelledJob",
     "CompletedJobs",
     "JobKey",
+    "NamedJob",
     "PassedJobs",
     "ReturnedJobs",
     "SettledJob",
@@ -37,6 +38,7 @@ __all__ = [
     "StartedJob",
     "Unreadable",
     "chunk_of_one",
+    "named_job",
     "place_of",
     "read_chunk",
 ]
@@ -331,3 +333,24 @@ def _apart(chunk: str) -> Iterator[str]:
             if depth == 2:
                 yield chunk[begin : mark.end()]
             depth -= 1
+
+
+_LARGEST = 2**63 - 1
+
+# As enqueue() writes it; any role may send other texts.
+_TEXT = re.compile(r"([0-7]) ([0-9]{1,19})")
+
+
+class NamedJob(NamedTuple):
+    """Where a job is: the lane of the assigned partition, and the number of its assignment."""
+
+    lane: int
+    assignment: int
+
+
+def named_job(text: str) -> NamedJob | None:
+    """Return the job that a notification names; None if the text is of another kind."""
+    told = _TEXT.fullmatch(text)
+    if told is None or int(told[2]) > _LARGEST:
+        return None
+    return NamedJob(int(told[1]), int(told[2]))

@@ -10,7 +10,7 @@ from twisted.python.failure import Failure
 from txqueue.node.figures import NodeFigures
 from txqueue.node.services import Services
 from txqueue.node.settings import NodeSettings
-from txqueue.node.state.reactor import IMasterReactor
+from txqueue.node.state.collaborators import IMasterReactor
 from txqueue.policy.health import Health
 
 __all__ = ["Node", "NodeSettings"]

@@ -16,8 +16,7 @@ from txqueue.node.arrival.orphans import OrphanFinder
 from txqueue.node.arrival.scheduler import Scheduler
 from txqueue.node.description import Description
 from txqueue.node.figures import FigureCollector
-from txqueue.node.leasing.database_life import DatabaseLife
-from txqueue.node.leasing.heartbeats import BEATS_A_LEASE, Heartbeats
+from txqueue.node.leasing.heartbeats import BEATS_A_LEASE, DatabaseLife, Heartbeats
 from txqueue.node.leasing.keeper import LeaseKeeper
 from txqueue.node.leasing.proxy import LeaseProxy
 from txqueue.node.leasing.reconciliation import Reconciliation
@@ -35,7 +34,7 @@ from txqueue.node.upkeep.maintenance import Maintenance
 from txqueue.node.workers.completions import Completions
 from txqueue.node.workers.pool import WorkerPool
 from txqueue.node.workers.starter import SpawningStarter, WorkerStarter
-from txqueue.node.workers.suspect_processes import SuspectProcesses
+from txqueue.node.workers.suspects import SuspectProcesses
 from txqueue.node.workers.template import ForkingStarter
 from txqueue.node.workers.watchdog import Watchdog
 from txqueue.node.workers.workload import Workers

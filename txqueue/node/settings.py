@@ -15,7 +15,7 @@ from txqueue.model.type_version import type_version
 from txqueue.model.work_item import WorkItem, explicit_policy, known_work_types
 from txqueue.policy.endings.batching import RESULT_LIMIT
 from txqueue.store.enqueueing.encryption import KEY, has_key
-from txqueue.system.host import host_identity
+from txqueue.system.procfs import host_identity
 from txqueue.wire.endpoints import Endpoint
 
 __all__ = [

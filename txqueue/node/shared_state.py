@@ -8,12 +8,12 @@ from txqueue.model.type_version import type_version
 from txqueue.node.arrival.database_notices import DatabaseNotices
 from txqueue.node.peers.table import PeerTable
 from txqueue.node.settings import NodeSettings, served_types
+from txqueue.node.state.collaborators import IMasterReactor
 from txqueue.node.state.deduplication import Deduplicator
 from txqueue.node.state.inbox import Inbox
 from txqueue.node.state.lease import Lease
 from txqueue.node.state.lifecycle import Lifecycle
 from txqueue.node.state.meters import Meters
-from txqueue.node.state.reactor import IMasterReactor
 from txqueue.node.state.wakeups import Wakeups
 from txqueue.node.workers.suspects import Suspects
 from txqueue.node.workers.versions import WorkerVersions

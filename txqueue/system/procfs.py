@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 __all__ = [
+    "NO_HOST",
     "PARENT",
     "STATE",
     "WORKER_NAME",
@@ -15,6 +17,8 @@ __all__ = [
     "children_of",
     "command_of",
     "descendants_of",
+    "has_ended",
+    "host_identity",
     "is_alive",
     "parent_of",
     "stat_of",
@@ -99,3 +103,30 @@ def _name_of(pid: int) -> str:
 def thread_count() -> int:
     """Return the number of threads of this process, those of libraries too."""
     return sum(1 for _ in Path("/proc/self/task").glob("*"))
+
+
+NO_HOST = ""
+"""The `host_identity` of a node whose process other nodes cannot check."""
+
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
+_NAMESPACE = "/proc/self/ns/pid"
+
+
+def host_identity() -> str:
+    """Return a text that identifies this boot and process id namespace; `NO_HOST` if unknown."""
+    try:
+        return f"{_BOOT.read_text().strip()} {os.readlink(_NAMESPACE)}"
+    except OSError:
+        return NO_HOST
+
+
+def has_ended(pid: int) -> bool:
+    """Tell whether a process of this host has ended: it does not exist, or is a zombie."""
+    try:
+        # Signal 0 instead of /proc, which may hide processes of other accounts.
+        os.kill(pid, 0)
+        return stat_of(pid)[STATE] in ("Z", "X")
+    except ProcessLookupError:
+        return True
+    except OSError:
+        return False

@@ -7,19 +7,49 @@ import re
 from collections.abc import Mapping
 from datetime import datetime
 from functools import cache
-from typing import Any
+from hashlib import sha256
+from importlib.resources import files
+from typing import Any, Final
 from urllib.parse import quote_plus
 
-from attrs import frozen
+from attrs import field, frozen
 from jinja2 import Environment, PackageLoader, StrictUndefined, pass_context, select_autoescape
 from jinja2.runtime import Context
 from markupsafe import Markup, escape
 
 from txqueue.model import humanize
 from txqueue.web.messages import PageRequest
-from txqueue.web.static_files import StaticFile
 
-__all__ = ["DatabaseMenu", "Renderer"]
+__all__ = ["DatabaseMenu", "Renderer", "StaticFile", "read_static"]
+
+_KINDS: Final = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+
+
+@frozen
+class StaticFile:
+    """A file.
+
+    Attributes:
+        body: Its content.
+        kind: Its media type.
+        version: Identifies the content.
+    """
+
+    body: bytes = field(repr=False)
+    kind: str
+    version: str
+
+
+def read_static() -> Mapping[str, StaticFile]:
+    """Read all files once, so that no path of a request ever leads to the file system."""
+    found = {}
+    for each in (files("txqueue.web") / "static").iterdir():
+        kind = _KINDS.get(each.name[each.name.rfind(".") :])
+        if kind is not None:
+            body = each.read_bytes()
+            found[each.name] = StaticFile(body, kind, sha256(body).hexdigest()[:12])
+    return found
+
 
 # The pages in the order of the menu: address, title.
 MENU = (

@@ -19,7 +19,6 @@ from txqueue.web.databases import ShownDatabase, database_path, database_place
 from txqueue.web.identification import Identification
 from txqueue.web.logins import Logins, Notices
 from txqueue.web.marks import marked
-from txqueue.web.mounting import MountedDoors
 from txqueue.web.page_services import IndexServices, PageServices
 from txqueue.web.pages import lists, session
 from txqueue.web.pages.database_list import database_list
@@ -31,11 +30,10 @@ from txqueue.web.pages.queue_details import queue
 from txqueue.web.pages.schedule_editor import edit_form
 from txqueue.web.pages.type_details import work_type
 from txqueue.web.reads import Reads
-from txqueue.web.rendering import DatabaseMenu, Renderer
+from txqueue.web.rendering import DatabaseMenu, Renderer, read_static
 from txqueue.web.routing import Route, Router
 from txqueue.web.settings import DashboardSettings
-from txqueue.web.site import Door, QuietSite, Rules
-from txqueue.web.static_files import read_static
+from txqueue.web.site import Door, MountedDoors, QuietSite, Rules
 from txqueue.web.visitors import Role
 from txqueue.wire.bounded_server import BoundedServer
 from txqueue.wire.descriptor_guard import DescriptorGuard

@@ -28,7 +28,7 @@ from txqueue.web.routing import Router
 from txqueue.web.visitors import Role, Visitor
 from txqueue.wire.steady_http import SteadyRequest
 
-__all__ = ["Door", "QuietSite", "Rules"]
+__all__ = ["Door", "MountedDoors", "QuietSite", "Rules"]
 
 _STATUS = {
     ConfigurationError: HTTPStatus.BAD_REQUEST,
@@ -320,3 +320,27 @@ def _plain(refusal: Refusal) -> Reply:
     """Return a refusal as text, which shows nothing of the installation."""
     text = f"{refusal.what}; {refusal.remedy}\n"
     return Reply(refusal.status, text.encode(), "text/plain; charset=utf-8")
+
+
+class MountedDoors(resource.Resource):
+    """Passes each request to the door that its path names.
+
+    Args:
+        index: Answers for all other paths.
+        doors: The doors by their base paths, without slashes at their ends.
+    """
+
+    isLeaf = True
+
+    def __init__(self, index: Door, doors: Mapping[str, Door]) -> None:
+        super().__init__()
+        self._index = index
+        self._doors = {base.encode(): door for base, door in doors.items()}
+
+    def render(self, request: server.Request) -> int:
+        """Start to answer a request."""
+        path = request.uri.partition(b"?")[0]
+        for base, door in self._doors.items():
+            if path == base or path.startswith(base + b"/"):
+                return door.render(request)
+        return self._index.render(request)

@@ -14,7 +14,7 @@ from twisted.protocols import amp
 
 from txqueue.errors import AdminRefused
 from txqueue.model.operator_acts import ACTS, Kind
-from txqueue.wire.long_text import LongText
+from txqueue.wire.arguments import LongText
 
 __all__ = [
     "ActOnSchedule",

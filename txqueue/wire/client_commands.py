@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from twisted.protocols import amp
 
 from txqueue.model.assignment import Assignment
-from txqueue.wire.long_text import LongText
+from txqueue.wire.arguments import LongText
 
 __all__ = [
     "CannotJoin",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from twisted.protocols import amp
 
-from txqueue.wire.long_text import LongText
+from txqueue.wire.arguments import LongText
 
 __all__ = ["Hello", "Kept", "Lives", "NotAPeer", "ReportLoad", "Steal", "Take", "WakePeer"]
 

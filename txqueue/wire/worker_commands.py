@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from twisted.protocols import amp
 
-from txqueue.wire.long_text import LongText
-from txqueue.wire.number_list import NumberList
+from txqueue.wire.arguments import LongText, NumberList
 
 __all__ = [
     "CancelRunning",

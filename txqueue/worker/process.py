@@ -10,10 +10,15 @@ import signal
 import sys
 import time
 import traceback
+from collections.abc import Callable
+from contextvars import Context
 from threading import Thread
 from types import FrameType
-from typing import Final, NoReturn, cast
+from typing import Any, Final, NoReturn, cast
 
+from twisted.internet.asyncioreactor import AsyncioSelectorReactor
+from twisted.internet.base import DelayedCall
+from twisted.internet.interfaces import IReadDescriptor, IWriteDescriptor
 from twisted.internet.main import installReactor
 
 from txqueue.logs.setup import begin_worker_log, end_worker_log
@@ -21,10 +26,34 @@ from txqueue.system.child_processes import unblock_signals
 from txqueue.system.clock import steady
 from txqueue.system.process_attributes import set_process_name
 from txqueue.system.procfs import WORKER_NAME
-from txqueue.worker.reactor import WorkerReactor
 from txqueue.worker.service import IWorkerReactor, WorkerService
 
-__all__ = ["PIPE_FD", "SHARED_FD", "begin_process", "run_worker"]
+__all__ = ["PIPE_FD", "SHARED_FD", "WorkerReactor", "begin_process", "run_worker"]
+
+
+class WorkerReactor(AsyncioSelectorReactor):
+    """Every runtime works on the asyncio reactor; asyncio coroutines work on no other.
+
+    Asyncio runs what it is given in the context of the caller, and so the reactor's timers and
+    sockets, which serve all jobs, in that of one job. Here they run in a context of no job.
+    Coroutines, tasks and threads have contexts of their own.
+    """
+
+    def callLater(
+        self, delay: float, callable: Callable[..., Any], *args: Any, **kwargs: Any
+    ) -> DelayedCall:
+        """Call a function after a delay in seconds."""
+        called: DelayedCall = Context().run(super().callLater, delay, callable, *args, **kwargs)
+        return called
+
+    def addReader(self, reader: IReadDescriptor) -> None:
+        """Call a descriptor when there is something to read."""
+        Context().run(super().addReader, reader)
+
+    def addWriter(self, writer: IWriteDescriptor) -> None:
+        """Call a descriptor when there is room to write."""
+        Context().run(super().addWriter, writer)
+
 
 PIPE_FD: Final = 3
 """The descriptor of a worker's pipe to its master."""

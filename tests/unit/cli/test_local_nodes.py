@@ -11,7 +11,7 @@ from twisted.internet.defer import Deferred
 
 from txqueue.cli.local_nodes import chosen_endpoint, local_endpoints, only_endpoint
 from txqueue.errors import AdminRefused, NodeUnavailable
-from txqueue.store.schema.queue_identity import QueueIdentity
+from txqueue.store.schema.version import QueueIdentity
 from txqueue.system.settings import Settings
 
 SHOP, MAIL = QueueIdentity("1", "shop"), QueueIdentity("2", "mail")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from txqueue.model.named_job import NamedJob, named_job
+from txqueue.model.assignment import NamedJob, named_job
 
 
 def test_the_text_has_the_lane_and_the_assignment() -> None:

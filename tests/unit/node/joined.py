@@ -19,7 +19,7 @@ from txqueue.node.state.lease import Identity
 from txqueue.node.state.lifecycle import Lifecycle
 from txqueue.node.state.wakeups import Wakeups
 from txqueue.policy.placement.dispatch import NodeLoad
-from txqueue.store.schema.queue_identity import QueueIdentity
+from txqueue.store.schema.version import QueueIdentity
 from txqueue.wire.pipe import PipeServer
 
 QUEUE = "b1946ac9"

@@ -10,8 +10,8 @@ from twisted.internet.testing import StringTransport
 from twisted.protocols import amp
 
 from tests.fixtures.leftovers import LoggedFailures
+from txqueue.wire.arguments import LongText
 from txqueue.wire.box_codec import BoxReader, NoBox, box_bytes
-from txqueue.wire.long_text import LongText
 from txqueue.wire.pipe import Pipe, Responders
 
 KEYS = st.binary(min_size=1, max_size=255)

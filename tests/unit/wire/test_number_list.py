@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from txqueue.wire.number_list import NumberList
+from txqueue.wire.arguments import NumberList
 
 HEAD = NumberList(assignment=int, lane=int, asked_at=float)
 

@@ -21,7 +21,7 @@ from txqueue.node.state.lifecycle import Lifecycle
 from txqueue.node.state.wakeups import Wakeups
 from txqueue.policy.placement.dispatch import NodeLoad, credit_limit, new_credit
 from txqueue.store.node.replies import HeartbeatReply
-from txqueue.store.schema.queue_identity import QueueIdentity
+from txqueue.store.schema.version import QueueIdentity
 from txqueue.system.clock import Clock
 from txqueue.wire.client_commands import (
     CannotJoin,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from txqueue.model.named_job import NamedJob, named_job
+from txqueue.model.assignment import NamedJob, named_job
 from txqueue.node.state.wakeups import Wakeups
 from txqueue.policy.placement.idling import is_about_jobs, wakes
 

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Protocol
 
-from txqueue.model.named_job import NamedJob
+from txqueue.model.assignment import NamedJob
 from txqueue.node.arrival.database_notices import DatabaseNotices
 from txqueue.node.arrival.intake import Intake
 from txqueue.node.state.collaborators import Executor
@@ -14,7 +14,7 @@ from txqueue.node.state.lease import Lease
 from txqueue.node.state.lifecycle import Lifecycle
 from txqueue.node.state.periodic import Periodic
 from txqueue.node.state.wakeups import Wakeups
-from txqueue.policy.placement.open_credit import is_too_fast, open_credit
+from txqueue.policy.placement.dispatch import is_too_fast, open_credit
 from txqueue.store.node.functions import StoredFunctions
 from txqueue.system.clock import Clock
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from txqueue.node.state.reactor import Stoppable
+from txqueue.node.state.collaborators import Stoppable
 
 __all__ = ["Lifecycle"]
 

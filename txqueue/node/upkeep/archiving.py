@@ -11,8 +11,8 @@ from twisted.internet.error import ProcessExitedAlready
 from twisted.internet.protocol import ProcessProtocol
 from twisted.python.failure import Failure
 
+from txqueue.node.state.collaborators import Process, Spawner
 from txqueue.node.state.periodic import Periodic
-from txqueue.node.state.reactor import Process, Spawner
 from txqueue.store.node.functions import StoredFunctions
 
 __all__ = ["Archiving"]

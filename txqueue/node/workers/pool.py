@@ -10,9 +10,8 @@ from twisted.internet.defer import Deferred, DeferredList
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from txqueue.node.state.collaborators import RoomListener
+from txqueue.node.state.collaborators import RoomListener, Spawner
 from txqueue.node.state.meters import Meters
-from txqueue.node.state.reactor import Spawner
 from txqueue.node.workers.process import WorkerProcess
 from txqueue.node.workers.starter import WorkerStarter
 from txqueue.node.workers.suspects import Suspects

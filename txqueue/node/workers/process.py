@@ -21,9 +21,8 @@ from txqueue.model.assignment import (
     SettledJobs,
     StartedJob,
 )
-from txqueue.node.state.collaborators import GivenBack
+from txqueue.node.state.collaborators import GivenBack, Spawner
 from txqueue.node.state.meters import Meters
-from txqueue.node.state.reactor import Spawner
 from txqueue.node.workers.starter import StartedWorker, WorkerStarter
 from txqueue.node.workers.versions import RunVersion
 from txqueue.policy.placement.balancing import Unstarted

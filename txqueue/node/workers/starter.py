@@ -12,7 +12,7 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.internet.protocol import ProcessProtocol
 from twisted.python.failure import Failure
 
-from txqueue.node.state.reactor import Process, Spawner
+from txqueue.node.state.collaborators import Process, Spawner
 
 __all__ = [
     "PIPE_FD",

@@ -16,7 +16,7 @@ from twisted.internet.protocol import ProcessProtocol
 from twisted.logger import Logger, LogLevel
 from twisted.python.failure import Failure
 
-from txqueue.node.state.reactor import Spawner
+from txqueue.node.state.collaborators import Spawner
 from txqueue.node.workers.starter import (
     Ended,
     StartedWorker,

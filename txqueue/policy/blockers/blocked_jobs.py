@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from txqueue.model.humanize import amount, counted
 from txqueue.policy.blockers import Blocker, Gravity, judged
-from txqueue.policy.facts.moments import seconds_between
+from txqueue.policy.blockers.reason import seconds_between
 
 __all__ = ["COUNTED_BY_NAME", "blocked_jobs", "blocked_warnings", "jobs_left_out"]
 

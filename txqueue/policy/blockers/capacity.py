@@ -8,8 +8,15 @@ from math import ceil
 from typing import Any
 
 from txqueue.model.humanize import age, counted
-from txqueue.policy.blockers.reason import Blocker, Facts, Gravity, control, joined, until
-from txqueue.policy.facts.moments import seconds_between
+from txqueue.policy.blockers.reason import (
+    Blocker,
+    Facts,
+    Gravity,
+    control,
+    joined,
+    seconds_between,
+    until,
+)
 from txqueue.policy.facts.warnings import WorkerObstacle, threads_left, worker_obstacle
 
 __all__ = [

@@ -20,9 +20,8 @@ from txqueue.policy.blockers.capacity import (
 )
 from txqueue.policy.blockers.ended import cancelled, done, failed
 from txqueue.policy.blockers.limits import behind_group, for_rate, held_back, locked
-from txqueue.policy.blockers.reason import Blocker, Facts, Gravity, is_due, until
+from txqueue.policy.blockers.reason import Blocker, Facts, Gravity, is_due, shown_moment, until
 from txqueue.policy.blockers.unreadable import damaged, in_clear, unreadable
-from txqueue.policy.facts.moments import shown_moment
 
 __all__ = ["Explanation", "explain", "explain_archived", "judged"]
 

@@ -7,8 +7,15 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from txqueue.model.humanize import age, counted
-from txqueue.policy.blockers.reason import Blocker, Facts, Gravity, control, raised, until
-from txqueue.policy.facts.moments import seconds_between
+from txqueue.policy.blockers.reason import (
+    Blocker,
+    Facts,
+    Gravity,
+    control,
+    raised,
+    seconds_between,
+    until,
+)
 
 __all__ = ["behind_group", "for_rate", "held_back", "locked"]
 

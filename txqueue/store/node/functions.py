@@ -12,12 +12,12 @@ from txqueue.model.assignment import (
     Assignment,
     CompletedJobs,
     JobKey,
+    NamedJob,
     PassedJobs,
     ReturnedJobs,
     SettledJobs,
     StartedJob,
 )
-from txqueue.model.named_job import NamedJob
 from txqueue.store.driver.connection import Connection
 from txqueue.store.driver.connection_pool import ConnectionPool
 from txqueue.store.driver.listener import Listener
@@ -34,7 +34,7 @@ from txqueue.store.node.outcomes import joined_outcomes, nulls_or_texts
 from txqueue.store.node.replies import Claim, HeartbeatReply, WrittenEnds
 from txqueue.store.node.unreadable_jobs import Rows, taken
 from txqueue.store.schema.files import checked_name
-from txqueue.store.schema.queue_identity import IDENTITY, QueueIdentity
+from txqueue.store.schema.version import IDENTITY, QueueIdentity
 
 __all__ = ["StoredFunctions"]
 

@@ -33,7 +33,7 @@ from txqueue.store.reads.live_counts import (
     about_recent,
 )
 from txqueue.store.reads.workset_list import about_workset_failures, about_worksets, workset_of
-from txqueue.store.schema.queue_identity import IDENTITY, QueueIdentity
+from txqueue.store.schema.version import IDENTITY, QueueIdentity
 
 __all__ = [
     "about_actions",

@@ -1,8 +1,9 @@
-"""Checks whether this code can work with the schema in the database."""
+"""Which queue a database has, and whether this code can work with its schema."""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from attrs import frozen
 
@@ -10,7 +11,15 @@ from txqueue.errors import SchemaMismatch
 from txqueue.store.driver.connection_pool import ConnectionPool
 from txqueue.store.schema.files import migrations
 
-__all__ = ["FIND", "SchemaVersion", "check_version", "ensure_version", "latest_version"]
+__all__ = [
+    "FIND",
+    "IDENTITY",
+    "QueueIdentity",
+    "SchemaVersion",
+    "check_version",
+    "ensure_version",
+    "latest_version",
+]
 
 FIND: Final = """
     select coalesce(max(number), 0),
@@ -76,3 +85,30 @@ async def ensure_version(pool: ConnectionPool, schema: str) -> None:
     if found[0][0]:
         version = SchemaVersion(*(await pool.query(FIND.format(schema=schema)))[0])
     check_version(version, schema)
+
+
+IDENTITY = (
+    "select {schema}.identity()::text as identity, current_database() as database,"
+    " host(inet_server_addr()) as host, inet_server_port() as port"
+)
+"""The query of a queue's identity; see `QueueIdentity.of_row`."""
+
+
+@frozen
+class QueueIdentity:
+    """Which queue a session sees.
+
+    Attributes:
+        identity: The queue's identity; equal for all sessions of the same queue, whatever its DSN.
+        place: The database, its server and the schema, for people.
+    """
+
+    identity: str
+    place: str
+
+    @classmethod
+    def of_row(cls, row: Mapping[str, Any], schema: str) -> QueueIdentity:
+        """Return what a row of `IDENTITY` says."""
+        server = f"{row['host']}:{row['port']}" if row["host"] else "a unix socket"
+        place = f"the database {row['database']} at {server}, schema {schema}"
+        return cls(row["identity"], place)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
 
 from attrs import evolve
 from twisted.internet.defer import CancelledError
 
 from txqueue.errors import InvalidWork, KeyUnavailable
-from txqueue.model.assignment import SettledJob
+from txqueue.model.assignment import SettledJob, StartedJob
 from txqueue.model.directives import Next
 from txqueue.model.foreign import is_a, text_of
 from txqueue.model.retry import Retry
@@ -34,11 +35,46 @@ from txqueue.tracing.choice import sending
 from txqueue.worker.handlers.running_job import HeldAssignment, RunningJob
 from txqueue.worker.handlers.runtimes import Kind, check_length
 from txqueue.worker.running.failure_log import FailureLog, failed_attempt_of, is_redacted, kept_log
-from txqueue.worker.running.report import Report
 from txqueue.worker.running.run_counts import RunCounts
 from txqueue.worker.running.traced_runs import end_records, within_span
 
-__all__ = ["NO_RETRY", "Endings"]
+__all__ = ["NO_RETRY", "Endings", "Report"]
+
+
+class Report(Protocol):
+    """Receives the worker's reports."""
+
+    @property
+    def is_sent(self) -> bool:
+        """Whether the master can read all reports so far, even if a handler now blocks."""
+
+    def finish(self, held: HeldAssignment, *, is_alone: bool) -> None:
+        """Report the done jobs of an assignment; `is_alone` if no other report follows."""
+
+    def settle(self, weight: int, counts: Counter[int], jobs: Sequence[SettledJob]) -> None:
+        """Report jobs that ended otherwise than done, or with progress to store."""
+
+    def start(self, jobs: list[StartedJob]) -> None:
+        """Report running jobs: those that run for longer than a second, or have new progress."""
+
+    def occupy(self, weight: int, jobs: Iterable[int], *, is_stuck: bool) -> None:
+        """Report the weight and the numbers of ended jobs whose threads go on.
+
+        Args:
+            weight: Their weight together, which no other job can take.
+            jobs: Their numbers.
+            is_stuck: Whether the worker can start no job until one of the threads ends.
+        """
+
+    def log_text(self, is_grave: bool, text: str, run: Mapping[str, Any] | None) -> None:
+        """Write a text to the node's log, with the fields of the run that it is about, if any."""
+
+    def late_error(self, job: RunningJob, text: str) -> None:
+        """Store the error of a handler that failed after its transaction had completed its job."""
+
+    def count(self, tally: str) -> None:
+        """Report what jobs did since the last report, as `RunTally.take` writes it."""
+
 
 NO_RETRY = Retry(attempts=1)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from txqueue.worker.handlers.running_job import RunningJob
 from txqueue.worker.handlers.threads import HandlerThreads
-from txqueue.worker.running.report import Report
+from txqueue.worker.running.endings import Report
 
 __all__ = ["Outlived"]
 

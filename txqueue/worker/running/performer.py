@@ -35,13 +35,12 @@ from txqueue.worker.handlers.running_job import (
 from txqueue.worker.handlers.runtimes import Kind, WorkThrough, class_of, kind_of
 from txqueue.worker.handlers.threads import HandlerThreads
 from txqueue.worker.handlers.waiting import Ended, Waiting, waiting_for
-from txqueue.worker.running.endings import NO_RETRY, Endings
+from txqueue.worker.running.endings import NO_RETRY, Endings, Report
 from txqueue.worker.running.execution import LONGEST_END, Execution
 from txqueue.worker.running.failure_log import FailureLog
 from txqueue.worker.running.job_terms import check_terms, is_expired, is_grouped
 from txqueue.worker.running.long_runs import BEAT, Watch
 from txqueue.worker.running.outlived import Outlived
-from txqueue.worker.running.report import Report
 from txqueue.worker.running.run_counts import RunCounts
 from txqueue.worker.running.traced_runs import traced, within_span
 from txqueue.worker.running.turns import Turns

@@ -9,8 +9,7 @@ from twisted.internet.task import Clock
 
 from tests.unit.node.doubles import INCARNATION, Loop, Records, Workers, lease_of
 from txqueue.errors import DatabaseUnavailable
-from txqueue.model.assignment import Assignment
-from txqueue.model.named_job import NamedJob
+from txqueue.model.assignment import Assignment, NamedJob
 from txqueue.node.arrival.database_notices import MOST_NAMED, DatabaseNotices
 from txqueue.node.arrival.intake import Intake
 from txqueue.node.arrival.open_credit import STALE, TIMED, OpenCredit
@@ -18,8 +17,8 @@ from txqueue.node.state.deduplication import Deduplicator
 from txqueue.node.state.lease import Identity, Lease
 from txqueue.node.state.lifecycle import Lifecycle
 from txqueue.node.state.wakeups import Wakeups
+from txqueue.policy.placement.dispatch import MOST, TURN
 from txqueue.policy.placement.idling import WakePlace
-from txqueue.policy.placement.open_credit import MOST, TURN
 
 CHANNEL = f"txqueue_run_{INCARNATION}"
 

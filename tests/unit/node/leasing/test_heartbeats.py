@@ -12,8 +12,7 @@ from tests.fixtures.leftovers import LoggedFailures
 from tests.unit.node.doubles import Loop, Workers, is_rung
 from txqueue.errors import DatabaseUnavailable
 from txqueue.model.assignment import JobKey
-from txqueue.node.leasing.database_life import DatabaseLife
-from txqueue.node.leasing.heartbeats import Heartbeats
+from txqueue.node.leasing.heartbeats import DatabaseLife, Heartbeats
 from txqueue.node.leasing.keeper import LeaseKeeper
 from txqueue.node.state.lease import Lease
 from txqueue.node.state.lifecycle import Lifecycle

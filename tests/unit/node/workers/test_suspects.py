@@ -11,8 +11,7 @@ from txqueue.model.assignment import Assignment
 from txqueue.node.state.meters import Meters
 from txqueue.node.workers.pool import LONGEST_PAUSE, WorkerPool
 from txqueue.node.workers.process import Reports, WorkerProcess
-from txqueue.node.workers.suspect_processes import KEEP, SuspectProcesses
-from txqueue.node.workers.suspects import MOST_PROCESSES, Suspects
+from txqueue.node.workers.suspects import KEEP, MOST_PROCESSES, SuspectProcesses, Suspects
 from txqueue.node.workers.versions import WorkerVersions
 from txqueue.node.workers.workload import Workers
 from txqueue.policy.placement.dispatch import Load

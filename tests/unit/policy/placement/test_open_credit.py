@@ -1,7 +1,6 @@
 """How many jobs any session may enqueue as assigned to a node."""
 
-from txqueue.policy.placement.dispatch import Room
-from txqueue.policy.placement.open_credit import MOST, TURN, is_too_fast, open_credit
+from txqueue.policy.placement.dispatch import MOST, TURN, Room, is_too_fast, open_credit
 
 
 def room(free: int) -> Room:
