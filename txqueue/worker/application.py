@@ -34,7 +34,7 @@ def import_application(modules: Sequence[str], dsn: str) -> None:
             importlib.import_module(module)
         except BaseException as error:
             traceback.print_exc()
-            said = f"{module}: {type(error).__name__}: {error}"
-            raise CannotImport(said[:1000]) from None
+            error_text = f"{module}: {type(error).__name__}: {error}"
+            raise CannotImport(error_text[:1000]) from None
     # Now, because the files may be replaced later; a forked worker has the template's answer.
     imported_application(*modules)

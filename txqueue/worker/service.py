@@ -147,36 +147,36 @@ class WorkerService:
         storing.addErrback(lambda failure: self._not_stored(job.id, failure))
 
     def _not_stored(self, job_id: int, failure: Failure) -> None:
-        said = summary_of(failure.value)
+        error_text = summary_of(failure.value)
         self.log.error(
-            "the error of job {job_id} is only in the log: {said}", job_id=job_id, said=said
+            "the error of job {job_id} is only in the log: {said}", job_id=job_id, said=error_text
         )
 
     def _configure(self, settings: str) -> dict[str, Any]:
-        chosen = json.loads(settings)
+        options = json.loads(settings)
         transactions = self._transactions = OwnTransactions(
-            self._reactor, chosen["dsn"], chosen["schema"], chosen["name"]
+            self._reactor, options["dsn"], options["schema"], options["name"]
         )
-        import_application(chosen["app"], chosen["dsn"])
+        import_application(options["app"], options["dsn"])
         self._watch_children()
         let_information_pass()
-        threads = HandlerThreads.of_worker(self._reactor, chosen["capacity"])
-        parts = Parts(transactions.connections, chosen["schema"])
+        threads = HandlerThreads.of_worker(self._reactor, options["capacity"])
+        parts = Parts(transactions.connections, options["schema"])
         worksets = WorksetWork(self._reactor, threads, parts)
         self._performer = Performer(
             reactor=self._reactor,
             threads=threads,
-            capacity=chosen["capacity"],
+            capacity=options["capacity"],
             report=self,
             open_transaction=transactions.open,
             work_through=worksets.work_through,
-            in_flight=InFlight(chosen["capacity"], self._shared),
-            longest_result=chosen["result_limit"],
+            in_flight=InFlight(options["capacity"], self._shared),
+            longest_result=options["result_limit"],
         )
         self._performer.start()
         self._lease_watch = LeaseWatch(self._reactor, self._performer.end_groups, self._leave)
         freeze_loaded_objects()
-        return {"run": json.dumps(_run_version(chosen["app"]))}
+        return {"run": json.dumps(_run_version(options["app"]))}
 
     def _watch_children(self) -> None:
         """Let handlers start processes: the reactor runs without signal handlers of its own."""
@@ -254,6 +254,6 @@ class WorkerService:
 
 def _run_version(modules: Sequence[str]) -> dict[str, Any]:
     """Return what this process runs: the fields of the master's `RunVersion`."""
-    its = imported_application(*modules)
+    application = imported_application(*modules)
     types = [type_version(cls) for cls in known_work_types()]
-    return {"application": its.version, "types": types, "files": its.stamps}
+    return {"application": application.version, "types": types, "files": application.stamps}

@@ -96,7 +96,7 @@ def _traces_since(before: Mapping[int, str]) -> ImportTraces:
     foreign_threads = _foreign_threads()
     threads = threading.enumerate()
     return ImportTraces(
-        threads=[each.name for each in threads if each is not threading.main_thread()],
+        threads=[thread.name for thread in threads if thread is not threading.main_thread()],
         foreign_threads=foreign_threads,
         has_reactor="twisted.internet.reactor" in sys.modules,
         children=[pid for pid in children_of(os.getpid()) if is_alive(pid)],
@@ -111,9 +111,9 @@ def _foreign_threads() -> int:
     """
     until = time.monotonic() + SETTLING
     while True:
-        found = max(0, thread_count() - threading.active_count())
-        if not found or time.monotonic() > until:
-            return found
+        count = max(0, thread_count() - threading.active_count())
+        if not count or time.monotonic() > until:
+            return count
         time.sleep(0.005)
 
 
@@ -149,9 +149,9 @@ class Requests:
 
     def read_first(self) -> dict[str, Any] | None:
         """Wait for the first request, and return it; None if the master has closed the socket."""
-        while (found := self.read()) is not None:
-            if found:
-                return found[0]
+        while (requests := self.read()) is not None:
+            if requests:
+                return requests[0]
         return None
 
     def close(self) -> None:
@@ -252,7 +252,9 @@ class Template:
             os.dup2(pipe, PIPE_FD, inheritable=False)
             os.dup2(shared, SHARED_FD, inheritable=False)
             self._requests.forget()
-            endings = (each.ending for each in self._workers.values() if each.ending is not None)
+            endings = (
+                worker.ending for worker in self._workers.values() if worker.ending is not None
+            )
             for descriptor in (pipe, shared, *endings):
                 os.close(descriptor)
             run_worker()

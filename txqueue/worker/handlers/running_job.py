@@ -184,8 +184,8 @@ class RunningJob:
         In the time zone of a cron schedule, and in UTC for other schedules.
         """
         terms = self.terms or {}
-        said = terms.get("due")
-        return None if said is None else zoned(datetime.fromisoformat(said), terms.get("zone"))
+        due = terms.get("due")
+        return None if due is None else zoned(datetime.fromisoformat(due), terms.get("zone"))
 
     @property
     def tags(self) -> Mapping[str, str]:
@@ -237,15 +237,15 @@ class RunningJob:
         if total is not None:
             self._check("total", total, "pass numbers: int or float", int, float)
         self._check("note", note, "pass text: str", str)
-        said = encode_result([done, total, storable(note[:LONGEST_NOTE])])
-        change(self, _progress=said, last_progress=said)
+        progress = encode_result([done, total, storable(note[:LONGEST_NOTE])])
+        change(self, _progress=progress, last_progress=progress)
         self.beat()
         return succeed(None)
 
     def _check(self, name: str, value: object, remedy: str, *kinds: type) -> None:
         if not is_a(value, *kinds):
-            said = looked(lambda: repr(value), class_name(value))
-            raise InvalidWork(f"the progress of job {self.id} has {name}={said:.50}", remedy)
+            value_text = looked(lambda: repr(value), class_name(value))
+            raise InvalidWork(f"the progress of job {self.id} has {name}={value_text:.50}", remedy)
 
     @property
     def has_progress(self) -> bool:
@@ -254,16 +254,16 @@ class RunningJob:
 
     def take_progress(self) -> str | None:
         """Return the progress not yet sent to the master, as JSON text; None for none."""
-        said = self._progress
+        progress = self._progress
         change(self, _progress=None)
-        return said
+        return progress
 
     def take_beat(self) -> bool:
         """Return whether the handler has called `beat` or `progress` since the last call."""
-        heard = self._has_beaten
-        if heard:
+        has_beaten = self._has_beaten
+        if has_beaten:
             change(self, _has_beaten=False)
-        return heard
+        return has_beaten
 
     def transaction(self) -> AbstractAsyncContextManager[Transaction]:
         """Open a transaction whose commit also completes this job, atomically.

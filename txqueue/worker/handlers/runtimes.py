@@ -92,8 +92,8 @@ class Kind:
             decode(self.cls, payload)
         except InvalidWork as error:
             return error
-        what = f"the payload fits {self.cls.work_type} at the second try only"
-        return InvalidWork(what, "have the class accept the same payload each time")
+        complaint = f"the payload fits {self.cls.work_type} at the second try only"
+        return InvalidWork(complaint, "have the class accept the same payload each time")
 
     def stored_result(self, value: Any) -> str:
         """Return the form in which a result is stored, as JSON text.
@@ -108,7 +108,7 @@ class Kind:
         return json.dumps(encrypted(self.cls.work_type, "result", json.loads(text)))
 
 
-def check_length(what: str, text: str, longest: int) -> None:
+def check_length(name: str, text: str, longest: int) -> None:
     """Check the length of a JSON text that a worker reports to its master.
 
     Raises:
@@ -117,7 +117,7 @@ def check_length(what: str, text: str, longest: int) -> None:
     # A character takes four bytes at most.
     if 4 * len(text) > longest and (length := len(text.encode())) > longest:
         raise InvalidWork(
-            f"the {what} has {length:,} bytes of JSON, more than the {longest:,} of this node",
+            f"the {name} has {length:,} bytes of JSON, more than the {longest:,} of this node",
             "store large data elsewhere and return its key, or raise --result-limit",
         )
 

@@ -122,8 +122,8 @@ def driven(context: Context, coroutine: Coroutine[Any, Any, Any]) -> Any:
             awaited = _waitable(context, coroutine, awaited)
     except StopIteration as stop:
         return stop.value
-    rest = _Started(context, coroutine, awaited)
-    ending = Deferred.fromCoroutine(rest.end())
+    coroutine_end = _Started(context, coroutine, awaited)
+    ending = Deferred.fromCoroutine(coroutine_end.end())
     return Waiting(ending, ending.cancel, partial(context.run, coroutine.close))
 
 

@@ -198,9 +198,9 @@ class Endings:
             self._report.finish(held, is_alone=is_alone)
             held.clear()
         if self._settled:
-            told = self._settled_weight, self._counts, self._settled
+            settlement = self._settled_weight, self._counts, self._settled
             self._settled, self._counts, self._settled_weight = [], Counter(), 0
-            self._report.settle(*told)
+            self._report.settle(*settlement)
 
 
 def _retry_of(kind: Kind | None, terms: Any) -> Retry:
@@ -208,11 +208,11 @@ def _retry_of(kind: Kind | None, terms: Any) -> Retry:
     return evolve(retry, attempts=terms["attempts"]) if terms and "attempts" in terms else retry
 
 
-def _judge_next(said: Next, job: RunningJob, longest: int) -> Verdict:
+def _judge_next(directive: Next, job: RunningJob, longest: int) -> Verdict:
     """Return the outcome of an attempt whose handler returned or raised `Next`.
 
     Args:
-        said: The next stage.
+        directive: The next stage.
         job: The job.
         longest: The longest stage, in bytes of JSON text.
     """
@@ -222,8 +222,8 @@ def _judge_next(said: Next, job: RunningJob, longest: int) -> Verdict:
         # Otherwise follow-up work would be lost silently.
         return Verdict("failed", error="a job cannot use both Next and job.then(): use one of them")
     try:
-        with sending(said.work, said.options) as call:
-            stage = job_object(said.work, call.options)
+        with sending(directive.work, directive.options) as call:
+            stage = job_object(directive.work, call.options)
         # This is the only check before the report to the master.
         json_text(stage)
         text = json.dumps(stage, allow_nan=False, ensure_ascii=False)

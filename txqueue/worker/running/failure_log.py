@@ -184,21 +184,24 @@ def line_of(failed: FailedAttempt) -> str:
 
     For a redacted work type, the error's own text is left out.
     """
-    said = class_name(failed.error) if failed.redacted else _first_line(failed.error)
+    error_text = class_name(failed.error) if failed.redacted else _first_line(failed.error)
     of = f" of {failed.attempts}" if failed.attempts else ""
-    what = f"job {failed.job_id} ({failed.work_type})"
+    job_text = f"job {failed.job_id} ({failed.work_type})"
     if failed.delay is not None:
-        again = duration(failed.delay)
-        return plain(f"{what} failed in attempt {failed.attempt}{of}, again in {again}: {said}")
-    line = plain(f"{what} failed for good in attempt {failed.attempt}{of}: {said}")
+        delay_text = duration(failed.delay)
+        return plain(
+            f"{job_text} failed in attempt {failed.attempt}{of},"
+            f" again in {delay_text}: {error_text}"
+        )
+    line = plain(f"{job_text} failed for good in attempt {failed.attempt}{of}: {error_text}")
     return line if failed.redacted else f"{line}\n{_traceback(failed.error)}"
 
 
 def late_text_of(job: RunningJob, error: object, *, is_hidden: bool) -> str:
     """Return the log's text for an error of a handler after its transaction had committed."""
-    said = class_name(error) if is_hidden else _first_line(error)
-    what = f"job {job.id} ({job.work_type}) is done, but after its transaction had committed"
-    line = plain(f"{what} its handler failed: {said}")
+    error_text = class_name(error) if is_hidden else _first_line(error)
+    job_text = f"job {job.id} ({job.work_type}) is done, but after its transaction had committed"
+    line = plain(f"{job_text} its handler failed: {error_text}")
     return line if is_hidden else f"{line}\n{_traceback(error)}"
 
 
@@ -207,9 +210,9 @@ def _first_line(error: object) -> str:
 
 
 def _traceback(error: object) -> str:
-    whole = exception_text(error)[1].rstrip()
-    kept = whole if len(whole) <= LONGEST_TRACEBACK else "[...] " + whole[-LONGEST_TRACEBACK:]
-    return "\n".join(plain(line) for line in kept.split("\n"))
+    text = exception_text(error)[1].rstrip()
+    tail = text if len(text) <= LONGEST_TRACEBACK else "[...] " + text[-LONGEST_TRACEBACK:]
+    return "\n".join(plain(line) for line in tail.split("\n"))
 
 
 def _name_of(hook: FailureHook) -> str:

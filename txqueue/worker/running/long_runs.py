@@ -45,9 +45,9 @@ class Watch:
         """Check all running jobs once."""
         now = self._clock()
         runs = list(self._running())
-        told = [self._told(run, now) for run in runs if _is_news(run, now)]
-        if told:
-            self._report(told)
+        reports = [self._told(run, now) for run in runs if _is_news(run, now)]
+        if reports:
+            self._report(reports)
         for run in runs:
             if run.insist(now):
                 self._abandon(run)

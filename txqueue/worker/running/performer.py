@@ -173,13 +173,13 @@ class Performer:
     def held(self, assignments: Set[int]) -> dict[int, list[int]]:
         """Report ended jobs, then return the numbers of the other jobs of the given assignments."""
         self._ends.flush()
-        found: dict[int, list[int]] = {}
+        job_ids: dict[int, list[int]] = {}
         waiting = ((held.token.assignment, job.job_id) for held, job in self._waiting.all())
         running = ((job.token.assignment, job.id) for job in self._running)
         for assignment, job_id in chain(waiting, running):
             if assignment in assignments:
-                found.setdefault(assignment, []).append(job_id)
-        return found
+                job_ids.setdefault(assignment, []).append(job_id)
+        return job_ids
 
     def cancel(self, assignment: int, job_id: int, who: str) -> None:
         """End a cancelled job: drop it if unstarted, else interrupt it if possible."""
@@ -430,8 +430,10 @@ class Performer:
             change(job, result=result)
             self._complete(job, kind)
         elif job.last_progress is not None or len(result or "") > LONGEST_TOGETHER:
-            done = SettledJob(job.id, job.token.assignment, "done", result=json.loads(result or ""))
-            self._ends.settle(job, done)
+            settled = SettledJob(
+                job.id, job.token.assignment, "done", result=json.loads(result or "")
+            )
+            self._ends.settle(job, settled)
         else:
             job.assignment.results.append(f'"{job.id}":{result}')
             self._ends.done(job)

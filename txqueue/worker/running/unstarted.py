@@ -68,9 +68,9 @@ class Backlog(deque[Waiting]):
     def take_former(self, incarnation: int) -> list[Waiting]:
         """Remove and return the jobs assigned to other runs of the node than `incarnation`."""
         self.bring_back()
-        former = [each for each in self if each[0].token.incarnation != incarnation]
+        former = [entry for entry in self if entry[0].token.incarnation != incarnation]
         if former:
-            kept = [each for each in self if each[0].token.incarnation == incarnation]
+            others = [entry for entry in self if entry[0].token.incarnation == incarnation]
             self.clear()
-            self.extend(kept)
+            self.extend(others)
         return former

@@ -94,10 +94,12 @@ class RunningPart:
         Raises:
             ValueError: When the object is not one of ``items``.
         """
-        place = next((n for n, each in enumerate(self.items) if each is item), None)
-        if place is None:
+        index = next(
+            (number for number, candidate in enumerate(self.items) if candidate is item), None
+        )
+        if index is None:
             raise ValueError("that is not an item of this part: pass one of its objects")
-        self._failed[place] = error
+        self._failed[index] = error
 
     def fail_all(self, error: BaseException) -> None:
         """Mark all items of the part as failed."""
@@ -145,16 +147,18 @@ class RunningPart:
 
     def performed(self) -> Performed:
         """Return the part as processed, with the errors of its failed items."""
-        told = (self._failure(place, error) for place, error in sorted(self._failed.items()))
-        return Performed(self._part.id, self._refused + [each for each in told if each])
+        failures = (self._failure(index, error) for index, error in sorted(self._failed.items()))
+        return Performed(
+            self._part.id, self._refused + [failure for failure in failures if failure]
+        )
 
-    def _failure(self, place: int, error: BaseException) -> dict[str, Any] | None:
-        retry = type(self.items[place]).retry
+    def _failure(self, index: int, error: BaseException) -> dict[str, Any] | None:
+        retry = type(self.items[index]).retry
         verdict = judge(error, retry, self._part.attempt, random.random())
         if verdict.outcome == "cancelled":
             return None
-        told = {"key": self._keys[place], "error": verdict.error or class_name(error)}
-        return told if verdict.delay is None else {**told, "delay": verdict.delay}
+        failure = {"key": self._keys[index], "error": verdict.error or class_name(error)}
+        return failure if verdict.delay is None else {**failure, "delay": verdict.delay}
 
 
 class WorksetWork:
@@ -180,16 +184,16 @@ class WorksetWork:
         until = self._reactor.seconds() + TURN
         performed: Performed | None = None
         while self._reactor.seconds() < until:
-            found = await self._parts.next(cls, job.token, job.id, performed)
+            answer = await self._parts.next(cls, job.token, job.id, performed)
             performed = None
             job.beat()
-            if not found.held:
+            if not answer.held:
                 raise _lost(job)
-            if found.part is not None:
-                performed = await self._perform(cls, job, found.part)
+            if answer.part is not None:
+                performed = await self._perform(cls, job, answer.part)
             elif cls.source is None or not await self._cut(cls):
-                if found.due_in is not None:
-                    return Snooze(min(max(found.due_in, PAUSE), LONGEST_REST))
+                if answer.due_in is not None:
+                    return Snooze(min(max(answer.due_in, PAUSE), LONGEST_REST))
                 if await self._parts.end(cls, job.token, job.id):
                     change(job, is_completed=True)
                     return None
@@ -297,7 +301,7 @@ def _decoded(
     structure = decoder(cls)
     plain = json.loads(content)
     try:
-        return [structure(each, cls) for each in plain], list(keys), []
+        return [structure(values, cls) for values in plain], list(keys), []
     except Exception:
         return _decoded_singly(cls, plain, keys)
 
@@ -307,14 +311,14 @@ def _decoded_singly(
 ) -> tuple[list[WorksetItem], list[str], list[dict[str, Any]]]:
     items: list[WorksetItem] = []
     fit: list[str] = []
-    refused = []
-    for each, key in zip(plain, keys, strict=True):
+    refusals = []
+    for values, key in zip(plain, keys, strict=True):
         try:
-            items.append(cast(WorksetItem, decode(cls, each)))
+            items.append(cast(WorksetItem, decode(cls, values)))
             fit.append(key)
         except InvalidWork as error:
-            refused.append({"key": key, "error": str(error)})
-    return items, fit, refused
+            refusals.append({"key": key, "error": str(error)})
+    return items, fit, refusals
 
 
 def _lost(job: RunningJob) -> TokenLost:
