@@ -296,18 +296,18 @@ _OPENING = f'{{"fields":{json.dumps(FIELDS, separators=(",", ":"))},"jobs":['
 def read_chunk(chunk: str) -> list[AssignedJob]:
     """Parse the jobs of a chunk; a job that Python cannot parse does not affect the others."""
     try:
-        said = json.loads(chunk)
+        document = json.loads(chunk)
     except (ValueError, RecursionError):
         return [_read(entry) for entry in _apart(chunk)]
-    if said["fields"] == FIELDS:
-        return [AssignedJob(*entry) for entry in said["jobs"]]
-    return [_named(said["fields"], entry) for entry in said["jobs"]]
+    if document["fields"] == FIELDS:
+        return [AssignedJob(*entry) for entry in document["jobs"]]
+    return [_named(document["fields"], entry) for entry in document["jobs"]]
 
 
 def _named(names: list[str], entry: list[Any]) -> AssignedJob:
     """Make a job from its fields by name: the chunk of a newer database may have more fields."""
-    told = dict(zip(names, entry, strict=True))
-    return AssignedJob(**{name: told[name] for name in FIELDS})
+    values = dict(zip(names, entry, strict=True))
+    return AssignedJob(**{name: values[name] for name in FIELDS})
 
 
 def _read(entry: str) -> AssignedJob:

@@ -49,12 +49,12 @@ def cron_times(expression: str, zone: ZoneInfo, moment: datetime) -> Iterator[da
     for every hour has each time that the clocks show.
     """
     clock = _simulated(expression, _start(moment.astimezone(zone)))
-    found = _every_hour(clock, zone) if len(clock.hours) == HOURS_A_DAY else _once(clock, zone)
+    times = _every_hour(clock, zone) if len(clock.hours) == HOURS_A_DAY else _once(clock, zone)
     last = moment
-    for at in found:
-        if at > last:
-            yield at
-            last = at
+    for time in times:
+        if time > last:
+            yield time
+            last = time
 
 
 def _simulated(expression: str, start: datetime) -> CronSim:
@@ -70,14 +70,14 @@ def _term(text: str) -> str:
     stepped = _STEPPED.fullmatch(text)
     if stepped is None:
         return text
-    first, last = (_NUMBERS.get(each, each).lstrip("0") for each in stepped.groups())
+    first, last = (_NUMBERS.get(number, number).lstrip("0") for number in stepped.groups())
     return stepped[1] if first == last else text
 
 
 def _start(local: datetime) -> datetime:
     """Return the local time from which to search, as clocks that are set back show it again."""
-    again = _offset(local, 0) - _offset(local, 1)
-    repeated = again if local.fold == 0 and again > timedelta(0) else timedelta(0)
+    repetition = _offset(local, 0) - _offset(local, 1)
+    repeated = repetition if local.fold == 0 and repetition > timedelta(0) else timedelta(0)
     return local.replace(tzinfo=None, fold=0) - repeated
 
 

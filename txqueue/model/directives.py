@@ -85,5 +85,5 @@ class Next(Exception):
         super().__init__(work)
         self.work = work
         self.options = options
-        if others := {"unique", "unique_mode", "after", "after_any_end"} & options.keys():
-            raise ValueError(f"a next stage has no option {', '.join(sorted(others))}")
+        if excluded := {"unique", "unique_mode", "after", "after_any_end"} & options.keys():
+            raise ValueError(f"a next stage has no option {', '.join(sorted(excluded))}")

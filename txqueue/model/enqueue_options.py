@@ -40,7 +40,7 @@ def _whole(least: int, most: int, remedy: str = "") -> _Rule:
 
 def _are_numbers(value: Any) -> bool:
     return isinstance(value, list | tuple) and all(
-        type(each) is int and 0 <= each < 2**63 for each in value
+        type(number) is int and 0 <= number < 2**63 for number in value
     )
 
 
@@ -103,20 +103,20 @@ class Option:
         default = "the work type's own" if self.by_class else self.default
         return f"{self.about} Default: {default}."
 
-    def read(self, name: str, value: object, shown: str = "") -> object:
+    def read(self, name: str, value: object, mask: str = "") -> object:
         """Return the value of the option as it is sent.
 
         Args:
             name: The option's name.
             value: The value that was given.
-            shown: What an error shows instead of the value, if that must not be shown.
+            mask: What an error shows instead of the value, if that must not be shown.
 
         Raises:
             InvalidWork: When the value is not valid.
         """
         holds, remedy = self.rule
         if not holds(value):
-            raise InvalidWork(f"{name} {shown or brief(value)} is not valid", remedy)
+            raise InvalidWork(f"{name} {mask or brief(value)} is not valid", remedy)
         return self.stored(value)
 
 

@@ -18,25 +18,25 @@ _NUMBERS = frozenset({int, float})
 _type: Callable[[Any], Any] = type
 
 
-def find_change(given: Any, read: Any, path: str = "$") -> str | None:
+def find_change(original: Any, copy: Any, path: str = "$") -> str | None:
     """Return what differs, and where, without a value; None if both are equal and of one type.
 
     An int equals a float of the same value, as a field of floats takes ints, and the database
     returns floats from 1e16 without a fraction.
 
     Args:
-        given: The object that was converted.
-        read: What was made from its JSON.
+        original: The object that was converted.
+        copy: What was made from its JSON.
         path: Where in the whole object both are.
     """
-    kind = _type(given)
-    if kind is _type(read):
+    kind = _type(original)
+    if kind is _type(copy):
         if kind in _SCALARS:
-            return _change_of_value(given, read, path)
-        return _comparer(kind)(given, read, path)
-    if {kind, _type(read)} <= _NUMBERS and given == read:
+            return _change_of_value(original, copy, path)
+        return _comparer(kind)(original, copy, path)
+    if {kind, _type(copy)} <= _NUMBERS and original == copy:
         return None
-    return f"{_name(given)} would arrive as {_name(read)} @ {path}"
+    return f"{_name(original)} would arrive as {_name(copy)} @ {path}"
 
 
 @cache
@@ -55,58 +55,62 @@ def _comparer(kind: Any) -> Callable[[Any, Any, str], str | None]:
     return _change_of_fields if _field_names(kind) else _change_of_value
 
 
-def _change_of_value(given: Any, read: Any, path: str) -> str | None:
-    return None if given == read else f"its value would change @ {path}"
+def _change_of_value(original: Any, copy: Any, path: str) -> str | None:
+    return None if original == copy else f"its value would change @ {path}"
 
 
-def _change_of_moment(given: datetime, read: datetime, path: str) -> str | None:
+def _change_of_moment(original: datetime, copy: datetime, path: str) -> str | None:
     # Two moments in zones of different types are never equal in the hour that comes twice.
-    if given.utcoffset() != read.utcoffset():
-        return _change_of_value(given, read, path)
-    return _change_of_value(given.replace(tzinfo=None), read.replace(tzinfo=None), path)
+    if original.utcoffset() != copy.utcoffset():
+        return _change_of_value(original, copy, path)
+    return _change_of_value(original.replace(tzinfo=None), copy.replace(tzinfo=None), path)
 
 
-def _change_of_set(given: Any, read: Any, path: str) -> str | None:
-    return _change_of_value(_exactly(given), _exactly(read), path)
+def _change_of_set(original: Any, copy: Any, path: str) -> str | None:
+    return _change_of_value(_exactly(original), _exactly(copy), path)
 
 
-def _change_of_fields(given: Any, read: Any, path: str) -> str | None:
-    names = _field_names(_type(given))
-    both = ((name, getattr(given, name), getattr(read, name)) for name in names)
-    return _first((f"{path}.{name}", *values) for name, *values in both)
+def _change_of_fields(original: Any, copy: Any, path: str) -> str | None:
+    names = _field_names(_type(original))
+    values_of_both = ((name, getattr(original, name), getattr(copy, name)) for name in names)
+    return _first((f"{path}.{name}", *values) for name, *values in values_of_both)
 
 
-def _change_of_order(given: Any, read: Any, path: str) -> str | None:
-    if len(given) > 1:
+def _change_of_order(original: Any, copy: Any, path: str) -> str | None:
+    if len(original) > 1:
         return f"an OrderedDict would lose its order @ {path}"
-    return _change_of_mapping(given, read, path)
+    return _change_of_mapping(original, copy, path)
 
 
-def _are_flat(given: Iterable[Any], others: Iterable[Any]) -> bool:
+def _are_flat(originals: Iterable[Any], copies: Iterable[Any]) -> bool:
     """Tell, quickly, whether both have the same text and numbers, in the same order."""
-    values, read = list(given), list(others)
-    types = list(map(type, values))
-    return _SCALARS.issuperset(types) and types == list(map(type, read)) and values == read
+    original_values, copied_values = list(originals), list(copies)
+    types = list(map(type, original_values))
+    return (
+        _SCALARS.issuperset(types)
+        and types == list(map(type, copied_values))
+        and original_values == copied_values
+    )
 
 
-def _change_of_list(given: Any, read: Any, path: str) -> str | None:
-    if len(given) != len(read) or _are_flat(given, read):
-        return _change_of_value(len(given), len(read), path)
-    pairs = enumerate(zip(given, read, strict=True))
-    return _first((f"{path}[{at}]", *pair) for at, pair in pairs)
+def _change_of_list(original: Any, copy: Any, path: str) -> str | None:
+    if len(original) != len(copy) or _are_flat(original, copy):
+        return _change_of_value(len(original), len(copy), path)
+    pairs = enumerate(zip(original, copy, strict=True))
+    return _first((f"{path}[{index}]", *pair) for index, pair in pairs)
 
 
 def _first(pairs: Iterable[tuple[str, Any, Any]]) -> str | None:
-    changes = (find_change(given, read, path) for path, given, read in pairs)
+    changes = (find_change(original, copy, path) for path, original, copy in pairs)
     return next((change for change in changes if change is not None), None)
 
 
-def _change_of_mapping(given: Any, read: Any, path: str) -> str | None:
-    if _exactly(given) != _exactly(read):
+def _change_of_mapping(original: Any, copy: Any, path: str) -> str | None:
+    if _exactly(original) != _exactly(copy):
         return f"its keys would change @ {path}"
-    if _are_flat(given.values(), map(read.__getitem__, given)):
+    if _are_flat(original.values(), map(copy.__getitem__, original)):
         return None
-    return _first((f"{path}[{key!r}]", value, read[key]) for key, value in given.items())
+    return _first((f"{path}[{key!r}]", value, copy[key]) for key, value in original.items())
 
 
 def _exactly(items: Iterable[Any]) -> set[tuple[type, Any]]:

@@ -72,7 +72,7 @@ def is_a(value: object, *kinds: type) -> bool:
 def derives_from(value: object, kind: type) -> bool:
     """Tell the same of one class, which may have a metaclass."""
     # By identity: the object's metaclass may define what == and hash() do.
-    return any(each is kind for each in _ORDER(type(value)))
+    return any(cls is kind for cls in _ORDER(type(value)))
 
 
 def class_name(value: object) -> str:
@@ -122,16 +122,16 @@ def members_of(error: object) -> list[BaseException]:
     """Return all exceptions that a traceback of this one may show: causes, and those of a group."""
     if not is_a(error, BaseException):
         return []
-    found = [_CAUSE(error), _CONTEXT(error)]
+    members = [_CAUSE(error), _CONTEXT(error)]
     if is_a(error, BaseExceptionGroup):
-        found += _GROUPED(error)
-    return [each for each in found if each is not None]
+        members += _GROUPED(error)
+    return [member for member in members if member is not None]
 
 
 def behaves(error: object) -> bool:
     """Tell whether an exception has its attributes as the interpreter keeps them."""
     cls = type(error)
     try:
-        return not [name for name, own in _OWN if _CLASS_LOOK(cls, name) is not own]
+        return not [name for name, attribute in _OWN if _CLASS_LOOK(cls, name) is not attribute]
     except BaseException:
         return False

@@ -31,7 +31,7 @@ def _visible(character: str) -> str:
 
 def plain(text: object) -> str:
     """Return text with its control characters made visible and harmless."""
-    return _CONTROL.sub(lambda found: _visible(found[0]), str(text))
+    return _CONTROL.sub(lambda match: _visible(match[0]), str(text))
 
 
 def amount(number: int) -> str:
@@ -63,12 +63,12 @@ def duration(seconds: float) -> str:
 
 def age(seconds: float) -> str:
     """Return a length of time to the second: ``3 s``, ``2 min``, ``3 d 4 h``."""
-    whole = max(int(seconds), 0)
+    count = max(int(seconds), 0)
     for size, name, smaller, part in _STEPS:
-        if whole >= size:
-            rest = int(whole % size / part)
-            return f"{whole // int(size)} {name}" + (f" {rest} {smaller}" if rest else "")
-    return f"{whole} s"
+        if count >= size:
+            remainder = int(count % size / part)
+            return f"{count // int(size)} {name}" + (f" {remainder} {smaller}" if remainder else "")
+    return f"{count} s"
 
 
 def moment(when: datetime, now: datetime) -> str:

@@ -19,17 +19,17 @@ __all__ = ["COLUMNS", "JSON_COLUMNS", "Attempt", "Job", "State", "Token", "job_n
 _LAST_NUMBER = (1 << 63) - 1
 
 
-def job_number(given: object) -> int:
+def job_number(value: object) -> int:
     """Return a job's number, which may be given as text, such as a part of a URL.
 
     Raises:
         InvalidWork: When it is not a whole number that a job can have.
     """
-    is_text = isinstance(given, str) and given.isascii() and given.isdecimal()
-    if (is_text or type(given) is int) and 0 < (number := int(str(given)[:20])) <= _LAST_NUMBER:
+    is_text = isinstance(value, str) and value.isascii() and value.isdecimal()
+    if (is_text or type(value) is int) and 0 < (number := int(str(value)[:20])) <= _LAST_NUMBER:
         return number
     raise InvalidWork(
-        f"{str(given)[:50]!r} is not the number of a job", "pass the number that enqueue() returned"
+        f"{str(value)[:50]!r} is not the number of a job", "pass the number that enqueue() returned"
     )
 
 
@@ -127,7 +127,7 @@ class Job:
     def updated_at(self) -> datetime:
         """When it was last enqueued, assigned, started, failed in an attempt, or ended."""
         times = [self.assigned_at, self.started_at, self.finished_at]
-        attempts = [each.ended for each in self.attempts]
+        attempts = [attempt.ended for attempt in self.attempts]
         return max(self.enqueued_at, *filter(None, times), *attempts)
 
     @classmethod

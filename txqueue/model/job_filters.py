@@ -108,7 +108,7 @@ def check_storable(text: str) -> str:
     Raises:
         ConfigurationError: When the text has a NUL character or half of a surrogate pair.
     """
-    if "\0" in text or any("\ud800" <= each <= "\udfff" for each in text):
+    if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
         raise ConfigurationError(
             "a filter has a character that no job can have", "leave out NUL and invalid characters"
         )

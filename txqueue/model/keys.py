@@ -179,14 +179,14 @@ def _meant(annotation: Any) -> Any:
     if hasattr(annotation, "__supertype__"):
         return _meant(annotation.__supertype__)
     if get_origin(annotation) in (Union, UnionType):
-        among = [each for each in get_args(annotation) if each is not NoneType]
+        among = [kind for kind in get_args(annotation) if kind is not NoneType]
         return _meant(among[0]) if len(among) == 1 else annotation
     return annotation
 
 
 def _simple_kind(kind: Any) -> str | None:
     if get_origin(kind) is Literal:
-        return _common_kind(each for each in get_args(kind) if each is not None)
+        return _common_kind(value for value in get_args(kind) if value is not None)
     if isinstance(kind, type) and issubclass(kind, Enum):
         return _common_kind(member.value for member in kind)
     return _KINDS.get(kind)
@@ -225,8 +225,8 @@ def published_keys(cls: type, declared: Iterable[str]) -> dict[str, Any]:
     Returns:
         The parts of each key; None for one that only the class can compute.
     """
-    found = {name: getattr_static(cls, name) for name in KEYS if name in declared}
-    return {name: _parts(cls, name, key) for name, key in found.items() if key is not None}
+    keys = {name: getattr_static(cls, name) for name in KEYS if name in declared}
+    return {name: _parts(cls, name, key) for name, key in keys.items() if key is not None}
 
 
 def _parts(cls: Any, name: str, key: object) -> list[Any] | None:
@@ -249,8 +249,8 @@ def _parts(cls: Any, name: str, key: object) -> list[Any] | None:
 def key_texts(policy: Mapping[str, Any] | None) -> list[tuple[str, str]]:
     """Return the keys that a published policy declares, by name, as a class writes them."""
     keys = (policy or {}).get("keys") or {}
-    found = [(name, parts) for name, parts in keys.items() if name in KEYS]
-    return [(name, _written(parts)) for name, parts in sorted(found)]
+    pairs = [(name, parts) for name, parts in keys.items() if name in KEYS]
+    return [(name, _written(parts)) for name, parts in sorted(pairs)]
 
 
 def _written(parts: Any) -> str:

@@ -116,7 +116,7 @@ def _is_plain_type(kind: Any) -> bool:
         among = set(get_args(kind))
         return NoneType in among and len(among) == 2 and among <= _PLAIN
     if get_origin(kind) is Literal:
-        return all(type(each) in _PLAIN for each in get_args(kind))
+        return all(type(value) in _PLAIN for value in get_args(kind))
     return kind in _PLAIN
 
 
@@ -132,10 +132,10 @@ def _quickly(cls: Any, structure: Callable[[Any, Any], Any]) -> Callable[[Any, A
 
     The converter makes a set of each payload's keys, which takes half as long as all the rest.
     """
-    own = attrs.fields(cls)
-    if any(field.default is not attrs.NOTHING or not field.init for field in own):
+    fields = attrs.fields(cls)
+    if any(field.default is not attrs.NOTHING or not field.init for field in fields):
         return structure
-    number = len(own)
+    number = len(fields)
     trusting = make_dict_structure_fn(cls, _converter, _cattrs_forbid_extra_keys=False)
 
     def quick(payload: Any, kind: Any) -> Any:
@@ -230,9 +230,9 @@ def _reason(cls: type[WorkItem], work: Any, error: Exception) -> str:
         _explaining.structure(_plain(cls, work) if isinstance(work, cls) else work, cls)
     except BaseValidationError as group:
         if _is_secret(cls):
-            said = transform_error(group, format_exception=_without_values)
+            complaints = transform_error(group, format_exception=_without_values)
             # A path's parts may be keys of a mapping, which are data too.
-            return "; ".join(_KEY.sub("[...]", each) for each in said)
+            return "; ".join(_KEY.sub("[...]", complaint) for complaint in complaints)
         return "; ".join(transform_error(group, format_exception=_described))
     except InvalidWork as misfit:
         return _KEY.sub("[...]", misfit.what) if _is_secret(cls) else misfit.what
@@ -270,9 +270,9 @@ def _plain_field(field: Any, value: Any) -> Any:
     try:
         plain = _explaining.unstructure(value, unstructure_as=field.type)
     except Exception:
-        wanted = field.type if get_args(field.type) else getattr(field.type, "__name__", field.type)
-        what = f"invalid value for type, expected {wanted} @ $.{field.name}"
-        raise InvalidWork(what) from None
+        kind = field.type if get_args(field.type) else getattr(field.type, "__name__", field.type)
+        complaint = f"invalid value for type, expected {kind} @ $.{field.name}"
+        raise InvalidWork(complaint) from None
     if unstorable := find_unstorable(plain, f"$.{field.name}", is_text_free=True):
         raise InvalidWork(unstorable)
     return plain
@@ -367,14 +367,14 @@ def find_unstorable(value: Any, path: str = "$", *, is_text_free: bool = False) 
 
 def _unstorable(value: Any, path: str, is_text_free: bool) -> Iterator[str]:
     if isinstance(value, dict):
-        for key, each in value.items():
+        for key, member in value.items():
             if not isinstance(key, str | int | float | None):
                 yield f"JSON has no {type(key).__name__} as key @ {path}"
             yield from _unstorable(key, f"{path}, a key", is_text_free)
-            yield from _unstorable(each, f"{path}[...]", is_text_free)
+            yield from _unstorable(member, f"{path}[...]", is_text_free)
     elif isinstance(value, list | tuple):
-        for at, each in enumerate(value):
-            yield from _unstorable(each, f"{path}[{at}]", is_text_free)
+        for index, member in enumerate(value):
+            yield from _unstorable(member, f"{path}[{index}]", is_text_free)
     elif isinstance(value, str):
         if not is_text_free and not is_storable(value):
             yield f"a NUL character or half a surrogate pair, which cannot be stored @ {path}"

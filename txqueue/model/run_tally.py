@@ -106,21 +106,21 @@ class RunTally:
 
     def take(self) -> str:
         """Return the counts as JSON text, and count from zero again."""
-        said = {
+        counts = {
             "started": dict(self.started),
             "ended": [[*key, times] for key, times in self.ended.items()],
             "runs": {name: [runs.counts, runs.total] for name, runs in self.runs.items()},
         }
         self.started, self.ended, self.runs = Counter(), Counter(), {}
-        return json.dumps(said)
+        return json.dumps(counts)
 
     def add(self, text: str) -> None:
         """Add the counts that `take` has returned, in this or in another process."""
-        said: dict[str, Any] = json.loads(text)
-        self.started.update(said["started"])
-        for work_type, outcome, times in said["ended"]:
+        document: dict[str, Any] = json.loads(text)
+        self.started.update(document["started"])
+        for work_type, outcome, times in document["ended"]:
             self.ended[work_type, outcome] += times
-        for name, (counts, total) in said["runs"].items():
+        for name, (counts, total) in document["runs"].items():
             self.runs.setdefault(name, Histogram(RUN_BOUNDS)).add(counts, total)
 
 

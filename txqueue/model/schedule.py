@@ -187,14 +187,14 @@ class Every(_Overlapping):
 
     def after(self, moment: datetime, name: str) -> datetime:
         """Return the first due time after the given moment."""
-        period, given = round(self.seconds * 1e6), (moment - EPOCH) // TICK
+        period, ticks = round(self.seconds * 1e6), (moment - EPOCH) // TICK
         jitter = _jitter_of(self.jitter, self.seconds, 0.5) // TICK
         phase = int(_chance(name) * period)
-        number = (given - phase - jitter) // period
+        number = (ticks - phase - jitter) // period
         while True:
             offset = int(jitter * (2 * _chance(name, number) - 1)) if jitter else 0
-            if (at := phase + number * period + offset) > given:
-                return EPOCH + at * TICK
+            if (tick := phase + number * period + offset) > ticks:
+                return EPOCH + tick * TICK
             number += 1
 
 
@@ -416,12 +416,12 @@ def schedule_of(row: Mapping[str, Any]) -> Schedule:
 def schedule_object(schedule: Schedule) -> dict[str, Any]:
     """Return a schedule as an object, as ``put_schedule()`` takes it and `schedule_of` reads it."""
     until = None if schedule.until is None else schedule.until.isoformat()
-    given: dict[str, Any] = {"until": until, "times": schedule.times}
+    terms: dict[str, Any] = {"until": until, "times": schedule.times}
     if isinstance(schedule, Cooldown):
-        given["since"] = None if schedule.since == "end" else schedule.since
+        terms["since"] = None if schedule.since == "end" else schedule.since
     else:
-        given["overlap"] = None if schedule.overlap == "allow" else schedule.overlap
-    return {key: value for key, value in given.items() if value is not None} | _moments_of(schedule)
+        terms["overlap"] = None if schedule.overlap == "allow" else schedule.overlap
+    return {key: value for key, value in terms.items() if value is not None} | _moments_of(schedule)
 
 
 def _moments_of(schedule: Schedule) -> dict[str, Any]:

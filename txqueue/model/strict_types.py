@@ -36,9 +36,9 @@ def strict_converter(*, detailed_validation: bool) -> Converter:
     converter = make_converter(forbid_extra_keys=True, detailed_validation=detailed_validation)
     for kind, converted in ((int, ()), (str, ()), (bool, ()), (float, (int,))):
         converter.register_structure_hook(kind, _reader_of(kind, *converted))
-    for each in (UUID, Decimal):
-        converter.register_unstructure_hook(each, str)
-        converter.register_structure_hook(each, _from_text)
+    for text_kind in (UUID, Decimal):
+        converter.register_unstructure_hook(text_kind, str)
+        converter.register_structure_hook(text_kind, _from_text)
     for moment in (date, datetime, time):
         converter.register_structure_hook(moment, _from_iso)
     converter.register_unstructure_hook(time, _time_text)
@@ -54,14 +54,14 @@ def strict_converter(*, detailed_validation: bool) -> Converter:
 
 
 def _reader_of(kind: type, *converted: type) -> _Reader:
-    def read(value: Any, wanted: Any) -> Any:
-        if type(value) is wanted:
+    def read(value: Any, target: Any) -> Any:
+        if type(value) is target:
             return value
-        if issubclass(wanted, Enum):
-            return _member(value, wanted)
+        if issubclass(target, Enum):
+            return _member(value, target)
         if type(value) is kind or type(value) in converted:
-            return _equal_float(value, wanted) if converted else wanted(value)
-        raise TypeError(f"expected {wanted.__name__}, got {type(value).__name__}")
+            return _equal_float(value, target) if converted else target(value)
+        raise TypeError(f"expected {target.__name__}, got {type(value).__name__}")
 
     return read
 
@@ -70,9 +70,9 @@ def _equal_float(value: float, kind: Any) -> Any:
     """Return the float that an int stands for: the database has no exponents, so it returns 1e16 as
     an int, and a larger float as its shortest decimal with zeros.
     """
-    made = kind(value)
-    if made == value or int(Decimal(repr(float(made)))) == value:
-        return made
+    converted = kind(value)
+    if converted == value or int(Decimal(repr(float(converted)))) == value:
+        return converted
     raise ValueError(f"no {kind.__name__} equals the {type(value).__name__}")
 
 
@@ -96,20 +96,20 @@ def _time_text(value: time) -> str:
 def _duration_text(length: timedelta) -> str:
     """Return a length of time in ISO 8601, exactly: its days and seconds, with a sign for both."""
     sign = "-" if length < timedelta(0) else ""
-    whole, fraction = divmod(abs(length // timedelta(microseconds=1)), 10**6)
-    days, seconds = divmod(whole, 86400)
+    total_seconds, fraction = divmod(abs(length // timedelta(microseconds=1)), 10**6)
+    days, seconds = divmod(total_seconds, 86400)
     return f"{sign}P{days}DT{seconds}{f'.{fraction:06d}' if fraction else ''}S"
 
 
 def _duration(value: Any, kind: Any) -> Any:
     """Read a length of time in ISO 8601; years and months have none."""
-    found = _DURATION.fullmatch(value)
-    if found is None:
+    match = _DURATION.fullmatch(value)
+    if match is None:
         raise ValueError("expected a length of time in ISO 8601, such as PT1H30M")
-    parts = {name: int(text) for name, text in found.groupdict().items() if text and name in _WHOLE}
-    micros = int((found["fraction"] or "").ljust(6, "0"))
+    parts = {name: int(text) for name, text in match.groupdict().items() if text and name in _WHOLE}
+    micros = int((match["fraction"] or "").ljust(6, "0"))
     length = kind(**parts, microseconds=micros)
-    return -length if found["sign"] else length
+    return -length if match["sign"] else length
 
 
 def _member(value: Any, kind: Any) -> Any:
@@ -131,12 +131,12 @@ def _members(kind: type[Enum]) -> Mapping[tuple[type, Any], Enum]:
 
 def _by_value(allowed: Iterable[Any]) -> dict[tuple[type, Any], Any]:
     """Return what is allowed by the type and value that JSON has for it."""
-    found = {}
-    for each in allowed:
-        value = each.value if isinstance(each, Enum) else each
+    members = {}
+    for member in allowed:
+        value = member.value if isinstance(member, Enum) else member
         if isinstance(value, str | int | float | None):
-            found[type(value), value] = each
-    return found
+            members[type(value), value] = member
+    return members
 
 
 def _is_literal(kind: Any) -> bool:
@@ -182,12 +182,12 @@ class _Wrapped(threading.local):
 
 def _form_of(kind: Any) -> type | None:
     """Return what JSON has for a collection: list or dict; None for any other type."""
-    its_class = get_origin(kind) or kind
-    if not isinstance(its_class, type) or not issubclass(its_class, Collection):
+    cls = get_origin(kind) or kind
+    if not isinstance(cls, type) or not issubclass(cls, Collection):
         return None
-    if issubclass(its_class, str | bytes | bytearray | Enum) or attrs.has(its_class):
+    if issubclass(cls, str | bytes | bytearray | Enum) or attrs.has(cls):
         return None
-    return dict if issubclass(its_class, Mapping) else list
+    return dict if issubclass(cls, Mapping) else list
 
 
 def _array_reader(kind: Any, read_own: _Reader) -> _Reader:
@@ -204,7 +204,7 @@ def _object_reader(kind: Any, read_own: _Reader, key: Callable[[str], Any] | Non
         if type(value) is not dict:
             raise TypeError(f"expected a dict, got {type(value).__name__}")
         if key is not None:
-            value = {key(name): each for name, each in value.items()}
+            value = {key(name): member for name, member in value.items()}
         return read_own(value, kind)
 
     return read

@@ -58,7 +58,7 @@ def _check_value(name: str, value: object) -> None:
 
 def tags_of(options: object) -> Mapping[str, str]:
     """Return the tags in a job's options by name, sorted; none if there are no valid ones."""
-    found = options.get("tags") if isinstance(options, Mapping) else None
-    given = found if isinstance(found, dict) else {}
-    texts = {name: value for name, value in sorted(given.items()) if type(value) is str}
+    tags = options.get("tags") if isinstance(options, Mapping) else None
+    pairs = tags if isinstance(tags, dict) else {}
+    texts = {name: value for name, value in sorted(pairs.items()) if type(value) is str}
     return MappingProxyType(texts)

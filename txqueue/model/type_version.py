@@ -60,10 +60,10 @@ def _fields(cls: Any, within: tuple[Any, ...]) -> dict[str, Any]:
         attrs.resolve_types(cls)
     except Exception:
         # An annotation that cannot be resolved stays text; to enqueue such an item is refused.
-        return {each.name: str(each.type) for each in attrs.fields(cls)}
+        return {field.name: str(field.type) for field in attrs.fields(cls)}
     return {
-        each.name: [each.default is attrs.NOTHING, _shape(each.type, within)]
-        for each in attrs.fields(cls)
+        field.name: [field.default is attrs.NOTHING, _shape(field.type, within)]
+        for field in attrs.fields(cls)
     }
 
 

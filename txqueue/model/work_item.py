@@ -322,8 +322,8 @@ def _check_policy(cls: type[WorkItem]) -> None:
             setattr(cls, limit, length.total_seconds())
     for holds, complaint, remedy in _RULES:
         if not holds(cls):
-            said = complaint.format(work=cls, hidden=", ".join(_hidden_policy(cls)))
-            raise InvalidWork(f"{cls.__qualname__}: {said}", remedy)
+            text = complaint.format(work=cls, hidden=", ".join(_hidden_policy(cls)))
+            raise InvalidWork(f"{cls.__qualname__}: {text}", remedy)
 
 
 def _check_keys(cls: type[WorkItem]) -> None:

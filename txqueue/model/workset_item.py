@@ -149,15 +149,15 @@ def _job_type(items: type[WorksetItem]) -> type[WorksetJob]:
     body = {**policy, **names, "items": items, "work_type": f"{items.work_type}:workset"}
     if items.workset_tenant is not None:
         body["tenant"] = items.workset_tenant
-    made: type[WorksetJob] = attrs.define(slots=False)(type("WorksetJobOf", (WorksetJob,), body))
-    return made
+    cls: type[WorksetJob] = attrs.define(slots=False)(type("WorksetJobOf", (WorksetJob,), body))
+    return cls
 
 
 def _check(cls: type[WorksetItem]) -> None:
-    whole = {"size": (cls.size, 1000), "batch": (cls.batch, 100_000)}
-    for name, (value, most) in whole.items():
-        if type(value) is not int or not 1 <= value <= most:
-            _refuse(cls, f"{name} {value!r} is not within 1 to {most}", "give a whole number")
+    bounds = {"size": (cls.size, 1000), "batch": (cls.batch, 100_000)}
+    for name, (value, limit) in bounds.items():
+        if type(value) is not int or not 1 <= value <= limit:
+            _refuse(cls, f"{name} {value!r} is not within 1 to {limit}", "give a whole number")
     if cls.bound is not None and (type(cls.bound) is not int or cls.bound < 1):
         _refuse(cls, f"bound {cls.bound!r} is below 1 or not whole", "give a number, or None")
     if not _NAME.fullmatch(str(cls.workset)):
@@ -168,8 +168,8 @@ def _check(cls: type[WorksetItem]) -> None:
         _refuse(cls, "source is not an ExistingTable", 'use ExistingTable("documents", key="id")')
 
 
-def _refuse(cls: type, what: str, remedy: str) -> None:
-    raise InvalidWork(f"{cls.__qualname__}: {what}", remedy)
+def _refuse(cls: type, complaint: str, remedy: str) -> None:
+    raise InvalidWork(f"{cls.__qualname__}: {complaint}", remedy)
 
 
 def snake_case(name: str) -> str:
