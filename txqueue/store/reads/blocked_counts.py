@@ -24,6 +24,8 @@ MOST_CLASSES: Final = 50
 
 # Jobs that have been assigned for this long and have not started wait in their node.
 _UNSTARTED: Final = "5 seconds"
+# To read options safely takes long; a job that lacks its key has the error that says so.
+_NO_KEY: Final = "case when error is not null then {schema}.readable_json(options) -> 'no_key' end"
 _CLASSES: Final = """
     with tenants as materialized (select key from {schema}.control where kind = 'tenant'),
     groups as materialized (select key from {schema}.control where kind = 'group'),
@@ -32,7 +34,7 @@ _CLASSES: Final = """
     looked as (
         (select 'ready' as state, null::text as waiting_for, queue, work_type, tenant, "group",
                 job_id, priority >= 7 as is_high, deaths > 1 as is_suspect,
-                {schema}.readable_json(options) -> 'no_key' as no_key, null::integer as incarnation
+                {no_key} as no_key, null::integer as incarnation
            from {schema}.job_ready limit {most})
         union all
         (select 'waiting', case when waiting_for not in ('time', 'rate') then waiting_for
@@ -42,7 +44,7 @@ _CLASSES: Final = """
                                 else waiting_for end,
                 queue, work_type, tenant, "group",
                 job_id, priority >= 7, deaths > 1,
-                {schema}.readable_json(options) -> 'no_key', null::integer
+                {no_key}, null::integer
            from {schema}.job_waiting limit {most})
         union all
         (select 'assigned', null, queue, work_type, null, null,
@@ -81,7 +83,13 @@ def about_blocked(schema: str) -> Inquiry[Blocked]:
     Args:
         schema: The name of the schema.
     """
-    sql = _CLASSES.format(schema=schema, most=MOST_JOBS, classes=MOST_CLASSES, unstarted=_UNSTARTED)
+    sql = _CLASSES.format(
+        schema=schema,
+        no_key=_NO_KEY.format(schema=schema),
+        most=MOST_JOBS,
+        classes=MOST_CLASSES,
+        unstarted=_UNSTARTED,
+    )
     classes = yield Question(sql)
     rows = yield Question(
         f"select job_id, facts::text from {schema}.explain_each(%s::bigint[])",
