@@ -72,26 +72,26 @@ def _shown(handler: Handler) -> Handler:
     """
 
     async def checked(services: PageServices, request: PageRequest) -> Reply:
-        shown = request.sent("shown")
-        if shown is None:
+        mark = request.sent("shown")
+        if mark is None:
             raise Refused(
                 "the form does not tell which database its page shows",
                 "reload the page, and act again",
             )
-        if shown != await services.mark():
+        if mark != await services.mark():
             raise Refused(
                 "the page shows another database than this dashboard serves now",
                 "reload the page, and act again",
             )
-        return await handler(services, evolve(request, shown=shown))
+        return await handler(services, evolve(request, mark=mark))
 
     return checked
 
 
 def _answering(act: Act) -> Handler:
     async def handler(services: PageServices, request: PageRequest) -> Reply:
-        said = await act(services, request)
-        return redirect(request.way_back(), {NOTICE: services.notices.put(said)})
+        message = await act(services, request)
+        return redirect(request.way_back(), {NOTICE: services.notices.put(message)})
 
     return handler
 
@@ -120,7 +120,7 @@ def _one_of(request: PageRequest, name: str, allowed: Sequence[str]) -> str:
 
 
 @define
-class _Done:
+class _Effect:
     """What an act did.
 
     Attributes:
@@ -133,42 +133,42 @@ class _Done:
     jobs: dict[str, int] = field(factory=dict)
     refused: list[int] = field(factory=list)
 
-    def add(self, named: Mapping[str, Sequence[Any]]) -> None:
+    def add(self, ids_by_name: Mapping[str, Sequence[Any]]) -> None:
         """Add what one call of the act returned."""
-        for name, found in named.items():
-            self.jobs[name] = self.jobs.get(name, 0) + len(found)
-        self.refused = [*self.refused, *named["refused"]][:_EXPLAINED]
+        for name, job_ids in ids_by_name.items():
+            self.jobs[name] = self.jobs.get(name, 0) + len(job_ids)
+        self.refused = [*self.refused, *ids_by_name["refused"]][:_EXPLAINED]
 
 
 async def _act_on_jobs(services: PageServices, request: PageRequest) -> str:
     """Act on the chosen jobs, or on all that match filters."""
-    done = _Done(_one_of(request, "act", tuple(CHANGEABLE)))
+    effect = _Effect(_one_of(request, "act", tuple(CHANGEABLE)))
     if request.sent("all") is not None:
-        return await _act_on_all(services, request, done)
-    ids = _numbers(request.form.get("id", ()))
-    if not ids:
+        return await _act_on_all(services, request, effect)
+    job_ids = _numbers(request.form.get("id", ()))
+    if not job_ids:
         return "No job was chosen."
-    await _on_jobs(services, request, done, ids)
-    return f"{_counts(done)}{await _reasons(services, done.act, done.refused)}"
+    await _on_jobs(services, request, effect, job_ids)
+    return f"{_counts(effect)}{await _reasons(services, effect.act, effect.refused)}"
 
 
-async def _act_on_all(services: PageServices, request: PageRequest, done: _Done) -> str:
+async def _act_on_all(services: PageServices, request: PageRequest, effect: _Effect) -> str:
     """Act on all jobs that match, the newest first, a limited number."""
     schema, find = services.reads.schema, services.reads.find
-    filters: dict[str, object] = {**chosen_filters(request), "states": CHANGEABLE[done.act]}
+    filters: dict[str, object] = {**chosen_filters(request), "states": CHANGEABLE[effect.act]}
     oldest = await find(about_bound(schema, filters))
     filters["from_job"] = oldest
     note = " There may be more: act again."
     for _ in range(COUNTED // _AT_ONCE):
         rows, _ = await find(about_jobs(schema, filters, _AT_ONCE))
         if rows:
-            ids = [row["job_id"] for row in rows]
-            await _on_jobs(services, request, done, ids)
-            filters["after"] = ids[-1]
+            job_ids = [row["job_id"] for row in rows]
+            await _on_jobs(services, request, effect, job_ids)
+            filters["after"] = job_ids[-1]
         if len(rows) < _AT_ONCE:
             note = _searched(oldest)
             break
-    return f"{_counts(done)}{note}{await _reasons(services, done.act, done.refused)}"
+    return f"{_counts(effect)}{note}{await _reasons(services, effect.act, effect.refused)}"
 
 
 def _searched(oldest: int | None) -> str:
@@ -179,42 +179,46 @@ def _searched(oldest: int | None) -> str:
 
 
 async def _on_jobs(
-    services: PageServices, request: PageRequest, done: _Done, ids: Sequence[int]
+    services: PageServices, request: PageRequest, effect: _Effect, job_ids: Sequence[int]
 ) -> None:
     """Act on some jobs, and note what was done."""
-    arguments: dict[str, object] = {"ids": list(ids)}
-    if done.act == "set_priority":
+    arguments: dict[str, object] = {"ids": list(job_ids)}
+    if effect.act == "set_priority":
         arguments["priority"] = _whole(request, "priority", 0, 9)
-    row = await services.act(request, done.act, arguments)
-    done.add(dict(zip(_RESULTS[done.act], row, strict=True)))
+    row = await services.act(request, effect.act, arguments)
+    effect.add(dict(zip(_RESULTS[effect.act], row, strict=True)))
 
 
 async def _reasons(services: PageServices, act: str, refused: Sequence[int]) -> str:
     """Return why the first of some jobs were left unchanged, as sentences."""
-    found = [await _refusal(services, act, job_id) for job_id in refused[:_EXPLAINED]]
-    return "".join(f" {refusal_text(each)}" for each in found)
+    explanations = [await _refusal(services, act, job_id) for job_id in refused[:_EXPLAINED]]
+    return "".join(f" {refusal_text(explanation)}" for explanation in explanations)
 
 
 async def _refusal(services: PageServices, act: str, job_id: int) -> Explanation:
     try:
-        why = await services.reads.find(about_obstacles(services.reads.schema, job_id))
+        explanation = await services.reads.find(about_obstacles(services.reads.schema, job_id))
     except TxqueueError as error:
         return Explanation(job_id, "", "unknown", error.what, error.remedy)
-    return explain_refusal(act, why)
+    return explain_refusal(act, explanation)
 
 
-def _counts(done: _Done) -> str:
-    said = [f"{counted(number, 'job')} {name}" for name, number in done.jobs.items() if number]
-    return f"{', '.join(said).capitalize()}." if said else "No job was changed."
+def _counts(effect: _Effect) -> str:
+    parts = [f"{counted(number, 'job')} {name}" for name, number in effect.jobs.items() if number]
+    return f"{', '.join(parts).capitalize()}." if parts else "No job was changed."
 
 
 async def _act_on_control(services: PageServices, request: PageRequest) -> str:
     """Pause or resume a queue, a group or a tenant."""
     act = _one_of(request, "act", ("pause", "resume"))
     kind, key = _one_of(request, "kind", ("queue", "group", "tenant")), _name(request, "key")
-    [changed] = await services.act(request, act, {"kind": kind, "key": key})
-    done = {"pause": "paused", "resume": "resumed"}[act]
-    return f"The {kind} {key} is {done}." if changed else f"The {kind} {key} was {done} before."
+    [is_changed] = await services.act(request, act, {"kind": kind, "key": key})
+    participle = {"pause": "paused", "resume": "resumed"}[act]
+    return (
+        f"The {kind} {key} is {participle}."
+        if is_changed
+        else f"The {kind} {key} was {participle} before."
+    )
 
 
 async def _set_limit(services: PageServices, request: PageRequest) -> str:
@@ -222,9 +226,9 @@ async def _set_limit(services: PageServices, request: PageRequest) -> str:
     kind, key = _one_of(request, "kind", ("queue", "group", "tenant")), _name(request, "key")
     names = [name for name in _LIMITS if name in request.form]
     values = {name: _limit(request, name) for name in names}
-    cleared = [name for name, value in values.items() if value is None]
+    without_limit = [name for name, value in values.items() if value is None]
     await services.act(
-        request, "set_limit", {"kind": kind, "key": key, **values, "cleared": cleared}
+        request, "set_limit", {"kind": kind, "key": key, **values, "cleared": without_limit}
     )
     return f"The limits of the {kind} {key} are set."
 
@@ -245,21 +249,21 @@ async def _act_on_failures(services: PageServices, request: PageRequest) -> str:
     """Retry, discard or postpone the failed jobs of one kind."""
     act = _one_of(request, "act", ("retry", "discard", "postpone"))
     arguments: dict[str, object] = {"fingerprint": _needed(request, "fingerprint")}
-    bound = "until" if act == "postpone" else "before"
+    bound_name = "until" if act == "postpone" else "before"
     if act == "postpone":
         arguments["delay"] = _whole(request, "minutes", 1, 527_040) * 60.0
     began = await services.reads.find(about_clock())
-    sum_ = 0
+    total = 0
     for _ in range(COUNTED // _AT_ONCE):
-        changed, moment = await services.act(request, f"{act}_failures", arguments)
-        sum_ += changed
-        arguments[bound] = None if moment is None else str(moment)
-        if not changed:
+        count, moment = await services.act(request, f"{act}_failures", arguments)
+        total += count
+        arguments[bound_name] = None if moment is None else str(moment)
+        if not count:
             break
-    done = {"retry": "retried", "discard": "discarded", "postpone": "postponed"}[act]
-    more = " There may be more: act again." if sum_ >= COUNTED else ""
-    left = await _left(services, arguments["fingerprint"], began) if not more else ""
-    return f"{counted(sum_, 'job')} {done}.{more}{left}"
+    participle = {"retry": "retried", "discard": "discarded", "postpone": "postponed"}[act]
+    hint = " There may be more: act again." if total >= COUNTED else ""
+    left = await _left(services, arguments["fingerprint"], began) if not hint else ""
+    return f"{counted(total, 'job')} {participle}.{hint}{left}"
 
 
 async def _left(services: PageServices, fingerprint: object, until: datetime) -> str:
@@ -273,11 +277,11 @@ async def _act_on_schedule(services: PageServices, request: PageRequest) -> str:
     """Pause, resume, remove or run a schedule."""
     act = _one_of(request, "act", ("pause", "resume", "remove", "run"))
     name = _name(request, "name")
-    [found] = await services.act(request, f"{act}_schedule", {"name": name})
+    [result] = await services.act(request, f"{act}_schedule", {"name": name})
     if act == "run":
-        return f"The schedule {name} runs now, as job {found}."
-    done = {"pause": "paused", "resume": "resumed", "remove": "removed"}[act]
-    return f"The schedule {name} is {done}."
+        return f"The schedule {name} runs now, as job {result}."
+    participle = {"pause": "paused", "resume": "resumed", "remove": "removed"}[act]
+    return f"The schedule {name} is {participle}."
 
 
 async def _act_on_node(services: PageServices, request: PageRequest) -> str:

@@ -63,8 +63,8 @@ class Changes:
         self._schema = schema
         self._watchers: set[Watcher] = set()
         self._last: object = None
-        self._changed_at = self._told_at = self._looked_at = float("-inf")
-        self._looking = LoopingCall(self._look)
+        self._changed_at = self._notified_at = self._read_at = float("-inf")
+        self._loop = LoopingCall(self._look)
 
     @property
     def is_full(self) -> bool:
@@ -74,36 +74,36 @@ class Changes:
     def add(self, watcher: Watcher) -> None:
         """Send a page events from now on."""
         self._watchers.add(watcher)
-        if not self._looking.running:
+        if not self._loop.running:
             # A new one, as a look of the one that was stopped may still run.
-            self._looking = LoopingCall(self._look)
-            self._looking.clock = self._clock
-            self._looking.start(EVERY, now=False)
+            self._loop = LoopingCall(self._look)
+            self._loop.clock = self._clock
+            self._loop.start(EVERY, now=False)
 
     def remove(self, watcher: Watcher) -> None:
         """Send a page no more events."""
         self._watchers.discard(watcher)
-        if not self._watchers and self._looking.running:
-            self._looking.stop()
+        if not self._watchers and self._loop.running:
+            self._loop.stop()
 
     def _look(self) -> Deferred[None]:
         return Deferred.fromCoroutine(self._tell())
 
     async def _tell(self) -> None:
         now = self._clock.seconds()
-        if now - self._changed_at >= QUIET and now - self._looked_at < 1.5 * EVERY:
+        if now - self._changed_at >= QUIET and now - self._read_at < 1.5 * EVERY:
             return
-        self._looked_at = now
+        self._read_at = now
         try:
-            found: object = await self._operations.find(about_changes(self._schema))
+            answer: object = await self._operations.find(about_changes(self._schema))
         except TxqueueError as error:
             # The pages then show the last figures, and why.
-            found = error.what
-        has_changed = found != self._last
+            answer = error.what
+        has_changed = answer != self._last
         if has_changed:
-            self._last, self._changed_at = found, now
-        if has_changed or now - self._told_at >= STILL:
-            self._told_at = now
+            self._last, self._changed_at = answer, now
+        if has_changed or now - self._notified_at >= STILL:
+            self._notified_at = now
             for watcher in tuple(self._watchers):
                 watcher.changed()
 

@@ -76,10 +76,14 @@ def charts(
         is_part: Whether they are of one queue or work type: enqueued jobs are counted all together.
     """
     enqueued = {} if is_part else {"enqueued": ("enqueued", "ready")}
-    place = _Place(now - span, span, step)
+    frame = _Frame(now - span, span, step)
 
-    def chart(title: str, show: Callable[[float], str], **lines: tuple[str, str]) -> Chart:
-        return _chart(title=title, rows=rows, place=place, show=show, named=lines)
+    def chart(
+        title: str, format_value: Callable[[float], str], **columns: tuple[str, str]
+    ) -> Chart:
+        return _chart(
+            title=title, rows=rows, frame=frame, format_value=format_value, columns=columns
+        )
 
     return [
         chart(
@@ -112,7 +116,7 @@ def charts(
 
 
 @frozen
-class _Place:
+class _Frame:
     """Where a moment is on the horizontal axis."""
 
     begin: datetime
@@ -126,18 +130,20 @@ class _Place:
 def _chart(
     title: str,
     rows: Rows,
-    place: _Place,
-    show: Callable[[float], str],
-    named: Mapping[str, tuple[str, str]],
+    frame: _Frame,
+    format_value: Callable[[float], str],
+    columns: Mapping[str, tuple[str, str]],
 ) -> Chart:
-    values = [row[column] or 0.0 for row in rows for column in named]
+    values = [row[column] or 0.0 for row in rows for column in columns]
     top = nice_ceiling(max(values, default=0.0))
-    lines = tuple(_line(column, *said, rows, place, top, show) for column, said in named.items())
+    lines = tuple(
+        _line(column, *label, rows, frame, top, format_value) for column, label in columns.items()
+    )
     summary = "; ".join(f"{line.name} {line.last}" for line in lines)
     return Chart(
         title=title,
-        top=show(top),
-        begin=age(place.span.total_seconds()),
+        top=format_value(top),
+        begin=age(frame.span.total_seconds()),
         lines=lines,
         summary=f"{title}, last: {summary}",
     )
@@ -148,20 +154,20 @@ def _line(  # noqa: PLR0917 - what a line is drawn from
     name: str,
     kind: str,
     rows: Rows,
-    place: _Place,
+    frame: _Frame,
     top: float,
-    show: Callable[[float], str],
+    format_value: Callable[[float], str],
 ) -> Line:
-    known = [row for row in rows if row[column] is not None]
-    parts, before = [], None
-    for row in known:
+    measured = [row for row in rows if row[column] is not None]
+    parts, previous_at = [], None
+    for row in measured:
         # A gap in the marks is a gap in the line: nothing is known of that time.
-        is_gap = before is None or row["at"] - before > 1.5 * place.step
+        is_gap = previous_at is None or row["at"] - previous_at > 1.5 * frame.step
         y = HEIGHT - HEIGHT * min(row[column] / top, 1.0)
-        parts.append(f"{'M' if is_gap else 'L'}{place.x(row['at']):.1f} {y:.1f}")
-        before = row["at"]
-    last = show(known[-1][column]) if known else "unknown"
-    return Line(name, kind, " ".join(parts), last)
+        parts.append(f"{'M' if is_gap else 'L'}{frame.x(row['at']):.1f} {y:.1f}")
+        previous_at = row["at"]
+    last_text = format_value(measured[-1][column]) if measured else "unknown"
+    return Line(name, kind, " ".join(parts), last_text)
 
 
 def nice_ceiling(value: float) -> float:

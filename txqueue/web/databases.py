@@ -38,10 +38,10 @@ class ShownDatabase:
     name: str = ""
 
 
-def database_place(shown: ShownDatabase) -> str:
+def database_place(database: ShownDatabase) -> str:
     """Return a short text that differs between places of databases, without their addresses."""
-    place = f"{location(shown.dsn)} {shown.schema}"
-    return hashlib.sha256(place.encode()).hexdigest()[:16]
+    address = f"{location(database.dsn)} {database.schema}"
+    return hashlib.sha256(address.encode()).hexdigest()[:16]
 
 
 def database_path(name: str) -> str:
@@ -61,13 +61,13 @@ def read_databases(path: Path, schema: str) -> tuple[ShownDatabase, ...]:
             valid.
     """
     try:
-        found = tomllib.loads(read_private(path, "the databases", "--databases"))
+        entries = tomllib.loads(read_private(path, "the databases", "--databases"))
     except tomllib.TOMLDecodeError as error:
         raise ConfigurationError(f"{path} is not valid TOML: {error}", _EXAMPLE) from None
-    if not found:
+    if not entries:
         raise ConfigurationError(f"{path} has no database", _EXAMPLE)
     try:
-        return tuple(_database(name, given, schema) for name, given in found.items())
+        return tuple(_database(name, entry, schema) for name, entry in entries.items())
     except ConfigurationError as error:
         raise ConfigurationError(f"{path}: {error.what}", error.remedy) from None
 
@@ -76,31 +76,32 @@ def named_databases(dsns: Sequence[str], schema: str) -> tuple[ShownDatabase, ..
     """Return the databases of a node; several are named as their DSNs name them."""
     if len(dsns) == 1:
         return (ShownDatabase(dsns[0], schema),)
-    found: dict[str, ShownDatabase] = {}
+    databases: dict[str, ShownDatabase] = {}
     for dsn in dsns:
-        name = _unused(_plain_name(database_name(dsn)), found)
-        found[name] = ShownDatabase(dsn, schema, name)
-    return tuple(found.values())
+        name = _unused(_plain_name(database_name(dsn)), databases)
+        databases[name] = ShownDatabase(dsn, schema, name)
+    return tuple(databases.values())
 
 
-def _database(name: str, given: Any, schema: str) -> ShownDatabase:
+def _database(name: str, entry: Any, schema: str) -> ShownDatabase:
     if not _NAME.fullmatch(name):
         raise ConfigurationError(
             f"{name!r} is not a name for a database",
             "use lower-case letters, digits, - and _, at most 40, the first a letter or digit",
         )
-    table = given if isinstance(given, dict) else {"dsn": given}
-    if unknown := sorted(table.keys() - {"dsn", "schema"}):
+    table = entry if isinstance(entry, dict) else {"dsn": entry}
+    if unknown_keys := sorted(table.keys() - {"dsn", "schema"}):
         raise ConfigurationError(
-            f"{name} has {unknown[0]!r}, which is not a setting", "give dsn, and perhaps schema"
+            f"{name} has {unknown_keys[0]!r}, which is not a setting",
+            "give dsn, and perhaps schema",
         )
-    dsn, its_schema = table.get("dsn"), table.get("schema", schema)
+    dsn, schema_name = table.get("dsn"), table.get("schema", schema)
     if not isinstance(dsn, str) or not dsn.strip():
         raise ConfigurationError(f"{name} has no DSN", f'give it as a text: {name} = "DSN"')
     try:
         with translated():
             attempts(dsn)
-        return ShownDatabase(dsn, checked_name(str(its_schema)), name)
+        return ShownDatabase(dsn, checked_name(str(schema_name)), name)
     except ConfigurationError as error:
         raise ConfigurationError(f"{name}: {error.what}", error.remedy) from None
 
@@ -110,9 +111,9 @@ def _plain_name(text: str) -> str:
     return re.sub(r"[^a-z0-9_]+", "-", text.lower()).strip("-_")[:30] or "database"
 
 
-def _unused(name: str, used: Any) -> str:
-    number, found = 1, name
-    while found in used:
+def _unused(name: str, used_names: Any) -> str:
+    number, candidate = 1, name
+    while candidate in used_names:
         number += 1
-        found = f"{name}-{number}"
-    return found
+        candidate = f"{name}-{number}"
+    return candidate

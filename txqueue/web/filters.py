@@ -54,12 +54,12 @@ def chosen_filters(request: PageRequest) -> dict[str, str | list[str] | None]:
         ConfigurationError: When there is no such state: an act must not ignore a filter.
     """
     names = ("state", *USUAL, *MORE)
-    found: dict[str, str | list[str] | None] = {
+    filters: dict[str, str | list[str] | None] = {
         name: request.asked(name) or request.sent(name) for name in names if name not in _REPEATED
     }
-    if (state := found["state"]) is not None and state not in set(State):
+    if (state := filters["state"]) is not None and state not in set(State):
         raise ConfigurationError("jobs have no such state", f"choose one of: {', '.join(State)}")
-    return found | {name: request.all_of(name) for name in _REPEATED}
+    return filters | {name: request.all_of(name) for name in _REPEATED}
 
 
 def given_filters(request: PageRequest) -> list[tuple[str, str]]:
@@ -69,13 +69,13 @@ def given_filters(request: PageRequest) -> list[tuple[str, str]]:
 
 def chips(request: PageRequest) -> list[Chip]:
     """Return the active filters, each with the address of the page without it."""
-    chosen = chosen_filters(request)
+    filters = chosen_filters(request)
     return [
         Chip(
             f"{_label(name)}: {_shown(name, value)}",
-            request.address(after=None, **{name: _without(chosen[name], value)}),
+            request.address(after=None, **{name: _without(filters[name], value)}),
         )
-        for name, value in _pairs(chosen)
+        for name, value in _pairs(filters)
     ]
 
 
@@ -91,10 +91,10 @@ def _shown(name: str, value: str) -> str:
 def _pairs(filters: Mapping[str, str | Sequence[str] | None]) -> Iterator[tuple[str, str]]:
     for name, value in filters.items():
         values = [value] if isinstance(value, str) else value or ()
-        yield from ((name, each) for each in values)
+        yield from ((name, item) for item in values)
 
 
-def _without(given: str | Sequence[str] | None, value: str) -> list[str]:
+def _without(selection: str | Sequence[str] | None, value: str) -> list[str]:
     """Return the other values of a filter that has several."""
-    values = () if isinstance(given, str) else given or ()
-    return [each for each in values if each != value]
+    values = () if isinstance(selection, str) else selection or ()
+    return [item for item in values if item != value]

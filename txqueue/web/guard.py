@@ -51,7 +51,7 @@ def foreign_host(host: str | None, allowed: Collection[str] | None) -> Refusal |
         host: The header ``Host``.
         allowed: The names besides loopback's; None to allow any.
     """
-    if allowed is None or _name(host or "") in _LOOPBACK | {each.lower() for each in allowed}:
+    if allowed is None or _name(host or "") in _LOOPBACK | {name.lower() for name in allowed}:
         return None
     return Refusal(
         HTTPStatus.MISDIRECTED_REQUEST,

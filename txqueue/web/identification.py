@@ -90,8 +90,8 @@ class Identification:
         """Return the visitor that the proxy names; only the file of users has operators."""
         if name is None or not _NAME.fullmatch(name):
             return STRANGER
-        known = (self.users or {}).get(name)
-        return Visitor(name, Role.VIEWER if known is None else known.role)
+        user = (self.users or {}).get(name)
+        return Visitor(name, Role.VIEWER if user is None else user.role)
 
 
 def _is_tls(transport: object) -> bool:

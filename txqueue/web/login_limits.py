@@ -69,9 +69,9 @@ class Tries:
     def begin(self, key: Hashable) -> bool:
         """Count a try unless it must wait; return whether it may begin."""
         now = self._clock.seconds()
-        found = self._counted.get(key, _Counted(0, now))
-        silent = now - found.last
-        tries = 0 if silent >= FORGOTTEN else found.tries
+        counted = self._counted.get(key, _Counted(0, now))
+        silent = now - counted.last
+        tries = 0 if silent >= FORGOTTEN else counted.tries
         if tries >= FREE_TRIES and silent < PAUSE:
             return False
         self._counted[key] = _Counted(tries + 1, now)
@@ -115,10 +115,10 @@ class PasswordChecks:
             TryRefused: When too many are being checked.
         """
         of_address = self._checked[address]
-        most = MOST_CHECKED
+        limit = MOST_CHECKED
         if not is_known:
-            most -= KEPT_FOR_KNOWN + (KEPT_FOR_FIRST if of_address else 0)
-        if of_address >= MOST_OF_ADDRESS or self._checked.total() >= most:
+            limit -= KEPT_FOR_KNOWN + (KEPT_FOR_FIRST if of_address else 0)
+        if of_address >= MOST_OF_ADDRESS or self._checked.total() >= limit:
             raise TryRefused("Too many visitors log in just now: try again.", is_busy=True)
 
     def check(self, user: User, password: str, address: str) -> Deferred[bool]:

@@ -99,16 +99,16 @@ class Logins:
 
     def _remembered(self, name: str, device: str | None) -> str:
         """Remember the browser of a user; return the text that identifies it."""
-        chosen = device or secrets.token_urlsafe(32)
-        self._devices[chosen] = name
-        self._devices.move_to_end(chosen)
+        token = device or secrets.token_urlsafe(32)
+        self._devices[token] = name
+        self._devices.move_to_end(token)
         _shorten(self._devices)
-        return chosen
+        return token
 
     def log_in_by_key(self, key: str) -> str | None:
         """Log the holder of the key in; return the cookie's secret, None for a wrong key."""
-        expected = self._key
-        if expected is None or not hmac.compare_digest(key.encode(), expected.encode()):
+        own_key = self._key
+        if own_key is None or not hmac.compare_digest(key.encode(), own_key.encode()):
             return None
         return self._begin(KEY_USER.name)
 
@@ -149,6 +149,6 @@ class Notices:
         return self._texts.pop(secret or "", "")
 
 
-def _shorten(kept: OrderedDict[str, Any]) -> None:
-    while len(kept) > MOST:
-        kept.popitem(last=False)
+def _shorten(entries: OrderedDict[str, Any]) -> None:
+    while len(entries) > MOST:
+        entries.popitem(last=False)

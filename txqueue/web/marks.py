@@ -24,7 +24,7 @@ def marked(handler: Handler) -> Handler:
 
     async def answer(services: PageServices, request: PageRequest) -> Reply:
         if request.visitor.may_act:
-            request = evolve(request, shown=await _mark(services))
+            request = evolve(request, mark=await _mark(services))
         return await handler(services, request)
 
     return answer

@@ -35,7 +35,7 @@ class PageRequest:
         is_part: Whether only the changing part of the page is asked for.
         sender: The address that the request came from; empty for a unix socket.
         device: The text that identifies the browser of an earlier login; None for none.
-        shown: The mark of the database that the page shows; each of its forms that acts carries it.
+        mark: The mark of the database that the page shows; each of its forms that acts carries it.
     """
 
     path: str
@@ -49,7 +49,7 @@ class PageRequest:
     is_part: bool = False
     sender: str = ""
     device: str | None = field(default=None, repr=False)
-    shown: str = ""
+    mark: str = ""
 
     def asked(self, name: str) -> str | None:
         """Return a field of the address without white space around it; None if empty or absent."""
@@ -69,23 +69,23 @@ class PageRequest:
 
     def all_of(self, name: str) -> list[str]:
         """Return the values of a field of the address, or else of the body, but for blank ones."""
-        given = self.query.get(name) or self.form.get(name, ())
-        return [value for value in given if value.strip()]
+        values = self.query.get(name) or self.form.get(name, ())
+        return [value for value in values if value.strip()]
 
     def way_back(self) -> str:
         """Return the page of this dashboard that the form came from; never another site's."""
-        back = self.sent("back") or "/"
-        is_own = back.startswith("/") and not back.startswith(("//", "/\\"))
-        return back if is_own and back.isprintable() else "/"
+        path = self.sent("back") or "/"
+        is_local = path.startswith("/") and not path.startswith(("//", "/\\"))
+        return path if is_local and path.isprintable() else "/"
 
     def address(self, **changes: object) -> str:
         """Return the query of this page's address with some fields changed; None removes one.
 
         A list gives a field several values.
         """
-        changed = {**{name: self.all_of(name) for name in self.query}, **changes}
-        kept = {name: value for name, value in changed.items() if value not in (None, [])}
-        return f"?{urlencode(kept, doseq=True)}" if kept else "?"
+        fields = {**{name: self.all_of(name) for name in self.query}, **changes}
+        filled = {name: value for name, value in fields.items() if value not in (None, [])}
+        return f"?{urlencode(filled, doseq=True)}" if filled else "?"
 
 
 @frozen

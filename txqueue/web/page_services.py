@@ -83,5 +83,5 @@ class PageServices(VisitorServices):
             DatabaseUnavailable: When the database does not answer.
             Refused: When the database refuses the act, is another one now, or takes too long.
         """
-        given = {**arguments, "who": request.visitor.name}
-        return await self.operations.act(name, given, request.shown.rpartition(".")[2])
+        signed = {**arguments, "who": request.visitor.name}
+        return await self.operations.act(name, signed, request.mark.rpartition(".")[2])

@@ -82,11 +82,11 @@ class Reads:
             DatabaseUnavailable: When the database does not answer.
             Refused: When the query takes too long.
         """
-        found = (await self.find(about_identity(self.schema))).identity
-        if found != self._identity:
-            self._identity = found
+        identity = (await self.find(about_identity(self.schema))).identity
+        if identity != self._identity:
+            self._identity = identity
             self._shared.clear()
-        return found
+        return identity
 
     async def find(self, inquiry: Inquiry[T]) -> T:
         """Run an inquiry for one viewer.
@@ -108,14 +108,14 @@ class Reads:
             DatabaseUnavailable: When they could never be read, as the database does not answer.
             Refused: When they could never be read, as that takes too long.
         """
-        kept = self._kept(name)
-        if kept.is_reading:
-            await self._ended(kept)
-        elif self._clock.seconds() >= kept.due_at:
-            await self._read(kept, inquire)
-        if kept.read_at == float("-inf"):
+        entry = self._kept(name)
+        if entry.is_reading:
+            await self._ended(entry)
+        elif self._clock.seconds() >= entry.due_at:
+            await self._read(entry, inquire)
+        if entry.read_at == float("-inf"):
             return Figures(await self._operations.find(inquire(self.schema)))
-        return self._figures(kept)
+        return self._figures(entry)
 
     async def latest(
         self, name: str, inquire: Callable[[str], Inquiry[T]], patience: float
@@ -127,49 +127,49 @@ class Reads:
             inquire: Returns the inquiry, given the name of the schema.
             patience: Seconds to wait for current figures.
         """
-        kept = self._kept(name)
-        if not kept.is_reading and self._clock.seconds() >= kept.due_at:
-            Deferred.fromCoroutine(self._read(kept, inquire)).addErrback(
+        entry = self._kept(name)
+        if not entry.is_reading and self._clock.seconds() >= entry.due_at:
+            Deferred.fromCoroutine(self._read(entry, inquire)).addErrback(
                 lambda failure: self.log.failure("a read of the dashboard failed", failure=failure)
             )
-        if kept.is_reading:
+        if entry.is_reading:
             with suppress(TimeoutError):
-                await self._ended(kept).addTimeout(patience, self._clock)
-        return self._figures(kept)
+                await self._ended(entry).addTimeout(patience, self._clock)
+        return self._figures(entry)
 
-    def _figures(self, kept: _Shared) -> Figures[Any]:
-        was_read = kept.read_at > float("-inf")
-        age = self._clock.seconds() - kept.read_at if was_read else 0.0
-        return Figures(kept.value, age, kept.trouble, kept.is_down)
+    def _figures(self, entry: _Shared) -> Figures[Any]:
+        was_read = entry.read_at > float("-inf")
+        age = self._clock.seconds() - entry.read_at if was_read else 0.0
+        return Figures(entry.value, age, entry.trouble, entry.is_down)
 
     def _kept(self, name: str) -> _Shared:
         """Return the figures of a name, the last used ones last; forget the first of too many."""
-        kept = self._shared.pop(name) if name in self._shared else _Shared()
-        self._shared[name] = kept
+        entry = self._shared.pop(name) if name in self._shared else _Shared()
+        self._shared[name] = entry
         if len(self._shared) > MOST_KEPT:
             del self._shared[next(iter(self._shared))]
-        return kept
+        return entry
 
-    def _ended(self, kept: _Shared) -> Deferred[None]:
+    def _ended(self, entry: _Shared) -> Deferred[None]:
         """Return a Deferred that fires when the read that runs has ended."""
-        waiting = Deferred[None]()
-        kept.waiting.append(waiting)
-        return waiting
+        waiter = Deferred[None]()
+        entry.waiting.append(waiter)
+        return waiter
 
-    async def _read(self, kept: _Shared, inquire: Callable[[str], Inquiry[Any]]) -> None:
-        began, cost = self._clock.seconds(), COST
-        kept.is_reading = True
+    async def _read(self, entry: _Shared, inquire: Callable[[str], Inquiry[Any]]) -> None:
+        start, cost = self._clock.seconds(), COST
+        entry.is_reading = True
         try:
-            kept.value = await self._operations.find(inquire(self.schema))
-            kept.read_at, kept.trouble, kept.is_down = self._clock.seconds(), None, False
+            entry.value = await self._operations.find(inquire(self.schema))
+            entry.read_at, entry.trouble, entry.is_down = self._clock.seconds(), None, False
         except TxqueueError as error:
-            kept.trouble, kept.is_down = error.what, isinstance(error, DatabaseUnavailable)
+            entry.trouble, entry.is_down = error.what, isinstance(error, DatabaseUnavailable)
             # A server that does not answer is spared nothing by a long wait.
-            cost = 1.0 if kept.is_down else COST
+            cost = 1.0 if entry.is_down else COST
         finally:
-            took = self._clock.seconds() - began
-            kept.due_at = self._clock.seconds() + max(FRESH, cost * took)
-            kept.is_reading = False
-            waiting, kept.waiting = kept.waiting, []
-            for each in waiting:
-                each.callback(None)
+            duration = self._clock.seconds() - start
+            entry.due_at = self._clock.seconds() + max(FRESH, cost * duration)
+            entry.is_reading = False
+            waiters, entry.waiting = entry.waiting, []
+            for waiter in waiters:
+                waiter.callback(None)

@@ -42,13 +42,13 @@ class StaticFile:
 
 def read_static() -> Mapping[str, StaticFile]:
     """Read all files once, so that no path of a request ever leads to the file system."""
-    found = {}
-    for each in (files("txqueue.web") / "static").iterdir():
-        kind = _KINDS.get(each.name[each.name.rfind(".") :])
+    static_files = {}
+    for entry in (files("txqueue.web") / "static").iterdir():
+        kind = _KINDS.get(entry.name[entry.name.rfind(".") :])
         if kind is not None:
-            body = each.read_bytes()
-            found[each.name] = StaticFile(body, kind, sha256(body).hexdigest()[:12])
-    return found
+            body = entry.read_bytes()
+            static_files[entry.name] = StaticFile(body, kind, sha256(body).hexdigest()[:12])
+    return static_files
 
 
 # The pages in the order of the menu: address, title.
@@ -121,8 +121,10 @@ class Renderer:
         self._root = root
         self._title = title
         self._databases = databases
-        chosen = None if databases is None else databases.chosen
-        self._base = root if databases is None or chosen is None else root + databases.paths[chosen]
+        database = None if databases is None else databases.chosen
+        self._base = (
+            root if databases is None or database is None else root + databases.paths[database]
+        )
 
     def _address(self, name: str) -> str:
         """Return the address of a file, which changes with its content."""
@@ -182,8 +184,8 @@ def _templates() -> Environment:
 
 def current_page(path: str) -> tuple[str, str] | None:
     """Return the entry of the menu that a path belongs to; None if it belongs to none."""
-    first = f"/{path.split('/')[1]}"
-    return next((entry for entry in MENU if entry[0] == first), None)
+    section = f"/{path.split('/')[1]}"
+    return next((entry for entry in MENU if entry[0] == section), None)
 
 
 def same_page(request: PageRequest) -> str:
@@ -194,15 +196,15 @@ def same_page(request: PageRequest) -> str:
     if request.path in _COMMON:
         query = request.address(after=None)
         return request.path if query == "?" else request.path + query
-    listed = f"/{request.path.split('/')[1]}"
-    return listed if listed in _COMMON else "/"
+    section = f"/{request.path.split('/')[1]}"
+    return section if section in _COMMON else "/"
 
 
 @pass_context
 def _linked(context: Context, text: object) -> Markup:
     """Return a text in which each "job N" leads to that job."""
-    said = str(escape(humanize.plain(text)))
-    return Markup(_JOB.sub(rf'<a href="{escape(context["base"])}/jobs/\2">\1\2</a>', said))
+    escaped = str(escape(humanize.plain(text)))
+    return Markup(_JOB.sub(rf'<a href="{escape(context["base"])}/jobs/\2">\1\2</a>', escaped))
 
 
 def _warned_page(warning: Mapping[str, str]) -> str:
@@ -218,9 +220,9 @@ def _sentence(text: str) -> str:
 
 def _lines(text: object) -> str:
     """Return a text of several lines with its other control characters made visible."""
-    said = str(text)
-    cut = said[:MOST_SHOWN] + ("\n... (cut)" if len(said) > MOST_SHOWN else "")
-    return "\n".join(humanize.plain(line) for line in cut.split("\n"))
+    whole_text = str(text)
+    shortened = whole_text[:MOST_SHOWN] + ("\n... (cut)" if len(whole_text) > MOST_SHOWN else "")
+    return "\n".join(humanize.plain(line) for line in shortened.split("\n"))
 
 
 def _pretty(value: object) -> str:
@@ -232,8 +234,8 @@ def _ago(moment: datetime | None, now: datetime) -> str:
     """Return how long ago a moment was, or in how long it is; a dash for none."""
     if moment is None:
         return "-"
-    passed = (now - moment).total_seconds()
-    return f"{humanize.age(passed)} ago" if passed >= 0 else f"in {humanize.age(-passed)}"
+    seconds = (now - moment).total_seconds()
+    return f"{humanize.age(seconds)} ago" if seconds >= 0 else f"in {humanize.age(-seconds)}"
 
 
 def _iso(moment: datetime | None) -> str:

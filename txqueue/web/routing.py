@@ -33,8 +33,8 @@ class Route:
 
     def match(self, path: str) -> Mapping[str, str] | None:
         """Return the named parts of a path; None if it is another one."""
-        found = _compiled(self.pattern).fullmatch(path)
-        return None if found is None else found.groupdict()
+        matched = _compiled(self.pattern).fullmatch(path)
+        return None if matched is None else matched.groupdict()
 
 
 class Router:
@@ -65,8 +65,8 @@ _NAMED = re.compile(r"\{(\w+)(\*?)\}")
 def _compiled(pattern: str) -> re.Pattern[str]:
     """Return the expression of a pattern; `re` keeps those it has compiled."""
     parts, end = [], 0
-    for found in _NAMED.finditer(pattern):
-        parts.append(re.escape(pattern[end : found.start()]))
-        parts.append(f"(?P<{found[1]}>{'.+' if found[2] else '[^/]+'})")
-        end = found.end()
+    for placeholder in _NAMED.finditer(pattern):
+        parts.append(re.escape(pattern[end : placeholder.start()]))
+        parts.append(f"(?P<{placeholder[1]}>{'.+' if placeholder[2] else '[^/]+'})")
+        end = placeholder.end()
     return re.compile("".join(parts) + re.escape(pattern[end:]), re.DOTALL)

@@ -42,12 +42,12 @@ class FilledForm:
     Attributes:
         fields: The text of each field.
         errors: What is wrong, by field.
-        when: The schedule that it describes; None if anything is wrong.
+        schedule: The schedule that it describes; None if anything is wrong.
     """
 
     fields: Mapping[str, str]
     errors: Mapping[str, str]
-    when: Schedule | None
+    schedule: Schedule | None
 
 
 def filled_by(row: Mapping[str, Any]) -> dict[str, str]:
@@ -81,14 +81,14 @@ def read_form(fields: Mapping[str, str]) -> FilledForm:
     Args:
         fields: The text of each of `FIELDS`.
     """
-    reading, when = _Reading(fields), None
+    reading, schedule = _Reading(fields), None
     try:
-        when = _schedule(reading)
+        schedule = _schedule(reading)
     except InvalidSchedule as error:
         # Every other field was checked on its own: the limit of the jitter depends on the period.
         if not reading.errors:
             reading.errors["jitter"] = str(error)
-    return FilledForm(fields, reading.errors, None if reading.errors else when)
+    return FilledForm(fields, reading.errors, None if reading.errors else schedule)
 
 
 @frozen
@@ -118,19 +118,19 @@ class _Reading:
 def _schedule(form: _Reading) -> Schedule:
     kind = form.need("kind", _Kind, _Kind.CRON)
     jitter = form.read("jitter", length_of, timedelta(0))
-    ends: dict[str, Any] = {
+    options: dict[str, Any] = {
         "until": form.read("until", moment_of, None),
         "times": form.read("times", _times, None),
     }
     if kind is _Kind.COOLDOWN:
         since: Since = form.read("since", _since, "end")
-        return Cooldown(form.need("period", _period, DAY), jitter, since=since, **ends)
+        return Cooldown(form.need("period", _period, DAY), jitter, since=since, **options)
     catch_up = form.read("catch_up", CatchUp, CatchUp.SKIP)
-    ends["overlap"] = form.read("overlap", _overlap, "allow")
+    options["overlap"] = form.read("overlap", _overlap, "allow")
     if kind is _Kind.EVERY:
-        return Every(form.need("period", _period, DAY), jitter, catch_up, **ends)
+        return Every(form.need("period", _period, DAY), jitter, catch_up, **options)
     expression = form.need("expression", _expression, "0 0 * * *")
-    return Cron(expression, form.read("zone", _zone, "UTC"), jitter, catch_up, **ends)
+    return Cron(expression, form.read("zone", _zone, "UTC"), jitter, catch_up, **options)
 
 
 def _expression(text: str) -> str:

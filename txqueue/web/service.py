@@ -55,14 +55,14 @@ class DatabaseLink:
     """The connections to one database, and what its pages read and watch.
 
     Attributes:
-        shown: The database.
+        database: The database.
         pool: Its connections.
         operations: Runs queries and acts.
         reads: Reads what the pages show.
         changes: Tells open pages to refresh.
     """
 
-    shown: ShownDatabase
+    database: ShownDatabase
     pool: ConnectionPool
     operations: Operations
     reads: Reads
@@ -84,7 +84,7 @@ class Dashboard(Service):
         self._settings = settings
         self._logins = _logins(reactor, settings)
         self._static = read_static()
-        self._links = [_linked(reactor, each) for each in settings.databases]
+        self._links = [_linked(reactor, database) for database in settings.databases]
         self._listening: Deferred[Any] = succeed(None)
 
     def startService(self) -> None:
@@ -116,12 +116,14 @@ class Dashboard(Service):
 
     def _resource(self) -> Door | MountedDoors:
         """Return what answers: the pages of one database, or of each below a list of all."""
-        paths = {link.shown.name: database_path(link.shown.name) for link in self._links}
+        paths = {link.database.name: database_path(link.database.name) for link in self._links}
         if list(paths) == [""]:
             return self._door(self._links[0], None)
         menu, root = DatabaseMenu(paths), self._settings.base
         doors = {
-            root + paths[link.shown.name]: self._door(link, evolve(menu, chosen=link.shown.name))
+            root + paths[link.database.name]: self._door(
+                link, evolve(menu, chosen=link.database.name)
+            )
             for link in self._links
         }
         return MountedDoors(self._index(menu), doors)
@@ -134,15 +136,15 @@ class Dashboard(Service):
             logins=self._logins,
             reads=link.reads,
             operations=link.operations,
-            place=database_place(link.shown),
+            place=database_place(link.database),
             archive=ArchiveProcess(self._reactor),
         )
         router = Router([*routes(), *acting_routes()])
-        return Door(router, services, link.changes, self._rules(database_path(link.shown.name)))
+        return Door(router, services, link.changes, self._rules(database_path(link.database.name)))
 
     def _index(self, menu: DatabaseMenu) -> Door:
         """Return the door to the list of databases."""
-        reads = {link.shown.name: link.reads for link in self._links}
+        reads = {link.database.name: link.reads for link in self._links}
         services = IndexServices(self._renderer(menu), Notices(), self._logins, reads)
         changes = AllChanges([link.changes for link in self._links])
         return Door(Router(index_routes()), services, changes, self._rules(""))
@@ -180,22 +182,22 @@ class Dashboard(Service):
         )
 
 
-def _linked(reactor: Any, shown: ShownDatabase) -> DatabaseLink:
+def _linked(reactor: Any, database: ShownDatabase) -> DatabaseLink:
     pool = ConnectionPool(
         reactor,
-        shown.dsn,
+        database.dsn,
         _CONNECTIONS,
         "txqueue dashboard",
         patience=_PATIENCE + 3.0,
         any_moment=True,
     )
-    operations = Operations(pool, shown.schema, patience=_PATIENCE, at_once=2)
+    operations = Operations(pool, database.schema, patience=_PATIENCE, at_once=2)
     return DatabaseLink(
-        shown=shown,
+        database=database,
         pool=pool,
         operations=operations,
-        reads=Reads(reactor, operations, shown.schema),
-        changes=Changes(reactor, operations, shown.schema),
+        reads=Reads(reactor, operations, database.schema),
+        changes=Changes(reactor, operations, database.schema),
     )
 
 

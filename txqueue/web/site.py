@@ -110,19 +110,19 @@ class Door(resource.Resource):
         return server.NOT_DONE_YET
 
     async def _answer(self, request: server.Request) -> None:
-        gone: list[object] = []
-        request.notifyFinish().addErrback(gone.append)
+        closings: list[object] = []
+        request.notifyFinish().addErrback(closings.append)
         method = (request.method or b"GET").decode("latin-1")
         headers = _headers(request)
-        asked = self._asked(request, headers)
-        if isinstance(asked, Refusal):
-            reply = _plain(asked)
-        elif method == "GET" and asked.path == "/events":
-            self._stream(request, asked.visitor)
+        page_request = self._asked(request, headers)
+        if isinstance(page_request, Refusal):
+            reply = _plain(page_request)
+        elif method == "GET" and page_request.path == "/events":
+            self._stream(request, page_request.visitor)
             return
         else:
-            reply = await self._reply(method, asked, headers)
-        if not gone:
+            reply = await self._reply(method, page_request, headers)
+        if not closings:
             self._write(request, reply, method)
 
     def _asked(
@@ -163,21 +163,21 @@ class Door(resource.Resource):
         )
 
     async def _reply(
-        self, method: str, asked: PageRequest, headers: Mapping[str, str | None]
+        self, method: str, page_request: PageRequest, headers: Mapping[str, str | None]
     ) -> Reply:
         if method == "POST" and (refusal := foreign_origin(headers)) is not None:
-            return self._refused(asked, refusal)
-        found = self._router.find("GET" if method == "HEAD" else method, asked.path)
-        if found is None:
-            return self._refused(asked, self._no_route(asked.path))
-        route, names = found
-        if asked.visitor.role < route.role:
-            return self._forbidden(method, asked)
+            return self._refused(page_request, refusal)
+        match = self._router.find("GET" if method == "HEAD" else method, page_request.path)
+        if match is None:
+            return self._refused(page_request, self._no_route(page_request.path))
+        route, names = match
+        if page_request.visitor.role < route.role:
+            return self._forbidden(method, page_request)
         try:
-            reply: Reply = await route.handler(self._services, evolve(asked, names=names))
+            reply: Reply = await route.handler(self._services, evolve(page_request, names=names))
         except TxqueueError as error:
             status = _STATUS.get(type(error), HTTPStatus.CONFLICT)
-            return self._refused(asked, Refusal(status, error.what, error.remedy))
+            return self._refused(page_request, Refusal(status, error.what, error.remedy))
         except Exception:
             self.log.failure("a page of the dashboard failed")
             refusal = Refusal(
@@ -185,7 +185,7 @@ class Door(resource.Resource):
                 "the dashboard has a fault",
                 "see the log, and please report it",
             )
-            return self._refused(asked, refusal)
+            return self._refused(page_request, refusal)
         return reply
 
     def _no_route(self, path: str) -> Refusal:
@@ -197,34 +197,34 @@ class Door(resource.Resource):
             )
         return Refusal(HTTPStatus.NOT_FOUND, "there is no such page", "choose one from the menu")
 
-    def _forbidden(self, method: str, asked: PageRequest) -> Reply:
-        if asked.visitor.role == Role.STRANGER and self._services.logins is not None:
-            if method == "GET" and not asked.is_part:
+    def _forbidden(self, method: str, page_request: PageRequest) -> Reply:
+        if page_request.visitor.role == Role.STRANGER and self._services.logins is not None:
+            if method == "GET" and not page_request.is_part:
                 return redirect("/login")
             return self._refused(
-                asked, Refusal(HTTPStatus.UNAUTHORIZED, "this needs a login", "log in")
+                page_request, Refusal(HTTPStatus.UNAUTHORIZED, "this needs a login", "log in")
             )
         return self._refused(
-            asked,
+            page_request,
             Refusal(
                 HTTPStatus.FORBIDDEN,
-                f"{asked.visitor.name or 'a stranger'} may not do that",
+                f"{page_request.visitor.name or 'a stranger'} may not do that",
                 "use an operator's login or certificate, or the unix socket; see the page"
                 " howto/dashboard of the documentation",
             ),
         )
 
-    def _refused(self, asked: PageRequest, refusal: Refusal) -> Reply:
-        if asked.visitor.role == Role.STRANGER:
+    def _refused(self, page_request: PageRequest, refusal: Refusal) -> Reply:
+        if page_request.visitor.role == Role.STRANGER:
             return _plain(refusal)
-        return self._services.show("error", asked, refusal.status, refusal=refusal)
+        return self._services.show("error", page_request, refusal.status, refusal=refusal)
 
     def _write(self, request: server.Request, reply: Reply, method: str) -> None:
         request.setResponseCode(reply.status)
         for name, value in SECURITY_HEADERS.items():
             request.setHeader(name, value)
-        stored = "public, max-age=31536000, immutable" if reply.is_fixed else "no-store"
-        request.setHeader("Cache-Control", stored)
+        caching = "public, max-age=31536000, immutable" if reply.is_fixed else "no-store"
+        request.setHeader("Cache-Control", caching)
         if reply.location is not None:
             request.setHeader("Location", self._rules.base + reply.location)
         else:
@@ -285,11 +285,11 @@ def _below(base: str, path: str) -> str | None:
     if path != base and not path.startswith(f"{base}/"):
         return None
     try:
-        decoded = unquote(path[len(base) :], errors="strict") or "/"
+        page_path = unquote(path[len(base) :], errors="strict") or "/"
     except UnicodeDecodeError:
         return None
-    is_plain = decoded.isprintable() and "\\" not in decoded and "//" not in decoded
-    return decoded if is_plain and ".." not in decoded.split("/") else None
+    is_plain = page_path.isprintable() and "\\" not in page_path and "//" not in page_path
+    return page_path if is_plain and ".." not in page_path.split("/") else None
 
 
 def _fields(text: str) -> Mapping[str, list[str]]:
@@ -304,11 +304,11 @@ def _fields(text: str) -> Mapping[str, list[str]]:
 
 
 def _headers(request: server.Request) -> dict[str, str | None]:
-    given = {
+    headers = {
         name.decode("latin-1").lower(): values[-1].decode("latin-1")
         for name, values in request.requestHeaders.getAllRawHeaders()
     }
-    return {"host": None, "origin": None, "sec-fetch-site": None, "x-part": None, **given}
+    return {"host": None, "origin": None, "sec-fetch-site": None, "x-part": None, **headers}
 
 
 def _cookie(request: server.Request, name: str) -> str | None:

@@ -48,8 +48,8 @@ class User:
 
     def has_password(self, password: str) -> bool:
         """Tell whether a password is the user's; takes about 0.1 s of CPU."""
-        found = _digest(password, self.salt)
-        return bool(self.salt) and hmac.compare_digest(found, self.digest)
+        digest = _digest(password, self.salt)
+        return bool(self.salt) and hmac.compare_digest(digest, self.digest)
 
 
 def read_users(path: Path) -> Mapping[str, User]:
@@ -75,14 +75,14 @@ def user_line(name: str, role: str, password: str | None) -> str:
     if password is None:
         return f"{name} {role} {NO_PASSWORD}"
     salt = os.urandom(16)
-    said = ":".join(b64encode(each).decode() for each in (salt, _digest(password, salt)))
-    return f"{name} {role} scrypt:{said}"
+    secret = ":".join(b64encode(part).decode() for part in (salt, _digest(password, salt)))
+    return f"{name} {role} scrypt:{secret}"
 
 
 def without_user(text: str, name: str) -> str:
     """Return the text of a file of users without the lines of one."""
-    kept = [line for line in text.splitlines() if line.split()[:1] != [name]]
-    return "".join(f"{line}\n" for line in kept)
+    lines = [line for line in text.splitlines() if line.split()[:1] != [name]]
+    return "".join(f"{line}\n" for line in lines)
 
 
 # Compared with for names that do not exist, which then take as long as others.
@@ -95,8 +95,8 @@ def absent_user() -> User:
 
 
 def _digest(password: str, salt: bytes) -> bytes:
-    given = password.encode("utf-8", "surrogatepass")
-    return hashlib.scrypt(given, salt=salt, n=_N, r=_R, p=_P, maxmem=_MEMORY)
+    octets = password.encode("utf-8", "surrogatepass")
+    return hashlib.scrypt(octets, salt=salt, n=_N, r=_R, p=_P, maxmem=_MEMORY)
 
 
 def _user(path: Path, number: int, line: str) -> User:

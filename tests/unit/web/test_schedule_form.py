@@ -42,8 +42,8 @@ def test_what_the_form_shows_it_reads(when: Schedule) -> None:
     """So that saving it unchanged changes nothing."""
     form = read_form(filled_by(row(when)))
     assert form.errors == {}
-    assert form.when is not None
-    assert schedule_object(form.when) == schedule_object(when)
+    assert form.schedule is not None
+    assert schedule_object(form.schedule) == schedule_object(when)
 
 
 @pytest.mark.parametrize(("typed", "wrong"), WRONG)
@@ -51,10 +51,10 @@ def test_each_wrong_field_has_its_error(typed: dict[str, str], wrong: set[str]) 
     """And all that was typed is kept."""
     fields = {**dict.fromkeys(FIELDS, ""), **typed}
     form = read_form(fields)
-    assert (set(form.errors), form.when, form.fields) == (wrong, None, fields)
+    assert (set(form.errors), form.schedule, form.fields) == (wrong, None, fields)
 
 
 def test_fields_of_another_kind_are_not_read() -> None:
     """They are hidden."""
     fields = dict.fromkeys(FIELDS, "") | {"kind": "every", "period": "1h", "expression": "x"}
-    assert read_form(fields).when == Every(3600, timedelta(0))
+    assert read_form(fields).schedule == Every(3600, timedelta(0))

@@ -66,17 +66,17 @@ def database_card(name: str, figures: Figures[dict[str, Any] | None]) -> Databas
         name: Its name.
         figures: The figures of its overview.
     """
-    found = figures.value or {"queues": [], "other_queues": _NONE, "nodes": [], "warnings": []}
-    nodes = [node["state"] for node in found["nodes"] if node["state"] != "stopped"]
+    overview = figures.value or {"queues": [], "other_queues": _NONE, "nodes": [], "warnings": []}
+    nodes = [node["state"] for node in overview["nodes"] if node["state"] != "stopped"]
     return DatabaseCard(
         name=name,
         path=database_path(name),
         figures=figures,
-        sums=sums(found["queues"], found["other_queues"]),
+        sums=sums(overview["queues"], overview["other_queues"]),
         alive=nodes.count("alive"),
         nodes=len(nodes),
-        warnings=len(found["warnings"]),
-        grave=sum(each["kind"] in _GRAVE for each in found["warnings"]),
+        warnings=len(overview["warnings"]),
+        grave=sum(warning["kind"] in _GRAVE for warning in overview["warnings"]),
     )
 
 

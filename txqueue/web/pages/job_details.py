@@ -31,11 +31,11 @@ async def job(services: PageServices, request: PageRequest) -> Reply:
     if not text.isdecimal() or len(text) > 18:
         raise JobNotFound(f"there is no job {text[:50]}", "a job's number has only digits")
     job_id, schema = int(text), services.reads.schema
-    found = await _found(services, job_id)
-    why = await _explained(services, job_id) if found["state"] != "done" else None
-    if why is not None and why.reason in _SAID:
-        why = None
-    options = found["options"] if isinstance(found["options"], dict) else {}
+    row = await _found(services, job_id)
+    explanation = await _explained(services, job_id) if row["state"] != "done" else None
+    if explanation is not None and explanation.reason in _SAID:
+        explanation = None
+    options = row["options"] if isinstance(row["options"], dict) else {}
     family = await services.reads.find(about_family(schema, job_id, options.get("after")))
     has_parents = family["parents"] or "parents" in options
     batch = await _batch(services, job_id) if has_parents else None
@@ -43,17 +43,17 @@ async def job(services: PageServices, request: PageRequest) -> Reply:
         "job",
         request,
         HTTPStatus.OK,
-        job=found,
-        why=why,
-        is_expected=why is not None and is_expected(why),
+        job=row,
+        why=explanation,
+        is_expected=explanation is not None and is_expected(explanation),
         parents=family["parents"],
         children=family["children"],
         batch=batch,
         ended=ended_text(batch) if batch else "",
         damage_remedy=DAMAGE_REMEDY,
-        timeline=timeline(found),
-        keys=key_texts(found["policy"]),
-        now=found["at"],
+        timeline=timeline(row),
+        keys=key_texts(row["policy"]),
+        now=row["at"],
     )
 
 
@@ -96,18 +96,18 @@ async def _batch(services: PageServices, job_id: int) -> dict[str, Any] | None:
         return None
 
 
-def is_expected(why: Explanation) -> bool:
+def is_expected(explanation: Explanation) -> bool:
     """Tell whether a job runs or waits as it should, so that no operator needs to act."""
-    return why.remedy.startswith("nothing") or why.reason in _PLANNED
+    return explanation.remedy.startswith("nothing") or explanation.reason in _PLANNED
 
 
 def ended_text(batch: Mapping[str, Any]) -> str:
     """Return the progress of a batch: ``950 of 1,000 jobs have ended: 947 done, 3 failed``."""
-    ended = batch["jobs"] - batch["left"]
+    count = batch["jobs"] - batch["left"]
     verb = "has" if batch["jobs"] == 1 else "have"
-    said = f"{amount(ended)} of {counted(batch['jobs'], 'job')} {verb} ended"
+    summary = f"{amount(count)} of {counted(batch['jobs'], 'job')} {verb} ended"
     by_state = ", ".join(f"{amount(batch[state])} {state}" for state in ENDS if batch[state])
-    return f"{said}: {by_state}" if by_state else said
+    return f"{summary}: {by_state}" if by_state else summary
 
 
 def timeline(job: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -115,20 +115,20 @@ def timeline(job: Mapping[str, Any]) -> list[dict[str, Any]]:
     marks = [("enqueued", job["enqueued_at"])]
     if job["not_before"] > job["enqueued_at"]:
         marks.append(("due", job["not_before"]))
-    marks += [(f"stage {each['work_type']} done", each["ended"]) for each in job["stages"]]
+    marks += [(f"stage {stage['work_type']} done", stage["ended"]) for stage in job["stages"]]
     is_last = _is_ended_by_attempt(job)
-    failed = [(_failed(each, job["stages"]), each["at"]) for each in job["attempts"]]
-    marks += failed[:-1] if is_last else failed
+    failures = [(_failed(attempt, job["stages"]), attempt["at"]) for attempt in job["attempts"]]
+    marks += failures[:-1] if is_last else failures
     marks += [("claimed", job["assigned_at"]), ("started", job["started_at"])]
-    marks.append((f"{failed[-1][0]} for good" if is_last else job["state"], job["finished_at"]))
-    known = sorted(((at, name) for name, at in marks if at is not None))
+    marks.append((f"{failures[-1][0]} for good" if is_last else job["state"], job["finished_at"]))
+    dated = sorted(((at, name) for name, at in marks if at is not None))
     return [
         {
             "name": name,
             "at": at,
-            "after": None if place == 0 else duration((at - known[place - 1][0]).total_seconds()),
+            "after": None if index == 0 else duration((at - dated[index - 1][0]).total_seconds()),
         }
-        for place, (at, name) in enumerate(known)
+        for index, (at, name) in enumerate(dated)
     ]
 
 
@@ -136,9 +136,11 @@ def _is_ended_by_attempt(job: Mapping[str, Any]) -> bool:
     """Tell whether a failed job has failed by its last attempt: they are one moment of its life."""
     if job["state"] != "failed" or not job["attempts"]:
         return False
-    last = job["attempts"][-1]
-    is_last: bool = last["attempt"] == job["attempt"] and last.get("restarted_by") is None
-    return is_last and bool(last["at"] >= (job["assigned_at"] or last["at"]))
+    last_attempt = job["attempts"][-1]
+    is_last: bool = (
+        last_attempt["attempt"] == job["attempt"] and last_attempt.get("restarted_by") is None
+    )
+    return is_last and bool(last_attempt["at"] >= (job["assigned_at"] or last_attempt["at"]))
 
 
 def _failed(attempt: Mapping[str, Any], stages: Sequence[object]) -> str:

@@ -28,12 +28,12 @@ async def jobs(services: PageServices, request: PageRequest) -> Reply:
     after = int(text) if text.isdecimal() and len(text) < 19 else None
     filters = chosen_filters(request)
     bounded = {**filters, "after": after}
-    asked = about_found(services.reads.schema, bounded, _ON_A_PAGE, is_bounded=True)
-    found = await services.reads.find(asked)
+    inquiry = about_found(services.reads.schema, bounded, _ON_A_PAGE, is_bounded=True)
+    jobs_page = await services.reads.find(inquiry)
     return services.show(
         "jobs",
         request,
-        found=found,
+        found=jobs_page,
         is_first=after is None,
         filters=filters,
         usual=USUAL,
@@ -41,7 +41,7 @@ async def jobs(services: PageServices, request: PageRequest) -> Reply:
         more=MORE,
         chips=chips(request),
         states=[state.value for state in State],
-        now=found.at,
+        now=jobs_page.at,
     )
 
 

@@ -39,9 +39,9 @@ async def queues(services: PageServices, request: PageRequest) -> Reply:
     )
     now = await services.reads.shared("clock", queue_state.about_clock)
     controls = await services.reads.shared("controls", queue_state.about_controls)
-    limits = {each["key"]: each for each in controls.value if each["kind"] == "queue"}
+    limits = {control["key"]: control for control in controls.value if control["kind"] == "queue"}
     hour = await services.reads.shared("hour", about_last_hour)
-    others = [each for each in controls.value if each["kind"] != "queue"]
+    other_controls = [control for control in controls.value if control["kind"] != "queue"]
     return services.show(
         "queues",
         request,
@@ -50,8 +50,8 @@ async def queues(services: PageServices, request: PageRequest) -> Reply:
         has_more=len(figures.value) > _ON_A_PAGE,
         limits=limits,
         hour=hour.value["queue"],
-        others=others[:_ON_A_PAGE],
-        left_out=len(others) - _ON_A_PAGE,
+        others=other_controls[:_ON_A_PAGE],
+        left_out=len(other_controls) - _ON_A_PAGE,
         now=now.value,
     )
 
@@ -72,15 +72,15 @@ async def work_types(services: PageServices, request: PageRequest) -> Reply:
     """Show the work types with their policies and jobs."""
     figures = await services.reads.shared("types", queue_state.about_work_types)
     hour = (await services.reads.shared("hour", about_last_hour)).value["work_type"]
-    found, others = figures.value
-    types = largest(found, _ON_A_PAGE)
+    rows, others = figures.value
+    types = largest(rows, _ON_A_PAGE)
     return services.show(
         "types",
         request,
         figures=figures,
         types=types,
         hour=hour,
-        left_out=len(found) - len(types) + others.names,
+        left_out=len(rows) - len(types) + others.names,
     )
 
 
@@ -89,8 +89,8 @@ async def failures(services: PageServices, request: PageRequest) -> Reply:
     work_type = request.exact("work_type")
     figures = await services.reads.shared("failures", about_failures)
     now = await services.reads.shared("clock", queue_state.about_clock)
-    chosen = [kind for kind in figures.value if work_type in (None, kind["work_type"])]
-    kinds = sorted(chosen, key=lambda kind: (-kind["failed"], -kind["waiting"]))
+    rows = [kind for kind in figures.value if work_type in (None, kind["work_type"])]
+    kinds = sorted(rows, key=lambda kind: (-kind["failed"], -kind["waiting"]))
     return services.show(
         "failures",
         request,
@@ -105,8 +105,8 @@ async def failures(services: PageServices, request: PageRequest) -> Reply:
 async def schedules(services: PageServices, request: PageRequest) -> Reply:
     """Show the schedules by name."""
     filters = {"after": request.asked("after"), "work_type": request.exact("work_type")}
-    asked = about_schedules(services.reads.schema, filters, _ON_A_PAGE + 1)
-    return await _listed(services, request, "schedules", asked)
+    inquiry = about_schedules(services.reads.schema, filters, _ON_A_PAGE + 1)
+    return await _listed(services, request, "schedules", inquiry)
 
 
 async def worksets(services: PageServices, request: PageRequest) -> Reply:
@@ -133,13 +133,13 @@ async def actions(services: PageServices, request: PageRequest) -> Reply:
     text = request.asked("after") or ""
     before = int(text) if text.isdecimal() and len(text) < 19 else None
     subject = request.asked("subject")
-    asked = queue_state.about_actions(services.reads.schema, before, _ON_A_PAGE + 1, subject)
-    return await _listed(services, request, "actions", asked)
+    inquiry = queue_state.about_actions(services.reads.schema, before, _ON_A_PAGE + 1, subject)
+    return await _listed(services, request, "actions", inquiry)
 
 
-async def _listed(services: PageServices, request: PageRequest, name: str, asked: Rows) -> Reply:
+async def _listed(services: PageServices, request: PageRequest, name: str, inquiry: Rows) -> Reply:
     """Show the page of a list that is read for one viewer."""
-    rows = await services.reads.find(asked)
+    rows = await services.reads.find(inquiry)
     now = await services.reads.shared("clock", queue_state.about_clock)
     return services.show(name, request, **_first(name, rows), now=now.value)
 
@@ -152,8 +152,10 @@ async def _shared(
     inquire: Callable[[str], Rows],
 ) -> Reply:
     """Show the page of a list that all viewers share."""
-    found = await services.reads.shared(figures, inquire)
-    return services.show(name, request, figures=found, **_first(name, found.value))
+    shared_figures = await services.reads.shared(figures, inquire)
+    return services.show(
+        name, request, figures=shared_figures, **_first(name, shared_figures.value)
+    )
 
 
 def _first(name: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -21,20 +21,20 @@ async def node(services: PageServices, request: PageRequest) -> Reply:
     if name is None:
         return redirect("/nodes")
     figures = await reads.shared("nodes", about_nodes)
-    found = next((each for each in figures.value if each["name"] == name), None)
+    row = next((candidate for candidate in figures.value if candidate["name"] == name), None)
     now = (await reads.shared("clock", about_clock)).value
     jobs = []
-    if found is not None:
-        asked = about_node_jobs(reads.schema, found["incarnation"], _JOBS_TOLD)
-        jobs = await reads.find(asked)
+    if row is not None:
+        inquiry = about_node_jobs(reads.schema, row["incarnation"], _JOBS_TOLD)
+        jobs = await reads.find(inquiry)
     return services.show(
         "node",
         request,
         node_name=name,
         figures=figures,
-        node=found,
+        node=row,
         jobs=jobs,
-        types=found["work_types"][:_TYPES_TOLD] if found else [],
-        warnings=warnings(LiveJobs([], []), [found], (), now) if found else [],
+        types=row["work_types"][:_TYPES_TOLD] if row else [],
+        warnings=warnings(LiveJobs([], []), [row], (), now) if row else [],
         now=now,
     )

@@ -21,24 +21,24 @@ _TOLD = 50
 async def overview(services: PageServices, request: PageRequest) -> Reply:
     """Show the state of everything on one page."""
     figures = await services.reads.shared("overview", about_all)
-    found = figures.value
-    nodes = [node for node in found["nodes"] if node["state"] != "stopped"]
-    queues = largest(found["queues"], _TOLD)
+    values = figures.value
+    nodes = [node for node in values["nodes"] if node["state"] != "stopped"]
+    queues = largest(values["queues"], _TOLD)
     return services.show(
         "overview",
         request,
         figures=figures,
         queues=queues,
-        queues_left=len(found["queues"]) - len(queues) + found["other_queues"]["names"],
+        queues_left=len(values["queues"]) - len(queues) + values["other_queues"]["names"],
         nodes=nodes[:_TOLD],
         nodes_left=len(nodes) - _TOLD,
-        warnings=found["warnings"],
-        blocked=found["blocked"][:_TOLD],
-        left_out=found["blocked_left_out"],
-        sums=sums(found["queues"], found["other_queues"]),
-        history=found["history"],
-        now=found["at"],
-        **await drawn(services, request, found["at"]),
+        warnings=values["warnings"],
+        blocked=values["blocked"][:_TOLD],
+        left_out=values["blocked_left_out"],
+        sums=sums(values["queues"], values["other_queues"]),
+        history=values["history"],
+        now=values["at"],
+        **await drawn(services, request, values["at"]),
     )
 
 

@@ -33,17 +33,17 @@ async def edit(services: PageServices, request: PageRequest) -> Reply:
     """Replace the times of a schedule, or show when it would be due; ask again if any is wrong."""
     row = await _found(services, request)
     form = read_form({name: request.sent(name) or "" for name in FIELDS})
-    if form.when is None:
+    if form.schedule is None:
         return await _shown(services, request, row, form, HTTPStatus.UNPROCESSABLE_ENTITY)
     if request.sent("do") != "save":
         return await _shown(services, request, row, form, HTTPStatus.OK)
     if request.sent("seen") != mark_of(row):
         return await _shown(services, request, row, form, HTTPStatus.CONFLICT)
     name = row["name"]
-    arguments = {"name": name, "terms": json.dumps(schedule_object(form.when))}
-    [changed] = await services.act(request, "edit_schedule", arguments)
-    said = "has new times" if changed else "had these times before"
-    return redirect("/schedules", {NOTICE: services.notices.put(f"The schedule {name} {said}.")})
+    arguments = {"name": name, "terms": json.dumps(schedule_object(form.schedule))}
+    [is_changed] = await services.act(request, "edit_schedule", arguments)
+    outcome = "has new times" if is_changed else "had these times before"
+    return redirect("/schedules", {NOTICE: services.notices.put(f"The schedule {name} {outcome}.")})
 
 
 async def _found(services: PageServices, request: PageRequest) -> dict[str, Any]:
@@ -77,15 +77,15 @@ async def _shown(
         seen=mark_of(row),
         has_conflict=status is HTTPStatus.CONFLICT,
         form=form,
-        moments=[] if form.when is None else _preview(form.when, row, now),
+        moments=[] if form.schedule is None else _preview(form.schedule, row, now),
         now=now,
     )
 
 
-def _preview(when: Schedule, row: Mapping[str, Any], now: datetime) -> list[datetime]:
+def _preview(schedule: Schedule, row: Mapping[str, Any], now: datetime) -> list[datetime]:
     """Return the moments at which a schedule would be due next, in its time zone."""
-    zone = ZoneInfo(when.tz) if isinstance(when, Cron) else UTC
+    zone = ZoneInfo(schedule.tz) if isinstance(schedule, Cron) else UTC
     moments = upcoming(
-        schedule=when, name=row["name"], now=now, most=_PREVIEWED, enqueued=row["enqueued"]
+        schedule=schedule, name=row["name"], now=now, most=_PREVIEWED, enqueued=row["enqueued"]
     )
     return [moment.astimezone(zone) for moment in moments]

@@ -31,12 +31,12 @@ async def log_in(services: VisitorServices, request: PageRequest) -> Reply:
         return redirect("/")
     password = (request.form.get("password") or [""])[0]
     try:
-        done = await logins.log_in(name, password, request.sender, request.device)
-    except TryRefused as refused:
-        status = _BUSY if refused.is_busy else HTTPStatus.TOO_MANY_REQUESTS
-        return services.show("login", request, status, trouble=refused.text)
-    if done is not None:
-        return redirect("/", {LOGIN: done.secret, DEVICE: done.device})
+        login = await logins.log_in(name, password, request.sender, request.device)
+    except TryRefused as error:
+        status = _BUSY if error.is_busy else HTTPStatus.TOO_MANY_REQUESTS
+        return services.show("login", request, status, trouble=error.text)
+    if login is not None:
+        return redirect("/", {LOGIN: login.secret, DEVICE: login.device})
     trouble = "The name or the password is wrong."
     return services.show("login", request, HTTPStatus.UNAUTHORIZED, trouble=trouble)
 
@@ -52,13 +52,13 @@ async def log_out(services: VisitorServices, request: PageRequest) -> Reply:
 async def set_theme(services: VisitorServices, request: PageRequest) -> Reply:  # noqa: ARG001 - a handler
     """Choose dark or light; anything else leaves it to the browser."""
     theme = request.sent("theme")
-    kept = theme if theme in ("dark", "light") else ""
-    return redirect(request.way_back(), {THEME: kept})
+    cookie = theme if theme in ("dark", "light") else ""
+    return redirect(request.way_back(), {THEME: cookie})
 
 
 async def static_file(services: VisitorServices, request: PageRequest) -> Reply:
     """Send a file that pages load."""
-    found = services.renderer.static.get(request.names["name"])
-    if found is None:
+    file = services.renderer.static.get(request.names["name"])
+    if file is None:
         return Reply(HTTPStatus.NOT_FOUND, b"there is no such file\n", "text/plain")
-    return Reply(body=found.body, kind=found.kind, is_fixed=True)
+    return Reply(body=file.body, kind=file.kind, is_fixed=True)

@@ -17,7 +17,7 @@ _LENGTHS = {name: length for name, (length, _) in SPANS.items()}
 
 
 async def drawn(
-    services: PageServices, request: PageRequest, now: datetime, **only: str
+    services: PageServices, request: PageRequest, now: datetime, **filters: str
 ) -> dict[str, Any]:
     """Return charts, the spans to choose from and the chosen one, by their names in templates.
 
@@ -25,16 +25,16 @@ async def drawn(
         services: Reads the figures.
         request: Its address names the span.
         now: The time by the database's clock.
-        only: ``queue`` or ``work_type``, to draw only its jobs.
+        **filters: ``queue`` or ``work_type``, to draw only its jobs.
     """
-    asked = request.asked("span") or ""
-    chosen = asked if asked in SPANS else "1h"
-    span, step = SPANS[chosen]
+    name = request.asked("span") or ""
+    span_name = name if name in SPANS else "1h"
+    span, step = SPANS[span_name]
     steps = await services.reads.shared(
-        f"chart {chosen} {only}", lambda schema: about_chart(schema, span, step, **only)
+        f"chart {span_name} {filters}", lambda schema: about_chart(schema, span, step, **filters)
     )
-    shown = charts(steps.value, now, span, step, is_part=bool(only)) if steps.value else []
-    return {"charts": shown, "spans": SPANS, "span": chosen}
+    drawings = charts(steps.value, now, span, step, is_part=bool(filters)) if steps.value else []
+    return {"charts": drawings, "spans": SPANS, "span": span_name}
 
 
 async def ended(
@@ -53,13 +53,13 @@ async def ended(
         With ``sums`` by span, and ``within``, a row for each of its work types or queues in the
         chosen span.
     """
-    shown = await drawn(services, request, now, **{column: name})
+    figures_by_span = await drawn(services, request, now, **{column: name})
     figures = await services.reads.shared(
         f"ended {column} {name}", lambda schema: about_ended(schema, column, name, _LENGTHS)
     )
     rows, covered = figures.value
-    within = [row for row in rows if row["part"] and row["span"] == shown["span"]]
-    return {**shown, "sums": sums_by_span(rows, covered), "within": within}
+    within = [row for row in rows if row["part"] and row["span"] == figures_by_span["span"]]
+    return {**figures_by_span, "sums": sums_by_span(rows, covered), "within": within}
 
 
 def sums_by_span(

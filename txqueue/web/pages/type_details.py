@@ -31,9 +31,9 @@ async def work_type(services: PageServices, request: PageRequest) -> Reply:
         f"jobs of type {name}", lambda schema: about_live_jobs(schema, "work_type", name)
     )
     depth = figures.value
-    published = await services.reads.find(about_policy(schema, name))
+    policy = await services.reads.find(about_policy(schema, name))
     nodes = (await shared("nodes", about_nodes)).value
-    asked = about_schedules(schema, {"work_type": name}, _TOLD + 1)
+    inquiry = about_schedules(schema, {"work_type": name}, _TOLD + 1)
     return services.show(
         "type",
         request,
@@ -41,11 +41,11 @@ async def work_type(services: PageServices, request: PageRequest) -> Reply:
         figures=figures,
         depth=depth,
         looked_at=LOOKED_AT,
-        published=published,
+        published=policy,
         nodes=[node for node in nodes if name in node["work_types"]][:_NODES_TOLD],
-        trouble=unknown_type(name, nodes, is_published=published is not None),
+        trouble=unknown_type(name, nodes, is_published=policy is not None),
         kinds=await _kinds(services, name),
-        schedules=await services.reads.find(asked),
+        schedules=await services.reads.find(inquiry),
         told=_TOLD,
         **await ended(
             services=services, request=request, now=depth["at"], column="work_type", name=name
