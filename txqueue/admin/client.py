@@ -156,13 +156,15 @@ class Admin:
             AdminRefused: When a filter is not valid, or the node is too old for it.
         """
         lists = {"tag": tag or None, "payload": payload or None}
-        chosen = _given(after=after, limit=limit, running_for=running_for, **lists, **filters)
-        answer = await self._say(wire.ListJobs, **chosen)
-        ignored = _SEARCHES & chosen.keys() if answer.get("searched") is None else set()
-        ignored |= (wire.ListJobs.newer & chosen.keys()) - set((answer.get("obeyed") or "").split())
-        if ignored:
+        arguments = _given(after=after, limit=limit, running_for=running_for, **lists, **filters)
+        answer = await self._say(wire.ListJobs, **arguments)
+        ignored_filters = _SEARCHES & arguments.keys() if answer.get("searched") is None else set()
+        ignored_filters |= (wire.ListJobs.newer & arguments.keys()) - set(
+            (answer.get("obeyed") or "").split()
+        )
+        if ignored_filters:
             raise AdminRefused(
-                f"the node is too old for the filter {', '.join(sorted(ignored))}",
+                f"the node is too old for the filter {', '.join(sorted(ignored_filters))}",
                 "upgrade the node, or leave out --node and read from the database",
             )
         jobs, at = read_document(answer["jobs"]), datetime.fromisoformat(answer["at"])
@@ -178,12 +180,12 @@ class Admin:
                 that have run longest, the longest first.
             filters: As for `jobs_page`.
         """
-        after = filters.pop("after", None)
+        cursor = filters.pop("after", None)
         while True:
-            page = await self.jobs_page(after=after, running_for=running_for, **filters)
+            page = await self.jobs_page(after=cursor, running_for=running_for, **filters)
             for job in page.jobs:
                 yield job
-            if (after := page.next) is None:
+            if (cursor := page.next) is None:
                 return
 
     async def job(self, job_id: int) -> dict[str, Any]:
@@ -208,12 +210,12 @@ class Admin:
         Args:
             subject: Only acts on this subject, such as ``queue mail`` or ``job 7``.
         """
-        after = None
+        cursor = None
         while True:
-            answer = await self._say(wire.ListActions, **_given(subject=subject, after=after))
+            answer = await self._say(wire.ListActions, **_given(subject=subject, after=cursor))
             for action in read_document(answer["actions"]):
                 yield action
-            if not (after := answer["next"]):
+            if not (cursor := answer["next"]):
                 return
 
     async def pause(self, key: str, kind: str = "queue") -> bool:
@@ -239,17 +241,17 @@ class Admin:
         Returns:
             The limits that now apply; None if there are none.
         """
-        lifted = ",".join(texts("cleared", cleared)) or None
-        given = _given(kind=kind, key=key, cleared=lifted, **limits)
+        cleared_names = ",".join(texts("cleared", cleared)) or None
+        arguments = _given(kind=kind, key=key, cleared=cleared_names, **limits)
         control: dict[str, Any] | None = read_document(
-            (await self._say(wire.SetLimit, **given))["control"]
+            (await self._say(wire.SetLimit, **arguments))["control"]
         )
         return control
 
     async def cancel(self, ids: Iterable[int]) -> Cancelled:
         """Cancel jobs."""
-        said = await self._each(wire.CancelJobs, ids)
-        return Cancelled(said["cancelled"], said["requested"], said["refused"])
+        answer = await self._each(wire.CancelJobs, ids)
+        return Cancelled(answer["cancelled"], answer["requested"], answer["refused"])
 
     async def restart(self, ids: Iterable[int], *, is_counted: bool = False) -> Restarted:
         """End the runs of assigned jobs, such as hung ones, and run the jobs again.
@@ -263,13 +265,13 @@ class Admin:
 
     async def retry(self, ids: Iterable[int]) -> tuple[list[int], list[int]]:
         """Retry failed and cancelled jobs; return the numbers of retried and of refused ones."""
-        said = await self._each(wire.RetryJobs, ids)
-        return said["retried"], said["refused"]
+        answer = await self._each(wire.RetryJobs, ids)
+        return answer["retried"], answer["refused"]
 
     async def set_priority(self, ids: Iterable[int], priority: int) -> tuple[list[int], list[int]]:
         """Change jobs' priority; return the numbers of changed and of refused jobs."""
-        said = await self._each(wire.SetPriority, ids, priority=priority)
-        return said["changed"], said["refused"]
+        answer = await self._each(wire.SetPriority, ids, priority=priority)
+        return answer["changed"], answer["refused"]
 
     async def drain(self, name: str) -> bool:
         """Make a node accept no more jobs; return whether it was not draining before."""
@@ -303,8 +305,8 @@ class Admin:
         Returns:
             The number of jobs, and the time at which they are retried.
         """
-        given: dict[str, Any] = {"fingerprint": fingerprint, "delay": delay}
-        return await self._repeated(wire.PostponeFailures, "until", **given)
+        arguments: dict[str, Any] = {"fingerprint": fingerprint, "delay": delay}
+        return await self._repeated(wire.PostponeFailures, "until", **arguments)
 
     async def edit_schedule(self, name: str, when: Schedule) -> bool:
         """Replace the times of a schedule; its work stays. Return whether anything changed."""
@@ -339,18 +341,17 @@ class Admin:
         Raises:
             NodeUnavailable: When it serves another one.
         """
-        served = await self.queue()
-        if served.identity != identity:
+        queue = await self.queue()
+        if queue.identity != identity:
             raise NodeUnavailable(
-                f"the node at {self._endpoint} serves {served.place}: another queue than"
-                f" {identity}",
+                f"the node at {self._endpoint} serves {queue.place}: another queue than {identity}",
                 "connect to a node of that queue",
             )
 
     async def _say(self, command: type[Any], **arguments: Any) -> dict[str, Any]:
-        answer = self._pipe.say(command, **checked_arguments(command, arguments))
+        reply = self._pipe.say(command, **checked_arguments(command, arguments))
         try:
-            said: dict[str, Any] = await answer.addTimeout(PATIENCE, self._reactor)
+            answer: dict[str, Any] = await reply.addTimeout(PATIENCE, self._reactor)
         except (AdminRefused, CancelledError):
             raise
         except UnhandledCommand:
@@ -367,7 +368,7 @@ class Admin:
                 "check which process, and which version of it, listens there",
             ) from error
         self._ensure_node()
-        return said
+        return answer
 
     def _ensure_node(self) -> None:
         """Check, over TLS, that the other side has a node's certificate, not an operator's.
@@ -377,17 +378,17 @@ class Admin:
         """
         if self._endpoint.credentials is None:
             return
-        named = peer_name(self._pipe.transport)
-        if named is None or named[0] != NODE:
+        certified = peer_name(self._pipe.transport)
+        if certified is None or certified[0] != NODE:
             raise NodeUnavailable(
                 f"the process that answers at {self._endpoint} has no node's certificate",
                 "find out which process listens there",
             )
 
     def _unavailable(self, error: Exception) -> NodeUnavailable:
-        said = str(error).rstrip(".") or type(error).__name__
+        error_text = str(error).rstrip(".") or type(error).__name__
         return NodeUnavailable(
-            f"no node answers at {self._endpoint}: {said}",
+            f"no node answers at {self._endpoint}: {error_text}",
             "check that the node runs, and give the --admin or --state-dir it was started with",
         )
 
@@ -396,19 +397,19 @@ class Admin:
         return document
 
     async def _whole(self, command: type[Any], name: str) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = []
-        after = ""
+        rows: list[dict[str, Any]] = []
+        cursor = ""
         while True:
-            answer = await self._say(command, **_given(after=after or None))
-            found += read_document(answer[name])
-            if not (after := answer["next"]):
-                return found
+            answer = await self._say(command, **_given(after=cursor or None))
+            rows += read_document(answer[name])
+            if not (cursor := answer["next"]):
+                return rows
 
     async def _changed(self, command: type[Any], **arguments: Any) -> bool:
         return bool((await self._say(command, **arguments))["changed"])
 
     async def _repeated(
-        self, command: type[Any], moment: str, **arguments: Any
+        self, command: type[Any], moment_name: str, **arguments: Any
     ) -> tuple[int, datetime]:
         """Repeat a command, which acts on some jobs at a time, until it has acted on all.
 
@@ -416,27 +417,29 @@ class Admin:
 
         Args:
             command: The command to send.
-            moment: The name of the time in the command's answer, which further calls pass.
+            moment_name: The name of the time in the command's answer, which further calls pass.
             arguments: The command's arguments.
         """
-        [counted] = (name for key, _ in command.response if (name := key.decode()) != moment)
+        [count_name] = (
+            name for key, _ in command.response if (name := key.decode()) != moment_name
+        )
         total = 0
         while True:
             answer = await self._say(command, **arguments)
-            total += answer[counted]
-            if not answer[counted]:
-                return total, datetime.fromisoformat(answer[moment])
-            arguments[moment] = answer[moment]
+            total += answer[count_name]
+            if not answer[count_name]:
+                return total, datetime.fromisoformat(answer[moment_name])
+            arguments[moment_name] = answer[moment_name]
 
     async def _each(
         self, command: type[Any], ids: Iterable[int], **arguments: Any
     ) -> dict[str, list[int]]:
         """Send a command for all the jobs, some at a time, and merge the answers."""
         sums: dict[str, list[int]] = {name.decode(): [] for name, _ in command.response}
-        checked = whole_numbers("ids", ids)
-        for start in range(0, len(checked), MOST_NUMBERS):
-            some = join_numbers(checked[start : start + MOST_NUMBERS])
-            for name, text in (await self._say(command, ids=some, **arguments)).items():
+        job_ids = whole_numbers("ids", ids)
+        for start in range(0, len(job_ids), MOST_NUMBERS):
+            part = join_numbers(job_ids[start : start + MOST_NUMBERS])
+            for name, text in (await self._say(command, ids=part, **arguments)).items():
                 sums[name] += numbers(text)
         return sums
 

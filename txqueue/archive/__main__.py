@@ -30,8 +30,12 @@ def _archive() -> int:
     try:
         from txqueue.archive.writing import Archived, archive
 
-        def tell(one: Archived) -> None:
-            print(f"archived {one.jobs} {one.state} jobs of {one.day}, {one.outcome};", flush=True)
+        def tell(archived: Archived) -> None:
+            print(
+                f"archived {archived.jobs} {archived.state} jobs of {archived.day},"
+                f" {archived.outcome};",
+                flush=True,
+            )
 
         dsn, schema = (os.environ[f"TXQUEUE_{name}"] for name in ("DSN", "SCHEMA"))
         with Session(dsn, schema, "txqueue archive") as session:
@@ -45,16 +49,16 @@ def _archive() -> int:
     return 0
 
 
-def _job(asked: dict[str, Any]) -> dict[str, Any]:
+def _job(request: dict[str, Any]) -> dict[str, Any]:
     """Return the answer to a question for an archived job."""
-    days = [{**each, "day": date.fromisoformat(each["day"])} for each in asked["days"]]
+    days = [{**day, "day": date.fromisoformat(day["day"])} for day in request["days"]]
     try:
         from txqueue.archive.reading import archived_job
 
-        return {"job": archived_job(days, asked["job_id"])}
+        return {"job": archived_job(days, request["job_id"])}
     except ImportError as error:
         install = "install it: pip install 'txqueue[archive]'"
-        return {"error": [f"job {asked['job_id']} is archived: {error}", install]}
+        return {"error": [f"job {request['job_id']} is archived: {error}", install]}
     except TxqueueError as error:
         return {"error": [error.what, error.remedy]}
 

@@ -35,20 +35,20 @@ class Checksum:
     @property
     def text(self) -> str:
         """Return the checksum of all rows added so far, as hexadecimal text."""
-        whole = blake2b(str(self.rows).encode(), digest_size=16)
+        digest = blake2b(str(self.rows).encode(), digest_size=16)
         for field, parts in zip(self._schema, self._parts, strict=True):
-            whole.update(f"{field.name} {field.type};".encode())
+            digest.update(f"{field.name} {field.type};".encode())
             for part in parts:
-                whole.update(part.digest())
-        return whole.hexdigest()
+                digest.update(part.digest())
+        return digest.hexdigest()
 
 
 def _octets(column: Any) -> Iterator[memoryview]:
     yield _fixed(column.is_valid().cast(pa.uint8()))
     if pa.types.is_string(column.type):
-        filled = pc.fill_null(column, "")
-        yield _fixed(pc.binary_length(filled))
-        yield _text(filled)
+        values = pc.fill_null(column, "")
+        yield _fixed(pc.binary_length(values))
+        yield _text(values)
     elif pa.types.is_timestamp(column.type):
         yield _fixed(pc.fill_null(column.cast(pa.int64()), 0))
     elif pa.types.is_boolean(column.type):
@@ -69,5 +69,5 @@ def _text(column: Any) -> memoryview:
     _, offsets, octets = column.buffers()
     if not len(column) or octets is None:
         return memoryview(b"")
-    places = memoryview(offsets).cast("i")
-    return memoryview(octets)[places[column.offset] : places[column.offset + len(column)]]
+    positions = memoryview(offsets).cast("i")
+    return memoryview(octets)[positions[column.offset] : positions[column.offset + len(column)]]

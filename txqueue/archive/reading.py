@@ -47,15 +47,15 @@ def archived_jobs(
     for name, value in filters.items():
         if value is not None:
             condition &= ds.field(name) == value
-    found: list[dict[str, Any]] = []
-    for day in sorted({each["day"] for each in days}, reverse=True):
-        some = [each for each in days if each["day"] == day]
-        found += _of_one_day(
-            days=some, condition=condition, limit=limit, columns=columns, unread=unread
+    jobs: list[dict[str, Any]] = []
+    for day in sorted({file["day"] for file in days}, reverse=True):
+        files = [file for file in days if file["day"] == day]
+        jobs += _of_one_day(
+            days=files, condition=condition, limit=limit, columns=columns, unread=unread
         )
-        if len(found) >= limit:
+        if len(jobs) >= limit:
             break
-    return found[:limit]
+    return jobs[:limit]
 
 
 def archived_job(days: Sequence[Mapping[str, Any]], job_id: int) -> dict[str, Any] | None:
@@ -94,8 +94,8 @@ def batches_of(
         dataset = ds.dataset(path, filesystem=storage.filesystem, format="parquet")
         # A file of an older version may have fewer columns.
         names = dataset.schema.names
-        known = [name for name in columns or names if name in names]
-        yield from dataset.to_batches(columns=known, filter=condition)
+        stored_columns = [name for name in columns or names if name in names]
+        yield from dataset.to_batches(columns=stored_columns, filter=condition)
 
 
 @contextmanager
@@ -117,15 +117,15 @@ def _of_one_day(
     unread: list[str] | None,
 ) -> list[dict[str, Any]]:
     """Return the latest jobs of archives of one day, at most `limit`, without keeping many more."""
-    kept: list[pa.Table] = []
+    tables: list[pa.Table] = []
     for day in days:
         with noting(unread):
             for batch in batches_of(day, condition, columns):
-                both = pa.concat_tables(
-                    [*kept, pa.Table.from_batches([batch])], promote_options="default"
+                joined = pa.concat_tables(
+                    [*tables, pa.Table.from_batches([batch])], promote_options="default"
                 )
-                kept = [_last(both, limit)]
-    return [dict(row) for table in kept for row in table.to_pylist()]
+                tables = [_last(joined, limit)]
+    return [dict(row) for table in tables for row in table.to_pylist()]
 
 
 def _last(table: pa.Table, limit: int) -> pa.Table:

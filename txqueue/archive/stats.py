@@ -35,28 +35,28 @@ class _Hour:
     failed: int = 0
     cancelled: int = 0
     busy: float = 0.0
-    began: int = 0
+    starts: int = 0
     longest: float | None = None
-    waited: float = 0.0
+    wait_sum: float = 0.0
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> _Hour:
         """Read a row of ``stats()``, which lacks the number of started jobs."""
         jobs = row["done"] + row["failed"] + row["cancelled"]
         mean = row["mean"]
-        began = 0 if mean is None else round(row["busy"] / mean) if mean else jobs
-        waited = began * (row["waited"] or 0.0)
+        starts = 0 if mean is None else round(row["busy"] / mean) if mean else jobs
+        wait_sum = starts * (row["waited"] or 0.0)
         counts = {name: row[name] for name in _COUNTS}
-        times = {"busy": row["busy"], "longest": row["longest"], "waited": waited}
-        return cls(**counts, **times, began=began)
+        times = {"busy": row["busy"], "longest": row["longest"], "wait_sum": wait_sum}
+        return cls(**counts, **times, starts=starts)
 
     def add(self, sums: Mapping[str, Any]) -> None:
         """Add the counts and sums of a batch of jobs."""
         state = sums["state"]
         setattr(self, state, getattr(self, state) + sums["hour_count"])
         self.busy += sums["took_sum"] or 0.0
-        self.began += sums["took_count"]
-        self.waited += sums["waited_sum"] or 0.0
+        self.starts += sums["took_count"]
+        self.wait_sum += sums["waited_sum"] or 0.0
         if sums["took_max"] is not None:
             self.longest = max(self.longest or 0.0, sums["took_max"])
 
@@ -64,9 +64,9 @@ class _Hour:
         """Return the row as ``stats()`` does."""
         return {
             **{name: getattr(self, name) for name in (*_COUNTS, "busy")},
-            "mean": self.busy / self.began if self.began else None,
+            "mean": self.busy / self.starts if self.starts else None,
             "longest": self.longest,
-            "waited": self.waited / self.began if self.began else None,
+            "waited": self.wait_sum / self.starts if self.starts else None,
         }
 
 
@@ -94,8 +94,8 @@ def with_archived(
     condition = (ds.field("finished_at") >= since) & (ds.field("finished_at") < until)
     for day in days:
         with noting(unread):
-            found = [_summed(batch) for batch in batches_of(day, condition, _READ)]
-            for sums in chain.from_iterable(found):
+            sums_of_batches = [_summed(batch) for batch in batches_of(day, condition, _READ)]
+            for sums in chain.from_iterable(sums_of_batches):
                 hours.setdefault((sums["hour"], sums["work_type"]), _Hour()).add(sums)
     return [
         {"hour": hour, "work_type": work_type, **hours[hour, work_type].row()}
@@ -105,22 +105,22 @@ def with_archived(
 
 def _summed(batch: pa.RecordBatch) -> list[dict[str, Any]]:
     column = {name: batch.column(name) for name in batch.schema.names}
-    began = pc.coalesce(column["started_at"], column["assigned_at"])
-    enqueued, not_before = column["enqueued_at"], column["not_before"]
-    due = pc.if_else(pc.greater(not_before, enqueued), not_before, enqueued)
+    started = pc.coalesce(column["started_at"], column["assigned_at"])
+    enqueued_at, not_before = column["enqueued_at"], column["not_before"]
+    due_at = pc.if_else(pc.greater(not_before, enqueued_at), not_before, enqueued_at)
     table = pa.table(
         {
             "hour": pc.floor_temporal(column["finished_at"], unit="hour"),
             "work_type": column["work_type"],
             "state": column["state"],
-            "took": _seconds(began, column["finished_at"]),
-            "waited": _seconds(due, began),
+            "took": _seconds(started, column["finished_at"]),
+            "waited": _seconds(due_at, started),
         }
     )
-    found: list[dict[str, Any]] = (
+    rows: list[dict[str, Any]] = (
         table.group_by(["hour", "work_type", "state"]).aggregate(_SUMS).to_pylist()
     )
-    return found
+    return rows
 
 
 def _seconds(begin: Any, end: Any) -> Any:

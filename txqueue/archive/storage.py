@@ -43,23 +43,23 @@ class ArchiveStorage:
 
         Object storage never shows a partial object; a local file has a hidden name until then.
         """
-        hidden = path if self._is_remote else _hidden(path)
+        unfinished = path if self._is_remote else _hidden(path)
         if not self._is_remote:
             self.filesystem.create_dir(path.rpartition("/")[0], recursive=True)
-            _make_private(Path(hidden))
+            _make_private(Path(unfinished))
         try:
             with (
-                self.filesystem.open_output_stream(hidden) as sink,
+                self.filesystem.open_output_stream(unfinished) as sink,
                 pq.ParquetWriter(sink, schema, compression="zstd") as writer,
             ):
                 yield writer
         except BaseException:
             # A partial file would break programs that read all files of a folder.
             with suppress(OSError):
-                self.filesystem.delete_file(hidden)
+                self.filesystem.delete_file(unfinished)
             raise
         if not self._is_remote:
-            _keep(Path(hidden), Path(path))
+            _keep(Path(unfinished), Path(path))
 
     def batches(self, path: str) -> Iterator[pa.RecordBatch]:
         """Read a file, some rows at a time."""
@@ -110,9 +110,9 @@ def reachable(location: str) -> Iterator[None]:
         ) from None
 
 
-def _no_place(location: str, why: str) -> ConfigurationError:
+def _no_place(location: str, reason: str) -> ConfigurationError:
     return ConfigurationError(
-        f"{location} cannot be used for an archive: {why}", "give a folder or s3://bucket/prefix"
+        f"{location} cannot be used for an archive: {reason}", "give a folder or s3://bucket/prefix"
     )
 
 
@@ -134,10 +134,10 @@ def _make_private(path: Path) -> None:
     os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
 
 
-def _keep(hidden: Path, path: Path) -> None:
+def _keep(unfinished: Path, path: Path) -> None:
     """Sync a file to disk, and then give it its name."""
-    _sync(hidden)
-    hidden.replace(path)
+    _sync(unfinished)
+    unfinished.replace(path)
     _sync(path.parent)
 
 

@@ -64,62 +64,62 @@ def archive(
         ArchiveUnavailable: When the archive cannot be written, or a file differs from the day.
     """
     session.ensure_version()
-    past = PastDays(session)
-    chosen = location or past.location
-    if chosen is None:
+    past_days = PastDays(session)
+    target = location or past_days.location
+    if target is None:
         raise ConfigurationError(
             "there is no archive", "give --to, or set txqueue.setting.archive to a location"
         )
-    storage = open_storage(chosen)
-    done: list[Archived] = []
-    with past.alone() as is_alone:
-        for day in past.due(before) if is_alone else ():
-            if (one := _archived(past, storage, day)) is not None:
-                advance(one)
-                done.append(one)
-    return done
+    storage = open_storage(target)
+    archived_days: list[Archived] = []
+    with past_days.alone() as is_alone:
+        for day in past_days.due(before) if is_alone else ():
+            if (archived := _archived(past_days, storage, day)) is not None:
+                advance(archived)
+                archived_days.append(archived)
+    return archived_days
 
 
-def _archived(past: PastDays, storage: ArchiveStorage, day: Day) -> Archived | None:
-    attempt = past.begin(day)
+def _archived(past_days: PastDays, storage: ArchiveStorage, day: Day) -> Archived | None:
+    attempt = past_days.begin(day)
     if attempt is None:
         return None
     path = storage.path(day.state, day.day)
     with reachable(storage.location):
-        written = _written(past, storage, day, path)
-        _ensure_same(written, storage, path, past.count(day))
-    is_verified = past.end(day, attempt, storage.location, written.rows, written.text)
-    outcome = "changed" if not is_verified else "dropped" if past.drop(day) else "in use"
+        checksum = _written(past_days, storage, day, path)
+        _ensure_same(checksum, storage, path, past_days.count(day))
+    is_verified = past_days.end(day, attempt, storage.location, checksum.rows, checksum.text)
+    outcome = "changed" if not is_verified else "dropped" if past_days.drop(day) else "in use"
     return Archived(
         day=day.day,
         state=day.state,
-        jobs=written.rows,
-        checksum=written.text,
+        jobs=checksum.rows,
+        checksum=checksum.text,
         path=path,
         outcome=outcome,
     )
 
 
-def _written(past: PastDays, storage: ArchiveStorage, day: Day, path: str) -> Checksum:
-    columns = past.columns()
+def _written(past_days: PastDays, storage: ArchiveStorage, day: Day, path: str) -> Checksum:
+    columns = past_days.columns()
     schema = pa.schema([pa.field(column.name, _type(column)) for column in columns])
     checksum = Checksum(schema)
     with storage.writing(path, schema) as writer:
-        for batch in _batches(past.pages(day, columns), schema):
+        for batch in _batches(past_days.pages(day, columns), schema):
             checksum.add(batch)
             writer.write_batch(batch)
     return checksum
 
 
-def _ensure_same(written: Checksum, storage: ArchiveStorage, path: str, jobs: int) -> None:
+def _ensure_same(expected: Checksum, storage: ArchiveStorage, path: str, jobs: int) -> None:
     """Read a file back, and compare it with what was written and with the table's row count."""
     batches = storage.batches(path)
-    read = None
+    actual = None
     for batch in batches:
-        read = read or Checksum(batch.schema)
-        read.add(batch)
-    same = read is not None and read.text == written.text
-    if not (same or (read is None and written.rows == 0)) or written.rows != jobs:
+        actual = actual or Checksum(batch.schema)
+        actual.add(batch)
+    is_same = actual is not None and actual.text == expected.text
+    if not (is_same or (actual is None and expected.rows == 0)) or expected.rows != jobs:
         raise ArchiveUnavailable(
             f"{path} does not hold the {jobs} jobs that were written to it",
             "nothing was dropped; look at the storage, and archive again",

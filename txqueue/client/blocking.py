@@ -16,19 +16,19 @@ __all__ = ["run_in_reactor"]
 
 def run_in_reactor(function: Callable[[Any], Awaitable[Any]]) -> Any:
     """Run a coroutine function in the reactor; possible only once in a process."""
-    ended: list[Any] = []
+    results: list[Any] = []
 
     async def run(reactor: IReactorCore) -> Any:
         return await function(reactor)
 
     def main(reactor: IReactorCore) -> Deferred[None]:
-        return Deferred.fromCoroutine(run(reactor)).addBoth(ended.append)
+        return Deferred.fromCoroutine(run(reactor)).addBoth(results.append)
 
     # react() always ends with SystemExit, whether the function succeeded or failed.
     with suppress(SystemExit):
         task.react(main)
-    if not ended:
+    if not results:
         raise KeyboardInterrupt
-    if isinstance(ended[0], Failure):
-        ended[0].raiseException()
-    return ended[0]
+    if isinstance(results[0], Failure):
+        results[0].raiseException()
+    return results[0]

@@ -114,9 +114,9 @@ class Membership:
         error: Exception | None = None
         try:
             await self._joining
-        except Exception as failed:
+        except Exception as caught:
             # Any error is survivable: the jobs are claimed instead.
-            error = failed
+            error = caught
         self._joining = None
         if error is not None:
             self._not_joined(pipe, error)
@@ -124,8 +124,8 @@ class Membership:
     def _new_pipe(self) -> PromptPipe:
         """Return a new pipe; once it is replaced, its messages are ignored."""
 
-        def credit(**said: Any) -> dict[str, Any]:
-            return self._credit(**said) if pipe is self._pipe else {}
+        def credit(**arguments: Any) -> dict[str, Any]:
+            return self._credit(**arguments) if pipe is self._pipe else {}
 
         def withdraw(incarnation: int) -> dict[str, Any]:
             return self._withdraw(incarnation) if pipe is self._pipe else {}
@@ -134,10 +134,10 @@ class Membership:
         return pipe
 
     async def _join(self, pipe: PromptPipe) -> None:
-        own = await self._identity()
+        queue = await self._identity()
         await self._endpoint.connect(self._reactor, PipeFactory(pipe), PATIENCE)
         self._pipe = pipe
-        answer = await pipe.say(Join, identity=own.identity, place=own.place).addTimeout(
+        answer = await pipe.say(Join, identity=queue.identity, place=queue.place).addTimeout(
             PATIENCE, self._reactor
         )
         self._backoff.reset()
@@ -176,8 +176,8 @@ class Membership:
         if credit is not None:
             credit.weight += weight
             return {}
-        new = {incarnation: NodeCredit(node_id, incarnation, weight, is_own)}
-        self._credits = {**new, **self._credits} if is_own else {**self._credits, **new}
+        added = {incarnation: NodeCredit(node_id, incarnation, weight, is_own)}
+        self._credits = {**added, **self._credits} if is_own else {**self._credits, **added}
         return {}
 
     def _withdraw(self, incarnation: int) -> dict[str, Any]:

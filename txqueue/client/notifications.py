@@ -45,18 +45,18 @@ class EndNotifications:
         self._schema = schema
         self.heard: Callable[[frozenset[int] | None], None] = lambda _: None
         self._listener = Listener(reactor, dsn or "", f"{schema}_ended", self._receive)
-        self._asked_at = float("-inf")
-        self._asking: Deferred[None] | None = None
-        self._is_deaf = dsn is None
+        self._requested_at = float("-inf")
+        self._request: Deferred[None] | None = None
+        self._is_stopped = dsn is None
 
     def needed(self) -> None:
         """Request announcements for the next seconds, in the background."""
-        is_due = self._clock.seconds() - self._asked_at >= EVERY
-        if is_due and self._asking is None and not self._is_deaf:
-            self._asked_at = self._clock.seconds()
-            asking = self._asking = Deferred.fromCoroutine(self._ask())
-            asking.addErrback(lambda failure: failure.trap(CancelledError) and None)
-            asking.addBoth(self._asked)
+        is_due = self._clock.seconds() - self._requested_at >= EVERY
+        if is_due and self._request is None and not self._is_stopped:
+            self._requested_at = self._clock.seconds()
+            request = self._request = Deferred.fromCoroutine(self._ask())
+            request.addErrback(lambda failure: failure.trap(CancelledError) and None)
+            request.addBoth(self._asked)
 
     def _receive(self, texts: Sequence[str]) -> None:
         for text in texts:
@@ -64,13 +64,13 @@ class EndNotifications:
 
     def close(self) -> None:
         """Stop listening."""
-        self._is_deaf = True
-        if self._asking is not None:
-            self._asking.cancel()
+        self._is_stopped = True
+        if self._request is not None:
+            self._request.cancel()
         self._listener.close()
 
     def _asked(self, _: object) -> None:
-        self._asking = None
+        self._request = None
 
     async def _ask(self) -> None:
         try:
@@ -78,7 +78,7 @@ class EndNotifications:
             is_new = await self._listener.ensure()
             await self._pool.query(f"select {self._schema}.request_end_notices(%s)", (TOLD_FOR,))
         except ConfigurationError as error:
-            self._is_deaf = True
+            self._is_stopped = True
             self.log.info(
                 "cannot listen for the ends of jobs, polling instead: {error}", error=error
             )

@@ -127,11 +127,11 @@ class WorkQueue:
             ConfigurationError: When the node's endpoint is not a unix socket.
         """
         if reactor is None:
-            from twisted.internet import reactor as running
+            from twisted.internet import reactor as running_reactor
 
-            reactor = cast("IClientReactor", running)
-        given = {"dsn": dsn, "schema": schema, "node": node, "connection_wait": connection_wait}
-        settings = Settings(given, os.environ, Path.cwd())
+            reactor = cast("IClientReactor", running_reactor)
+        arguments = {"dsn": dsn, "schema": schema, "node": node, "connection_wait": connection_wait}
+        settings = Settings(arguments, os.environ, Path.cwd())
         name = checked_name(settings.get("schema", "txqueue"))
         endpoint = _node_of(settings)
         pool = ConnectionPool(
@@ -319,8 +319,8 @@ class WorkQueue:
             ArchiveUnavailable: When the job is archived, and the archive cannot be read.
         """
         number = job_number(job_id)
-        if (again := await self._archived.repeat(number)) is not None:
-            return again
+        if (new_job_id := await self._archived.repeat(number)) is not None:
+            return new_job_id
         rows = await self._pool.query(f"select {self._schema}.repeat(%s, '')", (number,))
         return int(rows[0][0])
 
@@ -367,9 +367,9 @@ class WorkQueue:
             KeyUnavailable: When the result is encrypted, and this process cannot decrypt it.
         """
         job_id = job_number(job_id)
-        found = await self.job(job_id)
+        known_job = await self.job(job_id)
         # An archived job is not in the table, where the ends of others are found.
-        ending = succeed(found) if found.state.is_final else self._waiter.ended(job_id)
+        ending = succeed(known_job) if known_job.state.is_final else self._waiter.ended(job_id)
         if timeout is not None:
             ending.addTimeout(timeout, self._reactor)
         try:
@@ -424,10 +424,10 @@ class WorkQueue:
 
 
 def _node_of(settings: Settings) -> Endpoint | None:
-    chosen = str(settings.get("node", ""))
-    if not chosen:
+    address = str(settings.get("node", ""))
+    if not address:
         return None
-    text = settings.own_socket() if chosen == "auto" else chosen
+    text = settings.own_socket() if address == "auto" else address
     return joinable(parsed_endpoint(text))
 
 

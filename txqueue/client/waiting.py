@@ -25,19 +25,19 @@ class EndWaiter:
     Args:
         clock: Times the polls.
         ask: Returns the jobs, among those given by number, that have ended.
-        asking: Called before each poll, to request announcements of ends.
+        before_look: Called before each poll, to request announcements of ends.
     """
 
     def __init__(
         self,
         clock: Clock,
         ask: Callable[[Sequence[int]], Awaitable[list[Job]]],
-        asking: Callable[[], None] = lambda: None,
+        before_look: Callable[[], None] = lambda: None,
     ) -> None:
         self._clock = clock
         self._ask = ask
-        self._asking = asking
-        self._has_heard = False
+        self._before_look = before_look
+        self._is_notified = False
         self._waiters: dict[int, list[Deferred[Job]]] = {}
         self._timer: Timer | None = None
         self._is_asking = False
@@ -56,7 +56,7 @@ class EndWaiter:
         """Poll at once if an awaited job has ended; None means that any job may have ended."""
         if not self._waiters or (ended is not None and ended.isdisjoint(self._waiters)):
             return
-        self._has_heard = True
+        self._is_notified = True
         if not self._is_asking:
             self._schedule(0)
 
@@ -82,8 +82,8 @@ class EndWaiter:
 
     async def _look(self) -> None:
         self._is_asking = True
-        self._has_heard = False
-        self._asking()
+        self._is_notified = False
+        self._before_look()
         try:
             jobs = await self._ask(list(self._waiters))
         except Exception as error:
@@ -94,14 +94,14 @@ class EndWaiter:
         for job in jobs:
             for waiter in self._waiters.pop(job.id, []):
                 _tell(waiter, job)
-        if self._waiters and self._has_heard:
+        if self._waiters and self._is_notified:
             self._schedule(0)
         elif self._waiters:
             self._schedule(self._backoff.take())
 
     def _fail_all(self, error: Exception) -> None:
-        waiting, self._waiters = self._waiters, {}
-        for waiters in waiting.values():
+        waiters_by_job, self._waiters = self._waiters, {}
+        for waiters in waiters_by_job.values():
             for waiter in waiters:
                 _tell(waiter, Failure(error))
 

@@ -42,7 +42,7 @@ class ServiceNotices(Service):
             self._every = min(EVERY, manager.watchdog / 2)
         self._is_up = False
         self._is_stopping = False
-        self._said: str | None = None
+        self._reason: str | None = None
         self._timer: Timer | None = None
 
     def startService(self) -> None:
@@ -53,8 +53,8 @@ class ServiceNotices(Service):
     def begin_stop(self) -> None:
         """Report that the stop has begun; from now on each look asks for more time."""
         self._is_stopping = True
-        self._said = self._reporter.report().reason
-        self._manager.stopping(self._said)
+        self._reason = self._reporter.report().reason
+        self._manager.stopping(self._reason)
         self._look()
 
     def stopService(self) -> None:
@@ -79,9 +79,9 @@ class ServiceNotices(Service):
             self._is_up = self._manager.ready(health.reason)
             if not self._is_up:
                 self.log.warn("the service manager at NOTIFY_SOCKET does not take messages")
-        elif health.reason == self._said or not self._manager.status(health.reason):
+        elif health.reason == self._reason or not self._manager.status(health.reason):
             return
-        self._said = health.reason
+        self._reason = health.reason
 
     def _cancel(self) -> None:
         timer, self._timer = self._timer, None

@@ -69,21 +69,21 @@ class MasterProcess(MultiService):
     Args:
         inner: The nodes, and what else stops with them.
         outer: The services that start before these and stop after them.
-        stopping: Called when the stop begins.
+        begin_stop: Called when the stop begins.
     """
 
     def __init__(
         self,
         inner: Sequence[Service],
         outer: Sequence[Service],
-        stopping: Callable[[], None] = lambda: None,
+        begin_stop: Callable[[], None] = lambda: None,
     ) -> None:
         super().__init__()
         self._inner = MultiService()
         for service in inner:
             service.setServiceParent(self._inner)
         self._outer = outer
-        self._stopping = stopping
+        self._begin_stop = begin_stop
         for service in (*outer, self._inner):
             service.setServiceParent(self)
 
@@ -92,11 +92,11 @@ class MasterProcess(MultiService):
         self.running = False
         stopped = Deferred.fromCoroutine(self._stop())
         # By now the nodes are draining, and their health says so.
-        self._stopping()
+        self._begin_stop()
         return stopped
 
     async def _stop(self) -> None:
         for service in (self._inner, *self._outer):
-            stopping = service.stopService()
-            if stopping is not None:
-                await stopping
+            stopped = service.stopService()
+            if stopped is not None:
+                await stopped

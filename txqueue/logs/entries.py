@@ -50,8 +50,8 @@ def entry_of_event(event: LogEvent) -> LogEntry | None:
 
 
 def _time_of(event: LogEvent) -> float:
-    at = event.get("log_time")
-    return at if isinstance(at, int | float) and 0 <= at < _END_OF_TIME else time.time()
+    stamp = event.get("log_time")
+    return stamp if isinstance(stamp, int | float) and 0 <= stamp < _END_OF_TIME else time.time()
 
 
 def _level_of(event: LogEvent) -> str:
@@ -78,8 +78,8 @@ def _texts_of(event: LogEvent) -> tuple[str, str]:
 def _trace_of(failure: Any) -> str:
     """Return the traceback of a failure or an exception; of any other value its text."""
     if is_a(failure, Failure):
-        whole = looked(lambda: str(failure.getTraceback()).rstrip(), "")
-        return whole or _trace_of(looked(lambda: failure.value, None))
+        trace = looked(lambda: str(failure.getTraceback()).rstrip(), "")
+        return trace or _trace_of(looked(lambda: failure.value, None))
     if not is_a(failure, BaseException):
         return text_of(failure)
     return exception_text(failure)[1].rstrip()

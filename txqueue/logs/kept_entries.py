@@ -39,9 +39,9 @@ def keep_records() -> None:
     logging.setLogRecordFactory(_keeping(logging.getLogRecordFactory()))
 
 
-def _keeping(make: Callable[..., logging.LogRecord]) -> Callable[..., logging.LogRecord]:
+def _keeping(make_record: Callable[..., logging.LogRecord]) -> Callable[..., logging.LogRecord]:
     def made(*args: Any, **kwargs: Any) -> logging.LogRecord:
-        record = make(*args, **kwargs)
+        record = make_record(*args, **kwargs)
         run = RUNNING.get()
         if run is not None and record.levelno >= logging.INFO:
             entry = looked(lambda: entry_of_record(record), None)

@@ -43,13 +43,13 @@ def choose_log_format(settings: Settings, program: MutableMapping[str, Any] | No
     Raises:
         ConfigurationError: When the format is unknown, or the program writes its log otherwise.
     """
-    chosen = str(settings.get("log_format", "text"))
-    if chosen not in FORMATS:
-        raise ConfigurationError(f"log_format is {chosen!r}, not a format", "give text or json")
-    if chosen != os.environ.get(VARIABLE, "text"):
+    log_format = str(settings.get("log_format", "text"))
+    if log_format not in FORMATS:
+        raise ConfigurationError(f"log_format is {log_format!r}, not a format", "give text or json")
+    if log_format != os.environ.get(VARIABLE, "text"):
         # Workers inherit it: they write to the log before they get their settings.
-        os.environ[VARIABLE] = chosen
-    if chosen == "json" and program is not None:
+        os.environ[VARIABLE] = log_format
+    if log_format == "json" and program is not None:
         _have_json(program)
 
 
@@ -61,7 +61,7 @@ def _have_json(program: MutableMapping[str, Any]) -> None:
                 "leave out one of them",
             )
     output = MasterOutput(add_json_handler(sys.stderr), program)
-    MasterOutput.chosen = output
+    MasterOutput.current = output
     # The keys by which twistd and twist make their observers; twistd imports its own by name.
     program["logger"] = f"{__name__}.{twistd_observer.__name__}"
     program["fileLogObserverFactory"] = output.observer
@@ -74,12 +74,12 @@ class MasterOutput:
     Attributes:
         handler: Writes the records of the standard library's loggers.
         program: The options of twistd or twist.
-        chosen: The output of this process, for twistd, which imports its observer by name.
+        current: The output of this process, for twistd, which imports its observer by name.
     """
 
     handler: logging.StreamHandler[IO[Any]]
     program: Mapping[str, Any]
-    chosen: ClassVar[MasterOutput]
+    current: ClassVar[MasterOutput]
 
     def observer(self, stream: IO[Any]) -> FileLogObserver:
         """Return an observer that writes to a stream, to which records go too from now on."""
@@ -89,7 +89,7 @@ class MasterOutput:
 
 def twistd_observer() -> FileLogObserver:
     """Return the observer of twistd's log, once its options are read."""
-    output = MasterOutput.chosen
+    output = MasterOutput.current
     return output.observer(_file_of_twistd(output.program))
 
 
@@ -110,8 +110,8 @@ def _rotating(file: Any) -> Callable[..., None]:
         from twisted.internet import reactor
 
         # The reactor has no type that says which interfaces it provides.
-        running: Any = reactor
-        running.callFromThread(file.rotate)
+        running_reactor: Any = reactor
+        running_reactor.callFromThread(file.rotate)
 
     return rotate
 
@@ -151,11 +151,15 @@ def let_information_pass() -> None:
 
 
 def _loggers() -> list[logging.Logger]:
-    named = logging.Logger.manager.loggerDict.values()
-    return [logging.getLogger(), *(each for each in named if isinstance(each, logging.Logger))]
+    children = logging.Logger.manager.loggerDict.values()
+    return [
+        logging.getLogger(),
+        *(child for child in children if isinstance(child, logging.Logger)),
+    ]
 
 
 def _is_set_up(logger: logging.Logger) -> bool:
     return not all(
-        isinstance(each, logging.NullHandler) or is_json_handler(each) for each in logger.handlers
+        isinstance(handler, logging.NullHandler) or is_json_handler(handler)
+        for handler in logger.handlers
     )

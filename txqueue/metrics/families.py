@@ -45,16 +45,18 @@ def node_families(figures: NodeFigures, labels: Mapping[str, str]) -> Iterator[M
 
 def _job_families(figures: NodeFigures, make: _Maker) -> Iterator[Metric]:
     tally = figures.tally
-    named = _largest(tally.started)
+    label_of = _largest(tally.started)
     started: Counter[str] = Counter()
     for work_type, times in tally.started.items():
-        started[named(work_type)] += times
+        started[label_of(work_type)] += times
     ended: Counter[tuple[str, str]] = Counter()
     for (work_type, outcome), times in tally.ended.items():
-        ended[named(work_type), outcome] += times
+        ended[label_of(work_type), outcome] += times
     runs: dict[str, Histogram] = {}
-    for work_type, each in tally.runs.items():
-        runs.setdefault(named(work_type), Histogram(each.bounds)).add(each.counts, each.total)
+    for work_type, histogram in tally.runs.items():
+        runs.setdefault(label_of(work_type), Histogram(histogram.bounds)).add(
+            histogram.counts, histogram.total
+        )
     yield make.counter(
         "jobs_started",
         "Runs of jobs that started.",
@@ -70,19 +72,19 @@ def _job_families(figures: NodeFigures, make: _Maker) -> Iterator[Metric]:
     yield make.histogram(
         "job_run_seconds",
         "How long handlers ran; those that finish at once count the mean of a burst.",
-        {(name,): each for name, each in runs.items()},
+        {(name,): histogram for name, histogram in runs.items()},
         ["work_type"],
     )
 
 
 def _wait_family(figures: NodeFigures, make: _Maker) -> Metric:
     """Return the waits of the pairs of queue and work type with the most jobs; none has no name."""
-    weights = {key: sum(each.counts) for key, each in figures.waits.items() if key[0]}
-    kept = {key for key, _ in Counter(weights).most_common(LARGEST)}
+    weights = {key: sum(histogram.counts) for key, histogram in figures.waits.items() if key[0]}
+    largest = {key for key, _ in Counter(weights).most_common(LARGEST)}
     waits: dict[tuple[str, ...], Histogram] = {}
-    for key, each in figures.waits.items():
-        labels = key if key in kept else (OTHER, OTHER)
-        waits.setdefault(labels, Histogram(each.bounds)).add(each.counts, each.total)
+    for key, histogram in figures.waits.items():
+        labels = key if key in largest else (OTHER, OTHER)
+        waits.setdefault(labels, Histogram(histogram.bounds)).add(histogram.counts, histogram.total)
     return make.histogram(
         "job_wait_seconds",
         "How long jobs waited from when they could run to their start; each minute of the"
@@ -131,7 +133,7 @@ def _flow_families(figures: NodeFigures, make: _Maker) -> Iterator[Metric]:
 
 def _state_families(figures: NodeFigures, make: _Maker) -> Iterator[Metric]:
     lease = max(0.0, figures.lease_left)
-    for name, said, value in (
+    for name, documentation, value in (
         ("jobs_running", "Jobs that run now.", figures.running),
         ("unwritten_endings", "Jobs that ended, but are not yet written.", figures.unwritten),
         ("worker_processes", "Worker processes that are ready.", figures.workers),
@@ -143,59 +145,62 @@ def _state_families(figures: NodeFigures, make: _Maker) -> Iterator[Metric]:
         ("database_up", "1 if the database answers the node.", int(figures.is_reached)),
         ("peers_connected", "Connected peers.", figures.peers),
     ):
-        yield make.gauge(name, said, {(): value})
+        yield make.gauge(name, documentation, {(): value})
 
 
-def installation_families(found: Installation) -> Iterator[Metric]:
+def installation_families(installation: Installation) -> Iterator[Metric]:
     """Return the metrics of the whole installation, which every node reports alike."""
     make = _Maker({})
-    yield from _queue_families(found, make)
+    yield from _queue_families(installation, make)
     yield make.counter(
-        "jobs_enqueued", "Jobs numbered since the schema was made.", {(): found.enqueued}
+        "jobs_enqueued", "Jobs numbered since the schema was made.", {(): installation.enqueued}
     )
     yield make.gauge(
         "nodes",
         "Nodes by state.",
-        {(each,): times for each, times in found.nodes.items()},
+        {(state,): times for state, times in installation.nodes.items()},
         ["state"],
     )
     items = {
-        ("done",): found.items_done,
-        ("failed",): found.items_failed,
-        ("remaining",): found.items_remaining,
+        ("done",): installation.items_done,
+        ("failed",): installation.items_failed,
+        ("remaining",): installation.items_remaining,
     }
     yield make.gauge("workset_items", "Items of all worksets.", items, ["state"])
-    yield make.gauge("schedules_overdue", "Schedules late by a minute.", {(): found.overdue})
+    yield make.gauge("schedules_overdue", "Schedules late by a minute.", {(): installation.overdue})
     yield make.gauge(
         "oldest_snapshot_seconds",
         "The age of the oldest snapshot that keeps dead rows.",
-        {(): found.snapshot},
+        {(): installation.snapshot},
     )
 
 
-def _queue_families(found: Installation, make: _Maker) -> Iterator[Metric]:
+def _queue_families(installation: Installation, make: _Maker) -> Iterator[Metric]:
     weights = Counter(
-        {each["queue"]: sum(each[state] for state in _STATES) for each in found.queues}
+        {row["queue"]: sum(row[state] for state in _STATES) for row in installation.queues}
     )
-    named = _largest(weights)
+    label_of = _largest(weights)
     jobs: Counter[tuple[str, str]] = Counter()
     oldest: dict[tuple[str], float] = {}
     nodes: dict[tuple[str], int] = {}
-    for each in found.queues:
-        name = named(each["queue"])
+    for row in installation.queues:
+        name = label_of(row["queue"])
         for state in _STATES:
-            jobs[name, state] += each[state]
-        age = each["oldest_ready_seconds"] or 0.0
+            jobs[name, state] += row[state]
+        age = row["oldest_ready_seconds"] or 0.0
         oldest[name,] = max(oldest.get((name,), 0.0), age)
-        nodes[name,] = max(nodes.get((name,), 0), len(each["nodes"]))
-    paused = {(named(each["queue"]),): int(each["queue"] in found.paused) for each in found.queues}
-    waits = {
-        (named(each["queue"]), quantile): each[column]
-        for each in found.waits
-        for quantile, column in (("0.5", "p50"), ("0.95", "p95"))
-        if each[column] is not None and named(each["queue"]) != OTHER
+        nodes[name,] = max(nodes.get((name,), 0), len(row["nodes"]))
+    paused = {
+        (label_of(row["queue"]),): int(row["queue"] in installation.paused)
+        for row in installation.queues
     }
-    for state, number in found.others.jobs.items():
+    waits = {
+        (label_of(row["queue"]), quantile): row[column]
+        for row in installation.waits
+        for quantile, column in (("0.5", "p50"), ("0.95", "p95"))
+        if row[column] is not None and label_of(row["queue"]) != OTHER
+    }
+    for state, number in installation.others.jobs.items():
         jobs[OTHER, state] += number
     yield make.gauge("queue_jobs", "Jobs of a queue by state.", jobs, ["queue", "state"])
     yield make.gauge(
@@ -213,8 +218,8 @@ def _queue_families(found: Installation, make: _Maker) -> Iterator[Metric]:
 
 def _largest(weights: Mapping[str, float]) -> Callable[[str], str]:
     """Return a function that gives the label of a name: its own if it is one of the largest."""
-    kept = {name for name, _ in Counter(weights).most_common(LARGEST)}
-    return lambda name: name if name in kept else OTHER
+    largest = {name for name, _ in Counter(weights).most_common(LARGEST)}
+    return lambda name: name if name in largest else OTHER
 
 
 class _Maker:
@@ -223,21 +228,21 @@ class _Maker:
     def __init__(self, labels: Mapping[str, str]) -> None:
         self._names, self._values = list(labels), tuple(labels.values())
 
-    def counter(self, *given: Any) -> Metric:
-        return self._filled(CounterMetricFamily, *given)
+    def counter(self, *arguments: Any) -> Metric:
+        return self._filled(CounterMetricFamily, *arguments)
 
-    def gauge(self, *given: Any) -> Metric:
-        return self._filled(GaugeMetricFamily, *given)
+    def gauge(self, *arguments: Any) -> Metric:
+        return self._filled(GaugeMetricFamily, *arguments)
 
     def _filled(
         self,
         kind: Any,
         name: str,
-        said: str,
+        documentation: str,
         values: Mapping[tuple[str, ...], float],
         labels: Sequence[str] = (),
     ) -> Metric:
-        family: Metric = kind(f"txqueue_{name}", said, labels=[*labels, *self._names])
+        family: Metric = kind(f"txqueue_{name}", documentation, labels=[*labels, *self._names])
         for key, value in values.items():
             family.add_metric([*key, *self._values], value)  # type: ignore[attr-defined]
         return family
@@ -245,13 +250,15 @@ class _Maker:
     def histogram(
         self,
         name: str,
-        said: str,
+        documentation: str,
         values: Mapping[tuple[str, ...], Histogram],
         labels: Sequence[str] = (),
     ) -> Metric:
-        family = HistogramMetricFamily(f"txqueue_{name}", said, labels=[*labels, *self._names])
-        for key, each in values.items():
-            family.add_metric([*key, *self._values], list(_buckets(each)), each.total)
+        family = HistogramMetricFamily(
+            f"txqueue_{name}", documentation, labels=[*labels, *self._names]
+        )
+        for key, histogram in values.items():
+            family.add_metric([*key, *self._values], list(_buckets(histogram)), histogram.total)
         return family
 
 

@@ -58,7 +58,7 @@ class InstallationReader:
         self._clock = clock
         self._operations = operations
         self._schema = schema
-        self._kept: Installation | None = None
+        self._installation: Installation | None = None
         self._read_at = self._due_at = float("-inf")
 
     async def read(self) -> tuple[Installation | None, float]:
@@ -66,18 +66,18 @@ class InstallationReader:
 
         While the database does not answer, it is the last one.
         """
-        began = self._clock.seconds()
-        if began >= self._due_at:
+        start = self._clock.seconds()
+        if start >= self._due_at:
             # Before the query, so that another scrape does not send it, too.
-            self._due_at = began + _FRESH
+            self._due_at = start + _FRESH
             try:
-                self._kept = await self._operations.find(about_installation(self._schema))
+                self._installation = await self._operations.find(about_installation(self._schema))
                 self._read_at = self._clock.seconds()
             except TxqueueError:
                 pass
-            took = self._clock.seconds() - began
-            self._due_at = self._clock.seconds() + max(_FRESH, _COST * took)
-        return self._kept, self._clock.seconds() - self._read_at
+            duration = self._clock.seconds() - start
+            self._due_at = self._clock.seconds() + max(_FRESH, _COST * duration)
+        return self._installation, self._clock.seconds() - self._read_at
 
 
 class Metrics(Service):
@@ -141,18 +141,18 @@ class Metrics(Service):
 
     def _families(self, installation: Installation | None, age: float) -> list[Metric]:
         families: list[Metric] = []
-        several = len(self._nodes) > 1
+        is_shared = len(self._nodes) > 1
         for name, node in self._nodes.items():
-            labels = {"queue_node": name} if several else {}
+            labels = {"queue_node": name} if is_shared else {}
             families = _merged(families, node_families(node.figures, labels))
         if installation is not None:
             families += installation_families(installation)
-            known = GaugeMetricFamily(
+            age_family = GaugeMetricFamily(
                 "txqueue_installation_age_seconds",
                 "The age of the metrics of the whole installation, which are kept for 15 s.",
             )
-            known.add_metric([], age)
-            families.append(known)
+            age_family.add_metric([], age)
+            families.append(age_family)
         return [*families, *self._constants()]
 
     def _constants(self) -> Iterator[Metric]:
@@ -176,15 +176,15 @@ class Metrics(Service):
         )
 
 
-def _merged(families: list[Metric], more: Iterable[Metric]) -> list[Metric]:
+def _merged(families: list[Metric], added: Iterable[Metric]) -> list[Metric]:
     """Add the series of one node to those of others: a family is written once."""
-    found = {each.name: each for each in families}
-    for each in more:
-        if each.name in found:
-            found[each.name].samples += each.samples
+    by_name = {family.name: family for family in families}
+    for family in added:
+        if family.name in by_name:
+            by_name[family.name].samples += family.samples
         else:
-            found[each.name] = each
-    return list(found.values())
+            by_name[family.name] = family
+    return list(by_name.values())
 
 
 class _Collected:
@@ -217,16 +217,16 @@ class _Page(resource.Resource):
         self._metrics = metrics
 
     def render_GET(self, request: server.Request) -> int:
-        gone: list[object] = []
-        request.notifyFinish().addErrback(gone.append)
+        closings: list[object] = []
+        request.notifyFinish().addErrback(closings.append)
         collecting = Deferred.fromCoroutine(self._metrics.exposition())
-        collecting.addCallback(_write, request, gone)
-        collecting.addErrback(_fail, request, gone)
+        collecting.addCallback(_write, request, closings)
+        collecting.addErrback(_fail, request, closings)
         return server.NOT_DONE_YET
 
 
-def _write(body: bytes, request: server.Request, gone: list[object]) -> None:
-    if gone:
+def _write(body: bytes, request: server.Request, closings: list[object]) -> None:
+    if closings:
         return
     request.setHeader("Content-Type", CONTENT_TYPE_LATEST)
     request.setHeader("Cache-Control", "no-store")
@@ -234,8 +234,8 @@ def _write(body: bytes, request: server.Request, gone: list[object]) -> None:
     request.finish()
 
 
-def _fail(failure: Any, request: server.Request, gone: list[object]) -> None:
+def _fail(failure: Any, request: server.Request, closings: list[object]) -> None:
     Metrics.log.failure("the metrics could not be collected", failure=failure)
-    if not gone:
+    if not closings:
         request.setResponseCode(500)
         request.finish()

@@ -48,8 +48,8 @@ class CarriedTrace:
     def options(self) -> dict[str, Any]:
         """The options of a job that carries it."""
         state = {"tracestate": self.state} if self.state else {}
-        moment = {} if self.sent_at is None else {TRACED_AT: self.sent_at}
-        return {"traceparent": self.parent, **state, **moment}
+        send_time = {} if self.sent_at is None else {TRACED_AT: self.sent_at}
+        return {"traceparent": self.parent, **state, **send_time}
 
     @property
     def headers(self) -> dict[str, str]:

@@ -28,12 +28,12 @@ def sending(work: object, options: Mapping[str, Any]) -> AbstractContextManager[
     Returns:
         A context manager, whose value has the options for the jobs.
     """
-    its_tracer = _tracer()
-    if its_tracer is None:
+    active_tracer = _tracer()
+    if active_tracer is None:
         return nullcontext(Untraced(options))
     from txqueue.tracing.spans import SendSpan
 
-    return SendSpan.started(its_tracer, str(getattr(work, "work_type", None)), options)
+    return SendSpan.started(active_tracer, str(getattr(work, "work_type", None)), options)
 
 
 def is_tracing() -> bool:
@@ -43,14 +43,14 @@ def is_tracing() -> bool:
 
 def begin_run(work_type: str, job_id: int, attempt: int, terms: Any) -> RunSpan | None:
     """Start the span of a run; None without a tracer. See `RunSpan.started`."""
-    its_tracer = _tracer()
-    if its_tracer is None:
+    active_tracer = _tracer()
+    if active_tracer is None:
         return None
     from txqueue.tracing.spans import RunSpan
 
     with harmless():
         return RunSpan.started(
-            tracer=its_tracer, work_type=work_type, job_id=job_id, attempt=attempt, terms=terms
+            tracer=active_tracer, work_type=work_type, job_id=job_id, attempt=attempt, terms=terms
         )
     return None
 
