@@ -166,21 +166,21 @@ class _Home:
     sockets: Path
 
     @classmethod
-    def made(cls, given: Path | None, programs: Path, undo: ExitStack) -> Self:
+    def made(cls, state_dir: Path | None, programs: Path, undo: ExitStack) -> Self:
         """Create the folders; `undo` deletes the temporary ones."""
         if not (programs / "initdb").exists():
             raise EmbeddedUnavailable(f"no PostgreSQL programs in {programs}", "reinstall them")
-        folder = given.absolute() if given else _temporary_folder(undo)
+        folder = state_dir.absolute() if state_dir else _temporary_folder(undo)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         data, log = folder / "data", folder / "postgres.log"
         account = _account(data) if os.geteuid() == 0 else None
         if account:
             _let_pass(programs)
             _let_pass(folder)
-        if given is None:
+        if state_dir is None:
             _give(folder, account)
         sockets = _socket_folder(data, account, undo)
-        return cls(folder, data, log, given is None, programs, account, sockets)
+        return cls(folder, data, log, state_dir is None, programs, account, sockets)
 
     def dsn(self, port: str) -> str:
         """Return a URI that connects as the superuser."""
@@ -191,28 +191,30 @@ class _Home:
         """Create the data if missing: UTF-8, texts sorted by bytes, all accounts trusted."""
         if (self.data / "PG_VERSION").exists():
             return
-        fresh = self.folder / "data.new"
-        shutil.rmtree(fresh, ignore_errors=True)
-        fresh.mkdir(mode=0o700)
-        _give(fresh, self.account)
-        how = ["--auth=trust", "--username=postgres", "--encoding=UTF8", "--no-locale"]
-        how += ["--no-sync"] if self.temporary else []
-        command = [str(self.programs / "initdb"), *how, f"--pgdata={fresh}"]
+        new_data = self.folder / "data.new"
+        shutil.rmtree(new_data, ignore_errors=True)
+        new_data.mkdir(mode=0o700)
+        _give(new_data, self.account)
+        options = ["--auth=trust", "--username=postgres", "--encoding=UTF8", "--no-locale"]
+        options += ["--no-sync"] if self.temporary else []
+        command = [str(self.programs / "initdb"), *options, f"--pgdata={new_data}"]
         with self.log.open("ab") as log:
-            done = subprocess.run(command, stdout=log, stderr=log, check=False, **self._manners())
-        if done.returncode:
+            finished = subprocess.run(
+                command, stdout=log, stderr=log, check=False, **self._process_options()
+            )
+        if finished.returncode:
             raise EmbeddedUnavailable(f"initdb could not make {self.data}: {self.last_words()}")
-        fresh.rename(self.data)
+        new_data.rename(self.data)
 
     def configure(self, settings: Mapping[str, str]) -> None:
         """Write the settings into a file that `postgresql.conf` includes."""
-        main, ours = self.data / "postgresql.conf", self.data / "txqueue.conf"
-        everything = {**settings, "unix_socket_directories": str(self.sockets)}
-        quoted = {name: value.replace("'", "''") for name, value in everything.items()}
-        ours.write_text("".join(f"{name} = '{value}'\n" for name, value in quoted.items()))
-        ours.chmod(0o644)
-        if _INCLUDE not in main.read_text():
-            with main.open("a") as file:
+        main_file, own_file = self.data / "postgresql.conf", self.data / "txqueue.conf"
+        values = {**settings, "unix_socket_directories": str(self.sockets)}
+        escaped = {name: value.replace("'", "''") for name, value in values.items()}
+        own_file.write_text("".join(f"{name} = '{value}'\n" for name, value in escaped.items()))
+        own_file.chmod(0o644)
+        if _INCLUDE not in main_file.read_text():
+            with main_file.open("a") as file:
                 file.write(_INCLUDE)
 
     def last_words(self) -> str:
@@ -229,7 +231,7 @@ class _Home:
         """
         with self.log.open("ab") as log:
             command = [str(self.programs / "postgres"), "-D", str(self.data)]
-            server = start_gated(command, stdout=log, stderr=log, **self._manners())
+            server = start_gated(command, stdout=log, stderr=log, **self._process_options())
         watcher = self._watcher(server.pid, lock)
         open_gate(server)
         try:
@@ -238,19 +240,23 @@ class _Home:
             _end(server, watcher)
 
     def _watcher(self, server: int, lock: int) -> _Process:
-        doomed = [self.folder] if self.temporary else []
-        doomed += [self.sockets] if self.sockets != self.data else []
-        words = [server, self.programs / "pg_ctl", self.data, *doomed]
-        return start_watcher(_WATCH, *map(str, words), pass_fds=[lock], **self._manners())
+        temporary_folders = [self.folder] if self.temporary else []
+        temporary_folders += [self.sockets] if self.sockets != self.data else []
+        arguments = [server, self.programs / "pg_ctl", self.data, *temporary_folders]
+        return start_watcher(
+            _WATCH, *map(str, arguments), pass_fds=[lock], **self._process_options()
+        )
 
-    def _manners(self) -> dict[str, Any]:
+    def _process_options(self) -> dict[str, Any]:
         """Return how to start each process: its account, no libpq environment, no terminal."""
-        environment = {k: v for k, v in os.environ.items() if not k.startswith("PG")}
-        manners: dict[str, Any] = {"cwd": "/", "env": environment, "start_new_session": True}
+        environment = {
+            name: value for name, value in os.environ.items() if not name.startswith("PG")
+        }
+        options: dict[str, Any] = {"cwd": "/", "env": environment, "start_new_session": True}
         if self.account:
             ids = {"user": self.account.pw_uid, "group": self.account.pw_gid}
-            manners |= {**ids, "extra_groups": []}
-        return manners
+            options |= {**ids, "extra_groups": []}
+        return options
 
 
 def _wheel_programs(version: int) -> Path:
@@ -328,8 +334,10 @@ def _try_lock(lock: int) -> bool:
 
 def _await_ready(home: _Home, server: _Process) -> None:
     """Wait until the server accepts connections; raise if it ends or takes too long."""
-    settled = _within(_PATIENCE, lambda: server.poll() is not None or _is_ready(home.data, server))
-    if not settled or server.poll() is not None:
+    is_settled = _within(
+        _PATIENCE, lambda: server.poll() is not None or _is_ready(home.data, server)
+    )
+    if not is_settled or server.poll() is not None:
         raise EmbeddedUnavailable(f"PostgreSQL did not start in {home.data}: {home.last_words()}")
 
 
@@ -351,17 +359,17 @@ def _end(server: _Process, watcher: _Process) -> None:
 
 def _await_end(process: _Process, *signals: signal.Signals) -> None:
     """Wait until a process has ended; send it the next signal each time this takes too long."""
-    for each in signals:
+    for next_signal in signals:
         with suppress(subprocess.TimeoutExpired):
             process.wait(_PATIENCE)
             return
-        process.send_signal(each)
+        process.send_signal(next_signal)
     process.wait()
 
 
 def _within(seconds: float, condition: Callable[[], bool]) -> bool:
     """Wait for a condition, and return whether it became true in time."""
     deadline = time.monotonic() + seconds
-    while not (met := condition()) and time.monotonic() < deadline:
+    while not (is_met := condition()) and time.monotonic() < deadline:
         time.sleep(0.005)
-    return met
+    return is_met

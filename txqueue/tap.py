@@ -89,7 +89,9 @@ class Options(usage.Options):
     synopsis = "[options] --app MODULE"
     longdesc = "Run a node of the work queue: a master and its worker processes. SIGTERM drains it."
 
-    optParameters = [[name, _SHORT.get(name), None, said] for name, said in _OPTIONS.items()]
+    optParameters = [
+        [name, _SHORT.get(name), None, help_text] for name, help_text in _OPTIONS.items()
+    ]
     optFlags = [["embedded", None, _EMBEDDED]]
 
     def __init__(self) -> None:
@@ -106,7 +108,7 @@ class Options(usage.Options):
 
     def opt_app(self, module: str) -> None:
         """A module that defines work items; may be repeated."""
-        self["app"] += [each.strip() for each in module.split(",") if each.strip()]
+        self["app"] += [name.strip() for name in module.split(",") if name.strip()]
 
     def opt_dsn(self, dsn: str) -> None:
         """The database: a libpq URI or keyword string; may be repeated. TXQUEUE_DSN keeps it out of
@@ -185,7 +187,7 @@ def _metrics(reactor: Any, options: Options, nodes: list[Node]) -> list[Any]:
         return []
     from txqueue.metrics.service import Metrics
 
-    names = [each.name for each in options.nodes]
+    names = [node.name for node in options.nodes]
     return [Metrics(reactor, options.metrics, dict(zip(names, nodes, strict=True)))]
 
 
@@ -259,20 +261,20 @@ def _nodes_settings(options: Options) -> list[NodeSettings]:
     dsns = settings.dsns()
     if not any(dsns) and options["embedded"]:
         dsns = [_embedded_dsn(settings)]
-    return [_node_settings(settings, dsn, place) for place, dsn in enumerate(dsns)]
+    return [_node_settings(settings, dsn, index) for index, dsn in enumerate(dsns)]
 
 
 def _settings(options: Options) -> Settings:
-    given = {name.replace("-", "_"): value for name, value in options.items()}
-    flags = {**given, "app": options["app"] or None, "dsn": options["dsn"] or None}
+    values = {name.replace("-", "_"): value for name, value in options.items()}
+    flags = {**values, "app": options["app"] or None, "dsn": options["dsn"] or None}
     return Settings(flags, os.environ, Path.cwd())
 
 
-def _node_settings(settings: Settings, dsn: str, place: int) -> NodeSettings:
-    first = str(settings.get("name", socket.gethostname()))
+def _node_settings(settings: Settings, dsn: str, index: int) -> NodeSettings:
+    base_name = str(settings.get("name", socket.gethostname()))
     # A certificate names the host's node, whichever database the node serves.
-    credentials = _credentials(settings, first)
-    name = first if place == 0 else f"{first}-{place + 1}"
+    credentials = _credentials(settings, base_name)
+    name = base_name if index == 0 else f"{base_name}-{index + 1}"
     admin = parsed_endpoint(
         str(settings.get("admin", settings.own_socket())), credentials, option="admin"
     )
@@ -291,8 +293,8 @@ def _node_settings(settings: Settings, dsn: str, place: int) -> NodeSettings:
         unreadable_for=settings.seconds("unreadable_for", 3600.0, least=0.0),
         worker_start=checked_start(str(settings.get("worker_start", "auto")), sys.platform),
         host=str(settings.get("host", host_identity())),
-        admin=admin.beside(place),
-        listen=None if listen is None else listen.beside(place),
+        admin=admin.beside(index),
+        listen=None if listen is None else listen.beside(index),
     )
 
 
@@ -367,15 +369,15 @@ def _ensure_distinct(settings: Settings) -> None:
     Raises:
         ConfigurationError: When two do.
     """
-    taken: dict[tuple[str, int], str] = {}
+    options_by_port: dict[tuple[str, int], str] = {}
     for name in ("admin", "listen", "health", "metrics", "web"):
         if not (text := settings.get(name)):
             continue
         endpoint = parsed_endpoint(str(text), is_public=True, option=name)
-        place = (endpoint.interface, endpoint.port)
-        if endpoint.path is None and taken.setdefault(place, name) != name:
+        port = (endpoint.interface, endpoint.port)
+        if endpoint.path is None and options_by_port.setdefault(port, name) != name:
             raise ConfigurationError(
-                f"--{taken[place]} and --{name} name the same port, {endpoint.port}",
+                f"--{options_by_port[port]} and --{name} name the same port, {endpoint.port}",
                 "give each one of its own",
             )
 
@@ -389,9 +391,11 @@ def _ensure_free(node: NodeSettings, is_named: bool) -> None:
     """
     if node.admin is not None:
         # A second node of the same name, wherever it listens, would stop the first one.
-        second = "a second node of this host needs a name of its own: --name NAME"
-        own = "choose another --admin" if is_named else "choose another --state-dir"
-        node.admin.ensure_free(own, f"{own}, and {second}" if is_named else second)
+        second_remedy = "a second node of this host needs a name of its own: --name NAME"
+        remedy = "choose another --admin" if is_named else "choose another --state-dir"
+        node.admin.ensure_free(
+            remedy, f"{remedy}, and {second_remedy}" if is_named else second_remedy
+        )
     if node.listen is not None:
         node.listen.ensure_free("choose another --listen")
 

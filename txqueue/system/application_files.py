@@ -72,18 +72,18 @@ def _is_same(path: str, stamp: Sequence[int]) -> bool:
 
 
 def _stamp(path: str) -> tuple[int, int]:
-    found = os.stat(path)
-    return found.st_mtime_ns, found.st_size
+    status = os.stat(path)
+    return status.st_mtime_ns, status.st_size
 
 
 def _own_files(modules: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield the names and paths of the application's modules."""
-    named = {name.partition(".")[0] for name in modules}
+    roots = {name.partition(".")[0] for name in modules}
     standard = tuple(sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib"))
     for name, module in list(sys.modules.items()):
         path, package = getattr(module, "__file__", None), name.partition(".")[0]
-        if not isinstance(path, str) or package in _NOT_ITS_OWN - named:
+        if not isinstance(path, str) or package in _NOT_ITS_OWN - roots:
             continue
-        is_foreign = path.startswith(standard) or any(each in path for each in _LIBRARIES)
-        if package in named or not is_foreign:
+        is_foreign = path.startswith(standard) or any(library in path for library in _LIBRARIES)
+        if package in roots or not is_foreign:
             yield name, os.path.abspath(path)

@@ -19,12 +19,12 @@ _RESERVED, _PART = 128, 4
 
 def open_descriptors() -> dict[int, str]:
     """Return what each open descriptor of this process refers to, as ``/proc/self/fd`` names it."""
-    found: dict[int, str] = {}
+    descriptors: dict[int, str] = {}
     for number in os.listdir(_OWN):
         # The descriptor by which the folder was read is closed by now.
         with suppress(OSError):
-            found[int(number)] = os.readlink(f"{_OWN}/{number}")
-    return found
+            descriptors[int(number)] = os.readlink(f"{_OWN}/{number}")
+    return descriptors
 
 
 def free_descriptors() -> int | None:
@@ -45,8 +45,8 @@ def has_spare_descriptors(*, is_essential: bool = False) -> bool:
     """
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     free = free_descriptors()
-    kept = min(_RESERVED, limit // _PART)
-    return free is None or free > (kept // 2 if is_essential else kept)
+    reserve = min(_RESERVED, limit // _PART)
+    return free is None or free > (reserve // 2 if is_essential else reserve)
 
 
 def is_safe_to_share(descriptor: int) -> bool:

@@ -89,7 +89,7 @@ class InFlight:
     def _just_begun(self) -> int:
         """The last number in the log, which is positive while that job is the one just started."""
         log = self._cells[_LOG:_LOG_END].tolist()
-        return next((each for each in reversed(log) if each), 0)
+        return next((job_id for job_id in reversed(log) if job_id), 0)
 
     @property
     def begun(self) -> set[int] | None:
@@ -97,10 +97,10 @@ class InFlight:
 
         None if they are unknown: more jobs ran, or ended at once, than the memory can note.
         """
-        kept = self._cells[_LOG_END:].tolist()
-        if self._cells[_IS_INCOMPLETE] or 0 not in kept:
+        job_ids = self._cells[_LOG_END:].tolist()
+        if self._cells[_IS_INCOMPLETE] or 0 not in job_ids:
             return None
-        return {*kept, *map(abs, self._cells[_LOG:_LOG_END].tolist())} - {0}
+        return {*job_ids, *map(abs, self._cells[_LOG:_LOG_END].tolist())} - {0}
 
     @property
     def is_full(self) -> bool:
@@ -118,9 +118,9 @@ class InFlight:
 
     def begin(self, job_id: int) -> None:
         """Note the start of a job; the job noted before has ended, or was noted with `keep`."""
-        place = self._next
-        self._cells[place] = job_id
-        self._next = place + 1
+        index = self._next
+        self._cells[index] = job_id
+        self._next = index + 1
 
     def pause(self) -> None:
         """Note that the job started last has ended, or was noted with `keep`."""
@@ -130,28 +130,28 @@ class InFlight:
     def keep(self, job_id: int) -> None:
         """Note that a started job keeps running while others start."""
         if self._free and job_id not in self._places:
-            place = self._places[job_id] = self._free.pop()
-            self._cells[place] = job_id
+            index = self._places[job_id] = self._free.pop()
+            self._cells[index] = job_id
 
     def drop(self, job_id: int) -> None:
         """Note that a job that kept running has ended."""
-        if (place := self._places.pop(job_id, None)) is None:
+        if (index := self._places.pop(job_id, None)) is None:
             return
         if self._next < _LOG_END - 2 * _MARGIN:
             self._log_end(job_id)
         else:
             self._cells[_IS_INCOMPLETE], self._is_reported = 1, False
-        self._cells[place] = 0
-        self._free.append(place)
+        self._cells[index] = 0
+        self._free.append(index)
 
     def _log_end(self, job_id: int) -> None:
-        last = self._cells[self._next - 1] if self._next > _LOG else 0
-        ends = self._next
+        last_entry = self._cells[self._next - 1] if self._next > _LOG else 0
+        index = self._next
         # At every instant, the last entry is the job that was just started, if it still runs.
-        if last > 0 and last != job_id:
-            self._cells[ends + 1] = last
+        if last_entry > 0 and last_entry != job_id:
+            self._cells[index + 1] = last_entry
             self._next += 1
-        self._cells[ends] = -job_id
+        self._cells[index] = -job_id
         self._next += 1
 
     def reported(self) -> None:
@@ -162,11 +162,11 @@ class InFlight:
         """Forget the ended jobs that were reported, to make room for others."""
         if not self._is_reported:
             return
-        kept = self._cells[self._reported : self._next].tolist()
+        entries = self._cells[self._reported : self._next].tolist()
         self._cells[_LOG : self._next] = _NOTHING[: self._next - _LOG]
-        for place, job_id in enumerate(kept, _LOG):
-            self._cells[place] = job_id
-        self._next, self._reported, self._is_reported = _LOG + len(kept), _LOG, False
+        for index, job_id in enumerate(entries, _LOG):
+            self._cells[index] = job_id
+        self._next, self._reported, self._is_reported = _LOG + len(entries), _LOG, False
         self._cells[_IS_INCOMPLETE] = 0
 
 

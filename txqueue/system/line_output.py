@@ -95,27 +95,27 @@ class LineOutput(io.TextIOBase):
 
     @contextmanager
     def _lock(self) -> Iterator[None]:
-        is_mine = self._is_locked and self._wait_for_lock()
+        has_lock = self._is_locked and self._wait_for_lock()
         try:
             yield
         finally:
-            if is_mine:
+            if has_lock:
                 fcntl.lockf(self._descriptor, fcntl.LOCK_UN)
 
     def _wait_for_lock(self) -> bool:
         """Return whether the lock was got; without it, a line may be torn, but none is lost."""
-        since = time.monotonic()
-        while not (got := self._take_lock()) and self._is_locked:
+        start = time.monotonic()
+        while not (has_lock := self._take_lock()) and self._is_locked:
             # A holder that waits for room needs the lock; this process would wait as well.
             if not self._has_room(0):
                 self._has_room(_LONGEST_POLL)
-                since = time.monotonic()
-            if time.monotonic() - since > self._patience:
+                start = time.monotonic()
+            if time.monotonic() - start > self._patience:
                 break
             time.sleep(_PAUSE)
         # A stopped process must not delay every line.
-        self._patience = _PATIENCE if got else 0.0
-        return got
+        self._patience = _PATIENCE if has_lock else 0.0
+        return has_lock
 
     def _take_lock(self) -> bool:
         try:

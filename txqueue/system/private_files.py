@@ -11,12 +11,12 @@ from txqueue.errors import ConfigurationError
 __all__ = ["read_private"]
 
 
-def read_private(path: Path, what: str, option: str) -> str:
+def read_private(path: Path, subject: str, option: str) -> str:
     """Return the text of a file with secrets.
 
     Args:
         path: The file.
-        what: What it has, for an error.
+        subject: What it has, for an error.
         option: The option that names it, for an error.
 
     Raises:
@@ -28,7 +28,7 @@ def read_private(path: Path, what: str, option: str) -> str:
             text = file.read()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(
-            f"cannot read {what} in {path}: {error}", f"check the path: {option} FILE"
+            f"cannot read {subject} in {path}: {error}", f"check the path: {option} FILE"
         ) from None
     if mode & (stat.S_IWGRP | stat.S_IRWXO):
         raise ConfigurationError(

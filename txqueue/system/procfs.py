@@ -59,18 +59,18 @@ def all_processes() -> Iterator[int]:
 
 def children_of(pid: int) -> list[int]:
     """Return the ids of a process's children."""
-    found: list[int] = []
+    pids: list[int] = []
     for path in Path(f"/proc/{pid}/task").glob("*/children"):
         # A thread may end during the scan.
         with suppress(OSError):
-            found += map(int, path.read_text().split())
-    return found
+            pids += map(int, path.read_text().split())
+    return pids
 
 
 def descendants_of(pid: int) -> list[int]:
     """Return the ids of a process's children, their children and so on."""
     children = children_of(pid)
-    return children + [each for child in children for each in descendants_of(child)]
+    return children + [descendant for child in children for descendant in descendants_of(child)]
 
 
 def command_of(pid: int) -> str:
@@ -90,8 +90,11 @@ def parent_of(pid: int) -> int:
 def workers_of(master: int) -> list[int]:
     """Return the ids of a master's living workers, its children or those of its template."""
     children = children_of(master)
-    near = [*children, *(each for child in children for each in children_of(child))]
-    return [pid for pid in near if _name_of(pid) == WORKER_NAME and is_alive(pid)]
+    candidates = [
+        *children,
+        *(grandchild for child in children for grandchild in children_of(child)),
+    ]
+    return [pid for pid in candidates if _name_of(pid) == WORKER_NAME and is_alive(pid)]
 
 
 def _name_of(pid: int) -> str:

@@ -83,12 +83,12 @@ class Settings:
                 f"{name} is {value!r}, not a list of names",
                 "give names joined by commas, or a list of texts",
             )
-        found = [part.strip() for part in parts if part.strip()]
-        if parts and not found:
+        names = [part.strip() for part in parts if part.strip()]
+        if parts and not names:
             raise ConfigurationError(
                 f"{name} is {value!r}, which has no name in it", "give at least one name"
             )
-        return found
+        return names
 
     def node_socket(self, name: str) -> str:
         """Return the default admin socket, on this host, of this account's node of that name."""
@@ -104,8 +104,8 @@ class Settings:
         Raises:
             ConfigurationError: When none is configured, and the account has no home.
         """
-        if given := self.get("state_dir"):
-            return Path(given)
+        if folder := self.get("state_dir"):
+            return Path(folder)
         states = self._environ.get("XDG_STATE_HOME") or _home() / ".local" / "state"
         return Path(states) / "txqueue"
 
@@ -120,11 +120,11 @@ class Settings:
             ConfigurationError: When a DSN is given twice.
         """
         value = self.get("dsn", "")
-        given = value if isinstance(value, list) else str(value).splitlines()
-        named = [str(dsn).strip() for dsn in given if str(dsn).strip()]
-        if len(set(named)) < len(named):
+        lines = value if isinstance(value, list) else str(value).splitlines()
+        dsns = [str(dsn).strip() for dsn in lines if str(dsn).strip()]
+        if len(set(dsns)) < len(dsns):
             raise ConfigurationError("a DSN is given twice", "give each database once")
-        return named or [""]
+        return dsns or [""]
 
     def _number(
         self, name: str, default: float, least: float, kind: type[int] | type[float]
@@ -155,31 +155,35 @@ def _home() -> Path:
 
 
 def _from_file(folder: Path) -> Mapping[str, Any]:
-    own, shared = folder / "txqueue.toml", folder / "pyproject.toml"
-    if own.is_file():
-        return _known(own, _read(own))
-    if shared.is_file():
-        return _known(shared, _section(_read(shared)))
+    own_file, shared_file = folder / "txqueue.toml", folder / "pyproject.toml"
+    if own_file.is_file():
+        return _known(own_file, _read(own_file))
+    if shared_file.is_file():
+        return _known(shared_file, _section(_read(shared_file)))
     return {}
 
 
-def _known(path: Path, found: Mapping[str, Any]) -> Mapping[str, Any]:
+def _known(path: Path, values: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the settings of a file, after a check that each name is known.
 
     Raises:
         ConfigurationError: When a name is unknown, as a misspelt setting would have no effect.
     """
-    if unknown := sorted(found.keys() - NAMES):
-        near = get_close_matches(unknown[0], NAMES, 1)
-        meant = (
-            f"did you mean {near[0]}?" if near else f"valid settings are {', '.join(sorted(NAMES))}"
+    if unknown_names := sorted(values.keys() - NAMES):
+        matches = get_close_matches(unknown_names[0], NAMES, 1)
+        remedy = (
+            f"did you mean {matches[0]}?"
+            if matches
+            else f"valid settings are {', '.join(sorted(NAMES))}"
         )
-        raise ConfigurationError(f"{path.name} has {unknown[0]}, which is not a setting", meant)
-    return found
+        raise ConfigurationError(
+            f"{path.name} has {unknown_names[0]}, which is not a setting", remedy
+        )
+    return values
 
 
-def _section(shared: Mapping[str, Any]) -> Mapping[str, Any]:
-    tool = shared.get("tool", {})
+def _section(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    tool = document.get("tool", {})
     section = tool.get("txqueue", {}) if isinstance(tool, dict) else None
     if not isinstance(section, dict):
         raise ConfigurationError(

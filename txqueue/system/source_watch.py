@@ -31,29 +31,29 @@ class SourceWatch:
 
     def changed(self) -> list[Path]:
         """Return the files that were changed, added or removed since the last call."""
-        seen, self._seen = self._seen, self._look()
-        names = seen.keys() | self._seen.keys()
-        return sorted(name for name in names if seen.get(name) != self._seen.get(name))
+        previous, self._seen = self._seen, self._look()
+        names = previous.keys() | self._seen.keys()
+        return sorted(name for name in names if previous.get(name) != self._seen.get(name))
 
     def _look(self) -> Mapping[Path, tuple[int, int]]:
-        found = {}
+        stamps = {}
         for path in self._files():
             try:
                 stat = path.stat()
             except OSError:
                 continue
-            found[path] = (stat.st_mtime_ns, stat.st_size)
-            if len(found) == _MOST:
+            stamps[path] = (stat.st_mtime_ns, stat.st_size)
+            if len(stamps) == _MOST:
                 break
-        return found
+        return stamps
 
     def _files(self) -> Iterator[Path]:
-        for place, folders, names in os.walk(self._folder):
-            folders[:] = sorted(each for each in folders if _is_own(Path(place), each))
-            yield from (Path(place, name) for name in sorted(names) if name.endswith(".py"))
+        for folder, folders, names in os.walk(self._folder):
+            folders[:] = sorted(child for child in folders if _is_own(Path(folder), child))
+            yield from (Path(folder, name) for name in sorted(names) if name.endswith(".py"))
 
 
-def _is_own(place: Path, name: str) -> bool:
+def _is_own(folder: Path, name: str) -> bool:
     """Whether a folder may have the application's code; a virtual environment has not."""
     is_hidden = name.startswith(".") or name in _SKIPPED
-    return not is_hidden and not (place / name / "pyvenv.cfg").exists()
+    return not is_hidden and not (folder / name / "pyvenv.cfg").exists()

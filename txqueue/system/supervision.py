@@ -18,7 +18,7 @@ __all__ = ["open_gate", "start_gated", "start_watcher"]
 _GATE = 'read -r _ && exec "$@"'
 
 
-def start_gated(command: Sequence[str], **manners: Any) -> subprocess.Popen[bytes]:
+def start_gated(command: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
     """Start a process that becomes a given program once its gate is opened.
 
     Before that, the process ends when its standard input closes: at the latest when this process
@@ -26,13 +26,13 @@ def start_gated(command: Sequence[str], **manners: Any) -> subprocess.Popen[byte
 
     Args:
         command: The program and its arguments.
-        manners: Further arguments of `subprocess.Popen`; standard input is taken.
+        options: Further arguments of `subprocess.Popen`; standard input is taken.
 
     Returns:
         The process, whose process id stays the same when it becomes the program.
     """
-    gated = ["/bin/sh", "-c", _GATE, "txqueue-gate", *command]
-    return subprocess.Popen(gated, stdin=subprocess.PIPE, **manners)
+    whole_command = ["/bin/sh", "-c", _GATE, "txqueue-gate", *command]
+    return subprocess.Popen(whole_command, stdin=subprocess.PIPE, **options)
 
 
 def open_gate(process: subprocess.Popen[bytes], *, talks: bool = False) -> None:
@@ -50,7 +50,7 @@ def open_gate(process: subprocess.Popen[bytes], *, talks: bool = False) -> None:
         process.stdin.close()
 
 
-def start_watcher(script: str, *words: str, **manners: Any) -> subprocess.Popen[bytes]:
+def start_watcher(script: str, *arguments: str, **options: Any) -> subprocess.Popen[bytes]:
     """Start a shell that ends processes when its standard input closes.
 
     Its standard input closes at the latest when this process dies. The shell has a session of its
@@ -58,13 +58,13 @@ def start_watcher(script: str, *words: str, **manners: Any) -> subprocess.Popen[
 
     Args:
         script: The shell script; it must read its standard input first.
-        words: The arguments of the script.
-        manners: Further arguments of `subprocess.Popen`.
+        arguments: The arguments of the script.
+        options: Further arguments of `subprocess.Popen`.
     """
     return subprocess.Popen(
-        ["/bin/sh", "-c", script, "txqueue-watcher", *words],
+        ["/bin/sh", "-c", script, "txqueue-watcher", *arguments],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        **{"start_new_session": True, **manners},
+        **{"start_new_session": True, **options},
     )

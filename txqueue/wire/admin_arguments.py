@@ -20,20 +20,22 @@ __all__ = ["checked_arguments", "texts", "whole_numbers"]
 _MOST_BYTES, _LENGTH = 65_535, 2
 
 
-def checked_arguments(command: type[amp.Command], given: Mapping[str, Any]) -> dict[str, Any]:
+def checked_arguments(command: type[amp.Command], values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of a command, each of the type that is sent.
 
     Raises:
         AdminRefused: When an argument is missing, unknown or not of its kind.
     """
     kinds = {name.decode(): kind for name, kind in command.arguments}
-    for name in given.keys() - kinds.keys():
+    for name in values.keys() - kinds.keys():
         raise AdminRefused(
             f"{command.__name__} has no argument {name!r}", f"its arguments are {', '.join(kinds)}"
         )
-    for name in [each for each, kind in kinds.items() if not kind.optional and each not in given]:
+    for name in [
+        argument for argument, kind in kinds.items() if not kind.optional and argument not in values
+    ]:
         raise AdminRefused(f"{command.__name__} needs the argument {name!r}", "pass it")
-    return {name: _READERS[type(kinds[name])](name, value) for name, value in given.items()}
+    return {name: _READERS[type(kinds[name])](name, value) for name, value in values.items()}
 
 
 def whole_numbers(name: str, values: Iterable[Any]) -> list[int]:
@@ -42,7 +44,7 @@ def whole_numbers(name: str, values: Iterable[Any]) -> list[int]:
     Raises:
         AdminRefused: When the values are no list, or one of them is no whole number.
     """
-    return [_whole(name, each) for each in _elements(name, values, "numbers")]
+    return [_whole(name, element) for element in _elements(name, values, "numbers")]
 
 
 def texts(name: str, values: Iterable[Any]) -> list[str]:
@@ -51,10 +53,10 @@ def texts(name: str, values: Iterable[Any]) -> list[str]:
     Raises:
         AdminRefused: When the values are no list, or one of them is no text or too long.
     """
-    found = [_text(name, each) for each in _elements(name, values, "texts")]
-    if sum(len(each.encode()) + _LENGTH for each in found) > _MOST_BYTES:
+    checked = [_text(name, element) for element in _elements(name, values, "texts")]
+    if sum(len(element.encode()) + _LENGTH for element in checked) > _MOST_BYTES:
         raise AdminRefused(f"{name} is too long", f"pass less than {_MOST_BYTES:,} bytes")
-    return found
+    return checked
 
 
 def _elements(name: str, values: Any, kind: str) -> Iterable[Any]:
@@ -95,8 +97,8 @@ def _text(name: str, value: Any) -> str:
 
 
 def _not_of_kind(name: str, value: Any, kind: str) -> AdminRefused:
-    said = ascii(value)[:60]
-    return AdminRefused(f"{name} is {said}, a {type(value).__name__}", f"pass {kind}")
+    shortened = ascii(value)[:60]
+    return AdminRefused(f"{name} is {shortened}, a {type(value).__name__}", f"pass {kind}")
 
 
 def _flag(name: str, value: Any) -> bool:

@@ -46,7 +46,7 @@ class NumberList(amp.Argument):
 
     def toBox(self, name: bytes, strings: Any, objects: Any, proto: Any) -> None:  # noqa: ARG002 - amp's
         """Add the numbers to the box."""
-        numbers = [repr(kind(objects[each])) for each, kind in self._kinds]
+        numbers = [repr(kind(objects[argument])) for argument, kind in self._kinds]
         strings[name] = " ".join(numbers).encode()
 
     def fromBox(self, name: bytes, strings: Any, objects: Any, proto: Any) -> None:  # noqa: ARG002 - amp's
@@ -55,5 +55,5 @@ class NumberList(amp.Argument):
         Raises:
             ValueError: When the value has other numbers, or not as many.
         """
-        for (each, kind), number in zip(self._kinds, strings[name].split(b" "), strict=True):
-            objects[each] = kind(number)
+        for (argument, kind), number in zip(self._kinds, strings[name].split(b" "), strict=True):
+            objects[argument] = kind(number)

@@ -23,7 +23,7 @@ class BoundedServer(WrappingFactory):
     Args:
         clock: Begins the turns in which the connections are served.
         server: Serves the connections, and closes those that are silent.
-        most: The most connections at a time.
+        limit: The most connections at a time.
         descriptors: Refuses connections while descriptors run low.
     """
 
@@ -33,12 +33,12 @@ class BoundedServer(WrappingFactory):
         self,
         clock: IReactorTime,
         server: IProtocolFactory,
-        most: int,
+        limit: int,
         descriptors: DescriptorGuard | None = None,
     ) -> None:
         super().__init__(server)
         self._feeder = Feeder(clock)
-        self._most = most
+        self._limit = limit
         self._descriptors = descriptors or DescriptorGuard()
         self._from: dict[ProtocolWrapper, str] = {}
         self._evicted: set[ProtocolWrapper] = set()
@@ -53,11 +53,11 @@ class BoundedServer(WrappingFactory):
         may_accept = self._descriptors.may_accept
         if not may_accept and not self._from:
             return None
-        if not may_accept or len(self._from) >= self._most:
+        if not may_accept or len(self._from) >= self._limit:
             self._evict()
-        made = FedConnection(self, self.wrappedFactory.buildProtocol(addr), self._feeder)
-        self._from[made] = network_of(str(getattr(addr, "host", "")))
-        return made
+        connection = FedConnection(self, self.wrappedFactory.buildProtocol(addr), self._feeder)
+        self._from[connection] = network_of(str(getattr(addr, "host", "")))
+        return connection
 
     def unregisterProtocol(self, p: ProtocolWrapper) -> None:
         """Forget a closed connection."""

@@ -44,17 +44,17 @@ class BoxReader:
             NoBox: When bytes are not a valid box; after the boxes before them were yielded.
         """
         data = self._rest + data
-        here, end = 0, len(data)
-        while end - here >= 2:
-            length = data[here] << 8 | data[here + 1]
+        offset, end = 0, len(data)
+        while end - offset >= 2:
+            length = data[offset] << 8 | data[offset + 1]
             if self._key is None and length > _LONGEST_KEY:
                 raise NoBox("sent bytes that are not a box")
             if self._size + length > self.most_bytes or len(self._box) > self.most_keys:
                 raise NoBox("sent a box that is too large")
-            after = here + 2 + length
-            if after > end:
+            next_offset = offset + 2 + length
+            if next_offset > end:
                 break
-            string, here = data[here + 2 : after], after
+            string, offset = data[offset + 2 : next_offset], next_offset
             self._size += length + 2
             if self._key is not None:
                 self._box[self._key] = string
@@ -64,7 +64,7 @@ class BoxReader:
             else:
                 box, self._box, self._size = self._box, {}, 0
                 yield box
-        self._rest = data[here:]
+        self._rest = data[offset:]
 
 
 def box_bytes(box: Mapping[bytes, bytes]) -> bytes:

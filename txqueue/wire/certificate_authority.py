@@ -143,7 +143,7 @@ def _usage(
 def _written(
     folder: Path, name: str, certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey
 ) -> Made:
-    made = Made(folder / f"{name}.pem", folder / f"{name}.key", certificate.not_valid_after_utc)
+    pair = Made(folder / f"{name}.pem", folder / f"{name}.key", certificate.not_valid_after_utc)
     key_text = key.private_bytes(
         serialization.Encoding.PEM,
         serialization.PrivateFormat.PKCS8,
@@ -151,14 +151,14 @@ def _written(
     )
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _ensure_new((made.certificate, made.key))
-        _write(made.key, key_text, _KEY)
-        _write(made.certificate, certificate.public_bytes(serialization.Encoding.PEM), _CERTIFICATE)
+        _ensure_new((pair.certificate, pair.key))
+        _write(pair.key, key_text, _KEY)
+        _write(pair.certificate, certificate.public_bytes(serialization.Encoding.PEM), _CERTIFICATE)
     except OSError as error:
         raise ConfigurationError(
             f"{folder} cannot be written: {error.strerror}", "give a --dir that can be written"
         ) from None
-    return made
+    return pair
 
 
 def _ensure_new(paths: Sequence[Path]) -> None:

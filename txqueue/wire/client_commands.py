@@ -82,14 +82,14 @@ def delivery(assignments: Sequence[Assignment]) -> tuple[str, str]:
     """Return the heads and the chunks of `Deliver` for assignments of one job each."""
     heads = [
         {
-            "incarnation": each.incarnation,
-            "assignment": each.number,
-            "lane": each.lane,
-            "weight": each.weight,
+            "incarnation": assignment.incarnation,
+            "assignment": assignment.number,
+            "lane": assignment.lane,
+            "weight": assignment.weight,
         }
-        for each in assignments
+        for assignment in assignments
     ]
-    return json.dumps(heads), "\n".join([each.chunk for each in assignments])
+    return json.dumps(heads), "\n".join([assignment.chunk for assignment in assignments])
 
 
 def delivered(heads: str, chunks: str) -> list[Assignment]:

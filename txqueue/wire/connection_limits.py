@@ -29,7 +29,7 @@ def crowded_out(addresses: Sequence[str]) -> int:
         The index of the oldest connection of the address that has the most connections.
     """
     crowds = Counter(addresses)
-    return max(range(len(addresses)), key=lambda place: (crowds[addresses[place]], -place))
+    return max(range(len(addresses)), key=lambda index: (crowds[addresses[index]], -index))
 
 
 def network_of(address: str) -> str:
@@ -49,12 +49,12 @@ class Admission:
     """The connections of one port.
 
     Args:
-        most: The most identified connections; further ones are closed unanswered.
+        limit: The most identified connections; further ones are closed unanswered.
         descriptors: Refuses connections while descriptors run low.
     """
 
-    def __init__(self, most: int, descriptors: DescriptorGuard | None = None) -> None:
-        self._most = most
+    def __init__(self, limit: int, descriptors: DescriptorGuard | None = None) -> None:
+        self._limit = limit
         self._descriptors = descriptors or DescriptorGuard()
         self._from: dict[GuardedPipe, str] = {}
 
@@ -63,17 +63,19 @@ class Admission:
         """Whether no connection can be accepted; evicted ones count until they are closed."""
         if not self._descriptors.may_accept:
             return True
-        known = sum(pipe.is_known for pipe in self._from)
-        return known >= self._most or len(self._from) - known >= 2 * MOST_STRANGERS
+        known_count = sum(pipe.is_known for pipe in self._from)
+        return known_count >= self._limit or len(self._from) - known_count >= 2 * MOST_STRANGERS
 
     def admit(self, pipe: GuardedPipe, address: Any) -> None:
         """Accept a connection; if too many are unidentified, evict the one that `crowded_out`
         chooses.
         """
-        strangers = [each for each in self._from if not each.is_known and not each.is_closed]
+        strangers = [
+            stranger for stranger in self._from if not stranger.is_known and not stranger.is_closed
+        ]
         if len(strangers) >= MOST_STRANGERS:
-            place = crowded_out([self._from[each] for each in strangers])
-            strangers[place].drop("evicted: too many connections are not identified")
+            index = crowded_out([self._from[stranger] for stranger in strangers])
+            strangers[index].drop("evicted: too many connections are not identified")
         self._from[pipe] = str(getattr(address, "host", ""))
 
     def forget(self, pipe: GuardedPipe) -> None:
@@ -91,27 +93,27 @@ class GuardedServer(PipeServer):
 
     Args:
         responders: The handler of each command.
-        most: The most identified connections at a time.
+        limit: The most identified connections at a time.
         greet: As for `PipeServer`.
-        make: Makes the pipe of a connection.
+        make_pipe: Makes the pipe of a connection.
     """
 
     def __init__(
         self,
         responders: Responders,
-        most: int,
+        limit: int,
         greet: Greet | None,
-        make: Callable[[Responders, Callable[[], None]], GuardedPipe],
+        make_pipe: Callable[[Responders, Callable[[], None]], GuardedPipe],
     ) -> None:
-        super().__init__(responders, most + 2 * MOST_STRANGERS, greet, make)
-        self._admission = Admission(most)
+        super().__init__(responders, limit + 2 * MOST_STRANGERS, greet, make_pipe)
+        self._admission = Admission(limit)
 
     def buildProtocol(self, addr: IAddress | None) -> Pipe | None:
         """Return a new pipe, or None if the limit is reached."""
-        made = None if self._admission.is_full else super().buildProtocol(addr)
-        if isinstance(made, GuardedPipe):
-            self._admission.admit(made, addr)
-        return made
+        pipe = None if self._admission.is_full else super().buildProtocol(addr)
+        if isinstance(pipe, GuardedPipe):
+            self._admission.admit(pipe, addr)
+        return pipe
 
     def forget(self, pipe: Pipe) -> None:
         """Forget a closed connection."""

@@ -74,17 +74,17 @@ class Endpoint:
         is_any = ipaddress.ip_address(self.interface).is_unspecified
         return socket.gethostname() if is_any else self.interface
 
-    def beside(self, place: int) -> Endpoint:
+    def beside(self, index: int) -> Endpoint:
         """Return the endpoint of another node of the same process; node 0 has this endpoint.
 
         Args:
-            place: The node's number, which is added to the port or to the socket's name.
+            index: The node's number, which is added to the port or to the socket's name.
         """
-        if place == 0:
+        if index == 0:
             return self
         if self.path is None:
-            return evolve(self, port=self.port + place)
-        return evolve(self, path=self.path.with_stem(f"{self.path.stem}-{place + 1}"))
+            return evolve(self, port=self.port + index)
+        return evolve(self, path=self.path.with_stem(f"{self.path.stem}-{index + 1}"))
 
     def ensure_free(self, remedy: str = "choose another", if_taken: str | None = None) -> None:
         """Check that the endpoint is free and that this process could listen there.
@@ -177,15 +177,15 @@ def _parsed(text: str, credentials: Credentials | None, *, is_public: bool) -> E
     kind, _, rest = text.partition(":")
     if kind == "unix" and rest:
         return _unix(Path(rest))
-    found = _PORT.fullmatch(text)
-    options = {name: _plain(value) for name, value in _OPTION.findall(found[2] if found else "")}
-    if found is None or not options.keys() <= _OPTIONS:
+    parts = _PORT.fullmatch(text)
+    options = {name: _plain(value) for name, value in _OPTION.findall(parts[2] if parts else "")}
+    if parts is None or not options.keys() <= _OPTIONS:
         raise ConfigurationError(
             f"{text!r} is not an endpoint", f"write unix:PATH or tcp:PORT:interface={LOCALHOST}"
         )
     interface = options.get("interface", LOCALHOST)
     host = options.get("host")
-    return _tcp(int(found[1]), interface, host, credentials, is_public=is_public)
+    return _tcp(int(parts[1]), interface, host, credentials, is_public=is_public)
 
 
 def _bracketed(address: str) -> str:
@@ -222,10 +222,10 @@ def _tcp(
             f"interface {interface} is not an IP address",
             "give the address of one of this host's interfaces",
         ) from None
-    for place in filter(None, (interface, host)):
-        if credentials is None and not is_public and not is_loopback(place):
+    for address in filter(None, (interface, host)):
+        if credentials is None and not is_public and not is_loopback(address):
             raise ConfigurationError(
-                f"{place} is not an address of this host's loopback,"
+                f"{address} is not an address of this host's loopback,"
                 " and other interfaces need mutual TLS",
                 "give --tls-dir (txqueue certs init and txqueue certs issue make what it holds),"
                 f" or use interface={LOCALHOST} or unix:PATH",
@@ -235,9 +235,9 @@ def _tcp(
 
 def _try_port(interface: str, port: int) -> None:
     family = socket.AF_INET6 if ":" in interface else socket.AF_INET
-    with closing(socket.socket(family)) as trial:
-        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        trial.bind((interface, port))
+    with closing(socket.socket(family)) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind((interface, port))
 
 
 def _try_path(path: Path) -> None:
@@ -263,19 +263,19 @@ def _try_lock(path: Path, lock: Path) -> None:
 
 def _try_folder(path: Path) -> None:
     """Make a socket beside the path: a folder may be writable for others only, or not at all."""
-    beside = path.with_name(f".{os.getpid()}")
-    if len(bytes(beside)) > LONGEST_PATH:
+    probe_path = path.with_name(f".{os.getpid()}")
+    if len(bytes(probe_path)) > LONGEST_PATH:
         return
-    with closing(socket.socket(socket.AF_UNIX)) as trial:
-        beside.unlink(missing_ok=True)
-        trial.bind(str(beside))
-    beside.unlink()
+    with closing(socket.socket(socket.AF_UNIX)) as probe:
+        probe_path.unlink(missing_ok=True)
+        probe.bind(str(probe_path))
+    probe_path.unlink()
 
 
 def _answers(path: Path) -> bool:
-    with closing(socket.socket(socket.AF_UNIX)) as trial:
+    with closing(socket.socket(socket.AF_UNIX)) as probe:
         try:
-            trial.connect(str(path))
+            probe.connect(str(path))
         except ConnectionRefusedError:
             # A killed process has left this lock file.
             return False

@@ -41,13 +41,13 @@ def caller_of(transport: object) -> str:
 
 
 def _certified(transport: object) -> str:
-    named = peer_name(transport)
-    if named is None or named[0] != OPERATOR:
+    certified = peer_name(transport)
+    if certified is None or certified[0] != OPERATOR:
         raise AdminRefused(
             "the certificate is not an operator's",
             "issue one: txqueue certs issue NAME --operator",
         )
-    return named[1]
+    return certified[1]
 
 
 def _account(handle: socket.socket) -> str:

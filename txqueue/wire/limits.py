@@ -98,10 +98,10 @@ class GuardedPipe(Pipe):
         self._read_at_a_time(FileDescriptor.bufferSize)
         _cancel(self._deadline)
 
-    def drop(self, why: str) -> None:
+    def drop(self, reason: str) -> None:
         """Close the connection at once because the peer broke a rule."""
         if self.why_dropped is None and not self.is_closed:
-            self.why_dropped = why
+            self.why_dropped = reason
         self.close()
 
     def close(self) -> None:
@@ -110,9 +110,9 @@ class GuardedPipe(Pipe):
         self._stop_waiting()
         self.abort()
 
-    def refuse(self, why: str) -> None:
+    def refuse(self, reason: str) -> None:
         """Close the connection because of an invalid or too large box."""
-        self.drop(why)
+        self.drop(reason)
 
     def take(self, box: Box) -> None:
         """Process a box unless the peer sends too many; hold a command while enough others run."""
@@ -198,10 +198,10 @@ class GuardedPipe(Pipe):
         if not self._is_busy and not self.is_closed:
             self._read_on(True)
 
-    def _read_at_a_time(self, most: int) -> None:
+    def _read_at_a_time(self, size: int) -> None:
         """Limit the bytes per read of the socket, which under TLS is the wrapped transport's."""
         socket: Any = getattr(self.transport, "transport", self.transport)
-        socket.bufferSize = most
+        socket.bufferSize = size
 
     def _read_on(self, is_reading: bool) -> None:
         self._is_paused = not is_reading

@@ -63,7 +63,7 @@ class PeerPipe(GuardedPipe):
         clock: Times out the identification.
         host: The owner of the connection.
         is_secure: Whether the connection is TLS.
-        stands: Fires when commands can be sent; None if no caller waits for that.
+        setup: Fires when commands can be sent; None if no caller waits for that.
 
     Attributes:
         certified: The node named in the peer's certificate; None without TLS.
@@ -75,11 +75,11 @@ class PeerPipe(GuardedPipe):
         host: Host,
         *,
         is_secure: bool,
-        stands: Deferred[None] | None = None,
+        setup: Deferred[None] | None = None,
     ) -> None:
         self._host = host
         self._is_secure = is_secure
-        self._stands = stands
+        self._setup = setup
         self.certified: str | None = None
         super().__init__(
             clock,
@@ -103,11 +103,11 @@ class PeerPipe(GuardedPipe):
 
     def handshakeCompleted(self) -> None:
         """Read the node's name from the peer's verified certificate."""
-        named = peer_name(self.transport)
-        if named is None or named[0] != NODE:
+        certified = peer_name(self.transport)
+        if certified is None or certified[0] != NODE:
             self.drop("its certificate is not a node's")
             return
-        self.certified = named[1]
+        self.certified = certified[1]
         self._ready()
 
     def locateResponder(self, name: bytes) -> Responder | None:
@@ -119,18 +119,18 @@ class PeerPipe(GuardedPipe):
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         """Fail the Deferreds of callers that wait for the connection or an answer."""
-        stands, self._stands = self._stands, None
+        setup, self._setup = self._setup, None
         super().connectionLost(reason)
-        if stands is not None:
-            stands.errback(closed(reason))
+        if setup is not None:
+            setup.errback(closed(reason))
 
     def _ready(self) -> None:
         if self.is_closed:
             return
         self.watch_reading()
-        stands, self._stands = self._stands, None
-        if stands is not None:
-            stands.callback(None)
+        setup, self._setup = self._setup, None
+        if setup is not None:
+            setup.callback(None)
 
     def _gone(self) -> None:
         self._host.left(self)
@@ -182,12 +182,12 @@ async def dialled(reactor: INetworkReactor, endpoint: Endpoint, host: Host) -> P
     Raises:
         Exception: The error of Twisted or OpenSSL if the connection fails.
     """
-    stands: Deferred[None] = Deferred()
+    setup: Deferred[None] = Deferred()
     is_secure = endpoint.credentials is not None
-    pipe = PeerPipe(reactor, host, is_secure=is_secure, stands=stands)
+    pipe = PeerPipe(reactor, host, is_secure=is_secure, setup=setup)
     await endpoint.connect(reactor, PipeFactory(pipe), INTRODUCTION)
     try:
-        await stands
+        await setup
     except BaseException:
         pipe.close()
         raise

@@ -134,17 +134,17 @@ class Pipe(TwistedProtocol):
         except NoBox as reason:
             self.refuse(str(reason))
 
-    def refuse(self, why: str) -> None:  # noqa: ARG002 - a guarded pipe logs it
+    def refuse(self, reason: str) -> None:  # noqa: ARG002 - a guarded pipe logs it
         """Close the connection because of an invalid box."""
         self.close()
 
     def take(self, box: Box) -> None:
         """Execute a command, or process an answer."""
-        known = self._commands.get(box.get(amp.COMMAND, b""))
-        if known is None or amp.ASK in box:
+        entry = self._commands.get(box.get(amp.COMMAND, b""))
+        if entry is None or amp.ASK in box:
             self.dispatch(box)
         else:
-            self.hear(*known, box)
+            self.hear(*entry, box)
 
     def dispatch(self, box: Box) -> None:
         """Pass a command or an answer to the dispatcher."""
@@ -153,19 +153,19 @@ class Pipe(TwistedProtocol):
     def hear(self, command: type[amp.Command], function: Callable[..., Any], box: Box) -> None:
         """Execute a command without an answer."""
         try:
-            said = function(**command.parseArguments(box, self))
+            answer = function(**command.parseArguments(box, self))
         except Exception:
             self.unhandledError(Failure())
             return
-        if isinstance(said, Deferred):
-            said.addErrback(self.unhandledError)
+        if isinstance(answer, Deferred):
+            answer.addErrback(self.unhandledError)
 
     # Calls by the dispatcher.
 
     def locateResponder(self, name: bytes) -> Responder | None:
         """Return the handler of a command."""
-        known = self._commands.get(name)
-        return None if known is None else partial(self._carry_out, *known)
+        entry = self._commands.get(name)
+        return None if entry is None else partial(self._carry_out, *entry)
 
     def sendBox(self, box: amp.AmpBox) -> None:
         """Send a request or an answer."""
@@ -192,10 +192,10 @@ class Pipe(TwistedProtocol):
 
 def _listed(failure: Failure, command: type[amp.Command]) -> Failure:
     """Return an error that a command lists in the form in which it is sent; raise any other."""
-    known = {**command.errors, **command.fatalErrors}
-    kind = failure.trap(*known)
+    codes = {**command.errors, **command.fatalErrors}
+    kind = failure.trap(*codes)
     is_fatal = kind in command.fatalErrors
-    return Failure(amp.RemoteAmpError(known[kind], str(failure.value), is_fatal, local=failure))
+    return Failure(amp.RemoteAmpError(codes[kind], str(failure.value), is_fatal, local=failure))
 
 
 class PipeFactory(ServerFactory):
@@ -216,10 +216,10 @@ class PipeServer(Factory):
 
     Args:
         responders: The handler of each command.
-        most: The most connections at a time; further ones are closed unanswered.
+        limit: The most connections at a time; further ones are closed unanswered.
         greet: Called with each new pipe; returns further handlers for the pipe, and a function
             to call after it is closed.
-        make: Makes a pipe; a guarded one for untrusted connections.
+        make_pipe: Makes a pipe; a guarded one for untrusted connections.
     """
 
     noisy = False
@@ -227,25 +227,25 @@ class PipeServer(Factory):
     def __init__(
         self,
         responders: Responders,
-        most: int = 32,
+        limit: int = 32,
         greet: Greet | None = None,
-        make: Callable[[Responders, Callable[[], None]], Pipe] = Pipe,
+        make_pipe: Callable[[Responders, Callable[[], None]], Pipe] = Pipe,
     ) -> None:
-        self._make = make
+        self._make_pipe = make_pipe
         self._responders = responders
-        self._most = most
+        self._limit = limit
         self._greet = greet
         self.descriptors = DescriptorGuard()
         self._pipes: dict[Pipe, Callable[[], None]] = {}
 
     def buildProtocol(self, addr: IAddress | None) -> Pipe | None:  # noqa: ARG002 - Twisted's
         """Return a new pipe, or None if the limit is reached or descriptors run low."""
-        if len(self._pipes) >= self._most or not self.descriptors.may_accept:
+        if len(self._pipes) >= self._limit or not self.descriptors.may_accept:
             return None
-        pipe = self._make(self._responders, lambda: self.forget(pipe))
-        more, left = self._greet(pipe) if self._greet is not None else ({}, _nothing)
-        pipe.learn(more)
-        self._pipes[pipe] = left
+        pipe = self._make_pipe(self._responders, lambda: self.forget(pipe))
+        commands, on_close = self._greet(pipe) if self._greet is not None else ({}, _nothing)
+        pipe.learn(commands)
+        self._pipes[pipe] = on_close
         return pipe
 
     def forget(self, pipe: Pipe) -> None:
@@ -264,10 +264,10 @@ def closed(reason: Failure) -> Failure:
         return reason
     error: Any = reason.value
     try:
-        said = error.args[0][-1][-1]
+        error_text = error.args[0][-1][-1]
     except (LookupError, TypeError):
-        said = reason.getErrorMessage()
-    return Failure(ConnectionLost(f"TLS: {said}"))
+        error_text = reason.getErrorMessage()
+    return Failure(ConnectionLost(f"TLS: {error_text}"))
 
 
 def _nothing() -> None:

@@ -47,13 +47,13 @@ class PromptPipe(Pipe):
     def say_now(self, command: type[amp.Command], **arguments: Any) -> None:
         """Send a command without an answer: at once if the transport has nothing left to send."""
         data = self.packed(command, arguments)
-        sent = 0
+        count = 0
         if self._socket is not None and self.is_sent:
             # If the socket is full or closed, the transport waits for it or reports the end.
             with suppress(OSError):
-                sent = self._socket.send(data)
-        if sent < len(data):
-            self.write(data[sent:])
+                count = self._socket.send(data)
+        if count < len(data):
+            self.write(data[count:])
 
     def write(self, data: bytes) -> None:
         """Send bytes in the reactor's next turn."""

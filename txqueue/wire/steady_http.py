@@ -35,31 +35,31 @@ class Feeder:
         self._clock = clock
         self._waiting: deque[FedConnection] = deque()
         self._until = 0.0
-        self._left = 0
-        self._is_due = False
+        self._pieces_left = 0
+        self._is_scheduled = False
 
     def add(self, connection: FedConnection) -> None:
         """Feed a connection, at once while there is time left in this turn."""
         self._waiting.append(connection)
-        if not self._is_due:
-            self._is_due = True
+        if not self._is_scheduled:
+            self._is_scheduled = True
             self._begin()
             self._clock.callLater(0, self._turn)
         self._feed()
 
     def _turn(self) -> None:
-        self._is_due = bool(self._waiting)
-        if self._is_due:
+        self._is_scheduled = bool(self._waiting)
+        if self._is_scheduled:
             self._begin()
             self._clock.callLater(0, self._turn)
             self._feed()
 
     def _begin(self) -> None:
-        self._until, self._left = time.monotonic() + BUDGET, MOST_PIECES
+        self._until, self._pieces_left = time.monotonic() + BUDGET, MOST_PIECES
 
     def _feed(self) -> None:
-        while self._waiting and self._left > 0 and time.monotonic() < self._until:
-            self._left -= 1
+        while self._waiting and self._pieces_left > 0 and time.monotonic() < self._until:
+            self._pieces_left -= 1
             connection = self._waiting.popleft()
             if connection.take_piece():
                 self._waiting.append(connection)
@@ -77,26 +77,26 @@ class FedConnection(ProtocolWrapper):
     def __init__(self, factory: Any, wrapped: Any, feeder: Feeder) -> None:
         super().__init__(factory, wrapped)
         self._feeder = feeder
-        self._ahead = b""
+        self._buffer = b""
         self._is_waiting = False
         self._is_answering = False
 
     def dataReceived(self, data: bytes) -> None:
         """Keep what came until its turn; close a connection that sends too much ahead."""
-        self._ahead += data
-        if len(self._ahead) > MOST_AHEAD:
-            self._ahead = b""
+        self._buffer += data
+        if len(self._buffer) > MOST_AHEAD:
+            self._buffer = b""
             self.abortConnection()
         self._wait_for_turn()
 
     def take_piece(self) -> bool:
         """Give the protocol a piece; return whether to do so again."""
-        if self._is_answering or not self._ahead:
+        if self._is_answering or not self._buffer:
             self._is_waiting = False
             return False
-        piece, self._ahead = self._ahead[:PIECE], self._ahead[PIECE:]
+        piece, self._buffer = self._buffer[:PIECE], self._buffer[PIECE:]
         super().dataReceived(piece)
-        self._is_waiting = bool(self._ahead) and not self._is_answering
+        self._is_waiting = bool(self._buffer) and not self._is_answering
         return self._is_waiting
 
     def answering(self) -> Callable[[object], None]:
@@ -109,13 +109,13 @@ class FedConnection(ProtocolWrapper):
         self._wait_for_turn()
 
     def _wait_for_turn(self) -> None:
-        if self._ahead and not self._is_waiting and not self._is_answering:
+        if self._buffer and not self._is_waiting and not self._is_answering:
             self._is_waiting = True
             self._feeder.add(self)
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         """Forget what was not read."""
-        self._ahead = b""
+        self._buffer = b""
         super().connectionLost(reason)
 
 

@@ -46,10 +46,10 @@ def named_in(certificate: Certificate) -> tuple[str, str] | None:
     )
 
     try:
-        found = certificate.extensions.get_extension_for_class(SubjectAlternativeName)
+        extension = certificate.extensions.get_extension_for_class(SubjectAlternativeName)
     except (ExtensionNotFound, ValueError):
         return None
-    for uri in found.value.get_values_for_type(UniformResourceIdentifier):
+    for uri in extension.value.get_values_for_type(UniformResourceIdentifier):
         role, _, name = uri.removeprefix(_SCHEME).partition("/")
         if uri.startswith(_SCHEME) and role in (NODE, OPERATOR) and name:
             return role, unquote(name)
@@ -66,8 +66,8 @@ def peer_name(transport: object) -> tuple[str, str] | None:
         The role and name; None if the connection is not TLS, or the certificate has neither.
     """
     ask = getattr(transport, "getPeerCertificate", None)
-    shown = None if ask is None else ask()
-    return None if shown is None else named_in(shown.to_cryptography())
+    certificate = None if ask is None else ask()
+    return None if certificate is None else named_in(certificate.to_cryptography())
 
 
 @frozen
@@ -147,12 +147,12 @@ class Credentials:
             """A TLS wrapper that passes on refusals of the wrapped factory, unlike Twisted's."""
 
             def buildProtocol(self, addr: Any) -> Any:
-                within: Any = factory.buildProtocol(addr)
-                return None if within is None else self.protocol(self, within)
+                inner: Any = factory.buildProtocol(addr)
+                return None if inner is None else self.protocol(self, inner)
 
-        wrapped: Any = factory
+        untyped_factory: Any = factory
         connections: Any = _Connections(self._context())
-        return cast("Factory", Wrapping(connections, is_client, wrapped))
+        return cast("Factory", Wrapping(connections, is_client, untyped_factory))
 
     def _context(self) -> Any:
         """Return a context that trusts only this authority; the caller compares names."""
