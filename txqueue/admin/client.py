@@ -260,8 +260,8 @@ class Admin:
             ids: The numbers of the jobs.
             is_counted: Whether the ended runs spend an attempt.
         """
-        said = await self._each(wire.RestartJobs, ids, is_counted=is_counted)
-        return Restarted(said["restarted"], said["requested"], said["refused"])
+        answer = await self._each(wire.RestartJobs, ids, is_counted=is_counted)
+        return Restarted(answer["restarted"], answer["requested"], answer["refused"])
 
     async def retry(self, ids: Iterable[int]) -> tuple[list[int], list[int]]:
         """Retry failed and cancelled jobs; return the numbers of retried and of refused ones."""
@@ -356,7 +356,8 @@ class Admin:
             raise
         except UnhandledCommand:
             raise AdminRefused(
-                f"the node at {self._endpoint} is too old for {command.__name__}", "upgrade it"
+                f"the node at {self._endpoint} is too old for {command.__name__}",
+                "upgrade the node",
             ) from None
         except (ConnectionClosed, TimeoutError) as error:
             # A pipe makes a lost connection of TLS errors about a rejected certificate.

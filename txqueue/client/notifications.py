@@ -28,7 +28,7 @@ class EndNotifications:
         schema: The name of the schema.
 
     Attributes:
-        heard: Called with the numbers of jobs that ended, or with None if any job may have ended.
+        on_ends: Called with the numbers of jobs that ended, or with None if any job may have ended.
     """
 
     log = Logger()
@@ -43,7 +43,7 @@ class EndNotifications:
         self._clock = reactor
         self._pool = pool
         self._schema = schema
-        self.heard: Callable[[frozenset[int] | None], None] = lambda _: None
+        self.on_ends: Callable[[frozenset[int] | None], None] = lambda _: None
         self._listener = Listener(reactor, dsn or "", f"{schema}_ended", self._receive)
         self._requested_at = float("-inf")
         self._request: Deferred[None] | None = None
@@ -60,7 +60,7 @@ class EndNotifications:
 
     def _receive(self, texts: Sequence[str]) -> None:
         for text in texts:
-            self.heard(job_ids_in(text))
+            self.on_ends(job_ids_in(text))
 
     def close(self) -> None:
         """Stop listening."""
@@ -88,7 +88,7 @@ class EndNotifications:
             )
         else:
             if is_new:
-                self.heard(None)
+                self.on_ends(None)
 
 
 def job_ids_in(text: str) -> frozenset[int] | None:

@@ -86,7 +86,7 @@ class WorkQueue:
         self.schedules = Schedules(pool, self._schema)
         self._notifications = EndNotifications(reactor, dsn, pool, self._schema)
         self._waiter = EndWaiter(reactor, self._ended_of, self._notifications.needed)
-        self._notifications.heard = self._waiter.heard
+        self._notifications.on_ends = self._waiter.note_ends
         self._archived = ArchivedJobs(reactor, pool, self._schema)
         self._is_closed = False
 

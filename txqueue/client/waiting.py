@@ -52,7 +52,7 @@ class EndWaiter:
             self._schedule(0)
         return waiter
 
-    def heard(self, ended: frozenset[int] | None) -> None:
+    def note_ends(self, ended: frozenset[int] | None) -> None:
         """Poll at once if an awaited job has ended; None means that any job may have ended."""
         if not self._waiters or (ended is not None and ended.isdisjoint(self._waiters)):
             return

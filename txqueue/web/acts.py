@@ -114,7 +114,8 @@ def _one_of(request: PageRequest, name: str, allowed: Sequence[str]) -> str:
     value = _needed(request, name)
     if value not in allowed:
         raise ConfigurationError(
-            f"{plain(value)[:50]!r} is no {name}", f"choose one of: {', '.join(allowed)}"
+            f"the field {name} cannot be {plain(value)[:50]!r}",
+            f"choose one of: {', '.join(allowed)}",
         )
     return value
 
@@ -252,7 +253,7 @@ async def _act_on_failures(services: PageServices, request: PageRequest) -> str:
     bound_name = "until" if act == "postpone" else "before"
     if act == "postpone":
         arguments["delay"] = _whole(request, "minutes", 1, 527_040) * 60.0
-    began = await services.reads.find(about_clock())
+    start = await services.reads.find(about_clock())
     total = 0
     for _ in range(COUNTED // _AT_ONCE):
         count, moment = await services.act(request, f"{act}_failures", arguments)
@@ -262,7 +263,7 @@ async def _act_on_failures(services: PageServices, request: PageRequest) -> str:
             break
     participle = {"retry": "retried", "discard": "discarded", "postpone": "postponed"}[act]
     hint = " There may be more: act again." if total >= COUNTED else ""
-    left = await _left(services, arguments["fingerprint"], began) if not hint else ""
+    left = await _left(services, arguments["fingerprint"], start) if not hint else ""
     return f"{counted(total, 'job')} {participle}.{hint}{left}"
 
 
@@ -300,7 +301,10 @@ def _numbers(texts: Sequence[str]) -> list[int]:
     if len(texts) > _AT_ONCE:
         raise Refused(f"more than {_AT_ONCE:,} jobs are chosen", "act on all that match instead")
     if not all(text.isdecimal() and len(text) < 19 for text in texts):
-        raise Refused("a job's number is not a number", "choose jobs on their page")
+        raise Refused(
+            "the number of a chosen job has other characters than digits",
+            "choose jobs by their boxes on the page Jobs",
+        )
     return [int(text) for text in texts]
 
 
@@ -309,5 +313,5 @@ def _whole(request: PageRequest, name: str, least: int, most: int) -> int:
     if text.isdecimal() and len(text) < 10 and least <= int(text) <= most:
         return int(text)
     raise ConfigurationError(
-        f"the field {name} must be a whole number from {least} to {most}", "correct it"
+        f"the field {name} must be a whole number from {least} to {most}", "write such a number"
     )

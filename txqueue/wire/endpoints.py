@@ -214,7 +214,9 @@ def _tcp(
     is_public: bool,
 ) -> Endpoint:
     if not 0 < port <= HIGHEST_PORT:
-        raise ConfigurationError(f"port {port} is not within 1 to {HIGHEST_PORT}", "give another")
+        raise ConfigurationError(
+            f"port {port} is not within 1 to {HIGHEST_PORT}", "give one that is"
+        )
     try:
         ipaddress.ip_address(interface)
     except ValueError:
@@ -245,7 +247,7 @@ def _try_path(path: Path) -> None:
     if path.exists() and _answers(path):
         raise OSError(errno.EADDRINUSE, "another process listens there")
     if path.exists() and not path.is_socket():
-        raise OSError("what is there is no socket")
+        raise OSError("a file that is not a socket has this path")
     _try_lock(path, path.with_name(f"{path.name}.lock"))
     _try_folder(path)
 

@@ -142,7 +142,7 @@ def test_a_filter_that_an_older_node_ignores_is_refused() -> None:
 def test_a_node_that_is_too_old_for_a_command() -> None:
     """Is refused by name, not taken for a node that does not answer."""
     admin, pump = speaking_with({})
-    with pytest.raises(AdminRefused, match="too old for GetQueue; upgrade it"):
+    with pytest.raises(AdminRefused, match="too old for GetQueue; upgrade the node"):
         result_of(pump, admin.queue())
 
 

@@ -130,10 +130,10 @@ async def test_an_announced_end_causes_a_query_at_once() -> None:
     asked.clock.pump([0.1] * 200)
     before = len(asked.questions)
     asked.ended = {1}
-    asked.waiting.heard(frozenset({2, 3}))
+    asked.waiting.note_ends(frozenset({2, 3}))
     asked.clock.advance(0)
     assert len(asked.questions) == before
-    asked.waiting.heard(frozenset({1, 2}))
+    asked.waiting.note_ends(frozenset({1, 2}))
     asked.clock.advance(0)
     assert (await wait).id == 1
     assert asked.clock.getDelayedCalls() == []
@@ -151,7 +151,7 @@ async def test_an_end_that_may_be_any_makes_all_ask() -> None:
     wait = asked.waiting.ended(1)
     asked.clock.pump([0.1] * 200)
     asked.ended = {1}
-    asked.waiting.heard(job_ids_in(""))
+    asked.waiting.note_ends(job_ids_in(""))
     asked.clock.advance(0)
     assert (await wait).id == 1
     assert job_ids_in("12,7") == frozenset({7, 12})
@@ -160,6 +160,6 @@ async def test_an_end_that_may_be_any_makes_all_ask() -> None:
 def test_without_waiting_callers_no_query_is_sent() -> None:
     """What ends meanwhile is nothing to us."""
     asked = Asked()
-    asked.waiting.heard(None)
+    asked.waiting.note_ends(None)
     asked.clock.advance(10)
     assert not asked.questions

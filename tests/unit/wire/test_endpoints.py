@@ -141,7 +141,7 @@ def test_a_folder_in_which_no_socket_can_be_made_is_refused(tmp_path: Path) -> N
 def test_what_is_in_the_way_of_a_socket_is_named(tmp_path: Path, name: str) -> None:
     """A folder where the socket or its lock belongs; it stays."""
     (tmp_path / name).mkdir()
-    with pytest.raises(ConfigurationError, match=r"is no socket|a\.sock\.lock is in the way"):
+    with pytest.raises(ConfigurationError, match=r"is not a socket|a\.sock\.lock is in the way"):
         parsed_endpoint(f"unix:{tmp_path / 'a.sock'}").ensure_free()
     assert (tmp_path / name).is_dir()
 

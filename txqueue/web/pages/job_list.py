@@ -25,16 +25,16 @@ async def jobs(services: PageServices, request: PageRequest) -> Reply:
     if number is not None and number.isdecimal():
         return redirect(f"/jobs/{number}")
     text = request.asked("after") or ""
-    after = int(text) if text.isdecimal() and len(text) < 19 else None
+    last_id = int(text) if text.isdecimal() and len(text) < 19 else None
     filters = chosen_filters(request)
-    bounded = {**filters, "after": after}
+    bounded = {**filters, "after": last_id}
     inquiry = about_found(services.reads.schema, bounded, _ON_A_PAGE, is_bounded=True)
     jobs_page = await services.reads.find(inquiry)
     return services.show(
         "jobs",
         request,
         found=jobs_page,
-        is_first=after is None,
+        is_first=last_id is None,
         filters=filters,
         usual=USUAL,
         known=await _known_names(services),
