@@ -192,7 +192,7 @@ def test_all_else_of_a_damaged_job_is_shown(damaged: Pairs, txqueue: Txqueue, st
     assert DAMAGE_REMEDY in " ".join(txqueue("job", str(bad)).split())
     assert txqueue("--json", "job", str(good))["damage"] is None
     why = txqueue("--json", "explain", str(bad))
-    assert (why["reason"] == "damaged") is (state in ("waiting", "ready"))
+    assert (why["reason"] == "damaged") is (state != "done")
     assert txqueue("--json", "explain", str(good))["reason"] != "damaged"
 
 

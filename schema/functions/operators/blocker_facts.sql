@@ -31,7 +31,7 @@ begin
         return null;
     end if;
     -- What of its row is damaged must not hide the rest.
-    damage := find_damage(options => this.options, payload => this.payload, error => this.error);
+    damage := find_damage(this.options, this.payload, this.result, this.progress, this.error);
     this.payload := readable_json(this.payload);
     is_clear := exists (select from work_type as known
         where known.work_type = this.work_type and known.policy ? 'encrypted'

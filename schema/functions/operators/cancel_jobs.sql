@@ -11,6 +11,7 @@ as $$
 declare
     this   job;
     locks  constant record := lock_acted_on(ids, states, to_end => ids, may_wait => may_wait);
+    named  constant bigint[] := ids;
     ended  bigint[] := '{}';
     groups text[] := '{}';
 begin
@@ -32,9 +33,13 @@ begin
         insert into job values (this.*);
         cancelled := cancelled || this.job_id;
     end loop;
-    -- A job that no node holds, as it was returned to the queue at this moment, is any node's to cancel.
+    -- A job that no node holds, as it was returned to the queue at this moment, is any node's to cancel, unless its
+    -- row is damaged.
+    ids := array(select job_id from job
+                  where job_id = any (ids) and (state = 'assigned' or state in ('waiting', 'ready')
+                    and find_damage(options, payload, result, progress, error) is null));
     insert into request (incarnation, job_id, assignment, who)
-    select coalesce(job.incarnation, 0), job.job_id, coalesce(job.assignment, 0), whos[array_position(ids, job.job_id)] from job
+    select coalesce(job.incarnation, 0), job.job_id, coalesce(job.assignment, 0), whos[array_position(named, job.job_id)] from job
      where job.job_id = any (ids) and job.state in ('waiting', 'ready', 'assigned')
         on conflict (incarnation, job_id, assignment) do update set is_restart = false, who = excluded.who where request.is_restart;
     requested := (select coalesce(jsonb_agg(jsonb_build_array(coalesce(job.incarnation, 0), coalesce(job.assignment, 0), job.job_id)), '[]')

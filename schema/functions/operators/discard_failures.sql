@@ -9,17 +9,23 @@ set jit = off
 set enable_seqscan = off
 as $$
 declare
-    ids bigint[];
+    ids  bigint[];
+    last bigint := '-9223372036854775808';
 begin
     until := coalesce(before, clock_timestamp());
-    ids := array(
-        select job_id from job
-         where fingerprint = its_fingerprint and failed_at <= until and state = 'failed' order by job_id limit at_most);
-    if ids = '{}' and before is null then
-        perform refuse(format('no job has failed for good like %s', left(its_fingerprint, 100)), 'txqueue failures lists the kinds');
-    end if;
     discarded := 0;
-    if ids <> '{}' then
+    loop
+        ids := array(
+            select job_id from job
+             where fingerprint = its_fingerprint and failed_at <= until and state = 'failed' and job_id > last
+             order by job_id limit at_most);
+        if ids = '{}' and last < '-9223372036854775807' and before is null then
+            perform refuse(format('no job has failed for good like %s', left(its_fingerprint, 100)), 'txqueue failures lists the kinds');
+        end if;
+        exit when ids = '{}';
         discarded := cardinality((select ended.cancelled from cancel(ids, who) as ended));
-    end if;
+        -- Damaged jobs are refused, and must not hide those behind them.
+        exit when discarded > 0;
+        last := ids[cardinality(ids)];
+    end loop;
 end $$;

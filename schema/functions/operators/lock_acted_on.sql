@@ -1,6 +1,6 @@
 -- Locks the jobs in some states on which an operator acts, with what a change of them needs: the unique keys of
 -- jobs to reopen, the children of those and of jobs to end, and the keys of groups. Returns the locked jobs and
--- the children.
+-- the children. Jobs whose rows are damaged are not among them.
 --
 -- A transaction of an application may hold the row of a job, such as one that coalesce_into() has ended, until
 -- its completion, which needs children and keys. So this never waits for a row while it holds a lock: it frees
@@ -15,9 +15,13 @@ set enable_seqscan = off
 set jit = off
 as $$
 declare
+    sound   constant bigint[] := sound_jobs(ids, states);
     groups  text[];
     missing bigint;
 begin
+    ids := sound;
+    to_reopen := array(select unnest(to_reopen) intersect select unnest(sound));
+    to_end := array(select unnest(to_end) intersect select unnest(sound));
     loop
         begin
             perform retake_unique_keys(to_reopen, states);

@@ -4,7 +4,8 @@
 -- next heartbeat which runs to end. With is_counted the run spends an attempt.
 --
 -- Returns [[incarnation, assignment, job_id], ...] of the first and of the second, and the numbers of the other jobs:
--- those that no node holds, and those whose rows an open transaction has locked, as it may be ending them.
+-- those that no node holds, those whose rows an open transaction has locked, as it may be ending them, and those
+-- whose rows are damaged.
 create or replace function txqueue.restart(
     ids bigint[], who text, is_counted boolean default false,
     out restarted jsonb, out requested jsonb, out refused bigint[])
@@ -25,7 +26,7 @@ begin
     requested := '[]';
     for this in
         -- It waits for no row, as it holds others.
-        select * from job where job_id = any (ids) and state = 'assigned' order by job_id for update skip locked
+        select * from job where job_id = any (sound_jobs(ids, '{assigned}')) and state = 'assigned' order by job_id for update skip locked
     loop
         insert into request (incarnation, job_id, assignment, who, is_restart)
         values (this.incarnation, this.job_id, this.assignment, operator, true) on conflict do nothing;

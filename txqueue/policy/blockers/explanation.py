@@ -21,7 +21,7 @@ from txqueue.policy.blockers.capacity import (
 from txqueue.policy.blockers.ended import cancelled, done, failed
 from txqueue.policy.blockers.limits import behind_group, for_rate, held_back, locked
 from txqueue.policy.blockers.reason import Blocker, Facts, Gravity, is_due, shown_moment, until
-from txqueue.policy.blockers.unreadable import damaged, in_clear, unreadable
+from txqueue.policy.blockers.unreadable import damaged, fixed, in_clear, unreadable
 
 __all__ = ["Explanation", "explain", "explain_archived", "judged"]
 
@@ -82,6 +82,8 @@ def _judged(facts: Facts, others: Mapping[str, Any], seen: frozenset[int]) -> Bl
     if facts.get("is_clear") and facts["job"]["state"] in ("waiting", "ready"):
         return in_clear(facts)
     found = _BY_STATE[facts["job"]["state"]](facts)
+    if facts.get("damage") and facts["job"]["state"] != "done":
+        return fixed(found, facts["damage"])
     if found.reason in _SETTLED or found.gravity is not Gravity.COURSE:
         return found
     roots = [*_roots(facts, others, seen | {facts["job"]["job_id"]}), *_stops(facts)]

@@ -23,7 +23,7 @@ def explain_refusal(act: str, why: Explanation) -> Explanation:
         act: ``cancel``, ``restart``, ``retry``, ``postpone`` or ``set_priority``.
         why: The explanation of the job.
     """
-    return _REFUSALS[act](why)
+    return why if why.reason == "damaged" else _REFUSALS[act](why)
 
 
 def refusal_text(why: Explanation) -> str:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from attrs import evolve
+
 from txqueue.policy.blockers.capacity import capable
 from txqueue.policy.blockers.reason import Blocker, Facts, Gravity, joined, until
 
-__all__ = ["DAMAGE_REMEDY", "damaged", "in_clear", "unreadable"]
+__all__ = ["DAMAGE_REMEDY", "damaged", "fixed", "in_clear", "unreadable"]
 
 DAMAGE_REMEDY = "check the server's disks; restore the row from a backup, or enqueue the job again"
 
@@ -18,6 +20,12 @@ def damaged(facts: Facts) -> Blocker:
     return Blocker(
         "damaged", f"{facts['damage']}; a node that takes it fails it", DAMAGE_REMEDY, Gravity.FAULT
     )
+
+
+def fixed(found: Blocker, damage: str) -> Blocker:
+    """Return that acts of operators leave an assigned or ended job as it is."""
+    detail = f"{found.detail}; its row is damaged: {damage}"
+    return evolve(found, reason="damaged", detail=detail, remedy=DAMAGE_REMEDY)
 
 
 def in_clear(facts: Facts) -> Blocker:
