@@ -3,18 +3,18 @@
 import pytest
 
 from tests.db.masters import Master
-from txqueue.model.operator_acts import ACTS, Kind
+from txqueue.model.operator_acts import ACTS, ValueKind
 from txqueue.wire.admin_commands import ACT_COMMANDS
 
 TYPES = {
-    Kind.TEXT: {"text"},
-    Kind.WHOLE: {"integer", "bigint", "smallint"},
-    Kind.NUMBER: {"double precision", "numeric"},
-    Kind.FLAG: {"boolean"},
-    Kind.MOMENT: {"timestamptz"},
-    Kind.JSON: {"jsonb"},
-    Kind.NAMES: {"text[]"},
-    Kind.IDS: {"bigint[]"},
+    ValueKind.TEXT: {"text"},
+    ValueKind.WHOLE: {"integer", "bigint", "smallint"},
+    ValueKind.NUMBER: {"double precision", "numeric"},
+    ValueKind.FLAG: {"boolean"},
+    ValueKind.MOMENT: {"timestamptz"},
+    ValueKind.JSON: {"jsonb"},
+    ValueKind.NAMES: {"text[]"},
+    ValueKind.IDS: {"bigint[]"},
 }
 OF_SCHEDULES = {"pause_schedule", "resume_schedule", "remove_schedule", "run_schedule"}
 

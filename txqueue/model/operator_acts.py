@@ -11,10 +11,10 @@ from typing import Final
 
 from attrs import frozen
 
-__all__ = ["ACTS", "Act", "Kind", "Value"]
+__all__ = ["ACTS", "Act", "Value", "ValueKind"]
 
 
-class Kind(Enum):
+class ValueKind(Enum):
     """What a value is."""
 
     TEXT = "text"
@@ -40,7 +40,7 @@ class Value:
     """
 
     name: str
-    kind: Kind
+    kind: ValueKind
     parameter: str = ""
     is_optional: bool = False
 
@@ -58,18 +58,18 @@ class Act:
     gives: tuple[Value, ...]
 
 
-def _limit(name: str, kind: Kind) -> Value:
+def _limit(name: str, kind: ValueKind) -> Value:
     return Value(name, kind, f"its_{name}", is_optional=True)
 
 
-_SUBJECT = (Value("kind", Kind.TEXT, "its_kind"), Value("key", Kind.TEXT, "its_key"))
-_IDS = Value("ids", Kind.IDS)
-_NAME = Value("name", Kind.TEXT, "its_name")
-_FINGERPRINT = Value("fingerprint", Kind.TEXT, "its_fingerprint")
-_BEFORE = Value("before", Kind.MOMENT, is_optional=True)
-_UNTIL = Value("until", Kind.MOMENT, "moment", is_optional=True)
-_CHANGED = (Value("changed", Kind.FLAG),)
-_REFUSED = Value("refused", Kind.IDS)
+_SUBJECT = (Value("kind", ValueKind.TEXT, "its_kind"), Value("key", ValueKind.TEXT, "its_key"))
+_IDS = Value("ids", ValueKind.IDS)
+_NAME = Value("name", ValueKind.TEXT, "its_name")
+_FINGERPRINT = Value("fingerprint", ValueKind.TEXT, "its_fingerprint")
+_BEFORE = Value("before", ValueKind.MOMENT, is_optional=True)
+_UNTIL = Value("until", ValueKind.MOMENT, "moment", is_optional=True)
+_CHANGED = (Value("changed", ValueKind.FLAG),)
+_REFUSED = Value("refused", ValueKind.IDS)
 
 ACTS: Final[Mapping[str, Act]] = {
     "pause": Act(_SUBJECT, _CHANGED),
@@ -77,37 +77,41 @@ ACTS: Final[Mapping[str, Act]] = {
     "set_limit": Act(
         (
             *_SUBJECT,
-            _limit("concurrency", Kind.WHOLE),
-            _limit("rate", Kind.NUMBER),
-            _limit("burst", Kind.WHOLE),
-            _limit("share", Kind.NUMBER),
-            _limit("reserve", Kind.NUMBER),
-            _limit("backlog", Kind.WHOLE),
-            Value("cleared", Kind.NAMES, is_optional=True),
+            _limit("concurrency", ValueKind.WHOLE),
+            _limit("rate", ValueKind.NUMBER),
+            _limit("burst", ValueKind.WHOLE),
+            _limit("share", ValueKind.NUMBER),
+            _limit("reserve", ValueKind.NUMBER),
+            _limit("backlog", ValueKind.WHOLE),
+            Value("cleared", ValueKind.NAMES, is_optional=True),
         ),
-        (Value("control", Kind.JSON),),
+        (Value("control", ValueKind.JSON),),
     ),
-    "cancel": Act((_IDS,), (Value("cancelled", Kind.IDS), Value("requested", Kind.RUNS), _REFUSED)),
+    "cancel": Act(
+        (_IDS,), (Value("cancelled", ValueKind.IDS), Value("requested", ValueKind.RUNS), _REFUSED)
+    ),
     "restart": Act(
-        (_IDS, Value("is_counted", Kind.FLAG, is_optional=True)),
-        (Value("restarted", Kind.RUNS), Value("requested", Kind.RUNS), _REFUSED),
+        (_IDS, Value("is_counted", ValueKind.FLAG, is_optional=True)),
+        (Value("restarted", ValueKind.RUNS), Value("requested", ValueKind.RUNS), _REFUSED),
     ),
-    "retry": Act((_IDS,), (Value("retried", Kind.IDS), _REFUSED)),
+    "retry": Act((_IDS,), (Value("retried", ValueKind.IDS), _REFUSED)),
     "set_priority": Act(
-        (_IDS, Value("priority", Kind.WHOLE, "its_priority")),
-        (Value("changed", Kind.IDS), _REFUSED),
+        (_IDS, Value("priority", ValueKind.WHOLE, "its_priority")),
+        (Value("changed", ValueKind.IDS), _REFUSED),
     ),
-    "retry_failures": Act((_FINGERPRINT, _BEFORE), (Value("retried", Kind.WHOLE), _BEFORE)),
-    "discard_failures": Act((_FINGERPRINT, _BEFORE), (Value("discarded", Kind.WHOLE), _BEFORE)),
+    "retry_failures": Act((_FINGERPRINT, _BEFORE), (Value("retried", ValueKind.WHOLE), _BEFORE)),
+    "discard_failures": Act(
+        (_FINGERPRINT, _BEFORE), (Value("discarded", ValueKind.WHOLE), _BEFORE)
+    ),
     "postpone_failures": Act(
-        (_FINGERPRINT, Value("delay", Kind.NUMBER), _UNTIL),
-        (Value("postponed", Kind.WHOLE), _UNTIL),
+        (_FINGERPRINT, Value("delay", ValueKind.NUMBER), _UNTIL),
+        (Value("postponed", ValueKind.WHOLE), _UNTIL),
     ),
-    "edit_schedule": Act((_NAME, Value("terms", Kind.JSON)), _CHANGED),
+    "edit_schedule": Act((_NAME, Value("terms", ValueKind.JSON)), _CHANGED),
     "pause_schedule": Act((_NAME,), _CHANGED),
     "resume_schedule": Act((_NAME,), _CHANGED),
     "remove_schedule": Act((_NAME,), ()),
-    "run_schedule": Act((_NAME,), (Value("job_id", Kind.WHOLE),)),
+    "run_schedule": Act((_NAME,), (Value("job_id", ValueKind.WHOLE),)),
     "drain_node": Act((_NAME,), _CHANGED),
     "undrain_node": Act((_NAME,), _CHANGED),
 }

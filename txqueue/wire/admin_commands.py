@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Final, cast
 from twisted.protocols import amp
 
 from txqueue.errors import AdminRefused
-from txqueue.model.operator_acts import ACTS, Kind
+from txqueue.model.operator_acts import ACTS, ValueKind
 from txqueue.wire.arguments import LongText
 
 __all__ = [
@@ -51,11 +51,11 @@ def _may(kind: type[amp.Argument]) -> amp.Argument:
 
 _AFTER, _NEXT = (b"after", _may(amp.Unicode)), (b"next", amp.Unicode())
 # In an answer a document may be long.
-_KINDS: Final[Mapping[Kind, type[amp.Argument]]] = {
-    **dict.fromkeys(Kind, amp.Unicode),
-    Kind.WHOLE: amp.Integer,
-    Kind.NUMBER: amp.Float,
-    Kind.FLAG: amp.Boolean,
+_KINDS: Final[Mapping[ValueKind, type[amp.Argument]]] = {
+    **dict.fromkeys(ValueKind, amp.Unicode),
+    ValueKind.WHOLE: amp.Integer,
+    ValueKind.NUMBER: amp.Float,
+    ValueKind.FLAG: amp.Boolean,
 }
 _Arguments = list[tuple[bytes, amp.Argument]]
 
@@ -67,7 +67,7 @@ def _declared(name: str) -> tuple[str, _Arguments, _Arguments]:
         (value.name.encode(), _KINDS[value.kind](optional=value.is_optional)) for value in act.takes
     ]
     response = [
-        (value.name.encode(), LongText() if value.kind is Kind.JSON else _KINDS[value.kind]())
+        (value.name.encode(), LongText() if value.kind is ValueKind.JSON else _KINDS[value.kind]())
         for value in act.gives
     ]
     return name, arguments, response

@@ -14,7 +14,7 @@ from twisted.logger import Logger
 
 from txqueue.errors import AdminRefused, DatabaseUnavailable, JobNotFound, TxqueueError
 from txqueue.model.assignment import CancelledJob
-from txqueue.model.operator_acts import ACTS, Kind
+from txqueue.model.operator_acts import ACTS, ValueKind
 from txqueue.node.state.collaborators import Description
 from txqueue.node.state.lease import Lease
 from txqueue.policy.blockers import explain_archived
@@ -227,16 +227,16 @@ class AdminHandlers:
         }
         return await self._operations.act(name, {**given, "who": who})
 
-    def _written(self, kind: Kind, value: Any, name: str, who: str) -> Any:
+    def _written(self, kind: ValueKind, value: Any, name: str, who: str) -> Any:
         """Return a value of a row as the answer has it."""
         match kind:
-            case Kind.IDS:
+            case ValueKind.IDS:
                 return join_numbers(value)
-            case Kind.RUNS:
+            case ValueKind.RUNS:
                 return self._end(value, who, is_restart=name == "restart")
-            case Kind.MOMENT:
+            case ValueKind.MOMENT:
                 return value.isoformat()
-            case Kind.JSON:
+            case ValueKind.JSON:
                 return value if isinstance(value, str) else json.dumps(value)
         return value
 
@@ -260,11 +260,11 @@ class AdminHandlers:
         return {"changed": is_change, "job_id": int(done) if is_run else 0}
 
 
-def _read(kind: Kind, value: Any) -> Any:
+def _read(kind: ValueKind, value: Any) -> Any:
     """Return an argument as the stored function takes it."""
-    if kind is Kind.NAMES:
+    if kind is ValueKind.NAMES:
         return [name.strip() for name in (value or "").split(",") if name.strip()]
-    return numbers(value) if kind is Kind.IDS else value
+    return numbers(value) if kind is ValueKind.IDS else value
 
 
 def _number(text: str | None) -> int | None:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from twisted.internet.defer import DeferredLock, DeferredSemaphore
 
 from txqueue.errors import Refused
-from txqueue.model.operator_acts import ACTS, Kind
+from txqueue.model.operator_acts import ACTS, ValueKind
 from txqueue.store.driver.connection_pool import ConnectionPool
 from txqueue.store.driver.errors import answered
 from txqueue.store.driver.session_bounds import TO_READ
@@ -26,10 +26,10 @@ T = TypeVar("T")
 PATIENCE = 8
 # Where PostgreSQL cannot tell the type from the value.
 _CASTS = {
-    Kind.MOMENT: "::timestamptz",
-    Kind.JSON: "::jsonb",
-    Kind.NAMES: "::text[]",
-    Kind.IDS: "::bigint[]",
+    ValueKind.MOMENT: "::timestamptz",
+    ValueKind.JSON: "::jsonb",
+    ValueKind.NAMES: "::text[]",
+    ValueKind.IDS: "::bigint[]",
 }
 
 
