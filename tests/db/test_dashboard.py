@@ -220,6 +220,34 @@ async def test_failures_are_retried_by_kind(
 
 
 @pytest.mark.parametrize(
+    ("act", "done"), [("retry", "1 job retried"), ("postpone", "1 job postponed")]
+)
+async def test_an_act_on_a_kind_of_failure_says_what_it_leaves_unchanged(
+    node: Master, dsn: str, users: Mapping[str, Any], act: str, done: str
+) -> None:
+    """With the reason, as a retry of that job does."""
+    failed, _ = node.enqueue({"unique": "k"}, {})
+    for chunk in node.claim():
+        node.settle(chunk, "failed", error="Oops")
+    node.cursor.execute("update txqueue.job set fingerprint = 'abc' where state = 'failed'")
+    (holder,) = node.enqueue({"unique": "k"})
+    reason = (
+        f"Job {failed}: it failed for good after 1 attempt: Oops; job {holder} holds its unique"
+    )
+    async with served(dsn, users=users) as browser:
+        await log_in(browser, "ann")
+        for path, fields in (
+            ("/act/failures", {"act": act, "fingerprint": "abc", "minutes": "5"}),
+            ("/act/jobs", {"act": "retry", "id": str(failed)}),
+        ):
+            await browser.post(path, fields)
+            after = await browser.get("/")
+            assert reason in after.text
+            assert (done in after.text) is (path == "/act/failures")
+    assert node.value("select state::text from txqueue.job where job_id = %s", failed) == "failed"
+
+
+@pytest.mark.parametrize(
     ("path", "fields"),
     [
         ("/act/jobs", {"act": "explode", "id": "1"}),

@@ -14,6 +14,7 @@ _BLOCKING = (
     "nothing: it runs until its handler returns; --kill-stuck ends such workers, and Runtime.THREAD"
     " keeps a handler from blocking other jobs"
 )
+_RESTART = "to end the run and start it again: txqueue restart"
 _BLOCKED = "nothing: it goes on once the handler that blocks its worker returns"
 
 
@@ -31,7 +32,8 @@ def assigned(facts: Facts) -> Blocker:
         detail = f"it has been running on node {node} for {ago(facts, 'started_at')}"
         if (blocked := _in_blocked_worker(facts, detail)) is not None:
             return blocked
-        return Blocker("running", detail, f"nothing; to end it: txqueue cancel {job['job_id']}")
+        remedy = f"nothing; if it hangs, {_RESTART} {job['job_id']}; to end it: txqueue cancel"
+        return Blocker("running", detail, f"{remedy} {job['job_id']}")
     return _unstarted(facts, f"it has been assigned to node {node} for {ago(facts, 'assigned_at')}")
 
 
@@ -41,7 +43,8 @@ def _in_blocked_worker(facts: Facts, detail: str) -> Blocker | None:
     job_id = facts["job"]["job_id"]
     detail = f"{detail} in a worker that does not answer"
     if job_id in (node.get("blocking") or ()):
-        return Blocker("running", f"{detail}: it blocks the worker", _BLOCKING)
+        remedy = f"{_BLOCKING}; {_RESTART} {job_id}"
+        return Blocker("running", f"{detail}: it blocks the worker", remedy)
     if job_id in (maybe := node.get("maybe_blocking") or ()):
         others = counted(len(maybe) - 1, "job")
         detail = f"{detail}: it, or one of {others} beside it, blocks the worker"

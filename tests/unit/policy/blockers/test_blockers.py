@@ -85,6 +85,7 @@ def test_jobs_in_a_worker_that_does_not_answer(started_at: str | None) -> None:
 
     goes_on = "nothing: it goes on once the handler that blocks its worker returns"
     assert told(7)[0] == "it blocks the worker"
+    assert told(7)[1].endswith("to end the run and start it again: txqueue restart 7")
     assert told(8) == ("job 7 blocks the worker", f"{goes_on}; see: txqueue explain 7")
     assert told(4) == ("it, or one of 2 jobs beside it, blocks the worker", goes_on)
     assert worker_obstacle(node) == WorkerObstacle(
