@@ -14,7 +14,7 @@ from tests.db.explained_nodes import ModelledNode
 from tests.db.stored import Stored
 from txqueue.model.assignment import Assignment, read_chunk
 from txqueue.policy.endings.outcome import KEYLESS
-from txqueue.policy.placement.dispatch import Room
+from txqueue.policy.placement.room import Room
 
 __all__ = [
     "LATER",

@@ -11,7 +11,7 @@ from twisted.internet.task import Clock
 from txqueue.model.assignment import Assignment
 from txqueue.node.workers.suspects import Suspects
 from txqueue.node.workers.workload import Workers
-from txqueue.policy.placement.dispatch import Load
+from txqueue.policy.placement.room import Load
 
 __all__ = ["CLOSED", "HeldWorker", "ModelledNode"]
 

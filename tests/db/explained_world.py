@@ -33,7 +33,7 @@ from tests.db.explained_nodes import CLOSED, HeldWorker, ModelledNode
 from tests.db.explained_states import Explained, State, lies, overtaken
 from txqueue.embedded import EmbeddedServer
 from txqueue.policy.blockers import Gravity, judged
-from txqueue.policy.placement.dispatch import Room
+from txqueue.policy.placement.room import Room
 from txqueue.store.schema.migrations import migrate
 
 __all__ = ["World"]

@@ -17,8 +17,8 @@ from txqueue.node.state.meters import Meters
 from txqueue.node.state.wakeups import Wakeups
 from txqueue.node.workers.suspects import Suspects
 from txqueue.node.workers.versions import WorkerVersions
-from txqueue.store.driver.backoff import ReconnectBackoff
 from txqueue.store.driver.connection_pool import ConnectionPool
+from txqueue.store.driver.reconnecting import ReconnectBackoff
 from txqueue.store.driver.session_bounds import of_a_master
 from txqueue.store.enqueueing.schedules import MOST_CHECKS
 

@@ -18,7 +18,7 @@ from txqueue.node.state.inbox import Inbox
 from txqueue.node.state.lease import Identity
 from txqueue.node.state.lifecycle import Lifecycle
 from txqueue.node.state.wakeups import Wakeups
-from txqueue.policy.placement.dispatch import NodeLoad
+from txqueue.policy.placement.credit import NodeLoad
 from txqueue.store.schema.version import QueueIdentity
 from txqueue.wire.pipe import PipeServer
 

@@ -17,8 +17,8 @@ from txqueue.node.state.lease import Identity, Lease
 from txqueue.node.state.meters import Meters
 from txqueue.node.state.periodic import Periodic
 from txqueue.node.state.wakeups import Wakeups
-from txqueue.policy.placement.dispatch import Room, claim_delay, rewind_interval
 from txqueue.policy.placement.idling import idle_delay
+from txqueue.policy.placement.room import Room, claim_delay, rewind_interval
 from txqueue.store.node.functions import StoredFunctions
 from txqueue.store.node.replies import Claim
 from txqueue.system.clock import Clock

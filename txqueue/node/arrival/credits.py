@@ -19,7 +19,7 @@ from txqueue.node.state.inbox import Inbox
 from txqueue.node.state.lease import Lease
 from txqueue.node.state.lifecycle import Lifecycle
 from txqueue.node.state.wakeups import Wakeups
-from txqueue.policy.placement.dispatch import NodeLoad, credit_limit, new_credit
+from txqueue.policy.placement.credit import NodeLoad, credit_limit, new_credit
 from txqueue.store.node.replies import HeartbeatReply
 from txqueue.store.schema.version import QueueIdentity
 from txqueue.system.clock import Clock

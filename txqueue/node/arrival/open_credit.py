@@ -14,7 +14,7 @@ from txqueue.node.state.lease import Lease
 from txqueue.node.state.lifecycle import Lifecycle
 from txqueue.node.state.periodic import Periodic
 from txqueue.node.state.wakeups import Wakeups
-from txqueue.policy.placement.dispatch import is_too_fast, open_credit
+from txqueue.policy.placement.credit import is_too_fast, open_credit
 from txqueue.store.node.functions import StoredFunctions
 from txqueue.system.clock import Clock
 

@@ -16,7 +16,7 @@ from txqueue.node.state.lease import Lease
 from txqueue.node.state.lifecycle import Lifecycle
 from txqueue.node.state.periodic import Periodic
 from txqueue.policy.backoff import Backoff
-from txqueue.policy.placement.balancing import (
+from txqueue.policy.placement.peer_choice import (
     NodeReport,
     Transfer,
     Unstarted,

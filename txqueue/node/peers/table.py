@@ -8,8 +8,8 @@ from typing import Any
 from twisted.logger import Logger
 
 from txqueue.node.peers.peer import Peer
-from txqueue.policy.placement.balancing import NodeReport
-from txqueue.policy.placement.dispatch import NodeLoad
+from txqueue.policy.placement.credit import NodeLoad
+from txqueue.policy.placement.peer_choice import NodeReport
 from txqueue.system.clock import Clock
 from txqueue.wire.peer_connection import PeerPipe
 

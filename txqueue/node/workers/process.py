@@ -25,8 +25,8 @@ from txqueue.node.state.collaborators import GivenBack, Spawner
 from txqueue.node.state.meters import Meters
 from txqueue.node.workers.starter import StartedWorker, WorkerStarter
 from txqueue.node.workers.versions import RunVersion
-from txqueue.policy.placement.balancing import Unstarted
-from txqueue.policy.placement.dispatch import Load, updated_rate
+from txqueue.policy.placement.peer_choice import Unstarted
+from txqueue.policy.placement.room import Load, updated_rate
 from txqueue.system.inflight import InFlight
 from txqueue.wire.pipe import PipeFactory
 from txqueue.wire.prompt_pipe import PromptPipe

@@ -11,12 +11,12 @@ from psycopg2.extensions import TRANSACTION_STATUS_IDLE, TRANSACTION_STATUS_INER
 from twisted.internet.defer import CancelledError, Deferred
 
 from txqueue.errors import DatabaseUnavailable, Refused, TransactionMisused
-from txqueue.store.driver.backoff import ReconnectBackoff
 from txqueue.store.driver.conninfo import ConnectAttempt, attempts
 from txqueue.store.driver.dns import resolved
 from txqueue.store.driver.errors import demoted, translated, translation
 from txqueue.store.driver.prepared_statements import Prepared
 from txqueue.store.driver.raw_connection import Driver, IStoreReactor
+from txqueue.store.driver.reconnecting import ReconnectBackoff
 from txqueue.store.driver.redaction import redacting
 from txqueue.store.driver.session_bounds import ENCODED, SET, as_arrays
 from txqueue.store.driver.timestamps import read_any_moment

@@ -11,9 +11,9 @@ from twisted.internet.defer import Deferred, DeferredSemaphore, TimeoutError
 from twisted.python.failure import Failure
 
 from txqueue.errors import DatabaseUnavailable
-from txqueue.store.driver.backoff import ReconnectBackoff
 from txqueue.store.driver.connection import Connection, Statement
 from txqueue.store.driver.raw_connection import IStoreReactor
+from txqueue.store.driver.reconnecting import ReconnectBackoff
 
 __all__ = ["ConnectionPool"]
 

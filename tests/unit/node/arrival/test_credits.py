@@ -11,7 +11,7 @@ from tests.unit.node.joined import INCARNATION, QUEUE, House, put
 from txqueue.errors import ConfigurationError
 from txqueue.model.assignment import Assignment
 from txqueue.node.state.deduplication import BLOCK, REMEMBERED, Deduplicator
-from txqueue.policy.placement.dispatch import MOST_CREDIT, NodeLoad, credit_limit, new_credit
+from txqueue.policy.placement.credit import MOST_CREDIT, NodeLoad, credit_limit, new_credit
 from txqueue.store.node.replies import HeartbeatReply
 
 PEER = 11

@@ -17,7 +17,7 @@ from txqueue.node.state.deduplication import Deduplicator
 from txqueue.node.state.lease import Identity, Lease
 from txqueue.node.state.lifecycle import Lifecycle
 from txqueue.node.state.wakeups import Wakeups
-from txqueue.policy.placement.dispatch import MOST, TURN
+from txqueue.policy.placement.credit import MOST, TURN
 from txqueue.policy.placement.idling import WakePlace
 
 CHANNEL = f"txqueue_run_{INCARNATION}"

@@ -9,7 +9,7 @@ from twisted.internet.task import Clock
 from tests.unit.node.doubles import Workers
 from txqueue.node.peers import lag
 from txqueue.node.peers.lag import BEAT, LagMeter, memory
-from txqueue.policy.placement.dispatch import Load
+from txqueue.policy.placement.room import Load
 
 
 class Felt:

@@ -7,7 +7,7 @@ from tests.unit.node.doubles import Loop, Workers, lease_of
 from txqueue.node.peers.own_report import OwnReport
 from txqueue.node.state.lease import Identity, Lease
 from txqueue.node.state.lifecycle import Lifecycle
-from txqueue.policy.placement.dispatch import Load
+from txqueue.policy.placement.room import Load
 
 
 @define

@@ -14,7 +14,7 @@ from txqueue.node.workers.process import Reports, WorkerProcess
 from txqueue.node.workers.suspects import KEEP, MOST_PROCESSES, SuspectProcesses, Suspects
 from txqueue.node.workers.versions import WorkerVersions
 from txqueue.node.workers.workload import Workers
-from txqueue.policy.placement.dispatch import Load
+from txqueue.policy.placement.room import Load
 
 
 class Process:

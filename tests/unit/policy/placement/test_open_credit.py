@@ -1,6 +1,7 @@
 """How many jobs any session may enqueue as assigned to a node."""
 
-from txqueue.policy.placement.dispatch import MOST, TURN, Room, is_too_fast, open_credit
+from txqueue.policy.placement.credit import MOST, TURN, is_too_fast, open_credit
+from txqueue.policy.placement.room import Room
 
 
 def room(free: int) -> Room:

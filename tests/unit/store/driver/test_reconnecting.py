@@ -6,7 +6,7 @@ import pytest
 from attrs import define
 
 from txqueue.errors import DatabaseUnavailable
-from txqueue.store.driver.backoff import FIRST, LONGEST, ReconnectBackoff
+from txqueue.store.driver.reconnecting import FIRST, LONGEST, ReconnectBackoff
 
 
 @define

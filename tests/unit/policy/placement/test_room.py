@@ -3,7 +3,7 @@
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from txqueue.policy.placement.dispatch import (
+from txqueue.policy.placement.room import (
     CLAIM_PAUSE,
     LONGEST_REWIND,
     MEMORY,

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from txqueue.model.assignment import JobKey
-from txqueue.policy.placement.balancing import (
+from txqueue.policy.placement.peer_choice import (
     NodeReport,
     Transfer,
     Unstarted,
@@ -16,7 +16,7 @@ from txqueue.policy.placement.balancing import (
     give_back_shares,
     overflow_shares,
 )
-from txqueue.policy.placement.dispatch import Load
+from txqueue.policy.placement.room import Load
 
 
 def node(number: int, outstanding: int = 0, *, limit: int = 10, capacity: int = 10) -> NodeReport:

@@ -1,22 +1,17 @@
-"""Decides, without I/O, how much a claim takes, when it runs, and which worker gets its jobs."""
+"""Decides how much a claim takes, when it runs, and which worker gets its jobs."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
 
-from attrs import evolve, frozen
+from attrs import frozen
 
 __all__ = [
     "Load",
-    "NodeLoad",
     "Room",
     "claim_delay",
-    "credit_limit",
-    "is_too_fast",
     "least_loaded",
-    "new_credit",
-    "open_credit",
     "rewind_interval",
     "room_of",
     "updated_rate",
@@ -32,9 +27,6 @@ CLAIM_PAUSE = 0.008
 # Claims that read many ready jobs which the node may not take, such as jobs of other nodes' types,
 # spend no more than this part of the time on it, but look back once in LONGEST_REWIND seconds.
 SEARCH_SHARE, LONGEST_REWIND = 0.1, 1.0
-# The weight that one client may enqueue as assigned before its node grants more credit, and the
-# steps in which credit is spread over the nodes.
-MOST_CREDIT, CREDIT_STEP = 32, 4
 
 
 @frozen
@@ -90,59 +82,6 @@ class Room:
     largest: int
     capacity: int
     workers: int
-
-
-@frozen
-class NodeLoad:
-    """The load of one node of the cluster, for direct dispatch.
-
-    Attributes:
-        node_id: The node.
-        incarnation: The node's run.
-        outstanding: The weight of the jobs that the node has got and not yet finished, plus the
-            weight granted to clients as credit.
-        capacity: The weight that the node can take in all.
-    """
-
-    node_id: int
-    incarnation: int
-    outstanding: int
-    capacity: int
-
-    @property
-    def fullness(self) -> float:
-        """The node's load as a fraction of its capacity."""
-        return self.outstanding / self.capacity if self.capacity > 0 else 1.0
-
-
-def credit_limit(nodes: Sequence[NodeLoad], clients: int) -> int:
-    """Return the credit that each client may have: an equal share of the nodes, up to a limit."""
-    total = sum(node.capacity for node in nodes)
-    return min(MOST_CREDIT, total // max(1, clients))
-
-
-def new_credit(nodes: Sequence[NodeLoad], weight: int) -> dict[int, int]:
-    """Spread new credit over the nodes, each step to the least loaded node that has room for it.
-
-    Args:
-        nodes: The loads of the nodes, first that of the granting node, which wins ties.
-        weight: The largest weight to spread.
-
-    Returns:
-        The credit by incarnation; less than `weight` in all if the nodes have less room.
-    """
-    given: dict[int, int] = {}
-    loads = list(nodes)
-    while weight > 0 and loads:
-        step = min(CREDIT_STEP, weight)
-        chosen = min(loads, key=lambda node: node.fullness)
-        if chosen.outstanding + step > chosen.capacity:
-            loads.remove(chosen)
-            continue
-        given[chosen.incarnation] = given.get(chosen.incarnation, 0) + step
-        loads[loads.index(chosen)] = evolve(chosen, outstanding=chosen.outstanding + step)
-        weight -= step
-    return given
 
 
 def room_of(loads: Iterable[Load]) -> Room:
@@ -203,33 +142,3 @@ def rewind_interval(least: float, searched: float) -> float:
         searched: The seconds that the last such claim spent on jobs that the node may not take.
     """
     return max(least, min(searched / SEARCH_SHARE, LONGEST_REWIND))
-
-
-# The most jobs for a node that is alone, and the most while there are others: it is used up soon,
-# so that the nodes take turns.
-MOST, TURN = 32, 8
-# Jobs a second, and part of the time, from which on they are claimed, many at a time: the
-# notification of a commit holds a lock of the whole server until the commit is on disk, so that
-# other commits with notifications wait.
-MOST_A_SECOND, MOST_OF_THE_TIME = 1_000, 0.5
-
-
-def open_credit(room: Room, *, is_alone: bool) -> int:
-    """Return how many jobs any session may enqueue as assigned to a node.
-
-    Args:
-        room: What the node's workers can still take.
-        is_alone: Whether no other node can take the same jobs.
-    """
-    return min(MOST if is_alone else TURN, room.free // 2)
-
-
-def is_too_fast(jobs: int, seconds: float, committing: float) -> bool:
-    """Return whether jobs were enqueued too fast to be assigned one by one.
-
-    Args:
-        jobs: How many were enqueued as assigned.
-        seconds: The time since they could be.
-        committing: How long their commits took, in seconds.
-    """
-    return jobs > seconds * MOST_A_SECOND or committing > seconds * MOST_OF_THE_TIME

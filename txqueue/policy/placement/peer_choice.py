@@ -9,7 +9,8 @@ from typing import Any
 from attrs import asdict, frozen
 
 from txqueue.model.assignment import JobKey
-from txqueue.policy.placement.dispatch import MOST_AHEAD, Load, NodeLoad
+from txqueue.policy.placement.credit import NodeLoad
+from txqueue.policy.placement.room import MOST_AHEAD, Load
 
 __all__ = [
     "NodeReport",
