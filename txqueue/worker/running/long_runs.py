@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import cast
 
 from txqueue.model.assignment import StartedJob
-from txqueue.worker.running.execution import Execution
+from txqueue.worker.running.waiting_run import WaitingRun
 
 __all__ = ["BEAT", "Watch", "is_hung"]
 
@@ -32,9 +32,9 @@ class Watch:
     def __init__(
         self,
         clock: Callable[[], float],
-        running: Callable[[], Iterable[Execution]],
+        running: Callable[[], Iterable[WaitingRun]],
         report: Callable[[list[StartedJob]], None],
-        abandon: Callable[[Execution], None],
+        abandon: Callable[[WaitingRun], None],
     ) -> None:
         self._abandon = abandon
         self._clock = clock
@@ -54,13 +54,13 @@ class Watch:
             else:
                 _find_hung(run, now)
 
-    def _told(self, run: Execution, now: float) -> StartedJob:
+    def _told(self, run: WaitingRun, now: float) -> StartedJob:
         run.is_reported = True
         job = run.job
         return StartedJob(job.token.assignment, job.id, now - run.began, job.take_progress())
 
 
-def _find_hung(run: Execution, now: float) -> None:
+def _find_hung(run: WaitingRun, now: float) -> None:
     heartbeat = cast("float | None", run.kind.cls.heartbeat)
     if run.job.take_beat():
         run.heard_at = now
@@ -69,5 +69,5 @@ def _find_hung(run: Execution, now: float) -> None:
         run.end_silence(heartbeat, now)
 
 
-def _is_news(run: Execution, now: float) -> bool:
+def _is_news(run: WaitingRun, now: float) -> bool:
     return (not run.is_reported and now - run.began >= BEAT) or run.job.has_progress

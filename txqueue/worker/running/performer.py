@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Set
 from contextlib import AbstractContextManager
 from itertools import chain, repeat
-from typing import Any
 
 from attrs import evolve
 from twisted.internet.defer import CancelledError, Deferred
@@ -15,10 +13,8 @@ from twisted.internet.task import LoopingCall
 from twisted.python.failure import Failure
 
 from txqueue.errors import InvalidWork
-from txqueue.model.assignment import AssignedJob, Assignment, SettledJob, read_chunk
-from txqueue.model.directives import Discard, Fail, Next, Snooze
+from txqueue.model.assignment import AssignedJob, Assignment, read_chunk
 from txqueue.model.failed_attempt import failure_hooks
-from txqueue.model.foreign import is_a
 from txqueue.model.run_log import RUNNING, log_fields
 from txqueue.policy.endings.batching import RESULT_LIMIT
 from txqueue.policy.endings.outcome import EXPIRED, RUN_AGAIN, Verdict, judge_cancelled
@@ -36,15 +32,16 @@ from txqueue.worker.handlers.runtimes import Kind, WorkThrough, class_of, kind_o
 from txqueue.worker.handlers.threads import HandlerThreads
 from txqueue.worker.handlers.waiting import Ended, Waiting, waiting_for
 from txqueue.worker.running.endings import NO_RETRY, Endings, Report
-from txqueue.worker.running.execution import LONGEST_END, Execution
 from txqueue.worker.running.failure_log import FailureLog
 from txqueue.worker.running.job_terms import check_terms, is_expired, is_grouped
 from txqueue.worker.running.long_runs import BEAT, Watch
 from txqueue.worker.running.outlived import Outlived
+from txqueue.worker.running.results import Results
 from txqueue.worker.running.run_counts import RunCounts
 from txqueue.worker.running.traced_runs import traced, within_span
 from txqueue.worker.running.turns import Turns
 from txqueue.worker.running.unstarted import Backlog
+from txqueue.worker.running.waiting_run import LONGEST_END, WaitingRun
 
 __all__ = ["Performer"]
 
@@ -56,9 +53,6 @@ LONGEST_BURST = 64
 LONGEST_SILENCE = 1.0
 # Seconds between two turns while the master must read reports before more jobs can be noted.
 STUCK = 0.01
-# Characters of a result that is reported with those of other jobs.
-LONGEST_TOGETHER = 1 << 15
-DIRECTIVES = (Snooze, Discard, Fail, Next)
 # Why a handler may go on although its job was cancelled.
 _COROUTINE = "Does it swallow CancelledError? That is an Exception: raise it again"
 _THREAD = "A function in a thread must check job.is_cancelled, and goes on until it returns"
@@ -99,7 +93,7 @@ class Performer:
         self._open_transaction = one_at_most(open_transaction)
         self._work_through = work_through
         self._waiting = Backlog()
-        self._running: dict[RunningJob, Execution] = {}
+        self._running: dict[RunningJob, WaitingRun] = {}
         self._running_weight = 0
         self._outlived = Outlived(threads, capacity, report, self._outlived_over)
         self._kinds: dict[str, Kind] = {}
@@ -113,6 +107,7 @@ class Performer:
         )
         self._failures = FailureLog(self._reactor.seconds, report.log_text, failure_hooks)
         self._ends = Endings(report, self._runs, self._failures, longest_result)
+        self._results = Results(self._ends, self._complete)
         self._beat = LoopingCall(self._look)
         self._beat.clock = reactor
 
@@ -200,7 +195,7 @@ class Performer:
             if not running.is_completing:
                 running.cancel(self._reactor.seconds())
 
-    def _unended(self, assignment: int, job_id: int) -> list[Execution]:
+    def _unended(self, assignment: int, job_id: int) -> list[WaitingRun]:
         """Return the run of a job, unless it is being ended."""
         return [
             running
@@ -219,7 +214,7 @@ class Performer:
             running.interrupt(self._reactor.seconds())
         return bool(self._grouped(run))
 
-    def _grouped(self, run: int | None) -> list[Execution]:
+    def _grouped(self, run: int | None) -> list[WaitingRun]:
         return [
             running
             for running in self._running.values()
@@ -320,7 +315,7 @@ class Performer:
         elif type(value) is Waiting:
             self._runs.going_on.append(job.work_type)
             self._wait_for(
-                Execution(
+                WaitingRun(
                     job=job,
                     kind=kind,
                     terms=terms or {},
@@ -329,7 +324,7 @@ class Performer:
                 )
             )
         else:
-            self._returned(job, kind, value)
+            self._results.take(job, kind, value)
 
     def _learn(self, work_type: str) -> Kind:
         cls = class_of(work_type)
@@ -337,7 +332,7 @@ class Performer:
         self._kinds[work_type] = traced(kind)
         return self._kinds[work_type]
 
-    def _wait_for(self, running: Execution) -> None:
+    def _wait_for(self, running: WaitingRun) -> None:
         self._running[running.job] = running
         self._in_flight.keep(running.job.id)
         self._running_weight += running.job.weight
@@ -349,33 +344,33 @@ class Performer:
             self._waited, self._broke, callbackArgs=(running,), errbackArgs=(running,)
         )
 
-    def _overran(self, running: Execution, timeout: float) -> None:
+    def _overran(self, running: WaitingRun, timeout: float) -> None:
         running.overrun(timeout, self._reactor.seconds())
 
-    def _broke(self, failure: Failure, running: Execution) -> None:
+    def _broke(self, failure: Failure, running: WaitingRun) -> None:
         self._waited(Ended.by(failure), running)
 
-    def _waited(self, ended: Ended, running: Execution) -> None:
+    def _waited(self, ended: Ended, running: WaitingRun) -> None:
         if self._running.get(running.job) is not running:
             # The worker has not waited for it.
             return
         self._ended(running)
         error = running.error_of(ended.error)
         if error is None:
-            self._returned(running.job, running.kind, ended.value)
+            self._results.take(running.job, running.kind, ended.value)
         else:
             self._ends.failed(running.job, running.kind, running.terms, error)
             # A thread that goes on can see that it should end.
             change(running.job, is_ended=True)
 
-    def _abandon(self, running: Execution) -> None:
+    def _abandon(self, running: WaitingRun) -> None:
         """End the run of a handler that goes on although it was cancelled, as if it had ended."""
         if self._running.get(running.job) is running:
             self._report.log_text(True, _abandoned_text(running), log_fields(running.job))
             running.close()
             self._waited(Ended(error=CancelledError()), running)
 
-    def _ended(self, running: Execution) -> None:
+    def _ended(self, running: WaitingRun) -> None:
         del self._running[running.job]
         self._in_flight.drop(running.job.id)
         if not (running.kind.takes_thread and self._outlived.keeps(running.job)):
@@ -390,22 +385,6 @@ class Performer:
         self._running_weight -= job.weight
         self._turns.request()
 
-    def _returned(self, job: RunningJob, kind: Kind, value: Any) -> None:
-        try:
-            self._accept(job, kind, value)
-        except BaseException as error:
-            self._ends.undecided(job, error)
-
-    def _accept(self, job: RunningJob, kind: Kind, value: Any) -> None:
-        if job.is_completed or (value is None and not job.follow_ups):
-            if job.is_completed and is_a(value, *DIRECTIVES):
-                self._ends.note_late(job, kind, value)
-            self._ends.done(job)
-        elif is_a(value, *DIRECTIVES):
-            self._ends.judged(job, NO_RETRY, value, kind)
-        else:
-            self._keep_result(job, kind, value)
-
     def _complete(self, job: RunningJob, kind: Kind) -> None:
         """Complete a job together with its follow-up work."""
         change(job, has_returned=True)
@@ -415,31 +394,13 @@ class Performer:
             )
         now, terms, ending = self._reactor.seconds(), job.terms or {}, waiting_for(completing)
         self._wait_for(
-            Execution(
+            WaitingRun(
                 job=job, kind=kind, terms=terms, began=now, handler=ending, is_completing=True
             )
         )
 
-    def _keep_result(self, job: RunningJob, kind: Kind, value: Any) -> None:
-        try:
-            result = None if value is None else kind.stored_result(value)
-        except InvalidWork as error:
-            self._ends.judged(job, NO_RETRY, error, kind)
-            return
-        if job.follow_ups:
-            change(job, result=result)
-            self._complete(job, kind)
-        elif job.last_progress is not None or len(result or "") > LONGEST_TOGETHER:
-            settled = SettledJob(
-                job.id, job.token.assignment, "done", result=json.loads(result or "")
-            )
-            self._ends.settle(job, settled)
-        else:
-            job.assignment.results.append(f'"{job.id}":{result}')
-            self._ends.done(job)
 
-
-def _abandoned_text(running: Execution) -> str:
+def _abandoned_text(running: WaitingRun) -> str:
     job = running.job
     return (
         f"job {job.id} ({job.work_type}): its handler goes on although it was cancelled"

@@ -16,7 +16,7 @@ from txqueue.worker.handlers.running_job import RunningJob, change
 from txqueue.worker.handlers.runtimes import Kind
 from txqueue.worker.handlers.waiting import Waiting
 
-__all__ = ["CLEANUP", "LONGEST_END", "Execution"]
+__all__ = ["CLEANUP", "LONGEST_END", "WaitingRun"]
 
 CLEANUP: Final = 5.0
 """Seconds that a cancelled handler has to clean up; afterwards it is cancelled again and again."""
@@ -26,7 +26,7 @@ LONGEST_END: Final = 15.0
 
 
 @define(eq=False)
-class Execution:
+class WaitingRun:
     """A job whose handler is waiting for a Deferred, future or thread.
 
     Attributes:
