@@ -1,4 +1,4 @@
-"""What becomes of the value that a handler returns: nothing, a directive, or the job's result."""
+"""What happens to the value that a handler returns: a directive, or the result of its job."""
 
 from __future__ import annotations
 
