@@ -350,7 +350,7 @@ class NamedJob(NamedTuple):
 
 def named_job(text: str) -> NamedJob | None:
     """Return the job that a notification names; None if the text is of another kind."""
-    told = _TEXT.fullmatch(text)
-    if told is None or int(told[2]) > _LARGEST:
+    match = _TEXT.fullmatch(text)
+    if match is None or int(match[2]) > _LARGEST:
         return None
-    return NamedJob(int(told[1]), int(told[2]))
+    return NamedJob(int(match[1]), int(match[2]))

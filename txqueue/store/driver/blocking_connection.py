@@ -61,10 +61,10 @@ def _places(hosts: list[ConnectAttempt]) -> Iterator[ConnectAttempt | DatabaseUn
 
 def _opened(attempt: ConnectAttempt, application_name: str) -> Any:
     # libpq has whole seconds.
-    given = {
+    parameters = {
         **attempt.parameters,
         **ENCODED,
         "application_name": application_name,
         "connect_timeout": math.ceil(attempt.patience),
     }
-    return psycopg2.connect(**given)
+    return psycopg2.connect(**parameters)

@@ -403,8 +403,8 @@ async def _first(
     attempts: Sequence[ConnectAttempt], make: Callable[[ConnectAttempt], Awaitable[Connection]]
 ) -> Connection:
     """Make one attempt after the other; return the first connection."""
-    *others, last = attempts
-    for attempt in others:
+    *earlier, last = attempts
+    for attempt in earlier:
         with suppress(DatabaseUnavailable):
             return await make(attempt)
     return await make(last)

@@ -64,8 +64,8 @@ class ConnectAttempt:
         soon = self.patience if self.is_told else min(self.patience, PATIENCE_OF_SEVERAL)
         patience = [soon] * (len(addresses) - 1) + [self.patience]
         return [
-            evolve(self, parameters={**self.parameters, "hostaddr": address}, patience=each)
-            for address, each in zip(addresses, patience, strict=True)
+            evolve(self, parameters={**self.parameters, "hostaddr": address}, patience=seconds)
+            for address, seconds in zip(addresses, patience, strict=True)
         ]
 
 
@@ -82,23 +82,27 @@ def attempts(dsn: str, environ: Mapping[str, str] = os.environ) -> list[ConnectA
     Raises:
         psycopg2.ProgrammingError: When the DSN is not valid.
     """
-    given = parse_dsn(dsn)
-    hosts = _hosts(given, environ)
-    told = _told_patience(dsn, environ)
-    patience = told or (PATIENCE_OF_SEVERAL if len(hosts) > 1 else PATIENCE)
-    wanted = given.get("target_session_attrs") or environ.get("PGTARGETSESSIONATTRS", "")
+    parameters = parse_dsn(dsn)
+    hosts = _hosts(parameters, environ)
+    own_patience = _told_patience(dsn, environ)
+    patience = own_patience or (PATIENCE_OF_SEVERAL if len(hosts) > 1 else PATIENCE)
+    session_attrs = parameters.get("target_session_attrs") or environ.get(
+        "PGTARGETSESSIONATTRS", ""
+    )
     return [
-        ConnectAttempt({**NOTICING, **given, **host, **manner}, patience, told is not None)
-        for manner in _PREFERRING.get(wanted, [{}])
+        ConnectAttempt(
+            {**NOTICING, **parameters, **host, **manner}, patience, own_patience is not None
+        )
+        for manner in _PREFERRING.get(session_attrs, [{}])
         for host in hosts
     ]
 
 
 def socket_of(dsn: str) -> Path | None:
     """Return the unix socket that a DSN names; None if it names none."""
-    given = parse_dsn(dsn)
-    folder = given.get("host", "")
-    return Path(folder) / f".s.PGSQL.{given.get('port', 5432)}" if folder[:1] == "/" else None
+    parameters = parse_dsn(dsn)
+    folder = parameters.get("host", "")
+    return Path(folder) / f".s.PGSQL.{parameters.get('port', 5432)}" if folder[:1] == "/" else None
 
 
 def database_name(dsn: str) -> str:
@@ -108,9 +112,9 @@ def database_name(dsn: str) -> str:
 
 def location(dsn: str, environ: Mapping[str, str] = os.environ) -> str:
     """Return the parameters that say where a database is, of a DSN or libpq's variables."""
-    given = parse_dsn(dsn)
-    found = {name: given.get(name) or environ.get(variable) for name, variable in _LOCATING}
-    return str(make_dsn(**{name: value for name, value in found.items() if value}))
+    parameters = parse_dsn(dsn)
+    located = {name: parameters.get(name) or environ.get(variable) for name, variable in _LOCATING}
+    return str(make_dsn(**{name: value for name, value in located.items() if value}))
 
 
 def redirected(dsn: str, socket: Path) -> str:
@@ -119,7 +123,7 @@ def redirected(dsn: str, socket: Path) -> str:
     return str(make_dsn(dsn, host=str(socket.parent), port=port))
 
 
-def _hosts(given: Mapping[str, str], environ: Mapping[str, str]) -> list[dict[str, str]]:
+def _hosts(parameters: Mapping[str, str], environ: Mapping[str, str]) -> list[dict[str, str]]:
     """Return for each host of a list the parameters that name it alone, in the order of the list.
 
     The result is ``[{}]`` for a single host, or for a list that is not valid.
@@ -127,21 +131,21 @@ def _hosts(given: Mapping[str, str], environ: Mapping[str, str]) -> list[dict[st
     lists = {
         key: value.split(",")
         for key, variable in (("host", "PGHOST"), ("hostaddr", "PGHOSTADDR"), ("port", "PGPORT"))
-        if (value := given.get(key) or environ.get(variable))
+        if (value := parameters.get(key) or environ.get(variable))
     }
     many = max((len(lists[key]) for key in ("host", "hostaddr") if key in lists), default=1)
     if many == 1 or any(len(values) not in (1, many) for values in lists.values()):
         # Of a wrong list, libpq reports the error.
         return [{}]
     return [
-        {key: values[each % len(values)] for key, values in lists.items()} for each in range(many)
+        {key: values[index % len(values)] for key, values in lists.items()} for index in range(many)
     ]
 
 
 def _told_patience(dsn: str, environ: Mapping[str, str]) -> float | None:
     """Return the time limit of a DSN, or of the environment; None without one."""
-    told = parse_dsn(dsn).get("connect_timeout") or environ.get("PGCONNECT_TIMEOUT")
-    return float(told) if told is not None and _is_number(told) else None
+    seconds = parse_dsn(dsn).get("connect_timeout") or environ.get("PGCONNECT_TIMEOUT")
+    return float(seconds) if seconds is not None and _is_number(seconds) else None
 
 
 def _is_number(text: str) -> bool:

@@ -65,10 +65,10 @@ def looked_up(attempt: ConnectAttempt) -> list[ConnectAttempt]:
 
 def _addresses(name: str) -> list[str]:
     try:
-        found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+        entries = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
         raise _unknown(name) from None
-    return list(dict.fromkeys(str(address[0]) for *_, address in found))
+    return list(dict.fromkeys(str(address[0]) for *_, address in entries))
 
 
 def _unknown(name: str) -> DatabaseUnavailable:

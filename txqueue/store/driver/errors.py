@@ -177,12 +177,12 @@ def _said(error: BaseException) -> str:
 
 
 def _unavailable(error: BaseException) -> DatabaseUnavailable:
-    said = " ".join(_said(error).split()) or type(error).__name__
-    if len(said) > _LONGEST:
+    error_text = " ".join(_said(error).split()) or type(error).__name__
+    if len(error_text) > _LONGEST:
         # At a space, as half of a secret would not be recognized.
-        said = said[:_LONGEST].rpartition(" ")[0]
+        error_text = error_text[:_LONGEST].rpartition(" ")[0]
     return DatabaseUnavailable(
-        f"the database does not answer: {said}",
+        f"the database does not answer: {error_text}",
         "check the DSN (--dsn, TXQUEUE_DSN) and that the server runs",
     )
 
@@ -234,5 +234,7 @@ def answered(
             remedy,
         ) from None
     except psycopg2.Error as error:
-        said = error.diag.message_primary or " ".join(str(error).split())
-        raise Refused(f"the database refuses: {said}", error.diag.message_hint or "") from None
+        error_text = error.diag.message_primary or " ".join(str(error).split())
+        raise Refused(
+            f"the database refuses: {error_text}", error.diag.message_hint or ""
+        ) from None

@@ -28,8 +28,8 @@ class Prepared:
 
     def preparation(self, sql: str) -> str:
         """Return the SQL that prepares a statement."""
-        first, *others = sql.split("%s")
-        numbered = "".join(f"${number}{part}" for number, part in enumerate(others, 1))
+        first, *parts = sql.split("%s")
+        numbered = "".join(f"${number}{part}" for number, part in enumerate(parts, 1))
         return f"prepare {name_of(sql)} as {first}{numbered}"
 
     def was_prepared(self, sql: str) -> str:

@@ -29,7 +29,7 @@ class ReconnectBackoff:
         self._now = now
         self._until = float("-inf")
         self._backoff = Backoff(FIRST, min(longest, LONGEST))
-        self._said = ""
+        self._error_text = ""
 
     @contextmanager
     def attempt(self) -> Iterator[None]:
@@ -40,7 +40,7 @@ class ReconnectBackoff:
                 an attempt has just failed.
         """
         if self._now() < self._until:
-            raise DatabaseUnavailable(self._said, "check the DSN and that the server runs")
+            raise DatabaseUnavailable(self._error_text, "check the DSN and that the server runs")
         try:
             yield
         except DatabaseUnavailable as error:
@@ -49,7 +49,7 @@ class ReconnectBackoff:
         self._backoff.reset()
 
     def _begin(self, error: DatabaseUnavailable) -> None:
-        self._said = error.what
+        self._error_text = error.what
         if self._now() < self._until:
             # Concurrent attempts to connect that failed together count as one.
             return

@@ -45,7 +45,7 @@ def redacted(message: str, dsn: str) -> str:
     def replace(match: re.Match[str]) -> str:
         part = match[0].rstrip(_ENDS)
         is_secret = part in parts or match[0] in parts
-        is_beginning = len(part) >= _LONG and any(each.startswith(part) for each in parts)
+        is_beginning = len(part) >= _LONG and any(secret.startswith(part) for secret in parts)
         return "..." if is_secret or is_beginning else match[0]
 
     return _PART.sub(replace, message) if parts else message
@@ -67,17 +67,17 @@ def _divided(dsn: str) -> tuple[list[str], list[str]]:
     scheme = _SCHEME.match(dsn)
     if scheme is None:
         return _OF_A_STRING.findall(dsn), [_OF_A_STRING.sub("", dsn)]
-    rest, asked = dsn[scheme.end() :], _OF_A_QUERY.findall(dsn)
+    address, query_secrets = dsn[scheme.end() :], _OF_A_QUERY.findall(dsn)
     # Whatever stands between the first colon and the last @ may belong to the password.
-    user, at, where = rest.rpartition("@")
+    user, at, where = address.rpartition("@")
     name, _, password = user.partition(":")
-    secrets = [password, *asked] if at else [*_wrong_ports(rest), *asked]
+    secrets = [password, *query_secrets] if at else [*_wrong_ports(address), *query_secrets]
     return secrets, [name, _OF_A_QUERY.sub("", where) if at else ""]
 
 
-def _wrong_ports(rest: str) -> list[str]:
+def _wrong_ports(address: str) -> list[str]:
     """Return what stands where ports should be, in a URI without ``@``, but is no number."""
-    hosts = re.split(r"[/?]", rest, maxsplit=1)[0].split(",")
+    hosts = re.split(r"[/?]", address, maxsplit=1)[0].split(",")
     ports = [host.rpartition("]")[2].partition(":")[2] for host in hosts]
     return [port for port in ports if not port.isdigit()]
 

@@ -77,8 +77,8 @@ def job_object(work: WorkItem, options: Mapping[str, Any] = _NO_OPTIONS) -> dict
         job |= _chosen(options)
     if "unique" in job:
         job.setdefault("unique_mode", work.unique_mode.value)
-    elif given := _OF_A_KEY & job.get("options", _NO_OPTIONS).keys():
-        raise InvalidWork(f"{', '.join(sorted(given))} without a key", "pass the key as unique")
+    elif orphaned := _OF_A_KEY & job.get("options", _NO_OPTIONS).keys():
+        raise InvalidWork(f"{', '.join(sorted(orphaned))} without a key", "pass the key as unique")
     if work.redacted or not _KEYS.isdisjoint(explicit):
         _mark(job, work, explicit & _KEYS)
     return job
@@ -125,15 +125,15 @@ def is_plain(job: Mapping[str, Any]) -> bool:
     return not _DECIDED & job.keys()
 
 
-def chunk_of_call(job_id: int, weight: int, given: Mapping[str, object]) -> str:
+def chunk_of_call(job_id: int, weight: int, job: Mapping[str, object]) -> str:
     """Return the chunk of one job that ``enqueue_assigned()`` has just enqueued.
 
     Args:
         job_id: The job's number.
         weight: The job's weight.
-        given: The parameters of the call, by name.
+        job: The parameters of the call, by name.
     """
-    work_type, payload, terms = given["work_type"], given["payload"], given.get("options", "null")
+    work_type, payload, terms = job["work_type"], job["payload"], job.get("options", "null")
     return chunk_of_one(job_id, str(work_type), weight, str(payload), str(terms))
 
 
@@ -192,22 +192,22 @@ def json_text(value: object) -> str:
     return text
 
 
-def _not_storable(what: str) -> InvalidWork:
+def _not_storable(complaint: str) -> InvalidWork:
     return InvalidWork(
-        f"the data cannot be stored: {what}",
+        f"the data cannot be stored: {complaint}",
         "use plain data, dates or attrs classes; leave NUL characters and half pairs out",
     )
 
 
 def _unstorable(value: Any) -> str | None:
-    found: Iterator[str | None]
+    complaints: Iterator[str | None]
     if isinstance(value, list):
-        found = map(_unstorable, value)
+        complaints = map(_unstorable, value)
     elif {"work_type", "payload"} <= value.keys():
-        found = map(_unstorable, (value["payload"], value.get("options", _NO_OPTIONS)))
+        complaints = map(_unstorable, (value["payload"], value.get("options", _NO_OPTIONS)))
     else:
-        found = (find_unstorable(each, f"$.{name}") for name, each in value.items())
-    return next(filter(None, found), None)
+        complaints = (find_unstorable(member, f"$.{name}") for name, member in value.items())
+    return next(filter(None, complaints), None)
 
 
 def _of_class(option: str, value: Any, work: WorkItem) -> Any:

@@ -90,24 +90,24 @@ class DirectDispatch:
         spent = (credit, weight)
         self._spent.append(spent)
         sql, parameters = assigned_call(self._schema, job, credit.node_id, credit.incarnation)
-        job_id, assignment, lane, its_weight = (await query(sql, parameters))[0]
+        job_id, assignment, lane, job_weight = (await query(sql, parameters))[0]
         if assignment is None:
             self._spent.remove(spent)
             credit.weight += weight
             self._wakes = True
         else:
-            given = dict(zip(job, parameters[2:], strict=True))
+            arguments = dict(zip(job, parameters[2:], strict=True))
             is_told = credit.is_own and self._is_sure
-            chunk = chunk_of_call(job_id, its_weight, given) if is_told else ""
-            new = Assignment(
+            chunk = chunk_of_call(job_id, job_weight, arguments) if is_told else ""
+            job_assignment = Assignment(
                 incarnation=credit.incarnation,
                 number=assignment,
                 lane=lane,
                 jobs=1,
-                weight=its_weight,
+                weight=job_weight,
                 chunk=chunk,
             )
-            self._jobs.append(new)
+            self._jobs.append(job_assignment)
         return int(job_id)
 
     def note_statement(self, sql: object) -> None:

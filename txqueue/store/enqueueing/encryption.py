@@ -38,12 +38,12 @@ _REMEDY = (
 )
 
 
-def encrypted(work_type: str, what: str, value: Any) -> dict[str, str]:
+def encrypted(work_type: str, part: str, value: Any) -> dict[str, str]:
     """Encrypt a value that fits JSON.
 
     Args:
         work_type: The job's work type.
-        what: ``payload`` or ``result``.
+        part: ``payload`` or ``result``.
         value: The value to encrypt.
 
     Returns:
@@ -56,16 +56,16 @@ def encrypted(work_type: str, what: str, value: Any) -> dict[str, str]:
     """
     ring = _ring()
     try:
-        text = json.dumps([work_type, what, value], allow_nan=False, separators=(",", ":"))
+        text = json.dumps([work_type, part, value], allow_nan=False, separators=(",", ":"))
     except (TypeError, ValueError) as error:
         raise InvalidWork(
-            f"the {what} of {work_type} is not JSON: {type(error).__name__}",
+            f"the {part} of {work_type} is not JSON: {type(error).__name__}",
             "use plain data, dates or attrs classes",
         ) from None
     return {_MARK: ring.encrypt(text.encode()).decode()}
 
 
-def decrypted(work_type: str, what: str, stored: Any) -> Any:
+def decrypted(work_type: str, part: str, stored: Any) -> Any:
     """Decrypt a result of `encrypted`.
 
     Raises:
@@ -77,24 +77,24 @@ def decrypted(work_type: str, what: str, stored: Any) -> Any:
 
     if not is_encrypted(stored):
         raise InvalidWork(
-            f"the {what} of {work_type} is in clear, but its class is encrypted",
+            f"the {part} of {work_type} is in clear, but its class is encrypted",
             f"cancel the job, and enqueue it again where {KEY} is set",
         )
     if not _is_token(stored[_MARK]):
         raise InvalidWork(
-            f"the {what} of {work_type} is in no form that encryption makes",
+            f"the {part} of {work_type} is in no form that encryption makes",
             "find out which program put it there; no key can decrypt it",
         )
     try:
         text = _ring().decrypt(stored[_MARK].encode())
     except InvalidToken:
         raise KeyUnavailable(
-            f"no key of this process decrypts the {what} of {work_type}", _REMEDY
+            f"no key of this process decrypts the {part} of {work_type}", _REMEDY
         ) from None
-    its_type, its_kind, value = json.loads(text)
-    if (its_type, its_kind) != (work_type, what):
+    stored_type, stored_part, value = json.loads(text)
+    if (stored_type, stored_part) != (work_type, part):
         raise InvalidWork(
-            f"the {what} of {work_type} was encrypted as the {its_kind} of {its_type}",
+            f"the {part} of {work_type} was encrypted as the {stored_part} of {stored_type}",
             "find out which program put it there",
         )
     return value
@@ -161,7 +161,7 @@ def _ring_of(text: str) -> MultiFernet:
             "encrypted payloads need the package cryptography", "pip install 'txqueue[crypto]'"
         ) from None
     try:
-        return MultiFernet([Fernet(each.strip()) for each in text.split(",") if each.strip()])
+        return MultiFernet([Fernet(key.strip()) for key in text.split(",") if key.strip()])
     except ValueError:
         # The library's error might show the key.
         raise ConfigurationError(

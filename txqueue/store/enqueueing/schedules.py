@@ -133,7 +133,7 @@ class Schedules:
             "select due::text, due_in, seen_at"
             f" from {self._schema}.due_schedules(%s, busy => %s::text[])"
         )
-        rows = await self._pool.query(sql, (since, [" ".join(each) for each in busy]))
+        rows = await self._pool.query(sql, (since, [" ".join(condition) for condition in busy]))
         text, due_in, seen_at = rows[0]
         return Due(json.loads(text), due_in, seen_at)
 
@@ -287,11 +287,11 @@ def unconditional(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def by_condition(rows: Sequence[dict[str, Any]]) -> dict[tuple[str, str], list[dict[str, Any]]]:
     """Group the schedules with a condition by its table and column."""
-    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for row in rows:
         if (condition := row["condition"]) is not None:
-            found.setdefault((condition[0], condition[1]), []).append(row)
-    return found
+            groups.setdefault((condition[0], condition[1]), []).append(row)
+    return groups
 
 
 def judged(
@@ -324,16 +324,16 @@ def _start(row: Mapping[str, Any], now: datetime) -> DueStart:
 
 def _tick_of(row: Mapping[str, Any], now: datetime, delay: float) -> dict[str, Any]:
     due = None if row["due"] is None else datetime.fromisoformat(row["due"])
-    told = {"schedule_id": row["schedule_id"], "due": row["due"], "error": row.get("error")}
+    tick = {"schedule_id": row["schedule_id"], "due": row["due"], "error": row.get("error")}
     try:
-        when = schedule_of(row)
+        schedule = schedule_of(row)
     except InvalidSchedule as error:
-        return {**told, "next": "infinity", "error": str(error), "ends": True}
-    planned = plan(when, row["name"], due, now, holds=row.get("holds", True))
+        return {**tick, "next": "infinity", "error": str(error), "ends": True}
+    planned = plan(schedule, row["name"], due, now, holds=row.get("holds", True))
     if delay:
-        told["start"] = (now + timedelta(seconds=delay)).isoformat()
+        tick["start"] = (now + timedelta(seconds=delay)).isoformat()
     moments = [moment.isoformat() for moment in planned.moments]
-    return {**told, "moments": moments, "next": _next(row["kind"], planned)}
+    return {**tick, "moments": moments, "next": _next(row["kind"], planned)}
 
 
 def _next(kind: str, planned: Plan) -> str | None:

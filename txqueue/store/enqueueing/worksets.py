@@ -111,8 +111,8 @@ async def fill(
 def _texts(cls: type[WorksetItem], items: Iterable[WorksetItem]) -> Iterator[str]:
     together = cls.batch * max(1, TOGETHER // cls.batch)
     remaining = iter(items)
-    while some := [_encoded(cls, item) for item in islice(remaining, together)]:
-        yield json_text(some)
+    while entries := [_encoded(cls, item) for item in islice(remaining, together)]:
+        yield json_text(entries)
 
 
 def _encoded(cls: type[WorksetItem], item: WorksetItem) -> dict[str, Any]:
@@ -262,8 +262,8 @@ class Parts:
                 *((performed.part, json.dumps(performed.failures)) if performed else (None, None)),
             ),
         )
-        held, number, *told, due_in = rows[0]
-        part = None if number is None else Part(number, *told)
+        held, number, *fields, due_in = rows[0]
+        part = None if number is None else Part(number, *fields)
         return NextPart(held, part, due_in)
 
     async def split(
@@ -296,22 +296,22 @@ class Parts:
         """Read a part of an application's table: the items as JSON, and their keys."""
         assert cls.source is not None
         key, where = _quoted(cls.source.key), cls.source.where.replace("%", "%%")
-        wanted = f"{key} between %s and %s" if part.keys is None else f"{key} = any(%s)"
+        condition = f"{key} between %s and %s" if part.keys is None else f"{key} = any(%s)"
         bounds = (part.first, part.last) if part.keys is None else (_literal(part.keys),)
         exact = decimals_of(cls)
         names = ((name, _quoted(name)) for name, _ in columns_of(cls))
         # A JSON number would be parsed as a float.
-        each = (f"{text}::text as {text}" if name in exact else text for name, text in names)
-        columns = ", ".join(each) or "null as _nothing"
+        expressions = (f"{text}::text as {text}" if name in exact else text for name, text in names)
+        columns = ", ".join(expressions) or "null as _nothing"
         with _of_the_application(cls):
-            found = await self.connections.query(
+            rows = await self.connections.query(
                 "select json_agg(_item order by _place)::text, array_agg(_key order by _place)"
                 f" from (select {key}::text as _key, row_number() over (order by {key}) as _place,"
                 f" (select row_to_json(_row) from (select {columns}) as _row) as _item"
-                f" from {cls.source.name} where {wanted} and ({where})) as listed",
+                f" from {cls.source.name} where {condition} and ({where})) as listed",
                 bounds,
             )
-        content, keys = found[0]
+        content, keys = rows[0]
         return content or "[]", keys or []
 
     async def cut(self, cls: type[WorksetItem]) -> bool | None:
@@ -337,7 +337,7 @@ class Parts:
             parts = await connection.query(*_cutting(cls, cut_to))
         if any(row[3] for row in parts):
             raise _not_unique(cls)
-        firsts, lasts, counts = ([row[place] for row in parts] for place in range(3))
+        firsts, lasts, counts = ([row[column] for row in parts] for column in range(3))
         is_all = sum(counts) < AHEAD * cls.batch
         await connection.query(
             f"select {self.schema}.add_parts(its_name => %s, firsts => %s::text[],"

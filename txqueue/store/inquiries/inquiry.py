@@ -30,6 +30,6 @@ def answer(inquiry: Inquiry[T], ask: Callable[[Question], Rows]) -> T:
         question = next(inquiry)
         while True:
             question = inquiry.send(ask(question))
-    except StopIteration as found:
-        result: T = found.value
+    except StopIteration as end:
+        result: T = end.value
         return result

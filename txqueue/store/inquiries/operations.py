@@ -67,8 +67,8 @@ class Operations:
                         sql = self._bound + TO_READ + question.sql
                         rows = await self._pool.query_dicts(sql, question.parameters)
                         question = inquiry.send(rows)
-                except StopIteration as found:
-                    answer: T = found.value
+                except StopIteration as end:
+                    answer: T = end.value
                     return answer
 
     async def act(
@@ -104,8 +104,8 @@ class Operations:
 
 @lru_cache
 def _call(schema: str, name: str) -> str:
-    passed = [
+    arguments = [
         f"{value.parameter or value.name} => %s{_CASTS.get(value.kind, '')}"
         for value in ACTS[name].takes
     ]
-    return f"{schema}.{name}({', '.join([*passed, 'who => %s'])})"
+    return f"{schema}.{name}({', '.join([*arguments, 'who => %s'])})"

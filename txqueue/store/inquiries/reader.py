@@ -157,4 +157,7 @@ class Reader:
 
     def find(self, inquiry: Inquiry[T]) -> T:
         """Run the statements that an inquiry yields, one by one, and return its result."""
-        return answer(inquiry, lambda each: self._session.dicts(_BOUND + each.sql, each.parameters))
+        return answer(
+            inquiry,
+            lambda question: self._session.dicts(_BOUND + question.sql, question.parameters),
+        )

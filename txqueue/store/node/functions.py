@@ -280,10 +280,10 @@ class StoredFunctions:
             self._complete,
             (
                 incarnation,
-                [each.lane for each in completed],
-                [each.assignment for each in completed],
-                [f"{{{each.ids}}}" for each in completed],
-                nulls_or_texts([each.results for each in completed]),
+                [entry.lane for entry in completed],
+                [entry.assignment for entry in completed],
+                [f"{{{entry.ids}}}" for entry in completed],
+                nulls_or_texts([entry.results for entry in completed]),
             ),
         )
         return WrittenEnds(*rows[0])
@@ -315,10 +315,10 @@ class StoredFunctions:
                 ``died`` is the same in all.
         """
         first = returned[0]
-        ids = None if first.ids is None else [n for each in returned for n in each.ids or ()]
+        ids = None if first.ids is None else [n for entry in returned for n in entry.ids or ()]
         rows = await self.pool.query(
             RELEASE.format(schema=self.schema),
-            (incarnation, [each.assignment for each in returned], first.died, ids),
+            (incarnation, [entry.assignment for entry in returned], first.died, ids),
         )
         return int(rows[0][0])
 

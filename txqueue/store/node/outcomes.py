@@ -33,16 +33,16 @@ def outcomes_texts(jobs: Iterable[SettledJob], longest: int = LONGEST) -> Iterat
         jobs: The outcomes.
         longest: The longest array, in characters; a longer outcome has one of its own.
     """
-    some: list[str] = []
+    texts: list[str] = []
     total = 0
     for text in (json.dumps(_object(job)) for job in jobs):
         total += len(text)
-        if some and total > longest:
-            yield _array(some)
-            some, total = [], len(text)
-        some.append(text)
-    if some:
-        yield _array(some)
+        if texts and total > longest:
+            yield _array(texts)
+            texts, total = [], len(text)
+        texts.append(text)
+    if texts:
+        yield _array(texts)
 
 
 def outcomes_text(jobs: Iterable[SettledJob]) -> str:
@@ -58,9 +58,9 @@ def as_settled_jobs(jobs: Iterable[SettledJob]) -> SettledJobs:
 def settled_jobs_in(settled: Iterable[SettledJobs]) -> list[SettledJob]:
     """Return the outcomes in the given reports of workers, which may be of a newer version."""
     return [
-        SettledJob(**{name: each[name] for name in _NAMES if name in each})
+        SettledJob(**{name: outcome[name] for name in _NAMES if name in outcome})
         for report in settled
-        for each in json.loads(report.outcomes)
+        for outcome in json.loads(report.outcomes)
     ]
 
 
@@ -82,7 +82,7 @@ def nulls_or_texts(texts: list[str | None]) -> list[str | None] | None:
 
 
 def _object(job: SettledJob) -> dict[str, Any]:
-    told = {name: getattr(job, name) for name in _NAMES}
+    members = {name: getattr(job, name) for name in _NAMES}
     if not job.unstarted:
-        del told["unstarted"]
-    return {name: value for name, value in told.items() if value is not None}
+        del members["unstarted"]
+    return {name: value for name, value in members.items() if value is not None}

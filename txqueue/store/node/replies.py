@@ -51,12 +51,14 @@ class HeartbeatReply:
     @classmethod
     def of_row(cls, row: Sequence[Any]) -> Self:
         """Return the reply of a row of the stored function."""
-        owned, state, peers, cancels, neighbours, *others, restarts = row
-        ended = [
-            *(CancelledJob(*each) for each in cancels),
+        owned, state, peers, cancels, neighbours, *counts, restarts = row
+        ended_jobs = [
+            *(CancelledJob(*cancel) for cancel in cancels),
             *(CancelledJob(number, job_id, who, True) for number, job_id, who in restarts),
         ]
-        return cls(owned, state, peers, ended, [(run, pid) for run, pid in neighbours], *others)
+        return cls(
+            owned, state, peers, ended_jobs, [(run, pid) for run, pid in neighbours], *counts
+        )
 
 
 @frozen

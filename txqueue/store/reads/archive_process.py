@@ -57,14 +57,14 @@ class ArchiveProcess:
         """
         if not days:
             return None
-        asked = {"days": [{**each, "day": each["day"].isoformat()} for each in days]}
-        output = _Output(json.dumps({**asked, "job_id": job_id}).encode())
+        question = {"days": [{**day, "day": day["day"].isoformat()} for day in days]}
+        output = _Output(json.dumps({**question, "job_id": job_id}).encode())
         command = [sys.executable, "-m", "txqueue.archive", "job"]
         self._reactor.spawnProcess(output, sys.executable, command, env=dict(os.environ))
-        said = _read(await output.ended)
-        if "error" in said:
-            raise ArchiveUnavailable(*said["error"])
-        row: dict[str, Any] | None = said["job"]
+        answer = _read(await output.ended)
+        if "error" in answer:
+            raise ArchiveUnavailable(*answer["error"])
+        row: dict[str, Any] | None = answer["job"]
         return row and {**row, **{name: _moment(row.get(name)) for name in _MOMENTS}}
 
 
@@ -74,14 +74,14 @@ def _moment(text: str | None) -> datetime | None:
 
 def _read(output: bytes) -> dict[str, Any]:
     try:
-        said: dict[str, Any] = json.loads(output)
+        answer: dict[str, Any] = json.loads(output)
     except ValueError:
         end = " ".join(output.decode(errors="replace").split())[-300:]
         raise ArchiveUnavailable(
             f"the process that reads the archive has failed: {end or 'it said nothing'}",
             f"check that {sys.executable} -m txqueue.archive runs",
         ) from None
-    return said
+    return answer
 
 
 class _Output(ProcessProtocol):
@@ -90,7 +90,7 @@ class _Output(ProcessProtocol):
     def __init__(self, question: bytes) -> None:
         self.ended: Deferred[bytes] = Deferred()
         self._question = question
-        self._said: list[bytes] = []
+        self._output: list[bytes] = []
         self._errors: list[bytes] = []
 
     def connectionMade(self) -> None:
@@ -101,7 +101,7 @@ class _Output(ProcessProtocol):
 
     def outReceived(self, data: bytes) -> None:
         """Keep the answer."""
-        self._said.append(data)
+        self._output.append(data)
 
     def errReceived(self, data: bytes) -> None:
         """Keep the text of a failure."""
@@ -110,4 +110,4 @@ class _Output(ProcessProtocol):
     def childConnectionLost(self, childFD: int) -> None:
         """Fire `ended` with all output; without waiting for SIGCHLD, which may be blocked."""
         if childFD == 1:
-            self.ended.callback(b"".join(self._said) or b"".join(self._errors))
+            self.ended.callback(b"".join(self._output) or b"".join(self._errors))

@@ -69,8 +69,8 @@ def _no_batch(job_id: int) -> JobNotFound:
 
 def _document(job: Mapping[str, Any], ends: Mapping[str, int]) -> dict[str, Any]:
     counts = {name: ends.get(name, 0) for name in (*ENDS, "left")}
-    told = {"batch": job["job_id"], "work_type": job["work_type"], "state": job["state"]}
-    return {**told, "jobs": sum(counts.values()), **counts}
+    batch = {"batch": job["job_id"], "work_type": job["work_type"], "state": job["state"]}
+    return {**batch, "jobs": sum(counts.values()), **counts}
 
 
 def _ends_now(schema: str, ids: list[int]) -> Inquiry[dict[str, int]]:

@@ -147,21 +147,21 @@ def about_family(schema: str, job_id: int, after: object = None) -> Inquiry[dict
     Returns:
         ``parents`` and ``children``: number, state and work type of each, at most twenty.
     """
-    found = {}
-    for name, own, other in (("parents", "child", "parent"), ("children", "parent", "child")):
-        found[name] = yield Question(
-            f"select link.{other} as job_id, its.state::text as state, its.work_type, link.any_end"
-            f" from {schema}.job_parent as link, lateral {schema}.find_job(link.{other}) as its"
-            f" where link.{own} = %s order by link.{other} limit %s",
+    relatives = {}
+    for name, source, target in (("parents", "child", "parent"), ("children", "parent", "child")):
+        relatives[name] = yield Question(
+            f"select link.{target} as job_id, its.state::text as state, its.work_type, link.any_end"
+            f" from {schema}.job_parent as link, lateral {schema}.find_job(link.{target}) as its"
+            f" where link.{source} = %s order by link.{target} limit %s",
             (job_id, _FAMILY_TOLD),
         )
-    if not found["parents"] and isinstance(after, list):
-        found["parents"] = yield Question(
+    if not relatives["parents"] and isinstance(after, list):
+        relatives["parents"] = yield Question(
             "select its.job_id, its.state::text as state, its.work_type, null as any_end"
             f" from unnest(%s::bigint[]) as parent, lateral {schema}.find_job(parent) as its",
             (after[:_FAMILY_TOLD],),
         )
-    return found
+    return relatives
 
 
 def about_live_jobs(schema: str, column: Column, name: str) -> Inquiry[dict[str, Any]]:
@@ -210,21 +210,21 @@ def about_ended(
         For each span a row of all jobs, whose ``part`` is None, and one for each work type of the
         queue, or queue of the work type; and how many seconds of each span the minutes cover.
     """
-    given = (list(spans), [span.total_seconds() for span in spans.values()])
+    parameters = (list(spans), [span.total_seconds() for span in spans.values()])
     sql = _ENDED.format(
         schema=schema, column=column, other=_OTHER[column], sums=_SUMS, most=_PARTS_TOLD
     )
-    rows = yield Question(sql, (*given, name))
-    covered = yield Question(_COVERED.format(schema=schema), given)
-    return rows, {each["span"]: each["seconds"] for each in covered}
+    rows = yield Question(sql, (*parameters, name))
+    covered = yield Question(_COVERED.format(schema=schema), parameters)
+    return rows, {row["span"]: row["seconds"] for row in covered}
 
 
 def about_last_hour(schema: str) -> Inquiry[dict[Column, dict[str, dict[str, Any]]]]:
     """Query what jobs have done in the last hour, by queue and by work type."""
     rows = yield Question(_HOUR.format(schema=schema, sums=_SUMS, most=_HOUR_TOLD))
     return {
-        "queue": {each["queue"]: each for each in rows if each["queue"] is not None},
-        "work_type": {each["work_type"]: each for each in rows if each["work_type"] is not None},
+        "queue": {row["queue"]: row for row in rows if row["queue"] is not None},
+        "work_type": {row["work_type"]: row for row in rows if row["work_type"] is not None},
     }
 
 

@@ -135,8 +135,8 @@ class PastDays:
 
     def columns(self) -> list[Column]:
         """Return all columns of a job."""
-        found = self._session.rows(_COLUMNS, (f"{self._schema}.job",))
-        return [_column(name, kind, self._schema) for name, kind in found]
+        rows = self._session.rows(_COLUMNS, (f"{self._schema}.job",))
+        return [_column(name, kind, self._schema) for name, kind in rows]
 
     def begin(self, day: Day) -> int | None:
         """Start archiving a day; return the number that `end` takes, or None for a dropped day."""
@@ -165,12 +165,12 @@ class PastDays:
     ) -> list[tuple[Any, ...]]:
         try:
             return self._session.rows(
-                sql.format(", ".join(each.selected for each in columns)), bounds
+                sql.format(", ".join(column.selected for column in columns)), bounds
             )
         except Refused:
             # One of the rows may be damaged.
             return self._session.rows(
-                sql.format(", ".join(each.readable for each in columns)), bounds
+                sql.format(", ".join(column.readable for column in columns)), bounds
             )
 
     def count(self, day: Day) -> int:
@@ -209,8 +209,8 @@ class PastDays:
 
 def next_step(step: int, size: int) -> int:
     """Return how many pages to read next, given how many were read and the size of their rows."""
-    wanted = min(2 * step, step * _LARGEST_PAGE // max(size, 1))
-    return max(1, min(wanted, _MOST_BLOCKS))
+    larger = min(2 * step, step * _LARGEST_PAGE // max(size, 1))
+    return max(1, min(larger, _MOST_BLOCKS))
 
 
 def size_of(rows: Sequence[tuple[Any, ...]]) -> int:
@@ -230,15 +230,15 @@ def about_past(
         limit: The largest number of rows.
         filters: ``state, queue, work_type``; a filter that is None is ignored.
     """
-    chosen = {key: value for key, value in filters.items() if value is not None}
-    conditions = "".join(" and " + _FILTERS[key].format(schema=schema) for key in chosen)
+    values = {key: value for key, value in filters.items() if value is not None}
+    conditions = "".join(" and " + _FILTERS[key].format(schema=schema) for key in values)
     return (
         yield Question(
             f"select {_LISTED.format(schema=schema)} from {schema}.job"
             " where state in ('done', 'failed', 'cancelled')"
             f" and finished_at >= %s and finished_at < %s{conditions}"
             " order by finished_at desc, job_id desc limit %s",
-            (since, until, *chosen.values(), limit),
+            (since, until, *values.values(), limit),
         )
     )
 

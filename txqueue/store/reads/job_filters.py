@@ -89,16 +89,18 @@ def job_conditions(
         KeyError: When there is no filter of that name.
     """
     # The cheap ones come first: the server evaluates them in this order.
-    found = [*_of_columns(filters), *_of_contents(filters, is_shown=is_shown)]
-    where = "where " + " and ".join(each.sql for each in found) if found else ""
-    return where.format(schema=schema), tuple(each for one in found for each in one.parameters)
+    conditions = [*_of_columns(filters), *_of_contents(filters, is_shown=is_shown)]
+    where = "where " + " and ".join(condition.sql for condition in conditions) if conditions else ""
+    return where.format(schema=schema), tuple(
+        parameter for condition in conditions for parameter in condition.parameters
+    )
 
 
 def _of_columns(filters: Mapping[str, object]) -> Iterator[_Condition]:
     for name, value in filters.items():
         if value is not None and name not in _MAKERS:
-            given = check_storable(value) if isinstance(value, str) else value
-            yield _Condition(_COLUMNS[name], (given,))
+            parameter = check_storable(value) if isinstance(value, str) else value
+            yield _Condition(_COLUMNS[name], (parameter,))
 
 
 def _of_contents(filters: Mapping[str, object], *, is_shown: bool) -> Iterator[_Condition]:
@@ -116,23 +118,26 @@ def _guarded(condition: _Condition, *, is_shown: bool) -> str:
     sql = f"{condition.sql} or {_IS_DAMAGED[kind]}" if is_shown else condition.sql
     # The function is called once for each job.
     value = f"select {{schema}}.readable_{kind}(job.{condition.column}) as value offset 0"
-    found = f"(select {sql} from ({value}) as its)"
+    matching = f"(select {sql} from ({value}) as its)"
     if condition.column != "payload":
-        return found
-    return f"({_VISIBLE} and {found}{f' or {_HAS_LOST_OPTIONS}' * is_shown})"
+        return matching
+    return f"({_VISIBLE} and {matching}{f' or {_HAS_LOST_OPTIONS}' * is_shown})"
 
 
 def damage_read_by(schema: str, filters: Mapping[str, object]) -> str:
     """Return the expression for the damage that a list shows: of its columns and its filters."""
-    read = {"options", *(each for name in _READ if _texts(filters, name) for each in _READ[name])}
-    given = ", ".join(f"{each} => job.{each}" for each in sorted(read))
-    return f"{schema}.find_damage({given})"
+    columns = {
+        "options",
+        *(column for name in _READ if _texts(filters, name) for column in _READ[name]),
+    }
+    arguments = ", ".join(f"{column} => job.{column}" for column in sorted(columns))
+    return f"{schema}.find_damage({arguments})"
 
 
 def _texts(filters: Mapping[str, Any], name: str) -> Sequence[str]:
     """Return the texts of a filter. An empty one counts: an act must not change more for it."""
-    given = filters.get(name)
-    return [given] if isinstance(given, str) else given or ()
+    texts = filters.get(name)
+    return [texts] if isinstance(texts, str) else texts or ()
 
 
 def _tagged(text: str) -> _Condition:
@@ -143,9 +148,9 @@ def _tagged(text: str) -> _Condition:
 
 
 def _with_payload(text: str) -> _Condition:
-    wanted = read_payload_filter(text)
+    payload = read_payload_filter(text)
     condition = "(value ->> %s::text = %s or value -> %s::text = %s::jsonb)"
-    parameters = (wanted.key, wanted.text, wanted.key, wanted.json)
+    parameters = (payload.key, payload.text, payload.key, payload.json)
     return _Condition(condition, parameters, "payload")
 
 

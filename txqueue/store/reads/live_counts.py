@@ -81,9 +81,9 @@ def about_live(schema: str, nodes: Iterable[Mapping[str, Any]], most: int) -> In
         most: How many other names of each kind are kept.
     """
     serving = [node for node in nodes if node["state"] in SERVING]
-    served = [_names(serving, column) for column in ("queues", "work_types")]
-    given = [part for names in served for part in (names, names, most)]
-    rows = yield Question(_LIVE.format(schema=schema), given)
+    name_lists = [_names(serving, column) for column in ("queues", "work_types")]
+    parameters = [part for names in name_lists for part in (names, names, most)]
+    rows = yield Question(_LIVE.format(schema=schema), parameters)
     queues = [row for row in rows if row["kind"] == "queue"]
     types = [row for row in rows if row["kind"] == "work_type"]
     return LiveJobs(
@@ -114,10 +114,10 @@ def about_named_queues(
         The numbers of their live jobs, what they did recently, and their names.
     """
     rows = yield Question(_NAMED.format(schema=schema), (list(served), after, after, most))
-    found = [{**row, "queue": row["name"]} for row in rows]
-    live = [row for row in found if row["state"] is not None]
-    done = {row["name"]: {**row, "jobs": row["done"]} for row in found if row["done"] is not None}
-    return live, list(done.values()), list(dict.fromkeys(row["name"] for row in found))
+    named = [{**row, "queue": row["name"]} for row in rows]
+    live = [row for row in named if row["state"] is not None]
+    done = {row["name"]: {**row, "jobs": row["done"]} for row in named if row["done"] is not None}
+    return live, list(done.values()), list(dict.fromkeys(row["name"] for row in named))
 
 
 def _names(nodes: Iterable[Mapping[str, Any]], column: str) -> list[str]:

@@ -81,17 +81,17 @@ def about_installation(schema: str) -> Inquiry[Installation]:
     states = yield Question(f"select state, count(*) as nodes from {schema}.node_status group by 1")
     live = yield from about_live(schema, nodes, LARGEST)
     recent = yield from about_recent(schema, LARGEST)
-    named = [row for row in recent if row["queue"] is not None]
+    recent_queues = [row for row in recent if row["queue"] is not None]
     paused = yield Question(
         f"select key from {schema}.control where kind = 'queue' and is_paused limit %s", (_PAUSED,)
     )
     waits = yield Question(_MINUTE.format(schema=schema, most=LARGEST))
     [rest] = yield Question(_REST.format(schema=schema))
     return Installation(
-        queues=queues(live.queues, named, nodes, (yield from about_clock())),
+        queues=queues(live.queues, recent_queues, nodes, (yield from about_clock())),
         others=live.other_queues,
-        paused=frozenset(each["key"] for each in paused),
+        paused=frozenset(row["key"] for row in paused),
         waits=waits,
-        nodes=Counter({each["state"]: each["nodes"] for each in states}),
+        nodes=Counter({row["state"]: row["nodes"] for row in states}),
         **rest,
     )

@@ -156,8 +156,8 @@ def about_queues(
     nodes = yield from _living_first(schema)
     served = sorted(served_queues(nodes))[:MOST_SERVED]
     live, recent, names = yield from about_named_queues(schema, served, after, limit)
-    found = queues(live, recent, nodes, (yield from about_clock()))
-    return [row for row in found if row["queue"] in set(names)]
+    states = queues(live, recent, nodes, (yield from about_clock()))
+    return [row for row in states if row["queue"] in set(names)]
 
 
 def about_nodes(schema: str) -> Inquiry[list[dict[str, Any]]]:
@@ -294,22 +294,22 @@ def about_archived_job(schema: str, job: Mapping[str, Any]) -> Inquiry[dict[str,
         schema: The name of the schema.
         job: The job's columns in the archive.
     """
-    [more] = yield Question(
+    [extra] = yield Question(
         f"select (select name from {schema}.node_info where node_id = %s) as node,"
         f" (select policy from {schema}.work_type where work_type = %s) as policy",
         (job["node_id"], job["work_type"]),
     )
-    told = yield from _told(schema, {**dict.fromkeys((*_OF_A_JOB, *_TOLD)), **job, **more})
-    return {**{name: told[name] for name in (*_OF_A_JOB, *_TOLD)}, "archived": True}
+    document = yield from _told(schema, {**dict.fromkeys((*_OF_A_JOB, *_TOLD)), **job, **extra})
+    return {**{name: document[name] for name in (*_OF_A_JOB, *_TOLD)}, "archived": True}
 
 
 def _told(schema: str, row: Mapping[str, Any]) -> Inquiry[dict[str, Any]]:
     """Add to a job's row its data from other tables."""
     job_id = row["job_id"]
-    read = {name: read_json(row[name]) for name in ("options", "payload", "result", "progress")}
-    read |= hidden_values(row["policy"], read["options"], read["progress"])
-    named = _actions(schema, _NAMING.format(schema=schema), job_id, _ACTIONS_TOLD)
-    acts = yield evolve(named, sql=f"{_BY_INDEX}{named.sql}")
+    values = {name: read_json(row[name]) for name in ("options", "payload", "result", "progress")}
+    values |= hidden_values(row["policy"], values["options"], values["progress"])
+    question = _actions(schema, _NAMING.format(schema=schema), job_id, _ACTIONS_TOLD)
+    acts = yield evolve(question, sql=f"{_BY_INDEX}{question.sql}")
     attempts = yield Question(
         "select attempt, began, at, failed.node_id, name as node,"
         f" left({schema}.readable_text(error), 1000) as error, error_class,"
@@ -319,17 +319,17 @@ def _told(schema: str, row: Mapping[str, Any]) -> Inquiry[dict[str, Any]]:
         (job_id, _ATTEMPTS_TOLD),
     )
     workset = yield from workset_of(schema, row["work_type"])
-    options, stages = without_stages(read["options"])
-    told = {
+    options, stages = without_stages(values["options"])
+    details = {
         "options": options,
-        "tags": dict(tags_of(read["options"])) or None,
+        "tags": dict(tags_of(values["options"])) or None,
         "actions": acts,
         "attempts": with_stages(attempts[::-1], stages, row["work_type"]),
         "stages": stages,
         "workset": workset,
         "archived": False,
     }
-    return {**row, **read, **told, "at": (yield from about_clock())}
+    return {**row, **values, **details, "at": (yield from about_clock())}
 
 
 def about_obstacles(schema: str, job_id: int) -> Inquiry[Explanation]:
@@ -385,9 +385,9 @@ def about_actions(
         limit: The largest number of rows.
         subject: Only acts on this subject.
     """
-    chosen = {"action_id < %s": before, "subject = %s": subject}
-    given = {condition: value for condition, value in chosen.items() if value is not None}
-    return (yield _actions(schema, " and ".join(given) or "true", *given.values(), limit))
+    conditions = {"action_id < %s": before, "subject = %s": subject}
+    values = {condition: value for condition, value in conditions.items() if value is not None}
+    return (yield _actions(schema, " and ".join(values) or "true", *values.values(), limit))
 
 
 def _no_job(job_id: int) -> JobNotFound:

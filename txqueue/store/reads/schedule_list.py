@@ -46,8 +46,8 @@ def about_schedules(schema: str, filters: Mapping[str, object], limit: int) -> I
             previous page; a filter that is None is ignored.
         limit: The largest number of schedules.
     """
-    chosen = {key: value for key, value in filters.items() if value is not None}
-    where = " and ".join(_FILTERS[key] for key in chosen) or "true"
+    values = {key: value for key, value in filters.items() if value is not None}
+    where = " and ".join(_FILTERS[key] for key in values) or "true"
     columns = _LISTED.format(schema=schema)
     return (
         yield Question(
@@ -56,7 +56,7 @@ def about_schedules(schema: str, filters: Mapping[str, object], limit: int) -> I
             f" where {where} order by name limit %s), sums as (select name, {_SUMS}"
             f" from {schema}.schedule_runs(array(select name from page)) group by name)"
             " select * from page left join sums using (name) order by name",
-            (*chosen.values(), limit),
+            (*values.values(), limit),
         )
     )
 

@@ -65,12 +65,12 @@ def checked_name(schema: str) -> str:
 
 def migrations(schema: str) -> list[Migration]:
     """Return all migrations in order."""
-    found = []
+    steps = []
     for name, sql in _sql_files("migrations", schema):
         number, _, title = name.partition("_")
         serves = _SERVES.match(sql)
-        found.append(Migration(int(number), title, sql, int(serves[1]) if serves else None))
-    return found
+        steps.append(Migration(int(number), title, sql, int(serves[1]) if serves else None))
+    return steps
 
 
 def functions(schema: str) -> list[tuple[str, str]]:

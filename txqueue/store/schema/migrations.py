@@ -141,8 +141,8 @@ def _checked_version(cursor: Any, schema: str) -> int:
     Raises:
         SchemaMismatch: When this code does not know it.
     """
-    found = _version(cursor, schema)
-    number = 0 if found is None else found.number
+    version = _version(cursor, schema)
+    number = 0 if version is None else version.number
     if number > latest_version():
         raise _newer(number, schema)
     return number
@@ -194,9 +194,9 @@ def check_node_role(dsn: str, schema: str = "txqueue") -> None:
     """
     with translated(), _session(dsn) as cursor:
         cursor.execute(_LACKING, (checked_name(schema),))
-        found = cursor.fetchone()
-    if found is not None:
-        role, right = found
+        lack = cursor.fetchone()
+    if lack is not None:
+        role, right = lack
         raise ConfigurationError(
             f"the role {role} may not call {right}, as nodes do", f"grant txqueue_worker to {role}"
         )
@@ -302,9 +302,11 @@ def _patiently(cursor: Any, schema: str, step: Callable[[], T]) -> T:
 
 def _blocked(cursor: Any, schema: str) -> Refused:
     cursor.execute(_BLOCKERS, (schema, cursor.connection.get_backend_pid()))
-    found = ", ".join(f"{name} (pid {pid})" for pid, name in cursor.fetchall()) or "another session"
+    blockers = (
+        ", ".join(f"{name} (pid {pid})" for pid, name in cursor.fetchall()) or "another session"
+    )
     return Refused(
-        f"tables of the schema {schema} were locked for more than {PATIENCE:g} s, by {found}",
+        f"tables of the schema {schema} were locked for more than {PATIENCE:g} s, by {blockers}",
         "end that transaction, or wait for it, then migrate again; nothing is half done",
     )
 
@@ -394,12 +396,12 @@ def _define(cursor: Any, sql: str) -> None:
 def _drop_defined(cursor: Any, sql: str) -> None:
     """Drop the function or view that a text defines, so that its result type can change."""
     for kind, name in _DEFINED.findall(sql):
-        which = f"{kind} {name}"
+        target = f"{kind} {name}"
         if kind == "function":
             cursor.execute("select %s::regproc::regprocedure::text", (name,))
-            which = f"function {cursor.fetchone()[0]}"
+            target = f"function {cursor.fetchone()[0]}"
         try:
-            cursor.execute(f"drop {which}")
+            cursor.execute(f"drop {target}")
         except psycopg2.errors.DependentObjectsStillExist as error:
             raise Refused(
                 f"{name} returns other columns now; others need it: {error.diag.message_detail}",

@@ -80,9 +80,9 @@ async def ensure_version(pool: ConnectionPool, schema: str) -> None:
         DatabaseUnavailable: When the database does not answer.
         SchemaMismatch: When the schema is missing, older, or too new.
     """
-    found = await pool.query("select to_regclass(%s) is not null", (f"{schema}.migration",))
+    rows = await pool.query("select to_regclass(%s) is not null", (f"{schema}.migration",))
     version = None
-    if found[0][0]:
+    if rows[0][0]:
         version = SchemaVersion(*(await pool.query(FIND.format(schema=schema)))[0])
     check_version(version, schema)
 

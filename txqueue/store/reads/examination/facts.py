@@ -135,9 +135,9 @@ def _compared_rights(sql: str) -> Callable[[Session], Rows]:
 def _granted(schema: str) -> Iterator[tuple[str, str]]:
     """Yield each role and function that the role may call, as `grant_roles()` lists them."""
     sql = dict(functions(schema))["grant_roles"]
-    for which, names in _GRANTED.findall(sql):
-        for name in re.findall(r"\w+", names) if which in _LISTS else ():
-            yield f"{schema}_{_LISTS[which]}", name
+    for list_name, names in _GRANTED.findall(sql):
+        for name in re.findall(r"\w+", names) if list_name in _LISTS else ():
+            yield f"{schema}_{_LISTS[list_name]}", name
 
 
 def _other_settings(session: Session) -> Rows:
@@ -147,7 +147,9 @@ def _other_settings(session: Session) -> Rows:
 
 def _blocked(session: Session) -> Rows:
     inquiry = about_blocked(session.schema)
-    return answer(inquiry, lambda each: session.dicts(each.sql, each.parameters)).reasons
+    return answer(
+        inquiry, lambda question: session.dicts(question.sql, question.parameters)
+    ).reasons
 
 
 def _clock(session: Session) -> Rows:

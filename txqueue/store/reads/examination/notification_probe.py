@@ -53,7 +53,7 @@ def _arrives(connection: Any, channel: str) -> bool:
     until = time.monotonic() + PATIENCE
     while True:
         connection.poll()
-        if any(each.channel == channel for each in connection.notifies):
+        if any(notice.channel == channel for notice in connection.notifies):
             return True
         left = until - time.monotonic()
         if left <= 0:
