@@ -51,6 +51,8 @@ def _place(error: BaseException) -> str:
         # A syntax error's message has the place already.
         return ""
     frames = traceback.extract_tb(error.__traceback__)
-    own = [each for each in frames if not each.filename.startswith(("<", _OWN))]
-    own = [each for each in own if f"{os.sep}importlib{os.sep}" not in each.filename]
-    return f" ({own[-1].filename}:{own[-1].lineno})" if own else ""
+    app_frames = [frame for frame in frames if not frame.filename.startswith(("<", _OWN))]
+    app_frames = [
+        frame for frame in app_frames if f"{os.sep}importlib{os.sep}" not in frame.filename
+    ]
+    return f" ({app_frames[-1].filename}:{app_frames[-1].lineno})" if app_frames else ""

@@ -54,7 +54,9 @@ class Description:
         """Return, as plain data, the measurements that a heartbeat carries besides the load."""
         return {
             "workers": len(self._workers.all) - len(self._workers.apart),
-            "processes": [_in_brief(each) for each in self._workers.describe()[:_PROCESSES_TOLD]],
+            "processes": [
+                _in_brief(process) for process in self._workers.describe()[:_PROCESSES_TOLD]
+            ],
             "unable": len(self._workers.regular) - len(self._workers.able),
             "closed": self._workers.closed,
             **self._workers.blocking_report(),

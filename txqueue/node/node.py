@@ -33,23 +33,23 @@ class Node(MultiService):
         super().__init__()
         self._reactor = reactor
         self._name = settings.name
-        self._services = its = Services(reactor, settings)
+        self._services = services = Services(reactor, settings)
         self._draining: Deferred[None] | None = None
         for service in (
-            its.heartbeats,
-            its.worker_pool,
-            its.completions,
-            its.watchdog,
-            its.suspect_processes,
+            services.heartbeats,
+            services.worker_pool,
+            services.completions,
+            services.watchdog,
+            services.suspect_processes,
             *self._takers,
-            its.notifications,
-            its.open_credit,
-            its.orphans,
-            its.peer_network,
-            its.lease_proxy,
-            its.lag,
-            its.handover,
-            its.admin,
+            services.notifications,
+            services.open_credit,
+            services.orphans,
+            services.peer_network,
+            services.lease_proxy,
+            services.lag,
+            services.handover,
+            services.admin,
         ):
             if service is not None:
                 service.setServiceParent(self)
@@ -57,13 +57,13 @@ class Node(MultiService):
     @property
     def _takers(self) -> list[Service]:
         """The services that take or start work, which stop first."""
-        its = self._services
+        services = self._services
         return [
-            its.claimer,
-            its.scheduler,
-            its.reconciliation,
-            its.maintenance,
-            its.archiving,
+            services.claimer,
+            services.scheduler,
+            services.reconciliation,
+            services.maintenance,
+            services.archiving,
         ]
 
     @property
@@ -96,19 +96,19 @@ class Node(MultiService):
         return self._draining.addErrback(self._not_drained)
 
     async def _drain(self) -> None:
-        its = self._services
+        services = self._services
         await _stop(*self._takers)
-        await its.heartbeats.leave("draining")
-        await its.handover.drain()
-        await its.worker_pool.drain()
-        await _stop(its.suspect_processes, its.watchdog, its.worker_pool)
-        await _stop(its.notifications, its.open_credit, its.orphans)
-        await _stop(its.peer_network, its.lease_proxy, its.lag, its.admin)
-        await its.completions.close()
-        await _stop(its.heartbeats)
-        await its.heartbeats.leave("stopped")
-        its.condition_pool.close()
-        its.pool.close()
+        await services.heartbeats.leave("draining")
+        await services.handover.drain()
+        await services.worker_pool.drain()
+        await _stop(services.suspect_processes, services.watchdog, services.worker_pool)
+        await _stop(services.notifications, services.open_credit, services.orphans)
+        await _stop(services.peer_network, services.lease_proxy, services.lag, services.admin)
+        await services.completions.close()
+        await _stop(services.heartbeats)
+        await services.heartbeats.leave("stopped")
+        services.condition_pool.close()
+        services.pool.close()
 
     def say_that_it_drains(self) -> None:
         """Log what the stop waits for, and how to stop at once."""

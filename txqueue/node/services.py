@@ -148,11 +148,13 @@ class Services(SharedState):
     @cached_property
     def worker_starter(self) -> WorkerStarter:
         """Starts worker processes, as the settings say."""
-        its, spawning = self.settings, SpawningStarter(self.reactor)
-        if not forks_workers(its.worker_start, its.workers, sys.platform):
+        settings, spawning = self.settings, SpawningStarter(self.reactor)
+        if not forks_workers(settings.worker_start, settings.workers, sys.platform):
             return spawning
-        is_demanded = its.worker_start == "fork"
-        return ForkingStarter(self.reactor, worker_settings(its), spawning, is_demanded=is_demanded)
+        is_demanded = settings.worker_start == "fork"
+        return ForkingStarter(
+            self.reactor, worker_settings(settings), spawning, is_demanded=is_demanded
+        )
 
     @cached_property
     def worker_pool(self) -> WorkerPool:

@@ -78,31 +78,31 @@ class NodeSettings:
         return max(self.lease, PATIENCE)
 
 
-def row_of(chosen: NodeSettings) -> dict[str, Any]:
+def row_of(settings: NodeSettings) -> dict[str, Any]:
     """Return the columns of the row that a node registers."""
-    listen = chosen.listen
+    listen = settings.listen
     return {
-        "name": chosen.name,
+        "name": settings.name,
         "hostname": socket.gethostname(),
         "pid": os.getpid(),
         "address": None if listen is None else listen.address,
         "port": None if listen is None else listen.port,
-        "lease": chosen.lease,
-        "capacity": chosen.capacity * chosen.workers,
-        "queues": chosen.queues,
+        "lease": settings.lease,
+        "capacity": settings.capacity * settings.workers,
+        "queues": settings.queues,
         "version": version("txqueue"),
     }
 
 
-def worker_settings(chosen: NodeSettings) -> dict[str, Any]:
+def worker_settings(settings: NodeSettings) -> dict[str, Any]:
     """Return the settings that a worker process gets at its start."""
     return {
-        "dsn": chosen.dsn,
-        "app": chosen.app,
-        "capacity": chosen.capacity,
-        "name": chosen.name,
-        "schema": chosen.schema,
-        "result_limit": chosen.result_limit,
+        "dsn": settings.dsn,
+        "app": settings.app,
+        "capacity": settings.capacity,
+        "name": settings.name,
+        "schema": settings.schema,
+        "result_limit": settings.result_limit,
     }
 
 

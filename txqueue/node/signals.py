@@ -42,8 +42,8 @@ def follow_signals(reactor: IReactorFromThreads, nodes: Sequence[Stoppable]) -> 
     drain = signal.getsignal(signal.SIGTERM)
 
     def first(number: int, frame: FrameType | None) -> None:
-        for each in _STOPPING:
-            signal.signal(each, second)
+        for stop_signal in _STOPPING:
+            signal.signal(stop_signal, second)
         for node in nodes:
             reactor.callFromThread(node.say_that_it_drains)
         if callable(drain):
@@ -57,8 +57,8 @@ def follow_signals(reactor: IReactorFromThreads, nodes: Sequence[Stoppable]) -> 
         if signal.getsignal(signal.SIGTERM) is first:
             first(number, frame)
 
-    for each in _STOPPING:
-        signal.signal(each, first)
+    for stop_signal in _STOPPING:
+        signal.signal(stop_signal, first)
     if _has_terminal() and _is_default(signal.SIGHUP):
         signal.signal(signal.SIGHUP, hung_up)
     _ignore_others(lambda number: reactor.callFromThread(_log_ignored, number))
@@ -70,8 +70,8 @@ def _ignore_others(report: Callable[[int], object]) -> None:
     def ignored(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - a signal handler's
         report(number)
 
-    for each in filter(_is_default, _OTHERS):
-        signal.signal(each, ignored)
+    for signal_number in filter(_is_default, _OTHERS):
+        signal.signal(signal_number, ignored)
 
 
 def _is_default(number: int) -> bool:

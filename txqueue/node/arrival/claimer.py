@@ -234,9 +234,9 @@ class Claimer(Periodic):
         if self.running:
             self._workers.perform(assignments)
         elif assignments:
-            returned = [ReturnedJobs(each.number) for each in assignments]
+            returned = [ReturnedJobs(assignment.number) for assignment in assignments]
             await self._functions.release(identity.incarnation, returned)
-        jobs = sum(each.jobs for each in assignments)
+        jobs = sum(assignment.jobs for assignment in assignments)
         self._meters.claimed += jobs
         self._lanes.claimed(jobs)
 

@@ -73,21 +73,21 @@ class ConditionChecks:
         """The conditions that are being checked, or wait for that."""
         return [*self._running, *(condition for condition, _, _ in self._waiting)]
 
-    def begin(self, found: Due) -> None:
+    def begin(self, due: Due) -> None:
         """Check the conditions of those due schedules that have one.
 
         Those that failed last come last, and fail again without a check for a while.
         """
-        groups = by_condition(found.rows)
+        groups = by_condition(due.rows)
         busy = self.busy
         for condition in sorted(groups, key=self._has_failed):
             if condition in busy:
                 continue
             until, reason = self._unanswered.get(condition, (0.0, ""))
             if time.monotonic() < until:
-                self._judged.append(Judged(judged(groups[condition], set(), reason), found))
+                self._judged.append(Judged(judged(groups[condition], set(), reason), due))
             else:
-                self._waiting.append((condition, groups[condition], found))
+                self._waiting.append((condition, groups[condition], due))
         self._begin_waiting()
 
     def take(self) -> list[Judged]:
@@ -106,8 +106,8 @@ class ConditionChecks:
 
     def _begin_waiting(self) -> None:
         while self._waiting and len(self._running) < self._most:
-            condition, rows, found = self._waiting.popleft()
-            check = Deferred.fromCoroutine(self._check(condition, rows, found))
+            condition, rows, due = self._waiting.popleft()
+            check = Deferred.fromCoroutine(self._check(condition, rows, due))
             self._running[condition] = check
             check.addBoth(self._ended, condition)
         if not self._running:
@@ -118,10 +118,10 @@ class ConditionChecks:
         place = self._wakeups.place
         return MOST_CHECKS if place is None else max(1, MOST_CHECKS // place.of)
 
-    async def _check(self, condition: Condition, rows: list[dict[str, Any]], found: Due) -> None:
+    async def _check(self, condition: Condition, rows: list[dict[str, Any]], due: Due) -> None:
         try:
-            known = await self._judge(condition, rows)
-            self._judged.append(Judged(known, found))
+            schedules = await self._judge(condition, rows)
+            self._judged.append(Judged(schedules, due))
             self._wakeups.scheduler.ring()
         except Exception as error:
             self._complain(condition, error)
@@ -143,8 +143,8 @@ class ConditionChecks:
         return judged(rows, met)
 
     def _complain(self, condition: Condition, error: Exception) -> None:
-        said = complaint(error) or repr(error)
-        self.log.warn("condition on {table}: {said}", table=condition[0], said=said)
+        error_text = complaint(error) or repr(error)
+        self.log.warn("condition on {table}: {said}", table=condition[0], said=error_text)
 
     def _ended(self, _: object, condition: Condition) -> None:
         del self._running[condition]

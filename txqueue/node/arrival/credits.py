@@ -142,8 +142,8 @@ class Credits:
             return {}
 
         def join(identity: str, place: str | None = None) -> Deferred[dict[str, Any]]:
-            meant = QueueIdentity(identity, place or "one that it does not name")
-            return Deferred.fromCoroutine(self._join(guest, meant))
+            queue = QueueIdentity(identity, place or "one that it does not name")
+            return Deferred.fromCoroutine(self._join(guest, queue))
 
         return {Join: join, Deliver: deliver, WakeNode: self._woken}, lambda: self._left(guest)
 
@@ -190,11 +190,11 @@ class Credits:
 
     def _nodes(self) -> list[NodeLoad]:
         """Return the nodes that credit may name, this node first; granted credit counts as load."""
-        own = self._lease.reaching
-        if own is None or self._lifecycle.is_draining or self._has_backlog:
+        identity = self._lease.reaching
+        if identity is None or self._lifecycle.is_draining or self._has_backlog:
             return []
         room = self._workers.room
-        loads = [NodeLoad(*own, room.limit - room.free, room.limit), *self._peers.loads()]
+        loads = [NodeLoad(*identity, room.limit - room.free, room.limit), *self._peers.loads()]
         return [
             evolve(load, outstanding=load.outstanding + self._reserved(load.incarnation))
             for load in loads
@@ -221,7 +221,7 @@ class Credits:
         fine = {node.incarnation for node in nodes}
         if guest.stock.total() > credit_limit(nodes, len(self._guests)):
             fine = set()
-        for incarnation in [each for each in guest.stock if each not in fine]:
+        for incarnation in [key for key in guest.stock if key not in fine]:
             if guest.stock.pop(incarnation):
                 guest.pipe.say(Withdraw, incarnation=incarnation)
 
@@ -230,32 +230,32 @@ class Credits:
             self._is_short = True
             return
         lacking = credit_limit(nodes, len(self._guests)) - guest.stock.total()
-        given = new_credit(nodes, lacking)
-        self._is_short = sum(given.values()) < lacking
+        credit = new_credit(nodes, lacking)
+        self._is_short = sum(credit.values()) < lacking
         for node in nodes:
-            if weight := given.get(node.incarnation):
+            if weight := credit.get(node.incarnation):
                 self._give(guest, node, weight)
 
     def _give(self, guest: _Guest, node: NodeLoad, weight: int) -> None:
         guest.stock[node.incarnation] += weight
         self._out_at = self._clock.seconds()
-        own = self._lease.reaching
+        identity = self._lease.reaching
         guest.pipe.say(
             Credit,
             node_id=node.node_id,
             incarnation=node.incarnation,
             weight=weight,
-            is_own=own is not None and own.incarnation == node.incarnation,
+            is_own=identity is not None and identity.incarnation == node.incarnation,
         )
 
-    async def _join(self, guest: _Guest, meant: QueueIdentity) -> dict[str, Any]:
+    async def _join(self, guest: _Guest, queue: QueueIdentity) -> dict[str, Any]:
         try:
-            if meant.identity != self._queue_identity.identity:
+            if queue.identity != self._queue_identity.identity:
                 self._queue_identity = await self._queue.identity()
         except TxqueueError as error:
             raise CannotJoin(str(error)) from None
-        if meant.identity != self._queue_identity.identity:
-            self._refuse(meant)
+        if queue.identity != self._queue_identity.identity:
+            self._refuse(queue)
         if not guest.has_joined:
             guest.has_joined = True
             self._guests.append(guest)
@@ -263,21 +263,21 @@ class Credits:
             self._wakeups.orphans.ring()
         return {"name": self._name}
 
-    def _refuse(self, meant: QueueIdentity) -> None:
+    def _refuse(self, queue: QueueIdentity) -> None:
         """Refuse a process that enqueues to another queue.
 
         Raises:
             CannotJoin: Always; it tells which queue the node serves.
         """
-        own = self._queue_identity.place
+        place = self._queue_identity.place
         self.log.error(
             "refused a process that enqueues to another queue, {meant}, than this node serves,"
             " {own}; its jobs are claimed, not delivered; give it this node's --dsn and --schema,"
             " or another TXQUEUE_NODE",
-            meant=plain(meant.place)[:_LONGEST_PLACE],
-            own=own,
+            meant=plain(queue.place)[:_LONGEST_PLACE],
+            own=place,
         )
-        raise CannotJoin(f"the node serves another queue, {own}")
+        raise CannotJoin(f"the node serves another queue, {place}")
 
     def _left(self, guest: _Guest) -> None:
         if guest in self._guests:
@@ -293,20 +293,26 @@ class Credits:
         return {}
 
     def _delivered(self, guest: _Guest, assignments: list[Assignment]) -> None:
-        own = self._lease.reaching
-        new: list[Assignment] = []
-        others: dict[int, list[int]] = {}
-        for each in assignments:
-            guest.stock[each.incarnation] = max(0, guest.stock[each.incarnation] - each.weight)
-            guest.spent += each.weight
-            if own is None or each.incarnation != own.incarnation or not each.chunk:
-                others.setdefault(each.incarnation, []).append(each.number)
-            elif self._deduplicator.accept(each.number):
-                new.append(each)
-        self._workers.perform(new)
-        self._count += len(new)
-        for incarnation, numbers in others.items():
-            if own is not None and incarnation == own.incarnation:
+        identity = self._lease.reaching
+        accepted: list[Assignment] = []
+        elsewhere: dict[int, list[int]] = {}
+        for assignment in assignments:
+            guest.stock[assignment.incarnation] = max(
+                0, guest.stock[assignment.incarnation] - assignment.weight
+            )
+            guest.spent += assignment.weight
+            if (
+                identity is None
+                or assignment.incarnation != identity.incarnation
+                or not assignment.chunk
+            ):
+                elsewhere.setdefault(assignment.incarnation, []).append(assignment.number)
+            elif self._deduplicator.accept(assignment.number):
+                accepted.append(assignment)
+        self._workers.perform(accepted)
+        self._count += len(accepted)
+        for incarnation, numbers in elsewhere.items():
+            if identity is not None and incarnation == identity.incarnation:
                 self._inbox.read(numbers)
             else:
                 self._peers.forward(incarnation, numbers)

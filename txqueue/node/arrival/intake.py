@@ -42,14 +42,16 @@ class Intake:
         Returns:
             Those that had not arrived before.
         """
-        new = [each for each in assignments if self._deduplicator.accept(each.number)]
-        if new:
+        accepted = [
+            assignment for assignment in assignments if self._deduplicator.accept(assignment.number)
+        ]
+        if accepted:
             # A job may be named again when the deduplicator has long forgotten it.
             held = frozenset(self._workers.assignments)
-            new = [each for each in new if each.number not in held]
+            accepted = [assignment for assignment in accepted if assignment.number not in held]
         if not self._lifecycle.is_draining:
-            self._workers.perform(new)
-            return new
-        for each in new:
-            self._records.give_back(each.number, died=False)
-        return new
+            self._workers.perform(accepted)
+            return accepted
+        for assignment in accepted:
+            self._records.give_back(assignment.number, died=False)
+        return accepted

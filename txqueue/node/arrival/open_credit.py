@@ -128,14 +128,14 @@ class OpenCredit(Periodic):
     async def _read(self, incarnation: int, named: Sequence[NamedJob]) -> None:
         began = self._clock.seconds()
         try:
-            found = await self._functions.notified_jobs(incarnation, named)
+            assignments = await self._functions.notified_jobs(incarnation, named)
         except Exception:
             self._notices.put_back(named)
             raise
         self._readings.append(self._clock.seconds() - began)
-        new = self._intake.take(found)
-        self.received += len(new)
-        self._spent += len(new)
+        accepted = self._intake.take(assignments)
+        self.received += len(accepted)
+        self._spent += len(accepted)
         self._commits += 1
 
     @property
@@ -185,10 +185,10 @@ class OpenCredit(Periodic):
     @property
     def _offer(self) -> int:
         """How many jobs may be enqueued as assigned to this node now."""
-        own = self._lease.reaching
-        if own is None or self._lifecycle.is_draining or self._has_backlog:
+        identity = self._lease.reaching
+        if identity is None or self._lifecycle.is_draining or self._has_backlog:
             return 0
-        if not self._listener.listens_on(self._functions.channel_of(own.incarnation)):
+        if not self._listener.listens_on(self._functions.channel_of(identity.incarnation)):
             return 0
         if self._clock.seconds() < self._rests_until:
             return 0

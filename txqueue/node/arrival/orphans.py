@@ -115,6 +115,6 @@ class OrphanFinder(Periodic):
         """Take assignments; return whether any was new."""
         if not self.running:
             return False
-        new = self._intake.take(assignments)
-        self.adopted += sum(each.jobs for each in new)
-        return bool(new)
+        accepted = self._intake.take(assignments)
+        self.adopted += sum(assignment.jobs for assignment in accepted)
+        return bool(accepted)

@@ -43,7 +43,7 @@ class Checks(Protocol):
     def busy(self) -> list[tuple[str, str]]:
         """The conditions that are being checked, or wait for that."""
 
-    def begin(self, found: Due) -> None:
+    def begin(self, due: Due) -> None:
         """Check the conditions of those due schedules that have one."""
 
     def take(self) -> list[Judged]:
@@ -122,12 +122,12 @@ class Scheduler(Periodic):
 
     async def _look(self, now: float) -> float:
         self._looked_at = now
-        found = await self._schedules.due(self._promoted_since(now), self._checks.busy)
-        self._since = found.seen_at - MARGIN
+        due = await self._schedules.due(self._promoted_since(now), self._checks.busy)
+        self._since = due.seen_at - MARGIN
         self._next_look = now + LONGEST
-        self._look_in(LONGEST if found.due_in is None else found.due_in)
-        await self._tick(unconditional(found.rows), found)
-        self._checks.begin(found)
+        self._look_in(LONGEST if due.due_in is None else due.due_in)
+        await self._tick(unconditional(due.rows), due)
+        self._checks.begin(due)
         await self._tick_judged()
         if now - self._mended_at >= MENDING:
             self._mended_at = now
@@ -137,21 +137,21 @@ class Scheduler(Periodic):
     async def _tick_judged(self) -> None:
         """Tick schedules whose conditions were checked; those due since then are looked for."""
         for judged in self._checks.take():
-            await self._tick(judged.rows, judged.found)
+            await self._tick(judged.rows, judged.due)
             if self._since is not None:
-                self._since = min(self._since, judged.found.seen_at - MARGIN)
+                self._since = min(self._since, judged.due.seen_at - MARGIN)
 
-    async def _tick(self, rows: Sequence[dict[str, Any]], found: Due) -> None:
+    async def _tick(self, rows: Sequence[dict[str, Any]], due: Due) -> None:
         if not rows:
             return
-        ticks = ticks_of(rows, found.seen_at)
-        nexts = [datetime.fromisoformat(each["next"]) for each in ticks if _is_moment(each["next"])]
-        soonest = min(nexts, default=found.seen_at + timedelta(seconds=LONGEST))
-        self._look_in((soonest - found.seen_at).total_seconds())
+        ticks = ticks_of(rows, due.seen_at)
+        nexts = [datetime.fromisoformat(tick["next"]) for tick in ticks if _is_moment(tick["next"])]
+        soonest = min(nexts, default=due.seen_at + timedelta(seconds=LONGEST))
+        self._look_in((soonest - due.seen_at).total_seconds())
         if not await self._schedules.tick(ticks):
             return
         self._wakeups.claimer.ring()
-        if found.due_in == 0 or soonest <= found.seen_at:
+        if due.due_in == 0 or soonest <= due.seen_at:
             self._since, self._next_look = None, float("-inf")
 
     def _look_in(self, seconds: float) -> None:

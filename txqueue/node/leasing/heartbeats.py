@@ -60,8 +60,8 @@ class DatabaseLife:
     async def _lacks_jobs(self, incarnation: int) -> bool:
         """Return whether the database lacks an assignment of which the node still holds jobs."""
         held = self._holdings.assignments
-        found = await self._functions.jobs_of(incarnation, held)
-        lacking = {*held} - {job.assignment for job in found}
+        jobs = await self._functions.jobs_of(incarnation, held)
+        lacking = {*held} - {job.assignment for job in jobs}
         return not lacking.isdisjoint(self._holdings.assignments)
 
 

@@ -84,8 +84,10 @@ class LeaseProxy(Periodic):
             peer.incarnation: peer for peer, lives in zip(known, answers, strict=True) if lives
         }
         if living:
-            for each in await self._functions.renew_for_peer(identity.incarnation, list(living)):
-                living[each].kept()
+            for incarnation in await self._functions.renew_for_peer(
+                identity.incarnation, list(living)
+            ):
+                living[incarnation].kept()
         return None
 
     async def _lives(self, peer: SilentPeer) -> bool:

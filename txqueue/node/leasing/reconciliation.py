@@ -124,21 +124,21 @@ class Reconciliation(Periodic):
         if identity is None:
             self._last = None
             return self._every
-        assigned, took = await self._functions.assignments_of(identity.incarnation, YOUNGEST)
-        found = missing(assigned, self._workers.holdings)
+        assigned, duration = await self._functions.assignments_of(identity.incarnation, YOUNGEST)
+        counts = missing(assigned, self._workers.holdings)
         if self._last is None:
-            self._last = self._looked(found)
+            self._last = self._looked(counts)
         elif self._is_proof(self._last):
-            again = sorted(self._last.missing & found.keys())
-            self.missing = sum(found[each] for each in again)
-            self._last = self._looked(found)
-            await self._give_back(identity.incarnation, again[:MOST])
-        return max(self._gap if found else self._every, min(took * SHARE, LONGEST))
+            repeated = sorted(self._last.missing & counts.keys())
+            self.missing = sum(counts[number] for number in repeated)
+            self._last = self._looked(counts)
+            await self._give_back(identity.incarnation, repeated[:MOST])
+        return max(self._gap if counts else self._every, min(duration * SHARE, LONGEST))
 
-    def _looked(self, found: Mapping[int, int]) -> _Look:
+    def _looked(self, counts: Mapping[int, int]) -> _Look:
         # The claim's number is read after the check, which has seen the jobs that the claim took.
         return _Look(
-            self._clock.seconds(), self._records.mark, self._claims.claim, frozenset(found)
+            self._clock.seconds(), self._records.mark, self._claims.claim, frozenset(counts)
         )
 
     def _is_proof(self, last: _Look) -> bool:
@@ -175,13 +175,13 @@ class Reconciliation(Periodic):
         ids: dict[int, list[int]] = {}
         for job in sorted(lost):
             ids.setdefault(job.assignment, []).append(job.job_id)
-        given = await self._functions.release(
+        returned = await self._functions.release(
             incarnation, [ReturnedJobs(assignment, numbers) for assignment, numbers in ids.items()]
         )
-        self.given_back += given
+        self.given_back += returned
         self.log.warn(
             "returned {given} jobs that were assigned to this node but not held by it",
-            given=given,
+            given=returned,
         )
 
     async def _written(self, mark: int) -> bool:

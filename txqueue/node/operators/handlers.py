@@ -128,15 +128,16 @@ class AdminHandlers:
     # Queries. Every operator gets the same answer.
 
     async def _list_nodes(self, _who: str, after: str | None = None) -> Answer:
-        own = self._description.describe()
+        description = self._description.describe()
         try:
-            asked = queue_state.about_node_page(self._schema, after or None, MOST_LISTED + 1)
-            found = await self._operations.find(asked)
+            inquiry = queue_state.about_node_page(self._schema, after or None, MOST_LISTED + 1)
+            node_rows = await self._operations.find(inquiry)
         except DatabaseUnavailable:
             # The node can still describe itself.
-            return {"nodes": as_text([own]), "next": ""}
+            return {"nodes": as_text([description]), "next": ""}
         rows = [
-            {**row, **own} if row["incarnation"] == own["incarnation"] else row for row in found
+            {**row, **description} if row["incarnation"] == description["incarnation"] else row
+            for row in node_rows
         ]
         return _first("nodes", rows, ("name",), MOST_LISTED)
 
@@ -148,8 +149,8 @@ class AdminHandlers:
         _who: str,
         after: str | None = None,
     ) -> Answer:
-        asked = inquire(self._schema, after or None, MOST_LISTED + 1)
-        return _first(name, await self._operations.find(asked), key, MOST_LISTED)
+        inquiry = inquire(self._schema, after or None, MOST_LISTED + 1)
+        return _first(name, await self._operations.find(inquiry), key, MOST_LISTED)
 
     async def _get_status(self, _who: str) -> Answer:
         return {"status": as_text(await self._operations.find(queue_state.about_all(self._schema)))}
@@ -160,12 +161,12 @@ class AdminHandlers:
     async def _list_jobs(
         self, _who: str, after: str | None = None, limit: int | None = None, **filters: Any
     ) -> Answer:
-        wanted = min(MOST_LISTED if limit is None else max(1, limit), MOST_LISTED)
-        chosen = {**filters, "after": _number(after)}
-        asked = about_found(self._schema, chosen, wanted, is_bounded=False)
-        found = await self._operations.find(asked)
-        page = first_page(found.jobs)
-        following, searched = found.next, found.searched
+        size = min(MOST_LISTED if limit is None else max(1, limit), MOST_LISTED)
+        bounds = {**filters, "after": _number(after)}
+        inquiry = about_found(self._schema, bounds, size, is_bounded=False)
+        listing = await self._operations.find(inquiry)
+        page = first_page(listing.jobs)
+        following, searched = listing.next, listing.searched
         if page.last is not None and not page.is_whole:
             # A list ordered by run time has no next page, as its numbers are unordered.
             is_by_time = filters.get("running_for") is not None
@@ -173,25 +174,27 @@ class AdminHandlers:
         return {
             "jobs": page.text,
             "next": "" if following is None else str(following),
-            "at": found.at.isoformat(),
+            "at": listing.at.isoformat(),
             "searched": searched or 0,
             "obeyed": " ".join(sorted(wire.ListJobs.newer & filters.keys())),
         }
 
     async def _get_job(self, _who: str, job_id: int) -> Answer:
         try:
-            found = await self._operations.find(queue_state.about_job(self._schema, job_id))
+            job = await self._operations.find(queue_state.about_job(self._schema, job_id))
         except JobNotFound as error:
             row = await self._archived(job_id, error)
-            found = await self._operations.find(queue_state.about_archived_job(self._schema, row))
-        return {"job": as_text(found)}
+            job = await self._operations.find(queue_state.about_archived_job(self._schema, row))
+        return {"job": as_text(job)}
 
     async def _explain(self, _who: str, job_id: int) -> Answer:
         try:
-            found = await self._operations.find(queue_state.about_obstacles(self._schema, job_id))
+            explanation = await self._operations.find(
+                queue_state.about_obstacles(self._schema, job_id)
+            )
         except JobNotFound as error:
-            found = explain_archived(await self._archived(job_id, error), datetime.now(UTC))
-        return {"explanation": as_text(asdict(found))}
+            explanation = explain_archived(await self._archived(job_id, error), datetime.now(UTC))
+        return {"explanation": as_text(asdict(explanation))}
 
     async def _archived(self, job_id: int, error: JobNotFound) -> Mapping[str, Any]:
         """Return the columns of an archived job; raise the error if no archive has it.
@@ -208,8 +211,8 @@ class AdminHandlers:
     async def _list_actions(
         self, _who: str, subject: str | None = None, after: str | None = None
     ) -> Answer:
-        asked = queue_state.about_actions(self._schema, _number(after), MOST_LISTED + 1, subject)
-        rows = await self._operations.find(asked)
+        inquiry = queue_state.about_actions(self._schema, _number(after), MOST_LISTED + 1, subject)
+        rows = await self._operations.find(inquiry)
         return _first("actions", rows, ("action_id",), MOST_LISTED)
 
     # Acts. Each is recorded in `action` with its operator.
@@ -222,10 +225,10 @@ class AdminHandlers:
         }
 
     async def _row(self, name: str, who: str, /, **arguments: Any) -> Sequence[Any]:
-        given = {
+        values = {
             value.name: _read(value.kind, arguments.get(value.name)) for value in ACTS[name].takes
         }
-        return await self._operations.act(name, {**given, "who": who})
+        return await self._operations.act(name, {**values, "who": who})
 
     def _written(self, kind: ValueKind, value: Any, name: str, who: str) -> Any:
         """Return a value of a row as the answer has it."""
@@ -254,10 +257,10 @@ class AdminHandlers:
             raise AdminRefused(
                 f"{act!r} is not an act on a schedule", "pause, resume, remove or run it"
             )
-        [done] = await self._row(f"{act}_schedule", who, name=name)
+        [outcome] = await self._row(f"{act}_schedule", who, name=name)
         is_run = act == "run"
-        is_change = is_run or act == "remove" or bool(done)
-        return {"changed": is_change, "job_id": int(done) if is_run else 0}
+        is_change = is_run or act == "remove" or bool(outcome)
+        return {"changed": is_change, "job_id": int(outcome) if is_run else 0}
 
 
 def _read(kind: ValueKind, value: Any) -> Any:
@@ -270,18 +273,18 @@ def _read(kind: ValueKind, value: Any) -> Any:
 def _number(text: str | None) -> int | None:
     if not text:
         return None
-    found = numbers(text)
-    if len(found) != 1:
+    parsed = numbers(text)
+    if len(parsed) != 1:
         raise AdminRefused(
             f"{text[:100]!r} is not the number of a previous page", "pass one number"
         )
-    return found[0]
+    return parsed[0]
 
 
-def _first(name: str, rows: Sequence[Answer], key: Sequence[str], wanted: int) -> Answer:
+def _first(name: str, rows: Sequence[Answer], key: Sequence[str], size: int) -> Answer:
     """Return the first rows, as many as are wanted and fit, and the key of the next page."""
-    page = first_page(rows[:wanted])
-    is_end = page.last is None or (page.is_whole and len(rows) <= wanted)
+    page = first_page(rows[:size])
+    is_end = page.last is None or (page.is_whole and len(rows) <= size)
     return {name: page.text, "next": "" if is_end or page.last is None else _key(page.last, key)}
 
 

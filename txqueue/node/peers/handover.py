@@ -141,23 +141,23 @@ class Handover(Periodic):
         if shares := overflow_shares(mine, peers):
             unstarted = await self._workers.take_back(sum(share.weight for share in shares))
             await self._share_out(unstarted, shares)
-        elif self._is_idle and (taken := choose_steal(mine, peers)) is not None:
-            assignments, _ = await self._peers.steal(taken.incarnation, taken.weight)
+        elif self._is_idle and (steal := choose_steal(mine, peers)) is not None:
+            assignments, _ = await self._peers.steal(steal.incarnation, steal.weight)
             await self._perform(assignments)
-            self._note(taken.incarnation, is_in_vain=not assignments)
+            self._note(steal.incarnation, is_in_vain=not assignments)
             self._is_eager = bool(assignments)
         return EAGER if self._is_eager else LOOK
 
     def _lasting_excess(self, excess: int) -> int:
         """Return the weight that workers have held beyond their room for a while."""
         now = self._clock.seconds()
-        since, least = self._excess
+        start, least = self._excess
         if not excess:
             self._excess = (float("inf"), 0)
         elif not least:
             self._excess = (now, excess)
-        elif now - since < LASTING:
-            self._excess = (since, min(least, excess))
+        elif now - start < LASTING:
+            self._excess = (start, min(least, excess))
         else:
             self._excess = (float("inf"), 0)
             return min(least, excess)
@@ -169,12 +169,12 @@ class Handover(Periodic):
         Returns:
             The assignments that the other node now has, and their weight.
         """
-        waits = self._own.now().ahead
-        if waits == 0:
+        ahead = self._own.now().ahead
+        if ahead == 0:
             return [], 0
-        unstarted = await self._workers.take_back(min(weight, waits))
+        unstarted = await self._workers.take_back(min(weight, ahead))
         passed = await self._passed(incarnation, unstarted)
-        return [each.assignment for each in passed], sum(each.weight for each in passed)
+        return [batch.assignment for batch in passed], sum(batch.weight for batch in passed)
 
     async def pass_all(self) -> None:
         """Pass all unstarted jobs to peers with room, and return the rest to the queue."""
@@ -204,7 +204,7 @@ class Handover(Periodic):
     async def _pass_on(self, incarnation: int, unstarted: Unstarted) -> list[PassedJobs]:
         """Pass jobs on to a node and notify it."""
         passed = await self._passed(incarnation, unstarted)
-        self._peers.forward(incarnation, [each.assignment for each in passed])
+        self._peers.forward(incarnation, [batch.assignment for batch in passed])
         return passed
 
     async def _passed(self, incarnation: int, unstarted: Unstarted) -> list[PassedJobs]:
@@ -219,16 +219,20 @@ class Handover(Periodic):
         finally:
             # If the transfer took effect although its answer was lost, this returns none of its
             # jobs.
-            gone = {job_id for each in passed for job_id in each.ids}
-            self._return(unstarted.without(gone))
+            passed_ids = {job_id for jobs in passed for job_id in jobs.ids}
+            self._return(unstarted.without(passed_ids))
         return passed
 
     async def _perform(self, assignments: Sequence[int]) -> None:
         for number in assignments:
-            found = await self._functions.direct_jobs(self._held_by, number)
-            new = [each for each in found if self._deduplicator.accept(each.number)]
-            self._workers.perform(new)
-            self.received += sum(each.jobs for each in new)
+            assigned = await self._functions.direct_jobs(self._held_by, number)
+            accepted = [
+                assignment
+                for assignment in assigned
+                if self._deduplicator.accept(assignment.number)
+            ]
+            self._workers.perform(accepted)
+            self.received += sum(assignment.jobs for assignment in accepted)
 
     @property
     def _held_by(self) -> int:
@@ -245,12 +249,14 @@ class Handover(Periodic):
 
     def _workers_of(self, incarnation: int) -> int:
         reports = self._peers.reports
-        return max([1, *(each.workers for each in reports if each.incarnation == incarnation)])
+        return max(
+            [1, *(report.workers for report in reports if report.incarnation == incarnation)]
+        )
 
     def _rested(self, reports: Sequence[NodeReport]) -> list[NodeReport]:
         now = self._clock.seconds()
         rests = {incarnation for incarnation, (until, _) in self._rests.items() if until > now}
-        return [each for each in reports if each.incarnation not in rests]
+        return [report for report in reports if report.incarnation not in rests]
 
     def _note(self, incarnation: int, *, is_in_vain: bool) -> None:
         if not is_in_vain:

@@ -80,13 +80,13 @@ class Peer:
 
     def describe(self) -> dict[str, Any]:
         """Return the peer's name, whether it is connected, and its reported load."""
-        said = self.report
+        report = self.report
         return {
             "name": self.name,
             "is_connected": self.pipe is not None,
-            "outstanding": said.outstanding if said else None,
-            "lag": said.lag if said else None,
-            "version": said.version if said else None,
+            "outstanding": report.outstanding if report else None,
+            "lag": report.lag if report else None,
+            "version": report.version if report else None,
         }
 
     def next_pause(self) -> float:

@@ -48,9 +48,9 @@ class Meters:
     rescues: Counter[str] = field(factory=Counter)
     tokens_lost: int = 0
 
-    def waited(self, found: Iterable[tuple[Any, ...]]) -> None:
+    def waited(self, counted: Iterable[tuple[Any, ...]]) -> None:
         """Add the waits of a minute; see `StoredFunctions.measure_minute`."""
-        for queue, work_type, counts, total in found:
+        for queue, work_type, counts, total in counted:
             is_kept = (queue, work_type) in self.waits or len(self.waits) < _MOST_WAITS
             key = (queue, work_type) if is_kept else ("", "")
             self.waits.setdefault(key, Histogram(WAIT_BOUNDS)).add(counts, total)

@@ -103,11 +103,11 @@ class Periodic(Service):
     def _complain(self, error: Exception) -> None:
         """Log the database's refusals as one line, and other errors with a traceback."""
         service = self.name or type(self).__name__
-        if (said := complaint(error)) is not None:
+        if (error_text := complaint(error)) is not None:
             self.log.warn(
                 "{service}: {said}; trying again in {pause:.1f} s",
                 service=service,
-                said=said,
+                said=error_text,
                 pause=self._backoff.pause,
             )
         else:

@@ -47,12 +47,12 @@ class Archiving(Periodic):
         """Archive the days that are due."""
         if not await self._functions.archive_due():
             return EVERY
-        status, said = await self._run()
+        status, output = await self._run()
         if status == 0:
-            self.log.info("{said}", said=said or "another node is archiving")
+            self.log.info("{said}", said=output or "another node is archiving")
             return EVERY
         if self.running:
-            self.log.warn("history was not archived, and so was not dropped: {said}", said=said)
+            self.log.warn("history was not archived, and so was not dropped: {said}", said=output)
         return AFTER_FAILURE
 
     def stopService(self) -> Deferred[None] | None:
@@ -82,15 +82,15 @@ class _Output(ProcessProtocol):
 
     def __init__(self) -> None:
         self.ended: Deferred[tuple[int | None, str]] = Deferred()
-        self._said = b""
+        self._output = b""
 
     def outReceived(self, data: bytes) -> None:
         """Keep the last bytes of the output."""
-        self._said = (self._said + data)[-LONGEST_SAID:]
+        self._output = (self._output + data)[-LONGEST_SAID:]
 
     errReceived = outReceived
 
     def processEnded(self, reason: Failure) -> None:
         """Fire `ended` with the exit status of the process and the end of its output."""
-        said = " ".join(self._said.decode(errors="replace").split())
-        self.ended.callback((getattr(reason.value, "exitCode", None), said))
+        text = " ".join(self._output.decode(errors="replace").split())
+        self.ended.callback((getattr(reason.value, "exitCode", None), text))

@@ -51,20 +51,20 @@ class _Entries:
     started: dict[JobKey, StartedJob] = Factory(dict)
     given_back: list[ReturnedJobs] = Factory(list)
 
-    def take(self, others: _Entries) -> None:
+    def take(self, entries: _Entries) -> None:
         """Add other entries, with long outcomes at the end."""
-        self.finished += others.finished
-        self.settled += others.settled
+        self.finished += entries.finished
+        self.settled += entries.settled
         self.settled.sort(key=_is_long)
-        self.started |= others.started
-        self.given_back += others.given_back
+        self.started |= entries.started
+        self.given_back += entries.given_back
 
-    def part(self, some: list[CompletedJobs]) -> bool:
+    def part(self, jobs: list[CompletedJobs]) -> bool:
         """Make the first completions outcomes of single jobs, if they have results or it is one."""
-        is_one = len(some) == 1
-        parted = [each for each in some if is_one or each.results]
-        self.finished[: len(some)] = [each for each in some if not (is_one or each.results)]
-        self.settled += [as_settled_jobs([job]) for each in parted for job in _as_settled(each)]
+        is_one = len(jobs) == 1
+        parted = [entry for entry in jobs if is_one or entry.results]
+        self.finished[: len(jobs)] = [entry for entry in jobs if not (is_one or entry.results)]
+        self.settled += [as_settled_jobs([job]) for entry in parted for job in _as_settled(entry)]
         self.settled.sort(key=_is_long)
         return bool(parted)
 
@@ -73,12 +73,12 @@ class _Entries:
         """Whether all entries are a few done jobs without results, for which no caller waits."""
         if len(self.finished) >= FEW or self.settled or self.started or self.given_back:
             return False
-        return not any(each.results for each in self.finished)
+        return not any(entry.results for entry in self.finished)
 
     @property
     def ends(self) -> int:
         """About how many ended jobs the entries report."""
-        return _count(self.finished) + sum(each.jobs for each in self.settled)
+        return _count(self.finished) + sum(entry.jobs for entry in self.settled)
 
     def __bool__(self) -> bool:
         return bool(self.finished or self.settled or self.started or self.given_back)
@@ -194,11 +194,11 @@ class Completions(Periodic):
 
     async def _gather(self) -> None:
         """Wait briefly for more entries after a statement, unless a caller may wait."""
-        rest = self._written_at + GATHERING - self._clock.seconds()
-        if rest > 0 and self.running and not self._has_freed and self._open.can_wait:
-            waiting: Deferred[None] = Deferred()
-            self._clock.callLater(rest, waiting.callback, None)
-            await waiting
+        pause = self._written_at + GATHERING - self._clock.seconds()
+        if pause > 0 and self.running and not self._has_freed and self._open.can_wait:
+            timer: Deferred[None] = Deferred()
+            self._clock.callLater(pause, timer.callback, None)
+            await timer
 
     async def _write(self, entries: _Entries) -> None:
         """Write all entries, but one of the long outcomes only, as other jobs may end meanwhile."""
@@ -217,35 +217,35 @@ class Completions(Periodic):
 
     async def _release(self, incarnation: int, entries: _Entries) -> None:
         # Jobs with which a process died are returned before the rest of the same assignments.
-        entries.given_back.sort(key=lambda each: not each.died)
+        entries.given_back.sort(key=lambda entry: not entry.died)
         while entries.given_back:
-            alike, rest = _alike(entries.given_back)
+            alike, remaining = _alike(entries.given_back)
             await self._functions.release(incarnation, alike)
-            entries.given_back = rest
+            entries.given_back = remaining
             self._wakeups.look_for_work()
 
     async def _complete(self, incarnation: int, entries: _Entries) -> None:
         """Write completions, as many as one statement may; after an error, half as many."""
         finished = entries.finished
-        some = finished[: self._completed.first(map(_length, finished))]
+        jobs = finished[: self._completed.first(map(_length, finished))]
         began = self._clock.seconds()
         try:
-            written = await self._functions.complete(incarnation, some)
+            written = await self._functions.complete(incarnation, jobs)
             self._meters.completions.observe(self._clock.seconds() - began)
         except Exception as error:
             now = self._clock.seconds()
             if not is_passing(error):
                 # One of these jobs cannot be completed; `settle` can try each alone.
-                if not entries.part(some):
-                    self._completed.failed(len(some), now)
+                if not entries.part(jobs):
+                    self._completed.failed(len(jobs), now)
                 return
-            self._completed.failed(len(some), now)
-            if len(some) == 1 and some[0].results:
-                entries.part(some)
+            self._completed.failed(len(jobs), now)
+            if len(jobs) == 1 and jobs[0].results:
+                entries.part(jobs)
             raise
         self._completed.succeeded(self._clock.seconds())
-        del finished[: len(some)]
-        self._tell(_count(some), written)
+        del finished[: len(jobs)]
+        self._tell(_count(jobs), written)
 
     def _tell(self, ended: int, written: WrittenEnds) -> None:
         self._meters.tokens_lost += ended - written.jobs
@@ -255,21 +255,21 @@ class Completions(Periodic):
 
     async def _settle(self, incarnation: int, settled: list[SettledJobs]) -> None:
         """Write the first outcomes, as many as one statement may; after an error, half as many."""
-        short = [len(each.outcomes) for each in settled if not _is_long(each)]
-        some = settled[: self._settled.first(short)]
+        short = [len(report.outcomes) for report in settled if not _is_long(report)]
+        reports = settled[: self._settled.first(short)]
         try:
-            written = await self._functions.settle(incarnation, some)
-            self._tell(sum(each.jobs for each in some), written)
+            written = await self._functions.settle(incarnation, reports)
+            self._tell(sum(report.jobs for report in reports), written)
         except Exception as error:
             if is_passing(error):
-                self._settled.failed(len(some), self._clock.seconds())
+                self._settled.failed(len(reports), self._clock.seconds())
                 raise
             self.log.error("some outcomes cannot be stored as they are: {error}", error=error)
-            for job in settled_jobs_in(some):
+            for job in settled_jobs_in(reports):
                 await self._settle_one(incarnation, job)
         else:
             self._settled.succeeded(self._clock.seconds())
-        del settled[: len(some)]
+        del settled[: len(reports)]
 
     async def _settle_one(self, incarnation: int, job: SettledJob) -> None:
         """Write one outcome alone; if it cannot be stored, let its job fail with that error."""
@@ -285,9 +285,9 @@ class Completions(Periodic):
         try:
             self._tell(settled[0].jobs, await self._functions.settle(incarnation, settled[:1]))
         except Exception as error:
-            job, *others = settled_jobs_in(settled[:1])
-            if others:
-                settled[:1] = [as_settled_jobs([each]) for each in (job, *others)]
+            job, *more = settled_jobs_in(settled[:1])
+            if more:
+                settled[:1] = [as_settled_jobs([outcome]) for outcome in (job, *more)]
                 settled.sort(key=_is_long)
                 return
             await self._fail(incarnation, job, await self._why_never(incarnation, error))
@@ -308,8 +308,8 @@ class Completions(Periodic):
         return f"it is so long that the database does not take it in time: {error}"
 
     async def _fail(self, incarnation: int, job: SettledJob, reason: str) -> None:
-        said = f"its outcome cannot be stored: {reason}"
-        failed = SettledJob(job.job_id, job.assignment, "failed", error=said)
+        error_text = f"its outcome cannot be stored: {reason}"
+        failed = SettledJob(job.job_id, job.assignment, "failed", error=error_text)
         await self._functions.settle(incarnation, [as_settled_jobs([failed])])
 
 
@@ -322,7 +322,7 @@ def _length(finished: CompletedJobs) -> int:
 
 
 def _count(finished: Iterable[CompletedJobs]) -> int:
-    return sum(each.ids.count(",") + 1 for each in finished)
+    return sum(entry.ids.count(",") + 1 for entry in finished)
 
 
 def _as_settled(finished: CompletedJobs) -> list[SettledJob]:
@@ -338,8 +338,8 @@ def _alike(entries: list[ReturnedJobs]) -> tuple[list[ReturnedJobs], list[Return
     """Divide jobs to return into those that one statement can return with the first, and others."""
     first = entries[0]
     alike: list[ReturnedJobs] = []
-    rest: list[ReturnedJobs] = []
-    for each in entries:
-        is_alike = (each.died, each.ids is None) == (first.died, first.ids is None)
-        (alike if is_alike and len(alike) < MOST_GIVEN_BACK else rest).append(each)
-    return alike, rest
+    others: list[ReturnedJobs] = []
+    for entry in entries:
+        is_alike = (entry.died, entry.ids is None) == (first.died, first.ids is None)
+        (alike if is_alike and len(alike) < MOST_GIVEN_BACK else others).append(entry)
+    return alike, others

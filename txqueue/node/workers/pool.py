@@ -206,9 +206,9 @@ class WorkerPool(Service):
 
     def _add_later(self, pause: float, *, is_apart: bool) -> None:
         # Whether a process for suspects is still needed is decided after the pause.
-        again = self._suspects.started if is_apart else self._add
+        start = self._suspects.started if is_apart else self._add
         self._respawns = [call for call in self._respawns if call.active()]
-        self._respawns.append(self.reactor.callLater(pause, again))
+        self._respawns.append(self.reactor.callLater(pause, start))
 
 
 def _turn(clock: Clock, seconds: float) -> Deferred[None]:

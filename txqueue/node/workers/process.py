@@ -164,8 +164,8 @@ class WorkerProcess:
     async def configure(self, settings: Mapping[str, Any]) -> None:
         """Make the worker import the application, after which it can get jobs."""
         answer = self._pipe.say(Configure, settings=json.dumps(settings))
-        said = await answer.addTimeout(START_PATIENCE, self._owner.reactor)
-        run = json.loads(said["run"])
+        reply = await answer.addTimeout(START_PATIENCE, self._owner.reactor)
+        run = json.loads(reply["run"])
         self.runs = RunVersion(run["application"], frozenset(run["types"]), run["files"])
         self.is_ready = True
 
@@ -192,11 +192,11 @@ class WorkerProcess:
 
     def _pace(self) -> float:
         """Return the weight that the worker finishes per second; it falls while no report comes."""
-        passed = self._owner.reactor.seconds() - self._paced_at
-        if passed < PACE_WINDOW:
+        elapsed = self._owner.reactor.seconds() - self._paced_at
+        if elapsed < PACE_WINDOW:
             return self._rate
         rate = updated_rate(self._rate, self._paced_weight, PACE_WINDOW)
-        return updated_rate(rate, 0, passed - PACE_WINDOW)
+        return updated_rate(rate, 0, elapsed - PACE_WINDOW)
 
     def perform(self, assignment: Assignment) -> None:
         """Send the jobs of an assignment to the worker."""
@@ -238,15 +238,15 @@ class WorkerProcess:
             for assignment, ids in json.loads(answer["unstarted"]).items()
             for job_id in ids
         ]
-        ours = [each for each in unstarted if each not in self._disowned]
-        for job in ours:
+        owned = [job_key for job_key in unstarted if job_key not in self._disowned]
+        for job in owned:
             self._let_go(job.assignment, 1)
         self.outstanding = max(0, self.outstanding - answer["weight"])
         self.is_late = False
         if most is None:
             self._go_on()
         self._owner.reported(self)
-        return Unstarted(ours, answer["weight"] if ours else 0)
+        return Unstarted(owned, answer["weight"] if owned else 0)
 
     @property
     def silent(self) -> float:
@@ -413,8 +413,8 @@ class WorkerProcess:
         self.outstanding = max(0, self.outstanding - weight)
         self._paced_weight += weight
         now = self._owner.reactor.seconds()
-        if (passed := now - self._paced_at) >= PACE_WINDOW:
-            self._rate = updated_rate(self._rate, self._paced_weight, passed)
+        if (elapsed := now - self._paced_at) >= PACE_WINDOW:
+            self._rate = updated_rate(self._rate, self._paced_weight, elapsed)
             self._paced_at, self._paced_weight = now, 0
         self._owner.reported(self)
         return {}

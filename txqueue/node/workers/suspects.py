@@ -107,8 +107,10 @@ class SuspectProcesses(Periodic):
     def _end_idle(self) -> float | None:
         """End idle processes; return the seconds until another one may have been idle for long."""
         now = self._clock.seconds()
-        idle = [each for each in self._workers.apart if each.is_ready and not each.weight]
-        self._idle = {each.key: self._idle.get(each.key, now) for each in idle}
+        idle = [
+            process for process in self._workers.apart if process.is_ready and not process.weight
+        ]
+        self._idle = {process.key: self._idle.get(process.key, now) for process in idle}
         for process in idle:
             if now - self._idle[process.key] >= KEEP:
                 del self._idle[process.key]

@@ -123,8 +123,8 @@ class ForkingStarter:
 
     def _ready(self) -> None:
         waiting, self._waiting = self._waiting, []
-        for each in waiting:
-            each.callback(None)
+        for deferred in waiting:
+            deferred.callback(None)
 
     def _ended(self, why: Exception, *, was_ready: bool) -> None:
         """Let the callers that wait start workers otherwise, or report why there can be none."""
@@ -143,8 +143,8 @@ class ForkingStarter:
             self._ready()
             return
         waiting, self._waiting = self._waiting, []
-        for each in waiting:
-            each.errback(Failure(why))
+        for deferred in waiting:
+            deferred.errback(Failure(why))
 
 
 class _Gone(Protocol):

@@ -63,15 +63,15 @@ class WorkerVersions:
         self._changed()
 
     def _changed(self) -> None:
-        each = [version.types for version in self._running.values()]
-        common = frozenset.intersection(*each) if each else frozenset()
+        types = [version.types for version in self._running.values()]
+        common = frozenset.intersection(*types) if types else frozenset()
         self.claimed = [*self._work_types, *sorted(common)]
 
     def measured(self) -> Mapping[str, Any]:
         """Return what a heartbeat reports about the versions, as plain data."""
         running = self._running.values()
-        types = {each for version in running for each in version.types}
-        served = {each for each in types if each.rpartition("#")[0] in self._work_types}
+        types = {name for version in running for name in version.types}
+        served = {name for name in types if name.rpartition("#")[0] in self._work_types}
         differ = {"type_versions": sorted(served)} if served - self._published else {}
         return {
             "applications": sorted({version.application for version in running}),

@@ -187,8 +187,8 @@ class Watchdog(Periodic):
 
     def _report(self) -> None:
         """Have a heartbeat sent if other workers can start jobs than at the last check."""
-        if (found := (self._workers.closed, self._workers.left)) != self._reported:
-            self._reported = found
+        if (report := (self._workers.closed, self._workers.left)) != self._reported:
+            self._reported = report
             self._heartbeats.ring()
 
     async def _act_on(self, worker: Watched, late: float) -> None:
@@ -288,7 +288,7 @@ class Watchdog(Periodic):
             return
         assigned = await self._functions.jobs_of(identity.incarnation, sorted(worker.held))
         if worker.is_stopped:
-            worker.disown(each for each in assigned if each.job_id not in begun)
+            worker.disown(job for job in assigned if job.job_id not in begun)
 
 
 def _why_silent(worker: Watched) -> str:

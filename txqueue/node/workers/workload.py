@@ -113,8 +113,8 @@ class Workers:
     def takes_suspects(self) -> bool:
         """Whether a suspect can get a process of its own."""
         # A process that starts is one for which a suspect waits.
-        taken = sum(each.is_ready and not _is_free(each) for each in self.apart)
-        return taken + len(self._suspects.waiting) < MOST_PROCESSES
+        busy = sum(process.is_ready and not _is_free(process) for process in self.apart)
+        return busy + len(self._suspects.waiting) < MOST_PROCESSES
 
     @property
     def assignments(self) -> list[int]:
@@ -146,9 +146,9 @@ class Workers:
         """
         jobs: dict[int, set[int]] = {assignment: set() for assignment in assignments}
         for worker in self.ready:
-            if not (its := [each for each in assignments if each in worker.held]):
+            if not (numbers := [number for number in assignments if number in worker.held]):
                 continue
-            asking = Deferred.fromCoroutine(worker.holds(its))
+            asking = Deferred.fromCoroutine(worker.holds(numbers))
             asking.addTimeout(SOON, self._clock)  # type: ignore[arg-type]  # it needs callLater only
             for assignment, ids in (await asking).items():
                 jobs[assignment] |= ids
@@ -163,13 +163,13 @@ class Workers:
     def load(self) -> float:
         """The weight of the jobs that the workers hold, as a fraction of their capacity."""
         total = self.count * self.capacity
-        held = sum(each.weight for each in self._workers.values() if not each.is_apart)
+        held = sum(worker.weight for worker in self._workers.values() if not worker.is_apart)
         return held / total
 
     @property
     def closed(self) -> dict[str, int]:
         """How many workers get no jobs now, by the reason; those for suspects do not count."""
-        states = (_closed_by(each) for each in self._workers.values() if not each.is_apart)
+        states = (_closed_by(worker) for worker in self._workers.values() if not worker.is_apart)
         return dict(Counter(state for state in states if state is not None))
 
     def blocking_report(self) -> dict[str, Any]:
@@ -179,15 +179,19 @@ class Workers:
         ``beside`` the job that blocks the worker of each innocent one. Only the first ones.
         """
         late = [worker for worker in self._workers.values() if worker.is_late]
-        known = {next(iter(each.blocking)): each for each in late if len(each.blocking) == 1}
-        unknown = {job_id for each in late if len(each.blocking) > 1 for job_id in each.blocking}
+        culprits = {
+            next(iter(worker.blocking)): worker for worker in late if len(worker.blocking) == 1
+        }
+        unknown = {
+            job_id for worker in late if len(worker.blocking) > 1 for job_id in worker.blocking
+        }
         beside = {
             job_id: culprit
-            for culprit, worker in known.items()
+            for culprit, worker in culprits.items()
             for job_id in sorted(worker.in_flight - {culprit})
         }
         return {
-            "blocking": sorted(known)[:MOST_NAMED],
+            "blocking": sorted(culprits)[:MOST_NAMED],
             "maybe_blocking": sorted(unknown)[:MOST_NAMED],
             "beside": dict(list(beside.items())[:MOST_NAMED]),
         }
@@ -203,7 +207,7 @@ class Workers:
             "free": room.free,
             "largest": room.largest,
             "capacity": self.capacity,
-            "attainable": max((self.capacity - each.left for each in self.able), default=0),
+            "attainable": max((self.capacity - worker.left for worker in self.able), default=0),
             "weight": held + sum(suspect.weight for suspect in self._suspects.waiting),
             "takes_suspects": self.takes_suspects,
         }
@@ -211,13 +215,15 @@ class Workers:
     @property
     def left(self) -> dict[str, Any]:
         """What threads of ended jobs keep in workers that can start others; empty if nothing."""
-        leaving = [each for each in self.able if each.left]
+        leaving = [worker for worker in self.able if worker.left]
         if not leaving:
             return {}
         return {
-            "weight": sum(each.left for each in leaving),
-            "crowded": sum(each.is_crowded for each in leaving),
-            "jobs": sorted({job_id for each in leaving for job_id in each.outlived})[:MOST_NAMED],
+            "weight": sum(worker.left for worker in leaving),
+            "crowded": sum(worker.is_crowded for worker in leaving),
+            "jobs": sorted({job_id for worker in leaving for job_id in worker.outlived})[
+                :MOST_NAMED
+            ],
         }
 
     def describe(self) -> list[dict[str, int | bool]]:
@@ -306,7 +312,7 @@ class Workers:
         asking = [self._soon(worker, shares[worker.key]) for worker in workers]
         answers = await DeferredList(asking, consumeErrors=True)
         # Jobs of a worker whose pipe is lost are returned anyway.
-        return sum((given for is_answered, given in answers if is_answered), Unstarted())
+        return sum((unstarted for is_answered, unstarted in answers if is_answered), Unstarted())
 
     def _soon(self, worker: WorkerProcess, most: int | None) -> Deferred[Unstarted]:
         soon: Deferred[Unstarted] = Deferred()
@@ -357,9 +363,12 @@ class Workers:
         """
         # Not by other properties: this is computed for each claim.
         return [
-            each
-            for each in self._workers.values()
-            if each.is_ready and not each.is_late and not each.is_stuck and not each.is_apart
+            worker
+            for worker in self._workers.values()
+            if worker.is_ready
+            and not worker.is_late
+            and not worker.is_stuck
+            and not worker.is_apart
         ]
 
     def _place_suspects(self) -> None:

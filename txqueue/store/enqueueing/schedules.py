@@ -69,11 +69,11 @@ class Judged:
 
     Attributes:
         rows: The schedules, each with whether its condition holds.
-        found: The schedules that were found with these.
+        due: The schedules that were found with these.
     """
 
     rows: list[dict[str, Any]]
-    found: Due
+    due: Due
 
 
 @frozen

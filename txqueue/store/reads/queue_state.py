@@ -72,7 +72,7 @@ _WHOLE = """
     {schema}.find_damage(
         job.options, job.payload, job.result, job.progress, job.error) as damage
 """
-_OF_A_JOB = tuple(each.split()[-1].rpartition(".")[2].strip('"') for each in _LISTED.split(","))
+_OF_A_JOB = tuple(column.split()[-1].rpartition(".")[2].strip('"') for column in _LISTED.split(","))
 _TOLD = (
     *("options", "payload", "result", "progress", "error", "damage", "policy"),
     *("actions", "attempts", "stages", "workset", "at"),
