@@ -5,6 +5,7 @@ create or replace function txqueue.find_damage(
     error text default null) returns text
 language plpgsql stable security definer
 set search_path = txqueue, pg_temp
+set jit = off
 as $$
 declare
     mark   constant text := 'txqueue cannot read this';

@@ -3,6 +3,7 @@
 create or replace function txqueue.readable_json(value jsonb) returns jsonb
 language plpgsql stable strict security definer
 set search_path = txqueue, pg_temp
+set jit = off
 as $$
 begin
     -- The conversion reads all of it. An expression is faster than a statement.

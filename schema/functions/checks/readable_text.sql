@@ -2,6 +2,7 @@
 create or replace function txqueue.readable_text(value text) returns text
 language plpgsql stable strict security definer
 set search_path = txqueue, pg_temp
+set jit = off
 as $$
 begin
     -- To count characters reads all of it; octet_length() would not.

@@ -3,6 +3,7 @@
 create or replace function txqueue.scheduled_keys(its_job jsonb, out "group" text, out tenant text)
 language plpgsql stable security definer
 set search_path = txqueue, pg_temp
+set jit = off
 as $$
 declare
     job  jsonb := readable_json(its_job);
