@@ -1,4 +1,4 @@
--- The schema txqueue, version 21, to be read; `txqueue migrate --sql` prints the script to run.
+-- The schema txqueue, version 22, to be read; `txqueue migrate --sql` prints the script to run.
 -- Generated from the catalogue of a migrated database by: python -m tests.db.snapshot
 -- N is a lane, 0 to 7. Not shown: the partitions of single days, the tables of single worksets, and
 -- the sequences of single limits. Definitions of functions and views are in schema/functions.
@@ -472,8 +472,13 @@ create table minute_counts (
 -- Rows for locking: 0 to 16383 for groups, limited queues and tenants, the others for worksets.
 create table key_lock (key smallint primary key);
 
--- Rows that a session locks while it does a duty for all.
-create table duty (name text primary key);
+-- Rows that a session locks while it does a duty for all. The duty archive has a holder instead, as it takes many
+-- transactions.
+create table duty (
+    name    text primary key,
+    holder  uuid,        -- The process that archives, by a random number of its own; null before the first.
+    until   timestamptz  -- Until when it has the duty unless it renews it.
+);
 
 -- For locking: claims share it, a change of a limit locks it exclusively.
 create table claiming ();
@@ -602,6 +607,7 @@ ensure_history() returns text[];  -- worker
 find_archived(its_id bigint) returns table(state job_state, day date, location text);  -- read, worker
 find_job(its_id bigint) returns setof job;  -- read, worker
 history_due(before date = null) returns table(leaf text, state text, day date);  -- worker
+hold_archiving(its_holder uuid, seconds double precision) returns boolean;  -- worker
 measure_minute(bounds double precision[]) returns table(queue text, work_type text, counts bigint[],
     total double precision);  -- worker
 note_minute() returns boolean;  -- worker
@@ -764,8 +770,8 @@ start_workset(its_name text, its_items bigint = null) returns integer;  -- worke
 --                              end_part, end_slot, enqueue, enqueue_assigned, enqueue_checked, enqueue_many,
 --                              ensure_history, ensure_workset, explain_each, explain_facts, failure_kinds,
 --                              fill_workset, find_archived, find_damage, find_job, find_met_conditions, grant_credit,
---                              heartbeat, history_due, identity, is_input, jobs_of, lagging_sequences, leave,
---                              lock_next_cut, measure_minute, next_job, next_part, note_late_error, note_minute,
+--                              heartbeat, history_due, hold_archiving, identity, is_input, jobs_of, lagging_sequences,
+--                              leave, lock_next_cut, measure_minute, next_job, next_part, note_late_error, note_minute,
 --                              notified_jobs, pass_on, pause, pause_schedule, postpone_failures, publish,
 --                              publish_schedules, put_schedule, readable_json, readable_text, refresh_backlog_flags,
 --                              register_node, release, remove_schedule, renew_for_peer, repeat, repeat_archived,

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import psycopg2
 import pyarrow as pa
@@ -22,6 +23,7 @@ from txqueue.archive.writing import archive
 from txqueue.cli.history import SHOWN
 from txqueue.errors import ArchiveUnavailable, ConfigurationError
 from txqueue.store.inquiries.reader import Reader, Session
+from txqueue.store.reads import history
 from txqueue.store.reads.history import PastDays, about_archived, about_past, next_step
 
 
@@ -197,6 +199,34 @@ def test_one_archives_at_a_time(
         assert is_alone
         assert archive(session, str(tmp_path)) == []
     assert len(archive(session, str(tmp_path))) == 2
+
+
+def test_the_duty_to_archive_has_a_time_limit(
+    node: Master, session: Session, tmp_path: Path
+) -> None:
+    """A process that was killed keeps it for minutes; one that renews it keeps it."""
+    fill(node, 50)
+    first, second = (f"select txqueue.hold_archiving('{uuid4()}', %s)" for _ in range(2))
+    assert [node.value(call, 300.0) for call in (first, second, first)] == [True, False, True]
+    assert archive(session, str(tmp_path)) == []
+    for until in ("now() - interval '1 s'", "now() + interval '1 day'"):
+        node.cursor.execute(f"update txqueue.duty set until = {until} where name = 'archive'")
+        assert node.value(second, 300.0)
+    assert not node.value(first, 300.0)
+    assert node.value(second, 0.0)
+    assert len(archive(session, str(tmp_path))) == 2
+
+
+def test_a_long_archiving_renews_its_duty(
+    node: Master, session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While it writes and reads back; else another process would archive the same day."""
+    monkeypatch.setattr(history, "TURN", 0.0)
+    fill(node, 50)
+    until = "select until from txqueue.duty where name = 'archive'"
+    moments = [node.value(until)]
+    archive(session, str(tmp_path), advance=lambda _: moments.append(node.value(until)))
+    assert len(set(moments)) == 3
 
 
 def test_an_attempt_that_was_overtaken_counts_no_more(node: Master) -> None:

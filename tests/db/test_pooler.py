@@ -20,6 +20,7 @@ from txqueue.store.driver.prepared_statements import OFTEN
 from txqueue.store.inquiries.inquiry import Inquiry, Question, Rows
 from txqueue.store.inquiries.reader import Reader, Session
 from txqueue.store.reads.examination.facts import FACTS, examine
+from txqueue.store.reads.history import PastDays
 from txqueue.store.schema.migrations import migrate
 from txqueue_torture.needs import lacking
 from txqueue_torture.server import Server, dsn_of, pgbouncer
@@ -126,6 +127,15 @@ def test_no_question_of_a_command_is_compiled(
     facts = examine(compiling, "txqueue")
     assert facts["shown"] == [{"jit": "off"}]
     assert [row["jit"] for row in cast("Rows", facts["settings"])] == ["on"]
+
+
+def test_archiving_leaves_no_lock_in_the_pooled_session(pooler: str) -> None:
+    """Two clients share the session, and only one of them may archive."""
+    with Session(pooler) as one, Session(pooler) as other, PastDays(one).alone() as is_alone:
+        assert is_alone
+        assert [row for row in ask(pooler, STATE) if row[0] == "holds"] == []
+        with PastDays(other).alone() as is_other_alone:
+            assert not is_other_alone
 
 
 @pytest.mark.parametrize("words", [*LOOKING, *CHANGING], ids=" ".join)

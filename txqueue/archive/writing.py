@@ -87,7 +87,7 @@ def _archived(past_days: PastDays, storage: ArchiveStorage, day: Day) -> Archive
     path = storage.path(day.state, day.day)
     with reachable(storage.location):
         checksum = _written(past_days, storage, day, path)
-        _ensure_same(checksum, storage, path, past_days.count(day))
+        _ensure_same(checksum, storage, path, past_days, day)
     is_verified = past_days.end(day, attempt, storage.location, checksum.rows, checksum.text)
     outcome = "changed" if not is_verified else "dropped" if past_days.drop(day) else "in use"
     return Archived(
@@ -108,16 +108,21 @@ def _written(past_days: PastDays, storage: ArchiveStorage, day: Day, path: str) 
         for batch in _batches(past_days.pages(day, columns), schema):
             checksum.add(batch)
             writer.write_batch(batch)
+            past_days.keep()
     return checksum
 
 
-def _ensure_same(expected: Checksum, storage: ArchiveStorage, path: str, jobs: int) -> None:
+def _ensure_same(
+    expected: Checksum, storage: ArchiveStorage, path: str, past_days: PastDays, day: Day
+) -> None:
     """Read a file back, and compare it with what was written and with the table's row count."""
     batches = storage.batches(path)
     actual = None
     for batch in batches:
         actual = actual or Checksum(batch.schema)
         actual.add(batch)
+        past_days.keep()
+    jobs = past_days.count(day)
     is_same = actual is not None and actual.text == expected.text
     if not (is_same or (actual is None and expected.rows == 0)) or expected.rows != jobs:
         raise ArchiveUnavailable(

@@ -11,7 +11,7 @@ declare
         'complete', 'settle', 'complete_one', 'note_late_error', 'started', 'release', 'pass_on', 'rescue', 'renew_for_peer', 'declare_dead', 'reserve_incarnation', 'reserve_run', 'advance_sequences', 'lagging_sequences', 'register_node', 'publish', 'heartbeat', 'leave',
         'rotate', 'refresh_backlog_flags', 'ensure_history', 'explain_facts', 'explain_each', 'pause', 'resume', 'set_limit', 'cancel', 'restart', 'retry', 'set_priority', 'drain_node',
         'ensure_workset', 'fill_workset', 'start_workset', 'retry_workset', 'request_end_notices', 'next_part', 'end_part', 'split_workset_part', 'lock_next_cut', 'add_parts', 'end_slot',
-        'undrain_node', 'history_due', 'begin_archive', 'end_archive', 'drop_archived', 'retry_failures', 'postpone_failures', 'discard_failures',
+        'undrain_node', 'history_due', 'hold_archiving', 'begin_archive', 'end_archive', 'drop_archived', 'retry_failures', 'postpone_failures', 'discard_failures',
         'stats', 'find_job', 'find_archived', 'chart', 'note_minute', 'measure_minute', 'due_schedules', 'find_met_conditions', 'is_input', 'tick', 'start_missed_cooldowns', 'put_schedule', 'edit_schedule',
         'coalesce_into', 'repeat', 'repeat_archived', 'publish_schedules', 'pause_schedule', 'resume_schedule', 'remove_schedule', 'run_schedule', 'schedule_runs', 'failure_kinds', 'updated_at',
         'readable_json', 'readable_text', 'find_damage', 'scheduled_keys'];

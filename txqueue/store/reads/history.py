@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
+from uuid import uuid4
 
 from attrs import frozen
 
@@ -47,6 +49,9 @@ _COLUMNS = """
     select attname::text, format_type(atttypid, null) from pg_attribute
      where attrelid = %s::regclass and attnum > 0 and not attisdropped order by attnum
 """
+TURN = 300.0
+"""Seconds after which a process that no longer renews the duty to archive loses it."""
+
 # How many pages of history one statement reads, at first and at most, and the most bytes of rows.
 _FIRST_BLOCKS, _MOST_BLOCKS, _LARGEST_PAGE = 64, 2048, 32_000_000
 _LISTED = """
@@ -109,6 +114,8 @@ class PastDays:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._schema = session.schema
+        self._holder = str(uuid4())
+        self._renewed_at: float | None = None
 
     @property
     def location(self) -> str | None:
@@ -118,15 +125,25 @@ class PastDays:
 
     @contextmanager
     def alone(self) -> Iterator[bool]:
-        """Lock archiving during the block; its value is whether the lock was free."""
-        name = f"{self._schema} archive"
-        key = "hashtextextended(%s, 839)"
-        is_mine = bool(self._session.value(f"select pg_try_advisory_lock({key})", (name,)))
+        """Have the duty to archive during the block; its value is whether it was free."""
+        is_mine = self._hold(TURN)
+        self._renewed_at = time.monotonic() if is_mine else None
         try:
             yield is_mine
         finally:
+            self._renewed_at = None
             if is_mine:
-                self._session.rows(f"select pg_advisory_unlock({key})", (name,))
+                self._hold(0.0)
+
+    def keep(self) -> None:
+        """Renew the duty to archive if a third of its time is over."""
+        if self._renewed_at is not None and time.monotonic() - self._renewed_at > TURN / 3:
+            self._renewed_at = time.monotonic()
+            # If it was lost, another attempt for a day ends this one: see `end`.
+            self._hold(TURN)
+
+    def _hold(self, seconds: float) -> bool:
+        return bool(self._call("hold_archiving(%s, %s)", self._holder, seconds))
 
     def due(self, before: date | None = None) -> list[Day]:
         """Return the days to archive: those before the given day, by default past retention."""
