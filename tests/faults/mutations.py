@@ -269,10 +269,10 @@ MUTATIONS: Final = {
         "slow_link",
         "run",
         "txqueue/node/workers/completions.py",
-        "        while entries.finished:\n            await self._complete(",
+        "        while entries.completed:\n            await self._complete(",
         "        if entries.settled and _is_long(entries.settled[-1]):\n"
         "            await self._settle_long(incarnation, entries.settled[-1:])\n"
-        "        while entries.finished:\n            await self._complete(",
+        "        while entries.completed:\n            await self._complete(",
     ),
     "a worker notices the ends of programs by their signal only": _of(
         "child_processes",

@@ -103,7 +103,7 @@ class WorkerService:
         """Whether the master can read all reports so far, even if a handler now blocks."""
         return self._pipe.is_sent
 
-    def finish(self, held: HeldAssignment, *, is_alone: bool) -> None:
+    def complete(self, held: HeldAssignment, *, is_alone: bool) -> None:
         """Report the done jobs of an assignment; `is_alone` if no other report follows."""
         say = self._pipe.say_now if is_alone else self._pipe.say
         say(

@@ -121,7 +121,7 @@ class Harness:
         self.is_sent = True
         self.occupied: tuple[int, list[int], bool] = (0, [], False)
 
-    def finish(self, held: HeldAssignment, *, is_alone: bool) -> None:
+    def complete(self, held: HeldAssignment, *, is_alone: bool) -> None:
         """Note jobs that are done."""
         self.results |= json.loads(f"{{{','.join(held.results)}}}")
         assignment = held.token.assignment

@@ -46,14 +46,14 @@ class _Entries:
     Only the latest report of a running job is kept, so that memory stays bounded during an outage.
     """
 
-    finished: list[CompletedJobs] = Factory(list)
+    completed: list[CompletedJobs] = Factory(list)
     settled: list[SettledJobs] = Factory(list)
     started: dict[JobKey, StartedJob] = Factory(dict)
     given_back: list[ReturnedJobs] = Factory(list)
 
     def take(self, entries: _Entries) -> None:
         """Add other entries, with long outcomes at the end."""
-        self.finished += entries.finished
+        self.completed += entries.completed
         self.settled += entries.settled
         self.settled.sort(key=_is_long)
         self.started |= entries.started
@@ -63,7 +63,7 @@ class _Entries:
         """Make the first completions outcomes of single jobs, if they have results or it is one."""
         is_one = len(jobs) == 1
         parted = [entry for entry in jobs if is_one or entry.results]
-        self.finished[: len(jobs)] = [entry for entry in jobs if not (is_one or entry.results)]
+        self.completed[: len(jobs)] = [entry for entry in jobs if not (is_one or entry.results)]
         self.settled += [as_settled_jobs([job]) for entry in parted for job in _as_settled(entry)]
         self.settled.sort(key=_is_long)
         return bool(parted)
@@ -71,17 +71,17 @@ class _Entries:
     @property
     def can_wait(self) -> bool:
         """Whether all entries are a few done jobs without results, for which no caller waits."""
-        if len(self.finished) >= FEW or self.settled or self.started or self.given_back:
+        if len(self.completed) >= FEW or self.settled or self.started or self.given_back:
             return False
-        return not any(entry.results for entry in self.finished)
+        return not any(entry.results for entry in self.completed)
 
     @property
     def ends(self) -> int:
         """About how many ended jobs the entries report."""
-        return _count(self.finished) + sum(entry.jobs for entry in self.settled)
+        return _count(self.completed) + sum(entry.jobs for entry in self.settled)
 
     def __bool__(self) -> bool:
-        return bool(self.finished or self.settled or self.started or self.given_back)
+        return bool(self.completed or self.settled or self.started or self.given_back)
 
 
 class Completions(Periodic):
@@ -131,9 +131,9 @@ class Completions(Periodic):
         """Tell whether all entries are written that were noted before `mark` was read."""
         return self._written >= mark
 
-    def finish(self, finished: CompletedJobs) -> None:
+    def complete(self, completed: CompletedJobs) -> None:
         """Note jobs that are done."""
-        self._open.finished.append(finished)
+        self._open.completed.append(completed)
         self._noted += 1
         self.alarm.ring()
 
@@ -203,7 +203,7 @@ class Completions(Periodic):
     async def _write(self, entries: _Entries) -> None:
         """Write all entries, but one of the long outcomes only, as other jobs may end meanwhile."""
         incarnation = self._lease.incarnation
-        while entries.finished:
+        while entries.completed:
             await self._complete(incarnation, entries)
         while entries.settled and not _is_long(entries.settled[0]):
             await self._settle(incarnation, entries.settled)
@@ -226,8 +226,8 @@ class Completions(Periodic):
 
     async def _complete(self, incarnation: int, entries: _Entries) -> None:
         """Write completions, as many as one statement may; after an error, half as many."""
-        finished = entries.finished
-        jobs = finished[: self._completed.first(map(_length, finished))]
+        completed = entries.completed
+        jobs = completed[: self._completed.first(map(_length, completed))]
         began = self._clock.seconds()
         try:
             written = await self._functions.complete(incarnation, jobs)
@@ -244,7 +244,7 @@ class Completions(Periodic):
                 entries.part(jobs)
             raise
         self._completed.succeeded(self._clock.seconds())
-        del finished[: len(jobs)]
+        del completed[: len(jobs)]
         self._tell(_count(jobs), written)
 
     def _tell(self, ended: int, written: WrittenEnds) -> None:
@@ -317,20 +317,20 @@ def _is_long(settled: SettledJobs) -> bool:
     return len(settled.outcomes) > LONG
 
 
-def _length(finished: CompletedJobs) -> int:
-    return len(finished.ids) + len(finished.results or "")
+def _length(completed: CompletedJobs) -> int:
+    return len(completed.ids) + len(completed.results or "")
 
 
-def _count(finished: Iterable[CompletedJobs]) -> int:
-    return sum(entry.ids.count(",") + 1 for entry in finished)
+def _count(completed: Iterable[CompletedJobs]) -> int:
+    return sum(entry.ids.count(",") + 1 for entry in completed)
 
 
-def _as_settled(finished: CompletedJobs) -> list[SettledJob]:
+def _as_settled(completed: CompletedJobs) -> list[SettledJob]:
     """Return one outcome for each of these done jobs, so that each can be written alone."""
-    results = json.loads(finished.results or "{}")
+    results = json.loads(completed.results or "{}")
     return [
-        SettledJob(int(number), finished.assignment, "done", result=results.get(number))
-        for number in finished.ids.split(",")
+        SettledJob(int(number), completed.assignment, "done", result=results.get(number))
+        for number in completed.ids.split(",")
     ]
 
 

@@ -55,7 +55,7 @@ START_PATIENCE, LAST_WORDS = 300.0, 1.0
 class Reports(GivenBack, Protocol):
     """Receives the reports of workers."""
 
-    def finish(self, finished: CompletedJobs) -> None:
+    def complete(self, completed: CompletedJobs) -> None:
         """Note jobs that are done."""
 
     def settle(self, settled: SettledJobs) -> None:
@@ -370,7 +370,7 @@ class WorkerProcess:
         self, *, lane: int, assignment: int, weight: int, jobs: int, ids: str, results: str
     ) -> dict[str, Any]:
         if ids:
-            self._owner.reports.finish(CompletedJobs(lane, assignment, ids, results or None))
+            self._owner.reports.complete(CompletedJobs(lane, assignment, ids, results or None))
         self._let_go(assignment, jobs)
         return self._account(weight)
 

@@ -48,7 +48,7 @@ class Report(Protocol):
     def is_sent(self) -> bool:
         """Whether the master can read all reports so far, even if a handler now blocks."""
 
-    def finish(self, held: HeldAssignment, *, is_alone: bool) -> None:
+    def complete(self, held: HeldAssignment, *, is_alone: bool) -> None:
         """Report the done jobs of an assignment; `is_alone` if no other report follows."""
 
     def settle(self, weight: int, counts: Counter[int], jobs: Sequence[SettledJob]) -> None:
@@ -195,7 +195,7 @@ class Endings:
         touched, self._touched = self._touched, {}
         is_alone = len(touched) == 1 and not self._settled
         for held in touched.values():
-            self._report.finish(held, is_alone=is_alone)
+            self._report.complete(held, is_alone=is_alone)
             held.clear()
         if self._settled:
             settlement = self._settled_weight, self._counts, self._settled

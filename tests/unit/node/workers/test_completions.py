@@ -138,12 +138,12 @@ def test_completions_that_follow_closely_are_one_statement() -> None:
     book = Book()
     clock, under_test = begun(book)
     for assignment in (1, 2, 3):
-        under_test.finish(CompletedJobs(0, assignment, "1"))
+        under_test.complete(CompletedJobs(0, assignment, "1"))
     assert book.completed == [[1]]
     clock.advance(completions.GATHERING)
     assert book.completed == [[1], [2, 3]]
     clock.advance(1)
-    under_test.finish(CompletedJobs(0, 4, "1"))
+    under_test.complete(CompletedJobs(0, 4, "1"))
     assert book.completed[2:] == [[4]]
     under_test.stopService()
 
@@ -152,8 +152,8 @@ def test_a_completion_that_lets_others_run_is_followed_at_once() -> None:
     """The next of a group must not wait."""
     book = Book(frees=True)
     _, under_test = begun(book)
-    under_test.finish(CompletedJobs(0, 1, "1"))
-    under_test.finish(CompletedJobs(0, 2, "1"))
+    under_test.complete(CompletedJobs(0, 1, "1"))
+    under_test.complete(CompletedJobs(0, 2, "1"))
     assert book.completed == [[1], [2]]
     under_test.stopService()
 
@@ -162,7 +162,7 @@ def test_a_result_is_written_at_once() -> None:
     """A caller may wait for it."""
     book = Book()
     _, under_test = begun(book)
-    under_test.finish(CompletedJobs(0, 1, "1"))
+    under_test.complete(CompletedJobs(0, 1, "1"))
     under_test.settle(as_settled_jobs([(outcome := SettledJob(2, 1, "failed", error="x"))]))
     assert (book.completed, book.settled) == ([[1]], [outcome])
     under_test.stopService()
@@ -172,8 +172,8 @@ def test_results_are_written_at_once_with_their_jobs() -> None:
     """A client may wait for one; jobs that returned nothing can wait a moment."""
     book = Book()
     _, under_test = begun(book)
-    under_test.finish(CompletedJobs(0, 1, "1"))
-    under_test.finish(CompletedJobs(0, 2, "2", '{"2":[1]}'))
+    under_test.complete(CompletedJobs(0, 1, "1"))
+    under_test.complete(CompletedJobs(0, 2, "2", '{"2":[1]}'))
     assert book.completed == [[1], [2]]
     under_test.stopService()
 
@@ -183,8 +183,8 @@ def test_a_result_that_cannot_be_stored_fails_its_job_alone() -> None:
     book = Book()
     clock, under_test = begun(book)
     book.refused = "bad"
-    under_test.finish(CompletedJobs(0, 5, "1,2,3", '{"1":"bad","2":"good"}'))
-    under_test.finish(CompletedJobs(0, 6, "4"))
+    under_test.complete(CompletedJobs(0, 5, "1,2,3", '{"1":"bad","2":"good"}'))
+    under_test.complete(CompletedJobs(0, 6, "4"))
     clock.pump([1.0] * 10)
     ends = book.settled
     assert [(each.job_id, each.outcome) for each in ends] == [
@@ -202,10 +202,10 @@ def test_a_job_that_cannot_be_completed_fails_alone() -> None:
     book = Book()
     clock, under_test = begun(book)
     book.refused = "777"
-    under_test.finish(CompletedJobs(0, 1, "1"))
+    under_test.complete(CompletedJobs(0, 1, "1"))
     for assignment in range(2, 20):
-        under_test.finish(CompletedJobs(0, assignment, str(assignment)))
-    under_test.finish(CompletedJobs(0, 20, "20,777,21"))
+        under_test.complete(CompletedJobs(0, assignment, str(assignment)))
+    under_test.complete(CompletedJobs(0, 20, "20,777,21"))
     clock.pump([1.0] * 10)
     assert sorted(number for some in book.completed for number in some) == list(range(1, 20))
     ends = {each.job_id: each.outcome for each in book.settled}
@@ -233,7 +233,7 @@ def test_completions_that_are_too_many_for_a_statement_are_halved() -> None:
     book.most = 3
     clock, under_test = begun(book)
     for assignment in range(20):
-        under_test.finish(CompletedJobs(0, assignment, "1"))
+        under_test.complete(CompletedJobs(0, assignment, "1"))
     clock.pump([1.0] * 60)
     assert sorted(number for some in book.completed for number in some) == list(range(20))
     assert max(map(len, book.completed)) <= 3
@@ -258,7 +258,7 @@ def test_outcomes_that_change_nothing_are_counted() -> None:
         meters=meters,
     )
     book.foreign = 1
-    under_test.finish(CompletedJobs(0, 1, "1,2,3"))
+    under_test.complete(CompletedJobs(0, 1, "1,2,3"))
     under_test.settle(as_settled_jobs([SettledJob(4, 1, "failed", error='said "job_id": 5')]))
     ended: list[object] = []
     Deferred.fromCoroutine(under_test.step()).addBoth(ended.append)
@@ -276,7 +276,7 @@ def test_a_long_outcome_that_takes_too_long_delays_no_other() -> None:
     book.slow = "slow"
     under_test.settle(as_settled_jobs([SettledJob(1, 1, "done", result=LONG_RESULT)]))
     for number in range(2, 30):
-        under_test.finish(CompletedJobs(0, number, str(number)))
+        under_test.complete(CompletedJobs(0, number, str(number)))
         under_test.settle(as_settled_jobs([SettledJob(number, 1, "failed", error="x")]))
         clock.advance(completions.GATHERING)
     assert sum(map(len, book.completed)) == len(book.settled) == 28
@@ -307,7 +307,7 @@ def test_results_that_take_too_long_together_are_written_one_by_one() -> None:
     clock, under_test = begun(book)
     book.slow = "slow"
     results = f'{{"1":"good","2":"{LONG_RESULT}","3":"fine"}}'
-    under_test.finish(CompletedJobs(0, 5, "1,2,3", results))
+    under_test.complete(CompletedJobs(0, 5, "1,2,3", results))
     clock.pump([1.0] * 20)
     ends = {each.job_id: each.outcome for each in book.settled}
     assert ends == {1: "done", 2: "failed", 3: "done"}
