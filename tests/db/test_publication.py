@@ -31,7 +31,8 @@ def test_the_queue_works_under_a_publication_for_all_tables(node: Master, other:
         assert other.beats()
         lacking = node.column(
             "select relname::text from pg_class where relnamespace = 'txqueue'::regnamespace"
-            " and relkind = 'r' and relreplident = 'd' and relname not in ('migrating', 'claiming')"
+            " and relkind = 'r' and relpersistence = 'p' and relreplident = 'd'"
+            " and relname not in ('migrating', 'claiming')"
             " and not exists"
             " (select from pg_index where indrelid = pg_class.oid and indisprimary)"
         )
