@@ -552,9 +552,9 @@ next_job(its_node integer, its_incarnation integer, queues text[], work_types te
     chunk text, alone boolean, due_in double precision, seen_at timestamptz, reached text, last_tenant text,
     reached_job bigint, searched double precision, passed text, passed_job bigint, left_job bigint);  -- worker
 set_aside(its_incarnation integer, queues text[]) returns bigint[];  -- worker
--- only the owner may execute: assign_N, choose_ready_N, chunk_entry, chunk_of, fail_unreadable, find_fault, find_head,
--- find_heads, find_last, fit_capacity_N, job_terms, lock_ready_N, make_eligible, make_published_ready, make_ready,
--- next_assignment, next_due, promote, promote_due, separate_suspects, take_first_N
+-- only the owner may execute: assign_N, attainable_room, choose_ready_N, chunk_entry, chunk_of, fail_unreadable,
+-- find_fault, find_head, find_heads, find_last, fit_capacity_N, job_terms, lock_ready_N, make_eligible,
+-- make_published_ready, make_ready, next_assignment, next_due, promote, promote_due, separate_suspects, take_first_N
 
 -- complete
 complete(its_incarnation integer, lanes smallint[], assignments bigint[], ids text[], results text[] = null)

@@ -38,6 +38,11 @@ class Master(Stored):
         readied: int = self.value("select txqueue.publish(%s)", json.dumps([kind]))
         return readied
 
+    def reports(self, **report: object) -> None:
+        """Report this, as by a heartbeat."""
+        sql = "update txqueue.node_info set report = %s where incarnation = %s"
+        self.cursor.execute(sql, (json.dumps(report), self.incarnation))
+
     def take(
         self,
         weight: int = 1000,

@@ -124,6 +124,26 @@ def test_a_heavy_job_is_not_overtaken(node: Master, lane: int) -> None:
     assert node.take(20, largest=10, capacity=10).ids == [heavy, light]
 
 
+def keeps(node: Master, weight: int) -> None:
+    """Threads of ended jobs keep so much of one of two workers for 50, and all of the other."""
+    room = {"capacity": 50, "attainable": 50 - weight}
+    node.reports(workers=2, closed={"stuck": 1}, room=room, left={"weight": weight})
+
+
+def test_a_job_for_which_no_end_makes_room_stops_no_other(node: Master) -> None:
+    """It is left until the threads end; one that waits only for jobs to end is not overtaken."""
+    heavy, middle, light = node.enqueue({"weight": 31}, {"weight": 30}, {})
+    keeps(node, 20)
+    assert node.take(29, capacity=50, workers=2).ids == []
+    claimed = node.take(30, capacity=50, workers=2)
+    assert claimed.ids == [middle]
+    assert claimed.reached is not None
+    assert node.take(1, capacity=50, workers=2).ids == [light]
+    assert node.take(29, capacity=50, workers=2).reached is not None
+    keeps(node, 19)
+    assert node.take(31, capacity=50, workers=2).ids == [heavy]
+
+
 def test_a_job_of_higher_rank_goes_before_a_heavy_one(node: Master) -> None:
     """The heavy one waits for room, not the urgent one for the heavy."""
     (heavy,) = node.enqueue({"weight": 8})
@@ -201,6 +221,27 @@ def test_suspects_travel_by_themselves(node: Master) -> None:
     taken = sorted(chunk.ids for chunk in node.take(workers=2).chunks)
     assert taken == [[ids[0]], ids[1:3], [ids[3]]]
     assert node.take(workers=2).chunks == []
+
+
+def have_died(node: Master, job_id: int) -> None:
+    """Two processes died that ran it."""
+    node.cursor.execute("update txqueue.job_ready set deaths = 2 where job_id = %s", (job_id,))
+
+
+def test_a_suspect_is_not_overtaken_where_one_worker_has_room(node: Master) -> None:
+    """What ranks before it is taken, then it, then what ranks after it."""
+    first, suspect, last = node.enqueue({}, {}, {})
+    have_died(node, suspect)
+    assert [node.take(2).ids for _ in range(3)] == [[first], [suspect], [last]]
+
+
+def test_a_suspect_too_heavy_for_now_is_not_overtaken(node: Master) -> None:
+    """What ranks after it waits, as behind any other job."""
+    first, suspect, last = node.enqueue({}, {"weight": 2}, {})
+    have_died(node, suspect)
+    assert node.take(2, capacity=2, workers=2).ids == [first]
+    assert node.take(1, capacity=2, workers=2).ids == []
+    assert node.take(3, capacity=2, workers=2).ids == [suspect, last]
 
 
 def test_it_says_how_far_it_came(node: Master) -> None:

@@ -325,6 +325,16 @@ def test_a_job_too_heavy_for_what_a_reserve_leaves(
     assert node.ready() == [light]
 
 
+def test_a_job_for_which_a_reserve_never_leaves_room_stops_no_other_queue(node: Master) -> None:
+    """Where not all of a node's workers start jobs, it waits, and other queues go on."""
+    limit(node, "queue", "default", reserve=0.5)
+    heavy, other = node.enqueue({"weight": 31}, {"queue": "mail"})
+    room = {"capacity": 50, "attainable": 50}
+    node.reports(workers=2, closed={}, room=room, left={"weight": 20})
+    assert node.take(80, queues=["default", "mail"], capacity=50, workers=2).ids == [other]
+    assert node.ready() == [heavy]
+
+
 def test_a_reserve_holds_whatever_an_empty_node_takes(node: Master) -> None:
     """Light jobs leave it free."""
     limit(node, "queue", "default", reserve=0.1)

@@ -3,13 +3,14 @@
 --
 -- tids are the jobs to take. alone are suspects to take before them, for a process without other jobs.
 -- is_drained: the lane has no more jobs for this turn. is_whole: no job was parked or left because of its
--- group. is_cut: jobs were left that another claim may take. is_blocked: not even the first job fits. left_job:
+-- group. is_cut: jobs were left that another claim may take. is_blocked: not even the first job fits. has_suspects: some
+-- of those that fit are suspects. left_job:
 -- the first heavy job that is left to a node with less load than its_load, if that is given; others behind it are taken.
 --
 -- One function per lane, which calls those of its lane. Only next_job() calls it, whose settings pin the plan
 -- and the search path.
 create or replace function txqueue.choose_ready_0(
-    head txqueue.ready_head, turn txqueue.claim_turn, work_types text[], at_most integer, step integer, most_deaths integer,
+    head txqueue.ready_head, turn txqueue.claim_turn, work_types text[], at_most integer, step integer, most_deaths integer, most_weight integer,
     room integer, open_room integer, part integer, largest integer, capacity integer, workers integer, is_idle boolean, most_parked integer,
     its_incarnation integer, its_load double precision,
     out jobs integer, out parked integer, out tids tid[], out alone tid[], out is_drained boolean, out is_whole boolean, out is_cut boolean,
@@ -30,7 +31,7 @@ declare
     admitted     record;
     parts        record;
 begin
-    tids := txqueue.lock_ready_0(head, turn, work_types, at_most, step, most_deaths);
+    tids := txqueue.lock_ready_0(head, turn, work_types, at_most, step, most_deaths, most_weight);
     jobs := cardinality(tids);
     select sum(weight), max(weight), sum(txqueue.payload_octets(payload) + coalesce(octet_length(options::text), 0)), count("group"),
            array_agg(ctid) filter (where deaths > 1), array_agg(ctid) filter (where deaths > 2),
@@ -42,7 +43,7 @@ begin
     parked := 0;
     is_cut := false;
     is_blocked := false;
-    has_suspects := suspects is not null;
+    has_suspects := false;
     if grouped > 0 then
         admitted := txqueue.admit_groups_0(tids, most_parked);
         tids := admitted.taken;
@@ -74,7 +75,8 @@ begin
         end if;
         is_blocked := tids is null;
     end if;
-    if has_suspects and not is_blocked and cardinality(tids) > 0 then
+    if suspects && tids then
+        has_suspects := true;
         parts := txqueue.separate_suspects(tids, suspects, gravest, workers);
         alone := parts.alone;
         tids := parts.rest;

@@ -68,6 +68,10 @@ declare
     -- The limits of queues, if there are any.
     is_held    boolean;
     its_capacity integer;
+    report     jsonb;
+    -- Whether not all of it can be free, and how much can.
+    is_narrow  boolean := false;
+    attainable record;
     held       record;
     open       open_queue[];
     served     text[];
@@ -84,6 +88,7 @@ declare
     head       ready_head;
     most       integer;
     open_room  integer;
+    heaviest   integer;
     is_counted smallint;
     chosen     record;
     alone_tids tid[];
@@ -108,10 +113,14 @@ begin
 
     -- Open the queues with limits, and order the turns.
     began := clock_timestamp();
-    select me.capacity, exists (select from control) into its_capacity, is_held
+    select me.capacity, exists (select from control), me.report into its_capacity, is_held, report
       from node_info as me where me.incarnation = its_incarnation and me.state = 'alive';
     room := case when found then room else 0 end;
     is_held := room > 0 and is_held;
+    if room > 0 and room < its_capacity and (is_held or coalesce(report -> 'left', '{}') <> '{}') then
+        attainable := attainable_room(report, its_capacity);
+        is_narrow := attainable.largest is not null or attainable.total is not null;
+    end if;
     if is_held then
         held := open_queues(queues, its_capacity);
         open := held.open;
@@ -169,15 +178,23 @@ begin
                 is_counted := case when open[place].is_counted or turn.tenant is not null then 1 end;
             end if;
 
+            -- What can never start here must not keep the others waiting.
+            heaviest := 2147483647;
+            if is_narrow then
+                heaviest := greatest(least(largest, open_room), least(attainable.largest, attainable.total - room + open_room));
+                heaviest := case when heaviest < capacity then heaviest else 2147483647 end;
+            end if;
+
             case head.lane
                 when 0 then chosen := choose_ready_0(
-                    head, turn, work_types, at_most => most, step => step, most_deaths => deaths,
+                    head, turn, work_types, at_most => most, step => step, most_deaths => deaths, most_weight => heaviest,
                     room => room, open_room => open_room, part => part, largest => largest, capacity => capacity,
                     workers => workers, is_idle => is_held and total = 0 and free_weight >= its_capacity,
                     most_parked => to_park, its_incarnation => its_incarnation, its_load => its_load);
             end case;
             -- Nothing else was ready: if all is taken, there is no need to search again.
-            is_last := head.until_rank is null and chosen.jobs < most and chosen.is_whole and turn.tenant is null and not is_held;
+            is_last := head.until_rank is null and chosen.jobs < most and chosen.is_whole and turn.tenant is null and not is_held
+                       and not is_narrow;
             is_all := is_all and not chosen.is_cut;
             left_job := coalesce(left_job, chosen.left_job);
             if chosen.parked > 0 then
@@ -189,9 +206,9 @@ begin
                 end if;
             end if;
             exit when chosen.is_blocked;
-            -- A claim takes suspects once, and a single worker with suspects gets no other job.
+            -- A claim takes suspects once. A single worker gets nothing else beside them, nor what ranks after them.
             deaths := case when chosen.has_suspects then 1 else deaths end;
-            room := case when chosen.alone is not null and workers < 2 then 0 else room end;
+            room := case when chosen.has_suspects and workers < 2 then 0 else room end;
 
             -- Assign the jobs in chunks, suspects in one of their own.
             alone_tids := chosen.alone;
