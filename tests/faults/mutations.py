@@ -147,8 +147,8 @@ MUTATIONS: Final = {
         "calm",
         "I5",
         "schema/functions/groups/admit_groups.sql",
-        '(mine."group" is null or (mine.place',
-        '(true or mine."group" is null or (mine.place',
+        '(mine."group" is null or (mine.number',
+        '(true or mine."group" is null or (mine.number',
     ),
     "jobs get ready before their time": _of(
         "calm",
@@ -190,7 +190,7 @@ MUTATIONS: Final = {
         "unheard_claim",
         "I10 expected",
         "txqueue/node/leasing/reconciliation.py",
-        "            await self._give_back(identity.incarnation, again[:MOST])\n",
+        "            await self._give_back(identity.incarnation, repeated[:MOST])\n",
         "",
     ),
     "a rescue waits for a completion": _of(
@@ -204,8 +204,8 @@ MUTATIONS: Final = {
         "long_after_storm",
         "run expected",
         "txqueue/node/workers/process.py",
-        "        if passed < PACE_WINDOW:",
-        "        if passed < 3600:",
+        "        if elapsed < PACE_WINDOW:",
+        "        if elapsed < 3600:",
     ),
     "an assignment that arrives twice is performed twice": _of(
         "peers_late",
@@ -232,8 +232,8 @@ MUTATIONS: Final = {
         "set local statement_timeout = {CONDITION_PATIENCE * 1000};",
         "",
         "txqueue/node/arrival/scheduler.py",
-        "        self._checks.begin(found)\n",
-        "        self._checks.begin(found)\n        await self._checks.end()\n",
+        "        self._checks.begin(due)\n",
+        "        self._checks.begin(due)\n        await self._checks.end()\n",
     ),
     "all that waited in a dead process died with it": _of(
         "poison_among_many",
