@@ -1,5 +1,5 @@
--- The names of a job's options: those of clients, and those that schedules add. Without settings of its own, so
--- that it is inlined.
+-- The names of a job's options: those of clients, and, last, the three that schedules add, which no hint offers.
+-- Without settings of its own, so that it is inlined.
 create or replace function txqueue.known_options() returns text[]
 language sql immutable
 as $$

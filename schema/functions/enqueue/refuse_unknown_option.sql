@@ -5,7 +5,7 @@ set search_path = txqueue, pg_temp
 as $$
 declare
     known constant text[] := known_options();
-    -- The last three are txqueue's own.
+    -- The last three are those of schedules.
     shown constant text[] := trim_array(known, 3);
     arguments constant text[] := array['queue', 'priority', 'weight', 'not_before', 'not_after', 'group', 'tenant', 'unique',
                                        'unique_mode'];
