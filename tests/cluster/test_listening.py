@@ -57,7 +57,7 @@ def test_two_options_with_one_port(db: Database) -> None:
     port = f"tcp:{free_port()}"
     line = refused(db, "--health", port, "--metrics", port)
     assert "--health and --metrics name the same port" in line
-    assert "give each one of its own" in line
+    assert "give each a port of its own" in line
 
 
 async def test_nodes_meet_over_tls(nodes: Nodes, db: Database, tmp_path: Path) -> None:

@@ -166,6 +166,8 @@ def test_the_next_of_their_groups_become_ready(node: Master) -> None:
     first = node.enqueue({"group": "a"}, {"group": "b"})
     node.enqueue({"group": "a"}, {"group": "b"})
     chunks = [node.take(1).chunks[0] for _ in first]
+    # The claim that meets the others parks them.
+    assert node.take().chunks == []
     assert node.ready() == []
     finished = [(each.lane, each.assignment, f"{{{each.ids[0]}}}", None) for each in chunks]
     assert complete(node, *finished) == (2, True)

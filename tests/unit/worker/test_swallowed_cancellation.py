@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Callable
 from typing import Any
 
@@ -76,6 +77,32 @@ def test_a_cancelled_job_does_not_go_on_for_ever() -> None:
     assert "job 1 (performing.handled): its handler goes on although it was cancelled" in text
     # Closed, the first handler goes on no more; only the second one was cancelled since.
     assert len(cancelled) == tried + 1
+
+
+def test_a_handler_that_swallows_everything_is_not_continued() -> None:
+    """Not even one that goes on when it is closed: another run of its job may have begun."""
+    harness = started()
+    steps: list[float] = []
+
+    async def perform(_: object, job: RunningJob) -> None:
+        # No end of the interpreter may find it in a loop without end.
+        for _step in range(1000):
+            try:
+                await deferLater(harness.clock, 1.0)
+            except BaseException:
+                """It goes on, whatever it is."""
+            steps.append(harness.clock.seconds())
+
+    with harness.handler(perform):
+        harness.hand(5, Handled.entry(1))
+        harness.turn()
+        harness.performer.cancel(5, 1, "ann")
+        pass_time(harness, LONGEST_END)
+        assert [each["outcome"] for each in harness.settled] == ["cancelled"]
+        last = len(steps)
+        pass_time(harness, 20)
+        gc.collect()
+    assert len(steps) == last
 
 
 def test_a_handler_has_time_to_clean_up() -> None:

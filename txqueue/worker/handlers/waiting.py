@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Generator
 from contextvars import Context
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from attrs import define, frozen
 from twisted.internet.defer import CancelledError, Deferred
@@ -122,9 +122,9 @@ def driven(context: Context, coroutine: Coroutine[Any, Any, Any]) -> Any:
             awaited = _waitable(context, coroutine, awaited)
     except StopIteration as stop:
         return stop.value
-    coroutine_end = _Started(context, coroutine, awaited)
-    ending = Deferred.fromCoroutine(coroutine_end.end())
-    return Waiting(ending, ending.cancel, partial(context.run, coroutine.close))
+    started = _Started(context, coroutine, awaited)
+    ending = Deferred.fromCoroutine(started.end())
+    return Waiting(ending, ending.cancel, started.close)
 
 
 def _waitable(context: Context, coroutine: Coroutine[Any, Any, Any], awaited: Any) -> Any:
@@ -153,10 +153,16 @@ class _Started:
         self._context = context
         self._coroutine = coroutine
         self._awaited = awaited
+        self._is_closed = False
 
     async def end(self) -> Ended:
         """Wait until the coroutine ends."""
         return await self
+
+    def close(self) -> None:
+        """Close the coroutine; one that swallows GeneratorExit is never continued either."""
+        self._is_closed = True
+        self._context.run(_close, self._coroutine)
 
     def __await__(self) -> Generator[Any, Any, Ended]:
         run, coroutine, awaited = self._context.run, self._coroutine, self._awaited
@@ -170,6 +176,8 @@ class _Started:
                 go_on = partial(coroutine.throw, error)
             else:
                 go_on = partial(coroutine.send, value)
+            if self._is_closed:
+                return Ended(error=CancelledError())
             try:
                 awaited = run(go_on)
                 if type(awaited) is not Deferred:
@@ -182,11 +190,56 @@ class _Started:
 
 def waiting_for_task(coroutine: Coroutine[Any, Any, Any]) -> Waiting:
     """Run a coroutine of asyncio's."""
-    task = asyncio.ensure_future(_ended_in_asyncio(coroutine))
+    closable = _Closable(coroutine)
+    task = asyncio.ensure_future(_ended_in_asyncio(closable))
     ending: Deferred[Ended] = Deferred.fromFuture(task)
     # A task that is cancelled before its first step runs nothing that could return an `Ended`.
     ending.addErrback(lambda _: Ended(error=CancelledError()))
-    return Waiting(ending, task.cancel, coroutine.close)
+    return Waiting(ending, task.cancel, closable.close)
+
+
+class _Closable(Coroutine[Any, Any, Any]):
+    """A coroutine of asyncio's that never continues once it is closed."""
+
+    def __init__(self, coroutine: Coroutine[Any, Any, Any]) -> None:
+        self._coroutine = coroutine
+        self._is_closed = False
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        return cast("Generator[Any, Any, Any]", self)
+
+    def __next__(self) -> Any:
+        return self.send(None)
+
+    def send(self, value: Any) -> Any:
+        """Continue the coroutine."""
+        self._check()
+        return self._coroutine.send(value)
+
+    def throw(self, *error: Any) -> Any:
+        """Continue the coroutine with an error."""
+        self._check()
+        return self._coroutine.throw(*error)
+
+    def close(self) -> None:
+        """Close the coroutine."""
+        self._is_closed = True
+        _close(self._coroutine)
+
+    def _check(self) -> None:
+        if self._is_closed:
+            raise asyncio.CancelledError
+
+
+# Coroutines that swallow GeneratorExit: their memory must not be freed, which would continue them.
+_UNENDING: list[Coroutine[Any, Any, Any]] = []
+
+
+def _close(coroutine: Coroutine[Any, Any, Any]) -> None:
+    try:
+        coroutine.close()
+    except RuntimeError:
+        _UNENDING.append(coroutine)
 
 
 async def _ended_in_asyncio(coroutine: Coroutine[Any, Any, Any]) -> Ended:
