@@ -278,11 +278,11 @@ def _unable(nodes: Iterable[Row]) -> Warned:
         if number and node["state"] in SERVING:
             what = (
                 f"{counted(number, 'worker')} of node {node['name']} can start no job: they do"
-                " not answer, or handlers that timed out fill their threads"
+                " not answer, or handlers of ended runs fill their threads"
             )
             remedy = (
-                "see its log for the reason: those that run no job are replaced after 30 s,"
-                " others with --kill-stuck"
+                "see its log for the reason: those that do not answer and run no job are replaced"
+                " after 30 s, all others only with --kill-stuck"
             )
             yield "unable_workers", node["name"], what, remedy
 

@@ -227,10 +227,10 @@ def test_workers_that_can_start_no_job_are_warned_of() -> None:
     found = warnings(live_of(), nodes, [], NOW)
     assert kinds(found) == [("unable_workers", "a")]
     assert found[0]["what"] == (
-        "2 workers of node a can start no job: they do not answer, or handlers that timed out fill"
+        "2 workers of node a can start no job: they do not answer, or handlers of ended runs fill"
         " their threads"
     )
-    assert "those that run no job are replaced after 30 s" in found[0]["remedy"]
+    assert "those that do not answer and run no job are replaced after 30 s" in found[0]["remedy"]
 
 
 def test_a_node_whose_workers_have_all_ended_is_warned_of() -> None:
