@@ -73,7 +73,7 @@ async def eventually(predicate: Callable[[], Awaitable[T]], timeout: float = ...
 async def eventually(predicate: Callable[[], T], timeout: float = ...) -> T: ...
 
 
-async def eventually(predicate: Callable[[], T | Awaitable[T]], timeout: float = 10.0) -> T:
+async def eventually(predicate: Callable[[], T | Awaitable[T]], timeout: float = 30.0) -> T:
     """Ask again and again until the answer is true.
 
     Args:
@@ -94,5 +94,5 @@ async def eventually(predicate: Callable[[], T | Awaitable[T]], timeout: float =
         if value:
             return cast("T", value)
         if last:
-            raise AssertionError(f"not so within {timeout:g} s: {predicate!r} says {value!r}")
+            raise AssertionError(f"not within {timeout:g} s: {predicate!r} says {value!r}")
         await pause(STEP)
