@@ -114,12 +114,16 @@ class Node:
         return self.process.wait(timeout)
 
     def stop(self) -> None:
-        """Drain it, and expect a clean exit with no process left.
+        """Drain it, and expect a clean exit with no process left."""
+        if self.process.poll() is None:
+            self.signal(signal.SIGTERM)
+        self.expect_drained()
+
+    def expect_drained(self) -> None:
+        """Expect a clean exit with no process left; a second signal would cut the draining short.
 
         Having cleaned up, twistd ends by the signal that stopped it.
         """
-        if self.process.poll() is None:
-            self.signal(signal.SIGTERM)
         assert self.ended() == -signal.SIGTERM, self.log
         left = self.remaining()
         assert not left, f"left behind by {self.name}: {left}\n{self.log}"
@@ -201,7 +205,7 @@ class Nodes:
             for node in running:
                 node.signal(signal.SIGTERM)
             for node in running:
-                node.stop()
+                node.expect_drained()
         finally:
             self.destroy()
 
