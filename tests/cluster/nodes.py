@@ -128,6 +128,14 @@ class Node:
         left = self.remaining()
         assert not left, f"left behind by {self.name}: {left}\n{self.log}"
 
+    def stop_at_once(self) -> None:
+        """Signal again and again: those just after the first do not count as a second."""
+        deadline = time.monotonic() + PATIENCE
+        while self.process.poll() is None and time.monotonic() < deadline:
+            self.signal(signal.SIGTERM)
+            time.sleep(0.1)
+        self.ended()
+
     def remaining(self) -> set[int]:
         """Processes of it that do not end by themselves."""
         deadline = time.monotonic() + PATIENCE

@@ -52,8 +52,7 @@ async def test_a_node_describes_itself(nodes: Nodes, queue: WorkQueue) -> None:
     await eventually(lambda: jobs("alive") == [0, 1], PATIENCE)
     node.signal(signal.SIGTERM)
     await eventually(lambda: jobs("draining") == [0, 1], PATIENCE)
-    node.signal(signal.SIGTERM)
-    node.ended()
+    node.stop_at_once()
     assert not socket_of(node).exists()
 
 

@@ -34,8 +34,7 @@ async def end(node: Node) -> None:
     """End a node that has jobs which do not end."""
     node.signal(signal.SIGTERM)
     await eventually(lambda: "draining" in node.log, LIMIT)
-    node.signal(signal.SIGTERM)
-    node.ended()
+    node.stop_at_once()
 
 
 @pytest.mark.parametrize("beside", [0, 1])

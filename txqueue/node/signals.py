@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Final, Protocol
@@ -11,11 +12,15 @@ from typing import Final, Protocol
 from twisted.internet.interfaces import IReactorFromThreads
 from twisted.logger import Logger
 
-__all__ = ["Stoppable", "follow_signals"]
+__all__ = ["ONE_REQUEST", "Stoppable", "follow_signals"]
 
 _STOPPING: Final = (signal.SIGTERM, signal.SIGINT)
 # A process without a handler ends at these at once, and leaves its jobs to the rescue.
 _OTHERS: Final = (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+# Seconds after the first signal to stop in which others are the same request: `timeout` sends
+# SIGTERM to its command and to the whole group; a terminal sends SIGINT to the node and to the
+# process that started it, which passes it on.
+ONE_REQUEST: Final = 0.5
 _log = Logger()
 
 
@@ -32,6 +37,8 @@ class Stoppable(Protocol):
 def follow_signals(reactor: IReactorFromThreads, nodes: Sequence[Stoppable]) -> None:
     """Drain at the first signal to stop, stop at once at the second, and survive all others.
 
+    Signals within `ONE_REQUEST` of the first are not a second one.
+
     SIGHUP means that the terminal is gone, if the process has one. It drains then, but never stops
     at once: a shell and the kernel both send it.
 
@@ -40,8 +47,11 @@ def follow_signals(reactor: IReactorFromThreads, nodes: Sequence[Stoppable]) -> 
         nodes: The nodes of the process.
     """
     drain = signal.getsignal(signal.SIGTERM)
+    first_at = 0.0
 
     def first(number: int, frame: FrameType | None) -> None:
+        nonlocal first_at
+        first_at = time.monotonic()
         for stop_signal in _STOPPING:
             signal.signal(stop_signal, second)
         for node in nodes:
@@ -50,6 +60,8 @@ def follow_signals(reactor: IReactorFromThreads, nodes: Sequence[Stoppable]) -> 
             drain(number, frame)
 
     def second(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - a signal handler's
+        if time.monotonic() - first_at < ONE_REQUEST:
+            return
         for node in nodes:
             reactor.callFromThread(node.stop_at_once)
 

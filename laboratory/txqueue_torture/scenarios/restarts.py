@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import time
 
+from txqueue.node.signals import ONE_REQUEST
 from txqueue_torture.demands import no_duplicates, nothing_spent
 from txqueue_torture.environment import Testbed
 from txqueue_torture.history import JobRun
@@ -75,6 +76,8 @@ def stop_at_once(testbed: Testbed) -> None:
         node.signal(signal.SIGTERM)
         question = _STATE.format(schema=testbed.schema)
         testbed.wait(lambda: testbed.database.value(question, (node.name,)) == "draining", "drains")
+        # Signals just after the first are the same request.
+        time.sleep(2 * ONE_REQUEST)
         began = time.monotonic()
         node.signal(signal.SIGTERM)
         node.stop()

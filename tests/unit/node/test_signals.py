@@ -1,11 +1,14 @@
 """Signals to real processes: those that would end a node without draining are survived."""
 
 import os
+import select
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+import pytest
 
 MASTER = """
 import fcntl, sys, termios
@@ -68,6 +71,13 @@ def until(process: subprocess.Popen[str], words: str) -> list[str]:
     raise AssertionError(before)
 
 
+def insist(process: subprocess.Popen[str]) -> None:
+    """Send SIGTERM again and again, until it stops at once."""
+    while not select.select([process.stdout], [], [], 0.1)[0]:
+        process.send_signal(signal.SIGTERM)
+    until(process, "stops at once")
+
+
 def test_a_master_survives_signals_of_no_meaning_to_it() -> None:
     """It says so; SIGTERM still drains it, and a second one stops it at once."""
     with started(MASTER) as master:
@@ -77,8 +87,20 @@ def test_a_master_survives_signals_of_no_meaning_to_it() -> None:
             until(master, f"{each.name} is ignored; SIGTERM drains the node")
         master.send_signal(signal.SIGTERM)
         until(master, "drains")
+        insist(master)
+
+
+@pytest.mark.parametrize("again", [signal.SIGTERM, signal.SIGINT])
+def test_signals_close_together_are_one_request(again: signal.Signals) -> None:
+    """`timeout`, a terminal and a process manager send each twice: the node still drains."""
+    with started(MASTER) as master:
+        until(master, "runs")
         master.send_signal(signal.SIGTERM)
-        until(master, "stops at once")
+        until(master, "drains")
+        master.send_signal(again)
+        master.send_signal(signal.SIGUSR1)
+        assert not any("at once" in line for line in until(master, "SIGUSR1 is ignored"))
+        insist(master)
 
 
 def test_a_master_drains_when_its_terminal_is_gone() -> None:
@@ -92,8 +114,7 @@ def test_a_master_drains_when_its_terminal_is_gone() -> None:
         master.send_signal(signal.SIGHUP)
         master.send_signal(signal.SIGUSR1)
         assert not any("at once" in line for line in until(master, "SIGUSR1 is ignored"))
-        master.send_signal(signal.SIGTERM)
-        until(master, "stops at once")
+        insist(master)
 
 
 def test_a_worker_survives_what_its_whole_process_group_gets() -> None:
