@@ -20,7 +20,7 @@ _OTHERS: Final = (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 # Seconds after the first signal to stop in which others are the same request: `timeout` sends
 # SIGTERM to its command and to the whole group; a terminal sends SIGINT to the node and to the
 # process that started it, which passes it on.
-ONE_REQUEST: Final = 0.5
+ONE_REQUEST: Final = 0.25
 _log = Logger()
 
 
