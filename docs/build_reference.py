@@ -339,13 +339,18 @@ def _code(text: str) -> str:
 
 def _definition(module: str, name: str) -> ast.AST:
     """Find the class or function, in the module itself or in the one that it imports it from."""
-    tree = _tree(module)
-    for node in tree.body:
+    for node in _statements(_tree(module).body):
         if isinstance(node, ast.ClassDef | Function) and node.name == name:
             return node
         if isinstance(node, ast.ImportFrom) and name in {each.name for each in node.names}:
             return _definition(node.module or "", name)
     raise LookupError(f"{module} has no {name}")
+
+
+def _statements(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
+    """Yield the statements of a module, those under a condition included."""
+    for node in body:
+        yield from _statements(node.body) if isinstance(node, ast.If) else [node]
 
 
 def _exported(module: str) -> list[str]:

@@ -4,8 +4,9 @@ Enqueue work inside the application's own database transaction; run it on every 
 txqueue``.
 """
 
-from txqueue.client.node_link import Membership
-from txqueue.client.queue import WorkQueue
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from txqueue.errors import TxqueueError
 from txqueue.model.directives import Discard, Fail, Next, Snooze
 from txqueue.model.enqueue_options import EnqueueOptions
@@ -16,11 +17,15 @@ from txqueue.model.retry import Retry
 from txqueue.model.schedule import CatchUp, Cooldown, Cron, Every, Exists
 from txqueue.model.work_item import Priority, Runtime, UniqueMode, WorkItem
 from txqueue.model.workset_item import ExistingTable, WorksetItem, WorksetStatus
-from txqueue.store.enqueueing.batch import Batch
-from txqueue.store.enqueueing.schedules import ScheduleRun, Schedules
-from txqueue.store.enqueueing.transaction import Transaction, enqueue
-from txqueue.worker.handlers.running_job import Parents, RunningJob
-from txqueue.worker.running.workset_runner import RunningPart
+
+if TYPE_CHECKING:
+    from txqueue.client.node_link import Membership
+    from txqueue.client.queue import WorkQueue
+    from txqueue.store.enqueueing.batch import Batch
+    from txqueue.store.enqueueing.schedules import ScheduleRun, Schedules
+    from txqueue.store.enqueueing.transaction import Transaction, enqueue
+    from txqueue.worker.handlers.running_job import Parents, RunningJob
+    from txqueue.worker.running.workset_runner import RunningPart
 
 __all__ = [
     "Attempt",
@@ -59,3 +64,29 @@ __all__ = [
     "enqueue",
     "on_failure",
 ]
+
+# These import Twisted and the driver. A process that only enqueues by an adapter needs neither.
+_HOMES = {
+    "Membership": "txqueue.client.node_link",
+    "WorkQueue": "txqueue.client.queue",
+    "Batch": "txqueue.store.enqueueing.batch",
+    "ScheduleRun": "txqueue.store.enqueueing.schedules",
+    "Schedules": "txqueue.store.enqueueing.schedules",
+    "Transaction": "txqueue.store.enqueueing.transaction",
+    "enqueue": "txqueue.store.enqueueing.transaction",
+    "Parents": "txqueue.worker.handlers.running_job",
+    "RunningJob": "txqueue.worker.handlers.running_job",
+    "RunningPart": "txqueue.worker.running.workset_runner",
+}
+
+if not TYPE_CHECKING:
+    # Hidden from type checkers, which would take any name for one of this module.
+    def __getattr__(name: str) -> Any:
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        globals()[name] = value = getattr(import_module(_HOMES[name]), name)
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import assert_type
+from typing import TYPE_CHECKING, assert_type
 
 from attrs import define
 from twisted.internet.defer import Deferred, succeed
@@ -27,6 +27,9 @@ from txqueue import (
     WorksetItem,
     WorksetStatus,
 )
+
+if TYPE_CHECKING:
+    from txqueue import Mistake  # type: ignore[attr-defined]  # pyright: ignore  # noqa: F401
 
 
 @define

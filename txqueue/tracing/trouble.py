@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import logging
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-
-from twisted.logger import Logger
 
 __all__ = ["EVERY", "harmless"]
 
@@ -17,8 +17,6 @@ EVERY = 60.0
 class Complaints:
     """Logs an error, at most one in a while."""
 
-    log = Logger()
-
     def __init__(self) -> None:
         self._logged_at = float("-inf")
 
@@ -26,7 +24,17 @@ class Complaints:
         """Log the error that is being handled."""
         if time.monotonic() - self._logged_at >= EVERY:
             self._logged_at = time.monotonic()
-            self.log.failure("the tracer of the application failed; the jobs go on without it")
+            _log_failure("the tracer of the application failed; the jobs go on without it")
+
+
+def _log_failure(text: str) -> None:
+    # An application that only enqueues, by an adapter, has not imported Twisted.
+    if "twisted.logger" not in sys.modules:
+        logging.getLogger(__name__).exception(text)
+        return
+    from twisted.logger import Logger
+
+    Logger(__name__).failure(text)
 
 
 complaints = Complaints()

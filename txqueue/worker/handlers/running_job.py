@@ -10,7 +10,6 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, Unpack
 
 from attrs import frozen
-from twisted.internet.defer import succeed
 
 from txqueue.errors import InvalidWork
 from txqueue.model.assignment import AssignedJob, Assignment, JobKey
@@ -24,7 +23,6 @@ from txqueue.model.tags import tags_of
 from txqueue.model.work_item import WorkItem
 from txqueue.policy.endings.outcome import storable
 from txqueue.store.enqueueing.calls import job_object, json_text
-from txqueue.worker.handlers.runtimes import work_of
 
 if TYPE_CHECKING:
     from txqueue.store.enqueueing.transaction import Transaction
@@ -240,7 +238,7 @@ class RunningJob:
         progress = encode_result([done, total, storable(note[:LONGEST_NOTE])])
         change(self, _progress=progress, last_progress=progress)
         self.beat()
-        return succeed(None)
+        return _done()
 
     def _check(self, name: str, value: object, remedy: str, *kinds: type) -> None:
         if not is_a(value, *kinds):
@@ -316,7 +314,7 @@ class RunningJob:
             )
         json_text(job_object(work, options))
         change(self, follow_ups=[*self.follow_ups, (work, options)])
-        return succeed(None)
+        return _done()
 
     async def coalesce(self, limit: int = 1000, *, later: bool = False) -> list[WorkItem]:
         """Do the work of similar pending jobs as well: the job's own transaction ends them as done.
@@ -342,7 +340,17 @@ class RunningJob:
                 "call it inside: async with job.transaction()",
             )
         ended = await self.within.coalesce_into(self.token, self.id, limit, later=later)
+        # Imported late, as below.
+        from txqueue.worker.handlers.runtimes import work_of
+
         return [work_of(work_type, json.loads(payload)) for work_type, payload in ended]
+
+
+def _done() -> Awaitable[None]:
+    # Imported late: annotations name this module's classes where nothing else needs Twisted.
+    from twisted.internet.defer import succeed
+
+    return succeed(None)
 
 
 class _Unfrozen(RunningJob):

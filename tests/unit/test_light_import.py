@@ -1,0 +1,69 @@
+"""What a process that only enqueues has to import: work items, and no part of Twisted."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+import txqueue
+
+HEAVY: Final = {"twisted", "zope", "psycopg2", "txpostgres", "cryptography", "importlib.resources"}
+WORK: Final = """
+from attrs import define
+from txqueue import Cron, Key, Parents, Priority, Retry, RunningJob, Runtime, WorkItem, on_failure
+from txqueue.errors import Refused
+
+@define
+class Mail(WorkItem):
+    '''Mail a user.'''
+    user: int
+    group = Key("user:{user}")
+    retry = Retry(attempts=3)
+    schedule = Cron("0 4 * * *")
+
+    async def perform(self, job: RunningJob) -> None:
+        '''Do nothing.'''
+"""
+REPORT: Final = """
+import json, sys
+for name in {names!r}:
+    __import__(name)
+print(json.dumps(sorted(sys.modules)))
+"""
+MODULES: Final = 180
+"""How many modules these may add to those of Python's start; with Twisted there are over 500."""
+
+
+def imported(folder: Path, *names: str) -> set[str]:
+    """Import modules in a process of its own; return the names of all that this has loaded."""
+    (folder / "mails.py").write_text(WORK)
+    found = subprocess.run(
+        [sys.executable, "-c", REPORT.format(names=names)],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=folder,
+    )
+    return set(json.loads(found.stdout))
+
+
+def test_work_items_are_light(tmp_path: Path) -> None:
+    """A module of work items loads neither Twisted nor a driver, and few other modules."""
+    loaded = imported(tmp_path, "mails")
+    assert HEAVY & loaded == set()
+    assert len(loaded - imported(tmp_path)) < MODULES
+
+
+def test_every_public_name_is_there() -> None:
+    """Also those whose modules are imported when they are first used."""
+    assert all(getattr(txqueue, name) is not None for name in txqueue.__all__)
+    assert set(txqueue.__all__) <= set(dir(txqueue))
+
+
+def test_a_name_that_there_is_not_is_an_attribute_error() -> None:
+    """As in any module."""
+    with pytest.raises(AttributeError, match="module 'txqueue' has no attribute 'Queue'"):
+        _ = txqueue.Queue  # type: ignore[attr-defined]
