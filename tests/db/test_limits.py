@@ -340,3 +340,17 @@ def test_a_reserve_holds_whatever_an_empty_node_takes(node: Master) -> None:
     limit(node, "queue", "default", reserve=0.1)
     ids = node.enqueue(*[{"weight": 30} for _ in range(4)])
     assert node.take(100, capacity=100).ids == ids[:3]
+
+
+@pytest.mark.parametrize("tenant", [None, "ann"])
+def test_a_reserve_does_not_put_the_jobs_it_is_for_behind_other_queues(
+    tenant: str | None, node: Master
+) -> None:
+    """A node that other queues keep busy takes urgent jobs in rank order, not what these leave."""
+    limit(node, "queue", "mail", reserve=0.5)
+    urgent = {"queue": "mail", "priority": 9, **({"tenant": tenant} if tenant else {})}
+    low, *others = node.enqueue({"queue": "mail"}, *[{} for _ in range(50)])
+    first = node.enqueue(*[urgent for _ in range(3)])
+    taken = node.take(10, queues=["default", "mail"], capacity=100).ids
+    assert taken == [*first, *others[:7]]
+    assert low in node.ready()

@@ -26,8 +26,9 @@
 -- rank or a sixteenth of the batch beyond it, so that lanes that interleave finely cost no more than sixteen
 -- steps.
 --
--- Tenants take their turns first, then jobs without a tenant, and last, if a queue keeps a reserve, jobs of
--- priority 7 and higher, which may use it unless their tenant is paused or limited.
+-- Tenants take their turns first, then jobs without a tenant. Where a queue's reserve leaves no room for its ordinary
+-- jobs, those that may use it, jobs of priority 7 and higher whose tenant is neither paused nor limited, go on in rank
+-- order among the jobs without a tenant; last, they overtake jobs that do not fit.
 --
 -- work_types has the names of the node's types and the versions of their fields, as type#version. A job that one
 -- of these versions could not read (its options name it as unread) is left to other nodes.
@@ -80,6 +81,10 @@ declare
     tenants    record;
     turns      claim_turn[] := array[row(null, null, false)::claim_turn];
     turn       claim_turn;
+    of_reserve constant claim_turn := row(null, null, true)::claim_turn;
+    -- The queues of which only the jobs that may use the reserve can be taken.
+    reserved   text[] := '{}';
+    of_head    claim_turn;
     part       integer;
     by_turn    integer;
     exhausted  text[] := '{}';
@@ -150,6 +155,13 @@ begin
         if room > 0 and part > 0 and steps < most_steps and not is_last then
             -- A step uses up one head, so that no later one than these is reached.
             heads := find_heads(turn, queues, work_types, from_rank, from_job, most_steps - steps + 1);
+            if is_held and turn.tenant is null and not turn.is_reserve then
+                -- Those of tenants, too, which had no turn for them.
+                reserved := array(select each.queue from unnest(open) as each where each.kept >= room);
+                heads := array(select each from unnest(heads) as each where each.queue <> all (reserved))
+                    || find_heads(of_reserve, reserved, work_types, from_rank, from_job, most_steps - steps + 1);
+                heads := array(select each from unnest(heads) as each order by each.rank, each.job_id);
+            end if;
         end if;
         while room > 0 and part > 0 and steps < most_steps and not is_last and cardinality(heads) > 0 loop
             steps := steps + 1;
@@ -157,7 +169,8 @@ begin
             heads := heads[2 :];
             head.until_rank := heads[1].rank;
             head.until_job := heads[1].job_id;
-            if turn.tenant is null and not turn.is_reserve then
+            of_head := case when head.queue = any (reserved) then of_reserve else turn end;
+            if of_head.tenant is null and not of_head.is_reserve then
                 reached := head.rank;
                 reached_job := head.job_id;
             end if;
@@ -167,12 +180,17 @@ begin
             open_room := room;
             if is_held then
                 place := array_position(served, head.queue);
-                open_room := room - case when turn.is_reserve then 0 else open[place].kept end;
+                open_room := room - case when of_head.is_reserve then 0 else open[place].kept end;
                 most := least(most, open[place].jobs - open[place].taken, open_room);
                 if most <= 0 then
                     heads := array(select each from unnest(heads) as each where each.queue <> head.queue);
                     queues := array_remove(queues, head.queue);
                     is_all := false;
+                    if open_room <= 0 and turn.tenant is null then
+                        reserved := reserved || head.queue;
+                        heads := heads || find_heads(of_reserve, array[head.queue], work_types, from_rank, from_job, most_steps);
+                        heads := array(select each from unnest(heads) as each order by each.rank, each.job_id);
+                    end if;
                     continue;
                 end if;
                 is_counted := case when open[place].is_counted or turn.tenant is not null then 1 end;
@@ -187,7 +205,7 @@ begin
 
             case head.lane
                 when 0 then chosen := choose_ready_0(
-                    head, turn, work_types, at_most => most, step => step, most_deaths => deaths, most_weight => heaviest,
+                    head, of_head, work_types, at_most => most, step => step, most_deaths => deaths, most_weight => heaviest,
                     room => room, open_room => open_room, part => part, largest => largest, capacity => capacity,
                     workers => workers, is_idle => is_held and total = 0 and free_weight >= its_capacity,
                     most_parked => to_park, its_incarnation => its_incarnation, its_load => its_load);
@@ -237,7 +255,7 @@ begin
             if is_held then
                 open[place].taken := open[place].taken + taken;
             end if;
-            if chosen.jobs > 0 and taken = chosen.jobs and turn.tenant is null and not turn.is_reserve then
+            if chosen.jobs > 0 and taken = chosen.jobs and of_head.tenant is null and not of_head.is_reserve then
                 -- No ready job is left before the last of them, nor before the head of another lane.
                 from_rank := chosen.last_rank;
                 from_job := chosen.last_job;
@@ -253,7 +271,7 @@ begin
                     head.rank := chosen.last_rank;
                     head.job_id := chosen.last_job;
                 end if;
-                head := find_head(turn, head, work_types);
+                head := find_head(of_head, head, work_types);
                 if head.lane is not null then
                     heads := array(select each from unnest(heads || head) as each order by each.rank, each.job_id);
                 end if;
