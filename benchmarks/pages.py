@@ -23,30 +23,22 @@ from txqueue.demo.environment import embedded_schema
 from txqueue.demo.progress import bars
 from txqueue.demo.traffic import enqueue_all, publish
 from txqueue.store.inquiries.reader import Session
+from txqueue.web.pages.routes import MENU
 from txqueue_bench.work import Counted
 
 DAYS = 10
 PAGES = (
-    "/",
+    *MENU.titles,
     "/?span=24h",
     "/?span=30d",
-    "/jobs",
     "/jobs?state=done",
     "/jobs?state=ready&queue=default",
     "/jobs?tag=campaign",
     "/jobs?payload=number%3D5",
     "/jobs?error=refused",
     "/jobs?since=2h",
-    "/failures",
-    "/queues",
     "/queues/queue?name=default",
-    "/types",
     f"/types/type?{urlencode({'name': Counted.work_type})}",
-    "/schedules",
-    "/worksets",
-    "/nodes",
-    "/tenants",
-    "/actions",
 )
 MINUTES = """
     insert into {0}.minute_mark (at, seconds, last_job, enqueued)

@@ -28,6 +28,7 @@ from playwright.sync_api import Page, sync_playwright
 
 from txqueue.embedded import EmbeddedServer
 from txqueue.store.schema.migrations import migrate
+from txqueue.web.pages.routes import MENU
 
 HERE: Final = Path(__file__).resolve().parent
 FOLDER: Final = HERE.parent / "build" / "screenshots"
@@ -50,26 +51,17 @@ USER, PASSWORD = "ann", "first flush"
 PATIENCE: Final = 30.0
 
 PAGES: Final[Mapping[str, str]] = {
-    "overview": "/",
+    **{path.strip("/") or "overview": path for path in MENU.titles},
     "overview-24h": "/?span=24h",
     "overview-30d": "/?span=30d",
-    "jobs": "/jobs",
     "jobs-filtered": "/jobs?tag=campaign%3Dfirst-flush&state=assigned&tenant=corner-cafe",
     "jobs-none": "/jobs?queue=none",
     "confirm": "/jobs/confirm?act=cancel&queue=mail&state=waiting",
-    "failures": "/failures",
-    "queues": "/queues",
     "queue": "/queues/queue?name=mail&span=24h",
     "queue-paused": "/queues/queue?name=index",
-    "types": "/types",
     "type": "/types/type?name=orders.capture_payment&span=24h",
-    "schedules": "/schedules",
     "schedule": "/schedules/edit?name=newsletter",
-    "worksets": "/worksets",
-    "tenants": "/tenants",
-    "nodes": "/nodes",
     "node": "/nodes/node?name=jobs-3",
-    "actions": "/actions",
     "not-found": "/none",
 }
 """The address of each page, by the name of its picture."""

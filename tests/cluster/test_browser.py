@@ -15,7 +15,7 @@ from tests.cluster.database import Database
 from tests.dashboards import served
 from tests.samples import HOSTILE, fill, fill_with_hostile_texts
 from txqueue.web.databases import ShownDatabase
-from txqueue.web.rendering import MENU
+from txqueue.web.pages.routes import MENU
 
 playwright = pytest.importorskip("playwright.sync_api", exc_type=ImportError)
 
@@ -112,7 +112,7 @@ async def browse(
 
 def paths(page: Any) -> list[str]:
     """Return the address of each page, and of a waiting, a failed and a running job."""
-    found = [path for path, _ in MENU] + ["/jobs/confirm?act=cancel&queue=mail", "/login", "/none"]
+    found = [*MENU.titles, "/jobs/confirm?act=cancel&queue=mail", "/login", "/none"]
     found += [*DETAILS, "/jobs?tag=campaign&error=mailbox&state=failed"]
     for state in ("waiting", "failed", "assigned"):
         page.goto(f"/jobs?state={state}")
@@ -153,7 +153,7 @@ async def test_each_act_is_reachable_on_a_phone_without_scrolling_sideways(
             page.goto(path)
             assert page.locator("header").bounding_box()["height"] < 80, path
             assert page.evaluate(OUTSIDE) == [], path
-        for path, name in MENU:
+        for path, name in MENU.titles.items():
             page.goto(path)
             assert page.locator(".menu-key").inner_text().endswith(name)
             assert page.locator("header nav").is_hidden()
@@ -366,7 +366,7 @@ async def test_hostile_texts_change_nothing_on_any_page(sample: Database) -> Non
         name = urlencode({"name": HOSTILE})
         details = [f"/queues/queue?{name}", f"/types/type?{name}", f"/schedules/edit?{name}"]
         details.append("/types/type?name=hostile.kind")
-        for path in [*(path for path, _ in MENU), job, *details]:
+        for path in [*MENU.titles, job, *details]:
             page.goto(path)
             assert page.title() != "hacked", path
             for width in WIDTHS:

@@ -25,6 +25,7 @@ from txqueue.store.driver.connection_pool import ConnectionPool
 from txqueue.store.inquiries.reader import Reader, Session
 from txqueue.store.reads.archive_process import ArchiveProcess
 from txqueue.store.reads.queue_state import about_jobs
+from txqueue.web.pages.routes import MENU
 from txqueue.wire import admin_commands as wire
 
 Pairs = dict[str, tuple[int, int]]
@@ -64,9 +65,9 @@ LISTS = (
     ("limits",),
 )
 PAGES = (
-    *("/", "/jobs", "/jobs?payload=to%3Dzoe", "/jobs?error=boom", "/jobs?tag=shop", "/queues"),
-    *("/queues/queue?name=default", "/types/type?name=test.kind", "/failures", "/schedules"),
-    *("/worksets", "/actions", "/nodes", "/tenants"),
+    *MENU.titles,
+    *("/jobs?payload=to%3Dzoe", "/jobs?error=boom", "/jobs?tag=shop"),
+    *("/queues/queue?name=default", "/types/type?name=test.kind"),
 )
 
 

@@ -19,8 +19,8 @@ from txqueue.store.inquiries.inquiry import Inquiry, Question
 from txqueue.web.acts import acting_routes
 from txqueue.web.databases import ShownDatabase
 from txqueue.web.identification import parsed_proxy
-from txqueue.web.rendering import MENU
-from txqueue.web.service import Dashboard, routes
+from txqueue.web.pages.routes import MENU, routes
+from txqueue.web.service import Dashboard
 from txqueue.web.settings import DashboardSettings
 from txqueue.web.users import read_users, user_line
 from txqueue.web.visitors import Role
@@ -46,7 +46,7 @@ async def log_in(browser: Browser, name: str) -> None:
     assert (answer.status, answer.headers["location"]) == (303, f"{browser.base}/")
 
 
-@pytest.mark.parametrize("path", [path for path, _ in MENU] + ["/jobs/confirm?act=cancel"])
+@pytest.mark.parametrize("path", [*MENU.titles, "/jobs/confirm?act=cancel"])
 async def test_each_page_is_shown_on_this_host(node: Master, dsn: str, path: str) -> None:
     """While there are no users; with the headers that keep other sites out."""
     node.enqueue({"group": "one"}, {"tenant": "acme"}, {})
@@ -365,7 +365,7 @@ async def test_hostile_content_is_shown_as_text(node: Master, dsn: str) -> None:
     )
     node.value("select txqueue.pause('group', %s, %s)", HOSTILE[:100], HOSTILE[:100])
     async with served(dsn) as browser:
-        texts = [(await browser.get(path)).text for path, _ in MENU]
+        texts = [(await browser.get(path)).text for path in MENU.titles]
         texts.append((await browser.get(f"/jobs/{job_id}")).text)
     assert sum("&lt;script&gt;alert" in text for text in texts) >= 5
     for text in texts:

@@ -17,9 +17,8 @@ from tests.fixtures.databases import Templates, fresh_database
 from tests.waiting import eventually
 from txqueue.web.acts import acting_routes
 from txqueue.web.databases import ShownDatabase
-from txqueue.web.rendering import MENU
+from txqueue.web.pages.routes import MENU, index_routes, routes
 from txqueue.web.routing import Route
-from txqueue.web.service import index_routes, routes
 from txqueue.web.visitors import Role
 
 __all__ = ["users"]
@@ -95,7 +94,7 @@ async def test_all_addresses_stay_within_the_database(
     async with served(dsn, databases=shown, base=base, key="secret") as browser:
         await browser.get("/login?key=secret")
         two.enqueue({})
-        for path in [*(path for path, _ in MENU), "/jobs/1", "/queues/queue?name=default", "/none"]:
+        for path in [*MENU.titles, "/jobs/1", "/queues/queue?name=default", "/none"]:
             text = (await browser.get(f"/databases/two{path}")).text
             switcher = re.search(r'<details class="switch">.*?</details>', text, re.DOTALL)
             assert switcher is not None
@@ -225,7 +224,7 @@ async def test_a_database_that_goes_away_harms_no_other(
             assert "one answers" in card(page.text, "one")
             assert "1 down" in page.text
             assert re.search(r"These figures are .+ old. Running 0 Ready 2", card(page.text, "two"))
-            for path, _ in MENU:
+            for path in MENU.titles:
                 assert (await browser.get(f"/databases/one{path}")).status == 200
             assert (await browser.get("/databases/two/")).status == 200
             assert (await browser.get("/databases/two/tenants")).status == 503

@@ -18,7 +18,7 @@ from txqueue.store.inquiries.reader import Reader, Session
 from txqueue.store.reads import queue_state
 from txqueue.store.reads.live_counts import LARGEST
 from txqueue.store.reads.metrics import about_installation
-from txqueue.web.rendering import MENU
+from txqueue.web.pages.routes import MENU
 
 NAMES = 5_000
 LONG = "x" * 190
@@ -53,7 +53,7 @@ def found(crowd: str) -> Callable[[Any], Any]:
     return call
 
 
-@pytest.mark.parametrize("path", [path for path, _ in MENU])
+@pytest.mark.parametrize("path", MENU.titles)
 async def test_each_page_stays_short(crowd: str, path: str) -> None:
     """It shows some rows, and says how many more there are or leads to the next page."""
     async with served(crowd) as browser:

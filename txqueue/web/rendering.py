@@ -20,7 +20,7 @@ from markupsafe import Markup, escape
 from txqueue.model import humanize
 from txqueue.web.messages import PageRequest
 
-__all__ = ["DatabaseMenu", "Renderer", "StaticFile", "read_static"]
+__all__ = ["DatabaseMenu", "Menu", "Renderer", "StaticFile", "read_static"]
 
 _KINDS: Final = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
@@ -51,21 +51,8 @@ def read_static() -> Mapping[str, StaticFile]:
     return static_files
 
 
-# The pages in the order of the menu: address, title.
-MENU = (
-    ("/", "Overview"),
-    ("/jobs", "Jobs"),
-    ("/failures", "Failures"),
-    ("/queues", "Queues"),
-    ("/types", "Work types"),
-    ("/schedules", "Schedules"),
-    ("/worksets", "Worksets"),
-    ("/tenants", "Tenants"),
-    ("/nodes", "Nodes"),
-    ("/actions", "Actions"),
-)
-# The pages that every database has under the same address.
-_COMMON = frozenset({*(address for address, _ in MENU), "/queues/queue", "/types/type"})
+# Pages beside those of the menu that every database has under the same address.
+_COMMON: Final = frozenset({"/queues/queue", "/types/type"})
 # A job that a text names: "job 12", "with job 12", "jobs 12".
 _JOB = re.compile(r"\b([Jj]obs? )(\d{1,18})\b(?! jobs)")
 # Where to look at what a warning is about.
@@ -88,6 +75,33 @@ MOST_SHOWN = 20_000
 
 
 @frozen
+class Menu:
+    """The menu of a database's pages.
+
+    Attributes:
+        titles: The title of each page by its path, in the order of the menu.
+    """
+
+    titles: Mapping[str, str]
+
+    def current(self, path: str) -> str | None:
+        """Return the page of the menu that a path belongs to; None if it belongs to none."""
+        section = f"/{path.split('/')[1]}"
+        return section if section in self.titles else None
+
+    def same_page(self, request: PageRequest) -> str:
+        """Return the address of a page in another database.
+
+        It is that of the page's list, for what only one database has. A page of a list begins at
+        the first row.
+        """
+        if request.path in _COMMON or request.path in self.titles:
+            query = request.address(after=None)
+            return request.path if query == "?" else request.path + query
+        return self.current(request.path) or "/"
+
+
+@frozen
 class DatabaseMenu:
     """The databases to choose from, if a dashboard shows several.
 
@@ -107,6 +121,7 @@ class Renderer:
         root: The base path of the whole dashboard, without a slash at its end.
         title: The name of the installation.
         static: The files that pages load, by name.
+        menu: The pages to choose from.
         databases: The databases to choose from; None if there is only one.
     """
 
@@ -115,11 +130,13 @@ class Renderer:
         root: str,
         title: str,
         static: Mapping[str, StaticFile],
+        menu: Menu,
         databases: DatabaseMenu | None = None,
     ) -> None:
         self.static = static
         self._root = root
         self._title = title
+        self._menu = menu
         self._databases = databases
         database = None if databases is None else databases.chosen
         self._base = (
@@ -144,11 +161,10 @@ class Renderer:
             base=self._base,
             databases=self._databases,
             has_pages=self._databases is None or self._databases.chosen is not None,
-            same_page=same_page,
             static=self._address,
             title=self._title,
-            menu=MENU,
-            current=current_page(request.path),
+            menu=self._menu,
+            current=self._menu.current(request.path),
             request=request,
             visitor=request.visitor,
             **values,
@@ -180,24 +196,6 @@ def _templates() -> Environment:
         "warned_page": _warned_page,
     }
     return environment
-
-
-def current_page(path: str) -> tuple[str, str] | None:
-    """Return the entry of the menu that a path belongs to; None if it belongs to none."""
-    section = f"/{path.split('/')[1]}"
-    return next((entry for entry in MENU if entry[0] == section), None)
-
-
-def same_page(request: PageRequest) -> str:
-    """Return the address of a page in another database; its list, for what only one database has.
-
-    A page of a list begins at the first row.
-    """
-    if request.path in _COMMON:
-        query = request.address(after=None)
-        return request.path if query == "?" else request.path + query
-    section = f"/{request.path.split('/')[1]}"
-    return section if section in _COMMON else "/"
 
 
 @pass_context

@@ -10,7 +10,7 @@ from attrs import frozen
 
 from txqueue.web.visitors import Role
 
-__all__ = ["Handler", "Route", "Router"]
+__all__ = ["Handler", "Route", "Router", "page"]
 
 Handler = Callable[[Any, Any], Awaitable[Any]]
 
@@ -24,17 +24,24 @@ class Route:
         pattern: The path; ``{name}`` stands for a part of it, ``{name*}`` for all that is left.
         role: The least role of a visitor.
         handler: Answers it.
+        title: The name of its page in the menu; empty for none.
     """
 
     method: str
     pattern: str
     role: Role
     handler: Handler
+    title: str = ""
 
     def match(self, path: str) -> Mapping[str, str] | None:
         """Return the named parts of a path; None if it is another one."""
         matched = _compiled(self.pattern).fullmatch(path)
         return None if matched is None else matched.groupdict()
+
+
+def page(path: str, handler: Handler, title: str = "", *, role: Role = Role.VIEWER) -> Route:
+    """Return the route of a page; one with a title is in the menu."""
+    return Route(method="GET", pattern=path, role=role, handler=handler, title=title)
 
 
 class Router:

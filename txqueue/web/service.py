@@ -18,27 +18,17 @@ from txqueue.web.changes import AllChanges, Changes
 from txqueue.web.databases import ShownDatabase, database_path, database_place
 from txqueue.web.identification import Identification
 from txqueue.web.logins import Logins, Notices
-from txqueue.web.marks import marked
 from txqueue.web.page_services import IndexServices, PageServices
-from txqueue.web.pages import lists, session
-from txqueue.web.pages.database_list import database_list
-from txqueue.web.pages.job_details import job
-from txqueue.web.pages.job_list import confirmation, jobs
-from txqueue.web.pages.node_details import node
-from txqueue.web.pages.overview import overview
-from txqueue.web.pages.queue_details import queue
-from txqueue.web.pages.schedule_editor import edit_form
-from txqueue.web.pages.type_details import work_type
+from txqueue.web.pages.routes import MENU, index_routes, routes
 from txqueue.web.reads import Reads
 from txqueue.web.rendering import DatabaseMenu, Renderer, read_static
-from txqueue.web.routing import Route, Router
+from txqueue.web.routing import Router
 from txqueue.web.settings import DashboardSettings
 from txqueue.web.site import Door, MountedDoors, QuietSite, Rules
-from txqueue.web.visitors import Role
 from txqueue.wire.bounded_server import BoundedServer
 from txqueue.wire.descriptor_guard import DescriptorGuard
 
-__all__ = ["Dashboard", "index_routes", "routes"]
+__all__ = ["Dashboard"]
 
 # Connections: two for reads, one for acts.
 _CONNECTIONS: Final = 3
@@ -149,8 +139,9 @@ class Dashboard(Service):
         changes = AllChanges([link.changes for link in self._links])
         return Door(Router(index_routes()), services, changes, self._rules(""))
 
-    def _renderer(self, menu: DatabaseMenu | None) -> Renderer:
-        return Renderer(self._settings.base, self._settings.title, self._static, menu)
+    def _renderer(self, databases: DatabaseMenu | None) -> Renderer:
+        settings = self._settings
+        return Renderer(settings.base, settings.title, self._static, MENU, databases)
 
     def _rules(self, path: str) -> Rules:
         """Return what requests for pages below a path must satisfy."""
@@ -205,44 +196,3 @@ def _logins(reactor: Any, settings: DashboardSettings) -> Logins | None:
     if settings.users is None and settings.key is None:
         return None
     return Logins(reactor, settings.users or {}, settings.key)
-
-
-def routes() -> list[Route]:
-    """Return the routes that change nothing in the database."""
-    pages = {
-        "/": overview,
-        "/jobs": marked(jobs),
-        "/jobs/confirm": marked(confirmation),
-        "/jobs/{id}": marked(job),
-        "/queues": marked(lists.queues),
-        "/queues/queue": marked(queue),
-        "/types": lists.work_types,
-        "/types/type": work_type,
-        "/failures": marked(lists.failures),
-        "/schedules": marked(lists.schedules),
-        "/worksets": lists.worksets,
-        "/tenants": marked(lists.tenants),
-        "/nodes": marked(lists.nodes),
-        "/nodes/node": marked(node),
-        "/actions": lists.actions,
-    }
-    return [
-        *(Route("GET", path, Role.VIEWER, handler) for path, handler in pages.items()),
-        Route("GET", "/schedules/edit", Role.OPERATOR, marked(edit_form)),
-        *_visitor_routes(),
-    ]
-
-
-def index_routes() -> list[Route]:
-    """Return the routes of the list of databases."""
-    return [Route("GET", "/", Role.VIEWER, database_list), *_visitor_routes()]
-
-
-def _visitor_routes() -> list[Route]:
-    return [
-        Route("GET", "/static/{name}", Role.STRANGER, session.static_file),
-        Route("GET", "/login", Role.STRANGER, session.login_page),
-        Route("POST", "/login", Role.STRANGER, session.log_in),
-        Route("POST", "/logout", Role.STRANGER, session.log_out),
-        Route("POST", "/theme", Role.STRANGER, session.set_theme),
-    ]

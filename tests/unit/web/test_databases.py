@@ -9,8 +9,8 @@ from txqueue.errors import ConfigurationError
 from txqueue.web.databases import ShownDatabase, database_path, named_databases, read_databases
 from txqueue.web.messages import PageRequest
 from txqueue.web.pages.database_list import database_card
+from txqueue.web.pages.routes import MENU
 from txqueue.web.reads import Figures
-from txqueue.web.rendering import same_page
 from txqueue.web.visitors import Role, Visitor
 
 SECRET = "hunter2"
@@ -106,7 +106,7 @@ def test_another_database_is_shown_on_the_same_page(
 ) -> None:
     """On the list, for a page of what the other one does not have."""
     request = PageRequest(path=path, visitor=Visitor("ann", Role.VIEWER), query=query)
-    assert same_page(request) == other
+    assert MENU.same_page(request) == other
 
 
 def test_a_card_counts_what_its_database_has() -> None:

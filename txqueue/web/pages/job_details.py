@@ -14,6 +14,7 @@ from txqueue.store.reads.batch_progress import ENDS, about_batch
 from txqueue.store.reads.dashboard import about_family
 from txqueue.store.reads.history import about_archived_days
 from txqueue.store.reads.queue_state import about_archived_job, about_job, about_obstacles
+from txqueue.web.marks import marked
 from txqueue.web.messages import PageRequest, Reply
 from txqueue.web.page_services import PageServices
 
@@ -25,6 +26,7 @@ _PLANNED = frozenset({"time", "rate", "limit"})
 _SAID = frozenset({"failed", "quarantine"})
 
 
+@marked
 async def job(services: PageServices, request: PageRequest) -> Reply:
     """Show all that is stored about a job."""
     text = request.names["id"]

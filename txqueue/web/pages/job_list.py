@@ -9,6 +9,7 @@ from txqueue.store.reads.job_search import LOOKED_AT, about_bound, about_found
 from txqueue.store.reads.queue_state import about_matching
 from txqueue.web.acts import CHANGEABLE, COUNTED
 from txqueue.web.filters import MORE, USUAL, chips, chosen_filters, given_filters
+from txqueue.web.marks import marked
 from txqueue.web.messages import PageRequest, Reply, redirect
 from txqueue.web.page_services import PageServices
 
@@ -19,6 +20,7 @@ MOST_SUGGESTED = 100
 _ACTS = {"cancel": "Cancel", "restart": "Restart", "retry": "Retry"}
 
 
+@marked
 async def jobs(services: PageServices, request: PageRequest) -> Reply:
     """Show jobs, the newest first, that match the filters in the address."""
     number = request.asked("id")
@@ -58,6 +60,7 @@ async def _known_names(services: PageServices) -> dict[str, list[str]]:
     }
 
 
+@marked
 async def confirmation(services: PageServices, request: PageRequest) -> Reply:
     """Ask whether to act on all jobs that match, with their number."""
     act = request.asked("act") or ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from txqueue.policy.facts.status import largest
 from txqueue.store.inquiries.inquiry import Inquiry
@@ -11,25 +11,19 @@ from txqueue.store.reads import queue_state
 from txqueue.store.reads.dashboard import about_last_hour
 from txqueue.store.reads.history import about_failures
 from txqueue.store.reads.schedule_list import about_schedules
+from txqueue.web.marks import marked
 from txqueue.web.messages import PageRequest, Reply
 from txqueue.web.page_services import PageServices
+from txqueue.web.routing import page
 
-__all__ = [
-    "actions",
-    "failures",
-    "nodes",
-    "queues",
-    "schedules",
-    "tenants",
-    "work_types",
-    "worksets",
-]
+__all__ = ["LISTS"]
 
 _ON_A_PAGE = 100
 Handler = Callable[[PageServices, PageRequest], Awaitable[Reply]]
 Rows = Inquiry[list[dict[str, Any]]]
 
 
+@marked
 async def queues(services: PageServices, request: PageRequest) -> Reply:
     """Show the queues with their limits."""
     after = request.exact("after")
@@ -56,6 +50,7 @@ async def queues(services: PageServices, request: PageRequest) -> Reply:
     )
 
 
+@marked
 async def nodes(services: PageServices, request: PageRequest) -> Reply:
     """Show the nodes."""
     figures = await services.reads.shared("nodes", queue_state.about_nodes)
@@ -84,6 +79,7 @@ async def work_types(services: PageServices, request: PageRequest) -> Reply:
     )
 
 
+@marked
 async def failures(services: PageServices, request: PageRequest) -> Reply:
     """Show the kinds of failure, those with the most jobs first; of one work type, if asked."""
     work_type = request.exact("work_type")
@@ -102,6 +98,7 @@ async def failures(services: PageServices, request: PageRequest) -> Reply:
     )
 
 
+@marked
 async def schedules(services: PageServices, request: PageRequest) -> Reply:
     """Show the schedules by name."""
     filters = {"after": request.asked("after"), "work_type": request.exact("work_type")}
@@ -119,6 +116,7 @@ async def worksets(services: PageServices, request: PageRequest) -> Reply:
     return await _shared(services, request, "worksets", f"worksets after {after or ''}", inquire)
 
 
+@marked
 async def tenants(services: PageServices, request: PageRequest) -> Reply:
     """Show the tenants that have jobs."""
 
@@ -161,3 +159,16 @@ async def _shared(
 def _first(name: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the rows of a page by the name of their list, and whether there are more."""
     return {name: rows[:_ON_A_PAGE], "has_more": len(rows) > _ON_A_PAGE}
+
+
+LISTS: Final = (
+    page("/failures", failures, "Failures"),
+    page("/queues", queues, "Queues"),
+    page("/types", work_types, "Work types"),
+    page("/schedules", schedules, "Schedules"),
+    page("/worksets", worksets, "Worksets"),
+    page("/tenants", tenants, "Tenants"),
+    page("/nodes", nodes, "Nodes"),
+    page("/actions", actions, "Actions"),
+)
+"""The lists, in the order of the menu."""

@@ -6,6 +6,7 @@ from txqueue.policy.facts.live_jobs import LiveJobs
 from txqueue.policy.facts.warnings import warnings
 from txqueue.store.reads.dashboard import about_node_jobs
 from txqueue.store.reads.queue_state import about_clock, about_nodes
+from txqueue.web.marks import marked
 from txqueue.web.messages import PageRequest, Reply, redirect
 from txqueue.web.page_services import PageServices
 
@@ -15,6 +16,7 @@ __all__ = ["node"]
 _JOBS_TOLD, _TYPES_TOLD = 100, 200
 
 
+@marked
 async def node(services: PageServices, request: PageRequest) -> Reply:
     """Show the node that the address names."""
     name, reads = request.exact("name"), services.reads

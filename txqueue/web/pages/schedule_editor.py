@@ -14,6 +14,7 @@ from txqueue.model.humanize import plain
 from txqueue.model.schedule import Cron, Schedule, schedule_object, upcoming
 from txqueue.store.reads.queue_state import about_clock
 from txqueue.store.reads.schedule_list import about_schedules
+from txqueue.web.marks import marked
 from txqueue.web.messages import NOTICE, PageRequest, Reply, redirect
 from txqueue.web.page_services import PageServices
 from txqueue.web.schedule_form import FIELDS, FilledForm, filled_by, mark_of, read_form
@@ -23,6 +24,7 @@ __all__ = ["edit", "edit_form"]
 _PREVIEWED = 5
 
 
+@marked
 async def edit_form(services: PageServices, request: PageRequest) -> Reply:
     """Show the times of the schedule that the address names, to be edited."""
     row = await _found(services, request)

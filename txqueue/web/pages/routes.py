@@ -1,0 +1,52 @@
+"""The dashboard's pages: their paths, the least role of their visitors, and the menu."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from txqueue.web.pages import session
+from txqueue.web.pages.database_list import database_list
+from txqueue.web.pages.job_details import job
+from txqueue.web.pages.job_list import confirmation, jobs
+from txqueue.web.pages.lists import LISTS
+from txqueue.web.pages.node_details import node
+from txqueue.web.pages.overview import overview
+from txqueue.web.pages.queue_details import queue
+from txqueue.web.pages.schedule_editor import edit_form
+from txqueue.web.pages.type_details import work_type
+from txqueue.web.rendering import Menu
+from txqueue.web.routing import Route, page
+from txqueue.web.visitors import Role
+
+__all__ = ["MENU", "index_routes", "routes"]
+
+_PAGES: Final = (
+    page("/", overview, "Overview"),
+    page("/jobs", jobs, "Jobs"),
+    *LISTS,
+    page("/jobs/confirm", confirmation),
+    page("/jobs/{id}", job),
+    page("/queues/queue", queue),
+    page("/types/type", work_type),
+    page("/nodes/node", node),
+    page("/schedules/edit", edit_form, role=Role.OPERATOR),
+)
+_OF_VISITORS: Final = (
+    Route("GET", "/static/{name}", Role.STRANGER, session.static_file),
+    Route("GET", "/login", Role.STRANGER, session.login_page),
+    Route("POST", "/login", Role.STRANGER, session.log_in),
+    Route("POST", "/logout", Role.STRANGER, session.log_out),
+    Route("POST", "/theme", Role.STRANGER, session.set_theme),
+)
+MENU: Final = Menu({route.pattern: route.title for route in _PAGES if route.title})
+"""The pages to choose from."""
+
+
+def routes() -> list[Route]:
+    """Return the routes that change nothing in the database."""
+    return [*_PAGES, *_OF_VISITORS]
+
+
+def index_routes() -> list[Route]:
+    """Return the routes of the list of databases."""
+    return [page("/", database_list), *_OF_VISITORS]
