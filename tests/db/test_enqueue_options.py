@@ -1,6 +1,7 @@
 """The table of options and the functions that enqueue name the same options."""
 
 from tests.db.masters import Master
+from txqueue.cli.enqueue import enqueue
 from txqueue.model.enqueue_options import OPTIONS, EnqueueOptions
 from txqueue.tracing.carried import TRACED_AT
 
@@ -33,6 +34,14 @@ def test_the_database_knows_the_other_options(node: Master) -> None:
 
 def test_each_option_says_what_it_does() -> None:
     """The docstring, which help() shows, has a line for each."""
-    lines = (EnqueueOptions.__doc__ or "").splitlines()
-    assert [line.partition(":")[0] for line in lines[2:]] == list(OPTIONS)
-    assert all(len(line) > 20 for line in lines[2:])
+    lines = (EnqueueOptions.__doc__ or "").splitlines()[4:]
+    assert [line.partition(":")[0] for line in lines] == list(OPTIONS)
+    assert all(len(line) > 20 for line in lines)
+
+
+def test_shells_can_give_each_option() -> None:
+    """`txqueue enqueue` has an option of each name, with a line of help."""
+    help_by_name = {
+        parameter.name: getattr(parameter, "help", None) for parameter in enqueue.params
+    }
+    assert all(help_by_name[name] for name in OPTIONS)

@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Mapping
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from txqueue.cli.options import Command, GlobalOptions, keyless, tagging
+from txqueue.cli.job_options import checked_payload, declared, job_text, keyless
+from txqueue.cli.options import Command, GlobalOptions
 from txqueue.cli.output import note, say
 from txqueue.cli.source import opened
-from txqueue.cli.times import Length, zoned
 from txqueue.model.enqueue_options import OPTIONS
 from txqueue.model.humanize import amount
-from txqueue.model.payload import find_unstorable
-from txqueue.model.work_item import MOST_WEIGHT, UniqueMode
 
 if TYPE_CHECKING:
     from txqueue.store.inquiries.reader import Session
 
-__all__ = ["checked_payload", "enqueue", "job_text"]
+__all__ = ["enqueue"]
 
-MODES = [mode.value for mode in UniqueMode]
-MEMBERS = (*(name for name, option in OPTIONS.items() if option.sql is None), "keys")
 BATCH = 1000
 LISTED = 10
 
@@ -33,60 +27,8 @@ LISTED = 10
 @click.command(cls=Command, short_help="Enqueue a job.")
 @click.argument("work_type", metavar="TYPE")
 @click.argument("payload", metavar="JSON")
-@click.option("--queue", help="The queue, instead of the type's own.")
-@click.option("--priority", type=click.IntRange(0, 9), help="0 to 9; higher runs first.")
-@click.option(
-    "--weight",
-    type=click.IntRange(1, MOST_WEIGHT),
-    help="The share of a worker's capacity that it takes.",
-)
-@click.option("--group", help="At most one job of a group runs at a time.")
-@click.option("--tenant", help="The job's tenant; tenants take turns.")
-@click.option("--attempts", type=click.IntRange(1, 32767), help="How many attempts it gets in all.")
-@click.option(
-    "--timeout", type=Length(), metavar="TIME", help="Limit of an attempt: 90s, 5min, 1h."
-)
-@click.option(
-    "--not-before",
-    callback=zoned,
-    metavar="WHEN",
-    help="ISO 8601 with an offset, such as ...T12:00:00Z.",
-)
-@click.option(
-    "--not-after",
-    callback=zoned,
-    metavar="WHEN",
-    help="Its rank rises before this time; same format.",
-)
-@click.option("--unique", metavar="KEY", help="At most one unended job of the type holds this key.")
-@click.option(
-    "--unique-mode", type=click.Choice(MODES), help="What to do while another job holds the key."
-)
-@click.option(
-    "--as-of",
-    callback=zoned,
-    metavar="WHEN",
-    help="Skip if the key was enqueued as of this time or later.",
-)
-@click.option(
-    "--once-for", type=Length(), metavar="TIME", help="How long the mode once remembers the key."
-)
+@declared(*OPTIONS)
 @keyless()
-@tagging()
-@click.option("--created-by", metavar="NAME", help="The name to record as the one who enqueued it.")
-@click.option(
-    "--after",
-    multiple=True,
-    type=click.IntRange(0),
-    metavar="ID",
-    help="Wait until this job is done.",
-)
-@click.option(
-    "--after-any-end",
-    is_flag=True,
-    default=None,
-    help="Wait until those jobs have ended in any way.",
-)
 @click.option(
     "--count",
     type=click.IntRange(1),
@@ -131,45 +73,6 @@ def _check_together(columns: Mapping[str, Any]) -> None:
         raise click.UsageError(
             "--after-any-end says how other jobs must have ended; name them with --after"
         )
-
-
-def checked_payload(text: str) -> str:
-    """Return the payload's text after a check, unparsed, so that no number changes its form.
-
-    Raises:
-        click.UsageError: When the text is not a JSON object.
-    """
-    try:
-        value = json.loads(text, parse_constant=_refuse_constant)
-    except ValueError as error:
-        raise click.UsageError(
-            f"the payload is not JSON: {error}; quote it for the shell, like '{{\"user_id\": 7}}'"
-        ) from None
-    if not isinstance(value, dict):
-        raise click.UsageError(
-            "the payload is not a JSON object; pass the work item's fields, like '{\"user_id\": 7}'"
-        )
-    if found := find_unstorable(value):
-        raise click.UsageError(f"the payload cannot be stored: {found}; leave it out")
-    return text
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"it has no {name}")
-
-
-def job_text(work_type: str, payload: str, columns: Mapping[str, Any]) -> str:
-    """Return the JSON text of one job as ``enqueue_many()`` takes it."""
-    columns = dict(columns)
-    terms = {name: columns.pop(name, None) for name in MEMBERS}
-    options = {
-        name: value.total_seconds() if isinstance(value, timedelta) else value
-        for name, value in terms.items()
-        if value is not None
-    }
-    given = {"work_type": work_type, **columns, "options": options or None}
-    rest = json.dumps({name: value for name, value in given.items() if value not in (None, ())})
-    return f'{rest[:-1]}, "payload": {payload}}}'
 
 
 def _put(session: Session, element: str, count: int) -> list[int]:

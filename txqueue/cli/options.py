@@ -21,12 +21,10 @@ __all__ = [
     "Finite",
     "GlobalOptions",
     "Group",
-    "keyless",
     "limited",
     "on_node",
     "searching",
     "selecting",
-    "tagging",
     "together",
 ]
 
@@ -191,47 +189,6 @@ def searching() -> Decorator:
         _moment("--until", "Only jobs enqueued before; same format."),
         _moment("--updated-since", "Only jobs changed since; same format."),
     )
-
-
-def tagging() -> Decorator:
-    """Give a command the option for the tags of a new job."""
-    return click.option(
-        "--tag",
-        "tags",
-        metavar="NAME=VALUE",
-        multiple=True,
-        callback=_read_tags,
-        help="A tag of the job, to find it by; repeatable.",
-    )
-
-
-def keyless() -> Decorator:
-    """Give a command the option for a new job without the keys of its type."""
-    return click.option(
-        "--no-keys",
-        "keys",
-        is_flag=True,
-        callback=_keys_option,
-        help="With only the group, tenant and unique key given here, none of its type.",
-    )
-
-
-def _keys_option(_context: click.Context, _parameter: click.Parameter, value: bool) -> bool | None:
-    return False if value else None
-
-
-def _read_tags(
-    context: click.Context, parameter: click.Parameter, values: Sequence[str]
-) -> dict[str, str] | None:
-    """Read tags; the database checks them."""
-    pairs = [value.partition("=") for value in values]
-    if wrong := [name for name, sign, _ in pairs if not sign]:
-        said = f"{wrong[0]!r} has no value; write NAME=VALUE"
-        raise click.BadParameter(said, context, parameter)
-    tags = {name: value for name, _, value in pairs}
-    if len(tags) < len(pairs):
-        raise click.BadParameter("a tag is given twice; leave one out", context, parameter)
-    return tags or None
 
 
 def _moment(name: str, text: str) -> Decorator:

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from txqueue.cli.enqueue import checked_payload, job_text
+from txqueue.cli.job_options import checked_payload, declared, job_text, keyless
 from txqueue.cli.options import (
     Command,
     Finite,
     GlobalOptions,
     Group,
-    keyless,
     limited,
-    tagging,
     together,
 )
 from txqueue.cli.output import say
@@ -26,11 +24,10 @@ from txqueue.cli.times import Length, moment_option
 from txqueue.errors import InvalidSchedule
 from txqueue.model.schedule import MOST_TIMES, CatchUp, Cooldown, Cron, Every, Exists, Schedule
 
-if TYPE_CHECKING:
-    pass
-
 __all__ = ["schedule"]
 
+# The options of enqueue that a schedule's jobs can have.
+COLUMNS = ("queue", "priority", "weight", "group", "tenant", "tags")
 # When a schedule is due, for the commands that say so.
 _timed = together(
     click.option("--every", type=Length(), help="At even intervals, such as 90s, 5min, 2h."),
@@ -86,15 +83,8 @@ def schedule() -> None:
     metavar="TABLE COLUMN VALUE",
     help="Only while the table or view has such a row.",
 )
-@click.option("--queue", help="The queue, instead of the type's own.")
-@click.option("--priority", type=click.IntRange(0, 9), help="0 to 9; higher runs first.")
-@click.option(
-    "--weight", type=click.IntRange(1), help="The share of a worker's capacity that each job takes."
-)
-@click.option("--group", help="At most one job of a group runs at a time, whatever its type.")
-@click.option("--tenant", help="The tenant of its jobs.")
+@declared(*COLUMNS)
 @keyless()
-@tagging()
 @click.pass_obj
 def add(
     options: GlobalOptions,
@@ -106,8 +96,7 @@ def add(
     **given: Any,
 ) -> None:
     """Add a schedule that enqueues a job of TYPE with the JSON object as its payload."""
-    names = ("queue", "priority", "weight", "group", "tenant", "tags", "keys")
-    columns = {key: given[key] for key in names}
+    columns = {key: given[key] for key in (*COLUMNS, "keys")}
     job = job_text(work_type, checked_payload(payload), columns)
     from txqueue.store.enqueueing.schedules import put_call
 

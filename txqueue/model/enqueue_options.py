@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Annotated, Any, Final, TypedDict, get_type_hints
+from inspect import cleandoc
+from typing import Annotated, Any, Final, NamedTuple, TypedDict, get_args, get_type_hints
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from txqueue.errors import InvalidWork
 from txqueue.model.humanize import brief
@@ -23,7 +24,19 @@ _TRACEPARENT = re.compile(
     "(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}"
 )
 
-_Rule = tuple[Callable[[Any], bool], str]
+
+class _Rule(NamedTuple):
+    """Tells whether a value is valid, and the remedy if it is not.
+
+    Attributes:
+        holds: Tells whether a value is valid.
+        remedy: What to do about one that is not.
+        bounds: The least and the most valid number, if the values are numbers.
+    """
+
+    holds: Callable[[Any], bool]
+    remedy: str
+    bounds: tuple[int, int] | None = None
 
 
 def is_traceparent(value: object) -> bool:
@@ -35,7 +48,8 @@ def _whole(least: int, most: int, remedy: str = "") -> _Rule:
     def holds(value: Any) -> bool:
         return isinstance(value, int) and type(value) is not bool and least <= value <= most
 
-    return holds, remedy or f"give a whole number from {least} to {most}"
+    text = remedy or f"give a whole number from {least} to {most}"
+    return _Rule(holds, text, (least, most))
 
 
 def _are_numbers(value: Any) -> bool:
@@ -48,27 +62,27 @@ def _name(most: int, example: str = "", hint: str = "") -> _Rule:
     def holds(value: Any) -> bool:
         return isinstance(value, str) and 1 <= len(value) <= most and is_storable(value)
 
-    return holds, f"give a string{example} of 1 to {most} characters without NUL{hint}"
+    return _Rule(holds, f"give a string{example} of 1 to {most} characters without NUL{hint}")
 
 
 def _flag(remedy: str) -> _Rule:
-    return lambda value: type(value) is bool, remedy
+    return _Rule(lambda value: type(value) is bool, remedy)
 
 
 def _length(hint: str) -> _Rule:
-    return is_timeout, f"give seconds above 0, at most ten years, {hint}"
+    return _Rule(is_timeout, f"give seconds above 0, at most ten years, {hint}")
 
 
 _METHOD = "; in a class, write @property above the method"
-_MOMENT: Final[_Rule] = (
+_MOMENT: Final = _Rule(
     lambda value: isinstance(value, datetime),
     "give an aware datetime, such as datetime.now(UTC) + timedelta(hours=1)",
 )
-_TEXT: Final[_Rule] = (
+_TEXT: Final = _Rule(
     lambda value: isinstance(value, str) and is_storable(value),
     "give a string without NUL",
 )
-_MODE: Final[_Rule] = (
+_MODE: Final = _Rule(
     lambda value: isinstance(value, str) and value in list(UniqueMode),
     "use UniqueMode.KEEP, REPLACE, AGAIN, REJECT or ONCE",
 )
@@ -81,13 +95,13 @@ class Option:
 
     Attributes:
         about: What the option does, for people.
-        rule: Tells whether a value is valid, and the remedy if it is not. The database checks the
-            same, as it has other clients.
+        rule: The rule of its values. The database checks the same, as it has other clients.
         sql: The type of the option's argument of ``enqueue()``; None for a member of the argument
             ``options``.
         default: What applies if the option is left out, for people.
         by_class: Whether its default is what the work type decides for its jobs.
         stored: Converts a valid value for the statement.
+        kind: The type of its values.
     """
 
     about: str
@@ -96,6 +110,7 @@ class Option:
     default: str = field(default="none", kw_only=True)
     by_class: bool = field(default=False, kw_only=True)
     stored: Callable[[Any], object] = field(default=option_json, kw_only=True)
+    kind: Any = field(default=None, kw_only=True)
 
     @property
     def line(self) -> str:
@@ -114,14 +129,16 @@ class Option:
         Raises:
             InvalidWork: When the value is not valid.
         """
-        holds, remedy = self.rule
-        if not holds(value):
-            raise InvalidWork(f"{name} {mask or brief(value)} is not valid", remedy)
+        if not self.rule.holds(value):
+            raise InvalidWork(f"{name} {mask or brief(value)} is not valid", self.rule.remedy)
         return self.stored(value)
 
 
 class EnqueueOptions(TypedDict, total=False):
-    """Options of `enqueue`; those left out, and those that are None, take their default."""
+    """Options of `enqueue`; those left out, and those that are None, take their default.
+
+    A datetime is an aware one; a length of time is a timedelta or a number of seconds.
+    """
 
     queue: Annotated[
         str | None,
@@ -143,7 +160,7 @@ class EnqueueOptions(TypedDict, total=False):
     not_before: Annotated[
         datetime | None,
         Option(
-            "An aware datetime before which it does not run.",
+            "The time before which it does not run.",
             _MOMENT,
             sql="timestamptz",
             default="now",
@@ -151,12 +168,16 @@ class EnqueueOptions(TypedDict, total=False):
     ]
     not_after: Annotated[
         datetime | None,
-        Option("An aware datetime before which it should start.", _MOMENT, sql="timestamptz"),
+        Option(
+            "The time before which it should start; its rank rises until then.",
+            _MOMENT,
+            sql="timestamptz",
+        ),
     ]
     group: Annotated[
         str | None,
         Option(
-            "At most one job of a group runs at a time, in their order.",
+            "The job's group: at most one job of it runs at a time, in their order.",
             _name(1000, ", such as f'account:{number}',", _METHOD),
             sql="text",
             by_class=True,
@@ -165,13 +186,16 @@ class EnqueueOptions(TypedDict, total=False):
     tenant: Annotated[
         str | None,
         Option(
-            "Tenants of a queue take turns.", _name(200, hint=_METHOD), sql="text", by_class=True
+            "The job's tenant: tenants of a queue take turns.",
+            _name(200, hint=_METHOD),
+            sql="text",
+            by_class=True,
         ),
     ]
     timeout: Annotated[
         float | timedelta | None,
         Option(
-            "The longest time of one run, in seconds or a timedelta.",
+            "The longest time of one run.",
             _length("or None for the work type's own"),
             by_class=True,
         ),
@@ -208,15 +232,14 @@ class EnqueueOptions(TypedDict, total=False):
     as_of: Annotated[
         datetime | None,
         Option(
-            "An aware datetime: drops the job if one with the same key was enqueued with the same"
-            " or a later one.",
+            "Drops the job if one with the same key was enqueued as of this time or a later one.",
             _MOMENT,
         ),
     ]
     once_for: Annotated[
         float | timedelta | None,
         Option(
-            "How long `UniqueMode.ONCE` remembers a key, in seconds or a timedelta.",
+            "How long the unique mode ``once`` remembers a key.",
             _length("or a timedelta"),
             default="without limit",
         ),
@@ -228,19 +251,21 @@ class EnqueueOptions(TypedDict, total=False):
         str | None,
         Option(
             "The trace to continue: a header of W3C Trace Context.",
-            (is_traceparent, "give a header of W3C Trace Context, 00-…-…-01"),
+            _Rule(is_traceparent, "give a header of W3C Trace Context, 00-…-…-01"),
             default="the current one",
         ),
     ]
     tracestate: Annotated[
         str | None,
-        Option("What belongs to it: the other header.", _TEXT, default="the current one"),
+        Option(
+            "The header ``tracestate`` of the trace to continue.", _TEXT, default="the current one"
+        ),
     ]
     after: Annotated[
         Sequence[int] | None,
         Option(
             "The numbers of the jobs to wait for until they are done.",
-            (_are_numbers, "give a list of the numbers of jobs"),
+            _Rule(_are_numbers, "give a list of the numbers of jobs"),
             sql="bigint[]",
             # The driver sends a tuple as a row.
             stored=list,
@@ -259,7 +284,7 @@ class EnqueueOptions(TypedDict, total=False):
         Mapping[str, str] | None,
         Option(
             "At most 10 texts by name, by which people find and filter jobs.",
-            (lambda value: value is not None, ""),
+            _Rule(lambda value: value is not None, ""),
             by_class=True,
             # It names the tag that is not valid.
             stored=checked_tags,
@@ -268,11 +293,14 @@ class EnqueueOptions(TypedDict, total=False):
 
 
 OPTIONS: Final[Mapping[str, Option]] = {
-    name: hint.__metadata__[0]
+    name: evolve(hint.__metadata__[0], kind=get_args(hint.__origin__)[0])
     for name, hint in get_type_hints(EnqueueOptions, include_extras=True).items()
 }
 """The options by name."""
 
 EnqueueOptions.__doc__ = "\n".join(
-    [f"{EnqueueOptions.__doc__}\n", *(f"{name}: {option.line}" for name, option in OPTIONS.items())]
+    [
+        f"{cleandoc(EnqueueOptions.__doc__ or '')}\n",
+        *(f"{name}: {option.line}" for name, option in OPTIONS.items()),
+    ]
 )
