@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from txqueue.client.node_link import Membership
     from txqueue.client.queue import WorkQueue
     from txqueue.store.enqueueing.batch import Batch
-    from txqueue.store.enqueueing.schedules import ScheduleRun, Schedules
     from txqueue.store.enqueueing.transaction import Transaction, enqueue
+    from txqueue.store.schedules import ScheduleRun, Schedules
     from txqueue.worker.handlers.running_job import Parents, RunningJob
     from txqueue.worker.running.workset_runner import RunningPart
 
@@ -70,8 +70,8 @@ _HOMES = {
     "Membership": "txqueue.client.node_link",
     "WorkQueue": "txqueue.client.queue",
     "Batch": "txqueue.store.enqueueing.batch",
-    "ScheduleRun": "txqueue.store.enqueueing.schedules",
-    "Schedules": "txqueue.store.enqueueing.schedules",
+    "ScheduleRun": "txqueue.store.schedules",
+    "Schedules": "txqueue.store.schedules",
     "Transaction": "txqueue.store.enqueueing.transaction",
     "enqueue": "txqueue.store.enqueueing.transaction",
     "Parents": "txqueue.worker.handlers.running_job",

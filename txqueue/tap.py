@@ -26,7 +26,7 @@ from txqueue.node.signals import follow_signals
 from txqueue.policy.endings.batching import RESULT_LIMIT
 from txqueue.policy.worker_start import checked_start
 from txqueue.store.enqueueing.encryption import check_key
-from txqueue.store.enqueueing.schedules import declared
+from txqueue.store.schedules import declared
 from txqueue.store.schema.files import checked_name
 from txqueue.store.schema.migrations import check_database, check_node_role
 from txqueue.system.child_processes import ChildPoll, unblock_signals

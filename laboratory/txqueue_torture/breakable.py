@@ -28,7 +28,7 @@ def _block() -> None:
 
 def _break(node: str) -> None:
     """Do in a process of a node what is wrong with its application."""
-    if "txqueue.worker.service" in sys.modules:
+    if "txqueue.worker.master_link" in sys.modules:
         if fault_of(Path(os.environ[FOLDER_VARIABLE]), node).exists():
             raise ImportError("a file of this release is damaged on this host")
     elif (running := sys.modules.get("twisted.internet.reactor")) is not None:

@@ -4,5 +4,5 @@ from __future__ import annotations
 
 import sys
 
-if "txqueue.worker.service" in sys.modules:
+if "txqueue.worker.master_link" in sys.modules:
     raise ImportError("what this release needs is missing on this host")

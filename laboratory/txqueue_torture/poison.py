@@ -147,5 +147,5 @@ def _limit() -> None:
 
 
 # Limit worker processes only, not a client that enqueues poison.
-if "txqueue.worker.service" in sys.modules:
+if "txqueue.worker.master_link" in sys.modules:
     _limit()

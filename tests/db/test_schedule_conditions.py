@@ -13,7 +13,7 @@ from tests.waiting import running_reactor
 from txqueue import Exists
 from txqueue.errors import Refused
 from txqueue.store.driver.connection_pool import ConnectionPool
-from txqueue.store.enqueueing.schedules import Schedules
+from txqueue.store.schedules import Schedules
 
 
 @pytest.fixture

@@ -228,7 +228,7 @@ MUTATIONS: Final = {
     "a condition is waited for": _of(
         "condition_hangs",
         "expected run",
-        "txqueue/store/enqueueing/schedules.py",
+        "txqueue/store/schedules.py",
         "set local statement_timeout = {CONDITION_PATIENCE * 1000};",
         "",
         "txqueue/node/arrival/scheduler.py",
@@ -277,7 +277,7 @@ MUTATIONS: Final = {
     "a worker notices the ends of programs by their signal only": _of(
         "child_processes",
         "run",
-        "txqueue/worker/service.py",
+        "txqueue/worker/master_link.py",
         "        ChildPoll(self._reactor, reapAllProcesses).start()\n",
         "",
     ),

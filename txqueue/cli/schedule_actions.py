@@ -98,7 +98,7 @@ def add(
     """Add a schedule that enqueues a job of TYPE with the JSON object as its payload."""
     columns = {key: given[key] for key in (*COLUMNS, "keys")}
     job = job_text(work_type, checked_payload(payload), columns)
-    from txqueue.store.enqueueing.schedules import put_call
+    from txqueue.store.schedules import put_call
 
     condition = Exists(*only_if) if only_if else None
     when = _when(given)
@@ -146,7 +146,7 @@ def edit(options: GlobalOptions, /, name: str, **given: Any) -> None:
     if options.settings.get("node"):
         changed = bool(acted(options, lambda admin: admin.edit_schedule(name, when)))
     else:
-        from txqueue.store.enqueueing.schedules import edit_call
+        from txqueue.store.schedules import edit_call
 
         with opened(options) as session:
             changed = bool(session.value(*edit_call(session.schema, name, when, account())))
@@ -213,7 +213,7 @@ def _act(options: GlobalOptions, act: str, name: str) -> Any:
     """Act through the node given by --node, or else in the database."""
     if options.settings.get("node"):
         return acted(options, lambda admin: getattr(admin, f"{act}_schedule")(name))
-    from txqueue.store.enqueueing.schedules import act_call
+    from txqueue.store.schedules import act_call
 
     with opened(options) as session:
         return session.value(*act_call(session.schema, act, name, account()))

@@ -29,11 +29,11 @@ from txqueue.store.enqueueing.batch import Batch
 from txqueue.store.enqueueing.calls import enqueue_call
 from txqueue.store.enqueueing.direct_dispatch import DirectDispatch
 from txqueue.store.enqueueing.encryption import decrypted_result
-from txqueue.store.enqueueing.schedules import Schedules, job_of
 from txqueue.store.enqueueing.transaction import Transaction
 from txqueue.store.enqueueing.worksets import Worksets
 from txqueue.store.node.functions import StoredFunctions
 from txqueue.store.reads.jobs import read_attempts, read_jobs
+from txqueue.store.schedules import Schedules, job_of
 from txqueue.store.schema.files import checked_name
 from txqueue.store.schema.version import ensure_version
 from txqueue.system.settings import Settings

@@ -41,9 +41,9 @@ from txqueue.node.workers.workload import Workers
 from txqueue.policy.worker_start import forks_workers
 from txqueue.store.driver.listener import Listener
 from txqueue.store.driver.session_bounds import of_a_master
-from txqueue.store.enqueueing.schedules import Schedules
 from txqueue.store.node.functions import StoredFunctions
 from txqueue.store.reads.archive_process import ArchiveProcess
+from txqueue.store.schedules import Schedules
 
 __all__ = ["Services"]
 

@@ -20,7 +20,7 @@ from txqueue.node.workers.versions import WorkerVersions
 from txqueue.store.driver.connection_pool import ConnectionPool
 from txqueue.store.driver.reconnecting import ReconnectBackoff
 from txqueue.store.driver.session_bounds import of_a_master
-from txqueue.store.enqueueing.schedules import MOST_CHECKS
+from txqueue.store.schedules import MOST_CHECKS
 
 __all__ = ["SharedState"]
 

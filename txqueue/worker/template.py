@@ -39,7 +39,7 @@ from txqueue.system.process_attributes import die_with_parent
 from txqueue.system.procfs import children_of, is_alive, thread_count
 from txqueue.wire.worker_commands import CannotImport
 from txqueue.worker.application import import_application
-from txqueue.worker.process import PIPE_FD, SHARED_FD, begin_process, run_worker
+from txqueue.worker.entry import PIPE_FD, SHARED_FD, begin_process, run_worker
 
 # The same numbers as a worker's descriptors, so that no file that the application opens has them.
 REQUESTS_FD: Final = PIPE_FD

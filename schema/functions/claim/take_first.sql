@@ -1,6 +1,7 @@
 -- Moves the first ready jobs of one lane to the assigned lane as one chunk, for claim_ready(), unless one of
--- them is not ordinary: in a group, a suspect, heavier than 1 or with a large payload. One function per lane,
--- so that its plans are kept. Only claim_ready() calls it, whose settings pin the plans and the search path.
+-- them is not ordinary (in a group, a suspect, heavier than 1 or with a large payload), or there is a control,
+-- a pause for example. One function per lane, so that its plans are kept. Only claim_ready() calls it, whose
+-- settings pin the plans and the search path.
 create or replace function txqueue.take_first_0(
     its_node integer, its_incarnation integer, queues text[], work_types text[], at_most integer,
     out assignment bigint, out jobs integer, out chunk text, out is_ordinary boolean)

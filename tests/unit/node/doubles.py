@@ -11,8 +11,8 @@ from attrs import define, field
 from txqueue.model.assignment import Assignment, CancelledJob
 from txqueue.node.state.lease import Identity, Lease
 from txqueue.node.state.periodic import Alarm
-from txqueue.policy.placement.peer_choice import Unstarted
 from txqueue.policy.placement.room import Load, Room
+from txqueue.policy.placement.unstarted import Unstarted
 
 NODE, INCARNATION = 1, 7
 

@@ -34,7 +34,7 @@ reactor.run()
 """
 WORKER = """
 import os, signal
-from txqueue.worker.process import begin_process
+from txqueue.worker.entry import begin_process
 begin_process()
 for each in (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGTERM, signal.SIGINT):
     os.kill(os.getpid(), each)

@@ -20,7 +20,7 @@ from txqueue.node.peers.table import PeerTable
 from txqueue.node.state.lifecycle import Lifecycle
 from txqueue.node.state.periodic import Alarm
 from txqueue.node.state.wakeups import Wakeups
-from txqueue.policy.placement.peer_choice import NodeReport
+from txqueue.policy.placement.node_report import NodeReport
 from txqueue.store.node.replies import HeartbeatReply
 from txqueue.system.clock import Clock
 from txqueue.wire.endpoints import Endpoint

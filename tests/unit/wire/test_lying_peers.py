@@ -20,7 +20,7 @@ from txqueue.node.state.deduplication import Deduplicator
 from txqueue.node.state.inbox import MOST_NAMED, Inbox
 from txqueue.node.state.lifecycle import Lifecycle
 from txqueue.node.state.wakeups import Wakeups
-from txqueue.policy.placement.peer_choice import NodeReport
+from txqueue.policy.placement.node_report import NodeReport
 from txqueue.store.node.functions import StoredFunctions
 from txqueue.wire import limits
 from txqueue.wire.peer_commands import Hello, ReportLoad, Steal, Take, WakePeer

@@ -8,7 +8,7 @@ import asyncio
 from contextvars import ContextVar
 
 from twisted.internet.main import installReactor
-from txqueue.worker.process import WorkerReactor
+from txqueue.worker.entry import WorkerReactor
 
 reactor = WorkerReactor()
 installReactor(reactor)

@@ -14,7 +14,7 @@ from txqueue.errors import Refused
 from txqueue.node.state.periodic import Alarm
 from txqueue.node.state.wakeups import Wakeups
 from txqueue.store.driver.errors import complaint
-from txqueue.store.enqueueing.schedules import (
+from txqueue.store.schedules import (
     CONDITION_PATIENCE,
     MOST_CHECKS,
     Due,

@@ -14,7 +14,7 @@ from txqueue.model.work_item import WorkItem
 from txqueue.node.state.lease import Lease
 from txqueue.node.state.periodic import Periodic
 from txqueue.node.state.wakeups import Wakeups
-from txqueue.store.enqueueing.schedules import (
+from txqueue.store.schedules import (
     Due,
     Judged,
     Schedules,

@@ -16,14 +16,14 @@ from txqueue.node.state.lease import Lease
 from txqueue.node.state.lifecycle import Lifecycle
 from txqueue.node.state.periodic import Periodic
 from txqueue.policy.backoff import Backoff
+from txqueue.policy.placement.node_report import NodeReport
 from txqueue.policy.placement.peer_choice import (
-    NodeReport,
     Transfer,
-    Unstarted,
     choose_steal,
     drain_shares,
     overflow_shares,
 )
+from txqueue.policy.placement.unstarted import Unstarted
 from txqueue.store.node.functions import StoredFunctions
 from txqueue.store.node.replies import HeartbeatReply
 from txqueue.system.clock import Clock

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from txqueue.node.state.collaborators import Capacity
 from txqueue.node.state.periodic import Periodic
-from txqueue.policy.placement.peer_choice import ahead_of
+from txqueue.policy.placement.room import ahead_of
 from txqueue.system.clock import Clock
 
 __all__ = ["LagMeter", "memory"]

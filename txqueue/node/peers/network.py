@@ -19,7 +19,7 @@ from txqueue.node.state.lifecycle import Lifecycle
 from txqueue.node.state.listening_port import ListeningPort
 from txqueue.node.state.periodic import Periodic
 from txqueue.node.state.wakeups import Wakeups
-from txqueue.policy.placement.peer_choice import NodeReport
+from txqueue.policy.placement.node_report import NodeReport
 from txqueue.store.node.replies import HeartbeatReply
 from txqueue.wire.endpoints import Endpoint, INetworkReactor, is_loopback
 from txqueue.wire.peer_commands import Hello, NotAPeer

@@ -8,7 +8,8 @@ from typing import Protocol
 from txqueue.node.state.collaborators import Capacity
 from txqueue.node.state.lease import Lease
 from txqueue.node.state.lifecycle import Lifecycle
-from txqueue.policy.placement.peer_choice import NodeReport, ahead_of
+from txqueue.policy.placement.node_report import NodeReport
+from txqueue.policy.placement.room import ahead_of
 
 __all__ = ["Measured", "OwnReport"]
 

@@ -10,7 +10,7 @@ from attrs import define, field
 from twisted.internet.defer import Deferred
 
 from txqueue.policy.backoff import Backoff
-from txqueue.policy.placement.peer_choice import NodeReport
+from txqueue.policy.placement.node_report import NodeReport
 from txqueue.system.clock import Clock, Timer
 from txqueue.wire.peer_commands import Kept, Lives, ReportLoad, Steal, Take, WakePeer
 from txqueue.wire.peer_connection import PeerPipe

@@ -9,7 +9,7 @@ from twisted.logger import Logger
 
 from txqueue.node.peers.peer import Peer
 from txqueue.policy.placement.credit import NodeLoad
-from txqueue.policy.placement.peer_choice import NodeReport
+from txqueue.policy.placement.node_report import NodeReport
 from txqueue.system.clock import Clock
 from txqueue.wire.peer_connection import PeerPipe
 

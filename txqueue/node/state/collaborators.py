@@ -15,8 +15,9 @@ from twisted.internet.interfaces import (
 from twisted.internet.protocol import ProcessProtocol
 
 from txqueue.model.assignment import Assignment, CancelledJob
-from txqueue.policy.placement.peer_choice import NodeReport, Unstarted
+from txqueue.policy.placement.node_report import NodeReport
 from txqueue.policy.placement.room import Load, Room
+from txqueue.policy.placement.unstarted import Unstarted
 from txqueue.store.driver.raw_connection import IStoreReactor
 from txqueue.store.node.replies import HeartbeatReply
 from txqueue.system.clock import Clock

@@ -25,8 +25,8 @@ from txqueue.node.state.collaborators import GivenBack, Spawner
 from txqueue.node.state.meters import Meters
 from txqueue.node.workers.starter import StartedWorker, WorkerStarter
 from txqueue.node.workers.versions import RunVersion
-from txqueue.policy.placement.peer_choice import Unstarted
 from txqueue.policy.placement.room import Load, updated_rate
+from txqueue.policy.placement.unstarted import Unstarted
 from txqueue.system.inflight import InFlight
 from txqueue.wire.pipe import PipeFactory
 from txqueue.wire.prompt_pipe import PromptPipe
@@ -171,7 +171,7 @@ class WorkerProcess:
 
     @property
     def load(self) -> Load:
-        """The worker's load, in the form in which `policy.dispatch` takes it."""
+        """The worker's load, in the form in which `policy.placement.room` takes it."""
         return Load(
             key=self.key,
             capacity=self._owner.capacity,

@@ -15,8 +15,8 @@ from twisted.python.failure import Failure
 from txqueue.model.assignment import Assignment, CancelledJob
 from txqueue.node.workers.process import Reports, WorkerProcess
 from txqueue.node.workers.suspects import MOST_PROCESSES, Suspects
-from txqueue.policy.placement.peer_choice import Unstarted, give_back_shares
-from txqueue.policy.placement.room import Load, Room, least_loaded, room_of
+from txqueue.policy.placement.room import Load, Room, give_back_shares, least_loaded, room_of
+from txqueue.policy.placement.unstarted import Unstarted
 from txqueue.store.node.replies import HeartbeatReply
 from txqueue.system.clock import Clock
 

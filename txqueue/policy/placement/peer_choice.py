@@ -1,163 +1,17 @@
-"""How nodes share work: decisions on the load that each node reports."""
+"""Decides, from the nodes' reports, which work moves to which other node."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Collection, Iterable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from attrs import asdict, frozen
+from attrs import frozen
 
-from txqueue.model.assignment import JobKey
-from txqueue.policy.placement.credit import NodeLoad
-from txqueue.policy.placement.room import MOST_AHEAD, Load
+from txqueue.policy.placement.node_report import NodeReport
 
-__all__ = [
-    "NodeReport",
-    "Transfer",
-    "Unstarted",
-    "ahead_of",
-    "choose_steal",
-    "drain_shares",
-    "give_back_shares",
-    "overflow_shares",
-]
+__all__ = ["Transfer", "choose_steal", "drain_shares", "overflow_shares"]
 
-# A change of load by one of this many steps is reported at once; the exact load follows with the
-# next regular report.
-STEPS = 16
 # The most weight that an idle node asks for.
 MOST_STOLEN = 2_000
-_NUMBERS = ("outstanding", "limit", "ahead", "excess", "workers", "memory")
-
-
-@frozen
-class NodeReport:
-    """A node's report to its peers.
-
-    Attributes:
-        node_id: The node.
-        incarnation: The node's run.
-        capacity: The weight that the node may run at a time.
-        outstanding: The weight of the jobs that its workers hold.
-        limit: The weight of the jobs that its workers may hold.
-        ahead: The weight that waits in its workers now and also waited a tenth of a second ago.
-        excess: The weight that its workers hold beyond their limits.
-        workers: How many worker processes accept jobs.
-        lag: Seconds by which its reactor has been late recently.
-        memory: Bytes of memory that the master uses.
-        is_draining: Whether the node accepts no jobs.
-        version: The version of txqueue.
-    """
-
-    node_id: int
-    incarnation: int
-    capacity: int
-    outstanding: int
-    limit: int
-    ahead: int = 0
-    excess: int = 0
-    workers: int = 1
-    lag: float = 0.0
-    memory: int = 0
-    is_draining: bool = False
-    version: str = ""
-
-    @property
-    def free(self) -> int:
-        """The weight that may be handed to the node."""
-        return 0 if self.is_draining else max(0, self.limit - self.outstanding + self.excess)
-
-    @property
-    def idle(self) -> int:
-        """The weight that the node could start at once."""
-        return min(self.free, max(0, self.capacity - self.outstanding + self.ahead))
-
-    @property
-    def burden(self) -> tuple[int, ...]:
-        """The load in coarse steps; each change of the steps is reported to peers at once."""
-        fullness = STEPS * self.outstanding // max(1, self.limit)
-        waits = (self.ahead.bit_length(), self.excess.bit_length())
-        return (fullness, self.limit.bit_length(), *waits, self.is_draining)
-
-    @property
-    def as_load(self) -> NodeLoad:
-        """The same load in the form that the credit service takes."""
-        limit = 0 if self.is_draining else self.limit
-        return NodeLoad(self.node_id, self.incarnation, self.outstanding, limit)
-
-    def as_text(self) -> str:
-        """Return the report as JSON text for the peers, without the node's identity."""
-        said = asdict(self)
-        del said["node_id"], said["incarnation"], said["capacity"]
-        return json.dumps(said)
-
-    @classmethod
-    def read(cls, node: dict[str, Any], text: str) -> NodeReport:
-        """Read a peer's report; the database, not the report, gives the peer's identity.
-
-        Args:
-            node: The peer's ``node_id, incarnation, capacity, state`` in the database.
-            text: The report as JSON text.
-
-        Raises:
-            ValueError: When the text is not a report.
-        """
-        said = json.loads(text)
-        if not isinstance(said, dict):
-            raise ValueError("no object")
-        most = int(node["capacity"]) + MOST_AHEAD * _whole(said, "workers")
-        numbers = {name: _whole(said, name) for name in _NUMBERS}
-        return cls(
-            **{**numbers, "limit": min(numbers["limit"], most)},
-            node_id=node["node_id"],
-            incarnation=node["incarnation"],
-            capacity=node["capacity"],
-            lag=float(said.get("lag", 0.0)),
-            is_draining=bool(said.get("is_draining")) or node["state"] != "alive",
-            version=str(said.get("version", ""))[:100],
-        )
-
-
-@frozen
-class Unstarted:
-    """Jobs that workers gave back unstarted.
-
-    Attributes:
-        jobs: The jobs.
-        weight: The sum of their weights; an estimate if they are a part of other unstarted jobs.
-    """
-
-    jobs: Sequence[JobKey] = ()
-    weight: int = 0
-
-    def __add__(self, other: Unstarted) -> Unstarted:
-        return Unstarted([*self.jobs, *other.jobs], self.weight + other.weight)
-
-    @property
-    def ids(self) -> dict[int, list[int]]:
-        """The numbers of the jobs by assignment."""
-        found: dict[int, list[int]] = {}
-        for assignment, job_id in self.jobs:
-            found.setdefault(assignment, []).append(job_id)
-        return found
-
-    def without(self, gone: Collection[int]) -> Unstarted:
-        """Return the jobs whose numbers are not in `gone`."""
-        return self._part([job for job in self.jobs if job.job_id not in gone])
-
-    def cut(self, weight: int) -> tuple[Unstarted, Unstarted]:
-        """Divide the jobs into a part of about a given weight, and the rest."""
-        jobs = -(-weight * len(self.jobs) // max(1, self.weight))
-        return self._part(self.jobs[:jobs]), self._part(self.jobs[jobs:])
-
-    def batches(self, most: int) -> list[Unstarted]:
-        """Divide the jobs into parts of at most `most` jobs."""
-        starts = range(0, len(self.jobs), most)
-        return [self._part(self.jobs[start : start + most]) for start in starts]
-
-    def _part(self, jobs: Sequence[JobKey]) -> Unstarted:
-        return Unstarted(jobs, self.weight * len(jobs) // max(1, len(self.jobs)))
 
 
 @frozen
@@ -166,33 +20,6 @@ class Transfer:
 
     incarnation: int
     weight: int
-
-
-def ahead_of(loads: Iterable[Load]) -> tuple[int, int]:
-    """Return the weight that waits in the workers, and how much of it exceeds their limits."""
-    known = list(loads)
-    ahead = sum(max(0, load.outstanding - load.capacity) for load in known)
-    return ahead, sum(max(0, load.outstanding - load.limit) for load in known)
-
-
-def give_back_shares(loads: Sequence[Load], most: int | None) -> dict[int, int | None]:
-    """Decide how much of its waiting work each worker gives back.
-
-    Args:
-        loads: The load of each worker.
-        most: The total weight to give back; None for all of it.
-
-    Returns:
-        The weight that each worker gives back, by its key; None for all that waits in it. The
-        worker with the most waiting work gives first.
-    """
-    if most is None:
-        return {load.key: None for load in loads}
-    shares: dict[int, int | None] = {}
-    for load in sorted(loads, key=lambda load: load.capacity - load.outstanding):
-        shares[load.key] = share = min(most, max(0, load.outstanding - load.capacity))
-        most -= share
-    return shares
 
 
 def choose_steal(mine: NodeReport, peers: Sequence[NodeReport]) -> Transfer | None:
@@ -234,10 +61,3 @@ def drain_shares(weight: int, peers: Sequence[NodeReport]) -> list[Transfer]:
     part = min(1.0, weight / room)
     shares = [Transfer(peer.incarnation, -int(-peer.free * part // 1)) for peer in peers]
     return sorted((share for share in shares if share.weight), key=lambda share: -share.weight)
-
-
-def _whole(said: dict[str, Any], name: str) -> int:
-    value = said.get(name, 0)
-    if not isinstance(value, int) or not 0 <= value < 1 << 62:
-        raise ValueError(f"{name} is no number of anything")
-    return value

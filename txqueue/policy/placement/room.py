@@ -1,4 +1,4 @@
-"""Decides how much a claim takes, when it runs, and which worker gets its jobs."""
+"""Decides how much a claim takes, when it runs, and which worker gets jobs or gives them back."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from attrs import frozen
 __all__ = [
     "Load",
     "Room",
+    "ahead_of",
     "claim_delay",
+    "give_back_shares",
     "least_loaded",
     "rewind_interval",
     "room_of",
@@ -106,6 +108,33 @@ def room_of(loads: Iterable[Load]) -> Room:
 def least_loaded(loads: Sequence[Load]) -> Load:
     """Return the load of the worker that can start most at once; on a tie, has most room."""
     return max(loads, key=lambda load: (load.idle, load.free, -load.outstanding, -load.key))
+
+
+def ahead_of(loads: Iterable[Load]) -> tuple[int, int]:
+    """Return the weight that waits in the workers, and how much of it exceeds their limits."""
+    known = list(loads)
+    ahead = sum(max(0, load.outstanding - load.capacity) for load in known)
+    return ahead, sum(max(0, load.outstanding - load.limit) for load in known)
+
+
+def give_back_shares(loads: Sequence[Load], most: int | None) -> dict[int, int | None]:
+    """Decide how much of its waiting work each worker gives back.
+
+    Args:
+        loads: The load of each worker.
+        most: The total weight to give back; None for all of it.
+
+    Returns:
+        The weight that each worker gives back, by its key; None for all that waits in it. The
+        worker with the most waiting work gives first.
+    """
+    if most is None:
+        return {load.key: None for load in loads}
+    shares: dict[int, int | None] = {}
+    for load in sorted(loads, key=lambda load: load.capacity - load.outstanding):
+        shares[load.key] = share = min(most, max(0, load.outstanding - load.capacity))
+        most -= share
+    return shares
 
 
 def updated_rate(rate: float, weight: int, seconds: float) -> float:

@@ -31,6 +31,7 @@ from txqueue.worker.handlers.running_job import (
 from txqueue.worker.handlers.runtimes import Kind, WorkThrough, class_of, kind_of
 from txqueue.worker.handlers.threads import HandlerThreads
 from txqueue.worker.handlers.waiting import Ended, Waiting, waiting_for
+from txqueue.worker.running.backlog import Backlog
 from txqueue.worker.running.endings import NO_RETRY, Endings, Report
 from txqueue.worker.running.failure_log import FailureLog
 from txqueue.worker.running.job_terms import check_terms, is_expired, is_grouped
@@ -40,7 +41,6 @@ from txqueue.worker.running.results import Results
 from txqueue.worker.running.run_counts import RunCounts
 from txqueue.worker.running.traced_runs import traced, within_span
 from txqueue.worker.running.turns import Turns
-from txqueue.worker.running.unstarted import Backlog
 from txqueue.worker.running.waiting_run import LONGEST_END, WaitingRun
 
 __all__ = ["Performer"]

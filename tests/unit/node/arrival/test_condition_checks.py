@@ -13,7 +13,7 @@ from txqueue.errors import DatabaseUnavailable, Refused
 from txqueue.node.arrival.condition_checks import PAUSE, ConditionChecks
 from txqueue.node.state.wakeups import Wakeups
 from txqueue.policy.placement.idling import WakePlace
-from txqueue.store.enqueueing.schedules import MOST_CHECKS, Due
+from txqueue.store.schedules import MOST_CHECKS, Due
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
 

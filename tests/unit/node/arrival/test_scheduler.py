@@ -18,7 +18,7 @@ from txqueue.node.arrival.condition_checks import ConditionChecks
 from txqueue.node.arrival.scheduler import LONGEST, MARGIN, SHORTEST, WOKEN, Scheduler
 from txqueue.node.state.lease import Identity, Lease
 from txqueue.node.state.wakeups import Wakeups
-from txqueue.store.enqueueing.schedules import CONDITION_PATIENCE, Due, Schedules
+from txqueue.store.schedules import CONDITION_PATIENCE, Due, Schedules
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
 

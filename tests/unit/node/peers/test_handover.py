@@ -16,7 +16,8 @@ from txqueue.node.state.deduplication import Deduplicator
 from txqueue.node.state.inbox import Inbox
 from txqueue.node.state.lifecycle import Lifecycle
 from txqueue.node.state.wakeups import Wakeups
-from txqueue.policy.placement.peer_choice import NodeReport, Unstarted
+from txqueue.policy.placement.node_report import NodeReport
+from txqueue.policy.placement.unstarted import Unstarted
 from txqueue.store.node.functions import StoredFunctions
 from txqueue.store.node.replies import HeartbeatReply
 

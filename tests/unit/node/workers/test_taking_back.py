@@ -12,8 +12,8 @@ from txqueue.model.assignment import JobKey
 from txqueue.node.workers.process import Reports, WorkerProcess
 from txqueue.node.workers.suspects import Suspects
 from txqueue.node.workers.workload import SOON, Workers
-from txqueue.policy.placement.peer_choice import Unstarted
 from txqueue.policy.placement.room import Load
+from txqueue.policy.placement.unstarted import Unstarted
 
 
 class Hand:

@@ -5,18 +5,13 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from txqueue.model.assignment import JobKey
+from txqueue.policy.placement.node_report import NodeReport
 from txqueue.policy.placement.peer_choice import (
-    NodeReport,
     Transfer,
-    Unstarted,
-    ahead_of,
     choose_steal,
     drain_shares,
-    give_back_shares,
     overflow_shares,
 )
-from txqueue.policy.placement.room import Load
 
 
 def node(number: int, outstanding: int = 0, *, limit: int = 10, capacity: int = 10) -> NodeReport:
@@ -102,36 +97,3 @@ def test_a_draining_node_shares_out_by_room() -> None:
     assert drain_shares(100, peers) == [Transfer(3, 10), Transfer(2, 5)]
     assert drain_shares(6, [node(4, 10)]) == []
     assert drain_shares(0, peers) == []
-
-
-def test_workers_give_up_what_waits() -> None:
-    """From the one that has most waiting on; all of all that they have if asked for all."""
-    loads = [Load(1, 10, 15), Load(2, 10, 30), Load(3, 10, 3)]
-    assert give_back_shares(loads, 22) == {2: 20, 1: 2, 3: 0}
-    assert give_back_shares(loads, 5) == {2: 5, 1: 0, 3: 0}
-    assert give_back_shares(loads, None) == {1: None, 2: None, 3: None}
-
-
-def test_waiting_weight_differs_from_excess_weight() -> None:
-    """A worker with a pace holds more than it runs, and may."""
-    assert ahead_of([Load(1, 10, 15, rate=50.0), Load(2, 10, 13), Load(3, 10, 2)]) == (8, 3)
-
-
-def test_a_report_arrives_as_it_was_sent() -> None:
-    """Who it is of, and its capacity, are the database's to say."""
-    sent = evolve(node(1, 25, limit=20), lag=0.5, memory=7, workers=3, version="1.2")
-    row = {"node_id": 4, "incarnation": 5, "capacity": 6, "state": "alive"}
-    expected = evolve(sent, node_id=4, incarnation=5, capacity=6)
-    assert NodeReport.read(row, sent.as_text()) == expected
-    assert NodeReport.read({**row, "state": "draining"}, sent.as_text()).is_draining
-
-
-def test_unstarted_jobs_are_cut_and_batched() -> None:
-    """None is lost, none is twice."""
-    jobs = Unstarted([JobKey(5, 1), JobKey(5, 2), JobKey(6, 3), JobKey(6, 4), JobKey(7, 5)], 10)
-    first, rest = jobs.cut(5)
-    assert (first.ids, first.weight, rest.ids) == ({5: [1, 2], 6: [3]}, 6, {6: [4], 7: [5]})
-    assert [each.ids for each in jobs.batches(2)] == [{5: [1, 2]}, {6: [3, 4]}, {7: [5]}]
-    assert jobs.without({1, 2, 4}).ids == {6: [3], 7: [5]}
-    assert (first + rest).ids == jobs.ids
-    assert Unstarted().cut(5) == (Unstarted(), Unstarted())

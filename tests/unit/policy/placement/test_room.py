@@ -11,7 +11,9 @@ from txqueue.policy.placement.room import (
     SEARCH_SHARE,
     Load,
     Room,
+    ahead_of,
     claim_delay,
+    give_back_shares,
     least_loaded,
     rewind_interval,
     room_of,
@@ -145,3 +147,16 @@ def test_searches_take_a_small_part_of_the_time(least: float, searched: float) -
     assert interval >= least
     assert interval <= max(least, LONGEST_REWIND)
     assert searched <= interval * SEARCH_SHARE * 1.001 or interval >= LONGEST_REWIND
+
+
+def test_workers_give_up_what_waits() -> None:
+    """The worker with the most waiting work gives first; without a limit, each gives all of it."""
+    loads = [Load(1, 10, 15), Load(2, 10, 30), Load(3, 10, 3)]
+    assert give_back_shares(loads, 22) == {2: 20, 1: 2, 3: 0}
+    assert give_back_shares(loads, 5) == {2: 5, 1: 0, 3: 0}
+    assert give_back_shares(loads, None) == {1: None, 2: None, 3: None}
+
+
+def test_waiting_weight_differs_from_excess_weight() -> None:
+    """A worker's pace raises its limit, not its capacity."""
+    assert ahead_of([Load(1, 10, 15, rate=50.0), Load(2, 10, 13), Load(3, 10, 2)]) == (8, 3)

@@ -1,4 +1,4 @@
-"""A worker process: what it does before it imports the application, and its run."""
+"""The entry of a worker process: what it does before it imports the application, and its run."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from txqueue.system.child_processes import unblock_signals
 from txqueue.system.clock import steady
 from txqueue.system.process_attributes import set_process_name
 from txqueue.system.procfs import WORKER_NAME
-from txqueue.worker.service import IWorkerReactor, WorkerService
+from txqueue.worker.master_link import IWorkerReactor, MasterLink
 
 __all__ = ["PIPE_FD", "SHARED_FD", "WorkerReactor", "begin_process", "run_worker"]
 
@@ -87,7 +87,7 @@ def run_worker() -> NoReturn:
     installReactor(reactor)
     Thread(target=_end_with_master, args=(os.dup(PIPE_FD),), daemon=True).start()
     # zope has no type for what provides several interfaces.
-    WorkerService(cast("IWorkerReactor", reactor), SHARED_FD).attach(PIPE_FD)
+    MasterLink(cast("IWorkerReactor", reactor), SHARED_FD).attach(PIPE_FD)
     try:
         reactor.run(installSignalHandlers=False)
     except BaseException:

@@ -1,4 +1,4 @@
-"""Calls of the stored functions for schedules."""
+"""Schedules in the database: the calls that declare, change, read and tick them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from attrs import asdict, fields, frozen
 from txqueue.errors import InvalidSchedule, InvalidWork
 from txqueue.model.schedule import Exists, Plan, Schedule, plan, schedule_object, schedule_of
 from txqueue.model.work_item import WorkItem
-from txqueue.policy.overdue import DueStart, start_delays
+from txqueue.policy.cooldown_starts import DueStart, start_delays
 from txqueue.store.driver.connection_pool import ConnectionPool
 from txqueue.store.driver.errors import answered
 from txqueue.store.enqueueing.calls import job_object, json_text

@@ -1,4 +1,4 @@
-"""The worker's end of its master's pipe, and the services behind it."""
+"""A worker's link to its master: performs the master's commands, and reports what jobs did."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import os
 import socket
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any
@@ -30,7 +30,8 @@ from txqueue.system.application_files import imported_application
 from txqueue.system.child_processes import ChildPoll, receive_child_signal
 from txqueue.system.gc_tuning import freeze_loaded_objects
 from txqueue.system.inflight import InFlight
-from txqueue.wire.pipe import PipeFactory
+from txqueue.wire.pipe import PipeFactory, Responders
+from txqueue.wire.prompt_pipe import PromptPipe
 from txqueue.wire.worker_commands import (
     CancelRunning,
     Configure,
@@ -50,19 +51,18 @@ from txqueue.worker.handlers.job_transaction import OwnTransactions
 from txqueue.worker.handlers.running_job import HeldAssignment, RunningJob
 from txqueue.worker.handlers.threads import HandlerThreads
 from txqueue.worker.lease_watch import LeaseWatch
-from txqueue.worker.master_pipe import MasterPipe
 from txqueue.worker.running.performer import Performer
 from txqueue.worker.running.workset_runner import WorksetWork
 
-__all__ = ["IWorkerReactor", "WorkerService"]
+__all__ = ["IWorkerReactor", "MasterLink"]
 
 
 class IWorkerReactor(IStoreReactor, IReactorSocket, IReactorCore, IReactorFromThreads):
     """The reactor as a worker needs it."""
 
 
-class WorkerService:
-    """The services of a worker process.
+class MasterLink:
+    """The link of a worker process to its master, and the services that it makes.
 
     Args:
         reactor: The worker's reactor; stopped when the master closes the pipe.
@@ -74,7 +74,7 @@ class WorkerService:
     def __init__(self, reactor: IWorkerReactor, shared: int | None = None) -> None:
         self._reactor = reactor
         self._shared = shared
-        self._pipe = MasterPipe(
+        self._pipe = _MasterPipe(
             {
                 Configure: self._configure,
                 RenewLease: self._lease,
@@ -257,3 +257,27 @@ def _run_version(modules: Sequence[str]) -> dict[str, Any]:
     application = imported_application(*modules)
     types = [type_version(cls) for cls in known_work_types()]
     return {"application": application.version, "types": types, "files": application.stamps}
+
+
+class _MasterPipe(PromptPipe):
+    """A prompt pipe that tells its owner which messages are read together.
+
+    Args:
+        responders: The handler of each command.
+        lost: Called once, when the connection is closed.
+        reading: Returns the context in which to process the messages of one read.
+    """
+
+    def __init__(
+        self,
+        responders: Responders,
+        lost: Callable[[], None],
+        reading: Callable[[], AbstractContextManager[None]],
+    ) -> None:
+        super().__init__(responders, lost)
+        self._reading = reading
+
+    def dataReceived(self, data: bytes) -> None:
+        """Process the messages that the received bytes complete."""
+        with self._reading():
+            super().dataReceived(data)
