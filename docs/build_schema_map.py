@@ -25,6 +25,8 @@ MARK: Final = "<!-- Made by docs/build_schema_map.py: what follows is generated.
 
 # Measurements and faults on purpose say nothing of the design; values send no statements.
 NOT_CALLERS: Final = frozenset({"demo", "model", "policy"})
+# Of more modules than these only the folders are named.
+MOST_CALLERS: Final = 4
 
 
 @frozen
@@ -85,15 +87,19 @@ def _programs() -> list[Path]:
     ]
 
 
-def _python_callers(name: str, programs: dict[Path, list[str]]) -> Iterator[str]:
-    """Name the modules that send a statement with this function or view."""
+def _python_callers(name: str, programs: dict[Path, list[str]]) -> list[str]:
+    """Name the modules that send a statement with this function or view; their folders, if many."""
     in_sql = re.compile(rf"(?:^|[}}@])\.{name}\b")
     in_store = re.compile(rf"(?:select )?{name}(?:$|\()")
+    callers = []
     for path, texts in programs.items():
         # A call by name alone: functions.py and its like put the statement together.
-        is_store = path.parent.name == "store"
+        is_store = path.is_relative_to(PACKAGE / "store")
         if any(in_sql.search(text) or (is_store and in_store.match(text)) for text in texts):
-            yield f"`{path.relative_to(PACKAGE)}`"
+            callers.append(path.relative_to(PACKAGE))
+    if len(callers) > MOST_CALLERS:
+        callers = sorted({path.parent for path in callers})
+    return [f"`{path}`" for path in callers]
 
 
 def _texts(path: Path) -> list[str]:
