@@ -172,6 +172,19 @@ def test_no_capable_node(node: Master) -> None:
     assert explained(node, here).detail == "no node runs"
 
 
+def test_a_node_that_may_not_claim(node: Master) -> None:
+    """For want of a right; one that may not do something else takes the job."""
+    (job_id,) = node.enqueue({})
+    denied = "permission denied for function next_job"
+    node.reports(workers=1, unable=0, missing_right=denied, may_claim=True)
+    assert explained(node, job_id).reason == "next"
+    node.reports(workers=1, unable=0, missing_right=denied, may_claim=False)
+    told = explained(node, job_id)
+    assert told.reason == "no_worker"
+    assert told.detail.endswith(f"can start a job: the database refuses its claims: {denied}")
+    assert told.remedy.startswith("grant the node's role what it lacks")
+
+
 @pytest.mark.parametrize(
     ("report", "why"),
     [

@@ -21,6 +21,8 @@ from txqueue.node.workers.versions import WorkerVersions
 from txqueue.node.workers.workload import Workers
 from txqueue.policy.facts.status import worker_state
 from txqueue.policy.health import Health, HealthFacts, decide_health
+from txqueue.store.driver.reconnecting import ReconnectBackoff
+from txqueue.store.node.functions import StoredFunctions
 
 __all__ = ["Description"]
 
@@ -33,6 +35,8 @@ class Description:
     """Collects the node's description of itself from its services, without a query."""
 
     _settings: NodeSettings
+    _functions: StoredFunctions
+    _backoff: ReconnectBackoff
     _lease: Lease
     _lifecycle: Lifecycle
     _workers: Workers
@@ -69,6 +73,8 @@ class Description:
             "lag": self._lag.lag,
             "memory": self._lag.memory,
             "unreadable_for": self._settings.unreadable_for,
+            "missing_right": self._functions.missing_right,
+            "may_claim": self._functions.may_claim,
             **self._versions.measured(),
         }
 
@@ -82,6 +88,8 @@ class Description:
                 lease_left=self._lease.left,
                 workers=len(self._workers.regular),
                 able=len(self._workers.able),
+                missing_right=self._functions.missing_right,
+                connect_error=self._backoff.failure,
             )
         )
 

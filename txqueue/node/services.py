@@ -77,7 +77,9 @@ class Services(SharedState):
     @cached_property
     def functions(self) -> StoredFunctions:
         """The stored functions."""
-        return StoredFunctions(self.pool, self.settings.schema, listener=self.listener)
+        return StoredFunctions(
+            self.pool, self.settings.schema, listener=self.listener, rights=self.rights
+        )
 
     # The lease.
 
@@ -279,7 +281,7 @@ class Services(SharedState):
         """Enqueues the jobs of schedules."""
         return Scheduler(
             self.reactor,
-            Schedules(self.pool, self.settings.schema),
+            Schedules(self.pool, self.settings.schema, rights=self.rights),
             checks=ConditionChecks(
                 self.reactor, Schedules(self.condition_pool, self.settings.schema), self.wakeups
             ),
@@ -373,6 +375,8 @@ class Services(SharedState):
         """Makes the node's description for operators."""
         return Description(
             settings=self.settings,
+            functions=self.functions,
+            backoff=self.backoff,
             lease=self.lease,
             lifecycle=self.lifecycle,
             workers=self.workers,

@@ -22,6 +22,9 @@ class HealthFacts:
         workers: How many worker processes have imported the application.
         able: How many of them can start jobs: no handler blocks them, and threads of ended jobs
             leave room for others.
+        missing_right: What the database said to a statement that it refuses for want of a right;
+            None if it refuses none.
+        connect_error: Why the last attempt to connect has failed; None if it succeeded.
     """
 
     has_started: bool
@@ -30,6 +33,8 @@ class HealthFacts:
     lease_left: float
     workers: int
     able: int
+    missing_right: str | None = None
+    connect_error: str | None = None
 
 
 @frozen
@@ -87,10 +92,16 @@ def _obstacle(facts: HealthFacts) -> str | None:
     """
     obstacles = (
         (facts.is_draining, "draining: the node accepts no jobs"),
-        (not facts.has_started, "starting: the node has not registered in the database yet"),
-        (not facts.has_database, "the database does not answer"),
+        (facts.missing_right is not None, f"the role lacks a right: {facts.missing_right}"),
+        (not facts.has_started, _starting(facts)),
+        (not facts.has_database, facts.connect_error or "the database does not answer"),
         (facts.lease_left <= 0, "the lease has expired: no job starts until it is renewed"),
         (not facts.workers, "no worker process runs: each starts or has ended; see the log"),
         (not facts.able, "no worker process can start jobs: none answers, or threads are full"),
     )
     return next((reason for is_so, reason in obstacles if is_so), None)
+
+
+def _starting(facts: HealthFacts) -> str:
+    error = f": {facts.connect_error}" if facts.connect_error else ""
+    return f"starting: the node has not registered in the database yet{error}"

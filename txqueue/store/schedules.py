@@ -15,6 +15,7 @@ from txqueue.model.work_item import WorkItem
 from txqueue.policy.cooldown_starts import DueStart, start_delays
 from txqueue.store.driver.connection_pool import ConnectionPool
 from txqueue.store.driver.errors import answered
+from txqueue.store.driver.missing_rights import MissingRights
 from txqueue.store.enqueueing.calls import job_object, json_text
 from txqueue.store.schema.files import checked_name
 
@@ -111,14 +112,26 @@ class Schedules:
     Args:
         pool: The connections on which the calls run.
         schema: The name of the schema.
+        rights: Notes which of a node's calls the database refuses; None for other processes.
     """
 
-    def __init__(self, pool: ConnectionPool, schema: str = "txqueue") -> None:
+    def __init__(
+        self,
+        pool: ConnectionPool,
+        schema: str = "txqueue",
+        *,
+        rights: MissingRights | None = None,
+    ) -> None:
         self._pool = pool
         self._schema = checked_name(schema)
+        self._rights = MissingRights() if rights is None else rights
+
+    async def _query(self, sql: str, arguments: Sequence[object]) -> list[tuple[Any, ...]]:
+        with self._rights.needed_by(sql):
+            return await self._pool.query(sql, arguments)
 
     async def _call(self, call: str, *arguments: object) -> Any:
-        rows = await self._pool.query(f"select {self._schema}.{call}", arguments)
+        rows = await self._query(f"select {self._schema}.{call}", arguments)
         return rows[0][0]
 
     async def due(self, since: datetime | None = None, busy: Sequence[tuple[str, str]] = ()) -> Due:
@@ -133,7 +146,7 @@ class Schedules:
             "select due::text, due_in, seen_at"
             f" from {self._schema}.due_schedules(%s, busy => %s::text[])"
         )
-        rows = await self._pool.query(sql, (since, [" ".join(condition) for condition in busy]))
+        rows = await self._query(sql, (since, [" ".join(condition) for condition in busy]))
         text, due_in, seen_at = rows[0]
         return Due(json.loads(text), due_in, seen_at)
 

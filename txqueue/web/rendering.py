@@ -59,6 +59,7 @@ _JOB = re.compile(r"\b([Jj]obs? )(\d{1,18})\b(?! jobs)")
 WARNING_PAGES = {
     "dead_node": "/nodes/node?name={}",
     "not_held": "/nodes/node?name={}",
+    "missing_right": "/nodes/node?name={}",
     "no_workers": "/nodes/node?name={}",
     "unable_workers": "/nodes/node?name={}",
     "unserved_queue": "/queues/queue?name={}",

@@ -122,11 +122,11 @@ def test_a_fact_that_was_not_read_harms_its_checks_only() -> None:
     results = diagnose(facts)
     unchecked = [each.check for each in results if each.unchecked is not None]
     named = ["node-versions", "application-versions", "unforked-workers"]
-    assert unchecked == ["dead-nodes", "running-workers", "unable-workers", *named]
+    assert unchecked == ["dead-nodes", "node-rights", "running-workers", "unable-workers", *named]
     assert {each.severity for each in results} == {Severity.OK, Severity.WARNING}
     assert not has_fault(results)
     entries = as_document(results)["checks"]
-    assert [each["unchecked"] for each in entries if each["unchecked"]] == ["a lock"] * 6
+    assert [each["unchecked"] for each in entries if each["unchecked"]] == ["a lock"] * 7
 
 
 def test_the_gravest_finding_is_the_severity_of_the_check() -> None:

@@ -26,6 +26,11 @@ WELL: dict[str, Any] = {
         ({"able": 0}, "no worker process can start jobs"),
         ({"lease_left": 0.0, "workers": 0, "able": 0}, "the lease has expired"),
         ({"has_started": False, "has_database": False}, "starting"),
+        ({"has_started": False, "connect_error": "no such role"}, "starting: the node has not reg"),
+        ({"has_database": False, "connect_error": "no such role"}, "no such role"),
+        ({"has_database": False, "missing_right": "denied"}, "the role lacks a right: denied"),
+        ({"has_started": False, "missing_right": "denied"}, "the role lacks a right: denied"),
+        ({"missing_right": "denied"}, "the role lacks a right: denied"),
         ({"is_draining": True, "has_database": False}, "draining"),
     ],
 )

@@ -17,7 +17,12 @@ from txqueue.policy.blockers.reason import (
     seconds_between,
     until,
 )
-from txqueue.policy.facts.warnings import WorkerObstacle, threads_left, worker_obstacle
+from txqueue.policy.facts.warnings import (
+    WorkerObstacle,
+    claim_obstacle,
+    threads_left,
+    worker_obstacle,
+)
 
 __all__ = [
     "capable",
@@ -139,7 +144,8 @@ def without_worker(facts: Facts) -> Iterator[Blocker]:
         )
     else:
         what = f"no worker of {where} can start a job: {why}"
-        yield Blocker("no_worker", what, SEE_LOG, Gravity.FAULT)
+        remedy = next((each.remedy for each in obstacles if each.remedy), SEE_LOG)
+        yield Blocker("no_worker", what, remedy, Gravity.FAULT)
 
 
 def without_room(facts: Facts) -> Iterator[Blocker]:
@@ -157,7 +163,7 @@ def without_room(facts: Facts) -> Iterator[Blocker]:
 
 def _obstacle(facts: Facts, node: Node) -> WorkerObstacle | None:
     """Return why no worker of a node can start the job, however many others end."""
-    if (found := worker_obstacle(node)) is not None:
+    if (found := claim_obstacle(node) or worker_obstacle(node)) is not None:
         return found
     return _too_heavy(facts, node) or _all_kept(facts, node)
 

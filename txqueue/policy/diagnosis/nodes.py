@@ -11,6 +11,7 @@ from txqueue.policy.facts.warnings import (
     application_warnings,
     crowded_workers,
     unable_workers,
+    without_rights,
     without_workers,
     worker_obstacle,
 )
@@ -29,6 +30,16 @@ def _dead(rows: Sequence[Row]) -> Iterator[Finding]:
                 "the others do its work",
                 f"start it again on {row['hostname']}, or ignore it until its row is deleted",
             )
+
+
+def _rights(rows: Sequence[Row]) -> Iterator[Finding]:
+    for warned in without_rights(rows):
+        yield Finding(
+            Severity.FAULT,
+            warned["what"],
+            "it cannot do that part of its work: claim jobs, write their ends, renew its lease",
+            warned["remedy"],
+        )
 
 
 def _workers(rows: Sequence[Row]) -> Iterator[Finding]:
@@ -104,6 +115,7 @@ def _not_forked(rows: Sequence[Row]) -> Iterator[Finding]:
 
 CHECKS: Final = (
     Check("dead-nodes", "nodes", _dead),
+    Check("node-rights", "nodes", _rights),
     Check("running-workers", "nodes", _workers),
     Check("unable-workers", "nodes", _unable_workers),
     Check("node-versions", "nodes", _versions),

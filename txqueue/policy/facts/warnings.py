@@ -17,6 +17,7 @@ __all__ = [
     "WorkerObstacle",
     "application_warnings",
     "by_application",
+    "claim_obstacle",
     "crowded_workers",
     "full",
     "idle",
@@ -28,6 +29,7 @@ __all__ = [
     "unknown_type",
     "unserved_queue",
     "warnings",
+    "without_rights",
     "without_workers",
     "worker_obstacle",
 ]
@@ -41,6 +43,10 @@ MOST_WARNED = 20
 OLD_SNAPSHOT = 300.0
 # For so long the first import of an application may last before a node is said to have no worker.
 STARTING = timedelta(seconds=30)
+GRANT = (
+    "grant the node's role what it lacks, as txqueue_worker has it; if that role lacks it, run:"
+    " txqueue migrate"
+)
 
 
 def warnings(
@@ -59,6 +65,7 @@ def warnings(
     """
     return [
         *_few(_dead(nodes, now)),
+        *without_rights(nodes),
         *without_workers(nodes),
         *_few(_unable(nodes)),
         *crowded_workers(nodes),
@@ -101,10 +108,12 @@ class WorkerObstacle:
     Attributes:
         what: The reason.
         is_passing: Whether it ends by itself, as workers are starting.
+        remedy: What to do, unless it concerns the workers.
     """
 
     what: str
     is_passing: bool = False
+    remedy: str = ""
 
 
 def worker_obstacle(report: Row) -> WorkerObstacle | None:
@@ -148,6 +157,19 @@ _CLOSED: Final[Mapping[str, str]] = {
 }
 
 
+def without_rights(nodes: Iterable[Row]) -> list[dict[str, str]]:
+    """Return a warning for each node whose statements the database refuses for want of a right."""
+    return _few(_without_rights(nodes))
+
+
+def claim_obstacle(report: Row) -> WorkerObstacle | None:
+    """Return why a node claims no job, if the database refuses its claims for want of a right."""
+    if report.get("may_claim") in (True, None):
+        return None
+    what = f"the database refuses its claims: {report['missing_right']}"
+    return WorkerObstacle(what, remedy=GRANT)
+
+
 def without_workers(nodes: Iterable[Row]) -> list[dict[str, str]]:
     """Return a warning for each node that accepts jobs, and has no worker process for them."""
     return _few(_without_workers(nodes))
@@ -161,6 +183,14 @@ def unable_workers(nodes: Iterable[Row]) -> list[dict[str, str]]:
 def crowded_workers(nodes: Iterable[Row]) -> list[dict[str, str]]:
     """Return a warning for each node with workers half of which threads of ended jobs keep."""
     return _few(_crowded(nodes))
+
+
+def _without_rights(nodes: Iterable[Row]) -> Warned:
+    for node in nodes:
+        said = (node.get("report") or {}).get("missing_right")
+        if said and node["state"] in SERVING:
+            what = f"the database refuses statements of node {node['name']}: {said}"
+            yield "missing_right", node["name"], what, GRANT
 
 
 def _without_workers(nodes: Iterable[Row]) -> Warned:

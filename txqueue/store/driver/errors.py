@@ -130,7 +130,7 @@ def _is_lost(error: psycopg2.Error) -> bool:
 
 def is_passing(error: BaseException) -> bool:
     """Tell whether the same statement may succeed later, as its data did not cause the error."""
-    if isinstance(error, DatabaseUnavailable | SchemaMismatch):
+    if isinstance(error, DatabaseUnavailable | SchemaMismatch | NotPermitted):
         return True
     if not isinstance(error, psycopg2.Error):
         return False
@@ -181,8 +181,10 @@ def _unavailable(error: BaseException) -> DatabaseUnavailable:
     if len(error_text) > _LONGEST:
         # At a space, as half of a secret would not be recognized.
         error_text = error_text[:_LONGEST].rpartition(" ")[0]
+    # Only a server that answers says so; the error of a failed attempt to connect has no code.
+    said = "refuses the connection" if "FATAL:" in error_text else "does not answer"
     return DatabaseUnavailable(
-        f"the database does not answer: {error_text}",
+        f"the database {said}: {error_text}",
         "check the DSN (--dsn, TXQUEUE_DSN) and that the server runs",
     )
 

@@ -29,7 +29,12 @@ class ReconnectBackoff:
         self._now = now
         self._until = float("-inf")
         self._backoff = Backoff(FIRST, min(longest, LONGEST))
-        self._error_text = ""
+        self._failure: DatabaseUnavailable | None = None
+
+    @property
+    def failure(self) -> str | None:
+        """Why the last attempt to connect has failed; None if it succeeded."""
+        return None if self._failure is None else self._failure.what
 
     @contextmanager
     def attempt(self) -> Iterator[None]:
@@ -39,17 +44,18 @@ class ReconnectBackoff:
             DatabaseUnavailable: When this attempt fails, or at once, with the previous error, when
                 an attempt has just failed.
         """
-        if self._now() < self._until:
-            raise DatabaseUnavailable(self._error_text, "check the DSN and that the server runs")
+        if self._failure is not None and self._now() < self._until:
+            raise DatabaseUnavailable(*self._failure.args)
         try:
             yield
         except DatabaseUnavailable as error:
             self._begin(error)
             raise
         self._backoff.reset()
+        self._failure = None
 
     def _begin(self, error: DatabaseUnavailable) -> None:
-        self._error_text = error.what
+        self._failure = error
         if self._now() < self._until:
             # Concurrent attempts to connect that failed together count as one.
             return

@@ -21,6 +21,7 @@ from txqueue.model.assignment import (
 from txqueue.store.driver.connection import Connection
 from txqueue.store.driver.connection_pool import ConnectionPool
 from txqueue.store.driver.listener import Listener
+from txqueue.store.driver.missing_rights import MissingRights
 from txqueue.store.node.function_calls import (
     COMPLETE,
     NEXT_JOB,
@@ -47,21 +48,51 @@ class StoredFunctions:
         schema: The name of the schema.
         listener: The connection for the claims of ordinary jobs while it is idle, as most of them
             follow a notification, for which the server has just woken its process.
+        rights: Notes which of the calls the database refuses.
     """
 
     def __init__(
-        self, pool: ConnectionPool, schema: str = "txqueue", *, listener: Listener | None = None
+        self,
+        pool: ConnectionPool,
+        schema: str = "txqueue",
+        *,
+        listener: Listener | None = None,
+        rights: MissingRights | None = None,
     ) -> None:
-        self.pool = pool
+        self._pool = pool
         self._listener = listener
+        self._rights = MissingRights() if rights is None else rights
         self.schema = checked_name(schema)
         self._next_job = NEXT_JOB.format(schema=schema)
         self._complete = COMPLETE.format(schema=schema)
         self._settle = SETTLE.format(schema=schema)
 
+    @property
+    def missing_right(self) -> str | None:
+        """What the server said to the call that it refuses for want of a right, if any."""
+        return self._rights.first
+
+    @property
+    def may_claim(self) -> bool:
+        """Whether the database does not refuse claims for want of a right."""
+        return not self._rights.refuses(self._next_job)
+
+    async def _query(self, sql: str, parameters: Sequence[object] = ()) -> Rows:
+        with self._rights.needed_by(sql):
+            return await self._pool.query(sql, parameters)
+
+    async def _query_often(self, sql: str, parameters: Sequence[object]) -> Rows:
+        with self._rights.needed_by(sql):
+            return await self._pool.query_often(sql, parameters)
+
+    async def _query_quickly(self, sql: str, parameters: Sequence[object]) -> Rows:
+        """Run a frequent statement on the listening connection if it is idle."""
+        with self._rights.needed_by(sql):
+            return await self._quickest.query_often(sql, parameters)
+
     async def _call(self, function: str, *arguments: object) -> Any:
         marks = ", ".join(["%s"] * len(arguments))
-        rows = await self.pool.query(f"select {self.schema}.{function}({marks})", arguments)
+        rows = await self._query(f"select {self.schema}.{function}({marks})", arguments)
         return rows[0][0]
 
     async def _taken(
@@ -86,10 +117,10 @@ class StoredFunctions:
         """
         # A registration that was given up may still commit; it is refused if another run has
         # registered since its incarnation was reserved.
-        ((reserved, former),) = await self.pool.query(
+        ((reserved, former),) = await self._query(
             f"select incarnation, former from {self.schema}.reserve_run(%s)", (node["name"],)
         )
-        rows = await self.pool.query(
+        rows = await self._query(
             REGISTER_NODE.format(schema=self.schema),
             (
                 *(
@@ -110,7 +141,7 @@ class StoredFunctions:
         self, incarnation: int, load: float, report: Mapping[str, Any]
     ) -> HeartbeatReply:
         """Renew the lease and rescue dead nodes' jobs; return what concerns the node."""
-        rows = await self.pool.query(
+        rows = await self._query(
             "select owned, its_state, peers, cancels, neighbours, next_end, place, places, rescued,"
             f" nodes, beats, server, restarts from {self.schema}.heartbeat(%s, %s, %s)",
             (incarnation, load, json.dumps(report)),
@@ -132,7 +163,7 @@ class StoredFunctions:
 
     async def replaced_by(self, name: str) -> int | None:
         """Return the incarnation that the present run of a node's name has replaced, if any."""
-        rows = await self.pool.query(
+        rows = await self._query(
             f"select former from {self.schema}.node_info where name = %s", (name,)
         )
         return rows[0][0] if rows else None
@@ -170,7 +201,7 @@ class StoredFunctions:
         """Promote due jobs and claim ready ones in rank order; see ``next_job.sql``."""
         asked_at = time.monotonic()
         rank, job_id = reached or ("-infinity", 0)
-        asking = self.pool.query_often(
+        asking = self._query_often(
             self._next_job,
             (
                 node_id,
@@ -212,7 +243,7 @@ class StoredFunctions:
             `next_job` can take them.
         """
         asked_at = time.monotonic()
-        asking = self._quickest.query_often(
+        asking = self._query_quickly(
             "select lane, assignment, jobs, weight, chunk, is_ordinary"
             f" from {self.schema}.claim_ready(its_node => %s, its_incarnation => %s,"
             " queues => %s::text[], work_types => %s::text[], at_most => %s)",
@@ -225,7 +256,7 @@ class StoredFunctions:
     @property
     def _quickest(self) -> Connection | ConnectionPool:
         """The listening connection if it is idle, otherwise the pool."""
-        return (self._listener.idle if self._listener else None) or self.pool
+        return (self._listener.idle if self._listener else None) or self._pool
 
     def channel_of(self, incarnation: int) -> str:
         """Return the channel on which a run of a node is notified of jobs assigned to it."""
@@ -238,7 +269,7 @@ class StoredFunctions:
             incarnation: The node's run.
             named: The jobs; those that it does not have are left out.
         """
-        asking = self._quickest.query_often(
+        asking = self._query_quickly(
             f"select {self.schema}.notified_jobs(%s, %s::integer[], %s::bigint[])",
             (incarnation, [job.lane for job in named], [job.assignment for job in named]),
         )
@@ -268,15 +299,15 @@ class StoredFunctions:
             None if the credit is granted or withdrawn; otherwise another node's credit, as one
             number.
         """
-        rows = await self._quickest.query(
-            f"select {self.schema}.grant_credit(%s, %s, %s)", (incarnation, jobs, unused)
-        )
+        sql = f"select {self.schema}.grant_credit(%s, %s, %s)"
+        with self._rights.needed_by(sql):
+            rows = await self._quickest.query(sql, (incarnation, jobs, unused))
         credit: int | None = rows[0][0]
         return credit
 
     async def complete(self, incarnation: int, completed: Sequence[CompletedJobs]) -> WrittenEnds:
         """Move jobs that are done to history."""
-        rows = await self.pool.query_often(
+        rows = await self._query_often(
             self._complete,
             (
                 incarnation,
@@ -290,12 +321,12 @@ class StoredFunctions:
 
     async def settle(self, incarnation: int, settled: Sequence[SettledJobs]) -> WrittenEnds:
         """Write outcomes that `complete` cannot write."""
-        rows = await self.pool.query_often(self._settle, (incarnation, joined_outcomes(settled)))
+        rows = await self._query_often(self._settle, (incarnation, joined_outcomes(settled)))
         return WrittenEnds(*rows[0])
 
     async def started(self, incarnation: int, jobs: Sequence[StartedJob]) -> None:
         """Record how long jobs have been running, and their progress."""
-        await self.pool.query(
+        await self._query(
             STARTED.format(schema=self.schema),
             (
                 incarnation,
@@ -316,7 +347,7 @@ class StoredFunctions:
         """
         first = returned[0]
         ids = None if first.ids is None else [n for entry in returned for n in entry.ids or ()]
-        rows = await self.pool.query(
+        rows = await self._query(
             RELEASE.format(schema=self.schema),
             (incarnation, [entry.assignment for entry in returned], first.died, ids),
         )
@@ -324,7 +355,7 @@ class StoredFunctions:
 
     async def identity(self) -> QueueIdentity:
         """Return which queue this is, by which a client detects a node of another one."""
-        [row] = await self.pool.query_dicts(IDENTITY.format(schema=self.schema))
+        [row] = await self._pool.query_dicts(IDENTITY.format(schema=self.schema))
         return QueueIdentity.of_row(row, self.schema)
 
     async def direct_jobs(
@@ -339,7 +370,7 @@ class StoredFunctions:
             known: The assignments that the node has.
         """
         asked_at = time.monotonic()
-        asking = self.pool.query(
+        asking = self._query(
             "select lane, assignment, jobs, weight, chunk"
             f" from {self.schema}.direct_jobs(%s, %s, %s::bigint[])",
             (incarnation, assignment, list(known)),
@@ -365,20 +396,20 @@ class StoredFunctions:
             " extract(epoch from clock_timestamp() - statement_timestamp())::double precision"
             f" from {self.schema}.assignments_of(%s, %s)"
         )
-        rows = await self.pool.query(call, (incarnation, older_than))
+        rows = await self._query(call, (incarnation, older_than))
         return {row[0]: row[1] for row in rows}, max((row[2] for row in rows), default=0.0)
 
     async def jobs_of(self, incarnation: int, assignments: Sequence[int]) -> list[JobKey]:
         """Return the jobs of the given assignments that are still assigned to a node."""
         call = f"select assignment, job_id from {self.schema}.jobs_of(%s, %s::bigint[])"
-        rows = await self.pool.query(call, (incarnation, list(assignments)))
+        rows = await self._query(call, (incarnation, list(assignments)))
         return [JobKey(*row) for row in rows]
 
     async def pass_on(
         self, incarnation: int, jobs: Sequence[JobKey], to: int, parts: int = 1
     ) -> list[PassedJobs]:
         """Pass unstarted jobs on to the node of another incarnation; see ``pass_on.sql``."""
-        rows = await self.pool.query(
+        rows = await self._query(
             PASS_ON.format(schema=self.schema),
             (
                 incarnation,
@@ -399,7 +430,7 @@ class StoredFunctions:
         Returns:
             What was done, and the transactions that blocked this call.
         """
-        rows = await self.pool.query(
+        rows = await self._query(
             f"select did, holders, exists (select from {self.schema}.control"
             f" where backlog is not null) from {self.schema}.rotate(%s::text[])",
             (list(held),),
@@ -422,11 +453,11 @@ class StoredFunctions:
             work type, how many waited up to each bound and longer, and the sum in seconds.
         """
         sql = f"select queue, work_type, counts, total from {self.schema}.measure_minute(%s)"
-        return list(await self.pool.query(sql, (list(bounds),)))
+        return list(await self._query(sql, (list(bounds),)))
 
     async def archive_due(self) -> bool:
         """Tell whether an archive is configured and days of history are due to be archived."""
-        rows = await self.pool.query(
+        rows = await self._query(
             f"select archive is not null and exists (select from {self.schema}.history_due())"
             f" from {self.schema}.setting"
         )

@@ -7,7 +7,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
 from tests.unit.node.doubles import lease_of
-from txqueue.errors import DatabaseUnavailable, Refused
+from txqueue.errors import DatabaseUnavailable, NotPermitted, Refused
 from txqueue.model.assignment import (
     CompletedJobs,
     ReturnedJobs,
@@ -34,6 +34,8 @@ class Book:
         self.settled: list[SettledJob] = []
         self.running: list[list[tuple[int, str | None]]] = []
         self.is_away = False
+        # How many of the next statements are refused.
+        self.refusals = 0
         self.foreign = 0
         self._frees = frees
         self.most = 1_000_000
@@ -44,6 +46,7 @@ class Book:
         """Complete, unless that are too many."""
         if len(finished) > self.most:
             raise DatabaseUnavailable("out of shared memory", "write less")
+        self._check_right()
         self._check_time("".join(each.results or "" for each in finished))
         if any(self.refused in (each.results or each.ids) for each in finished):
             raise Refused("it cannot be stored")
@@ -54,12 +57,18 @@ class Book:
     async def settle(self, incarnation: int, settled: Sequence[SettledJobs]) -> WrittenEnds:
         """Settle, unless one cannot be stored."""
         self.tried.append(len(settled))
+        self._check_right()
         self._check_time(joined_outcomes(settled))
         if self.refused in joined_outcomes(settled) and '"failed"' not in settled[0].outcomes:
             raise Refused("it cannot be stored")
         jobs = settled_jobs_in(settled)
         self.settled += jobs
         return WrittenEnds(len(jobs) - self.foreign, self._frees)
+
+    def _check_right(self) -> None:
+        if self.refusals:
+            self.refusals -= 1
+            raise NotPermitted("permission denied for function settle")
 
     def _check_time(self, text: str) -> None:
         if self.is_away or self.slow in text:
@@ -210,6 +219,22 @@ def test_a_job_that_cannot_be_completed_fails_alone() -> None:
     assert sorted(number for some in book.completed for number in some) == list(range(1, 20))
     ends = {each.job_id: each.outcome for each in book.settled}
     assert ends == {20: "done", 777: "failed", 21: "done"}
+    under_test.stopService()
+
+
+def test_a_missing_right_fails_no_job() -> None:
+    """However soon it is granted again, each outcome is written as it is."""
+    book = Book()
+    clock, under_test = begun(book)
+    for refusals in (1, 2, 3):
+        book.refusals = refusals
+        under_test.settle(as_settled_jobs([SettledJob(refusals, 1, "discarded")]))
+        clock.pump([1.0] * 10)
+        book.refusals = refusals
+        under_test.complete(CompletedJobs(0, 2, str(10 + refusals), f'{{"{10 + refusals}": 1}}'))
+        clock.pump([1.0] * 10)
+    ends = {each.job_id: each.outcome for each in book.settled}
+    assert ends == {**dict.fromkeys((1, 2, 3), "discarded"), **dict.fromkeys((11, 12, 13), "done")}
     under_test.stopService()
 
 

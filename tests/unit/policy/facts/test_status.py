@@ -221,6 +221,19 @@ def test_the_largest_rows_stay_in_their_order() -> None:
     assert largest(rows, 4) == rows
 
 
+def test_a_right_that_a_node_lacks_is_warned_of() -> None:
+    """Before all else that concerns live nodes, as it may be the cause."""
+    said = "permission denied for function complete"
+    nodes = [
+        node("a", report={"missing_right": said, "unable": 2}),
+        node("b", report={"missing_right": None}),
+    ]
+    found = warnings(live_of(), nodes, [], NOW)
+    assert kinds(found) == [("missing_right", "a"), ("unable_workers", "a")]
+    assert found[0]["what"] == f"the database refuses statements of node a: {said}"
+    assert "txqueue_worker" in found[0]["remedy"]
+
+
 def test_workers_that_can_start_no_job_are_warned_of() -> None:
     """Of nodes that run: a dead one has none."""
     nodes = [node("a", report={"unable": 2}), node("b", report={"unable": 0}), node("c")]
