@@ -1,4 +1,7 @@
-"""The retry policy: whether and when a job runs again after a failed attempt."""
+"""The retry policy of jobs: whether and when a job runs again after a failed attempt.
+
+The pauses of services between attempts of their own are in `policy.backoff`.
+"""
 
 import math
 from typing import Any, Final

@@ -1,10 +1,16 @@
-"""Pauses that grow with each failure in a row."""
+"""Pauses of services between attempts, such as to connect, that grow with each failure in a row.
+
+When a failed job runs again is another matter: see `model.retry`.
+"""
 
 from __future__ import annotations
 
 from attrs import define, field
 
 __all__ = ["Backoff"]
+
+# The part of a pause by which chance shortens it at most: so the longest pauses differ, too.
+JITTER = 0.5
 
 
 @define
@@ -38,7 +44,12 @@ class Backoff:
         """Begin again with the first pause, after a success."""
         self.pause = self.first
 
-    def take(self) -> float:
-        """Return the pause after another failure; the next one is longer."""
+    def take(self, chance: float = 0.0) -> float:
+        """Return the pause after another failure; the next one is longer.
+
+        Args:
+            chance: A random number in [0, 1) that shortens the pause by up to a half, for processes
+                that fail together and must not try again together; 0 for the whole pause.
+        """
         pause, self.pause = self.pause, min(self.pause * self.factor, self.longest)
-        return pause
+        return pause * (1 - JITTER * chance)

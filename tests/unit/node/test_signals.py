@@ -73,6 +73,7 @@ def until(process: subprocess.Popen[str], words: str) -> list[str]:
 
 def insist(process: subprocess.Popen[str]) -> None:
     """Send SIGTERM again and again, until it stops at once."""
+    assert process.stdout is not None
     while not select.select([process.stdout], [], [], 0.1)[0]:
         process.send_signal(signal.SIGTERM)
     until(process, "stops at once")

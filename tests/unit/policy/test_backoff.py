@@ -18,3 +18,9 @@ def test_a_success_begins_again() -> None:
     backoff.reset()
     assert backoff.is_fresh
     assert backoff.pause == backoff.take() == 0.5
+
+
+def test_chance_shortens_a_pause_by_up_to_a_half() -> None:
+    """Even the longest one, and the next pause is as long as without it."""
+    backoff = Backoff(1.0, 2.0)
+    assert [backoff.take(0.5), backoff.take(1.0), backoff.take()] == [0.75, 1.0, 2.0]

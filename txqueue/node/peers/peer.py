@@ -91,7 +91,7 @@ class Peer:
 
     def next_pause(self) -> float:
         """Return the seconds until this node connects again; they grow with each failure."""
-        return self._backoff.take() * random.uniform(0.5, 1.5)
+        return self._backoff.take(random.random())
 
     def linked(self, pipe: PeerPipe, now: float) -> None:
         """Use an authenticated connection to the peer, and close the former, dead or forged one."""

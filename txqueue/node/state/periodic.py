@@ -98,7 +98,7 @@ class Periodic(Service):
             self._backoff.reset()
             return delay
         # Jitter: all nodes lose the database together, but must not return together.
-        return self._backoff.take() * random.uniform(0.5, 1.0)
+        return self._backoff.take(random.random())
 
     def _complain(self, error: Exception) -> None:
         """Log the database's refusals as one line, and other errors with a traceback."""

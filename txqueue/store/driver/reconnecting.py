@@ -59,4 +59,4 @@ class ReconnectBackoff:
         if self._now() < self._until:
             # Concurrent attempts to connect that failed together count as one.
             return
-        self._until = self._now() + self._backoff.take() * random.uniform(0.5, 1.0)
+        self._until = self._now() + self._backoff.take(random.random())
