@@ -1,17 +1,12 @@
 """The documents hang together: links lead somewhere, and nothing is left out."""
 
 from pathlib import Path
-from typing import Final
 
 import pytest
 
 from tests.docs.markdown import DOCUMENTS, ROOT, anchors, links
 from txqueue_torture.checker import INVARIANTS
 from txqueue_torture.scenario import known_scenarios
-
-PACKAGES: Final = (
-    *("system", "model", "policy", "store", "wire", "node", "worker", "client", "admin"),
-)
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
@@ -31,16 +26,6 @@ def test_the_index_names_every_document() -> None:
     index = ROOT / "docs" / "README.md"
     linked = {(index.parent / link.partition("#")[0]).resolve() for link in links(index)}
     assert set(DOCUMENTS) - linked == {index, ROOT / "README.md"}
-
-
-def test_the_architecture_names_every_module() -> None:
-    """Every module has a line."""
-    text = (ROOT / "docs" / "explanation" / "architecture.md").read_text()
-    package = ROOT / "txqueue"
-    modules = {path.stem for folder in PACKAGES for path in (package / folder).glob("*.py")}
-    modules |= {path.stem for path in package.glob("*.py")}
-    unnamed = [name for name in modules - {"__init__"} if f"**`{name}`**" not in text]
-    assert not sorted(unnamed)
 
 
 def test_the_reliability_names_every_scenario_and_invariant() -> None:

@@ -1,0 +1,66 @@
+"""Modules that documents, docstrings and comments name are there, and none is left out."""
+
+import re
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.docs.markdown import ROOT
+
+DISTRIBUTIONS: Final = (ROOT / "txqueue", ROOT / "laboratory")
+SOURCES: Final = [path for folder in DISTRIBUTIONS for path in sorted(folder.rglob("*.py"))]
+ARCHITECTURE: Final = (ROOT / "docs" / "explanation" / "architecture.md").read_text()
+SECTIONS: Final = dict(
+    re.findall(r"### Floor \d: `(\w+)`\n(.*?)(?=\n### )", ARCHITECTURE, re.DOTALL)
+)
+"""The section of the architecture about each package that has one."""
+
+
+def stem(path: Path) -> str:
+    """The name of a module; of a package, that of its folder."""
+    return path.parent.name if path.stem == "__init__" else path.stem
+
+
+def modules_of(package: str) -> set[str]:
+    """The names of a package's modules and folders."""
+    home = ROOT / "txqueue" / package
+    own = home / "__init__.py"
+    return {stem(path) for path in SOURCES if home in path.parents and path != own}
+
+
+def bold_names(text: str) -> set[str]:
+    """What a text introduces as modules."""
+    return set(re.findall(r"\*\*`(\w+)`\*\*", text))
+
+
+def dotted_names() -> dict[str, list[str]]:
+    """Names such as `policy.backoff` in backticks that begin with a package, with their places."""
+    packages = "|".join(path.name for path in (ROOT / "txqueue").iterdir() if path.is_dir())
+    pattern = re.compile(rf"`(?:txqueue\.)?((?:{packages})(?:\.[a-z_]+)+)(?:\.[A-Z]\w*)?`")
+    names: dict[str, list[str]] = {}
+    for path in SOURCES:
+        for name in pattern.findall(path.read_text()):
+            names.setdefault(name, []).append(str(path.relative_to(ROOT)))
+    return names
+
+
+@pytest.mark.parametrize("package", sorted(SECTIONS))
+def test_the_architecture_names_the_modules_of_a_package(package: str) -> None:
+    """Each module has a line, and each line is about a module that is there."""
+    assert bold_names(SECTIONS[package]) == modules_of(package)
+
+
+def test_the_architecture_names_no_other_modules() -> None:
+    """In the sections of several packages, each name is that of a module."""
+    assert bold_names(ARCHITECTURE) <= {stem(path) for path in SOURCES}
+
+
+@pytest.mark.parametrize("name", sorted(dotted_names()))
+def test_a_name_in_a_docstring_or_comment_is_a_module(name: str) -> None:
+    """Or a package, or what is defined in one of these."""
+    path = ROOT / "txqueue" / name.replace(".", "/")
+    places = dotted_names()[name]
+    home = path.parent.with_suffix(".py")
+    is_defined = home.exists() and re.search(rf"\b{path.name}\b", home.read_text())
+    assert path.is_dir() or path.with_suffix(".py").exists() or is_defined, places
