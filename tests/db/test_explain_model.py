@@ -14,7 +14,7 @@ from tests.db.explained_states import State, lies
 from tests.db.explained_world import FAR, World
 from tests.fixtures.databases import Templates, fresh_database
 from txqueue.node.workers.suspects import MOST_PROCESSES
-from txqueue.policy.blockers import capacity, explanation, judged, limits
+from txqueue.policy.blockers import Gravity, capacity, explanation, judged, limits
 
 WORLDS, STATES = 3, 120
 Mutate = Callable[[pytest.MonkeyPatch], None]
@@ -202,6 +202,22 @@ def two_ready(world: World) -> None:
     """Two jobs, and room for one."""
     world.node(capacity=1)
     world.put({}, {})
+
+
+def test_a_worker_that_starts_is_no_hope_where_a_reserve_keeps_it(
+    dsn18: str, templates: Templates
+) -> None:
+    """A fault, as nothing but a repair of the stuck worker has the job run."""
+    with fresh_database(dsn18, templates.name(dsn18)) as dsn:
+        world = World(dsn, 0)
+        world.session.value(f"select txqueue.set_limit('queue', 'mail', {RESERVE}, 'ann')")
+        node = world.node(workers=2)
+        node.each[0].becomes("stuck")
+        node.each[1].becomes("starting")
+        world.put({})
+        state = world.state()
+    assert list(lies([state])) == []
+    assert state.jobs[0].blocker().gravity is Gravity.FAULT
 
 
 def test_threads_of_ended_jobs_are_told_from_jobs(dsn18: str, templates: Templates) -> None:

@@ -163,9 +163,11 @@ def without_room(facts: Facts) -> Iterator[Blocker]:
 
 def _obstacle(facts: Facts, node: Node) -> WorkerObstacle | None:
     """Return why no worker of a node can start the job, however many others end."""
-    if (found := claim_obstacle(node) or worker_obstacle(node)) is not None:
+    found = claim_obstacle(node) or worker_obstacle(node)
+    if found is not None and not found.is_passing:
         return found
-    return _too_heavy(facts, node) or _all_kept(facts, node)
+    # What a worker that starts brings may all be kept.
+    return _all_kept(facts, node) or found or _too_heavy(facts, node)
 
 
 def _too_heavy(facts: Facts, node: Node) -> WorkerObstacle | None:
