@@ -554,7 +554,8 @@ next_job(its_node integer, its_incarnation integer, queues text[], work_types te
 set_aside(its_incarnation integer, queues text[]) returns bigint[];  -- worker
 -- only the owner may execute: assign_N, attainable_room, choose_ready_N, chunk_entry, chunk_of, fail_unreadable,
 -- find_fault, find_head, find_heads, find_last, fit_capacity_N, job_terms, lock_ready_N, make_eligible,
--- make_published_ready, make_ready, next_assignment, next_due, promote, promote_due, separate_suspects, take_first_N
+-- make_published_ready, make_ready, most_attainable, next_assignment, next_due, promote, promote_due,
+-- separate_suspects, take_first_N
 
 -- complete
 complete(its_incarnation integer, lanes smallint[], assignments bigint[], ids text[], results text[] = null)
@@ -659,7 +660,8 @@ reserve_incarnation() returns integer;  -- worker
 reserve_run(its_name text) returns (incarnation integer, former integer);  -- worker
 undrain_node(its_name text, who text) returns boolean;  -- worker
 -- only the owner may execute: find_cancellations, first_end, forget_future_beats, has_lighter_node, has_reader,
--- is_stale_cancellation, lease_margin, lock_live_node, mark_dead, nearest_nodes, review_unread, server_identity
+-- is_stale_cancellation, lease_margin, lock_live_node, mark_dead, nearest_nodes, review_unread, server_identity,
+-- starts_jobs
 
 -- operators
 cancel(ids bigint[], who text) returns (cancelled bigint[], requested jsonb, refused bigint[]);  -- worker

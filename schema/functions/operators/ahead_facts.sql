@@ -1,6 +1,7 @@
--- How many ready jobs the nodes with these queues and types could claim before a job, their weight, and how many of
--- them are suspects.
-create or replace function txqueue.ahead_facts(this job, queues text[], types text[]) returns jsonb
+-- How many ready jobs the nodes that could run a job could claim before it, their weight, and how many of them are
+-- suspects. Not those that claims pass over: on a node that starts no job, or no suspect, or has no room for so heavy
+-- ones however many others end, or has tried to read them.
+create or replace function txqueue.ahead_facts(this job) returns jsonb
 language plpgsql volatile
 set search_path = txqueue, pg_temp
 set jit = off
@@ -9,22 +10,32 @@ as $$
 declare
     most constant integer := 10000;
 begin
-    if queues is null then
-        return jsonb_build_object('jobs', 0, 'weight', 0, 'suspects', 0);
-    end if;
-    return (select jsonb_build_object('jobs', count(*), 'weight', coalesce(sum(first.weight), 0),
+    return (
+        with taker as materialized (
+            select distinct queue, work_types, coalesce((report -> 'room' ->> 'takes_suspects')::boolean, true) as takes_suspects,
+                   most_attainable(report, capacity, (select reserve from control where kind = 'queue' and key = queue)) as heaviest,
+                   most_attainable(report, capacity, null) as heaviest_urgent,
+                   array(select jsonb_array_elements_text(coalesce(report -> 'type_versions', to_jsonb(type_versions)))) as versions
+              from node_info, unnest(queues) as queue
+             where state = 'alive' and heartbeat_at > clock_timestamp() - lease and starts_jobs(report)
+               and this.queue = any (queues) and this.work_type = any (work_types))
+        select jsonb_build_object('jobs', count(*), 'weight', coalesce(sum(first.weight), 0),
                          'suspects', count(*) filter (where first.deaths > 1))
-        from (select weight, deaths
-                from unnest(queues) as wanted (queue), lateral (
-                     select * from job_ready
-                      where job_ready.queue = wanted.queue and job_ready.tenant is null
-                        and (this.tenant is not null or (rank, job_id) < (this.rank, this.job_id))
-                     union all
-                     select * from job_ready
-                      where job_ready.queue = wanted.queue and job_ready.tenant is not null
-                        and (job_ready.tenant is distinct from this.tenant or (rank, job_id) < (this.rank, this.job_id))) as other
-               where work_type = any (types) and (readable_json(options) -> 'unread' ?| types) is not true
-                 and not exists (select from control where is_paused
-                         and (kind, key) in (('queue', other.queue), ('tenant', other.tenant), ('group', other."group")))
-               limit most) as first);
+          from (select weight, deaths
+                  from (select distinct queue from taker) as wanted, lateral (
+                       select * from job_ready
+                        where job_ready.queue = wanted.queue and job_ready.tenant is null
+                          and (this.tenant is not null or (rank, job_id) < (this.rank, this.job_id))
+                       union all
+                       select * from job_ready
+                        where job_ready.queue = wanted.queue and job_ready.tenant is not null
+                          and (job_ready.tenant is distinct from this.tenant or (rank, job_id) < (this.rank, this.job_id))) as other
+                 where exists (select from taker
+                        where taker.queue = other.queue and other.work_type = any (taker.work_types)
+                          and (taker.takes_suspects or other.deaths <= 1)
+                          and (other.weight > case when other.priority >= 7 then heaviest_urgent else heaviest end) is not true
+                          and (readable_json(other.options) -> 'unread' ?| (versions || taker.work_types)) is not true)
+                   and not exists (select from control where is_paused
+                           and (kind, key) in (('queue', other.queue), ('tenant', other.tenant), ('group', other."group")))
+                 limit most) as first);
 end $$;

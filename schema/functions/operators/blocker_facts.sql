@@ -11,8 +11,6 @@ as $$
 declare
     this    job;
     nodes   jsonb;
-    queues  text[];
-    types   text[];
     grouped jsonb;
     awaited jsonb := '[]';
     parents bigint[];
@@ -57,13 +55,6 @@ begin
       left join (select incarnation, sum(weight) as weight, min(coalesce(started_at, assigned_at)) as since
                    from job_assigned group by incarnation) as held using (incarnation)
      where state in ('alive', 'draining') and heartbeat_at > clock_timestamp() - lease;
-    if this.state = 'ready' or this.waiting_for in ('time', 'rate') then
-        -- What the nodes that could run it could run before it.
-        select array_agg(distinct queue), array_agg(distinct work_type) into queues, types
-          from node_info, unnest(node_info.queues) as queue, unnest(work_types) as work_type
-         where state = 'alive' and heartbeat_at > clock_timestamp() - lease
-           and this.queue = any (node_info.queues) and this.work_type = any (work_types);
-    end if;
     if this."group" is not null and this.state in ('waiting', 'ready') then
         grouped := group_facts(this);
     end if;
@@ -105,7 +96,8 @@ begin
         'behind', array_remove(parents || holder || array(
             select value::bigint from jsonb_array_elements_text(grouped -> 'first') as value), null)
             || array(select (value ->> 'job_id')::bigint from jsonb_array_elements(grouped -> 'holders') as value),
-        'ahead', ahead_facts(this, queues, types),
+        'ahead', case when this.state = 'ready' or this.waiting_for in ('time', 'rate') then ahead_facts(this)
+                      else '{"jobs": 0, "weight": 0, "suspects": 0}' end,
         'controls', controls,
         'locked', locker,
         'claims_locked', (select lock_facts(lock.pid) from pg_locks as lock

@@ -8,7 +8,7 @@ as $$
     select its_job_id <> this.job_id and exists (
         select from node_info
          where state = 'alive' and heartbeat_at > clock_timestamp() - lease
-           and its_queue = any (queues) and its_work_type = any (work_types)
+           and its_queue = any (queues) and its_work_type = any (work_types) and starts_jobs(report)
            and ((its_rank, its_job_id) < (this.rank, this.job_id) or its_tenant is distinct from this.tenant
                 or not (this.queue = any (queues) and this.work_type = any (work_types))))
 $$;
