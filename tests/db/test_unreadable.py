@@ -10,6 +10,8 @@ import pytest
 from tests.db.masters import Claimed, Master, master
 from tests.db.stored import Taken
 from tests.db.test_explain import explained
+from txqueue.store.inquiries.reader import Reader, Session
+from txqueue.store.reads.queue_state import about_all
 
 KIND = "test.kind"
 OLD, NEW = f"{KIND}#old", f"{KIND}#new"
@@ -393,3 +395,22 @@ def test_a_node_whose_workers_differ_may_read_the_job(node: Master, tries: int) 
     assert "no live node" not in told.detail
     assert "(node, application aa, bb)" in told.detail
     assert "restart the node" in told.remedy
+
+
+def test_status_tells_a_payload_in_clear_from_one_of_another_version(
+    node: Master, dsn: str
+) -> None:
+    """As explain does: a newer version of the class is the remedy of only one of them."""
+    runs(node, OLD)
+    in_clear, sealed = (
+        node.enqueue({"payload": payload})[0] for payload in ({"size": 1}, {"encrypted": "gAAA"})
+    )
+    unread(node, take(node, OLD).chunks[0], OLD)
+    node.publish(KIND, policy={"encrypted": True})
+    with Session(dsn) as session:
+        warned = Reader(session).find(about_all("txqueue"))["warnings"]
+    found = [(each["kind"], each["remedy"]) for each in warned if "job" in each["what"]]
+    assert sorted(found) == [
+        ("clear_payloads", explained(node, in_clear).remedy),
+        ("unreadable_jobs", explained(node, sealed).remedy),
+    ]

@@ -19,7 +19,7 @@ FAR: Final = 600.0
 _FOR_TIME = ("time", "backoff", "workset")
 # Nothing keeps these jobs from running.
 _RUNNING = ("next", "running", "done", "failed", "cancelled", "quarantine")
-COUNTED_BY_NAME: Final = ("unserved_queue", "unknown_type", "unreadable_jobs", "paused")
+COUNTED_BY_NAME: Final = ("unserved_queue", "unknown_type", "paused")
 """Warnings of these kinds count such jobs by name, or name what was paused."""
 
 
@@ -96,7 +96,7 @@ def _warning(detail: str, rows: list[Row]) -> dict[str, str]:
     jobs, first = sum(row["jobs"] for row in rows), rows[0]
     do = "does" if jobs == 1 else "do"
     return {
-        "kind": "blocked_jobs",
+        "kind": first["kind"],
         "subject": first["work_type"],
         "what": f"{counted(jobs, 'job')} {do} not run, such as job {first['job_id']}"
         f" ({first['work_type']}): {detail}",

@@ -38,7 +38,7 @@ def in_clear(facts: Facts) -> Blocker:
         f"txqueue cancel {job['job_id']}, and enqueue it again with a Python client that has"
         " TXQUEUE_PAYLOAD_KEY",
         Gravity.FAULT,
-        "unreadable_jobs",
+        "clear_payloads",
     )
 
 

@@ -72,7 +72,6 @@ def warnings(
         *_few(_not_held(nodes)),
         *_few(_unserved(live, nodes)),
         *_few(_unknown(live, nodes)),
-        *_few(_unreadable(live)),
         *application_warnings(nodes),
         *_few(_failed(live)),
         *_few(_held_back(snapshots, now)),
@@ -384,14 +383,6 @@ def _defined(node: Row) -> Iterator[str]:
     """Yield the work types that a node's application defines; some need a key that it lacks."""
     yield from node["work_types"]
     yield from (node.get("report") or {}).get("keyless") or ()
-
-
-def _unreadable(live: LiveJobs) -> Warned:
-    unread = [row for row in live.work_types if row["waiting_for"] == "version"]
-    for work_type, jobs in _sums(unread, "work_type", ("waiting",)).items():
-        what = f"no live node can read {counted(jobs, 'job')} of {work_type}"
-        remedy = "start nodes with the newer version of its class; see: txqueue explain JOB"
-        yield "unreadable_jobs", work_type, what, remedy
 
 
 def _mixed_applications(nodes: Sequence[Row]) -> Warned:

@@ -26,15 +26,20 @@ MOST_CLASSES: Final = 50
 _UNSTARTED: Final = "5 seconds"
 # To read options safely takes long; a job that lacks its key has the error that says so.
 _NO_KEY: Final = "case when error is not null then {schema}.readable_json(options) -> 'no_key' end"
+# Only payloads of encrypted types are read: one in clear has another reason than the others.
+_IS_CLEAR: Final = """case when work_type in (select work_type from sealed)
+                    then not {schema}.readable_json(payload) ? 'encrypted' end"""
 _CLASSES: Final = """
     with tenants as materialized (select key from {schema}.control where kind = 'tenant'),
+    sealed as materialized (
+        select work_type from {schema}.work_type where policy ? 'encrypted'),
     groups as materialized (select key from {schema}.control where kind = 'group'),
     held as materialized (
         select distinct "group" as name from {schema}.job_assigned where "group" is not null),
     looked as (
         (select 'ready' as state, null::text as waiting_for, queue, work_type, tenant, "group",
                 job_id, priority >= 7 as is_high, deaths > 1 as is_suspect,
-                {no_key} as no_key, null::integer as incarnation
+                {no_key} as no_key, {is_clear} as is_clear, null::integer as incarnation
            from {schema}.job_ready limit {most})
         union all
         (select 'waiting', case when waiting_for not in ('time', 'rate') then waiting_for
@@ -44,11 +49,11 @@ _CLASSES: Final = """
                                 else waiting_for end,
                 queue, work_type, tenant, "group",
                 job_id, priority >= 7, deaths > 1,
-                {no_key}, null::integer
+                {no_key}, {is_clear}, null::integer
            from {schema}.job_waiting limit {most})
         union all
         (select 'assigned', null, queue, work_type, null, null,
-                job_id, null::boolean, deaths > 1, null::jsonb, incarnation
+                job_id, null::boolean, deaths > 1, null::jsonb, null::boolean, incarnation
            from {schema}.job_assigned
           where started_at is null
             and assigned_at < clock_timestamp() - interval '{unstarted}' limit {most}))
@@ -56,7 +61,8 @@ _CLASSES: Final = """
            (sum(count(*)) over (partition by state))::bigint as jobs_of_state,
            (sum(count(*)) over ())::bigint as all_jobs, count(*) over () as classes
       from looked
-     group by state, waiting_for, queue, work_type, is_high, is_suspect, no_key, incarnation,
+     group by state, waiting_for, queue, work_type, is_high, is_suspect, no_key, is_clear,
+           incarnation,
            case when tenant in (select key from tenants) then tenant end,
            case when "group" in (select key from groups) then "group" end,
            "group" in (select name from held)
@@ -86,6 +92,7 @@ def about_blocked(schema: str) -> Inquiry[Blocked]:
     sql = _CLASSES.format(
         schema=schema,
         no_key=_NO_KEY.format(schema=schema),
+        is_clear=_IS_CLEAR.format(schema=schema),
         most=MOST_JOBS,
         classes=MOST_CLASSES,
         unstarted=_UNSTARTED,

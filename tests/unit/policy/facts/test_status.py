@@ -261,17 +261,6 @@ def test_a_node_whose_workers_have_all_ended_is_warned_of() -> None:
     assert found[0]["what"] == "no worker process of node a runs, so that it starts no job"
 
 
-def test_jobs_that_no_node_can_read() -> None:
-    """They are counted by their type."""
-    live = [
-        row("default", "waiting", 2, waiting_for="version"),
-        row("default", "waiting", 9, waiting_for="time"),
-    ]
-    (found,) = warnings(live_of(*live), [node("a")], [], NOW)
-    assert (found["kind"], found["subject"]) == ("unreadable_jobs", "mail")
-    assert found["what"] == "no live node can read 2 jobs of mail"
-
-
 def test_nodes_that_run_different_versions_of_the_application() -> None:
     """Those of one queue; dead nodes, and those that have not reported, count for nothing."""
     nodes = [
