@@ -15,7 +15,7 @@ SCREENSHOTS_ARGS ?=
 MATRIX ?=
 PYTEST := $(BIN)/python -m pytest
 RUFF = $(BIN)/ruff check . && $(BIN)/ruff format --check .
-SLOW := tests/cluster tests/docs
+SLOW := tests/cluster
 FAULTS := tests/faults
 
 .DEFAULT_GOAL := help
@@ -57,7 +57,7 @@ endif
 
 # Apart from `make test`: measuring doubles what a test costs in this process.
 coverage: $(DEV_STAMP)
-	$(PYTEST) --cov --cov-report=term tests $(addprefix --ignore=,$(SLOW) $(FAULTS)) $(PYTEST_ARGS)
+	$(PYTEST) --cov --cov-report=term tests $(addprefix --ignore=,$(SLOW) tests/docs $(FAULTS)) $(PYTEST_ARGS)
 
 test-fast: lint
 	$(PYTEST) --quiet tests/unit tests/docs/test_reference.py tests/docs/test_links.py
