@@ -47,17 +47,26 @@ EMPTY = """
 
 OF_FACES: Final = ("test_cli_", "test_dashboard", "test_doctor")
 """The files whose tests are about commands and pages."""
+OF_FORMS: Final = ("test_dashboard.py", "test_dashboard_databases.py")
+"""Those of them that are mostly about logins, forms and addresses."""
+READING: Final = ("test_each_page", "test_a_job", "test_a_callback", "test_jobs", "test_the_list")
+"""How the names of those tests in `OF_FORMS` begin that are about what pages read."""
+
+
+def _is_repeated(item: pytest.Item) -> bool:
+    """Tell whether another server shows nothing new.
+
+    Commands and pages depend on PostgreSQL's version through stored functions, whose tests run on
+    all servers, and through what pages read.
+    """
+    if "[installed" in item.name:
+        return item.path.name.startswith(OF_FACES)
+    return "[pg16" in item.name and item.path.name in OF_FORMS and not item.name.startswith(READING)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out tests of commands and pages on the server that the machine happens to have.
-
-    What these show depends on PostgreSQL's version only through the stored functions, whose tests
-    run on all servers.
-    """
-    left_out = [
-        item for item in items if item.path.name.startswith(OF_FACES) and "[installed" in item.name
-    ]
+    """Run tests of commands and pages on fewer servers than those of stored functions."""
+    left_out = [item for item in items if _is_repeated(item)]
     config.hook.pytest_deselected(items=left_out)
     items[:] = [item for item in items if item not in set(left_out)]
 
