@@ -26,7 +26,7 @@ APP = ("txqueue_torture.poison",)
 # None runs for a second, as such a job would spend an attempt when its process dies.
 INNOCENT = ("noop", "slow:0.3", "grouped:0.1", "effect:0.2", "heavy:0.1")
 DEATHS = 5
-MANY, FAST = 20_000, 5_000
+MANY, FAST = 6_000, 5_000
 # Long jobs, how many seconds each takes, and how many others come beside them.
 SUSPECTS, LONG, OTHERS = 30, 10, 50
 # The most deaths of innocent jobs in all: only jobs that were running at a death count it.
@@ -83,9 +83,9 @@ def poison_memory(testbed: Testbed) -> None:
     _expect_innocence(testbed)
 
 
-@scenario("poison_among_many", "a job ends its process, one among 20,000")
+@scenario("poison_among_many", "a job ends its process, one among 6,000")
 def poison_among_many(testbed: Testbed) -> None:
-    """Run a job that exits among 20,000: it fails after five deaths, and the others soon end."""
+    """Run a job that exits among 6,000: it fails after five deaths, and the others soon end."""
     half = int(MANY * testbed.scale / 2)
     testbed.start_client(rate=FAST, kinds=["noop"], count=half, together=500).wait()
     testbed.start_client(rate=5, kinds=["exits"], count=1, app=APP).wait()
