@@ -153,6 +153,8 @@ def oldest() -> Iterator[str]:
 
 def environment(combination: Combination) -> Path:
     """Make a virtual environment for a combination, and return its Python."""
+    if _is_ours(combination):
+        return Path(sys.executable)
     place = FOLDER / f"py{combination.python}-{combination.packages}"
     python = place / "bin" / "python"
     if not (place / "complete").exists():
@@ -163,6 +165,12 @@ def environment(combination: Combination) -> Path:
         _checked(*pip, *chosen, *TOOLS, "--editable", f"{ROOT}[embedded]")
         (place / "complete").touch()
     return python
+
+
+def _is_ours(combination: Combination) -> bool:
+    """Tell whether this environment is the one that would be made: `make` pins its packages."""
+    ours = f"{sys.version_info.major}.{sys.version_info.minor}"
+    return (combination.python, combination.packages) == (ours, "pinned")
 
 
 def _checked(*command: str) -> None:
