@@ -23,7 +23,7 @@ from txqueue.web.pages.routes import MENU
 playwright = pytest.importorskip("playwright.sync_api", exc_type=ImportError)
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-# Animations cost a third of what the pages do.
+# Animations, and to look for a GPU, cost a tenth of what the pages do.
 FLAGS = ("--no-sandbox", "--disable-gpu", "--force-prefers-reduced-motion")
 KEY = {"key": "secret"}
 WIDTHS = (1440, 390)
