@@ -11,7 +11,8 @@ from typing import Any
 
 from attrs import frozen
 
-from txqueue.model.assignment import AssignedJob, Assignment, read_chunk
+from txqueue.model.assignment import Assignment
+from txqueue.model.chunk import AssignedJob, read_chunk
 from txqueue.node.workers.starter import PIPE_FD
 from txqueue.wire.pipe import PipeFactory
 from txqueue.wire.prompt_pipe import PromptPipe

@@ -183,7 +183,15 @@ class _Home:
         if state_dir is None:
             _give(folder, account)
         sockets = _socket_folder(data, account, undo)
-        return cls(folder, data, log, state_dir is None, programs, account, sockets)
+        return cls(
+            folder=folder,
+            data=data,
+            log=log,
+            temporary=state_dir is None,
+            programs=programs,
+            account=account,
+            sockets=sockets,
+        )
 
     def dsn(self, port: str) -> str:
         """Return a URI that connects as the superuser."""

@@ -21,10 +21,9 @@ from txqueue.errors import ConfigurationError, TxqueueError
 from txqueue.logs.setup import choose_log_format
 from txqueue.model.work_item import known_work_types
 from txqueue.node.application import import_work_items
+from txqueue.node.configuration import credentials_of, ensure_free, node_settings
 from txqueue.node.node import Node, NodeSettings
 from txqueue.node.signals import follow_signals
-from txqueue.policy.endings.batching import RESULT_LIMIT
-from txqueue.policy.worker_start import checked_start
 from txqueue.store.enqueueing.encryption import check_key
 from txqueue.store.schedules import declared
 from txqueue.store.schema.files import checked_name
@@ -32,11 +31,9 @@ from txqueue.store.schema.migrations import check_database, check_node_role
 from txqueue.system.child_processes import ChildPoll, unblock_signals
 from txqueue.system.clock import steady
 from txqueue.system.gc_tuning import collect_often, freeze_loaded_objects, return_free_memory
-from txqueue.system.procfs import host_identity
 from txqueue.system.service_manager import ServiceManager, take_service_manager
 from txqueue.system.settings import Settings
 from txqueue.wire.endpoints import Endpoint, parsed_endpoint
-from txqueue.wire.tls import Credentials
 
 __all__ = ["Options", "makeService"]
 
@@ -125,7 +122,7 @@ class Options(usage.Options):
             _ensure_distinct(_settings(self))
             self.nodes = _nodes_settings(self)
             for node in self.nodes:
-                _ensure_free(node, _settings(self).get("admin") is not None)
+                ensure_free(node, is_named=_settings(self).get("admin") is not None)
             self.health = _health_endpoint(self)
             import_work_items(self.nodes[0].app)
             if any(cls.encrypted for cls in known_work_types()):
@@ -261,41 +258,13 @@ def _nodes_settings(options: Options) -> list[NodeSettings]:
     dsns = settings.dsns()
     if not any(dsns) and options["embedded"]:
         dsns = [_embedded_dsn(settings)]
-    return [_node_settings(settings, dsn, index) for index, dsn in enumerate(dsns)]
+    return [node_settings(settings, dsn, index) for index, dsn in enumerate(dsns)]
 
 
 def _settings(options: Options) -> Settings:
     values = {name.replace("-", "_"): value for name, value in options.items()}
     flags = {**values, "app": options["app"] or None, "dsn": options["dsn"] or None}
     return Settings(flags, os.environ, Path.cwd())
-
-
-def _node_settings(settings: Settings, dsn: str, index: int) -> NodeSettings:
-    base_name = str(settings.get("name", socket.gethostname()))
-    # A certificate names the host's node, whichever database the node serves.
-    credentials = _credentials(settings, base_name)
-    name = base_name if index == 0 else f"{base_name}-{index + 1}"
-    admin = parsed_endpoint(
-        str(settings.get("admin", settings.own_socket())), credentials, option="admin"
-    )
-    listen = _peer_endpoint(settings.get("listen"), credentials)
-    return NodeSettings(
-        dsn=dsn,
-        app=settings.names("app", []),
-        workers=settings.whole("workers", os.cpu_count() or 1),
-        queues=settings.names("queues", ["default"]),
-        capacity=settings.whole("capacity", 100),
-        name=name,
-        lease=settings.seconds("lease", 10.0, least=1.0),
-        schema=checked_name(str(settings.get("schema", "txqueue"))),
-        kill_stuck=_kill_stuck(settings),
-        result_limit=settings.whole("result_limit", RESULT_LIMIT),
-        unreadable_for=settings.seconds("unreadable_for", 3600.0, least=0.0),
-        worker_start=checked_start(str(settings.get("worker_start", "auto")), sys.platform),
-        host=str(settings.get("host", host_identity())),
-        admin=admin.beside(index),
-        listen=None if listen is None else listen.beside(index),
-    )
 
 
 def _dashboard_settings(options: Options) -> Any:
@@ -353,14 +322,7 @@ def _secured_endpoint(settings: Settings, option: str) -> Endpoint | None:
     if not (text := settings.get(option)):
         return None
     name = str(settings.get("name", socket.gethostname()))
-    return parsed_endpoint(str(text), _credentials(settings, name), option=option)
-
-
-def _kill_stuck(settings: Settings) -> float | None:
-    if settings.get("kill_stuck") is None:
-        return None
-    # Before that time the master pings the worker and takes back what waits in it.
-    return settings.seconds("kill_stuck", 0.0, least=5.0)
+    return parsed_endpoint(str(text), credentials_of(settings, name), option=option)
 
 
 def _ensure_distinct(settings: Settings) -> None:
@@ -382,24 +344,6 @@ def _ensure_distinct(settings: Settings) -> None:
             )
 
 
-def _ensure_free(node: NodeSettings, is_named: bool) -> None:
-    """Check that a node can listen where it is to.
-
-    Args:
-        node: The node's settings.
-        is_named: Whether its admin endpoint was chosen, and does not follow from its name.
-    """
-    if node.admin is not None:
-        # A second node of the same name, wherever it listens, would stop the first one.
-        second_remedy = "a second node of this host needs a name of its own: --name NAME"
-        remedy = "choose another --admin" if is_named else "choose another --state-dir"
-        node.admin.ensure_free(
-            remedy, f"{remedy}, and {second_remedy}" if is_named else second_remedy
-        )
-    if node.listen is not None:
-        node.listen.ensure_free("choose another --listen")
-
-
 def _embedded_dsn(settings: Settings) -> str:
     """Start the embedded server, which ends with this process, and return its DSN."""
     from txqueue.embedded import EmbeddedServer
@@ -409,23 +353,3 @@ def _embedded_dsn(settings: Settings) -> str:
     migrate(dsn, checked_name(str(settings.get("schema", "txqueue"))))
     print(f"embedded PostgreSQL, for other programs: TXQUEUE_DSN='{dsn}'", file=sys.stderr)
     return dsn
-
-
-def _credentials(settings: Settings, name: str) -> Credentials | None:
-    folder = settings.get("tls_dir")
-    if folder is None:
-        return None
-    credentials = Credentials(Path(folder), name)
-    credentials.check()
-    return credentials
-
-
-def _peer_endpoint(text: object, credentials: Credentials | None) -> Endpoint | None:
-    if text is None:
-        return None
-    endpoint = parsed_endpoint(str(text), credentials, option="listen")
-    if endpoint.path is not None:
-        raise ConfigurationError(
-            f"peers of other hosts cannot reach {endpoint}", "give --listen tcp:PORT"
-        )
-    return endpoint

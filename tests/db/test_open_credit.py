@@ -10,7 +10,8 @@ import pytest
 from tests.db.masters import Master
 from tests.db.test_roles import playing
 from tests.db.test_short_road import put
-from txqueue.model.assignment import AssignedJob, NamedJob, named_job, read_chunk
+from txqueue.model.assignment import NamedJob, named_job
+from txqueue.model.chunk import AssignedJob, read_chunk
 
 ENOUGH = 32
 

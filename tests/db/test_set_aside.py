@@ -9,7 +9,7 @@ from tests.db.damage import LARGE, LOST, large_json, lose_large_values
 from tests.db.masters import Master
 from tests.waiting import running_reactor
 from txqueue.errors import Refused
-from txqueue.model.assignment import read_chunk
+from txqueue.model.chunk import read_chunk
 from txqueue.store.driver.connection_pool import ConnectionPool
 from txqueue.store.node.functions import StoredFunctions
 

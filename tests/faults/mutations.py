@@ -203,7 +203,7 @@ MUTATIONS: Final = {
     "a worker is as quick as it was once": _of(
         "long_after_storm",
         "run expected",
-        "txqueue/node/workers/process.py",
+        "txqueue/policy/placement/room.py",
         "        if elapsed < PACE_WINDOW:",
         "        if elapsed < 3600:",
     ),

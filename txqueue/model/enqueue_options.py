@@ -12,12 +12,12 @@ from attrs import evolve, field, frozen
 
 from txqueue.errors import InvalidWork
 from txqueue.model.humanize import brief
-from txqueue.model.payload import is_storable, option_json
 from txqueue.model.retry import MOST_ATTEMPTS
+from txqueue.model.storable import is_storable
 from txqueue.model.tags import checked_tags
 from txqueue.model.work_item import MOST_WEIGHT, UniqueMode, is_timeout
 
-__all__ = ["OPTIONS", "EnqueueOptions", "Option", "is_traceparent"]
+__all__ = ["OPTIONS", "EnqueueOptions", "Option", "is_traceparent", "option_json"]
 
 # Version ff, and numbers of zeros alone, are not valid.
 _TRACEPARENT = re.compile(
@@ -42,6 +42,22 @@ class _Rule(NamedTuple):
 def is_traceparent(value: object) -> bool:
     """Tell whether a value is a header ``traceparent`` of W3C Trace Context."""
     return isinstance(value, str) and _TRACEPARENT.fullmatch(value) is not None
+
+
+def option_json(value: object) -> object:
+    """Convert an option of `enqueue` for JSON: a datetime becomes ISO 8601 with an offset.
+
+    Raises:
+        InvalidWork: When a datetime is naive.
+    """
+    if isinstance(value, datetime):
+        if value.tzinfo is None:
+            raise InvalidWork(
+                f"{value.isoformat()} has no time zone",
+                "use datetime.now(timezone.utc) or the like",
+            )
+        return value.isoformat()
+    return value
 
 
 def _whole(least: int, most: int, remedy: str = "") -> _Rule:

@@ -2,8 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator
-from datetime import datetime
+from collections.abc import Callable
 from decimal import Decimal
 from types import NoneType, UnionType
 from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
@@ -22,6 +21,7 @@ from txqueue.errors import InvalidWork, UnreadablePayload
 from txqueue.model.fidelity import find_change
 from txqueue.model.foreign import text_of
 from txqueue.model.keys import check_keys
+from txqueue.model.storable import find_unstorable, to_json
 from txqueue.model.strict_types import strict_converter
 from txqueue.model.work_item import WorkItem, is_work_type
 from txqueue.model.workset_item import WorksetItem
@@ -31,9 +31,6 @@ __all__ = [
     "decoder",
     "encode",
     "encode_result",
-    "find_unstorable",
-    "is_storable",
-    "option_json",
 ]
 
 _KEY = re.compile(r"\[.*\]")
@@ -44,7 +41,6 @@ _TEXT = frozenset({str})
 
 _converter = strict_converter(detailed_validation=False)
 _explaining = strict_converter(detailed_validation=True)
-_to_json = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
 
 
 class _Codec(NamedTuple):
@@ -203,7 +199,7 @@ def _as_stored(payload: Any) -> Any:
     """Return a payload as a worker will read it from the database."""
     if _is_json_already(payload):
         return payload
-    text = _to_json(payload)
+    text = to_json(payload)
     # The database writes large numbers without an exponent.
     return json.loads(text, parse_float=_number) if "e+" in text else json.loads(text)
 
@@ -316,22 +312,6 @@ def encode_result(value: Any) -> str:
         ) from None
 
 
-def option_json(value: object) -> object:
-    """Convert an option of `enqueue` for JSON: a datetime becomes ISO 8601 with an offset.
-
-    Raises:
-        InvalidWork: When a datetime is naive.
-    """
-    if isinstance(value, datetime):
-        if value.tzinfo is None:
-            raise InvalidWork(
-                f"{value.isoformat()} has no time zone",
-                "use datetime.now(timezone.utc) or the like",
-            )
-        return value.isoformat()
-    return value
-
-
 _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 
@@ -340,50 +320,3 @@ def _checked(text: str) -> str:
     if _NUL.search(text):
         raise ValueError("PostgreSQL cannot store a NUL character")
     return text
-
-
-def is_storable(text: str) -> bool:
-    """Tell whether PostgreSQL can store a text: without NUL characters and lone surrogates."""
-    try:
-        return "\0" not in text and bool(text.encode() or True)
-    except UnicodeEncodeError:
-        return False
-
-
-def find_unstorable(value: Any, path: str = "$", *, is_text_free: bool = False) -> str | None:
-    """Return what in a payload JSON or PostgreSQL cannot carry, and where; None for a good one.
-
-    Args:
-        value: The payload, or a part of it.
-        path: Where in the payload the part is. Keys of mappings are data, and not shown.
-        is_text_free: Whether text may have NUL characters and lone surrogates, as it may if it is
-            encrypted.
-    """
-    try:
-        return next(_unstorable(value, path, is_text_free), None)
-    except RecursionError:
-        return f"data nested too deeply @ {path}"
-
-
-def _unstorable(value: Any, path: str, is_text_free: bool) -> Iterator[str]:
-    if isinstance(value, dict):
-        for key, member in value.items():
-            if not isinstance(key, str | int | float | None):
-                yield f"JSON has no {type(key).__name__} as key @ {path}"
-            yield from _unstorable(key, f"{path}, a key", is_text_free)
-            yield from _unstorable(member, f"{path}[...]", is_text_free)
-    elif isinstance(value, list | tuple):
-        for index, member in enumerate(value):
-            yield from _unstorable(member, f"{path}[{index}]", is_text_free)
-    elif isinstance(value, str):
-        if not is_text_free and not is_storable(value):
-            yield f"a NUL character or half a surrogate pair, which cannot be stored @ {path}"
-    elif not _is_json(value):
-        yield f"JSON cannot carry this {type(value).__name__} @ {path}"
-
-
-def _is_json(value: Any) -> bool:
-    try:
-        return _to_json(value) != ""
-    except (TypeError, ValueError):
-        return False

@@ -16,6 +16,7 @@ from txqueue.node.settings import NodeSettings, locked_types, row_of
 from txqueue.node.state.lease import Lease
 from txqueue.node.state.lifecycle import Lifecycle
 from txqueue.node.workers.completions import Completions
+from txqueue.node.workers.reports import blocking_report, described
 from txqueue.node.workers.starter import WorkerStarter
 from txqueue.node.workers.versions import WorkerVersions
 from txqueue.node.workers.workload import Workers
@@ -59,11 +60,11 @@ class Description:
         return {
             "workers": len(self._workers.all) - len(self._workers.apart),
             "processes": [
-                _in_brief(process) for process in self._workers.describe()[:_PROCESSES_TOLD]
+                _in_brief(process) for process in described(self._workers.all)[:_PROCESSES_TOLD]
             ],
             "unable": len(self._workers.regular) - len(self._workers.able),
             "closed": self._workers.closed,
-            **self._workers.blocking_report(),
+            **blocking_report(self._workers.all),
             "room": self._workers.room_report(),
             "left": self._workers.left,
             "keyless": locked_types(),
@@ -104,7 +105,7 @@ class Description:
             "state": "draining" if self._lifecycle.is_draining else "alive",
             "has_lease": self._lease.identity is not None,
             "load": self._workers.load,
-            "workers": self._workers.describe(),
+            "workers": described(self._workers.all),
             "direct_dispatch": {**self._credits.describe(), "adopted": self._orphans.adopted},
             "unwritten": not self._completions.is_clean,
             "missing": self._reconciliation.missing,

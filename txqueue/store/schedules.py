@@ -10,9 +10,10 @@ from typing import Any
 from attrs import asdict, fields, frozen
 
 from txqueue.errors import InvalidSchedule, InvalidWork
-from txqueue.model.schedule import Exists, Plan, Schedule, plan, schedule_object, schedule_of
+from txqueue.model.schedule import Exists, Schedule, schedule_object, schedule_of
 from txqueue.model.work_item import WorkItem
 from txqueue.policy.cooldown_starts import DueStart, start_delays
+from txqueue.policy.due_schedules import Plan, plan
 from txqueue.store.driver.connection_pool import ConnectionPool
 from txqueue.store.driver.errors import answered
 from txqueue.store.driver.missing_rights import MissingRights

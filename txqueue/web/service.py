@@ -141,7 +141,9 @@ class Dashboard(Service):
 
     def _renderer(self, databases: DatabaseMenu | None) -> Renderer:
         settings = self._settings
-        return Renderer(settings.base, settings.title, self._static, MENU, databases)
+        return Renderer(
+            settings.base, settings.title, static=self._static, menu=MENU, databases=databases
+        )
 
     def _rules(self, path: str) -> Rules:
         """Return what requests for pages below a path must satisfy."""

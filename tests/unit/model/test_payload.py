@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from txqueue import WorkItem
 from txqueue.errors import InvalidWork
-from txqueue.model.payload import decode, encode, encode_result, option_json
+from txqueue.model.enqueue_options import option_json
+from txqueue.model.payload import decode, encode, encode_result
 
 SECRET = "s3cret-value"
 TRICKY = [

@@ -13,19 +13,16 @@ from hypothesis import strategies as st
 
 from txqueue.errors import InvalidSchedule, InvalidWork
 from txqueue.model.schedule import (
-    GRACE,
-    MOST_MISSED,
     CatchUp,
     Cooldown,
     Cron,
     Every,
     Schedule,
-    plan,
     schedule_object,
     schedule_of,
-    upcoming,
 )
 from txqueue.model.work_item import WorkItem
+from txqueue.policy.due_schedules import GRACE, MOST_MISSED, plan, upcoming
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
 BERLIN = ZoneInfo("Europe/Berlin")

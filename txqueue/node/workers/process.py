@@ -25,7 +25,7 @@ from txqueue.node.state.collaborators import GivenBack, Spawner
 from txqueue.node.state.meters import Meters
 from txqueue.node.workers.starter import StartedWorker, WorkerStarter
 from txqueue.node.workers.versions import RunVersion
-from txqueue.policy.placement.room import Load, updated_rate
+from txqueue.policy.placement.room import Load, PaceMeter
 from txqueue.policy.placement.unstarted import Unstarted
 from txqueue.system.inflight import InFlight
 from txqueue.wire.pipe import PipeFactory
@@ -47,7 +47,6 @@ from txqueue.wire.worker_commands import (
 
 __all__ = ["Owner", "Reports", "WorkerProcess"]
 
-PACE_WINDOW = 0.02
 # Timeouts in seconds: to import the application, and to read a process's last messages.
 START_PATIENCE, LAST_WORDS = 300.0, 1.0
 
@@ -122,9 +121,8 @@ class WorkerProcess:
         self._stuck_since: float | None = None
         self._crowded_since: float | None = None
         self.runs: RunVersion | None = None
-        self._rate = 0.0
-        self._paced_at = self.started_at = owner.reactor.seconds()
-        self._paced_weight = 0
+        self.started_at = owner.reactor.seconds()
+        self._pace = PaceMeter(self.started_at)
         self.ended: Deferred[None] = Deferred()
         self.end = ""
         self._lives = {"pipe", "process"}
@@ -176,7 +174,7 @@ class WorkerProcess:
             key=self.key,
             capacity=self._owner.capacity,
             outstanding=self.weight,
-            rate=self._pace(),
+            rate=self._pace.rate(self._owner.reactor.seconds()),
             left=self._occupied,
         )
 
@@ -189,14 +187,6 @@ class WorkerProcess:
     def left(self) -> int:
         """The weight that the threads of `outlived` keep."""
         return self._occupied
-
-    def _pace(self) -> float:
-        """Return the weight that the worker finishes per second; it falls while no report comes."""
-        elapsed = self._owner.reactor.seconds() - self._paced_at
-        if elapsed < PACE_WINDOW:
-            return self._rate
-        rate = updated_rate(self._rate, self._paced_weight, PACE_WINDOW)
-        return updated_rate(rate, 0, elapsed - PACE_WINDOW)
 
     def perform(self, assignment: Assignment) -> None:
         """Send the jobs of an assignment to the worker."""
@@ -284,7 +274,7 @@ class WorkerProcess:
         since = self._crowded_since
         if since is None or (self.held and self.weight < self._owner.capacity):
             return 0.0
-        return self._owner.reactor.seconds() - max(since, self._paced_at)
+        return self._owner.reactor.seconds() - max(since, self._pace.measured_at)
 
     def stop(self) -> None:
         """Stop the worker from starting jobs until it has reported its unstarted ones."""
@@ -411,11 +401,7 @@ class WorkerProcess:
 
     def _account(self, weight: int) -> dict[str, Any]:
         self.outstanding = max(0, self.outstanding - weight)
-        self._paced_weight += weight
-        now = self._owner.reactor.seconds()
-        if (elapsed := now - self._paced_at) >= PACE_WINDOW:
-            self._rate = updated_rate(self._rate, self._paced_weight, elapsed)
-            self._paced_at, self._paced_weight = now, 0
+        self._pace.add(weight, self._owner.reactor.seconds())
         self._owner.reported(self)
         return {}
 

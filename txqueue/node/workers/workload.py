@@ -14,6 +14,7 @@ from twisted.python.failure import Failure
 
 from txqueue.model.assignment import Assignment, CancelledJob
 from txqueue.node.workers.process import Reports, WorkerProcess
+from txqueue.node.workers.reports import MOST_NAMED
 from txqueue.node.workers.suspects import MOST_PROCESSES, Suspects
 from txqueue.policy.placement.room import Load, Room, give_back_shares, least_loaded, room_of
 from txqueue.policy.placement.unstarted import Unstarted
@@ -22,8 +23,6 @@ from txqueue.system.clock import Clock
 
 __all__ = ["Workers"]
 
-# How many jobs that block workers, or have left threads behind, a heartbeat names.
-MOST_NAMED = 10
 # Seconds in which a worker must report its unstarted jobs.
 SOON = 2.0
 
@@ -172,30 +171,6 @@ class Workers:
         states = (_closed_by(worker) for worker in self._workers.values() if not worker.is_apart)
         return dict(Counter(state for state in states if state is not None))
 
-    def blocking_report(self) -> dict[str, Any]:
-        """Return, as plain data, what runs in workers that do not answer.
-
-        ``blocking`` has jobs that block one, ``maybe_blocking`` those of which some do, and
-        ``beside`` the job that blocks the worker of each innocent one. Only the first ones.
-        """
-        late = [worker for worker in self._workers.values() if worker.is_late]
-        culprits = {
-            next(iter(worker.blocking)): worker for worker in late if len(worker.blocking) == 1
-        }
-        unknown = {
-            job_id for worker in late if len(worker.blocking) > 1 for job_id in worker.blocking
-        }
-        beside = {
-            job_id: culprit
-            for culprit, worker in culprits.items()
-            for job_id in sorted(worker.in_flight - {culprit})
-        }
-        return {
-            "blocking": sorted(culprits)[:MOST_NAMED],
-            "maybe_blocking": sorted(unknown)[:MOST_NAMED],
-            "beside": dict(list(beside.items())[:MOST_NAMED]),
-        }
-
     def room_report(self) -> dict[str, int | bool]:
         """Return, as plain data, what a claim may take, and the weight of the jobs that are held.
 
@@ -225,25 +200,6 @@ class Workers:
                 :MOST_NAMED
             ],
         }
-
-    def describe(self) -> list[dict[str, int | bool]]:
-        """Return each worker's process id, whether it is ready, blocked, stuck, crowded or for
-        suspects, the jobs and weight it holds, and how much of that threads of ended jobs keep.
-        """
-        return [
-            {
-                "pid": worker.pid,
-                "is_ready": worker.is_ready,
-                "is_late": worker.is_late,
-                "is_stuck": worker.is_stuck,
-                "is_crowded": worker.is_crowded,
-                "is_apart": worker.is_apart,
-                "jobs": sum(worker.held.values()),
-                "weight": worker.weight,
-                "left": worker.left,
-            }
-            for worker in self._workers.values()
-        ]
 
     def perform(self, assignments: Iterable[Assignment]) -> None:
         """Hand each assignment to the least loaded worker, suspects to processes of their own."""

@@ -9,6 +9,7 @@ from attrs import frozen
 
 __all__ = [
     "Load",
+    "PaceMeter",
     "Room",
     "ahead_of",
     "claim_delay",
@@ -24,6 +25,8 @@ HORIZON = 0.1
 MOST_AHEAD = 20_000
 # Half-life, in seconds, of what a worker's measured pace remembers.
 MEMORY = 0.1
+# The least time, in seconds, over which the pace is measured.
+PACE_WINDOW = 0.02
 # The longest delay between two claims while there is little room, seconds.
 CLAIM_PAUSE = 0.008
 # Claims that read many ready jobs which the node may not take, such as jobs of other nodes' types,
@@ -143,6 +146,39 @@ def updated_rate(rate: float, weight: int, seconds: float) -> float:
         return rate
     keep = math.pow(0.5, seconds / MEMORY)
     return rate * keep + weight / seconds * (1 - keep)
+
+
+class PaceMeter:
+    """Measures the weight that a worker finishes per second.
+
+    Args:
+        now: The time by the monotonic clock.
+
+    Attributes:
+        measured_at: When the rate was measured last.
+    """
+
+    __slots__ = ("_rate", "_weight", "measured_at")
+
+    def __init__(self, now: float) -> None:
+        self.measured_at = now
+        self._rate = 0.0
+        self._weight = 0
+
+    def add(self, weight: int, now: float) -> None:
+        """Note that the worker has finished jobs."""
+        self._weight += weight
+        if (elapsed := now - self.measured_at) >= PACE_WINDOW:
+            self._rate = updated_rate(self._rate, self._weight, elapsed)
+            self.measured_at, self._weight = now, 0
+
+    def rate(self, now: float) -> float:
+        """Return the weight per second; it falls while the worker finishes nothing."""
+        elapsed = now - self.measured_at
+        if elapsed < PACE_WINDOW:
+            return self._rate
+        rate = updated_rate(self._rate, self._weight, PACE_WINDOW)
+        return updated_rate(rate, 0, elapsed - PACE_WINDOW)
 
 
 def claim_delay(room: Room, since_last: float) -> float | None:

@@ -12,10 +12,11 @@ from itertools import islice
 from typing import Any
 
 from txqueue.errors import InvalidWork
-from txqueue.model.assignment import chunk_of_one
+from txqueue.model.chunk import chunk_of_one
 from txqueue.model.enqueue_options import OPTIONS
 from txqueue.model.keys import KEYS
-from txqueue.model.payload import encode, find_unstorable
+from txqueue.model.payload import encode
+from txqueue.model.storable import find_unstorable
 from txqueue.model.work_item import WorkItem, explicit_policy
 from txqueue.store.enqueueing.encryption import encrypted
 from txqueue.tracing.carried import TRACED_AT

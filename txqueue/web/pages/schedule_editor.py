@@ -11,7 +11,8 @@ from zoneinfo import ZoneInfo
 
 from txqueue.errors import ConfigurationError
 from txqueue.model.humanize import plain
-from txqueue.model.schedule import Cron, Schedule, schedule_object, upcoming
+from txqueue.model.schedule import Cron, Schedule, schedule_object
+from txqueue.policy.due_schedules import upcoming
 from txqueue.store.reads.queue_state import about_clock
 from txqueue.store.reads.schedule_list import about_schedules
 from txqueue.web.marks import marked

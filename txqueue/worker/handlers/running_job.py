@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Unpack
 from attrs import frozen
 
 from txqueue.errors import InvalidWork
-from txqueue.model.assignment import AssignedJob, Assignment, JobKey
+from txqueue.model.assignment import Assignment, JobKey
+from txqueue.model.chunk import AssignedJob
 from txqueue.model.enqueue_options import EnqueueOptions
 from txqueue.model.foreign import class_name, is_a, looked
 from txqueue.model.job import Token

@@ -13,7 +13,7 @@ from attrs import frozen
 from twisted.internet.defer import Deferred
 
 from txqueue.errors import InvalidWork, KeyUnavailable, UnknownWorkType
-from txqueue.model.assignment import Unreadable
+from txqueue.model.chunk import Unreadable
 from txqueue.model.foreign import derives_from, is_a
 from txqueue.model.payload import decode, decoder, encode_result
 from txqueue.model.type_version import UNKNOWN, NotRead, type_version

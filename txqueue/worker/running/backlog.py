@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterator
 from itertools import chain
 
-from txqueue.model.assignment import AssignedJob
+from txqueue.model.chunk import AssignedJob
 from txqueue.worker.handlers.running_job import HeldAssignment
 
 __all__ = ["Backlog", "Waiting"]

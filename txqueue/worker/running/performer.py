@@ -13,7 +13,8 @@ from twisted.internet.task import LoopingCall
 from twisted.python.failure import Failure
 
 from txqueue.errors import InvalidWork
-from txqueue.model.assignment import AssignedJob, Assignment, read_chunk
+from txqueue.model.assignment import Assignment
+from txqueue.model.chunk import AssignedJob, read_chunk
 from txqueue.model.failed_attempt import failure_hooks
 from txqueue.model.run_log import RUNNING, log_fields
 from txqueue.policy.endings.batching import RESULT_LIMIT

@@ -11,6 +11,7 @@ from txqueue.model.assignment import Assignment
 from txqueue.node.state.meters import Meters
 from txqueue.node.workers.pool import LONGEST_PAUSE, WorkerPool
 from txqueue.node.workers.process import Reports, WorkerProcess
+from txqueue.node.workers.reports import blocking_report
 from txqueue.node.workers.suspects import KEEP, MOST_PROCESSES, SuspectProcesses, Suspects
 from txqueue.node.workers.versions import WorkerVersions
 from txqueue.node.workers.workload import Workers
@@ -243,11 +244,15 @@ def test_a_process_that_cannot_be_started(bench: Bench) -> None:
 
 def test_the_jobs_of_workers_that_do_not_answer(bench: Bench) -> None:
     """The one that blocks its worker is named where it is known, and innocent ones beside it."""
-    assert bench.workers.blocking_report() == {"blocking": [], "maybe_blocking": [], "beside": {}}
+    assert blocking_report(bench.workers.all) == {
+        "blocking": [],
+        "maybe_blocking": [],
+        "beside": {},
+    }
     other = bench.add(is_apart=False)
     for process, blocking in ((bench.worker, {37}), (other, {5, 6})):
         process.is_late, process.in_flight, process.blocking = True, {36, 37}, blocking
-    assert bench.workers.blocking_report() == {
+    assert blocking_report(bench.workers.all) == {
         "blocking": [37],
         "maybe_blocking": [5, 6],
         "beside": {36: 37},

@@ -13,7 +13,8 @@ from zope.interface import provider
 
 from tests.waiting import running_reactor
 from txqueue import Runtime, WorksetItem
-from txqueue.model.assignment import AssignedJob, Assignment
+from txqueue.model.assignment import Assignment
+from txqueue.model.chunk import AssignedJob
 from txqueue.store.enqueueing.worksets import NextPart, Part, Parts
 from txqueue.worker.handlers.running_job import HeldAssignment, begun
 from txqueue.worker.running.workset_runner import WorksetWork

@@ -1,0 +1,57 @@
+"""Tells what JSON and PostgreSQL can store."""
+
+import json
+from collections.abc import Iterator
+from typing import Any, Final
+
+__all__ = ["find_unstorable", "is_storable", "to_json"]
+
+to_json: Final = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
+"""Writes JSON as the database gets it."""
+
+
+def is_storable(text: str) -> bool:
+    """Tell whether PostgreSQL can store a text: without NUL characters and lone surrogates."""
+    try:
+        return "\0" not in text and bool(text.encode() or True)
+    except UnicodeEncodeError:
+        return False
+
+
+def find_unstorable(value: Any, path: str = "$", *, is_text_free: bool = False) -> str | None:
+    """Return what in a payload JSON or PostgreSQL cannot carry, and where; None for a good one.
+
+    Args:
+        value: The payload, or a part of it.
+        path: Where in the payload the part is. Keys of mappings are data, and not shown.
+        is_text_free: Whether text may have NUL characters and lone surrogates, as it may if it is
+            encrypted.
+    """
+    try:
+        return next(_unstorable(value, path, is_text_free), None)
+    except RecursionError:
+        return f"data nested too deeply @ {path}"
+
+
+def _unstorable(value: Any, path: str, is_text_free: bool) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, member in value.items():
+            if not isinstance(key, str | int | float | None):
+                yield f"JSON has no {type(key).__name__} as key @ {path}"
+            yield from _unstorable(key, f"{path}, a key", is_text_free)
+            yield from _unstorable(member, f"{path}[...]", is_text_free)
+    elif isinstance(value, list | tuple):
+        for index, member in enumerate(value):
+            yield from _unstorable(member, f"{path}[{index}]", is_text_free)
+    elif isinstance(value, str):
+        if not is_text_free and not is_storable(value):
+            yield f"a NUL character or half a surrogate pair, which cannot be stored @ {path}"
+    elif not _is_json(value):
+        yield f"JSON cannot carry this {type(value).__name__} @ {path}"
+
+
+def _is_json(value: Any) -> bool:
+    try:
+        return to_json(value) != ""
+    except (TypeError, ValueError):
+        return False
