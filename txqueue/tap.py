@@ -108,9 +108,7 @@ class Options(usage.Options):
         self["app"] += [name.strip() for name in module.split(",") if name.strip()]
 
     def opt_dsn(self, dsn: str) -> None:
-        """The database: a libpq URI or keyword string; may be repeated. TXQUEUE_DSN keeps it out of
-        ps.
-        """
+        """The database: a libpq URI or keyword string; repeatable; TXQUEUE_DSN hides it from ps."""
         self["dsn"].append(dsn)
 
     def postOptions(self) -> None:

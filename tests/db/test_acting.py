@@ -71,6 +71,22 @@ def test_what_has_ended_cannot_be_cancelled(node: Master) -> None:
     assert node.value("select detail->'refused' from txqueue.action") == 3
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        "cancel(%s::bigint[], 'ann')",
+        "retry(%s::bigint[], 'ann')",
+        "restart(%s::bigint[], 'ann')",
+        "set_priority(%s::bigint[], 7, 'ann')",
+    ],
+)
+def test_what_changes_nothing_is_not_recorded(node: Master, call: str) -> None:
+    """An act of which all jobs are refused, with the reason, is no act."""
+    done = ended(node, "done")
+    assert act(node, call, [done, 10**9])[-1] == [done, 10**9]
+    assert actions(node) == []
+
+
 def test_a_taken_job_s_node_is_asked_until_it_has_ended(node: Master) -> None:
     """At each heartbeat; and not any more once the job has ended."""
     (job_id,) = node.enqueue({})
@@ -213,7 +229,7 @@ def test_a_priority_is_changed(node: Master) -> None:
     )
     assert node.claimed_ids() == [second, first]
     assert act(node, "set_priority(%s::bigint[], 1, 'ann')", [first]) == ([], [first])
-    assert actions(node) == [("ann", "priority", "2 jobs"), ("ann", "priority", f"job {first}")]
+    assert actions(node) == [("ann", "priority", "2 jobs")]
     with pytest.raises(Exception, match="priority 10 is not within 0 to 9"):
         act(node, "set_priority(%s::bigint[], 10, 'ann')", [first])
 

@@ -195,7 +195,7 @@ def test_a_node_that_may_not_claim(node: Master) -> None:
         ),
         (
             {"workers": 2, "unable": 1, "closed": {"stuck": 2}},
-            "of 2 workers 2 stuck: handlers that timed out fill the threads",
+            "of 2 workers 2 stuck: handlers of ended runs fill the threads",
         ),
         ({"workers": 2, "unable": 1}, None),
         ({}, None),

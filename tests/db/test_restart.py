@@ -116,6 +116,14 @@ def test_a_restart_is_recorded_and_no_failure(node: Master) -> None:
     assert node.value("select sum(failed) from txqueue.minute_failures(now() - interval '1 min')")
 
 
+def test_a_job_whose_last_attempt_was_spent_runs_once_more(node: Master) -> None:
+    """As the operator has asked for that; its next failure is final."""
+    job_id, _ = one(node)
+    restart(node, job_id, is_counted=True)
+    assert node.claimed_ids() == [job_id]
+    assert node.job(job_id)["attempt"] == 1
+
+
 @pytest.mark.parametrize("group", [None, "g"])
 def test_a_run_may_spend_its_attempt(node: Master, group: str | None) -> None:
     """If the operator says so; once, however often."""

@@ -123,7 +123,12 @@ def cancel(options: GlobalOptions, /, ids: Sequence[int], **given: Any) -> int:
 @click.option(
     "--running-for", type=Length(), help="Only jobs that have been running for 10min, 2h or longer."
 )
-@click.option("--count", "is_counted", is_flag=True, help="Let each ended run spend an attempt.")
+@click.option(
+    "--count",
+    "is_counted",
+    is_flag=True,
+    help="Let each ended run spend an attempt; even if it was the last, the job runs once more.",
+)
 @click.pass_obj
 def restart(
     options: GlobalOptions,

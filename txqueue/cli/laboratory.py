@@ -42,10 +42,11 @@ def _absent(name: str) -> click.Command:
     @click.command(
         name,
         cls=Command,
+        help=f"Not installed: it is part of txqueue-torture. Run: {INSTALL}",
         short_help=f"Not installed; {INSTALL}.",
         context_settings={"ignore_unknown_options": True},
     )
-    @click.argument("words", nargs=-1)
+    @click.argument("words", nargs=-1, metavar="...")
     def absent(words: tuple[str, ...]) -> None:  # noqa: ARG001 - any words give the same answer
         raise ConfigurationError(f"txqueue {name} is not installed", f"run: {INSTALL}")
 

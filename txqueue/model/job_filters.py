@@ -85,12 +85,18 @@ def read_time(text: str) -> datetime | timedelta:
     """Return a moment, or how long ago one was.
 
     Raises:
-        ConfigurationError: When the text is neither a moment nor a length of up to a hundred years.
+        ConfigurationError: When the text is neither a moment nor a length of up to a hundred years,
+            or a number without a unit.
     """
     try:
         return moment_of(text)
     except ValueError:
         """It is a length of time, or wrong."""
+    if text.strip().isdigit():
+        raise ConfigurationError(
+            f"{text[:60]!r} may mean a year or seconds",
+            f"write a day, such as 2026-11-22, or {text.strip()[:20]}s for so long ago",
+        )
     try:
         if (length := length_of(text)) <= _LONGEST:
             return length

@@ -57,7 +57,9 @@ begin
     if returned <> '{}' then
         perform wake_masters(cardinality(returned));
     end if;
-    perform note_action(who, 'restart', format_job_ids(ids), jsonb_build_object(
-        'jobs', ids, 'restarted', cardinality(returned), 'requested', jsonb_array_length(requested),
-        'refused', cardinality(refused)));
+    if returned <> '{}' or requested <> '[]' then
+        perform note_action(who, 'restart', format_job_ids(ids), jsonb_build_object(
+            'jobs', ids, 'restarted', cardinality(returned), 'requested', jsonb_array_length(requested),
+            'refused', cardinality(refused)));
+    end if;
 end $$;

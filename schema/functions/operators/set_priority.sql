@@ -26,6 +26,8 @@ begin
     )
     select coalesce(array_agg(job_id order by job_id), '{}') into changed from ranked;
     refused := array(select distinct id from unnest(ids) as id where id <> all (changed) order by id);
-    perform note_action(who, 'priority', format_job_ids(ids), jsonb_build_object(
-        'jobs', ids, 'priority', its_priority, 'changed', cardinality(changed), 'refused', cardinality(refused)));
+    if changed <> '{}' then
+        perform note_action(who, 'priority', format_job_ids(ids), jsonb_build_object(
+            'jobs', ids, 'priority', its_priority, 'changed', cardinality(changed), 'refused', cardinality(refused)));
+    end if;
 end $$;

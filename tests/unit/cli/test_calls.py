@@ -12,6 +12,7 @@ from txqueue.cli.options import GlobalOptions
 from txqueue.cli.output import console, table
 from txqueue.cli.root import error_line, root, run
 from txqueue.errors import ConfigurationError, Refused
+from txqueue.tap import Options
 
 NOWHERE = "host=/nonexistent user=absent"
 
@@ -57,6 +58,20 @@ def test_no_line_of_help_is_cut_off() -> None:
     for words in ([], ["schedule"], ["failures"]):
         shown = CliRunner().invoke(root, [*words, "--help"]).output.split("Commands:")[1]
         assert "..." not in shown
+
+
+def test_the_help_of_a_node_has_no_gaps() -> None:
+    """In the text of an option, however many lines of code the text takes."""
+    options = Options().getUsage().partition("Options:")[2]
+    assert [line for line in options.splitlines() if "  " in line[25:].strip()] == []
+
+
+def test_the_help_of_a_command_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The help says how to install the command."""
+    monkeypatch.setattr("txqueue.cli.laboratory._NAMES", ("absent",))
+    shown = CliRunner().invoke(root, ["absent", "--help"]).output
+    assert "Run: pip install txqueue-torture" in shown
+    assert "WORDS" not in shown
 
 
 def test_a_table_in_a_narrow_window_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -93,6 +93,13 @@ def test_what_is_no_time(text: str) -> None:
         read_time(text)
 
 
+@pytest.mark.parametrize("text", ["2099", "7", " 90 ", "0"])
+def test_a_bare_number_is_no_time(text: str) -> None:
+    """It would mean seconds, where a year may be meant."""
+    with pytest.raises(ConfigurationError, match=f"a year or seconds; .* or {text.strip()}s for"):
+        read_time(text)
+
+
 @given(st.text(max_size=40))
 def test_any_text_is_read_or_refused(text: str) -> None:
     """With the error that the command line and the pages expect, and no other."""

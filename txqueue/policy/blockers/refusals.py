@@ -30,7 +30,8 @@ def refusal_text(why: Explanation) -> str:
     """Return a refusal as a sentence for people."""
     detail = (why.detail.splitlines() or [""])[0]
     shown = detail if len(detail) <= _LONGEST else f"{detail[:_LONGEST]}..."
-    return f"Job {why.job_id}: {shown}; {why.remedy}."
+    remedy = f"; {why.remedy}" if why.remedy else ""
+    return f"Job {why.job_id}: {shown}{remedy}."
 
 
 def _not_retried(why: Explanation) -> Explanation:

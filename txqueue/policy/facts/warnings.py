@@ -151,7 +151,7 @@ def _jobs(ids: Sequence[int]) -> str:
 _BLOCKED: Final = "a handler does not return, or the process is stopped"
 _CLOSED: Final[Mapping[str, str]] = {
     "blocked": "blocked",
-    "stuck": "stuck: handlers that timed out fill the threads",
+    "stuck": "stuck: handlers of ended runs fill the threads",
     "starting": "starting",
 }
 

@@ -3,8 +3,9 @@
 from typing import Any
 
 import pytest
+from attrs import evolve
 
-from txqueue.policy.blockers import explain
+from txqueue.policy.blockers import Explanation, explain, refusal_text
 from txqueue.policy.facts.warnings import WorkerObstacle, worker_obstacle
 
 NOW = "2030-01-31T12:00:00+00:00"
@@ -35,6 +36,14 @@ def test_a_workset_s_job_that_finds_nothing_to_take_says_what_is_left() -> None:
     assert told.reason == "workset"
     assert told.detail.startswith("the workset letter has 1,200 items left, held by its other jobs")
     assert explain({**facts, "workset": None}).reason == "time"
+
+
+def test_a_refusal_is_one_sentence() -> None:
+    """With a remedy, and without one, as a node gives none for a job that does not exist."""
+    why = Explanation(99, "", "unknown", "there is no job 99", "")
+    assert refusal_text(why) == "Job 99: there is no job 99."
+    told = evolve(why, remedy="check the number")
+    assert refusal_text(told) == "Job 99: there is no job 99; check the number."
 
 
 def test_a_job_that_its_node_may_not_hold() -> None:
