@@ -13,14 +13,12 @@ from txpostgres.txpostgres import RollbackFailed
 from txqueue.errors import (
     ConfigurationError,
     DatabaseUnavailable,
-    Duplicate,
     NotPermitted,
-    QueueFull,
     Refused,
     SchemaMismatch,
-    TokenLost,
     TxqueueError,
 )
+from txqueue.model.sqlstates import refusal_of
 
 __all__ = [
     "answered",
@@ -33,21 +31,6 @@ __all__ = [
     "translation",
 ]
 
-# Raised by refuse(), refuse_full_queue(), refuse_duplicate() and complete_one() of the schema.
-_REFUSALS: dict[str | None, type[TxqueueError]] = {
-    "TXQ01": Refused,
-    "TXQ02": QueueFull,
-    "TXQ03": Duplicate,
-    "TXQ04": TokenLost,
-}
-_BAD_INPUT = {
-    errorcodes.UNTRANSLATABLE_CHARACTER: "leave NUL characters out of names and payloads",
-    errorcodes.CHARACTER_NOT_IN_REPERTOIRE: "pass valid Unicode without NUL characters",
-    errorcodes.INVALID_TEXT_REPRESENTATION: "pass valid JSON",
-    errorcodes.NUMERIC_VALUE_OUT_OF_RANGE: "pass smaller numbers",
-    errorcodes.DATETIME_FIELD_OVERFLOW: "pass a moment that PostgreSQL can store",
-    errorcodes.INVALID_DATETIME_FORMAT: "pass moments in ISO 8601",
-}
 # Characters of the driver's text in an error.
 _LONGEST = 300
 # SQLSTATEs of a server that lacks a resource, perhaps for a short time.
@@ -60,15 +43,6 @@ _OF_A_ROW = {
     errorcodes.CLASS_DATA_EXCEPTION,
     errorcodes.CLASS_INTERNAL_ERROR,
     errorcodes.CLASS_PROGRAM_LIMIT_EXCEEDED,
-}
-_GRANTS = (
-    "grant its role what it lacks: txqueue_worker for nodes, txqueue_enqueue for applications,"
-    " txqueue_read to look; or the right on the application's own table"
-)
-_NO_SCHEMA = {
-    errorcodes.UNDEFINED_TABLE,
-    errorcodes.UNDEFINED_FUNCTION,
-    errorcodes.INVALID_SCHEMA_NAME,
 }
 
 
@@ -96,14 +70,8 @@ def lost(error: BaseException) -> BaseException:
 
 def _of_the_server(error: psycopg2.Error) -> BaseException:
     code = error.pgcode
-    if (refusal := _REFUSALS.get(code)) is not None:
-        return refusal(_primary(error), error.diag.message_hint or "")
-    if code in _BAD_INPUT:
-        return Refused(_primary(error), _BAD_INPUT[code])
-    if code == errorcodes.INSUFFICIENT_PRIVILEGE:
-        return NotPermitted(_primary(error), _GRANTS)
-    if code in _NO_SCHEMA:
-        return SchemaMismatch(_primary(error), "run: txqueue migrate")
+    if (refusal := refusal_of(code, _primary(error), error.diag.message_hint)) is not None:
+        return refusal
     if (
         code is None
         and isinstance(error, psycopg2.ProgrammingError)
