@@ -27,6 +27,11 @@ CHAPTERS: Final = (
         "txqueue",
         ("WorkQueue", "Transaction", "enqueue"),
     ),
+    (
+        "Enqueue with other drivers",
+        "txqueue.adapters",
+        ("statement", "statements", "error_of", "BlockingBatch"),
+    ),
     ("A node that was joined", "txqueue", ("Membership",)),
     ("Options of enqueue", "txqueue", ("EnqueueOptions",)),
     ("A batch that is put together", "txqueue", ("Batch",)),
@@ -77,6 +82,7 @@ MADE_BY_OTHERS: Final = frozenset(
     {
         "Admin",
         "Batch",
+        "BlockingBatch",
         "Cancelled",
         "Job",
         "JobsPage",
@@ -90,6 +96,7 @@ MADE_BY_OTHERS: Final = frozenset(
 )
 HIDDEN: Final = frozenset(
     {
+        "BlockingBatch.end",
         "EmbeddedServer.pids",
         "Job.from_row",
         "Membership.open",

@@ -4,8 +4,10 @@ To empty one takes a hundredth of the time that it takes to make one. A test tha
 schema itself asks for `migrated_database` instead.
 """
 
+import os
 from collections.abc import Iterator
 from contextlib import closing
+from importlib.util import find_spec
 from typing import Final
 
 import psycopg2
@@ -44,6 +46,12 @@ EMPTY = """
         setval('txqueue.has_late_ends', 0), setval('txqueue.has_limits', 0),
         setval('txqueue.open_credit', 0, false);
 """
+
+DRIVERS: Final = ("asyncpg", "django", "greenlet", "psycopg", "sqlalchemy")
+"""What the tests of adapters need besides psycopg2; the extra `dev` has all of them."""
+
+if os.environ.get("TXQUEUE_TEST_REQUIRE") != "1" and not all(map(find_spec, DRIVERS)):
+    collect_ignore = ["test_adapters.py", "test_adapters_of_drivers.py"]
 
 OF_FACES: Final = ("test_cli_", "test_dashboard", "test_doctor")
 """The files whose tests are about commands and pages."""

@@ -6,10 +6,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlencode
 
 import psycopg2
 import pytest
 from cryptography.fernet import Fernet
+from psycopg2.extensions import parse_dsn
 
 from tests.docs.markdown import ROOT, Block, blocks
 from tests.docs.session import PATIENCE, Session
@@ -92,6 +94,27 @@ def test_existing_txpostgres_code_can_enqueue(migrated_database18: str, tmp_path
     assert run_sql(migrated_database18, "select priority, payload from txqueue.job") == [
         (7, {"order_id": 1})
     ]
+
+
+def test_each_driver_enqueues_without_twisted(migrated_database18: str, tmp_path: Path) -> None:
+    """With the programs of the page, each in its own transaction."""
+    for name in ("psycopg", "asyncpg", "greenlet", "sqlalchemy"):
+        pytest.importorskip(name)
+    run_sql(migrated_database18, ORDERS)
+    parts = parse_dsn(migrated_database18)
+    place = urlencode({name: parts[name] for name in ("user", "host", "port")})
+    environment = {
+        "TXQUEUE_DSN": migrated_database18,
+        "TXQUEUE_URL": f"postgresql:///{parts['dbname']}?{place}",
+    }
+    page = HOWTO / "enqueue-from-any-driver.md"
+    programs = [each.name for each in files(page) if each.name.startswith("with_")]
+    with Session(tmp_path, environment) as session:
+        session.follow(files(page))
+        for program in programs:
+            session.run(f"python {program}")
+    sql = "select payload ->> 'order_id', priority from txqueue.job order by job_id"
+    assert run_sql(migrated_database18, sql) == [("1", 7), ("2", 4), ("3", 4)]
 
 
 @pytest.mark.slow

@@ -46,16 +46,29 @@ PURE_MAY_IMPORT: Final = frozenset(
 )
 """What the pure floors may import besides txqueue: nothing of Twisted's, no driver."""
 
-ONLY_IN: Final = {
-    "psycopg2": "txqueue.store",
-    "txpostgres": "txqueue.store",
-    "pyarrow": "txqueue.archive",
-    "jinja2": "txqueue.web",
-    "prometheus_client": "txqueue.metrics",
-    "opentelemetry": "txqueue.tracing",
-    "twisted.protocols.amp": "txqueue.wire",
+ONLY_IN: Final[dict[str, tuple[str, ...]]] = {
+    "psycopg2": ("txqueue.store", "txqueue.adapters.psycopg2"),
+    "psycopg": ("txqueue.adapters.psycopg",),
+    "asyncpg": ("txqueue.adapters.asyncpg",),
+    "sqlalchemy": ("txqueue.adapters.sqlalchemy",),
+    "django": ("txqueue.adapters.django",),
+    "txpostgres": ("txqueue.store",),
+    "pyarrow": ("txqueue.archive",),
+    "jinja2": ("txqueue.web",),
+    "prometheus_client": ("txqueue.metrics",),
+    "opentelemetry": ("txqueue.tracing",),
+    "twisted.protocols.amp": ("txqueue.wire",),
 }
-"""What only one package may know."""
+"""What only these packages may know."""
+
+ADAPTERS_MAY_IMPORT: Final = (
+    "txqueue.adapters",
+    "txqueue.errors",
+    "txqueue.model",
+    "txqueue.store.enqueueing",
+    "txqueue.tracing",
+)
+"""What the adapters may import besides their driver, as they must not need Twisted."""
 
 SHARED_FOLDERS: Final = {
     "txqueue.policy": ("facts", "blockers"),
@@ -141,9 +154,11 @@ def breach(importer: str, imported: str) -> str | None:
         return None
     if imported.split(".", maxsplit=1)[0] in OURS:
         return breach_among_us(importer, imported)
-    for known, home in ONLY_IN.items():
-        if is_within(imported, known) and not is_within(importer, home):
-            return f"only {home} may know {known}"
+    for known, homes in ONLY_IN.items():
+        if is_within(imported, known) and not any(is_within(importer, home) for home in homes):
+            return f"only {' and '.join(homes)} may know {known}"
+    if is_within(importer, "txqueue.adapters") and is_within(imported, "twisted"):
+        return "adapters need no Twisted"
     if floor_of(importer) in PURE and imported.split(".", maxsplit=1)[0] not in PURE_MAY_IMPORT:
         return "pure floors import only the standard library, attrs, cattrs and cronsim"
     return None
@@ -151,6 +166,10 @@ def breach(importer: str, imported: str) -> str | None:
 
 def breach_among_us(importer: str, imported: str) -> str | None:
     """The same, for an import of one of our own modules."""
+    if is_within(importer, "txqueue.adapters") and not any(
+        is_within(imported, each) for each in ADAPTERS_MAY_IMPORT
+    ):
+        return f"adapters import only {' and '.join(ADAPTERS_MAY_IMPORT)}"
     here, there = floor_of(importer), floor_of(imported)
     home, away = package_of(importer), package_of(imported)
     if there > here:
@@ -220,7 +239,7 @@ def test_imports_only_from_below(module: Module) -> None:
         ("txqueue.model.job", "txqueue.errors", None),
         ("txqueue.model.job", "cattrs", None),
         ("txqueue.model.job", "twisted.internet.defer", "pure floors import only"),
-        ("txqueue.model.job", "psycopg2", "only txqueue.store may know psycopg2"),
+        ("txqueue.model.job", "psycopg2", "only txqueue.store and"),
         ("txqueue.model.job", "txqueue.store.driver.errors", "floor 2 must not import floor 5"),
         ("txqueue.model.job", "txqueue", "floor 2 must not import floor 7"),
         ("txqueue.store.driver.errors", "txpostgres", None),
@@ -246,10 +265,15 @@ def test_imports_only_from_below(module: Module) -> None:
         ("txqueue.client.queue", "txqueue.tap", "floor 6 must not import floor 7"),
         ("txqueue.tap", "txqueue.node.node", None),
         ("txqueue.cli.root", "txqueue.embedded", None),
-        ("txqueue.cli.root", "psycopg2.errors", "only txqueue.store may know psycopg2"),
+        ("txqueue.cli.root", "psycopg2.errors", "only txqueue.store and"),
         ("txqueue.cli.main", "txqueue_bench.drain", "floor 7 must not import floor 8"),
         ("txqueue_torture.node", "txqueue_bench.environment", None),
-        ("txqueue_torture.node", "psycopg2", "only txqueue.store may know psycopg2"),
+        ("txqueue.adapters.psycopg2", "psycopg2.extensions", None),
+        ("txqueue.adapters.psycopg2", "psycopg", "only txqueue.adapters.psycopg may know psycopg"),
+        ("txqueue.adapters.asyncpg", "twisted.internet.defer", "adapters need no Twisted"),
+        ("txqueue.adapters.exchanges", "txqueue.client.queue", "adapters import only"),
+        ("txqueue.adapters.exchanges", "txqueue.tracing.choice", None),
+        ("txqueue_torture.node", "psycopg2", "only txqueue.store and"),
     ],
 )
 def test_the_rules_say_what_they_mean(importer: str, imported: str, rule: str | None) -> None:

@@ -33,6 +33,12 @@ for name in {names!r}:
     __import__(name)
 print(json.dumps(sorted(sys.modules)))
 """
+DRIVERS: Final = {
+    "psycopg2": ("psycopg2.extensions",),
+    "sqlalchemy": ("sqlalchemy.ext.asyncio", "sqlalchemy.orm"),
+    "django": ("asgiref.sync", "django.db"),
+}
+"""What else of a driver its adapter is for."""
 MODULES: Final = 180
 """How many modules these may add to those of Python's start; with Twisted there are over 500."""
 
@@ -55,6 +61,16 @@ def test_work_items_are_light(tmp_path: Path) -> None:
     loaded = imported(tmp_path, "mails")
     assert HEAVY & loaded == set()
     assert len(loaded - imported(tmp_path)) < MODULES
+
+
+@pytest.mark.parametrize("name", ["psycopg2", "psycopg", "asyncpg", "sqlalchemy", "django"])
+def test_an_adapter_is_light(tmp_path: Path, name: str) -> None:
+    """Beyond work items and its driver it loads no part of Twisted, nor another driver."""
+    pytest.importorskip(name)
+    before = imported(tmp_path, "mails", name, *DRIVERS.get(name, ()))
+    loaded = imported(tmp_path, "mails", f"txqueue.adapters.{name}") - before
+    assert {each.partition(".")[0] for each in loaded} <= {"txqueue"}
+    assert len(loaded) < 20
 
 
 def test_every_public_name_is_there() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 import time
 from collections.abc import Iterator
@@ -30,6 +29,8 @@ class Complaints:
 def _log_failure(text: str) -> None:
     # An application that only enqueues, by an adapter, has not imported Twisted.
     if "twisted.logger" not in sys.modules:
+        import logging
+
         logging.getLogger(__name__).exception(text)
         return
     from twisted.logger import Logger

@@ -22,6 +22,7 @@ from txqueue.store.enqueueing.encryption import encrypted
 from txqueue.tracing.carried import TRACED_AT
 
 __all__ = [
+    "SQL_TYPES",
     "assigned_call",
     "batches",
     "call_of",
@@ -37,7 +38,7 @@ _RELATIONS = frozenset({"unique", "unique_mode", "after", "after_any_end"})
 _OF_A_KEY = frozenset({"as_of", "once_for"})
 # Jobs with one of these options need a decision by the database.
 _DECIDED = _RELATIONS | {"group", "tenant", "not_before", "not_after"}
-_SQL_TYPES = {
+SQL_TYPES = {
     "work_type": "text",
     "payload": "jsonb",
     "options": "jsonb",
@@ -153,7 +154,7 @@ def _assigned_call(schema: str, names: tuple[str, ...]) -> str:
 
 
 def _arguments(names: tuple[str, ...]) -> str:
-    return ", ".join([f'"{name}" => %s::{_SQL_TYPES[name]}' for name in names])
+    return ", ".join([f'"{name}" => %s::{SQL_TYPES[name]}' for name in names])
 
 
 def _parameters(job: Mapping[str, Any]) -> list[object]:
@@ -161,7 +162,7 @@ def _parameters(job: Mapping[str, Any]) -> list[object]:
 
 
 def _parameter(name: str, value: Any) -> object:
-    if _SQL_TYPES[name] == "jsonb":
+    if SQL_TYPES[name] == "jsonb":
         return json_text(value)
     return value
 

@@ -13,7 +13,6 @@ and nowhere else, turn it into the SQL that is sent:
 
 import re
 from collections.abc import Iterator
-from importlib.resources import files
 
 from attrs import frozen
 
@@ -80,6 +79,9 @@ def functions(schema: str) -> list[tuple[str, str]]:
 
 def _sql_files(folder: str, schema: str) -> Iterator[tuple[str, str]]:
     # Functions are in folders by topic, migrations in one folder.
+    # Imported late: processes that only enqueue read no file.
+    from importlib.resources import files
+
     entries = list(files("txqueue.schema").joinpath(folder).iterdir())
     topics = [entry for entry in entries if entry.is_dir()]
     entries += [entry for topic in topics for entry in topic.iterdir()]

@@ -1,0 +1,116 @@
+"""Enqueue over a connection of asyncpg, in its transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import AbstractAsyncContextManager
+from functools import partial
+from typing import Any, TypeAlias, Unpack
+
+from asyncpg import Connection
+from asyncpg.pool import PoolConnectionProxy
+
+from txqueue.adapters.batches import Calls, abatch
+from txqueue.adapters.exchanges import Terms, arun, many, one
+from txqueue.model.enqueue_options import EnqueueOptions
+from txqueue.model.work_item import WorkItem
+from txqueue.store.enqueueing.batch import Batch
+from txqueue.store.enqueueing.portable_calls import Parameters
+
+__all__ = ["batch", "enqueue", "enqueue_many"]
+
+AnyConnection: TypeAlias = "Connection[Any] | PoolConnectionProxy[Any]"
+
+
+async def enqueue(
+    connection: AnyConnection,
+    work: WorkItem,
+    *,
+    schema: str = "txqueue",
+    savepoint: bool = False,
+    **options: Unpack[EnqueueOptions],
+) -> int:
+    """Enqueue work in the connection's transaction; without one, it is committed at once.
+
+    Args:
+        connection: The caller's own open connection, perhaps one that a pool has lent.
+        work: An instance of an attrs subclass of `WorkItem`.
+        schema: The name of txqueue's schema.
+        savepoint: Whether a refusal leaves the transaction usable, for two more statements.
+        options: As for `WorkQueue.enqueue`.
+
+    Returns:
+        The job's number.
+
+    Raises:
+        InvalidWork: When the work or an option is not valid; nothing is sent.
+        Refused: When the database refuses the job; the transaction must be rolled back, unless
+            there is a savepoint. `QueueFull`, `Duplicate` and `NotPermitted` are such errors.
+        SchemaMismatch: When the database has no such schema.
+    """
+    terms = _terms(connection, schema, savepoint)
+    return await arun(one(work, options, terms), partial(_send, connection))
+
+
+async def enqueue_many(
+    connection: AnyConnection,
+    works: Iterable[WorkItem],
+    *,
+    schema: str = "txqueue",
+    savepoint: bool = False,
+    **options: Unpack[EnqueueOptions],
+) -> list[int]:
+    """Enqueue many work items, all or none, a thousand per statement; see `enqueue`.
+
+    Returns:
+        The numbers of the jobs, in order.
+    """
+    terms = _terms(connection, schema, savepoint)
+    return await arun(many(works, options, terms), partial(_send, connection))
+
+
+def batch(
+    connection: AnyConnection,
+    callback: WorkItem,
+    *,
+    schema: str = "txqueue",
+    **options: Unpack[EnqueueOptions],
+) -> AbstractAsyncContextManager[Batch]:
+    """Collect a batch of jobs; its callback runs once all of them have ended, in any way.
+
+    Args:
+        connection: The caller's own open connection.
+        callback: The work item to run once all jobs have ended.
+        schema: The name of txqueue's schema.
+        options: Options of the callback, as for `enqueue`.
+
+    Returns:
+        An asynchronous context manager whose value has the methods ``enqueue`` and
+        ``enqueue_many``.
+
+    Raises:
+        TransactionMisused: When the connection is in no transaction.
+    """
+    calls = Calls(
+        partial(enqueue, connection, schema=schema),
+        partial(enqueue_many, connection, schema=schema),
+        partial(_is_alone, connection),
+    )
+    return abatch(calls, callback, options)
+
+
+def _terms(connection: AnyConnection, schema: str, savepoint: bool) -> Terms:
+    if not isinstance(connection, Connection | PoolConnectionProxy):
+        raise TypeError(
+            f"{type(connection).__name__} is no connection of asyncpg; take one from a pool with"
+            " async with pool.acquire()"
+        )
+    return Terms("numeric_dollar", partial(_is_alone, connection), schema, savepoint)
+
+
+def _is_alone(connection: AnyConnection) -> bool:
+    return not connection.is_in_transaction()
+
+
+async def _send(connection: AnyConnection, sql: str, parameters: Parameters) -> Any:
+    return await connection.fetchval(sql, *parameters)

@@ -1,0 +1,143 @@
+"""Enqueue over a connection of Django, in the transaction of `atomic`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import Any, Unpack
+
+from asgiref.sync import sync_to_async
+from django.db import connections
+
+from txqueue.adapters.batches import BlockingBatch, Calls
+from txqueue.adapters.batches import batch as collected
+from txqueue.adapters.exchanges import Terms, many, one, run
+from txqueue.errors import ConfigurationError
+from txqueue.model.enqueue_options import EnqueueOptions
+from txqueue.model.work_item import WorkItem
+from txqueue.store.enqueueing.portable_calls import Parameters
+
+__all__ = ["aenqueue", "aenqueue_many", "batch", "enqueue", "enqueue_many"]
+
+
+def enqueue(
+    work: WorkItem,
+    *,
+    using: str = "default",
+    schema: str = "txqueue",
+    savepoint: bool = False,
+    **options: Unpack[EnqueueOptions],
+) -> int:
+    """Enqueue work in the open `atomic` block; without one, it is committed at once.
+
+    Args:
+        work: An instance of an attrs subclass of `WorkItem`.
+        using: The alias of the database.
+        schema: The name of txqueue's schema.
+        savepoint: Whether a refusal leaves the transaction usable, for two more statements.
+        options: As for `WorkQueue.enqueue`.
+
+    Returns:
+        The job's number.
+
+    Raises:
+        InvalidWork: When the work or an option is not valid; nothing is sent.
+        Refused: When the database refuses the job; the block must be left with the error, unless
+            there is a savepoint. `QueueFull`, `Duplicate` and `NotPermitted` are such errors.
+        SchemaMismatch: When the database has no such schema.
+    """
+    return run(one(work, options, _terms(using, schema, savepoint)), partial(_send, using))
+
+
+def enqueue_many(
+    works: Iterable[WorkItem],
+    *,
+    using: str = "default",
+    schema: str = "txqueue",
+    savepoint: bool = False,
+    **options: Unpack[EnqueueOptions],
+) -> list[int]:
+    """Enqueue many work items, all or none, a thousand per statement; see `enqueue`.
+
+    Returns:
+        The numbers of the jobs, in order.
+    """
+    return run(many(works, options, _terms(using, schema, savepoint)), partial(_send, using))
+
+
+def batch(
+    callback: WorkItem,
+    *,
+    using: str = "default",
+    schema: str = "txqueue",
+    **options: Unpack[EnqueueOptions],
+) -> AbstractContextManager[BlockingBatch]:
+    """Collect a batch of jobs; its callback runs once all of them have ended, in any way.
+
+    Args:
+        callback: The work item to run once all jobs have ended.
+        using: The alias of the database.
+        schema: The name of txqueue's schema.
+        options: Options of the callback, as for `enqueue`.
+
+    Returns:
+        A context manager whose value has the methods ``enqueue`` and ``enqueue_many``.
+
+    Raises:
+        TransactionMisused: When no `atomic` block is open.
+    """
+    calls = Calls(
+        partial(enqueue, using=using, schema=schema),
+        partial(enqueue_many, using=using, schema=schema),
+        partial(_is_alone, using),
+    )
+    return collected(calls, callback, options)
+
+
+async def aenqueue(
+    work: WorkItem,
+    *,
+    using: str = "default",
+    schema: str = "txqueue",
+    savepoint: bool = False,
+    **options: Unpack[EnqueueOptions],
+) -> int:
+    """Enqueue work from a coroutine, over the connection of synchronous code; see `enqueue`."""
+    call = partial(enqueue, work, using=using, schema=schema, savepoint=savepoint, **options)
+    number: int = await sync_to_async(call)()
+    return number
+
+
+async def aenqueue_many(
+    works: Iterable[WorkItem],
+    *,
+    using: str = "default",
+    schema: str = "txqueue",
+    savepoint: bool = False,
+    **options: Unpack[EnqueueOptions],
+) -> list[int]:
+    """Enqueue many work items from a coroutine; see `enqueue_many`."""
+    call = partial(enqueue_many, works, using=using, schema=schema, savepoint=savepoint, **options)
+    numbers: list[int] = await sync_to_async(call)()
+    return numbers
+
+
+def _terms(using: str, schema: str, savepoint: bool) -> Terms:
+    if (vendor := connections[using].vendor) != "postgresql":
+        raise ConfigurationError(
+            f"the database {using!r} of Django is one of {vendor}",
+            "name the alias of the PostgreSQL database that has txqueue's schema, with using=",
+        )
+    return Terms("format", partial(_is_alone, using), schema, savepoint)
+
+
+def _is_alone(using: str) -> bool:
+    return bool(connections[using].get_autocommit())
+
+
+def _send(using: str, sql: str, parameters: Parameters) -> Any:
+    with connections[using].cursor() as cursor:
+        cursor.execute(sql, parameters)
+        row = None if cursor.description is None else cursor.fetchone()
+    return None if row is None else row[0]

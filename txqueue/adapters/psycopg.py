@@ -1,0 +1,171 @@
+"""Enqueue over a connection of psycopg 3, in its transaction: `Connection` or `AsyncConnection`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from functools import partial
+from typing import Any, Unpack
+
+from psycopg import AsyncConnection, AsyncCursor, Connection, Cursor
+from psycopg.pq import TransactionStatus
+from psycopg.rows import tuple_row
+
+from txqueue.adapters.batches import BlockingBatch, Calls
+from txqueue.adapters.batches import abatch as acollected
+from txqueue.adapters.batches import batch as collected
+from txqueue.adapters.exchanges import Terms, arun, many, one, run
+from txqueue.model.enqueue_options import EnqueueOptions
+from txqueue.model.work_item import WorkItem
+from txqueue.store.enqueueing.batch import Batch
+from txqueue.store.enqueueing.portable_calls import Parameters
+
+__all__ = ["abatch", "aenqueue", "aenqueue_many", "batch", "enqueue", "enqueue_many"]
+
+
+def enqueue(
+    connection: Connection[Any],
+    work: WorkItem,
+    *,
+    schema: str = "txqueue",
+    savepoint: bool = False,
+    **options: Unpack[EnqueueOptions],
+) -> int:
+    """Enqueue work in the connection's transaction.
+
+    Args:
+        connection: The caller's own open connection; it is not committed.
+        work: An instance of an attrs subclass of `WorkItem`.
+        schema: The name of txqueue's schema.
+        savepoint: Whether a refusal leaves the transaction usable, for two more statements.
+        options: As for `WorkQueue.enqueue`.
+
+    Returns:
+        The job's number.
+
+    Raises:
+        InvalidWork: When the work or an option is not valid; nothing is sent.
+        Refused: When the database refuses the job; the transaction must be rolled back, unless
+            there is a savepoint. `QueueFull`, `Duplicate` and `NotPermitted` are such errors.
+        SchemaMismatch: When the database has no such schema.
+    """
+    terms = _terms(connection, Connection, schema, savepoint)
+    return run(one(work, options, terms), partial(_send, connection))
+
+
+def enqueue_many(
+    connection: Connection[Any],
+    works: Iterable[WorkItem],
+    *,
+    schema: str = "txqueue",
+    savepoint: bool = False,
+    **options: Unpack[EnqueueOptions],
+) -> list[int]:
+    """Enqueue many work items, all or none, a thousand per statement; see `enqueue`.
+
+    Returns:
+        The numbers of the jobs, in order.
+    """
+    terms = _terms(connection, Connection, schema, savepoint)
+    return run(many(works, options, terms), partial(_send, connection))
+
+
+def batch(
+    connection: Connection[Any],
+    callback: WorkItem,
+    *,
+    schema: str = "txqueue",
+    **options: Unpack[EnqueueOptions],
+) -> AbstractContextManager[BlockingBatch]:
+    """Collect a batch of jobs; its callback runs once all of them have ended, in any way.
+
+    Args:
+        connection: The caller's own open connection.
+        callback: The work item to run once all jobs have ended.
+        schema: The name of txqueue's schema.
+        options: Options of the callback, as for `enqueue`.
+
+    Returns:
+        A context manager whose value has the methods ``enqueue`` and ``enqueue_many``.
+
+    Raises:
+        TransactionMisused: When the connection commits each statement by itself.
+    """
+    calls = Calls(
+        partial(enqueue, connection, schema=schema),
+        partial(enqueue_many, connection, schema=schema),
+        partial(_is_alone, connection),
+    )
+    return collected(calls, callback, options)
+
+
+async def aenqueue(
+    connection: AsyncConnection[Any],
+    work: WorkItem,
+    *,
+    schema: str = "txqueue",
+    savepoint: bool = False,
+    **options: Unpack[EnqueueOptions],
+) -> int:
+    """Enqueue work in the connection's transaction; see `enqueue`."""
+    terms = _terms(connection, AsyncConnection, schema, savepoint)
+    return await arun(one(work, options, terms), partial(_asend, connection))
+
+
+async def aenqueue_many(
+    connection: AsyncConnection[Any],
+    works: Iterable[WorkItem],
+    *,
+    schema: str = "txqueue",
+    savepoint: bool = False,
+    **options: Unpack[EnqueueOptions],
+) -> list[int]:
+    """Enqueue many work items, all or none, a thousand per statement; see `enqueue_many`."""
+    terms = _terms(connection, AsyncConnection, schema, savepoint)
+    return await arun(many(works, options, terms), partial(_asend, connection))
+
+
+def abatch(
+    connection: AsyncConnection[Any],
+    callback: WorkItem,
+    *,
+    schema: str = "txqueue",
+    **options: Unpack[EnqueueOptions],
+) -> AbstractAsyncContextManager[Batch]:
+    """Collect a batch of jobs with ``async with``; see `batch`."""
+    calls = Calls(
+        partial(aenqueue, connection, schema=schema),
+        partial(aenqueue_many, connection, schema=schema),
+        partial(_is_alone, connection),
+    )
+    return acollected(calls, callback, options)
+
+
+def _terms(connection: Any, expected: type[Any], schema: str, savepoint: bool) -> Terms:
+    if not isinstance(connection, expected):
+        raise TypeError(
+            f"{type(connection).__name__} is not a psycopg.{expected.__name__}; those with an a,"
+            " such as aenqueue, take an AsyncConnection, the others a Connection"
+        )
+    return Terms("format", partial(_is_alone, connection), schema, savepoint)
+
+
+def _is_alone(connection: Connection[Any] | AsyncConnection[Any]) -> bool:
+    is_idle = connection.info.transaction_status == TransactionStatus.IDLE
+    return bool(connection.autocommit and is_idle)
+
+
+# The cursors that the connection makes may have other rows, or spell parameters otherwise. In
+# pipeline mode a cursor has no description until its rows are fetched.
+def _send(connection: Connection[Any], sql: str, parameters: Parameters) -> Any:
+    with Cursor(connection, row_factory=tuple_row) as cursor:
+        cursor.execute(sql.encode(), parameters)
+        row = cursor.fetchone() if sql.startswith("select") else None
+    return None if row is None else row[0]
+
+
+async def _asend(connection: AsyncConnection[Any], sql: str, parameters: Parameters) -> Any:
+    async with AsyncCursor(connection, row_factory=tuple_row) as cursor:
+        await cursor.execute(sql.encode(), parameters)
+        row = await cursor.fetchone() if sql.startswith("select") else None
+    return None if row is None else row[0]

@@ -1,0 +1,121 @@
+"""Enqueue over a connection of psycopg2, in its transaction.
+
+Connections that were made with ``async_=1`` are txpostgres's: `txqueue.enqueue` is for these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import Any, Unpack
+
+from psycopg2.extensions import TRANSACTION_STATUS_IDLE, cursor
+from psycopg2.extensions import connection as Connection
+
+from txqueue.adapters.batches import BlockingBatch, Calls
+from txqueue.adapters.batches import batch as collected
+from txqueue.adapters.exchanges import Terms, many, one, run
+from txqueue.model.enqueue_options import EnqueueOptions
+from txqueue.model.work_item import WorkItem
+from txqueue.store.enqueueing.portable_calls import Parameters
+
+__all__ = ["batch", "enqueue", "enqueue_many"]
+
+
+def enqueue(
+    connection: Connection,
+    work: WorkItem,
+    *,
+    schema: str = "txqueue",
+    savepoint: bool = False,
+    **options: Unpack[EnqueueOptions],
+) -> int:
+    """Enqueue work in the connection's transaction.
+
+    Args:
+        connection: The caller's own open connection; it is not committed.
+        work: An instance of an attrs subclass of `WorkItem`.
+        schema: The name of txqueue's schema.
+        savepoint: Whether a refusal leaves the transaction usable, for two more statements.
+        options: As for `WorkQueue.enqueue`.
+
+    Returns:
+        The job's number.
+
+    Raises:
+        InvalidWork: When the work or an option is not valid; nothing is sent.
+        Refused: When the database refuses the job; the transaction must be rolled back, unless
+            there is a savepoint. `QueueFull`, `Duplicate` and `NotPermitted` are such errors.
+        SchemaMismatch: When the database has no such schema.
+    """
+    terms = _terms(connection, schema, savepoint)
+    return run(one(work, options, terms), partial(_send, connection))
+
+
+def enqueue_many(
+    connection: Connection,
+    works: Iterable[WorkItem],
+    *,
+    schema: str = "txqueue",
+    savepoint: bool = False,
+    **options: Unpack[EnqueueOptions],
+) -> list[int]:
+    """Enqueue many work items, all or none, a thousand per statement; see `enqueue`.
+
+    Returns:
+        The numbers of the jobs, in order.
+    """
+    terms = _terms(connection, schema, savepoint)
+    return run(many(works, options, terms), partial(_send, connection))
+
+
+def batch(
+    connection: Connection,
+    callback: WorkItem,
+    *,
+    schema: str = "txqueue",
+    **options: Unpack[EnqueueOptions],
+) -> AbstractContextManager[BlockingBatch]:
+    """Collect a batch of jobs; its callback runs once all of them have ended, in any way.
+
+    Args:
+        connection: The caller's own open connection.
+        callback: The work item to run once all jobs have ended.
+        schema: The name of txqueue's schema.
+        options: Options of the callback, as for `enqueue`.
+
+    Returns:
+        A context manager whose value has the methods ``enqueue`` and ``enqueue_many``.
+
+    Raises:
+        TransactionMisused: When the connection commits each statement by itself.
+    """
+    calls = Calls(
+        partial(enqueue, connection, schema=schema),
+        partial(enqueue_many, connection, schema=schema),
+        partial(_is_alone, connection),
+    )
+    return collected(calls, callback, options)
+
+
+def _terms(connection: Any, schema: str, savepoint: bool) -> Terms:
+    if not isinstance(connection, Connection) or connection.async_:
+        raise TypeError(
+            f"{type(connection).__name__} is no connection of psycopg2 that blocks; for others, see"
+            " the other modules of txqueue.adapters, and txqueue.enqueue for txpostgres"
+        )
+    return Terms("format", partial(_is_alone, connection), schema, savepoint)
+
+
+def _is_alone(connection: Connection) -> bool:
+    is_idle = connection.get_transaction_status() == TRANSACTION_STATUS_IDLE
+    return connection.autocommit and is_idle
+
+
+def _send(connection: Connection, sql: str, parameters: Parameters) -> Any:
+    # The class of cursors that the connection has by default may return other rows.
+    with connection.cursor(cursor_factory=cursor) as plain:
+        plain.execute(sql, parameters)
+        row = None if plain.description is None else plain.fetchone()
+    return None if row is None else row[0]

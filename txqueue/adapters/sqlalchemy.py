@@ -1,0 +1,213 @@
+"""Enqueue over a connection or session of SQLAlchemy, in its transaction, whatever its driver.
+
+The functions with an `a` take an `AsyncConnection` or `AsyncSession`, the others a `Connection` or
+`Session`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from contextlib import AbstractContextManager, asynccontextmanager
+from functools import partial
+from typing import Any, TypeAlias, Unpack
+
+from sqlalchemy import Connection
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_scoped_session
+from sqlalchemy.orm import Session, scoped_session
+
+from txqueue.adapters.batches import BlockingBatch, Calls
+from txqueue.adapters.batches import abatch as acollected
+from txqueue.adapters.batches import batch as collected
+from txqueue.adapters.exchanges import Terms, arun, many, one, run
+from txqueue.errors import ConfigurationError
+from txqueue.model.enqueue_options import EnqueueOptions
+from txqueue.model.work_item import WorkItem
+from txqueue.store.enqueueing.batch import Batch
+from txqueue.store.enqueueing.portable_calls import Parameters, ParamStyle
+
+__all__ = ["abatch", "aenqueue", "aenqueue_many", "batch", "enqueue", "enqueue_many"]
+
+Bind: TypeAlias = "Connection | Session | scoped_session[Any]"
+AsyncBind: TypeAlias = "AsyncConnection | AsyncSession | async_scoped_session[Any]"
+
+
+def enqueue(
+    bind: Bind,
+    work: WorkItem,
+    *,
+    schema: str = "txqueue",
+    savepoint: bool = False,
+    **options: Unpack[EnqueueOptions],
+) -> int:
+    """Enqueue work in the transaction of a connection or session.
+
+    Args:
+        bind: The caller's own connection or session; it is neither flushed nor committed.
+        work: An instance of an attrs subclass of `WorkItem`.
+        schema: The name of txqueue's schema.
+        savepoint: Whether a refusal leaves the transaction usable, for two more statements.
+        options: As for `WorkQueue.enqueue`.
+
+    Returns:
+        The job's number.
+
+    Raises:
+        InvalidWork: When the work or an option is not valid; nothing is sent.
+        Refused: When the database refuses the job; the transaction must be rolled back, unless
+            there is a savepoint. `QueueFull`, `Duplicate` and `NotPermitted` are such errors.
+        SchemaMismatch: When the database has no such schema.
+    """
+    connection = _connection(bind)
+    return run(one(work, options, _terms(connection, schema, savepoint)), _sender(connection))
+
+
+def enqueue_many(
+    bind: Bind,
+    works: Iterable[WorkItem],
+    *,
+    schema: str = "txqueue",
+    savepoint: bool = False,
+    **options: Unpack[EnqueueOptions],
+) -> list[int]:
+    """Enqueue many work items, all or none, a thousand per statement; see `enqueue`.
+
+    Returns:
+        The numbers of the jobs, in order.
+    """
+    connection = _connection(bind)
+    return run(many(works, options, _terms(connection, schema, savepoint)), _sender(connection))
+
+
+def batch(
+    bind: Bind,
+    callback: WorkItem,
+    *,
+    schema: str = "txqueue",
+    **options: Unpack[EnqueueOptions],
+) -> AbstractContextManager[BlockingBatch]:
+    """Collect a batch of jobs; its callback runs once all of them have ended, in any way.
+
+    Args:
+        bind: The caller's own connection or session.
+        callback: The work item to run once all jobs have ended.
+        schema: The name of txqueue's schema.
+        options: Options of the callback, as for `enqueue`.
+
+    Returns:
+        A context manager whose value has the methods ``enqueue`` and ``enqueue_many``.
+
+    Raises:
+        TransactionMisused: When the connection commits each statement by itself.
+    """
+    connection = _connection(bind)
+    calls = Calls(
+        partial(enqueue, connection, schema=schema),
+        partial(enqueue_many, connection, schema=schema),
+        partial(_is_alone, connection),
+    )
+    return collected(calls, callback, options)
+
+
+async def aenqueue(
+    bind: AsyncBind,
+    work: WorkItem,
+    *,
+    schema: str = "txqueue",
+    savepoint: bool = False,
+    **options: Unpack[EnqueueOptions],
+) -> int:
+    """Enqueue work in the transaction of a connection or session; see `enqueue`."""
+    connection = await _aconnection(bind)
+    terms = _terms(connection.sync_connection, schema, savepoint)
+    return await arun(one(work, options, terms), partial(_asend, connection))
+
+
+async def aenqueue_many(
+    bind: AsyncBind,
+    works: Iterable[WorkItem],
+    *,
+    schema: str = "txqueue",
+    savepoint: bool = False,
+    **options: Unpack[EnqueueOptions],
+) -> list[int]:
+    """Enqueue many work items, all or none, a thousand per statement; see `enqueue_many`."""
+    connection = await _aconnection(bind)
+    terms = _terms(connection.sync_connection, schema, savepoint)
+    return await arun(many(works, options, terms), partial(_asend, connection))
+
+
+@asynccontextmanager
+async def abatch(
+    bind: AsyncBind,
+    callback: WorkItem,
+    *,
+    schema: str = "txqueue",
+    **options: Unpack[EnqueueOptions],
+) -> AsyncIterator[Batch]:
+    """Collect a batch of jobs with ``async with``; see `batch`."""
+    connection = await _aconnection(bind)
+    calls = Calls(
+        partial(aenqueue, connection, schema=schema),
+        partial(aenqueue_many, connection, schema=schema),
+        partial(_is_alone, connection.sync_connection),
+    )
+    async with acollected(calls, callback, options) as collecting:
+        yield collecting
+
+
+def _connection(bind: Any) -> Connection:
+    if isinstance(bind, scoped_session):
+        bind = bind()
+    if isinstance(bind, Session):
+        bind = bind.connection()
+    if isinstance(bind, Connection):
+        return bind
+    raise TypeError(
+        f"{type(bind).__name__} is no Connection or Session of SQLAlchemy; aenqueue takes an"
+        " AsyncConnection or AsyncSession, and an Engine connects with engine.begin()"
+    )
+
+
+async def _aconnection(bind: Any) -> AsyncConnection:
+    if isinstance(bind, async_scoped_session):
+        bind = bind()
+    if isinstance(bind, AsyncSession):
+        bind = await bind.connection()
+    if isinstance(bind, AsyncConnection):
+        return bind
+    raise TypeError(
+        f"{type(bind).__name__} is no AsyncConnection or AsyncSession of SQLAlchemy; enqueue takes"
+        " a Connection or Session, and an AsyncEngine connects with engine.begin()"
+    )
+
+
+def _terms(connection: Connection | None, schema: str, savepoint: bool) -> Terms:
+    assert connection is not None, "an AsyncConnection that has begun has one"
+    if connection.dialect.name != "postgresql":
+        raise ConfigurationError(
+            f"the connection is to a database of {connection.dialect.name}",
+            "enqueue on a connection to the PostgreSQL database with txqueue's schema",
+        )
+    has_dollars = connection.dialect.paramstyle == "numeric_dollar"
+    style: ParamStyle = "numeric_dollar" if has_dollars else "format"
+    return Terms(style, partial(_is_alone, connection), schema, savepoint)
+
+
+def _is_alone(connection: Connection | None) -> bool:
+    # With any driver, SQLAlchemy has begun a transaction unless the isolation level is AUTOCOMMIT.
+    return bool(connection and getattr(connection.connection.dbapi_connection, "autocommit", False))
+
+
+def _sender(connection: Connection) -> Any:
+    return partial(_send, connection)
+
+
+# SQLAlchemy passes the statement on as it is: there is nothing to compile.
+def _send(connection: Connection, sql: str, parameters: Parameters) -> Any:
+    with connection.exec_driver_sql(sql, parameters) as result:
+        return result.scalar() if result.returns_rows else None
+
+
+async def _asend(connection: AsyncConnection, sql: str, parameters: Parameters) -> Any:
+    with await connection.exec_driver_sql(sql, parameters) as result:
+        return result.scalar() if result.returns_rows else None

@@ -1,0 +1,128 @@
+"""The calls that enqueue, for any driver: each parameter is a text, which the statement casts.
+
+No driver's handling of JSON, moments, arrays or numbers, and no codec of the application, changes
+what arrives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Final, Literal, TypeAlias, get_args
+
+from attrs import frozen
+
+from txqueue.errors import ConfigurationError
+from txqueue.model.work_item import WorkItem
+from txqueue.store.enqueueing.calls import SQL_TYPES, batches, job_object, json_text
+from txqueue.store.schema.files import checked_name
+
+__all__ = [
+    "SAVEPOINT",
+    "TRANSACTION",
+    "Frame",
+    "ParamStyle",
+    "Parameters",
+    "Statement",
+    "many_statements",
+    "one_statement",
+]
+
+ParamStyle: TypeAlias = Literal["format", "pyformat", "named", "numeric_dollar"]
+"""How a driver's statements spell parameters: ``%s``, ``%(name)s``, ``:name`` or ``$1``."""
+
+Parameters: TypeAlias = tuple[str, ...] | dict[str, str]
+Statement: TypeAlias = tuple[str, Parameters]
+
+# Not name::type: a driver may read the colons as those of another parameter.
+_PLACES: Final = {
+    "format": "cast(%s as text)",
+    "pyformat": "cast(%({name})s as text)",
+    "named": "cast(:{name} as text)",
+    "numeric_dollar": "cast(${number} as text)",
+}
+_BY_NAME: Final = ("pyformat", "named")
+_JOBS: Final = ("jobs",)
+
+
+@frozen
+class Frame:
+    """Statements around others, of which either all act or none."""
+
+    opening: str
+    closing: str
+    undoing: Sequence[str]
+
+
+SAVEPOINT: Final = Frame(
+    "savepoint txqueue_enqueue",
+    "release savepoint txqueue_enqueue",
+    ("rollback to savepoint txqueue_enqueue", "release savepoint txqueue_enqueue"),
+)
+TRANSACTION: Final = Frame("begin", "commit", ("rollback",))
+
+
+def one_statement(
+    work: WorkItem, options: Mapping[str, Any], schema: str, style: ParamStyle
+) -> Statement:
+    """Return the statement that enqueues one work item, and its parameters.
+
+    Raises:
+        InvalidWork: When the work item or an option is not valid.
+        ConfigurationError: When the schema's name or the style is not valid.
+    """
+    job = job_object(work, options)
+    names = tuple(job)
+    texts = [_text(name, value) for name, value in job.items()]
+    return _enqueue(schema, names, style), _arranged(names, texts, style)
+
+
+def many_statements(
+    works: Iterable[WorkItem], options: Mapping[str, Any], schema: str, style: ParamStyle
+) -> Iterator[Statement]:
+    """Yield the statements that enqueue work items, each up to a thousand of them.
+
+    Raises:
+        InvalidWork: When a work item or an option is not valid.
+        ConfigurationError: When the schema's name or the style is not valid.
+    """
+    sql = _enqueue_many(schema, style)
+    for text in batches(works, options):
+        yield sql, _arranged(_JOBS, [text], style)
+
+
+# An application uses few different sets of options, so the statements are cached.
+@lru_cache
+def _enqueue(schema: str, names: tuple[str, ...], style: ParamStyle) -> str:
+    arguments = [
+        f'"{name}" => {_place(style, name, number)}::{SQL_TYPES[name]}'
+        for number, name in enumerate(names, 1)
+    ]
+    return f"select {checked_name(schema)}.enqueue({', '.join(arguments)})"
+
+
+@lru_cache
+def _enqueue_many(schema: str, style: ParamStyle) -> str:
+    return f"select {checked_name(schema)}.enqueue_checked({_place(style, *_JOBS, 1)}::jsonb)"
+
+
+def _place(style: ParamStyle, name: str, number: int) -> str:
+    if style not in _PLACES:
+        raise ConfigurationError(
+            f"there is no paramstyle {style!r}", f"use one of {', '.join(get_args(ParamStyle))}"
+        )
+    return _PLACES[style].format(name=name, number=number)
+
+
+def _arranged(names: tuple[str, ...], texts: list[str], style: ParamStyle) -> Parameters:
+    return dict(zip(names, texts, strict=True)) if style in _BY_NAME else tuple(texts)
+
+
+def _text(name: str, value: Any) -> str:
+    """Return a value of a job as PostgreSQL reads it."""
+    if SQL_TYPES[name] == "jsonb":
+        return json_text(value)
+    if isinstance(value, list):
+        return "{" + ",".join(map(str, value)) + "}"
+    # Of str and int themselves: subclasses, such as enums, may write another text.
+    return str.__str__(value) if isinstance(value, str) else int.__repr__(value)
