@@ -5,7 +5,7 @@ import pytest
 from tests.unit.worker.performing import Handled, Harness
 from txqueue import Discard, Fail, RunningJob, Snooze
 from txqueue.policy.endings.outcome import LONGEST_TEXT
-from txqueue.worker.running.results import LONGEST_TOGETHER
+from txqueue.worker.running.endings import LONGEST_TOGETHER
 
 
 @pytest.mark.parametrize("later", [False, True])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 from collections.abc import Callable, Coroutine
 from contextvars import copy_context
 from types import CoroutineType
@@ -15,16 +14,15 @@ from twisted.internet.defer import Deferred
 from txqueue.errors import InvalidWork, KeyUnavailable, UnknownWorkType
 from txqueue.model.chunk import Unreadable
 from txqueue.model.foreign import derives_from, is_a
-from txqueue.model.payload import decode, decoder, encode_result
+from txqueue.model.payload import decode, decoder
 from txqueue.model.type_version import UNKNOWN, NotRead, type_version
 from txqueue.model.work_item import Runtime, WorkItem, find_work_type
 from txqueue.model.workset_item import WorksetItem, WorksetJob
-from txqueue.policy.endings.batching import RESULT_LIMIT
-from txqueue.store.enqueueing.encryption import decrypted, encrypted
+from txqueue.store.enqueueing.encryption import decrypted
 from txqueue.worker.handlers.threads import HandlerThreads
 from txqueue.worker.handlers.waiting import Ended, Waiting, driven, waiting_for, waiting_for_task
 
-__all__ = ["Kind", "WorkThrough", "check_length", "class_of", "kind_of", "work_of"]
+__all__ = ["Kind", "WorkThrough", "class_of", "kind_of", "work_of"]
 
 WorkThrough = Callable[[type[WorksetItem], Any], Coroutine[Any, Any, Any]]
 """Runs one job of a workset: takes parts of the workset and processes their items."""
@@ -50,14 +48,12 @@ class Kind:
         cls: The class of the work items.
         structure: Makes a work item from a payload: ``structure(payload, cls)``.
         begin: Starts ``perform`` and returns its value, or a `Waiting` if the handler waits.
-        longest_result: The longest result of a handler, in bytes of JSON text.
         takes_thread: Whether the handler runs in a thread.
     """
 
     cls: type[WorkItem]
     structure: Callable[[Any, Any], WorkItem]
     begin: Callable[[WorkItem, Any], Any]
-    longest_result: int = RESULT_LIMIT
     takes_thread: bool = False
 
     def work(self, payload: Any) -> WorkItem:
@@ -95,39 +91,11 @@ class Kind:
         complaint = f"the payload fits {self.cls.work_type} at the second try only"
         return InvalidWork(complaint, "have the class accept the same payload each time")
 
-    def stored_result(self, value: Any) -> str:
-        """Return the form in which a result is stored, as JSON text.
-
-        Raises:
-            InvalidWork: When JSON cannot carry the result, or it is too long.
-        """
-        text = encode_result(value)
-        check_length("result", text, self.longest_result)
-        if not self.cls.encrypted:
-            return text
-        return json.dumps(encrypted(self.cls.work_type, "result", json.loads(text)))
-
-
-def check_length(name: str, text: str, longest: int) -> None:
-    """Check the length of a JSON text that a worker reports to its master.
-
-    Raises:
-        InvalidWork: When it is too long.
-    """
-    # A character takes four bytes at most.
-    if 4 * len(text) > longest and (length := len(text.encode())) > longest:
-        raise InvalidWork(
-            f"the {name} has {length:,} bytes of JSON, more than the {longest:,} of this node",
-            "store large data elsewhere and return its key, or raise --result-limit",
-        )
-
 
 def kind_of(
     cls: type[WorkItem],
     threads: HandlerThreads,
     work_through: WorkThrough | None = None,
-    *,
-    longest_result: int = RESULT_LIMIT,
 ) -> Kind:
     """Prepare a work type for the jobs of this worker.
 
@@ -135,7 +103,6 @@ def kind_of(
         cls: The class of the work items.
         threads: Run threaded handlers.
         work_through: Runs the jobs of worksets.
-        longest_result: The longest result of a handler, in bytes of JSON text.
     """
 
     def begin_in_thread(work: WorkItem, job: Any) -> Waiting:
@@ -164,7 +131,6 @@ def kind_of(
         cls=cls,
         structure=_opening if cls.encrypted else decoder(cls),
         begin=begin,
-        longest_result=longest_result,
         takes_thread=takes_thread,
     )
 

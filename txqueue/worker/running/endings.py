@@ -1,11 +1,11 @@
-"""Decides how runs of jobs have ended, and reports them together."""
+"""Ends runs by what their handlers have returned or raised, and reports many ends together."""
 
 from __future__ import annotations
 
 import json
 import random
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from attrs import evolve
@@ -13,8 +13,9 @@ from twisted.internet.defer import CancelledError
 
 from txqueue.errors import InvalidWork, KeyUnavailable
 from txqueue.model.assignment import SettledJob, StartedJob
-from txqueue.model.directives import Next
+from txqueue.model.directives import Discard, Fail, Next, Snooze
 from txqueue.model.foreign import is_a, text_of
+from txqueue.model.payload import encode_result
 from txqueue.model.retry import Retry
 from txqueue.model.run_log import log_fields
 from txqueue.policy.endings.outcome import (
@@ -31,14 +32,21 @@ from txqueue.policy.endings.outcome import (
     summary_of,
 )
 from txqueue.store.enqueueing.calls import job_object, json_text
+from txqueue.store.enqueueing.encryption import encrypted
+from txqueue.system.inflight import InFlight
 from txqueue.tracing.choice import sending
-from txqueue.worker.handlers.running_job import HeldAssignment, RunningJob
-from txqueue.worker.handlers.runtimes import Kind, check_length
+from txqueue.worker.handlers.running_job import HeldAssignment, RunningJob, change
+from txqueue.worker.handlers.runtimes import Kind
 from txqueue.worker.running.failure_log import FailureLog, failed_attempt_of, is_redacted, kept_log
 from txqueue.worker.running.run_counts import RunCounts
 from txqueue.worker.running.traced_runs import end_records, within_span
 
-__all__ = ["NO_RETRY", "Endings", "Report"]
+__all__ = ["LONGEST_TOGETHER", "NO_RETRY", "Endings", "Report"]
+
+LONGEST_TOGETHER = 1 << 15
+"""Characters of a result that is reported with those of other jobs."""
+NO_RETRY = Retry(attempts=1)
+_DIRECTIVES = (Snooze, Discard, Fail, Next)
 
 
 class Report(Protocol):
@@ -76,26 +84,34 @@ class Report(Protocol):
         """Report what jobs did since the last report, as `RunTally.take` writes it."""
 
 
-NO_RETRY = Retry(attempts=1)
-
-
 class Endings:
-    """The ends of runs that are to be reported to the master.
+    """Ends the runs of a worker, and reports their ends to the master at the end of each turn.
 
     Args:
-        report: Receives them.
+        report: Receives the ends.
         runs: Counts them.
         failures: Logs the failed ones.
-        longest_stage: The longest next stage, in bytes of JSON text.
+        in_flight: Records which jobs have run, in case this process dies.
+        complete: Completes a job together with its follow-up work.
+        longest_result: The longest result or next stage of a job, in bytes of JSON text.
     """
 
     def __init__(
-        self, report: Report, runs: RunCounts, failures: FailureLog, longest_stage: int
+        self,
+        report: Report,
+        *,
+        runs: RunCounts,
+        failures: FailureLog,
+        in_flight: InFlight,
+        complete: Callable[[RunningJob, Kind], None],
+        longest_result: int,
     ) -> None:
         self._report = report
         self._runs = runs
         self._failures = failures
-        self._longest_stage = longest_stage
+        self._in_flight = in_flight
+        self._complete = complete
+        self._longest_result = longest_result
         self._touched: dict[int, HeldAssignment] = {}
         self._settled: list[SettledJob] = []
         self._counts: Counter[int] = Counter()
@@ -104,6 +120,40 @@ class Endings:
     def touch(self, held: HeldAssignment) -> None:
         """Report an assignment of which the worker no longer holds some jobs."""
         self._touched[held.token.assignment] = held
+
+    def returned(self, job: RunningJob, kind: Kind, value: Any) -> None:
+        """End the run of a job whose handler has returned a value, which may be any object."""
+        try:
+            self._take(job, kind, value)
+        except BaseException as error:
+            self.undecided(job, error)
+
+    def _take(self, job: RunningJob, kind: Kind, value: Any) -> None:
+        if job.is_completed or (value is None and not job.follow_ups):
+            if job.is_completed and is_a(value, *_DIRECTIVES):
+                self.note_late(job, kind, value)
+            self.done(job)
+        elif is_a(value, *_DIRECTIVES):
+            self.judged(job, NO_RETRY, value, kind)
+        else:
+            self._store(job, kind, value)
+
+    def _store(self, job: RunningJob, kind: Kind, value: Any) -> None:
+        """Store the value as the job's result."""
+        try:
+            result = None if value is None else _result_text(kind, value, self._longest_result)
+        except InvalidWork as error:
+            self.judged(job, NO_RETRY, error, kind)
+            return
+        if job.follow_ups:
+            change(job, result=result)
+            self._complete(job, kind)
+        elif job.last_progress is not None or len(result or "") > LONGEST_TOGETHER:
+            number, stored = job.token.assignment, json.loads(result or "")
+            self.settle(job, SettledJob(job.id, number, "done", result=stored))
+        else:
+            job.assignment.results.append(f'"{job.id}":{result}')
+            self.done(job)
 
     def done(self, job: RunningJob) -> None:
         """Note that a handler has returned None, or that a transaction has completed its job."""
@@ -162,7 +212,7 @@ class Endings:
         """Decide the outcome of a run by an error or a directive, and log it if it has failed."""
         if is_a(error, Next):
             with within_span(job):
-                verdict = _judge_next(error, job, self._longest_stage)
+                verdict = _judge_next(error, job, self._longest_result)
         else:
             verdict = judge(error, retry, job.attempt - 1, random.random())
         settled = verdict.of(job.key)
@@ -190,7 +240,7 @@ class Endings:
         self._settled_weight += job.weight
 
     def flush(self) -> None:
-        """Report what has ended since the last report."""
+        """Report what has ended since the last report; each turn ends with it."""
         self._runs.sum_up()
         touched, self._touched = self._touched, {}
         is_alone = len(touched) == 1 and not self._settled
@@ -201,6 +251,7 @@ class Endings:
             settlement = self._settled_weight, self._counts, self._settled
             self._settled, self._counts, self._settled_weight = [], Counter(), 0
             self._report.settle(*settlement)
+        self._in_flight.reported()
 
 
 def _retry_of(kind: Kind | None, terms: Any) -> Retry:
@@ -227,7 +278,7 @@ def _judge_next(directive: Next, job: RunningJob, longest: int) -> Verdict:
         # This is the only check before the report to the master.
         json_text(stage)
         text = json.dumps(stage, allow_nan=False, ensure_ascii=False)
-        check_length("next stage", text, longest)
+        _check_length("next stage", text, longest)
         stage = json.loads(text)
     except (InvalidWork, KeyUnavailable) as error:
         return Verdict("failed", error=storable(f"its next stage is not valid: {text_of(error)}"))
@@ -236,3 +287,30 @@ def _judge_next(directive: Next, job: RunningJob, longest: int) -> Verdict:
             "failed", error=storable(f"its next stage is not valid: {summary_of(error)}")
         )
     return Verdict("next", stage=stage)
+
+
+def _result_text(kind: Kind, value: Any, longest: int) -> str:
+    """Return the form in which a result is stored, as JSON text.
+
+    Raises:
+        InvalidWork: When JSON cannot carry the result, or it is too long.
+    """
+    text = encode_result(value)
+    _check_length("result", text, longest)
+    if not kind.cls.encrypted:
+        return text
+    return json.dumps(encrypted(kind.cls.work_type, "result", json.loads(text)))
+
+
+def _check_length(name: str, text: str, longest: int) -> None:
+    """Check the length of a JSON text that a worker reports to its master.
+
+    Raises:
+        InvalidWork: When it is too long.
+    """
+    # A character takes four bytes at most.
+    if 4 * len(text) > longest and (length := len(text.encode())) > longest:
+        raise InvalidWork(
+            f"the {name} has {length:,} bytes of JSON, more than the {longest:,} of this node",
+            "store large data elsewhere and return its key, or raise --result-limit",
+        )

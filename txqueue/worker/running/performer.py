@@ -38,7 +38,6 @@ from txqueue.worker.running.failure_log import FailureLog
 from txqueue.worker.running.job_terms import check_terms, is_expired, is_grouped
 from txqueue.worker.running.long_runs import BEAT, Watch
 from txqueue.worker.running.outlived import Outlived
-from txqueue.worker.running.results import Results
 from txqueue.worker.running.run_counts import RunCounts
 from txqueue.worker.running.traced_runs import traced, within_span
 from txqueue.worker.running.turns import Turns
@@ -86,7 +85,6 @@ class Performer:
         longest_result: int = RESULT_LIMIT,
     ) -> None:
         self._in_flight = in_flight or InFlight(capacity)
-        self._longest_result = longest_result
         self._reactor = reactor
         self._threads = threads
         self._capacity = capacity
@@ -98,7 +96,6 @@ class Performer:
         self._running_weight = 0
         self._outlived = Outlived(threads, capacity, report, self._outlived_over)
         self._kinds: dict[str, Kind] = {}
-        self._turns = Turns(reactor, self._turn)
         self._burst = 1
         self._lease_until = float("inf")
         self._incarnation = 0
@@ -107,8 +104,15 @@ class Performer:
             self._reactor.seconds, self._running.values, self._report.start, self._abandon
         )
         self._failures = FailureLog(self._reactor.seconds, report.log_text, failure_hooks)
-        self._ends = Endings(report, self._runs, self._failures, longest_result)
-        self._results = Results(self._ends, self._complete)
+        self._ends = Endings(
+            report,
+            runs=self._runs,
+            failures=self._failures,
+            in_flight=self._in_flight,
+            complete=self._complete,
+            longest_result=longest_result,
+        )
+        self._turns = Turns(reactor, self._start_jobs, self._ends.flush)
         self._beat = LoopingCall(self._look)
         self._beat.clock = reactor
 
@@ -238,8 +242,8 @@ class Performer:
         """Return a context for messages that are read together; what ended is reported after."""
         return self._turns.reading()
 
-    def _turn(self) -> None:
-        """Start jobs while there is room, for a slice of time, and report ended ones."""
+    def _start_jobs(self) -> None:
+        """Start jobs while there is room, for a slice of time."""
         if self._report.is_sent:
             self._in_flight.forget_reported()
         if self._waiting.aside:
@@ -251,8 +255,6 @@ class Performer:
             now = self._reactor.seconds()
             self._burst = min(2 * self._burst, LONGEST_BURST) if now - began < QUICK else 1
             began = now
-        self._ends.flush()
-        self._in_flight.reported()
         if self._may_start():
             is_stuck = self._in_flight.is_full and not self._report.is_sent
             self._turns.request(after=STUCK if is_stuck else 0)
@@ -325,12 +327,11 @@ class Performer:
                 )
             )
         else:
-            self._results.take(job, kind, value)
+            self._ends.returned(job, kind, value)
 
     def _learn(self, work_type: str) -> Kind:
         cls = class_of(work_type)
-        kind = kind_of(cls, self._threads, self._work_through, longest_result=self._longest_result)
-        self._kinds[work_type] = traced(kind)
+        self._kinds[work_type] = traced(kind_of(cls, self._threads, self._work_through))
         return self._kinds[work_type]
 
     def _wait_for(self, running: WaitingRun) -> None:
@@ -358,7 +359,7 @@ class Performer:
         self._ended(running)
         error = running.error_of(ended.error)
         if error is None:
-            self._results.take(running.job, running.kind, ended.value)
+            self._ends.returned(running.job, running.kind, ended.value)
         else:
             self._ends.failed(running.job, running.kind, running.terms, error)
             # A thread that goes on can see that it should end.

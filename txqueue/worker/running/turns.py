@@ -11,28 +11,30 @@ __all__ = ["Turns"]
 
 
 class Turns:
-    """Calls a function soon after it was asked to, once for many requests.
+    """Starts jobs and reports ended ones soon after it was asked to, once for many requests.
 
     Without messages that is in the reactor's next turn. What messages request that are read
-    together is called after the last of them, unless a call was due before: a job that was handed
+    together is done after the last of them, unless a turn was due before: a job that was handed
     to an idle worker, and has ended, is reported in the turn that read it.
 
     Args:
         clock: Has the reactor's turns.
-        act: The function.
+        start: Starts jobs.
+        report: Reports what has ended.
     """
 
-    def __init__(self, clock: Clock, act: Callable[[], None]) -> None:
+    def __init__(self, clock: Clock, start: Callable[[], None], report: Callable[[], None]) -> None:
         self._clock = clock
-        self._act = act
+        self._start = start
+        self._report = report
         self._is_reading = False
         self.is_due = False
 
     def request(self, after: float = 0) -> None:
-        """Request a call, unless one is due.
+        """Request a turn, unless one is due.
 
         Args:
-            after: Seconds until the call, at least; while messages are read, none.
+            after: Seconds until the turn, at least; while messages are read, none.
         """
         if not self.is_due:
             self.is_due = True
@@ -41,7 +43,7 @@ class Turns:
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Make the call that the block requests at its end."""
+        """Take the turn that the block requests at its end."""
         was_due = self.is_due
         self._is_reading = True
         try:
@@ -53,4 +55,5 @@ class Turns:
 
     def _take(self) -> None:
         self.is_due = False
-        self._act()
+        self._start()
+        self._report()

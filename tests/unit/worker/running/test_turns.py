@@ -12,8 +12,9 @@ class Harness:
     def __init__(self) -> None:
         self.clock = Clock()
         self.acts = 0
+        self.reports = 0
         self.requests_more = False
-        self.turns = Turns(self.clock, self.act)
+        self.turns = Turns(self.clock, self.act, self.report)
 
     def act(self) -> None:
         """Count, and perhaps request another call."""
@@ -21,6 +22,11 @@ class Harness:
         if self.requests_more:
             self.requests_more = False
             self.turns.request()
+
+    def report(self) -> None:
+        """Count, after the other."""
+        self.reports += 1
+        assert self.reports == self.acts
 
 
 def test_many_requests_make_one_call() -> None:
@@ -32,7 +38,7 @@ def test_many_requests_make_one_call() -> None:
     harness.clock.advance(0)
     assert (harness.acts, harness.turns.is_due) == (1, False)
     harness.clock.advance(0)
-    assert harness.acts == 1
+    assert (harness.acts, harness.reports) == (1, 1)
 
 
 def test_what_messages_request_is_done_after_the_last_of_them() -> None:
