@@ -77,10 +77,10 @@ async def _credit(reactor: IClientReactor, membership: Membership) -> None:
 
 def main() -> None:
     """Read the parameters from standard input and print the result, both as JSON."""
-    told = json.load(sys.stdin)
+    orders = json.load(sys.stdin)
 
     async def measure(reactor: IClientReactor) -> None:
-        print(json.dumps(await run(reactor, **told)), flush=True)
+        print(json.dumps(await run(reactor, **orders)), flush=True)
 
     react(lambda reactor: Deferred.fromCoroutine(measure(reactor)))
 

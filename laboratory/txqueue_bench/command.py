@@ -247,9 +247,11 @@ def _lines(result: Mapping[str, Any]) -> Lines:
 
 def _what(result: Mapping[str, Any]) -> str:
     by = f", {result['workers']} workers" if result["workers"] else ""
-    held = ", one snapshot held" if result.get("held_snapshot") else ""
+    snapshot_text = ", one snapshot held" if result.get("held_snapshot") else ""
     rounds = f", {result['rounds']} rounds" if "rounds" in result else ""
-    return f"{amount(result['jobs'])} jobs in {duration(result['seconds'])}{rounds}{by}{held}"
+    return (
+        f"{amount(result['jobs'])} jobs in {duration(result['seconds'])}{rounds}{by}{snapshot_text}"
+    )
 
 
 def _cell(name: str, value: float) -> object:

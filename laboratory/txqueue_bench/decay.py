@@ -50,7 +50,7 @@ def decay(
         The result of the round, as `typical` takes it; the speed of each wave is in jobs per
         second.
     """
-    with target.session() as session, _snapshot(target, held=held_snapshot):
+    with target.session() as session, _snapshot(target, is_held=held_snapshot):
         publish(session, Counted)
         with RunningNode(target, APP, workers) as node:
             _wave(session, node, stages, jobs, f"{title}warming up")
@@ -83,12 +83,13 @@ def typical(rounds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         The document that ``--json`` prints.
     """
     waves = [
-        round(median(speeds)) for speeds in zip(*(each["waves"] for each in rounds), strict=True)
+        round(median(speeds))
+        for speeds in zip(*(result["waves"] for result in rounds), strict=True)
     ]
     return {
         **rounds[0],
-        "jobs": sum(each["jobs"] for each in rounds),
-        "seconds": round(sum(each["seconds"] for each in rounds), 3),
+        "jobs": sum(result["jobs"] for result in rounds),
+        "seconds": round(sum(result["seconds"] for result in rounds), 3),
         "rounds": len(rounds),
         "waves": waves,
         "ratio": round(waves[-1] / waves[0], 3),
@@ -111,8 +112,8 @@ def _wave(session: Session, node: RunningNode, stages: Stages, jobs: int, name: 
 
 
 @contextmanager
-def _snapshot(target: TemporarySchema, *, held: bool) -> Iterator[None]:
-    if not held:
+def _snapshot(target: TemporarySchema, *, is_held: bool) -> Iterator[None]:
+    if not is_held:
         yield
         return
     with target.session() as session, session.transaction(SNAPSHOT):

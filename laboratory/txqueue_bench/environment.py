@@ -67,14 +67,14 @@ def own_schema(dsn: str, stages: Stages) -> Iterator[TemporarySchema]:
     with Session(dsn, SCHEMA, "txqueue bench") as session, temporary_folder() as folder:
         if not session.value(_LOCK):
             raise Refused("another bench runs in this database", "wait until it is over")
-        made = missing_roles(session)
+        new_roles = missing_roles(session)
         drop_schema(session)
         try:
             migrate(dsn, SCHEMA)
             yield TemporarySchema(dsn, SCHEMA, folder)
         finally:
             drop_schema(session)
-            drop_roles(session, made)
+            drop_roles(session, new_roles)
 
 
 def drop_schema(session: Session) -> None:

@@ -153,7 +153,7 @@ def _sent(
 
 
 def _by_a_client(node: RunningNode, plan: TrafficPlan) -> tuple[float, int]:
-    told = {
+    orders = {
         "node": node.endpoint,
         "warm_up": WARM_UP,
         "jobs": plan.jobs,
@@ -162,7 +162,7 @@ def _by_a_client(node: RunningNode, plan: TrafficPlan) -> tuple[float, int]:
     client = subprocess.run(
         [sys.executable, "-m", "txqueue_bench.client"],
         env=node.environment(),
-        input=json.dumps(told).encode(),
+        input=json.dumps(orders).encode(),
         capture_output=True,
         timeout=PATIENCE + 2 * plan.jobs * plan.every,
         check=False,
@@ -170,8 +170,8 @@ def _by_a_client(node: RunningNode, plan: TrafficPlan) -> tuple[float, int]:
     if client.returncode != 0:
         sys.stderr.buffer.write(client.stderr)
         raise NodeFailed("the client that enqueues has failed", "see its output above")
-    said = json.loads(client.stdout.splitlines()[-1])
-    return said["seconds"], said["delivered"]
+    answer = json.loads(client.stdout.splitlines()[-1])
+    return answer["seconds"], answer["delivered"]
 
 
 def _send(session: Session, jobs: int, every: float, advance: Advance, *, is_timed: bool) -> None:

@@ -125,7 +125,9 @@ class _Trial:
         self._enough.touch()
         self._until(lambda: self._session.live_jobs() == 0)
         again = [
-            each * NANO for each in noted_numbers(self._target.folder) if each * NANO > killed_at
+            number * NANO
+            for number in noted_numbers(self._target.folder)
+            if number * NANO > killed_at
         ]
         if not again:
             raise NodeFailed("nothing ran again: the process that was killed held no job")

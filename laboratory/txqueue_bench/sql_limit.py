@@ -52,8 +52,8 @@ def _prepare(session: Session) -> tuple[int, int]:
         f" select * from {schema}.job where state = 'done' order by job_id limit {ROWS}"
     )
     session.rows(f"analyze {schema}.{TABLES[0]}")
-    found = session.rows(f"select min(job_id), count(*) from {schema}.{TABLES[0]}")[0]
-    return int(found[0]), int(found[1])
+    row = session.rows(f"select min(job_id), count(*) from {schema}.{TABLES[0]}")[0]
+    return int(row[0]), int(row[1])
 
 
 def _move(session: Session, source: str, target: str, low: int) -> None:

@@ -99,7 +99,7 @@ class OwnSchemas:
         with self._session(schema) as session:
             if not session.value(_LOCK, (schema,)):
                 raise Refused("another torture runs in this database", "wait until it is over")
-            made = missing_roles(session)
+            new_roles = missing_roles(session)
             drop_schema(session)
             try:
                 yield Place(self._dsn, schema)
@@ -107,7 +107,7 @@ class OwnSchemas:
                 # A fault may have closed the connection that holds the lock.
                 with self._session(schema) as fresh:
                     drop_schema(fresh)
-                    drop_roles(fresh, made)
+                    drop_roles(fresh, new_roles)
 
     def _session(self, schema: str) -> Session:
         return Session(self._dsn, schema, "torture")
@@ -120,7 +120,7 @@ def carry_out(
     *,
     at_once: int = 1,
     scale: float = 1,
-    told: Callable[[Outcome], None] = lambda _: None,
+    report: Callable[[Outcome], None] = lambda _: None,
 ) -> list[Outcome]:
     """Run scenarios; the records of each stay in a folder of its own.
 
@@ -130,40 +130,40 @@ def carry_out(
         folder: The folder for the records.
         at_once: How many scenarios run at a time.
         scale: As for `Testbed`.
-        told: Called with each outcome.
+        report: Called with each outcome.
 
     Returns:
         The outcomes in the order of the scenarios.
     """
     todo, done = queue.SimpleQueue[Scenario](), queue.SimpleQueue[Outcome]()
-    for each in scenarios:
-        todo.put(each)
+    for scenario in scenarios:
+        todo.put(scenario)
 
     def work(slot: int) -> None:
         with suppress(queue.Empty):
             while True:
                 done.put(_one(todo.get_nowait(), places, folder, slot, scale))
 
-    found: dict[str, Outcome] = {}
+    outcomes: dict[str, Outcome] = {}
     with ExitStack() as stack:
         stack.callback(Leash.close_all)
         for slot in range(min(at_once, len(scenarios))):
             # Daemon threads, so that Ctrl-C does not wait for a scenario's end.
             threading.Thread(target=work, args=(slot,), daemon=True).start()
-        while len(found) < len(scenarios):
+        while len(outcomes) < len(scenarios):
             outcome = done.get()
-            found[outcome.name] = outcome
-            told(outcome)
-    return [found[each.name] for each in scenarios]
+            outcomes[outcome.name] = outcome
+            report(outcome)
+    return [outcomes[scenario.name] for scenario in scenarios]
 
 
 def _one(chosen: Scenario, places: Places, folder: Path, slot: int, scale: float) -> Outcome:
-    its = folder / chosen.name
-    its.mkdir(parents=True, exist_ok=True)
-    outcome = _outcome(chosen, places, its, slot, scale)
-    made = its / "outcome.new"
-    made.write_text(json.dumps(outcome.as_dict(), default=str))
-    made.rename(its / OUTCOME)
+    own_folder = folder / chosen.name
+    own_folder.mkdir(parents=True, exist_ok=True)
+    outcome = _outcome(chosen, places, own_folder, slot, scale)
+    new_file = own_folder / "outcome.new"
+    new_file.write_text(json.dumps(outcome.as_dict(), default=str))
+    new_file.rename(own_folder / OUTCOME)
     return outcome
 
 
@@ -185,6 +185,6 @@ def _played(chosen: Scenario, places: Places, folder: Path, slot: int, scale: fl
         return run(chosen, folder, None, scale=scale)
     with places.place(chosen.name, slot) as place:
         if UNIX_SOCKET in chosen.needs and socket_of(place.dsn) is None:
-            said = "needs a database that is reached by a unix socket"
-            return Outcome(chosen.name, 0.0, skipped=said)
+            reason = "needs a database that is reached by a unix socket"
+            return Outcome(chosen.name, 0.0, skipped=reason)
         return run(chosen, folder, place.dsn, place.schema, scale)

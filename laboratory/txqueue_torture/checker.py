@@ -86,9 +86,9 @@ def _has_ended(job: FinalJob, runs: Sequence[JobRun], history: History) -> bool:
 
 def nothing_unasked(history: History) -> Iterator[str]:
     """I2: no job runs or exists whose enqueue was rolled back, refused or never made."""
-    seen = {run.intent for run in history.runs}
-    seen |= {job.intent for job in history.jobs.values() if job.intent is not None}
-    for intent in sorted(seen):
+    known = {run.intent for run in history.runs}
+    known |= {job.intent for job in history.jobs.values() if job.intent is not None}
+    for intent in sorted(known):
         enqueue = history.enqueues.get(intent)
         if enqueue is None:
             yield f"{intent} was never attempted and is there"
@@ -144,10 +144,10 @@ def groups_apart(history: History) -> Iterator[str]:
 
 def _last_words(history: History) -> dict[int, float]:
     """Return the time of each process's last record, at which the process was still alive."""
-    said: dict[int, float] = {}
+    times: dict[int, float] = {}
     for run in history.runs:
-        said[run.pid] = max(said.get(run.pid, 0.0), run.began, run.ended or 0.0)
-    return said
+        times[run.pid] = max(times.get(run.pid, 0.0), run.began, run.ended or 0.0)
+    return times
 
 
 def _death(run: JobRun, history: History, last_words: dict[int, float]) -> float:
@@ -282,7 +282,11 @@ def woke_up_starting(run: JobRun, history: History) -> bool:
 def effects_once(history: History) -> Iterator[str]:
     """I9: a job completed in its handler's transaction has written one row, any other job none."""
     committing = {run.job_id for run in history.runs if run.how == "committed"}
-    kinds = {each.intent for each in history.enqueues.values() if each.kind.startswith("effect")}
+    kinds = {
+        enqueued.intent
+        for enqueued in history.enqueues.values()
+        if enqueued.kind.startswith("effect")
+    }
     for job in history.jobs.values():
         effects = history.effects.get(job.job_id, 0)
         is_own = job.intent in kinds or job.job_id in committing

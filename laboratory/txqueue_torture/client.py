@@ -107,7 +107,7 @@ class Client:
         self.is_stopping = True
 
     def _begin(self, numbers: range) -> None:
-        running = Deferred.fromCoroutine(self._enqueue([self._order(each) for each in numbers]))
+        running = Deferred.fromCoroutine(self._enqueue([self._order(number) for number in numbers]))
         self.under_way.add(running)
         running.addBoth(lambda _: self.under_way.discard(running))
 
@@ -125,14 +125,14 @@ class Client:
             ended.addErrback(lambda _: None)
             await ended
 
-    async def _enqueue(self, named: list[_Named]) -> None:
-        for each in named:
-            asked = _asked(each.intent, each.order)
-            self.diary.write("enqueue", outcome="attempted", kind=each.kind, **asked)
-        doing = self._carry_out([each.order for each in named])
+    async def _enqueue(self, named_orders: list[_Named]) -> None:
+        for named_order in named_orders:
+            entry = _asked(named_order.intent, named_order.order)
+            self.diary.write("enqueue", outcome="attempted", kind=named_order.kind, **entry)
+        doing = self._carry_out([named_order.order for named_order in named_orders])
         trying = Deferred.fromCoroutine(doing).addTimeout(PATIENCE, self.reactor)
-        outcome, said = "unknown", None
-        job_ids: Sequence[int | None] = [None] * len(named)
+        outcome, error_text = "unknown", None
+        job_ids: Sequence[int | None] = [None] * len(named_orders)
         try:
             job_ids = await trying
             outcome = "acknowledged"
@@ -142,15 +142,15 @@ class Client:
             outcome = "refused"
         except (DatabaseUnavailable, CancelledError, Exception) as error:
             # The error may have occurred after the commit.
-            said = f"{type(error).__name__}: {error}"[:300]
-        for each, job_id in zip(named, job_ids, strict=True):
-            told = {"intent": each.intent, "outcome": outcome, "job_id": job_id}
-            self.diary.write("enqueue", **told, said=said)
+            error_text = f"{type(error).__name__}: {error}"[:300]
+        for named_order, job_id in zip(named_orders, job_ids, strict=True):
+            answer = {"intent": named_order.intent, "outcome": outcome, "job_id": job_id}
+            self.diary.write("enqueue", **answer, said=error_text)
 
     async def _carry_out(self, orders: list[Order]) -> list[int]:
         order, *others = orders
         if others:
-            return await self.queue.enqueue_many(each.work for each in orders)
+            return await self.queue.enqueue_many(order.work for order in orders)
         options: Any = order.options
         if order.way in {"plain", "refuse"}:
             return [await self.queue.enqueue(order.work, **options)]
@@ -203,8 +203,8 @@ async def run(reactor: IClientReactor, plan: ClientPlan) -> None:
     def stop(*_: object) -> None:
         if not ended.called:
             ended.callback(None)
-        for each in stops:
-            each()
+        for action in stops:
+            action()
 
     # The reactor installs its own signal handlers when it starts.
     await deferLater(reactor, 0)

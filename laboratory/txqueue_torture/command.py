@@ -81,15 +81,17 @@ def torture(
 
     known = known_scenarios()
     if is_list:
-        listed = [{"name": each.name, "summary": each.summary} for each in known.values()]
+        listed = [
+            {"name": scenario.name, "summary": scenario.summary} for scenario in known.values()
+        ]
         show(options, {"scenarios": listed}, lambda: [_list(listed)])
         return 0
     chosen = _chosen(known, names, is_all)
     folder = keep or Path(tempfile.mkdtemp(prefix="txqueue-torture-"))
     scale = LONG if is_long else 1.0
     outcomes = _carry_out(options, chosen, folder, embedded=embedded, jobs=jobs, scale=scale)
-    violations = sum(len(each.violations) for each in outcomes)
-    document = {"scenarios": [each.as_dict() for each in outcomes], "violations": violations}
+    violations = sum(len(outcome.violations) for outcome in outcomes)
+    document = {"scenarios": [outcome.as_dict() for outcome in outcomes], "violations": violations}
     show(options, document, lambda: _tables(outcomes))
     if violations:
         note(options, f"the records are in {folder}")
@@ -123,12 +125,12 @@ def _carry_out(
         places = _places(options, stack, embedded)
         advance = stages.begin("scenarios", len(chosen))
 
-        def told(outcome: Outcome) -> None:
+        def report(outcome: Outcome) -> None:
             done.append(outcome)
             advance(len(done))
             note(options, f"{outcome.name}: {_verdict(outcome)}")
 
-        return carry_out(chosen, places, folder, at_once=jobs, scale=scale, told=told)
+        return carry_out(chosen, places, folder, at_once=jobs, scale=scale, report=report)
 
 
 def _places(options: GlobalOptions, stack: ExitStack, embedded: bool) -> Places:
@@ -141,11 +143,11 @@ def _places(options: GlobalOptions, stack: ExitStack, embedded: bool) -> Places:
 
 
 def _list(listed: Sequence[Mapping[str, str]]) -> RenderableType:
-    return table("Scenarios", ["name", "what happens"], (each.values() for each in listed))
+    return table("Scenarios", ["name", "what happens"], (row.values() for row in listed))
 
 
 def _tables(outcomes: Sequence[Outcome]) -> Lines:
-    yield table("", COLUMNS, (_row(each) for each in outcomes))
+    yield table("", COLUMNS, (_row(outcome) for outcome in outcomes))
     for outcome in outcomes:
         if outcome.figures or outcome.violations or outcome.skipped:
             yield styled("")

@@ -142,13 +142,13 @@ class Testbed:
         if listen:
             place = listen if isinstance(listen, str) else f"tcp:{free_port()}:interface=127.0.0.1"
             words += ["--listen", place]
-        told = {
+        settings = {
             "TXQUEUE_LEASE": f"{self.lease if lease is None else lease:g}",
             "TXQUEUE_STATE_DIR": str(folder),
             NODE_VARIABLE: name,
             **(env or {}),
         }
-        environment = self._environment(dsn, told)
+        environment = self._environment(dsn, settings)
         node = TortureNode(
             self._leash,
             name,
@@ -346,9 +346,9 @@ class Testbed:
             **more,
         }
 
-    def _write(self, what: str, **told: Any) -> None:
+    def _write(self, what: str, **values: Any) -> None:
         assert self._recorder is not None
-        self._recorder.write(what, **told)
+        self._recorder.write(what, **values)
 
 
 def _signal_all(nodes: Sequence[TortureNode], number: signal.Signals) -> None:

@@ -18,7 +18,9 @@ def figures_of(history: History) -> dict[str, Any]:
     """Return the numbers that `Outcome` shows for every scenario."""
     slowest = max(restarts(history), default=None)
     return {
-        "enqueued": sum(each.outcome == "acknowledged" for each in history.enqueues.values()),
+        "enqueued": sum(
+            enqueued.outcome == "acknowledged" for enqueued in history.enqueues.values()
+        ),
         "done": sum(job.state == "done" for job in history.jobs.values()),
         "duplicates": len(duplicates(history)),
         "restart_seconds": None if slowest is None else round(slowest, 3),

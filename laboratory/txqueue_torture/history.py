@@ -171,10 +171,10 @@ class History:
 
     def runs_by_job(self) -> dict[int, list[JobRun]]:
         """The runs of each job, in the order of their starts."""
-        found: dict[int, list[JobRun]] = defaultdict(list)
+        runs: dict[int, list[JobRun]] = defaultdict(list)
         for run in self.runs:
-            found[run.job_id].append(run)
-        return found
+            runs[run.job_id].append(run)
+        return runs
 
 
 def lines_of(folder: Path) -> Iterator[dict[str, Any]]:
@@ -218,15 +218,15 @@ def read_history(
 
 def _enqueues(lines: Iterable[Mapping[str, Any]]) -> dict[str, Enqueue]:
     """Return each enqueue by intent, with the outcome of its last record."""
-    found: dict[str, dict[str, Any]] = {}
+    entries: dict[str, dict[str, Any]] = {}
     for line in lines:
-        known = found.setdefault(line["intent"], {})
+        known = entries.setdefault(line["intent"], {})
         if line["outcome"] == "attempted":
-            found[line["intent"]] = {**line, **known}
+            entries[line["intent"]] = {**line, **known}
         else:
             known |= {"intent": line["intent"], "outcome": line["outcome"]}
             known["job_id"] = line.get("job_id")
-    return {intent: _made(Enqueue, known) for intent, known in found.items()}
+    return {intent: _made(Enqueue, known) for intent, known in entries.items()}
 
 
 def _runs(
@@ -236,11 +236,11 @@ def _runs(
     for end in sorted(ends, key=lambda line: float(line["mono"])):
         ended[_key(end)].append(end)
     for start in sorted(starts, key=lambda line: float(line["mono"])):
-        its = ended[_key(start)]
-        over = its.pop(0) if its else {}
-        told = {"began": start["mono"], "began_at": start.get("at")}
-        told |= {"ended": over.get("mono"), "ended_at": over.get("at"), "how": over.get("how")}
-        yield _made(JobRun, {**start, **told})
+        own_ends = ended[_key(start)]
+        over = own_ends.pop(0) if own_ends else {}
+        values = {"began": start["mono"], "began_at": start.get("at")}
+        values |= {"ended": over.get("mono"), "ended_at": over.get("at"), "how": over.get("how")}
+        yield _made(JobRun, {**start, **values})
 
 
 def _key(line: Mapping[str, Any]) -> tuple[int, int, int]:
@@ -262,5 +262,5 @@ def _fault(line: Mapping[str, Any]) -> Fault:
 
 
 def _made(cls: type[T], values: Mapping[str, Any]) -> T:
-    names = {each.name for each in fields(cls)}  # type: ignore[arg-type] # all are attrs classes
+    names = {attribute.name for attribute in fields(cls)}  # type: ignore[arg-type] # all are attrs classes
     return cls(**{name: value for name, value in values.items() if name in names})

@@ -21,8 +21,8 @@ def program_path(name: str) -> str | None:
     Debian keeps daemons in folders of root's PATH only. ``TXQUEUE_TEST_`` and the name in capitals
     names another one than is installed.
     """
-    if (given := os.environ.get(f"TXQUEUE_TEST_{name.upper()}")) is not None:
-        return shutil.which(given)
+    if (path := os.environ.get(f"TXQUEUE_TEST_{name.upper()}")) is not None:
+        return shutil.which(path)
     return shutil.which(name) or shutil.which(name, path="/usr/sbin:/usr/local/sbin")
 
 
@@ -75,5 +75,5 @@ def lacking(needs: Iterable[str]) -> str | None:
     Args:
         needs: Names of `NEEDS`.
     """
-    asked = [NEEDS[name] for name in needs if name != UNIX_SOCKET]
-    return next((said for lacks in asked if (said := lacks()) is not None), None)
+    checks = [NEEDS[name] for name in needs if name != UNIX_SOCKET]
+    return next((text for lacks in checks if (text := lacks()) is not None), None)

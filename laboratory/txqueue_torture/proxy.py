@@ -74,7 +74,7 @@ class _Link:
     server: asyncio.StreamWriter
     is_silent: bool = False
     ends_at_ready: bool = False
-    held: asyncio.Event = field(factory=asyncio.Event)
+    released: asyncio.Event = field(factory=asyncio.Event)
 
     def end(self, *, reset: bool) -> None:
         """Close both sides."""
@@ -277,7 +277,7 @@ class Proxy:
     async def _gate(self, link: _Link) -> None:
         if self._is_holding:
             self.counts["held"] += 1
-            await link.held.wait()
+            await link.released.wait()
 
     def _pass(
         self, link: _Link, way: Direction, frames: Frames, data: bytes, writer: asyncio.StreamWriter
@@ -322,7 +322,7 @@ class Proxy:
         links = list(self._links)
         for link in links:
             link.end(reset=reset)
-            link.held.set()
+            link.released.set()
         self.counts["cut"] += len(links)
         return len(links)
 
@@ -332,8 +332,8 @@ class Proxy:
         for link in list(self._links):
             if link.is_silent and not forgets:
                 link.end(reset=True)
-            link.held.set()
-            link.held = asyncio.Event()
+            link.released.set()
+            link.released = asyncio.Event()
 
 
 async def _all_ended() -> None:

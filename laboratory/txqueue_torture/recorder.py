@@ -44,9 +44,9 @@ class Recorder:
         with self._turn:
             return self._clock.now()
 
-    def write(self, what: str, **told: Any) -> None:
+    def write(self, what: str, **values: Any) -> None:
         """Write a record; its ``mono`` is the host's monotonic time unless given."""
-        line = {"what": what, "mono": time.monotonic(), **told}
+        line = {"what": what, "mono": time.monotonic(), **values}
         text = json.dumps(line, separators=(",", ":")) + "\n"
         with self._turn:
             if self._file < 0:
@@ -54,14 +54,14 @@ class Recorder:
                 self._file = os.open(self._path, mode, 0o600)
             os.write(self._file, text.encode())
 
-    def note(self, what: str, job: Any, intent: str, **told: Any) -> None:
+    def note(self, what: str, job: Any, intent: str, **values: Any) -> None:
         """Record an event of a job that runs in this process."""
         whose = {"intent": intent, "job_id": job.id, "attempt": job.attempt}
         token = {"incarnation": job.token.incarnation, "assignment": job.token.assignment}
         where = {"node": self.node, "pid": os.getpid()}
         # Take the time first, as reading the database's clock may take a while.
         mono = time.monotonic()
-        self.write(what, **whose, **token, **where, mono=mono, at=self.at(), **told)
+        self.write(what, **whose, **token, **where, mono=mono, at=self.at(), **values)
 
     def close(self) -> None:
         """Close the file and the connection."""

@@ -50,13 +50,13 @@ def _ids_of(chunks: Iterable[str]) -> list[int]:
 
 def _dying_workers(perform: Callable[..., None]) -> Callable[..., None]:
     """Wrap `Workers.perform` so that the master dies before it sends claimed jobs to a worker."""
-    seen = 0
+    count = 0
 
     def dying(self: Workers, assignments: Sequence[Assignment]) -> None:
-        nonlocal seen
-        seen += len(assignments)
-        if assignments and seen > SPARED:
-            _die(AFTER_CLAIM, _ids_of(each.chunk for each in assignments))
+        nonlocal count
+        count += len(assignments)
+        if assignments and count > SPARED:
+            _die(AFTER_CLAIM, _ids_of(assignment.chunk for assignment in assignments))
         perform(self, assignments)
 
     return dying
@@ -64,15 +64,15 @@ def _dying_workers(perform: Callable[..., None]) -> Callable[..., None]:
 
 def _dying_credits(greet: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap `Credits.greet` so that the master dies when a client delivers committed jobs."""
-    seen = 0
+    count = 0
 
     def dying(self: Credits, pipe: Any) -> Any:
         responders, left = greet(self, pipe)
 
         def deliver(heads: str, chunks: str) -> Any:
-            nonlocal seen
-            seen += len(json.loads(heads))
-            if seen > SPARED:
+            nonlocal count
+            count += len(json.loads(heads))
+            if count > SPARED:
                 _die(BEFORE_DELIVERY, _ids_of(chunks.split("\n")))
             return responders[Deliver](heads, chunks)
 

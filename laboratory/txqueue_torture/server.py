@@ -284,10 +284,10 @@ max_client_conn = 500
 
 
 def _program(name: str) -> str:
-    found = program_path(name)
-    if found is None:
+    path = program_path(name)
+    if path is None:
         raise EmbeddedUnavailable(f"{name} is not installed", f"apt-get install {name}")
-    return found
+    return path
 
 
 def _as(account: int) -> dict[str, Any]:
@@ -303,8 +303,8 @@ def _as(account: int) -> dict[str, Any]:
 def _run(command: Sequence[str], account: int) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False, **_as(account))
     if done.returncode:
-        said = " ".join(done.stderr.split())[-300:]
-        raise EmbeddedUnavailable(f"{Path(command[0]).name} failed: {said}")
+        error_text = " ".join(done.stderr.split())[-300:]
+        raise EmbeddedUnavailable(f"{Path(command[0]).name} failed: {error_text}")
 
 
 def _until(predicate: Any, what: str) -> None:

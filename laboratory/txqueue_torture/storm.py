@@ -46,4 +46,4 @@ def _note(job: Any, intent: str, how: str) -> None:
     where = {"node": os.environ[NODE_VARIABLE], "pid": os.getpid(), "mono": time.monotonic()}
     line = {"intent": intent, "job_id": job.id, "attempt": job.attempt, **token, **where}
     lines = ({"what": "start", **line}, {"what": "end", **line, "how": how})
-    os.write(_file, "".join(f"{json.dumps(each)}\n" for each in lines).encode())
+    os.write(_file, "".join(f"{json.dumps(line)}\n" for line in lines).encode())

@@ -63,10 +63,10 @@ class Strays:
             self._since.clear()
             self._stopped.wait(EVERY)
 
-    def _note(self, found: dict[str, int]) -> None:
+    def _note(self, processes: dict[str, int]) -> None:
         now = time.monotonic()
-        self._since = {name: self._since.get(name, now) for name in found}
+        self._since = {name: self._since.get(name, now) for name in processes}
         for name, since in self._since.items():
             if now - since > self.longest:
                 self.longest = now - since
-                self.what = f"node {name} lacked {found[name]} jobs that were assigned to it"
+                self.what = f"node {name} lacked {processes[name]} jobs that were assigned to it"

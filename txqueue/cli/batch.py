@@ -24,25 +24,25 @@ def batch(options: GlobalOptions, job_id: int) -> None:
     """Show the progress of the batch whose callback is the job ID."""
     from txqueue.store.reads.batch_progress import about_batch, archived_batch
 
-    told = or_archived(
+    document = or_archived(
         options,
         job_id,
         lambda: looked_up(options, lambda schema: about_batch(schema, job_id)),
         archived_batch,
     )
-    show(options, told, lambda: _lines(told))
+    show(options, document, lambda: _lines(document))
 
 
-def _lines(told: Mapping[str, Any]) -> Lines:
-    ended = told["jobs"] - told["left"]
-    state = job_state(told["state"])
+def _lines(document: Mapping[str, Any]) -> Lines:
+    ended = document["jobs"] - document["left"]
+    state = job_state(document["state"])
     yield facts(
         [
-            ("batch", str(told["batch"])),
-            ("ended", bar(ended, told["jobs"])),
-            ("", f"{amount(ended)} of {amount(told['jobs'])}"),
-            *((name, amount(told[name])) for name in ("done", "failed", "cancelled")),
-            ("calls back", told["work_type"]),
+            ("batch", str(document["batch"])),
+            ("ended", bar(ended, document["jobs"])),
+            ("", f"{amount(ended)} of {amount(document['jobs'])}"),
+            *((name, amount(document[name])) for name in ("done", "failed", "cancelled")),
+            ("calls back", document["work_type"]),
             ("which is", state),
         ]
     )

@@ -65,11 +65,11 @@ def issue(options: GlobalOptions, name: str, folder: Path, operator: bool, days:
     _tell(options, issued(folder, OPERATOR if operator else NODE, name, days))
 
 
-def _tell(options: GlobalOptions, made: Made) -> None:
+def _tell(options: GlobalOptions, files: Made) -> None:
     document = {
-        "certificate": str(made.certificate),
-        "key": str(made.key),
-        "until": made.until.isoformat(),
+        "certificate": str(files.certificate),
+        "key": str(files.key),
+        "until": files.until.isoformat(),
     }
     show(options, document, lambda: _lines(document))
 

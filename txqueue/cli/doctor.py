@@ -49,9 +49,9 @@ def doctor(options: GlobalOptions, tls_dir: str | None) -> int:
 
 
 def _lines(results: Sequence[CheckResult]) -> Lines:
-    findings = [(result.check, each) for result in results for each in result.findings]
+    findings = [(result.check, finding) for result in results for finding in result.findings]
     # The faults come first.
-    for check, finding in sorted(findings, key=lambda each: each[1].severity != "fault"):
+    for check, finding in sorted(findings, key=lambda pair: pair[1].severity != "fault"):
         yield from _finding(check, finding)
     yield from _unchecked(results)
     yield styled(_summary(results), _COLOURS[_gravest(results)])
@@ -83,13 +83,13 @@ def _unchecked(results: Sequence[CheckResult]) -> Lines:
 
 
 def _summary(results: Sequence[CheckResult]) -> str:
-    made = [str(result.severity) for result in results if result.unchecked is None]
-    said = {"ok": "ok", "warning": "with warnings", "fault": "with faults"}
-    counts = [f"{made.count(each)} {text}" for each, text in said.items()]
-    counts += [f"{len(results) - len(made)} not made"] * (len(made) < len(results))
+    severities = [str(result.severity) for result in results if result.unchecked is None]
+    texts = {"ok": "ok", "warning": "with warnings", "fault": "with faults"}
+    counts = [f"{severities.count(severity)} {text}" for severity, text in texts.items()]
+    counts += [f"{len(results) - len(severities)} not made"] * (len(severities) < len(results))
     return f"{len(results)} checks: {', '.join(counts)}"
 
 
 def _gravest(results: Sequence[CheckResult]) -> str:
-    found = {str(result.severity) for result in results}
-    return next(each for each in _COLOURS if each in found)
+    severities = {str(result.severity) for result in results}
+    return next(severity for severity in _COLOURS if severity in severities)

@@ -111,18 +111,18 @@ async def _left(admin: Admin, fingerprint: str, until: datetime) -> list[int]:
     """Return the first jobs of a kind that still are as they failed before a moment."""
     from txqueue.policy.blockers import EXPLAINED
 
-    found: list[int] = []
+    job_ids: list[int] = []
     async for job in admin.jobs(fingerprint=fingerprint, state="failed"):
         if job["finished_at"] <= until:
-            found.append(job["job_id"])
-        if len(found) == EXPLAINED:
+            job_ids.append(job["job_id"])
+        if len(job_ids) == EXPLAINED:
             break
-    return found
+    return job_ids
 
 
-def _tell(options: GlobalOptions, document: Mapping[str, Any], said: str) -> None:
+def _tell(options: GlobalOptions, document: Mapping[str, Any], text: str) -> None:
     def lines() -> Lines:
-        yield styled(said)
+        yield styled(text)
         if document["refused"]:
             yield styled(f"{counted(len(document['refused']), 'job')} left unchanged.", "yellow")
         yield from refusal_lines(document["reasons"])

@@ -22,10 +22,10 @@ PATIENCE = 4.0
 @click.pass_obj
 def health(options: GlobalOptions, ready: bool) -> int:
     """Tell whether the node of this host is live, or ready."""
-    found = _asked(options)
+    health_answer = _asked(options)
     # No table: the libraries that draw tables would take most of the command's time.
-    click.echo(json_text.dumps(found) if options.json else found["reason"])
-    return 0 if found["ready" if ready else "live"] else 1
+    click.echo(json_text.dumps(health_answer) if options.json else health_answer["reason"])
+    return 0 if health_answer["ready" if ready else "live"] else 1
 
 
 def _asked(options: GlobalOptions) -> dict[str, Any]:

@@ -67,18 +67,18 @@ def history(
         ),
     )
     days = looked_up(options, lambda schema: about_archived(schema, begin, end))
-    found = {each["job_id"]: {**each, "archived": False} for each in live}
+    rows_by_id = {row["job_id"]: {**row, "archived": False} for row in live}
     wanted = [day for day in days if filters["state"] in (None, day["state"])]
     unread: list[str] = []
-    if wanted and len(found) < limit:
+    if wanted and len(rows_by_id) < limit:
         with with_pyarrow():
             from txqueue.archive.reading import archived_jobs
         old = archived_jobs(
             wanted, begin, end, limit=limit, filters=filters, columns=SHOWN, unread=unread
         )
         # A day may have been archived and dropped between the two queries.
-        found = {each["job_id"]: {**_short(each), "archived": True} for each in old} | found
-    listed = sorted(found.values(), key=_newest_first)[:limit]
+        rows_by_id = {row["job_id"]: {**_short(row), "archived": True} for row in old} | rows_by_id
+    listed = sorted(rows_by_id.values(), key=_newest_first)[:limit]
     document = {"jobs": listed, "from": begin, "to": end, "archived_days": len(days)}
     show(options, {**document, "unread": unread}, lambda: _list(listed))
     _warn(unread)
@@ -130,7 +130,7 @@ def archive(options: GlobalOptions, location: str | None, before: datetime | Non
         from txqueue.archive.writing import archive as archived
     with Session(options.chosen_dsn, options.chosen_schema) as session:
         done = archived(session, location, until, lambda one: _tell(options, one))
-    document = {"archived": [asdict(each) for each in done]}
+    document = {"archived": [asdict(day) for day in done]}
     show(options, document, lambda: _archived(document["archived"]))
 
 
@@ -184,7 +184,7 @@ def _hours(rows: Sequence[Mapping[str, Any]]) -> Lines:
     return listing(
         "Ended",
         [*columns, ">had waited"],
-        (_hour(each) for each in rows),
+        (_hour(row) for row in rows),
         "Nothing has ended in that time.",
     )
 
@@ -196,20 +196,20 @@ def _hour(row: Mapping[str, Any]) -> list[object]:
         f"{row['hour'].astimezone():%Y-%m-%d %H:%M}",
         row["work_type"],
         *counts,
-        *("-" if each is None else duration(each) for each in times),
+        *("-" if seconds is None else duration(seconds) for seconds in times),
     ]
 
 
 def _archived(days: Sequence[Mapping[str, Any]]) -> Lines:
     rows = (
         [
-            each["day"].isoformat(),
-            each["state"],
-            amount(each["jobs"]),
-            each["outcome"],
-            each["path"],
+            day["day"].isoformat(),
+            day["state"],
+            amount(day["jobs"]),
+            day["outcome"],
+            day["path"],
         ]
-        for each in days
+        for day in days
     )
     return listing(
         "Archived",

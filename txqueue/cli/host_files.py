@@ -22,21 +22,21 @@ __all__ = ["examine_host"]
 STORAGE = 5.0
 
 
-def examine_host(settings: Settings, folder: object, found: Facts) -> dict[str, Fact]:
+def examine_host(settings: Settings, folder: object, database_facts: Facts) -> dict[str, Fact]:
     """Read all facts of this host.
 
     Args:
         settings: Name the state directory.
         folder: The folder with the certificates; None if TLS is not used.
-        found: The facts that the database has.
+        database_facts: The facts that the database has.
     """
     tls = None if folder is None else Path(str(folder))
     return {
         "certificates": _listed(tls, ".pem", _certificate),
         "private_keys": _listed(tls, ".key", _mode),
         "admin_sockets": _sockets(settings),
-        "payload_keys": _of(found, "encrypted_types", _payload_keys),
-        "archive": _of(found, "archive_location", _archives),
+        "payload_keys": _of(database_facts, "encrypted_types", _payload_keys),
+        "archive": _of(database_facts, "archive_location", _archives),
     }
 
 
@@ -59,16 +59,16 @@ def _sockets(settings: Settings) -> Fact:
         folder = settings.state_dir()
     except ConfigurationError as error:
         return Unread(str(error))
-    found = _listed(folder, ".sock", _mode) if folder.exists() else []
+    sockets = _listed(folder, ".sock", _mode) if folder.exists() else []
     kind, _, path = str(settings.get("admin", "")).partition(":")
-    if isinstance(found, Unread) or kind != "unix" or Path(path).parent == folder:
-        return found
-    return [*found, *([_mode(Path(path))] if Path(path).exists() else [])]
+    if isinstance(sockets, Unread) or kind != "unix" or Path(path).parent == folder:
+        return sockets
+    return [*sockets, *([_mode(Path(path))] if Path(path).exists() else [])]
 
 
-def _of(found: Facts, name: str, read: Callable[[Sequence[Row]], Fact]) -> Fact:
+def _of(database_facts: Facts, name: str, read: Callable[[Sequence[Row]], Fact]) -> Fact:
     """Return what follows from a fact of the database; the same `Unread` if it was not read."""
-    fact = found[name]
+    fact = database_facts[name]
     return fact if isinstance(fact, Unread) else read(fact)
 
 
@@ -91,7 +91,8 @@ def _certificate(path: Path) -> Row:
 def _payload_keys(rows: Sequence[Row]) -> Sequence[Row]:
     from txqueue.store.enqueueing.encryption import KEY, check_key, has_key
 
-    row = {"work_types": [each["work_type"] for each in rows], "has_key": has_key()}
+    work_types = [row["work_type"] for row in rows]
+    row = {"work_types": work_types, "has_key": has_key()}
     row |= {"variable": KEY, "error": None, "remedy": ""}
     try:
         check_key()
@@ -102,7 +103,7 @@ def _payload_keys(rows: Sequence[Row]) -> Sequence[Row]:
 
 def _archives(rows: Sequence[Row]) -> Sequence[Row]:
     locations = [row["location"] for row in rows if row["location"] is not None]
-    return [{"location": each, "error": _storage_error(each)} for each in locations]
+    return [{"location": location, "error": _storage_error(location)} for location in locations]
 
 
 def _storage_error(location: str) -> str | None:
@@ -121,11 +122,11 @@ def _folder_error(folder: Path) -> str | None:
 
 def _bucket_error(location: str) -> str | None:
     """Look at a bucket in a thread, as the storage may take long to answer."""
-    said: list[str | None] = []
-    looking = Thread(target=lambda: said.append(_looked_at(location)), daemon=True)
+    errors: list[str | None] = []
+    looking = Thread(target=lambda: errors.append(_looked_at(location)), daemon=True)
     looking.start()
     looking.join(STORAGE)
-    return said[0] if said else f"it does not answer within {STORAGE:g} s"
+    return errors[0] if errors else f"it does not answer within {STORAGE:g} s"
 
 
 def _looked_at(location: str) -> str | None:

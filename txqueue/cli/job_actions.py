@@ -97,14 +97,14 @@ def _choosing(states: Sequence[str]) -> Decorator:
 @click.command(cls=Command, short_help="End jobs, even running ones; give up failed ones.")
 @_choosing(CANCELLABLE)
 @click.pass_obj
-def cancel(options: GlobalOptions, /, ids: Sequence[int], **given: Any) -> int:
+def cancel(options: GlobalOptions, /, ids: Sequence[int], **filters: Any) -> int:
     """End jobs: waiting ones at once, running ones when their node receives the request.
 
     A coroutine is interrupted; a function in a thread must check job.is_cancelled. Failed jobs
     given by number, or chosen by --state failed, become cancelled.
     """
-    states = CANCELLABLE if given["state"] == "failed" else LIVE
-    chosen = _chosen(ids, given, lambda job: job["state"] in states)
+    states = CANCELLABLE if filters["state"] == "failed" else LIVE
+    chosen = _chosen(ids, filters, lambda job: job["state"] in states)
     words = {
         "cancelled": "cancelled",
         "requested": "held by a node, which ends them",
@@ -136,7 +136,7 @@ def restart(
     ids: Sequence[int],
     running_for: timedelta | None,
     is_counted: bool,
-    **given: Any,
+    **filters: Any,
 ) -> int:
     """End the runs of jobs, such as hung ones, and run the jobs again at once.
 
@@ -146,8 +146,8 @@ def restart(
     its first instant has no start for --running-for: give its number, which status and explain
     name.
     """
-    given["running_for"] = None if running_for is None else running_for.total_seconds()
-    chosen = _chosen(ids, given, lambda _: True)
+    filters["running_for"] = None if running_for is None else running_for.total_seconds()
+    chosen = _chosen(ids, filters, lambda _: True)
     if not ids:
         chosen = evolve(chosen, filters={**chosen.filters, "state": "assigned"})
     words = {
@@ -166,15 +166,15 @@ def restart(
 @click.command(cls=Command, short_help="Run failed or cancelled jobs again.")
 @_choosing(RETRIABLE)
 @click.pass_obj
-def retry(options: GlobalOptions, /, ids: Sequence[int], **given: Any) -> int:
+def retry(options: GlobalOptions, /, ids: Sequence[int], **filters: Any) -> int:
     """Run failed or cancelled jobs again; jobs that wait for a time or a retry run now."""
-    if given["is_all"] and given["state"] is None:
-        given["state"] = "failed"
+    if filters["is_all"] and filters["state"] is None:
+        filters["state"] = "failed"
     words = {
         "retried": "to run again",
         "refused": "left unchanged",
     }
-    chosen = _chosen(ids, given, _is_retriable)
+    chosen = _chosen(ids, filters, _is_retriable)
     return _carry_out(
         options=options,
         chosen=chosen,
@@ -188,13 +188,13 @@ def retry(options: GlobalOptions, /, ids: Sequence[int], **given: Any) -> int:
 @click.argument("to", metavar="PRIORITY", type=click.IntRange(0, 9))
 @_choosing(UNTAKEN)
 @click.pass_obj
-def priority(options: GlobalOptions, /, to: int, ids: Sequence[int], **given: Any) -> int:
+def priority(options: GlobalOptions, /, to: int, ids: Sequence[int], **filters: Any) -> int:
     """Change the PRIORITY of jobs that no node has claimed: 0 to 9; higher runs first."""
     words = {
         "changed": f"of priority {to} now",
         "refused": "left unchanged",
     }
-    chosen = _chosen(ids, given, lambda job: job["state"] in UNTAKEN)
+    chosen = _chosen(ids, filters, lambda job: job["state"] in UNTAKEN)
 
     async def act(admin: Admin, some: Sequence[int]) -> Sequence[list[int]]:
         return await admin.set_priority(some, to)
@@ -209,14 +209,14 @@ def _is_retriable(job: Mapping[str, Any]) -> bool:
 
 
 def _chosen(
-    ids: Sequence[int], given: Mapping[str, Any], fits: Callable[[Mapping[str, Any]], bool]
+    ids: Sequence[int], choices: Mapping[str, Any], fits: Callable[[Mapping[str, Any]], bool]
 ) -> Chosen:
-    filters = {name: value for name, value in given.items() if name != "is_all"}
+    filters = {name: value for name, value in choices.items() if name != "is_all"}
     filters["node"] = filters.pop("on_node")
     has_filter = any(value is not None for value in filters.values())
-    if ids and (given["is_all"] or has_filter):
+    if ids and (choices["is_all"] or has_filter):
         raise click.UsageError("give job numbers or --all with filters, not both")
-    if not ids and not (given["is_all"] and has_filter):
+    if not ids and not (choices["is_all"] and has_filter):
         raise click.UsageError("give job numbers, or --all with filters")
     return Chosen(ids, filters, fits)
 
@@ -241,17 +241,17 @@ def _carry_out(
     async def run(admin: Admin) -> dict[str, list[Any]]:
         sums: dict[str, list[Any]] = {name: [] for name in words}
         async for batch in chosen.batches(admin):
-            for each, some in zip(words, await act(admin, batch), strict=True):
-                sums[each] += some
+            for result, ids in zip(words, await act(admin, batch), strict=True):
+                sums[result] += ids
         return {**sums, "reasons": await refusals(admin, name, sums["refused"])}
 
     document = acted(options, run)
 
     def lines() -> Lines:
-        for each, said in words.items():
-            if document[each]:
-                style = "yellow" if each == "refused" else ""
-                yield styled(f"{_named(document[each])} {said}.", style)
+        for result, text in words.items():
+            if document[result]:
+                style = "yellow" if result == "refused" else ""
+                yield styled(f"{_named(document[result])} {text}.", style)
         yield from refusal_lines(document["reasons"])
         if not any(document.values()):
             yield styled("No such job.")

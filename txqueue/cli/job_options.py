@@ -108,8 +108,8 @@ def checked_payload(text: str) -> str:
         raise click.UsageError(
             "the payload is not a JSON object; pass the work item's fields, like '{\"user_id\": 7}'"
         )
-    if found := find_unstorable(value):
-        raise click.UsageError(f"the payload cannot be stored: {found}; leave it out")
+    if reason := find_unstorable(value):
+        raise click.UsageError(f"the payload cannot be stored: {reason}; leave it out")
     return text
 
 
@@ -126,6 +126,6 @@ def job_text(work_type: str, payload: str, columns: Mapping[str, Any]) -> str:
         for name, value in terms.items()
         if value is not None
     }
-    given = {"work_type": work_type, **columns, "options": options or None}
-    rest = json.dumps({name: value for name, value in given.items() if value not in (None, ())})
+    values = {"work_type": work_type, **columns, "options": options or None}
+    rest = json.dumps({name: value for name, value in values.items() if value not in (None, ())})
     return f'{rest[:-1]}, "payload": {payload}}}'

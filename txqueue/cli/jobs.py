@@ -134,11 +134,11 @@ async def _listed(admin: Admin, filters: Mapping[str, Any], limit: int) -> Found
     from txqueue.store.reads.job_search import FoundJobs
 
     rows: list[dict[str, Any]] = []
-    given = dict(filters)
-    after = None if given["after"] is None else str(given["after"])
-    del given["after"]
+    filters_sent = dict(filters)
+    after = None if filters_sent["after"] is None else str(filters_sent["after"])
+    del filters_sent["after"]
     while True:
-        page = await admin.jobs_page(after=after, limit=limit - len(rows), **given)
+        page = await admin.jobs_page(after=after, limit=limit - len(rows), **filters_sent)
         rows += page.jobs
         after = page.next
         if after is None or page.searched or len(rows) >= limit:
@@ -148,10 +148,10 @@ async def _listed(admin: Admin, filters: Mapping[str, Any], limit: int) -> Found
 
 def _list(rows: Sequence[Mapping[str, Any]], now: datetime, nothing: str) -> Lines:
     columns = [">job", "state", "type", "queue", ">prio", ">runs", "group", "when"]
-    yield from listing("Jobs", columns, (_row(each, now) for each in rows), nothing)
-    if found := [each for each in rows if each.get("damage")]:
+    yield from listing("Jobs", columns, (_row(row, now) for row in rows), nothing)
+    if damaged := [row for row in rows if row.get("damage")]:
         yield ""
-        yield from (styled(f"job {each['job_id']}: {each['damage']}", "red") for each in found)
+        yield from (styled(f"job {row['job_id']}: {row['damage']}", "red") for row in damaged)
         yield styled(f"-> {DAMAGE_REMEDY}")
 
 
@@ -205,7 +205,7 @@ def _whole(row: Mapping[str, Any], now: datetime) -> Lines:
     if row["actions"]:
         yield ""
         columns = ["when", "who", "did"]
-        acts = ([moment(each["at"], now), each["who"], each["what"]] for each in row["actions"])
+        acts = ([moment(act["at"], now), act["who"], act["what"]] for act in row["actions"])
         yield table("Acts of operators", columns, acts)
 
 
@@ -213,7 +213,7 @@ def _stages(rows: Sequence[Mapping[str, Any]], now: datetime) -> RenderableType:
     return table(
         "Earlier stages",
         [">stage", "type", ">runs", "node", "ended", ">last took"],
-        (_stage(each, now) for each in rows),
+        (_stage(stage, now) for stage in rows),
     )
 
 
@@ -227,13 +227,13 @@ def _attempts(
     rows: Sequence[Mapping[str, Any]], now: datetime, *, is_staged: bool
 ) -> RenderableType:
     columns = [">run", "when", "took", "node", "class", "error"]
-    shown = [_attempt(each, now) for each in rows]
+    cells = [_attempt(attempt, now) for attempt in rows]
     if is_staged:
         columns.insert(0, "stage")
-        shown = [[each["work_type"], *row] for each, row in zip(rows, shown, strict=True)]
-    is_restarted = any(each.get("restarted_by") for each in rows)
+        cells = [[attempt["work_type"], *row] for attempt, row in zip(rows, cells, strict=True)]
+    is_restarted = any(attempt.get("restarted_by") for attempt in rows)
     title = "Failed and restarted runs" if is_restarted else "Failed attempts"
-    return table(title, columns, shown)
+    return table(title, columns, cells)
 
 
 def _attempt(row: Mapping[str, Any], now: datetime) -> list[object]:
@@ -250,7 +250,7 @@ def _attempt(row: Mapping[str, Any], now: datetime) -> list[object]:
 
 def _log_of_last(rows: Sequence[Mapping[str, Any]]) -> Lines:
     """Yield the log of the last attempt that has one; ``--json`` has those of all."""
-    logged = [each for each in rows if each["log"]]
+    logged = [attempt for attempt in rows if attempt["log"]]
     if logged:
         yield ""
         yield styled(f"Log of run {logged[-1]['attempt']}", "bold")
@@ -326,14 +326,14 @@ def _parents(options: object) -> Iterator[tuple[str, object]]:
     if not isinstance(options, dict) or not options.get("after"):
         return
     after, ends = options["after"], options.get("parents")
-    named = f"{after} jobs"
+    job_names = f"{after} jobs"
     if isinstance(after, list):
         rest = len(after) - PARENTS_NAMED
-        named = ", ".join(map(str, after[:PARENTS_NAMED])) + (
+        job_names = ", ".join(map(str, after[:PARENTS_NAMED])) + (
             f" and {rest} more" if rest > 0 else ""
         )
     counts = [f"{ends[end]} {end}" for end in ends if ends[end]] if isinstance(ends, dict) else []
-    yield "follows", plain(named + (f" ({', '.join(counts)})" if counts else ""))
+    yield "follows", plain(job_names + (f" ({', '.join(counts)})" if counts else ""))
 
 
 def _runs(row: Mapping[str, Any]) -> str:

@@ -23,8 +23,8 @@ def limits(options: GlobalOptions) -> None:
     """Show pauses and limits."""
     from txqueue.store.reads.queue_state import about_controls
 
-    held = found(options, about_controls, lambda admin: admin.controls())
-    show(options, {"limits": held}, lambda: _held(held))
+    controls = found(options, about_controls, lambda admin: admin.controls())
+    show(options, {"limits": controls}, lambda: _held(controls))
 
 
 @click.command(cls=Command)
@@ -47,7 +47,7 @@ def actions(options: GlobalOptions, subject: str | None, limit: int) -> None:
     show(options, {"actions": acts}, lambda: _done(acts))
 
 
-def _held(held: Sequence[Mapping[str, Any]]) -> Lines:
+def _held(controls: Sequence[Mapping[str, Any]]) -> Lines:
     columns = [
         "kind",
         "key",
@@ -60,18 +60,18 @@ def _held(held: Sequence[Mapping[str, Any]]) -> Lines:
         ">backlog",
     ]
     return listing(
-        "Limits", columns, (_row(each) for each in held), "Nothing is paused or limited."
+        "Limits", columns, (_row(control) for control in controls), "Nothing is paused or limited."
     )
 
 
 def _row(control: Mapping[str, Any]) -> list[object]:
     names = ("concurrency", "rate", "burst", "share", "reserve", "backlog")
     usual = {"burst": 1, "share": 1, "reserve": 0}
-    said = [
+    texts = [
         "-" if control[name] in (None, usual.get(name)) else f"{control[name]:g}" for name in names
     ]
     paused = styled("paused", "bold yellow") if control["is_paused"] else "-"
-    return [control["kind"], control["key"], paused, *said]
+    return [control["kind"], control["key"], paused, *texts]
 
 
 def _done(acts: Sequence[Mapping[str, Any]]) -> Lines:
@@ -86,5 +86,5 @@ def _when(act: Mapping[str, Any]) -> str:
 
 def _how(act: Mapping[str, Any]) -> str:
     """Return the details of an act, without job numbers, which only --json shows."""
-    said = (f"{name} {value}" for name, value in act["detail"].items() if name != "jobs")
-    return ", ".join(said) or "-"
+    limits = (f"{name} {value}" for name, value in act["detail"].items() if name != "jobs")
+    return ", ".join(limits) or "-"

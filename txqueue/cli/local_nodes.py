@@ -74,13 +74,15 @@ async def chosen_endpoint(
         return endpoints[0]
     served = {endpoint: await _served(endpoint, connect) for endpoint in endpoints}
     if meant is not None:
-        fitting = [each for each, queue in served.items() if queue.identity == meant.identity]
+        fitting = [
+            endpoint for endpoint, queue in served.items() if queue.identity == meant.identity
+        ]
         return fitting[0] if fitting else endpoints[0]
     if len({queue.identity for queue in served.values()}) == 1:
         return endpoints[0]
-    said = "; ".join(f"{each} serves {queue.place}" for each, queue in served.items())
+    queues = "; ".join(f"{endpoint} serves {queue.place}" for endpoint, queue in served.items())
     raise NodeUnavailable(
-        f"the nodes of this host serve different databases: {said}",
+        f"the nodes of this host serve different databases: {queues}",
         "name a node, --node ENDPOINT, or a database, --dsn DSN",
     )
 

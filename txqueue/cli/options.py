@@ -58,8 +58,8 @@ class GlobalOptions:
         """The settings: from flags, the environment, the file, or else libpq's variables."""
         from txqueue.system.settings import Settings
 
-        given = {"dsn": self.dsn, "schema": self.schema, "node": self.node}
-        return Settings(given, os.environ, Path.cwd())
+        flags = {"dsn": self.dsn, "schema": self.schema, "node": self.node}
+        return Settings(flags, os.environ, Path.cwd())
 
     @property
     def chosen_dsn(self) -> str:
@@ -115,8 +115,8 @@ def _split_help(command: click.Command, context: click.Context, formatter: Any) 
 class Command(click.Command):
     """A command that takes the options of every command."""
 
-    def __init__(self, *arguments: Any, **named: Any) -> None:
-        super().__init__(*arguments, **named)
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
         self.params += _everywhere()
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -130,8 +130,8 @@ class Group(click.Group):
     command_class = Command
     group_class = type
 
-    def __init__(self, *arguments: Any, **named: Any) -> None:
-        super().__init__(*arguments, **named)
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
         self.params += _everywhere()
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's
@@ -195,13 +195,13 @@ def _moment(name: str, text: str) -> Decorator:
     return click.option(name, metavar="WHEN", callback=_check_moment, help=text)
 
 
-def _check_moment(_: click.Context, __: click.Parameter, given: str | None) -> str | None:
+def _check_moment(_: click.Context, __: click.Parameter, text: str | None) -> str | None:
     """Check a moment here, whether a node or the database is to read it."""
-    if given is not None:
+    if text is not None:
         from txqueue.model.job_filters import read_time
 
-        read_time(given)
-    return given
+        read_time(text)
+    return text
 
 
 def _repeated(name: str, metavar: str, text: str) -> Decorator:
@@ -209,21 +209,23 @@ def _repeated(name: str, metavar: str, text: str) -> Decorator:
 
 
 def _check_filters(
-    _: click.Context, parameter: click.Parameter, given: tuple[str, ...]
+    _: click.Context, parameter: click.Parameter, texts: tuple[str, ...]
 ) -> tuple[str, ...] | None:
     """Check filters by tags or by payloads, likewise."""
     from txqueue.model.job_filters import read_payload_filter, read_tag_filter
 
-    for each in given:
-        read_tag_filter(each) if parameter.name == "tag" else read_payload_filter(each)
-    return given or None
+    for text in texts:
+        read_tag_filter(text) if parameter.name == "tag" else read_payload_filter(text)
+    return texts or None
 
 
 def together(*decorators: Decorator) -> Decorator:
     """Combine decorators into one that gives a command the parameters of all, in this order."""
-    return lambda function: reduce(lambda made, each: each(made), reversed(decorators), function)
+    return lambda function: reduce(
+        lambda command, decorator: decorator(command), reversed(decorators), function
+    )
 
 
 def _selects(column: str, what: str) -> Decorator:
-    said = f"Only {what} of this {column.replace('_', ' ')}."
-    return click.option(f"--{column.removeprefix('work_')}", column, help=said)
+    text = f"Only {what} of this {column.replace('_', ' ')}."
+    return click.option(f"--{column.removeprefix('work_')}", column, help=text)

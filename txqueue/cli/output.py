@@ -45,12 +45,12 @@ def console(options: GlobalOptions, *, stderr: bool = False) -> Console:
     """Return a console that prints text literally: no markup, no emoji codes."""
     from rich.console import Console
 
-    named: dict[str, Any] = {"color_system": None} if options.no_color else {}
-    made = Console(stderr=stderr, markup=False, emoji=False, highlight=False, **named)
-    if not made.is_terminal and "COLUMNS" not in os.environ:
+    styles: dict[str, Any] = {"color_system": None} if options.no_color else {}
+    terminal = Console(stderr=stderr, markup=False, emoji=False, highlight=False, **styles)
+    if not terminal.is_terminal and "COLUMNS" not in os.environ:
         # The output is not a terminal: do not wrap or cut lines, as programs may search them.
-        made.width = NO_WINDOW
-    return made
+        terminal.width = NO_WINDOW
+    return terminal
 
 
 def notes(options: GlobalOptions) -> Console:
@@ -79,8 +79,8 @@ def show(
         print(_UNSEEN.sub(_escaped, text) if is_seen else text)
         return
     out = console(options)
-    for each in render():
-        out.print(each)
+    for line in render():
+        out.print(line)
 
 
 def say(options: GlobalOptions, document: Mapping[str, Any], sentence: str) -> None:
@@ -88,8 +88,8 @@ def say(options: GlobalOptions, document: Mapping[str, Any], sentence: str) -> N
     show(options, document, lambda: [styled(sentence)])
 
 
-def _escaped(found: re.Match[str]) -> str:
-    return f"\\u{ord(found[0]):04x}"
+def _escaped(character: re.Match[str]) -> str:
+    return f"\\u{ord(character[0]):04x}"
 
 
 def note(options: GlobalOptions, text: str) -> None:
@@ -135,16 +135,16 @@ def table(title: str, columns: Iterable[str], rows: Iterable[Iterable[object]]) 
     """
     from rich.table import Table
 
-    made = Table(title=styled(title, "bold"), title_justify="left", box=None, pad_edge=False)
-    made.header_style = "dim"
-    made.padding = (0, 2, 0, 0)
+    grid = Table(title=styled(title, "bold"), title_justify="left", box=None, pad_edge=False)
+    grid.header_style = "dim"
+    grid.padding = (0, 2, 0, 0)
     for place, head in enumerate(columns):
         # Keep the first column whole: it has what people copy, such as a number or a name.
         justify: Any = "right" if head.startswith(">") else "left"
-        made.add_column(head.lstrip(">"), justify=justify, overflow="fold", no_wrap=place == 0)
+        grid.add_column(head.lstrip(">"), justify=justify, overflow="fold", no_wrap=place == 0)
     for row in rows:
-        made.add_row(*(cell if hasattr(cell, "__rich_console__") else styled(cell) for cell in row))
-    return made
+        grid.add_row(*(cell if hasattr(cell, "__rich_console__") else styled(cell) for cell in row))
+    return grid
 
 
 def listing(
@@ -157,6 +157,6 @@ def listing(
 
 def facts(pairs: Iterable[tuple[str, object]]) -> Table:
     """Return a table of names and values."""
-    made = table("", ["name", "value"], ([styled(name, "dim"), value] for name, value in pairs))
-    made.title, made.show_header = None, False
-    return made
+    grid = table("", ["name", "value"], ([styled(name, "dim"), value] for name, value in pairs))
+    grid.title, grid.show_header = None, False
+    return grid

@@ -19,8 +19,8 @@ KINDS = ("queue", "group", "tenant")
 
 def _one_of_three(context: click.Context, _: click.Parameter, queue: str | None) -> str | None:
     """Check that exactly one queue, group or tenant is named."""
-    named = [queue, context.params.get("group"), context.params.get("tenant")]
-    if sum(name is not None for name in named) != 1:
+    names = [queue, context.params.get("group"), context.params.get("tenant")]
+    if sum(name is not None for name in names) != 1:
         raise click.UsageError("name one queue, or one --group or --tenant", context)
     return queue
 
@@ -36,23 +36,23 @@ _held = together(
 @click.command(cls=Command, short_help="Pause a queue until it is resumed.")
 @_held
 @click.pass_obj
-def pause(options: GlobalOptions, /, **named: str | None) -> None:
+def pause(options: GlobalOptions, /, **names: str | None) -> None:
     """Pause a QUEUE, a group or a tenant until it is resumed; running jobs continue."""
-    kind, key = _which(named)
+    kind, key = _which(names)
     changed = acted(options, lambda admin: admin.pause(key, kind))
-    said = "is paused" if changed else "was paused already"
-    _tell(options, {"kind": kind, "key": key, "is_paused": True, "changed": changed}, said)
+    text = "is paused" if changed else "was paused already"
+    _tell(options, {"kind": kind, "key": key, "is_paused": True, "changed": changed}, text)
 
 
 @click.command(cls=Command, short_help="Resume a paused queue.")
 @_held
 @click.pass_obj
-def resume(options: GlobalOptions, /, **named: str | None) -> None:
+def resume(options: GlobalOptions, /, **names: str | None) -> None:
     """Resume a paused QUEUE, group or tenant."""
-    kind, key = _which(named)
+    kind, key = _which(names)
     changed = acted(options, lambda admin: admin.resume(key, kind))
-    said = "is resumed" if changed else "was not paused"
-    _tell(options, {"kind": kind, "key": key, "is_paused": False, "changed": changed}, said)
+    text = "is resumed" if changed else "was not paused"
+    _tell(options, {"kind": kind, "key": key, "is_paused": False, "changed": changed}, text)
 
 
 @click.command(cls=Command, short_help="Limit a queue, a group or a tenant.")
@@ -102,12 +102,12 @@ def drain(options: GlobalOptions, name: str) -> None:
     """Drain a NODE: it accepts no more jobs, passes on unstarted ones, finishes running ones."""
     changed = acted(options, lambda admin: admin.drain(name))
     document = {"node": name, "state": "draining", "changed": changed}
-    said = (
+    text = (
         "is draining; undrain or restart it to accept jobs again"
         if changed
         else "was draining already"
     )
-    say(options, document, f"Node {name} {said}.")
+    say(options, document, f"Node {name} {text}.")
 
 
 @click.command(cls=Command, short_help="Let a draining node accept jobs again.")
@@ -117,26 +117,26 @@ def undrain(options: GlobalOptions, name: str) -> None:
     """Let a draining NODE accept jobs again."""
     changed = acted(options, lambda admin: admin.undrain(name))
     document = {"node": name, "state": "alive", "changed": changed}
-    said = "accepts jobs again" if changed else "was not draining"
-    say(options, document, f"Node {name} {said}.")
+    text = "accepts jobs again" if changed else "was not draining"
+    say(options, document, f"Node {name} {text}.")
 
 
-def _which(named: Mapping[str, str | None]) -> tuple[str, str]:
-    ((kind, key),) = ((kind, key) for kind, key in named.items() if key is not None)
+def _which(names: Mapping[str, str | None]) -> tuple[str, str]:
+    ((kind, key),) = ((kind, key) for kind, key in names.items() if key is not None)
     return kind, key
 
 
-def _tell(options: GlobalOptions, document: Mapping[str, Any], said: str) -> None:
-    say(options, document, f"{document['kind'].capitalize()} {document['key']} {said}.")
+def _tell(options: GlobalOptions, document: Mapping[str, Any], text: str) -> None:
+    say(options, document, f"{document['kind'].capitalize()} {document['key']} {text}.")
 
 
 def _limits(control: Mapping[str, Any] | None) -> str:
     """Return the limits in force in one line."""
     usual = {"burst": 1, "share": 1, "reserve": 0}
-    held = [
+    limits = [
         f"{name} {control[name]:g}"
         for name in LIMITS
         if control and control[name] is not None and control[name] != usual.get(name)
     ]
     paused = " and is paused" if control and control["is_paused"] else ""
-    return (", ".join(held) or "no limit") + paused
+    return (", ".join(limits) or "no limit") + paused

@@ -45,12 +45,12 @@ def _call(options: GlobalOptions, session: Session, job_id: int) -> tuple[str, t
         row = archived_row(options, job_id)
         if row is not None:
             columns = json.dumps({name: row[name] for name in REPEATED})
-            given = (job_id, columns, row["payload"], row["options"])
+            values = (job_id, columns, row["payload"], row["options"])
             call = (
                 f"select {schema}.repeat_archived(its_job_id => %s, columns => %s,"
                 " its_payload => %s, its_options => %s, who => '')"
             )
-            return call, given
+            return call, values
     return f"select {schema}.repeat(%s, '')", (job_id,)
 
 

@@ -130,8 +130,8 @@ def error_line(error: Exception) -> tuple[str, int]:
         return str(error), WRONG_CALL if isinstance(error, ConfigurationError) else FAULT
     if isinstance(error, OSError) and error.errno == errno.ENOSPC:
         return f"{error.filename or 'the output'} cannot be written: {error.strerror}", FAULT
-    said = f"{type(error).__name__}: {error}"
-    return f"txqueue has a fault: {said}; --debug shows where, please report it", FAULT
+    line = f"{type(error).__name__}: {error}"
+    return f"txqueue has a fault: {line}; --debug shows where, please report it", FAULT
 
 
 def _complain(line: str, options: GlobalOptions) -> None:

@@ -42,7 +42,7 @@ _timed = together(
     ),
     click.option(
         "--catch-up",
-        type=click.Choice([str(each) for each in CatchUp]),
+        type=click.Choice([str(choice) for choice in CatchUp]),
         help="What to do about missed moments, except with --cooldown.  [default: skip]",
     ),
     click.option(
@@ -93,42 +93,42 @@ def add(
     work_type: str,
     payload: str,
     only_if: Sequence[str] | None,
-    **given: Any,
+    **choices: Any,
 ) -> None:
     """Add a schedule that enqueues a job of TYPE with the JSON object as its payload."""
-    columns = {key: given[key] for key in (*COLUMNS, "keys")}
+    columns = {key: choices[key] for key in (*COLUMNS, "keys")}
     job = job_text(work_type, checked_payload(payload), columns)
     from txqueue.store.schedules import put_call
 
     condition = Exists(*only_if) if only_if else None
-    when = _when(given)
+    when = _when(choices)
     with opened(options) as session:
         call = put_call(session.schema, name, job, when=when, only_if=condition, who=account())
         changed = bool(session.value(*call))
     _tell(options, name, changed, "is there" if changed else "was there already")
 
 
-def _when(given: dict[str, Any]) -> Schedule:
-    every, cooldown, cron = (given[key] for key in ("every", "cooldown", "cron"))
-    if sum(each is not None for each in (every, cooldown, cron)) != 1:
+def _when(choices: dict[str, Any]) -> Schedule:
+    every, cooldown, cron = (choices[key] for key in ("every", "cooldown", "cron"))
+    if sum(choice is not None for choice in (every, cooldown, cron)) != 1:
         raise click.UsageError("say when: one of --every, --cooldown and --cron")
-    if given["tz"] and cron is None:
+    if choices["tz"] and cron is None:
         raise click.UsageError("--tz is the time zone of --cron")
-    if given["catch_up"] and cooldown is not None:
+    if choices["catch_up"] and cooldown is not None:
         raise click.UsageError("--cooldown has no missed moments: leave --catch-up out")
-    if given["overlap"] and cooldown is not None:
+    if choices["overlap"] and cooldown is not None:
         raise click.UsageError("jobs of --cooldown never overlap: leave --overlap out")
-    if given["since"] and cooldown is None:
+    if choices["since"] and cooldown is None:
         raise click.UsageError("--since is about --cooldown: other schedules do not depend on jobs")
-    jitter, catch_up = given["jitter"], CatchUp(given["catch_up"] or "skip")
-    ends: dict[str, Any] = {"until": given["until"], "times": given["times"]}
+    jitter, catch_up = choices["jitter"], CatchUp(choices["catch_up"] or "skip")
+    ends: dict[str, Any] = {"until": choices["until"], "times": choices["times"]}
     try:
         if cooldown is not None:
-            return Cooldown(cooldown, jitter, since=given["since"] or "end", **ends)
-        ends["overlap"] = given["overlap"] or "allow"
+            return Cooldown(cooldown, jitter, since=choices["since"] or "end", **ends)
+        ends["overlap"] = choices["overlap"] or "allow"
         if every is not None:
             return Every(every, jitter, catch_up, **ends)
-        return Cron(cron, given["tz"] or "UTC", jitter, catch_up, **ends)
+        return Cron(cron, choices["tz"] or "UTC", jitter, catch_up, **ends)
     except InvalidSchedule as error:
         raise click.UsageError(str(error)) from None
 
@@ -137,12 +137,12 @@ def _when(given: dict[str, Any]) -> Schedule:
 @click.argument("name")
 @_timed
 @click.pass_obj
-def edit(options: GlobalOptions, /, name: str, **given: Any) -> None:
+def edit(options: GlobalOptions, /, name: str, **choices: Any) -> None:
     """Replace the times of a schedule; its work stays.
 
     All times are replaced: an option that is left out gets its default.
     """
-    when = _when(given)
+    when = _when(choices)
     if options.settings.get("node"):
         changed = bool(acted(options, lambda admin: admin.edit_schedule(name, when)))
     else:
@@ -219,6 +219,6 @@ def _act(options: GlobalOptions, act: str, name: str) -> Any:
         return session.value(*act_call(session.schema, act, name, account()))
 
 
-def _tell(options: GlobalOptions, name: str, changed: bool, said: str) -> None:
+def _tell(options: GlobalOptions, name: str, changed: bool, text: str) -> None:
     document = {"name": name, "changed": changed}
-    say(options, document, f"Schedule {name} {said}.")
+    say(options, document, f"Schedule {name} {text}.")

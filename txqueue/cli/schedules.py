@@ -73,15 +73,15 @@ def _row(row: Mapping[str, Any], now: datetime) -> list[object]:
 
 def _when(row: Mapping[str, Any]) -> str:
     if row["kind"] == "cron":
-        said = f"{row['expression']} {row['zone']}"
+        text = f"{row['expression']} {row['zone']}"
     else:
         word = "every" if row["kind"] == "every" else "after"
         start = " from the start" if row["since"] == "start" else ""
-        said = f"{word} {age(row['seconds'])}{start}"
+        text = f"{word} {age(row['seconds'])}{start}"
     sign = "±" if row["kind"] == "every" else "+"
     varies = f" {sign}{duration(row['jitter'])}" if row["jitter"] else ""
     overlap = ", no overlap" if row["overlap"] == "skip" else ""
-    return said + varies + overlap + _end(row)
+    return text + varies + overlap + _end(row)
 
 
 def _end(row: Mapping[str, Any]) -> str:

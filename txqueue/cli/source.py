@@ -142,8 +142,8 @@ async def _served(admin: Admin) -> QueueIdentity:
 
 def _endpoints(options: GlobalOptions) -> list[str]:
     """Return the endpoint that --node names; without, or with ``auto``, those of this host."""
-    named = str(options.settings.get("node", ""))
-    return [named] if named not in ("", "auto") else local_endpoints(options.settings)
+    text = str(options.settings.get("node", ""))
+    return [text] if text not in ("", "auto") else local_endpoints(options.settings)
 
 
 def _through(

@@ -60,8 +60,8 @@ def _tables(document: Mapping[str, Any]) -> Lines:
     if blocked := document.get("blocked"):
         yield ""
         yield _blocked_table(blocked[:MOST_SHOWN])
-        for said in document.get("blocked_left_out", ()):
-            yield styled(f"{said[0].upper()}{said[1:]}.", "dim")
+        for sentence in document.get("blocked_left_out", ()):
+            yield styled(f"{sentence[0].upper()}{sentence[1:]}.", "dim")
     for warning in document["warnings"]:
         yield _warning(warning)
 

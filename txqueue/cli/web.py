@@ -34,7 +34,7 @@ ENDPOINT = "tcp:8390"
 @click.option("--web-base", metavar="PATH", help="Its base path behind a proxy.")
 @click.option("--tls-dir", metavar="FOLDER", help="Certificates; it may then be on any interface.")
 @click.pass_obj
-def web(options: GlobalOptions, /, endpoint: str | None, **given: str | None) -> None:
+def web(options: GlobalOptions, /, endpoint: str | None, **flags: str | None) -> None:
     """Serve the dashboard, without a node.
 
     Without users and certificates it is on this host only, and visitors can only look; over a unix
@@ -42,11 +42,11 @@ def web(options: GlobalOptions, /, endpoint: str | None, **given: str | None) ->
     """
     from txqueue.system.settings import Settings
 
-    if options.dsn is not None and given["databases"] is not None:
+    if options.dsn is not None and flags["databases"] is not None:
         raise ConfigurationError(
             "--dsn and --databases exclude each other", "write all databases into the file"
         )
-    flags = {"dsn": options.dsn, "schema": options.schema, "web": endpoint, **given}
+    flags = {"dsn": options.dsn, "schema": options.schema, "web": endpoint, **flags}
     settings = Settings(flags, os.environ, Path.cwd())
     dashboard = _dashboard(settings, _databases(settings, options))
     from txqueue.client.blocking import run_in_reactor
@@ -142,10 +142,10 @@ def web_user(
 
     if not name or name.split() != [name] or not name.isprintable():
         raise ConfigurationError(f"{name!r} is not a user's name", "write it without white space")
-    kept = without_user(file.read_text("utf-8") if file.exists() else "", name)
+    users = without_user(file.read_text("utf-8") if file.exists() else "", name)
     if not remove:
-        kept += f"{user_line(name, role, None if no_password else _password())}\n"
-    _replace(file, kept)
+        users += f"{user_line(name, role, None if no_password else _password())}\n"
+    _replace(file, users)
     click.echo(f"{name} is {'removed' if remove else role}; restart the dashboard")
 
 

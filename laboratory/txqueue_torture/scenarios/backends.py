@@ -37,9 +37,9 @@ def backend_killed(testbed: Testbed) -> None:
     for _ in range(int(ROUNDS * testbed.scale)):
         testbed.rest(1.0)
         with testbed.fault("terminate backends") as fault:
-            found, ended = testbed.database.rows(_TERMINATE)[0]
+            backends, ended = testbed.database.rows(_TERMINATE)[0]
             killed += ended
-            fault.evidence = f"terminated {ended} of {found} backends" if ended else ""
+            fault.evidence = f"terminated {ended} of {backends} backends" if ended else ""
     testbed.figure("backends", killed)
     testbed.drain()
     no_duplicates(testbed)

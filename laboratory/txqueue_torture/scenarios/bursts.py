@@ -54,7 +54,9 @@ def long_after_storm(testbed: Testbed) -> None:
 
 def _long(testbed: Testbed) -> list[JobRun]:
     intents = {
-        each.intent for each in testbed.history().enqueues.values() if each.kind.startswith("slow")
+        enqueued.intent
+        for enqueued in testbed.history().enqueues.values()
+        if enqueued.kind.startswith("slow")
     }
     return [run for run in testbed.history().runs if run.intent in intents]
 

@@ -28,5 +28,5 @@ def calm(testbed: Testbed) -> None:
     history = testbed.history()
     enqueues = history.enqueues.values()
     testbed.expect(len(history.runs) > 50, "some jobs run")
-    outcomes = {each.outcome for each in enqueues}
+    outcomes = {enqueued.outcome for enqueued in enqueues}
     testbed.expect(outcomes == {"acknowledged", "refused", "rolled back"}, f"outcomes {outcomes}")

@@ -26,9 +26,9 @@ class _WallClock:
 
     def set(self, offset: str) -> None:
         """Set the clock to an offset from the host's, such as ``-1h``."""
-        made = self.file.with_suffix(".new")
-        made.write_text(offset)
-        made.rename(self.file)
+        new_file = self.file.with_suffix(".new")
+        new_file.write_text(offset)
+        new_file.rename(self.file)
 
     @property
     def environment(self) -> dict[str, str]:
@@ -61,8 +61,8 @@ def clocks_wrong(testbed: Testbed) -> None:
         testbed.start_client(rate=15, kinds=LOAD, env=slow.environment, node=nodes[0])
         testbed.flow(10)
         testbed.rest(5 * testbed.scale)
-        shown = {node.log[:19] for node in nodes}
-        fault.evidence = f"logs begin at {', '.join(sorted(shown))}"
+        times = {node.log[:19] for node in nodes}
+        fault.evidence = f"logs begin at {', '.join(sorted(times))}"
     _expect_apart(testbed, [node.log for node in nodes])
     testbed.drain()
     no_duplicates(testbed)

@@ -40,7 +40,7 @@ def commit_cut_enqueue(testbed: Testbed) -> None:
     _cut(testbed, proxy, matches=_is_enqueue, every=5)
     testbed.drain()
     enqueues = testbed.history().enqueues.values()
-    unknown = {each.intent for each in enqueues if each.outcome == "unknown"}
+    unknown = {enqueued.intent for enqueued in enqueues if enqueued.outcome == "unknown"}
     there = {job.intent for job in testbed.history().jobs.values()} & unknown
     testbed.figure("unknown", len(unknown))
     testbed.figure("unknown_there", len(there))

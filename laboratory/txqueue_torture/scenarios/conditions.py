@@ -59,9 +59,9 @@ def condition_hangs(testbed: Testbed) -> None:
 
 def _put(testbed: Testbed, name: str, condition: dict[str, str] | None) -> None:
     job = json.dumps({"work_type": UNNOTED, "payload": {}})
-    given = None if condition is None else json.dumps(condition)
+    condition_text = None if condition is None else json.dumps(condition)
     call = _PUT.format(schema=testbed.schema)
-    testbed.database.rows(call, (name, json.dumps(schedule_object(Every(1))), job, given))
+    testbed.database.rows(call, (name, json.dumps(schedule_object(Every(1))), job, condition_text))
 
 
 def _schedule(testbed: Testbed, name: str) -> dict[str, Any]:

@@ -96,15 +96,15 @@ def rescue_races_completion(testbed: Testbed) -> None:
     other.wait_up()
     testbed.start_client(rate=40, kinds=("noop", "slow:0.2", "effect:0.1", "grouped:0.05"))
     testbed.flow()
-    taken = kept = 0
+    taken = completed = 0
     for _ in range(int(RACES * testbed.scale)):
         testbed.rest(0.7)
         if _race(testbed, node):
             taken += 1
         else:
-            kept += 1
+            completed += 1
     testbed.figure("taken", taken)
-    testbed.figure("kept", kept)
+    testbed.figure("kept", completed)
     testbed.expect(taken, "at least one race is won by the rescue")
     testbed.drain()
 

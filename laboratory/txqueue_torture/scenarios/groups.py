@@ -33,19 +33,19 @@ def groups_and_death(testbed: Testbed) -> None:
     with testbed.database.session() as session:
         # The jobs that the other node claims first are done at once.
         session.rows(_ENQUEUE.format(schema=testbed.schema, work_type=UNNOTED), (wanted,))
-    held = _ASSIGNED.format(schema=testbed.schema, work_type=UNNOTED)
+    query = _ASSIGNED.format(schema=testbed.schema, work_type=UNNOTED)
     testbed.wait(
-        lambda: testbed.database.value(held) == testbed.database.live_jobs(), "all are taken"
+        lambda: testbed.database.value(query) == testbed.database.live_jobs(), "all are taken"
     )
     testbed.start_client(rate=20, kinds=("noop", "grouped:0.1"))
     testbed.flow()
     with testbed.fault("kill node", nodes=[dead], still=True, snapshot=False) as fault:
-        lost = int(testbed.database.value(held))
+        lost = int(testbed.database.value(query))
         fault.pids = dead.kill()
         fault.evidence = f"{dead.name} died with {lost} jobs" if lost > wanted // 2 else ""
     began = time.monotonic()
     testbed.wait(
-        lambda: not testbed.database.value(held) and not _left(testbed),
+        lambda: not testbed.database.value(query) and not _left(testbed),
         "all are rescued and done",
         RESCUED_WITHIN * testbed.scale,
         0.5,

@@ -51,14 +51,14 @@ def _stop_master(testbed: Testbed, backlog: Sequence[str], lingering: int) -> in
     with testbed.fault("stop master", nodes=[node], frozen=True, snapshot=False) as fault:
         fault.pids = {node.pid}
         with frozen([node.pid]) as still:
-            held = len(testbed.database.held_by(["n1"]))
+            jobs = len(testbed.database.held_by(["n1"]))
             testbed.database.rows(f"select {testbed.schema}.undrain_node('n2', 'torture')")
             testbed.wait(lambda: not testbed.database.live_jobs(), "all is done elsewhere", 60.0)
             testbed.wait(lambda: not _lingering(testbed), "there is room in the worker")
             testbed.rest(0.5)
-        if still and (held > lingering or lingering < CAPACITY):
-            fault.evidence = f"{still} stood still and held {held} jobs, {lingering} of them begun"
-    return held - lingering
+        if still and (jobs > lingering or lingering < CAPACITY):
+            fault.evidence = f"{still} stood still and held {jobs} jobs, {lingering} of them begun"
+    return jobs - lingering
 
 
 def _lingering(testbed: Testbed) -> list[int]:

@@ -104,20 +104,20 @@ def _call(
     schema: str, chance: random.Random, node: int, incarnation: int
 ) -> tuple[str, tuple[object, ...]]:
     """Return a random statement that enqueues, and its parameters."""
-    named = dict(_arguments(chance))
-    names = "".join(f', "{name}" => %s::{_TYPES[name]}' for name in named)
-    given = (chance.choice(NAMES), json.dumps(chance.choice(PAYLOADS)), *named.values())
+    arguments = dict(_arguments(chance))
+    names = "".join(f', "{name}" => %s::{_TYPES[name]}' for name in arguments)
+    values = (chance.choice(NAMES), json.dumps(chance.choice(PAYLOADS)), *arguments.values())
     which = chance.random()
     if which < 0.6:
-        return f"select {schema}.enqueue(%s, %s{names})", given
+        return f"select {schema}.enqueue(%s, %s{names})", values
     if which < 0.8:
-        job = {"work_type": given[0], "payload": chance.choice(PAYLOADS), **_as_json(named)}
+        job = {"work_type": values[0], "payload": chance.choice(PAYLOADS), **_as_json(arguments)}
         return f"select {schema}.enqueue_many(%s)", (json.dumps([job] * chance.choice((0, 1, 3))),)
-    few = {name: value for name, value in named.items() if name in _ASSIGNABLE}
+    few = {name: value for name, value in arguments.items() if name in _ASSIGNABLE}
     names = "".join(f', "{name}" => %s::{_TYPES[name]}' for name in few)
     where = (chance.choice((node, 0, None)), chance.choice((incarnation, 0, 2**31 - 1)))
     call = f"select count(*) from {schema}.enqueue_assigned(%s, %s, %s, %s{names})"
-    return call, (*where, *given[:2], *few.values())
+    return call, (*where, *values[:2], *few.values())
 
 
 _TYPES: Final = {
@@ -161,9 +161,9 @@ def _options(chance: random.Random) -> Any:
     return {chance.choice(OPTIONS): chance.choice(VALUES) for _ in range(chance.randint(0, 3))}
 
 
-def _as_json(named: dict[str, object]) -> dict[str, object]:
-    options = named.get("options")
-    return named if options is None else {**named, "options": json.loads(str(options))}
+def _as_json(arguments: dict[str, object]) -> dict[str, object]:
+    options = arguments.get("options")
+    return arguments if options is None else {**arguments, "options": json.loads(str(options))}
 
 
 def _complaints(testbed: Testbed) -> Iterator[str]:
@@ -171,7 +171,7 @@ def _complaints(testbed: Testbed) -> Iterator[str]:
     schema = testbed.schema
     with testbed.database.session() as session:
         reader = Reader(session)
-        asked: list[tuple[str, Any]] = [
+        inquiries: list[tuple[str, Any]] = [
             ("status", about_all(schema)),
             ("jobs", about_jobs(schema, {}, 1000)),
             ("failures", about_failures(schema)),
@@ -181,9 +181,9 @@ def _complaints(testbed: Testbed) -> Iterator[str]:
         )
         some = random.Random(SEED).sample(strange, min(LOOKED_AT, len(strange)))
         for (job_id,) in some:
-            asked += [(f"job {job_id}", about_job(schema, job_id))]
-            asked += [(f"explain {job_id}", about_obstacles(schema, job_id))]
-        for name, inquiry in asked:
+            inquiries += [(f"job {job_id}", about_job(schema, job_id))]
+            inquiries += [(f"explain {job_id}", about_obstacles(schema, job_id))]
+        for name, inquiry in inquiries:
             try:
                 reader.find(inquiry)
             except Exception as error:

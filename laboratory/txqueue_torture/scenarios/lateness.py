@@ -82,8 +82,8 @@ def _enqueue_late(
     for number in range(9):
         sql, before, after = roads[number % len(roads)]
         intent = f"late-{number}"
-        told = {"intent": intent, "kind": "noop", "outcome": "attempted"}
-        recorder.write("enqueue", **told)
+        entry = {"intent": intent, "kind": "noop", "outcome": "attempted"}
+        recorder.write("enqueue", **entry)
         parameters = (*before, NOOP, json.dumps({"intent": intent}), *after)
         enqueued[intent] = int(session.value(sql.format(schema=testbed.schema), parameters))
     return enqueued
@@ -114,14 +114,16 @@ def _kill(testbed: Testbed, node: TortureNode) -> None:
 def _expect_soon(testbed: Testbed, ids: set[int], committed: float) -> None:
     testbed.wait(lambda: ids <= testbed.history().runs_by_job().keys(), "they run", every=0.3)
     testbed.drain()
-    runs = {job: its for job, its in testbed.history().runs_by_job().items() if job in ids}
-    took = max(its[0].began - committed for its in runs.values())
+    runs = {
+        job: job_runs for job, job_runs in testbed.history().runs_by_job().items() if job in ids
+    }
+    took = max(job_runs[0].began - committed for job_runs in runs.values())
     limit = testbed.lease + MARGIN
     testbed.figure("late_start_seconds", round(took, 3))
     testbed.expect(
         took < limit, f"they start within {limit:g} s of the commit, not in {took:.1f} s"
     )
-    testbed.expect(all(len(its) == 1 for its in runs.values()), f"each runs once: {runs}")
+    testbed.expect(all(len(job_runs) == 1 for job_runs in runs.values()), f"each runs once: {runs}")
 
 
 @scenario("failing_at_once", "a thousand jobs fail at the same moment, twice")
@@ -145,13 +147,13 @@ def failing_at_once(testbed: Testbed) -> None:
 
 def _enqueue_storm(testbed: Testbed, jobs: int) -> None:
     intents = [f"storm-{number}" for number in range(jobs)]
-    _write_down(testbed, ({"intent": each, "outcome": "attempted"} for each in intents))
+    _write_down(testbed, ({"intent": intent, "outcome": "attempted"} for intent in intents))
     work = "txqueue_torture.fails_at_once"
     with testbed.database.session() as session:
         due = session.value("select (now() + interval '2 s')::text")
         wanted = [
-            {"work_type": work, "payload": {"intent": each, "times": FAILURES}, "not_before": due}
-            for each in intents
+            {"work_type": work, "payload": {"intent": intent, "times": FAILURES}, "not_before": due}
+            for intent in intents
         ]
         ids = session.enqueue_text(json.dumps(wanted))
     _write_down(
@@ -164,17 +166,17 @@ def _enqueue_storm(testbed: Testbed, jobs: int) -> None:
 
 
 def _write_down(testbed: Testbed, lines: Iterable[dict[str, object]]) -> None:
-    told = {"what": "enqueue", "kind": "storm", "mono": time.monotonic()}
+    entry = {"what": "enqueue", "kind": "storm", "mono": time.monotonic()}
     with (testbed.folder / f"storm{SUFFIX}").open("a") as out:
-        out.writelines(json.dumps({**told, **line}) + "\n" for line in lines)
+        out.writelines(json.dumps({**entry, **line}) + "\n" for line in lines)
 
 
 def _expect_spread(testbed: Testbed) -> None:
     """Expect that the last retries have different delays and do not coincide."""
     delays = []
-    for its in testbed.history().runs_by_job().values():
-        last = its[FAILURES : FAILURES + 1]
-        delays += [run.began - (its[FAILURES - 1].ended or 0.0) for run in last]
+    for job_runs in testbed.history().runs_by_job().values():
+        last = job_runs[FAILURES : FAILURES + 1]
+        delays += [run.began - (job_runs[FAILURES - 1].ended or 0.0) for run in last]
     cuts = quantiles(delays, n=20)
     spread = cuts[-1] - cuts[0]
     testbed.figure("delays_spread_seconds", round(spread, 3))

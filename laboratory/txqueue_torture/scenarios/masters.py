@@ -114,11 +114,11 @@ def _see_it_die(testbed: Testbed, node: TortureNode, kind: str) -> None:
         testbed.wait(lambda: not node.is_running, "it dies at that moment", 60.0)
         died = time.monotonic()
         node.kill_master()
-        held = _in_its_hands(testbed) - started_on(testbed, node.name)
-        if held:
-            fault.evidence = f"{node.name} died holding the unstarted jobs {sorted(held)}"
+        jobs = _in_its_hands(testbed) - started_on(testbed, node.name)
+        if jobs:
+            fault.evidence = f"{node.name} died holding the unstarted jobs {sorted(jobs)}"
     testbed.rest(1.0)
-    _expect_elsewhere(testbed, node, held, died)
+    _expect_elsewhere(testbed, node, jobs, died)
 
 
 def _in_its_hands(testbed: Testbed) -> set[int]:
@@ -126,14 +126,16 @@ def _in_its_hands(testbed: Testbed) -> set[int]:
     return {job_id for line in lines for job_id in line["job_ids"]}
 
 
-def _expect_elsewhere(testbed: Testbed, node: TortureNode, held: set[int], died: float) -> None:
-    testbed.wait(lambda: held <= testbed.history().runs_by_job().keys(), "they start", every=0.3)
+def _expect_elsewhere(testbed: Testbed, node: TortureNode, jobs: set[int], died: float) -> None:
+    testbed.wait(lambda: jobs <= testbed.history().runs_by_job().keys(), "they start", every=0.3)
     testbed.drain()
-    runs = {job: its for job, its in testbed.history().runs_by_job().items() if job in held}
-    took = max((its[0].began - died for its in runs.values()), default=0.0)
+    runs = {
+        job: job_runs for job, job_runs in testbed.history().runs_by_job().items() if job in jobs
+    }
+    took = max((job_runs[0].began - died for job_runs in runs.values()), default=0.0)
     limit = testbed.lease + MARGIN
-    testbed.figure("unstarted", len(held))
+    testbed.figure("unstarted", len(jobs))
     testbed.figure("started_elsewhere_seconds", round(took, 3))
     testbed.expect(took < limit, f"they start within {limit:g} s, not in {took:.1f} s")
-    once = all(len(its) == 1 and its[0].node != node.name for its in runs.values())
+    once = all(len(job_runs) == 1 and job_runs[0].node != node.name for job_runs in runs.values())
     testbed.expect(once, f"each ran once, on another node: {runs}")

@@ -118,7 +118,7 @@ def _between(proxy: Proxy, began: float, ended: float) -> list[float]:
 
 def _burst(times: Sequence[float]) -> int:
     """Return the most attempts to connect within any one second."""
-    return max((sum(first <= each < first + 1 for each in times) for first in times), default=0)
+    return max((sum(first <= moment < first + 1 for moment in times) for first in times), default=0)
 
 
 def _expect_progress(testbed: Testbed) -> None:

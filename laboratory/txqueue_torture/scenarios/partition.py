@@ -84,14 +84,14 @@ def node_cut_with_work(testbed: Testbed) -> None:
         began = testbed.database.value("select clock_timestamp()")
         testbed.rest(LEASES * testbed.lease * testbed.scale)
         ended = testbed.database.value("select clock_timestamp()")
-        given = testbed.database.value(
+        job_ids = testbed.database.value(
             f"select count(*) from {testbed.schema}.job join {testbed.schema}.node_info as node"
             " using (node_id) where node.name = %s and assigned_at between %s and %s",
             (cut.name, began, ended),
         )
         proxy.heal()
         fault.evidence = f"{proxy.counts['held']} packets held" if proxy.counts["held"] else ""
-    testbed.expect(not given, f"nothing is assigned to it meanwhile, but {given} jobs")
+    testbed.expect(not job_ids, f"nothing is assigned to it meanwhile, but {job_ids} jobs")
     _expect_back(testbed, cut)
     testbed.drain()
     no_duplicates(testbed)

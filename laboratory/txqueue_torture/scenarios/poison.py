@@ -100,9 +100,9 @@ def poison_among_many(testbed: Testbed) -> None:
             lambda: ended_jobs(testbed) >= 2 * half, "all others are done", PATIENCE * testbed.scale
         )
         testbed.figure("innocent_seconds", round(time.monotonic() - began, 1))
-        (found,) = _await_ended(testbed, "exits")
-        fault.evidence = str(found["error"])
-    testbed.expect(found["state"] == "failed" and found["deaths"] == DEATHS, f"{found}")
+        (job,) = _await_ended(testbed, "exits")
+        fault.evidence = str(job["error"])
+    testbed.expect(job["state"] == "failed" and job["deaths"] == DEATHS, f"{job}")
     _expect_innocence(testbed)
     blamed = testbed.figures["innocent_deaths"]
     testbed.expect(blamed <= MOST_BLAMED, f"what waited is not blamed, but {blamed} are")
@@ -138,9 +138,9 @@ def poison_and_drain(testbed: Testbed) -> None:
         testbed.start_client(rate=5, kinds=["exits"], count=1, app=APP).wait()
         testbed.wait(lambda: _poisoned(testbed, "exits")[0]["deaths"] > 0, "it has killed once")
         first.stop()
-        (found,) = _await_ended(testbed, "exits")
-        fault.evidence = f"{found['error']}; {first.name} was stopped meanwhile"
-    testbed.expect(found["state"] == "failed" and found["deaths"] == DEATHS, f"{found}")
+        (job,) = _await_ended(testbed, "exits")
+        fault.evidence = f"{job['error']}; {first.name} was stopped meanwhile"
+    testbed.expect(job["state"] == "failed" and job["deaths"] == DEATHS, f"{job}")
     testbed.expect(second.is_running, "the other node goes on")
     _expect_innocence(testbed)
 
@@ -165,18 +165,18 @@ def _see_quarantined(testbed: Testbed, nodes: Sequence[TortureNode], kind: str, 
     wanted = int(count * testbed.scale)
     with testbed.fault("poison", nodes=nodes, snapshot=False) as fault:
         testbed.start_client(rate=5, kinds=[kind], count=wanted, app=APP).wait()
-        found = _await_ended(testbed, kind)
-        fault.evidence = "; ".join(f"job {each['job_id']}: {each['error']}" for each in found)
-    for each in found:
-        is_poison = each["state"] == "failed" and str(each["error"]).startswith("poison")
-        testbed.expect(is_poison and each["deaths"] == DEATHS, f"it is quarantined: {each}")
-    ids = {each["job_id"] for each in found}
+        jobs = _await_ended(testbed, kind)
+        fault.evidence = "; ".join(f"job {job['job_id']}: {job['error']}" for job in jobs)
+    for job in jobs:
+        is_poison = job["state"] == "failed" and str(job["error"]).startswith("poison")
+        testbed.expect(is_poison and job["deaths"] == DEATHS, f"it is quarantined: {job}")
+    ids = {job["job_id"] for job in jobs}
     starts = [run for run in testbed.history().runs if run.job_id in ids]
-    testbed.figure("poison", len(found))
+    testbed.figure("poison", len(jobs))
     testbed.figure("poison_starts", len(starts))
     # Each quarantined job clears other suspects that died twice, including other poison.
-    lifted = len(found) * (len(found) - 1) // 2
-    most = DEATHS * len(found) + lifted
+    lifted = len(jobs) * (len(jobs) - 1) // 2
+    most = DEATHS * len(jobs) + lifted
     testbed.expect(len(starts) <= most, f"poison runs {len(starts)} times")
 
 
@@ -187,7 +187,7 @@ def _poisoned(testbed: Testbed, kind: str) -> list[dict[str, Any]]:
 def _await_ended(testbed: Testbed, kind: str) -> list[dict[str, Any]]:
     final = ("done", "failed", "cancelled")
     testbed.wait(
-        lambda: all(each["state"] in final for each in _poisoned(testbed, kind)),
+        lambda: all(job["state"] in final for job in _poisoned(testbed, kind)),
         f"the jobs {kind} come to an end",
         PATIENCE * testbed.scale,
     )
@@ -201,7 +201,9 @@ def _expect_innocence(testbed: Testbed) -> None:
     history = testbed.history()
     kinds = {name.partition(":")[0] for name in INNOCENT}
     intents = {
-        each.intent for each in history.enqueues.values() if each.kind.split(":")[0] in kinds
+        enqueued.intent
+        for enqueued in history.enqueues.values()
+        if enqueued.kind.split(":")[0] in kinds
     }
     innocent = [job for job in history.jobs.values() if job.intent in intents]
     testbed.expect(innocent, "there are innocent jobs")

@@ -47,11 +47,11 @@ def _start(testbed: Testbed, name: str) -> TortureNode:
 def _restart(testbed: Testbed, node: TortureNode) -> float:
     """Drain a node under load; return how long that took."""
     with testbed.fault("restart", nodes=[node], snapshot=False) as fault:
-        held = len(testbed.database.held_by([node.name]))
+        jobs = len(testbed.database.held_by([node.name]))
         began = time.monotonic()
         node.stop()
         took = time.monotonic() - began
-        fault.evidence = f"{node.name} with {held} jobs was stopped in {took:.1f} s"
+        fault.evidence = f"{node.name} with {jobs} jobs was stopped in {took:.1f} s"
     return took
 
 
@@ -144,5 +144,5 @@ def broken_application(testbed: Testbed) -> None:
 
 def _rare(testbed: Testbed) -> list[JobRun]:
     history = testbed.history()
-    intents = {each.intent for each in history.enqueues.values() if each.kind == "rare"}
+    intents = {enqueued.intent for enqueued in history.enqueues.values() if enqueued.kind == "rare"}
     return [run for run in history.runs if run.intent in intents]

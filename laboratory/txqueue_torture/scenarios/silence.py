@@ -74,7 +74,9 @@ def _waits(testbed: Testbed) -> list[float]:
     """Return how long each job that was due at once waited for its first start."""
     history = testbed.history()
     at_once = {
-        intent: each.mono for intent, each in history.enqueues.items() if each.not_before is None
+        intent: enqueued.mono
+        for intent, enqueued in history.enqueues.items()
+        if enqueued.not_before is None
     }
     firsts: dict[str, float] = {}
     for run in history.runs:

@@ -65,13 +65,13 @@ def _caught(testbed: Testbed, whose: str, table: str, mode: str) -> Iterator[int
     with testbed.database.session() as session:
         session.rows("begin")
         session.rows(f"lock table {name} in {mode} mode")
-        found: list[tuple[int]] = []
+        rows: list[tuple[int]] = []
 
         def is_caught() -> bool:
-            found[:] = testbed.database.rows(_WAITING, (whose, name, name))
-            return bool(found)
+            rows[:] = testbed.database.rows(_WAITING, (whose, name, name))
+            return bool(rows)
 
         testbed.wait(is_caught, f"a backend of {whose} waits for {table}")
-        with frozen([found[0][0]]):
+        with frozen([rows[0][0]]):
             session.rows("rollback")
-            yield found[0][0]
+            yield rows[0][0]

@@ -56,8 +56,8 @@ def _kill_one(testbed: Testbed, node: TortureNode) -> None:
 def template_kill(testbed: Testbed) -> None:
     """Kill the template, and its workers with it: their jobs run again, on this node too."""
     node, other = (testbed.start_node(name, workers=3) for name in ("n1", "n2"))
-    for each in (node, other):
-        each.wait_up()
+    for killed in (node, other):
+        killed.wait_up()
     testbed.start_client(rate=30, kinds=(*MIXED, "slow:0.5"))
     testbed.flow()
     for _ in range(int(TEMPLATE_KILLS * testbed.scale)):
@@ -126,9 +126,9 @@ def frozen_worker(testbed: Testbed) -> None:
         ):
             fault.pids = {pid}
             testbed.rest(3 * testbed.lease)
-            held = _open_runs(testbed)[pid]
-            if still and held:
-                fault.evidence = f"{pid} stood still in the middle of {held} jobs"
+            jobs = _open_runs(testbed)[pid]
+            if still and jobs:
+                fault.evidence = f"{pid} stood still in the middle of {jobs} jobs"
     testbed.drain()
     duplicates = [job for job, runs in testbed.history().runs_by_job().items() if len(runs) > 1]
     testbed.expect(not duplicates, f"its master keeps its jobs, but {duplicates[:5]} ran again")
