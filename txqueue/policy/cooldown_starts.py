@@ -45,11 +45,11 @@ def start_delays(starts: Sequence[DueStart]) -> dict[str, float]:
         The seconds from now to the start of each that is delayed, by name. Those of the highest
         priority start first; among the others, the order is the same on every node.
     """
-    overdue = sorted((each for each in starts if each.late > LATE), key=_order)
-    window = SPREAD * max((each.late for each in overdue), default=0.0)
+    overdue = sorted((start for start in starts if start.late > LATE), key=_order)
+    window = SPREAD * max((start.late for start in overdue), default=0.0)
     return {
-        each.name: min(min(each.seconds, window) * place / len(overdue), place / LEAST_A_SECOND)
-        for place, each in enumerate(overdue)
+        start.name: min(min(start.seconds, window) * place / len(overdue), place / LEAST_A_SECOND)
+        for place, start in enumerate(overdue)
         if place
     }
 

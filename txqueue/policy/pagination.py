@@ -86,16 +86,16 @@ def numbers(text: str) -> list[int]:
     """
     parts = [part for part in text.split(",") if part.strip()]
     try:
-        found = [int(part) for part in parts]
+        values = [int(part) for part in parts]
     except ValueError:
         raise AdminRefused(
             f"{text[:100]!r} are not numbers of jobs", "join them by commas: 1,2,3"
         ) from None
-    if len(found) > MOST_NUMBERS or not all(0 <= number <= LARGEST_NUMBER for number in found):
+    if len(values) > MOST_NUMBERS or not all(0 <= number <= LARGEST_NUMBER for number in values):
         raise AdminRefused(
             f"these are not up to {MOST_NUMBERS} numbers of jobs", "act on fewer at a time"
         )
-    return found
+    return values
 
 
 def as_text(document: object, indent: int | None = None) -> str:
@@ -113,9 +113,9 @@ def _with_moments(value: Any, name: str = "") -> Any:
     if name in _DATA:
         return value
     if isinstance(value, list):
-        return [_with_moments(each) for each in value]
+        return [_with_moments(member) for member in value]
     if isinstance(value, dict):
-        return {key: _with_moments(each, key) for key, each in value.items()}
+        return {key: _with_moments(member, key) for key, member in value.items()}
     is_moment = isinstance(value, str) and (name in _MOMENTS or name.endswith("_at"))
     return _moment(value) if is_moment else value
 

@@ -15,8 +15,8 @@ def without_stages(options: Any) -> tuple[Any, list[dict[str, Any]]]:
         return options, []
     rest = {name: value for name, value in options.items() if name != "stages"}
     return rest or None, [
-        {**each, **{name: _moment(each[name]) for name in ("began", "ended")}}
-        for each in options["stages"]
+        {**stage, **{name: _moment(stage[name]) for name in ("began", "ended")}}
+        for stage in options["stages"]
     ]
 
 
@@ -31,13 +31,13 @@ def with_stages(
         work_type: The work type of its present stage.
     """
     present = {"stage": stages[-1]["stage"] + 1 if stages else 1, "work_type": work_type}
-    return [{**each, **_stage_of(each["at"], stages, present)} for each in attempts]
+    return [{**attempt, **_stage_of(attempt["at"], stages, present)} for attempt in attempts]
 
 
 def _stage_of(
     at: datetime, stages: Sequence[Mapping[str, Any]], present: Mapping[str, Any]
 ) -> dict[str, Any]:
-    stage = next((each for each in stages if each["ended"] >= at), present)
+    stage = next((candidate for candidate in stages if candidate["ended"] >= at), present)
     return {name: stage[name] for name in ("stage", "work_type")}
 
 

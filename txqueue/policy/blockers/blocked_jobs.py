@@ -35,7 +35,7 @@ def blocked_jobs(classes: Iterable[Row], facts: Mapping[int, Row]) -> list[dict[
         For each reason, queue and work type ``reason, gravity, queue, work_type, jobs``, and of
         one such job ``job_id, detail, remedy``; the gravest first, then those of the most jobs.
     """
-    found: dict[tuple[Any, ...], dict[str, Any]] = {}
+    blocked: dict[tuple[Any, ...], dict[str, Any]] = {}
     for row in classes:
         if row["example"] not in facts:
             continue
@@ -48,13 +48,13 @@ def blocked_jobs(classes: Iterable[Row], facts: Mapping[int, Row]) -> list[dict[
             "queue": row["queue"],
             "work_type": row["work_type"],
         }
-        told = {"job_id": row["example"], "detail": blocker.detail, "remedy": blocker.remedy}
-        entry = found.setdefault(
-            (*place.values(), blocker.kind), {**place, "jobs": 0, **told, "kind": blocker.kind}
+        example = {"job_id": row["example"], "detail": blocker.detail, "remedy": blocker.remedy}
+        entry = blocked.setdefault(
+            (*place.values(), blocker.kind), {**place, "jobs": 0, **example, "kind": blocker.kind}
         )
         entry["jobs"] += row["jobs"]
     return sorted(
-        found.values(), key=lambda each: (-Gravity[each["gravity"].upper()], -each["jobs"])
+        blocked.values(), key=lambda row: (-Gravity[row["gravity"].upper()], -row["jobs"])
     )
 
 
@@ -67,11 +67,13 @@ def jobs_left_out(classes: Sequence[Row], most: int) -> list[str]:
         most: How many jobs of a state are looked at.
     """
     full = sorted({row["state"] for row in classes if row["jobs_of_state"] >= most})
-    said = [f"only {amount(most)} {state} jobs were looked at; there may be more" for state in full]
+    sentences = [
+        f"only {amount(most)} {state} jobs were looked at; there may be more" for state in full
+    ]
     if classes and (left := classes[0]["classes"] - len(classes)) > 0:
         jobs = classes[0]["all_jobs"] - sum(row["jobs"] for row in classes)
-        said.append(f"{counted(jobs, 'job')} of {amount(left)} smaller classes do not count")
-    return said
+        sentences.append(f"{counted(jobs, 'job')} of {amount(left)} smaller classes do not count")
+    return sentences
 
 
 def _gravity(blocker: Blocker, facts: Row) -> Gravity:
@@ -86,9 +88,9 @@ def blocked_warnings(
 ) -> list[dict[str, str]]:
     """Return a warning for each reason that needs an act, but for those of some kinds."""
     by_detail: dict[str, list[Row]] = {}
-    for each in blocked:
-        if each["gravity"] != "course" and each["kind"] not in but_for:
-            by_detail.setdefault(each["detail"], []).append(each)
+    for reason in blocked:
+        if reason["gravity"] != "course" and reason["kind"] not in but_for:
+            by_detail.setdefault(reason["detail"], []).append(reason)
     return [_warning(detail, rows) for detail, rows in by_detail.items()]
 
 

@@ -50,13 +50,13 @@ _KEY = "TXQUEUE_PAYLOAD_KEY"
 
 def capable(facts: Facts) -> list[Node]:
     """Return the live nodes that serve the job's queue and have its type."""
-    return [each for each in facts["nodes"] if each["serves"] and each["knows"]]
+    return [node for node in facts["nodes"] if node["serves"] and node["knows"]]
 
 
 def holders_of(facts: Facts) -> list[Node]:
     """Return the live node to which the job is assigned."""
     incarnation = facts["job"]["incarnation"]
-    return [each for each in facts["nodes"] if each["incarnation"] == incarnation]
+    return [node for node in facts["nodes"] if node["incarnation"] == incarnation]
 
 
 def is_suspect(facts: Facts) -> bool:
@@ -66,7 +66,7 @@ def is_suspect(facts: Facts) -> bool:
 
 def without_key(facts: Facts) -> Iterator[Blocker]:
     """Yield what is wrong if the only nodes that define the type cannot decrypt its payloads."""
-    lacking = [each["name"] for each in facts["nodes"] if each.get("lacks_key")]
+    lacking = [node["name"] for node in facts["nodes"] if node.get("lacks_key")]
     if lacking and not _names(facts, "knows"):
         yield Blocker(
             "no_key",
@@ -80,10 +80,10 @@ def without_key(facts: Facts) -> Iterator[Blocker]:
 def without_its_key(facts: Facts) -> Iterator[Blocker]:
     """Yield what is wrong if nodes have tried the job, and had no key that it needs."""
     job = facts["job"]
-    tried = [each["name"] for each in capable(facts) if each.get("lacks_its_key")]
+    tried = [node["name"] for node in capable(facts) if node.get("lacks_its_key")]
     if not tried:
         return
-    others = [each["name"] for each in _working(facts) if not each.get("lacks_its_key")]
+    others = [node["name"] for node in _working(facts) if not node.get("lacks_its_key")]
     why = (job["error"] or "").partition("; ")[0]
     if others:
         yield Blocker(
@@ -125,18 +125,18 @@ def without_worker(facts: Facts) -> Iterator[Blocker]:
     """Yield what keeps the nodes that could run the job from starting any."""
     working = _working(facts)
     if not working:
-        names = joined(sorted(each["name"] for each in capable(facts)))
+        names = joined(sorted(node["name"] for node in capable(facts)))
         what = f"every node that could run it is draining: {names}"
         remedy = "start another node, or, unless it is stopping: txqueue undrain NODE"
         yield Blocker("no_capable_node", what, remedy, Gravity.ACT)
         return
-    found = {each["name"]: _obstacle(facts, each) for each in working}
-    obstacles = [each for each in found.values() if each is not None]
-    if len(obstacles) < len(found):
+    obstacle_by_node = {node["name"]: _obstacle(facts, node) for node in working}
+    obstacles = [obstacle for obstacle in obstacle_by_node.values() if obstacle is not None]
+    if len(obstacles) < len(obstacle_by_node):
         return
-    why = "; ".join(sorted({each.what for each in obstacles}))
-    where = f"the nodes that could run it ({joined(sorted(found))})"
-    if any(each.is_passing for each in obstacles):
+    why = "; ".join(sorted({obstacle.what for obstacle in obstacles}))
+    where = f"the nodes that could run it ({joined(sorted(obstacle_by_node))})"
+    if any(obstacle.is_passing for obstacle in obstacles):
         yield Blocker(
             "no_worker",
             f"no worker of {where} can start it yet: {why}",
@@ -144,7 +144,7 @@ def without_worker(facts: Facts) -> Iterator[Blocker]:
         )
     else:
         what = f"no worker of {where} can start a job: {why}"
-        remedy = next((each.remedy for each in obstacles if each.remedy), SEE_LOG)
+        remedy = next((obstacle.remedy for obstacle in obstacles if obstacle.remedy), SEE_LOG)
         yield Blocker("no_worker", what, remedy, Gravity.FAULT)
 
 
@@ -153,7 +153,7 @@ def without_room(facts: Facts) -> Iterator[Blocker]:
     nodes = _working(facts)
     if is_suspect(facts):
         yield from _suspect(facts, nodes)
-    if any(_fits(facts, each) for each in nodes):
+    if any(_fits(facts, node) for node in nodes):
         yield from _behind_others(facts, nodes)
     elif _kept_by_reserve(facts, nodes):
         yield _reserve(facts, nodes)
@@ -163,11 +163,11 @@ def without_room(facts: Facts) -> Iterator[Blocker]:
 
 def _obstacle(facts: Facts, node: Node) -> WorkerObstacle | None:
     """Return why no worker of a node can start the job, however many others end."""
-    found = claim_obstacle(node) or worker_obstacle(node)
-    if found is not None and not found.is_passing:
-        return found
+    obstacle = claim_obstacle(node) or worker_obstacle(node)
+    if obstacle is not None and not obstacle.is_passing:
+        return obstacle
     # What a worker that starts brings may all be kept.
-    return _all_kept(facts, node) or found or _too_heavy(facts, node)
+    return _all_kept(facts, node) or obstacle or _too_heavy(facts, node)
 
 
 def _too_heavy(facts: Facts, node: Node) -> WorkerObstacle | None:
@@ -183,13 +183,13 @@ def _too_heavy(facts: Facts, node: Node) -> WorkerObstacle | None:
 
 def _all_kept(facts: Facts, node: Node) -> WorkerObstacle | None:
     """Return that the reserve of the job's queue takes all that the node could have free."""
-    kept, closed, threads = _kept(facts, node), node.get("closed") or {}, threads_left(node)
+    kept_weight, closed, threads = _kept(facts, node), node.get("closed") or {}, threads_left(node)
     unable = closed.get("blocked", 0) + closed.get("stuck", 0)
-    if not kept or not (unable or threads):
+    if not kept_weight or not (unable or threads):
         return None
     left = (node["workers"] - unable) * node["room"]["capacity"]
     left -= node["left"]["weight"] if threads else 0
-    if _weight(facts, node) <= left - kept:
+    if _weight(facts, node) <= left - kept_weight:
         return None
     why = [f"{unable} can start no job"] if unable else []
     why += [f"{threads} of their weight"] if threads else []
@@ -204,12 +204,12 @@ def _no_node(detail: str, remedy: str, kind: str = "blocked_jobs") -> Blocker:
 
 
 def _names(facts: Facts, what: str) -> list[str]:
-    return [each["name"] for each in facts["nodes"] if each[what]]
+    return [node["name"] for node in facts["nodes"] if node[what]]
 
 
 def _working(facts: Facts) -> list[Node]:
     return [
-        each for each in capable(facts) if each["state"] == "alive" and not each.get("has_tried")
+        node for node in capable(facts) if node["state"] == "alive" and not node.get("has_tried")
     ]
 
 
@@ -279,15 +279,15 @@ def _fits(facts: Facts, node: Node) -> bool:
 
 def _kept_by_reserve(facts: Facts, nodes: Sequence[Node]) -> bool:
     return any(
-        _kept(facts, each) and _weight(facts, each) <= min(_largest(each), _free(each))
-        for each in nodes
+        _kept(facts, node) and _weight(facts, node) <= min(_largest(node), _free(node))
+        for node in nodes
     )
 
 
 def _reserve(facts: Facts, nodes: Sequence[Node]) -> Blocker:
     job = facts["job"]
     part = f"{control(facts, 'queue')['reserve']:.0%}"
-    if all(_weight(facts, each) > each["capacity"] - _kept(facts, each) for each in nodes):
+    if all(_weight(facts, node) > node["capacity"] - _kept(facts, node) for node in nodes):
         return Blocker(
             "reserve",
             f"its weight of {job['weight']} is more than the reserve of the queue {job['queue']}"
@@ -310,7 +310,7 @@ def _full(facts: Facts, nodes: Sequence[Node]) -> Blocker:
     if largest:
         first += f", its weight is {weight}, and no worker has more than {largest} free"
     where = f"the least loaded of {counted(len(nodes), 'node')} is at {_least(nodes):.0%}"
-    since = min((each["busy_since"] for each in nodes if each.get("busy_since")), default=None)
+    since = min((node["busy_since"] for node in nodes if node.get("busy_since")), default=None)
     longest = seconds_between(facts["now"], since) if since else 0.0
     long = f"; the longest of their jobs has run for {age(longest)}" if longest >= LONG else ""
     return Blocker(
@@ -323,20 +323,20 @@ def _full(facts: Facts, nodes: Sequence[Node]) -> Blocker:
 
 def _kept_by_threads(nodes: Sequence[Node]) -> str:
     """What threads of ended jobs keep of the nodes' room, to be added to a sentence."""
-    kept = [
-        f"; on node {each['name']}, {threads} of the weight of {each['capacity']:,}"
-        for each in nodes
-        if (threads := threads_left(each))
+    keeping = [
+        f"; on node {node['name']}, {threads} of the weight of {node['capacity']:,}"
+        for node in nodes
+        if (threads := threads_left(node))
     ]
-    return "".join(kept[:3])
+    return "".join(keeping[:3])
 
 
 def _behind_others(facts: Facts, nodes: Sequence[Node]) -> Iterator[Blocker]:
     """Yield the jobs before it, unless there is room for it wherever these start."""
     ahead = facts["ahead"]
-    enough = sum(_weight_to_fill(facts, each) for each in nodes if _fits(facts, each))
+    enough = sum(_weight_to_fill(facts, node) for node in nodes if _fits(facts, node))
     if ahead["jobs"] and ahead["weight"] >= enough:
-        free = sum(_free(each) - _kept(facts, each) for each in nodes)
+        free = sum(_free(node) - _kept(facts, node) for node in nodes)
         yield Blocker(
             "no_free_capacity",
             f"{counted(ahead['jobs'], 'job')} go first, and the nodes have room for a weight of"
@@ -355,4 +355,4 @@ def _weight_to_fill(facts: Facts, node: Node) -> int:
 
 def _least(nodes: Sequence[Node]) -> float:
     """The load of the least loaded node, by the jobs that it holds now."""
-    return min((max(each["load"], each["held"] / each["capacity"]) for each in nodes), default=0.0)
+    return min((max(node["load"], node["held"] / node["capacity"]) for node in nodes), default=0.0)

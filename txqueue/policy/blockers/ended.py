@@ -39,29 +39,31 @@ def cancelled(facts: Facts) -> Blocker:
     return _reopenable(facts, Blocker("cancelled", detail, remedy))
 
 
-def _reopenable(facts: Facts, found: Blocker) -> Blocker:
+def _reopenable(facts: Facts, blocker: Blocker) -> Blocker:
     """Return the reason of a failed or cancelled job, or else why a retry of it is refused."""
     obstacles = facts.get("reopening") or {}
-    job_id, detail = facts["job"]["job_id"], found.detail
+    job_id, detail = facts["job"]["job_id"], blocker.detail
     if parents := obstacles.get("parents"):
-        return _without_parents(job_id, found, parents)
+        return _without_parents(job_id, blocker, parents)
     if obstacles.get("has_unnamed_parents"):
         detail = f"{detail}; it cannot run, as one of its parents is not done"
         remedy = f"to run a copy that waits for none: txqueue repeat {job_id}"
-        return evolve(found, reason="parents", detail=detail, remedy=remedy)
+        return evolve(blocker, reason="parents", detail=detail, remedy=remedy)
     if holder := obstacles.get("holder"):
         detail = f"{detail}; job {holder} holds its unique key now"
         remedy = f"once job {holder} has ended: txqueue retry {job_id}"
-        return evolve(found, reason="unique", detail=detail, remedy=remedy)
-    return found
+        return evolve(blocker, reason="unique", detail=detail, remedy=remedy)
+    return blocker
 
 
-def _without_parents(job_id: int, found: Blocker, parents: Sequence[Mapping[str, Any]]) -> Blocker:
-    named = ", ".join(f"job {each['job_id']} ({each['state']})" for each in parents)
-    together = " ".join(str(each["job_id"]) for each in parents)
+def _without_parents(
+    job_id: int, blocker: Blocker, parents: Sequence[Mapping[str, Any]]
+) -> Blocker:
+    names = ", ".join(f"job {parent['job_id']} ({parent['state']})" for parent in parents)
+    together = " ".join(str(parent["job_id"]) for parent in parents)
     return evolve(
-        found,
+        blocker,
         reason="parents",
-        detail=f"{found.detail}; it cannot run unless these are done: {named}",
+        detail=f"{blocker.detail}; it cannot run unless these are done: {names}",
         remedy=f"retry what it depends on, too: txqueue retry {together} {job_id}",
     )

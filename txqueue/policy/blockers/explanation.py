@@ -58,8 +58,8 @@ def explain(facts: Facts) -> Explanation:
     Returns:
         The gravest reason: while it lasts, the job does not run even if all other reasons end.
     """
-    job, found = facts["job"], judged(facts)
-    return Explanation(job["job_id"], job["state"], found.reason, found.detail, found.remedy)
+    job, blocker = facts["job"], judged(facts)
+    return Explanation(job["job_id"], job["state"], blocker.reason, blocker.detail, blocker.remedy)
 
 
 def judged(facts: Facts) -> Blocker:
@@ -75,43 +75,45 @@ def explain_archived(job: Facts, now: datetime) -> Explanation:
     return Explanation(job["job_id"], job["state"], job["state"], detail, remedy)
 
 
-def _judged(facts: Facts, others: Mapping[str, Any], seen: frozenset[int]) -> Blocker:
+def _judged(facts: Facts, others: Mapping[str, Any], judged_ids: frozenset[int]) -> Blocker:
     """Judge a job, and those that it waits for: what stops one of them stops it, too."""
     if facts.get("damage") and facts["job"]["state"] in ("waiting", "ready"):
         return damaged(facts)
     if facts.get("is_clear") and facts["job"]["state"] in ("waiting", "ready"):
         return in_clear(facts)
-    found = _BY_STATE[facts["job"]["state"]](facts)
+    blocker = _BY_STATE[facts["job"]["state"]](facts)
     if facts.get("damage") and facts["job"]["state"] != "done":
-        return fixed(found, facts["damage"])
-    if found.reason in _SETTLED or found.gravity is not Gravity.COURSE:
-        return found
-    roots = [*_roots(facts, others, seen | {facts["job"]["job_id"]}), *_stops(facts)]
-    root = max(roots, key=lambda each: each.gravity, default=found)
+        return fixed(blocker, facts["damage"])
+    if blocker.reason in _SETTLED or blocker.gravity is not Gravity.COURSE:
+        return blocker
+    roots = [*_roots(facts, others, judged_ids | {facts["job"]["job_id"]}), *_stops(facts)]
+    root = max(roots, key=lambda root_blocker: root_blocker.gravity, default=blocker)
     if root.gravity is Gravity.COURSE:
-        return found
-    detail = f"{found.detail}; {root.detail}"
-    return evolve(found, detail=detail, remedy=root.remedy, gravity=root.gravity)
+        return blocker
+    detail = f"{blocker.detail}; {root.detail}"
+    return evolve(blocker, detail=detail, remedy=root.remedy, gravity=root.gravity)
 
 
-def _roots(facts: Facts, others: Mapping[str, Any], seen: frozenset[int]) -> Iterator[Blocker]:
+def _roots(
+    facts: Facts, others: Mapping[str, Any], judged_ids: frozenset[int]
+) -> Iterator[Blocker]:
     """Yield what stops the jobs that a job waits for."""
     group = facts.get("group") or {}
-    holders = [each["job_id"] for each in group.get("holders", ())]
+    holders = [holder["job_id"] for holder in group.get("holders", ())]
     known = {
-        job_id: _judged(others[str(job_id)], others, seen)
+        job_id: _judged(others[str(job_id)], others, judged_ids)
         for job_id in facts.get("behind") or ()
-        if job_id not in seen and str(job_id) in others
+        if job_id not in judged_ids and str(job_id) in others
     }
     for job_id, root in known.items():
         if job_id not in holders:
             is_between = job_id in group.get("first", ())[1:]
             which = ", which goes first in its group, too," if is_between else ""
             yield evolve(root, detail=f"job {job_id}{which} does not run: {root.detail}")
-    held = [each for each in holders if each in known]
-    if held and group["running"] >= group["limit"]:
+    known_holders = [holder for holder in holders if holder in known]
+    if known_holders and group["running"] >= group["limit"]:
         # The end of one of them is enough.
-        job_id = min(held, key=lambda each: known[each].gravity)
+        job_id = min(known_holders, key=lambda job_id: known[job_id].gravity)
         root = known[job_id]
         yield evolve(root, detail=f"job {job_id} of its group does not end: {root.detail}")
 
@@ -127,18 +129,18 @@ _NOTHING = Blocker("next", "nothing delays it", "nothing: a node claims it in a 
 
 def _stops(facts: Facts) -> Iterator[Blocker]:
     """Yield what would stop a job once it no longer waits for others, or its node is gone."""
-    found = [*without_node(facts), *_faults(without_its_key(facts)), *_never(facts)]
+    blockers = [*without_node(facts), *_faults(without_its_key(facts)), *_never(facts)]
     for kind in ("queue", "tenant", "group"):
-        found += held_back(facts, kind)
-    found += without_worker(facts) if capable(facts) else ()
-    for each in found:
-        yield evolve(each, detail=f"after that it does not run: {each.detail}")
+        blockers += held_back(facts, kind)
+    blockers += without_worker(facts) if capable(facts) else ()
+    for blocker in blockers:
+        yield evolve(blocker, detail=f"after that it does not run: {blocker.detail}")
 
 
 def _hindrances(facts: Facts) -> Iterator[Blocker]:
     """Yield the obstacles of a ready job, the gravest first."""
     yield from without_node(facts)
-    if all(each.get("has_tried") for each in capable(facts)):
+    if all(node.get("has_tried") for node in capable(facts)):
         yield unreadable(facts)
     yield from _faults(without_its_key(facts))
     yield from locked(facts)
@@ -149,8 +151,8 @@ def _hindrances(facts: Facts) -> Iterator[Blocker]:
     yield from without_room(facts)
 
 
-def _faults(found: Iterable[Blocker]) -> Iterator[Blocker]:
-    return (each for each in found if each.gravity is Gravity.FAULT)
+def _faults(blockers: Iterable[Blocker]) -> Iterator[Blocker]:
+    return (blocker for blocker in blockers if blocker.gravity is Gravity.FAULT)
 
 
 def _never(facts: Facts) -> Iterator[Blocker]:
@@ -193,8 +195,8 @@ def _for_time(facts: Facts) -> Blocker:
         return Blocker("workset", detail, remedy)
     if not job["attempt"] or left == "never":
         return _early(facts)
-    said = f": {job['error']}" if job["error"] else ""
-    detail = f"{counted(job['attempt'], 'attempt')} failed{said}; the next is due {left}"
+    reason = f": {job['error']}" if job["error"] else ""
+    detail = f"{counted(job['attempt'], 'attempt')} failed{reason}; the next is due {left}"
     return Blocker("backoff", detail, f"nothing; {now}")
 
 
@@ -222,10 +224,10 @@ def _for_parents(facts: Facts) -> Blocker:
     parents, left = facts["parents"], facts["parents_left"]
     if not parents:
         return _soon(facts, "parents", "the jobs it waited for have just ended")
-    named = ", ".join(f"{each['job_id']} ({each['state']})" for each in parents)
+    names = ", ".join(f"{parent['job_id']} ({parent['state']})" for parent in parents)
     more = f" and {left - len(parents)} more" if left > len(parents) else ""
     ended = "have ended" if parents[0]["any_end"] else "are done"
-    detail = f"it waits until these {ended}: {named}{more}"
+    detail = f"it waits until these {ended}: {names}{more}"
     see = f"see: txqueue explain {parents[0]['job_id']}"
     return Blocker("parents", detail, f"nothing: it becomes ready then; {see}")
 
@@ -240,10 +242,10 @@ def _for_unique(facts: Facts) -> Blocker:
 
 
 def _for_group(facts: Facts) -> Blocker:
-    held = next(held_back(facts, "group"), None)
-    if held is not None and held.reason == "pause":
-        return held
-    if (ahead := next(behind_group(facts), held)) is not None:
+    hold = next(held_back(facts, "group"), None)
+    if hold is not None and hold.reason == "pause":
+        return hold
+    if (ahead := next(behind_group(facts), hold)) is not None:
         return ahead
     return _soon(facts, "group", f"its group {facts['job']['group']} is free")
 

@@ -35,31 +35,33 @@ def locked(facts: Facts) -> Iterator[Blocker]:
 
 def held_back(facts: Facts, kind: str) -> Iterator[Blocker]:
     """Yield the pause and the limits of the job's queue, tenant or group."""
-    its, key = control(facts, kind), facts["job"][kind]
-    if its.get("is_paused"):
+    limits, key = control(facts, kind), facts["job"][kind]
+    if limits.get("is_paused"):
         yield _paused(kind, key)
     if kind != "group":
         yield from _at_limit(facts, kind)
-    ahead = its.get("ahead") or 0
-    if its.get("opens_in") is not None:
-        detail = f"the {kind} {key} may start only {_rate(its)}"
-        left = f"the next in {its['opens_in']:.1f} s"
+    ahead = limits.get("ahead") or 0
+    if limits.get("opens_in") is not None:
+        detail = f"the {kind} {key} may start only {_rate(limits)}"
+        left = f"the next in {limits['opens_in']:.1f} s"
         yield Blocker("rate", f"{detail}; {left}", raised(kind, key, "--rate"))
-    elif its.get("tokens") is not None and ahead >= its["tokens"]:
-        detail = f"the {kind} {key} may start only {_rate(its)}; {counted(ahead, 'job')} go first"
+    elif limits.get("tokens") is not None and ahead >= limits["tokens"]:
+        detail = (
+            f"the {kind} {key} may start only {_rate(limits)}; {counted(ahead, 'job')} go first"
+        )
         yield Blocker("rate", detail, f"{_IN_ITS_TURN}; {raised(kind, key, '--rate')}")
 
 
 def _at_limit(facts: Facts, kind: str) -> Iterator[Blocker]:
-    its, key = control(facts, kind), facts["job"][kind]
-    most, ahead = its.get("concurrency"), its.get("ahead") or 0
+    limits, key = control(facts, kind), facts["job"][kind]
+    most, ahead = limits.get("concurrency"), limits.get("ahead") or 0
     if most is None:
         return
     more = raised(kind, key, "--concurrency")
-    if its["running"] >= most:
+    if limits["running"] >= most:
         detail = f"the {kind} {key} runs as many jobs as its limit allows ({counted(most, 'job')})"
         yield Blocker("limit", detail, f"nothing: it starts when one of them ends; {more}")
-    elif its["running"] + ahead >= most:
+    elif limits["running"] + ahead >= most:
         detail = (
             f"the {kind} {key} may run {counted(most, 'job')} at a time, and"
             f" {counted(ahead, 'job')} go first"
@@ -74,10 +76,10 @@ def behind_group(facts: Facts) -> Iterator[Blocker]:
         return
     queued = f", and {counted(group['before'], 'job')} of the group go first"
     if group["running"] >= group["limit"]:
-        held = " and ".join(_held(facts, holder) for holder in group["holders"])
+        holders = " and ".join(_held(facts, holder) for holder in group["holders"])
         yield Blocker(
             "group",
-            f"its group {job['group']} is busy with {held}{queued if group['before'] else ''}",
+            f"its group {job['group']} is busy with {holders}{queued if group['before'] else ''}",
             "nothing: it becomes ready when they end; to end one:"
             f" txqueue cancel {group['holders'][0]['job_id']}",
         )
@@ -109,5 +111,5 @@ def _paused(kind: str, key: str) -> Blocker:
     return Blocker("pause", what, remedy, Gravity.ACT, "paused")
 
 
-def _rate(its: Mapping[str, Any]) -> str:
-    return f"{its.get('rate') or 0:g} jobs a second"
+def _rate(limits: Mapping[str, Any]) -> str:
+    return f"{limits.get('rate') or 0:g} jobs a second"

@@ -84,7 +84,7 @@ class Blocker:
 
 def control(facts: Facts, kind: str) -> Mapping[str, Any]:
     """Return the limits and the pause of the job's queue, group or tenant."""
-    return next((each for each in facts["controls"] if each["kind"] == kind), {})
+    return next((row for row in facts["controls"] if row["kind"] == kind), {})
 
 
 def is_due(facts: Facts) -> bool:

@@ -29,9 +29,9 @@ def explain_refusal(act: str, why: Explanation) -> Explanation:
 def refusal_text(why: Explanation) -> str:
     """Return a refusal as a sentence for people."""
     detail = (why.detail.splitlines() or [""])[0]
-    shown = detail if len(detail) <= _LONGEST else f"{detail[:_LONGEST]}..."
+    shortened = detail if len(detail) <= _LONGEST else f"{detail[:_LONGEST]}..."
     remedy = f"; {why.remedy}" if why.remedy else ""
-    return f"Job {why.job_id}: {shown}{remedy}."
+    return f"Job {why.job_id}: {shortened}{remedy}."
 
 
 def _not_retried(why: Explanation) -> Explanation:

@@ -22,10 +22,10 @@ def damaged(facts: Facts) -> Blocker:
     )
 
 
-def fixed(found: Blocker, damage: str) -> Blocker:
+def fixed(blocker: Blocker, damage: str) -> Blocker:
     """Return that acts of operators leave an assigned or ended job as it is."""
-    detail = f"{found.detail}; its row is damaged: {damage}"
-    return evolve(found, reason="damaged", detail=detail, remedy=DAMAGE_REMEDY)
+    detail = f"{blocker.detail}; its row is damaged: {damage}"
+    return evolve(blocker, reason="damaged", detail=detail, remedy=DAMAGE_REMEDY)
 
 
 def in_clear(facts: Facts) -> Blocker:
@@ -45,10 +45,10 @@ def in_clear(facts: Facts) -> Blocker:
 def unreadable(facts: Facts) -> Blocker:
     """Return which versions of its type could not read a job, and when it fails."""
     job, unread = facts["job"], facts["unread"]
-    if untried := [each for each in capable(facts) if each.get("has_tried") is False]:
+    if untried := [node for node in capable(facts) if node.get("has_tried") is False]:
         return _for_other_workers(facts, untried)
-    tried = [each for each in capable(facts) if each["has_tried"]]
-    names = joined([_with_application(each) for each in tried])
+    tried = [node for node in capable(facts) if node["has_tried"]]
+    names = joined([_with_application(node) for node in tried])
     those = f" (tried by {names})" if names else ""
     left = f"; it fails {until(facts, unread['until'])}" if unread else ""
     return Blocker(
@@ -63,7 +63,7 @@ def unreadable(facts: Facts) -> Blocker:
 
 def _for_other_workers(facts: Facts, untried: Sequence[Mapping[str, Any]]) -> Blocker:
     """A worker that cannot read the job may take it before one that can, in the same node."""
-    names = joined([_with_application(each) for each in untried])
+    names = joined([_with_application(node) for node in untried])
     tries = f" it is tried again {until(facts, facts['job']['not_before'])}"
     return Blocker(
         "unreadable",

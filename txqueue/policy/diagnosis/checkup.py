@@ -48,12 +48,12 @@ def diagnose(facts: Facts) -> list[CheckResult]:
 
 def has_fault(results: Iterable[CheckResult]) -> bool:
     """Tell whether any check found a fault."""
-    return any(each.severity is Severity.FAULT for each in results)
+    return any(result.severity is Severity.FAULT for result in results)
 
 
 def as_document(results: Iterable[CheckResult]) -> dict[str, Any]:
     """Return the results as ``--json`` prints them."""
-    return {"checks": [_entry(each) for each in results]}
+    return {"checks": [_entry(result) for result in results]}
 
 
 def _result(topic: str, check: Check, facts: Facts) -> CheckResult:
@@ -65,29 +65,29 @@ def _result(topic: str, check: Check, facts: Facts) -> CheckResult:
 
 def _few(findings: Iterable[Finding], *, is_cut: bool) -> tuple[Finding, ...]:
     """Return the first findings of a check, faults before warnings, and how many more there are."""
-    found = sorted(findings, key=lambda each: each.severity is not Severity.FAULT)
-    kept, rest = found[:MOST_WARNED], found[MOST_WARNED:]
+    ordered = sorted(findings, key=lambda finding: finding.severity is not Severity.FAULT)
+    first, rest = ordered[:MOST_WARNED], ordered[MOST_WARNED:]
     if rest:
         number = f"at least {len(rest):,}" if is_cut else f"{len(rest):,}"
         what = f"and {number} more like those before"
-        kept.append(evolve(rest[0], what=what, remedy="as for those before"))
-    return tuple(kept)
+        first.append(evolve(rest[0], what=what, remedy="as for those before"))
+    return tuple(first)
 
 
 def _entry(result: CheckResult) -> dict[str, Any]:
-    found = [
+    findings = [
         {
-            "severity": str(each.severity),
-            "what": each.what,
-            "why": each.why,
-            "remedy": each.remedy,
+            "severity": str(finding.severity),
+            "what": finding.what,
+            "why": finding.why,
+            "remedy": finding.remedy,
         }
-        for each in result.findings
+        for finding in result.findings
     ]
     return {
         "check": result.check,
         "topic": result.topic,
         "severity": str(result.severity),
         "unchecked": result.unchecked,
-        "findings": found,
+        "findings": findings,
     }

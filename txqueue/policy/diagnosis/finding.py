@@ -89,7 +89,7 @@ class CheckResult:
     @property
     def severity(self) -> Severity:
         """The gravest severity of the findings; a check that could not be made is a warning."""
-        found = {each.severity for each in self.findings}
-        if Severity.FAULT in found:
+        severities = {finding.severity for finding in self.findings}
+        if Severity.FAULT in severities:
             return Severity.FAULT
-        return Severity.WARNING if found or self.unchecked is not None else Severity.OK
+        return Severity.WARNING if severities or self.unchecked is not None else Severity.OK

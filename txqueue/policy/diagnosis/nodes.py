@@ -81,10 +81,12 @@ def _versions(rows: Sequence[Row]) -> Iterator[Finding]:
         if row["state"] in _SERVING:
             by_version.setdefault(row["version"], []).append(row["name"])
     if len(by_version) > 1:
-        each = (f"{version} ({', '.join(names)})" for version, names in sorted(by_version.items()))
+        version_texts = (
+            f"{version} ({', '.join(names)})" for version, names in sorted(by_version.items())
+        )
         yield Finding(
             Severity.WARNING,
-            f"alive nodes run different versions: {'; '.join(each)}",
+            f"alive nodes run different versions: {'; '.join(version_texts)}",
             "that is meant for the time of an upgrade only",
             "upgrade and restart the older nodes",
         )

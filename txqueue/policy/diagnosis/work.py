@@ -51,13 +51,13 @@ def _sums(rows: Sequence[Row], column: str, unless: str) -> dict[str, int]:
     for row in rows:
         if not row[unless]:
             sums[row[column]] = sums.get(row[column], 0) + row["jobs"]
-    return dict(sorted(sums.items(), key=lambda each: (-each[1], each[0])))
+    return dict(sorted(sums.items(), key=lambda item: (-item[1], item[0])))
 
 
 def _blocked(rows: Sequence[Row]) -> Iterator[Finding]:
     for gravity, severity in (("fault", Severity.FAULT), ("act", Severity.WARNING)):
-        its = [row for row in rows if row["gravity"] == gravity]
-        for warned in blocked_warnings(its, _OTHER_CHECKS):
+        of_gravity = [row for row in rows if row["gravity"] == gravity]
+        for warned in blocked_warnings(of_gravity, _OTHER_CHECKS):
             why = "they wait until that is repaired" if gravity == "fault" else _UNTIL_ENDED
             yield Finding(severity, warned["what"], why, warned["remedy"])
 

@@ -65,8 +65,8 @@ def json_line(entry: LogEntry, fields: Mapping[str, Any]) -> str:
     }
     more = {text_of(name): _carried(value) for name, value in fields.items() if name not in own}
     line = json.dumps({**own, **more}, ensure_ascii=False)
-    for each in _LINE_BREAKS:
-        line = line.replace(each, f"\\u{ord(each):04x}")
+    for character in _LINE_BREAKS:
+        line = line.replace(character, f"\\u{ord(character):04x}")
     return line
 
 
@@ -101,14 +101,14 @@ def kept_text(entry: LogEntry) -> str:
 
 def last_entries(entries: Iterable[str]) -> str | None:
     """Return the last entries that are not too long together, a line for each; None for none."""
-    kept: list[str] = []
+    lines: list[str] = []
     left = MOST_BYTES
     for entry in reversed(list(entries)):
         left -= len(entry.encode()) + 1
         if left < 0:
             break
-        kept.append(entry)
-    return "\n".join(reversed(kept)) or None
+        lines.append(entry)
+    return "\n".join(reversed(lines)) or None
 
 
 def _time(at: float) -> str:

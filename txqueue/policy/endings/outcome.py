@@ -107,11 +107,11 @@ def judge(error: object, retry: Retry, failures: int, chance: float) -> Verdict:
         unread = ""
     except BaseException as broken:
         unread = f"its {class_name(error)} cannot be read: {summary_of(broken)}\n\n"
-    said, name = unread + error_text(error), error_class(error)
+    text, name = unread + error_text(error), error_class(error)
     if _is_fatal(error, retry) or retry.is_spent(failures + 1):
-        return Verdict("failed", error=said, error_class=name)
+        return Verdict("failed", error=text, error_class=name)
     delay = retry.delay(failures + 1, chance)
-    return Verdict("retry", delay=delay, error=said, error_class=name)
+    return Verdict("retry", delay=delay, error=text, error_class=name)
 
 
 def _is_fatal(error: object, retry: Retry) -> bool:
@@ -132,8 +132,8 @@ def _said_by(error: Any) -> Verdict | None:
         return Verdict("failed", error=storable(text_of(error.reason)) or "failed by its handler")
     if is_a(error, KeyUnavailable):
         # Perhaps only this process lacks the key, so no attempt is spent.
-        said = storable(text_of(error))
-        return Verdict("snooze", delay=KEYLESS_PAUSE, error=said, error_class=KEYLESS)
+        text = storable(text_of(error))
+        return Verdict("snooze", delay=KEYLESS_PAUSE, error=text, error_class=KEYLESS)
     return Verdict("failed", error=storable(text_of(error)), error_class=error_class(error))
 
 
@@ -189,8 +189,8 @@ def error_text(error: object) -> str:
     """Return an exception's type, message and traceback; only the end of a long traceback."""
     line, whole = exception_text(error)
     summary, whole = _deferred_timeout(error) or line.strip(), whole.strip()
-    kept = whole if len(whole) <= LONGEST_ERROR else "[...] " + whole[-LONGEST_ERROR:]
-    return storable(f"{summary[:1000]}\n\n{kept}")
+    shortened = whole if len(whole) <= LONGEST_ERROR else "[...] " + whole[-LONGEST_ERROR:]
+    return storable(f"{summary[:1000]}\n\n{shortened}")
 
 
 def late_error_text(error: object) -> str:

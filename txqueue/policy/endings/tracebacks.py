@@ -75,11 +75,11 @@ def _plain_line(error: object) -> str:
 def _chain_text(error: object) -> str:
     """Return the text of an exception and of those before it, the last ones of a long chain."""
     parts: list[str] = []
-    seen: set[int] = set()
+    ids: set[int] = set()
     this: object = error
     words = ""
-    while this is not None and id(this) not in seen and len(seen) < LONGEST_CHAIN:
-        seen.add(id(this))
+    while this is not None and id(this) not in ids and len(ids) < LONGEST_CHAIN:
+        ids.add(id(this))
         parts += [words, _plain_line(this), _formatted(traceback_of(this))]
         this, is_cause = link_of(this)
         words = _CAUSED if is_cause else _DURING
@@ -95,18 +95,18 @@ def _all_behave(error: object, *, is_linked: bool) -> bool:
     """Tell whether Python's formatter can be given an exception, and all that it shows with it."""
     if not is_linked:
         return behaves(error)
-    shown = list(islice(_linked(error), MOST_LINKED + 1))
-    return len(shown) <= MOST_LINKED and all(map(behaves, shown))
+    errors = list(islice(_linked(error), MOST_LINKED + 1))
+    return len(errors) <= MOST_LINKED and all(map(behaves, errors))
 
 
 def _linked(error: object) -> Iterator[object]:
     """Yield an exception and all those that it is linked with or consists of."""
-    seen: set[int] = set()
+    ids: set[int] = set()
     left = [error]
     while left:
         this = left.pop()
-        if id(this) not in seen:
-            seen.add(id(this))
+        if id(this) not in ids:
+            ids.add(id(this))
             yield this
             left += members_of(this)
 
@@ -128,8 +128,8 @@ def _formatted(frames: TracebackType | None) -> str:
         if len(_texts) >= MOST_PLACES:
             del _texts[next(iter(_texts))]
         # The loader of a module, which has its lines, is the application's too.
-        shown = looked(lambda: "".join(traceback.format_tb(frames)), "  (no frame can be shown)\n")
-        text = f"Traceback (most recent call last):\n{shown}"
+        lines = looked(lambda: "".join(traceback.format_tb(frames)), "  (no frame can be shown)\n")
+        text = f"Traceback (most recent call last):\n{lines}"
         # By code, not by frames: those would keep the variables of a handler alive.
         _texts[place] = text
     return text

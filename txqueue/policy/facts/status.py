@@ -101,20 +101,20 @@ def queues(
     Returns:
         One dictionary for each queue, sorted by name.
     """
-    found: dict[str, dict[str, Any]] = {}
+    rows_by_name: dict[str, dict[str, Any]] = {}
     for name in sorted(served_queues(nodes)):
-        found[name] = _empty(name)
+        rows_by_name[name] = _empty(name)
     for row in live:
-        _count(found.setdefault(row["queue"], _empty(row["queue"])), row, now)
+        _count(rows_by_name.setdefault(row["queue"], _empty(row["queue"])), row, now)
     for row in recent:
-        queue = found.setdefault(row["queue"], _empty(row["queue"]))
+        queue = rows_by_name.setdefault(row["queue"], _empty(row["queue"]))
         seconds = max((now - row["since"]).total_seconds(), 0.001)
         queue["done_per_second"] = _rate(row, now)
         queue["done_last_minute"] = row["jobs"] if seconds > 1 else None
     served = served_queues(nodes)
-    for name, queue in found.items():
+    for name, queue in rows_by_name.items():
         queue["nodes"] = served.get(name, [])
-    return [found[name] for name in sorted(found)]
+    return [rows_by_name[name] for name in sorted(rows_by_name)]
 
 
 def work_types(
@@ -132,17 +132,17 @@ def work_types(
         one, ``nodes`` has the names of the live nodes that know it.
     """
     states = dict.fromkeys(("waiting", "ready", "assigned", "failed"), 0)
-    found = {row["work_type"]: {**row, **states, "nodes": []} for row in published}
+    rows_by_name = {row["work_type"]: {**row, **states, "nodes": []} for row in published}
     for row in live:
         name = row["work_type"]
         unknown = {"work_type": name, "policy": None, "queue": row["queue"]}
-        kind = found.setdefault(name, {**unknown, "priority": None, **states, "nodes": []})
+        kind = rows_by_name.setdefault(name, {**unknown, "priority": None, **states, "nodes": []})
         kind[row["state"]] += row["jobs"]
     for node in nodes:
         for name in node["work_types"] if node["state"] in SERVING else ():
-            if name in found:
-                found[name]["nodes"].append(node["name"])
-    return [found[name] for name in sorted(found)]
+            if name in rows_by_name:
+                rows_by_name[name]["nodes"].append(node["name"])
+    return [rows_by_name[name] for name in sorted(rows_by_name)]
 
 
 def depth(looked: Iterable[Row], most: int, now: datetime) -> dict[str, Any]:
@@ -165,13 +165,13 @@ def depth(looked: Iterable[Row], most: int, now: datetime) -> dict[str, Any]:
     def total(column: str, state: str) -> int:
         return sum(row[column] for row in rows if row["state"] == state)
 
-    held = [row for row in rows if row["state"] == "assigned" and row["jobs"]]
+    assigned = [row for row in rows if row["state"] == "assigned" and row["jobs"]]
     ready = [row["oldest"] for row in rows if row["state"] == "ready" and row["jobs"]]
     ages = [round(max((now - moment).total_seconds(), 0.0), 3) for moment in ready]
     return {
         **{state: total("jobs", state) for state in states},
         "partial": {state for state in states if total("looked", state) >= most},
-        "running_on": {row["incarnation"]: row["jobs"] for row in held},
+        "running_on": {row["incarnation"]: row["jobs"] for row in assigned},
         "oldest_ready_seconds": max(ages, default=None),
         "others": sorted({name for row in rows for name in row["others"] or ()}),
         "at": now,
@@ -215,10 +215,10 @@ def hidden_values(policy: Mapping[str, Any] | None, options: Any, progress: Any)
 
     They must be, too, if damaged options cannot tell.
     """
-    said = {**(policy or {}), **(options if isinstance(options, Mapping) else {})}
-    is_lost = "txqueue cannot read this" in said
+    settings = {**(policy or {}), **(options if isinstance(options, Mapping) else {})}
+    is_lost = "txqueue cannot read this" in settings
     for reason in ("encrypted", "redacted"):
-        if said.get(reason) or (is_lost and reason == "redacted"):
+        if settings.get(reason) or (is_lost and reason == "redacted"):
             note = _without_note(progress, reason)
             return {"payload": reason, "result": reason, "progress": note}
     return {}

@@ -130,10 +130,10 @@ def worker_obstacle(report: Row) -> WorkerObstacle | None:
     culprits = [_jobs(known)] if known else []
     culprits += [f"one of {_jobs(unknown)}"] if unknown else []
     by = f" by {' and '.join(culprits)}" if culprits else ""
-    said = {**_CLOSED, "blocked": f"blocked{by}: {_BLOCKED}"}
-    named = [f"{closed[each]} {what}" for each, what in said.items() if closed.get(each)]
+    texts = {**_CLOSED, "blocked": f"blocked{by}: {_BLOCKED}"}
+    counts = [f"{closed[reason]} {what}" for reason, what in texts.items() if closed.get(reason)]
     is_passing = bool(closed.get("starting"))
-    return WorkerObstacle(f"of {counted(workers, 'worker')} {', '.join(named)}", is_passing)
+    return WorkerObstacle(f"of {counted(workers, 'worker')} {', '.join(counts)}", is_passing)
 
 
 def threads_left(report: Row) -> str | None:
@@ -186,9 +186,9 @@ def crowded_workers(nodes: Iterable[Row]) -> list[dict[str, str]]:
 
 def _without_rights(nodes: Iterable[Row]) -> Warned:
     for node in nodes:
-        said = (node.get("report") or {}).get("missing_right")
-        if said and node["state"] in SERVING:
-            what = f"the database refuses statements of node {node['name']}: {said}"
+        right = (node.get("report") or {}).get("missing_right")
+        if right and node["state"] in SERVING:
+            what = f"the database refuses statements of node {node['name']}: {right}"
             yield "missing_right", node["name"], what, GRANT
 
 
@@ -201,15 +201,17 @@ def _without_workers(nodes: Iterable[Row]) -> Warned:
             yield "no_workers", node["name"], what, remedy
 
 
-def _few(found: Iterable[tuple[str, str, str, str]]) -> list[dict[str, str]]:
+def _few(warned: Iterable[tuple[str, str, str, str]]) -> list[dict[str, str]]:
     """Return the first warnings of a kind as dictionaries, and how many more there are."""
-    given = list(found)
-    kept, left = given[:MOST_WARNED], len(given) - MOST_WARNED
+    all_warned = list(warned)
+    first, left = all_warned[:MOST_WARNED], len(all_warned) - MOST_WARNED
     if left > 0:
-        kind = kept[-1][0]
+        kind = first[-1][0]
         what = f"{counted(left, 'more warning')} of this kind: {kind.replace('_', ' ')}"
-        kept.append((kind, "", what, "as for those before"))
-    return [dict(zip(("kind", "subject", "what", "remedy"), each, strict=True)) for each in kept]
+        first.append((kind, "", what, "as for those before"))
+    return [
+        dict(zip(("kind", "subject", "what", "remedy"), warning, strict=True)) for warning in first
+    ]
 
 
 def paused(controls: Iterable[Row]) -> list[dict[str, str]]:
@@ -217,12 +219,12 @@ def paused(controls: Iterable[Row]) -> list[dict[str, str]]:
     return _few(
         (
             "paused",
-            each["key"],
-            f"the {each['kind']} {each['key']} is paused",
-            f"to resume it: txqueue resume {_by_name(each)}",
+            control["key"],
+            f"the {control['kind']} {control['key']} is paused",
+            f"to resume it: txqueue resume {_by_name(control)}",
         )
-        for each in controls
-        if each["is_paused"]
+        for control in controls
+        if control["is_paused"]
     )
 
 
@@ -231,20 +233,20 @@ def full(controls: Iterable[Row]) -> list[dict[str, str]]:
     return _few(
         (
             "full",
-            each["key"],
-            f"the queue {each['key']} is full: {each['backlog']:,} jobs are ready,"
+            control["key"],
+            f"the queue {control['key']} is full: {control['backlog']:,} jobs are ready,"
             " new ones are refused",
             "check that its jobs run, or raise the limit:"
-            f" txqueue limit queue {_by_name(each)} --backlog N",
+            f" txqueue limit queue {_by_name(control)} --backlog N",
         )
-        for each in controls
-        if each["is_full"]
+        for control in controls
+        if control["is_full"]
     )
 
 
 def recurring(schedules: Row) -> list[dict[str, str]]:
     """Return warnings for schedules that no node ticks, and those whose last job was refused."""
-    found = []
+    found_warnings = []
     for kind, number, what, remedy in (
         (
             "overdue",
@@ -256,10 +258,14 @@ def recurring(schedules: Row) -> list[dict[str, str]]:
         ("refused", schedules["refused"], "without their last job", "see why: txqueue schedules"),
     ):
         if number:
-            said = f"{amount(number)} of the schedules are {what}, such as {schedules['such_as']}"
-            given = (f"{kind}_schedules", schedules["such_as"], said, remedy)
-            found.append(dict(zip(("kind", "subject", "what", "remedy"), given, strict=True)))
-    return found
+            what_text = (
+                f"{amount(number)} of the schedules are {what}, such as {schedules['such_as']}"
+            )
+            warning = (f"{kind}_schedules", schedules["such_as"], what_text, remedy)
+            found_warnings.append(
+                dict(zip(("kind", "subject", "what", "remedy"), warning, strict=True))
+            )
+    return found_warnings
 
 
 def idle(worksets: Iterable[Row]) -> list[dict[str, str]]:
@@ -267,13 +273,13 @@ def idle(worksets: Iterable[Row]) -> list[dict[str, str]]:
     return _few(
         (
             "idle_workset",
-            each["name"],
-            f"the workset {each['name']} has {amount(each['remaining'])} items,"
+            workset["name"],
+            f"the workset {workset['name']} has {amount(workset['remaining'])} items,"
             " and was never started",
             "start it, from Python: queue.start_workset()",
         )
-        for each in worksets
-        if each["remaining"] and not each["is_started"]
+        for workset in worksets
+        if workset["remaining"] and not workset["is_started"]
     )
 
 
@@ -387,7 +393,7 @@ def _defined(node: Row) -> Iterator[str]:
 
 def _mixed_applications(nodes: Sequence[Row]) -> Warned:
     for queue in sorted(served_queues(nodes)):
-        serving = [each for each in nodes if each["state"] in SERVING and queue in each["queues"]]
+        serving = [node for node in nodes if node["state"] in SERVING and queue in node["queues"]]
         running = by_application(serving)
         if len(running) > 1:
             what = f"the workers of the queue {queue} run different versions of the application"

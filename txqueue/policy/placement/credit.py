@@ -61,7 +61,7 @@ def new_credit(nodes: Sequence[NodeLoad], weight: int) -> dict[int, int]:
     Returns:
         The credit by incarnation; less than `weight` in all if the nodes have less room.
     """
-    given: dict[int, int] = {}
+    grants: dict[int, int] = {}
     loads = list(nodes)
     while weight > 0 and loads:
         step = min(CREDIT_STEP, weight)
@@ -69,10 +69,10 @@ def new_credit(nodes: Sequence[NodeLoad], weight: int) -> dict[int, int]:
         if chosen.outstanding + step > chosen.capacity:
             loads.remove(chosen)
             continue
-        given[chosen.incarnation] = given.get(chosen.incarnation, 0) + step
+        grants[chosen.incarnation] = grants.get(chosen.incarnation, 0) + step
         loads[loads.index(chosen)] = evolve(chosen, outstanding=chosen.outstanding + step)
         weight -= step
-    return given
+    return grants
 
 
 def open_credit(room: Room, *, is_alone: bool) -> int:

@@ -48,10 +48,10 @@ def wakes(text: str, place: WakePlace | None) -> bool:
     """
     if place is None or place.of <= WOKEN:
         return True
-    told = _TEXT.fullmatch(text)
-    if told is None or told[1] is None:
+    matched = _TEXT.fullmatch(text)
+    if matched is None or matched[1] is None:
         return True
-    jobs, transaction = int(told[1]), int(told[2])
+    jobs, transaction = int(matched[1]), int(matched[2])
     return (place.number - transaction * WOKEN) % place.of < max(jobs, WOKEN)
 
 

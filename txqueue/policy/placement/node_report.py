@@ -75,9 +75,9 @@ class NodeReport:
 
     def as_text(self) -> str:
         """Return the report as JSON text for the peers, without the node's identity."""
-        said = asdict(self)
-        del said["node_id"], said["incarnation"], said["capacity"]
-        return json.dumps(said)
+        document = asdict(self)
+        del document["node_id"], document["incarnation"], document["capacity"]
+        return json.dumps(document)
 
     @classmethod
     def read(cls, node: dict[str, Any], text: str) -> NodeReport:
@@ -90,24 +90,24 @@ class NodeReport:
         Raises:
             ValueError: When the text is not a report.
         """
-        said = json.loads(text)
-        if not isinstance(said, dict):
+        document = json.loads(text)
+        if not isinstance(document, dict):
             raise ValueError("no object")
-        most = int(node["capacity"]) + MOST_AHEAD * _whole(said, "workers")
-        numbers = {name: _whole(said, name) for name in _NUMBERS}
+        most = int(node["capacity"]) + MOST_AHEAD * _whole(document, "workers")
+        numbers = {name: _whole(document, name) for name in _NUMBERS}
         return cls(
             **{**numbers, "limit": min(numbers["limit"], most)},
             node_id=node["node_id"],
             incarnation=node["incarnation"],
             capacity=node["capacity"],
-            lag=float(said.get("lag", 0.0)),
-            is_draining=bool(said.get("is_draining")) or node["state"] != "alive",
-            version=str(said.get("version", ""))[:100],
+            lag=float(document.get("lag", 0.0)),
+            is_draining=bool(document.get("is_draining")) or node["state"] != "alive",
+            version=str(document.get("version", ""))[:100],
         )
 
 
-def _whole(said: dict[str, Any], name: str) -> int:
-    value = said.get(name, 0)
+def _whole(document: dict[str, Any], name: str) -> int:
+    value = document.get(name, 0)
     if not isinstance(value, int) or not 0 <= value < 1 << 62:
         raise ValueError(f"{name} is no number of anything")
     return value

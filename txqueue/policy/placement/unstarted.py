@@ -29,10 +29,10 @@ class Unstarted:
     @property
     def ids(self) -> dict[int, list[int]]:
         """The numbers of the jobs by assignment."""
-        found: dict[int, list[int]] = {}
+        ids: dict[int, list[int]] = {}
         for assignment, job_id in self.jobs:
-            found.setdefault(assignment, []).append(job_id)
-        return found
+            ids.setdefault(assignment, []).append(job_id)
+        return ids
 
     def without(self, gone: Collection[int]) -> Unstarted:
         """Return the jobs whose numbers are not in `gone`."""
