@@ -1,6 +1,8 @@
-"""Modules that documents, docstrings and comments name are there, and none is left out."""
+"""Modules and functions that documents and comments name are there, and no module is left out."""
 
+import ast
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +17,8 @@ SECTIONS: Final = dict(
     re.findall(r"### Floor \d: `(\w+)`\n(.*?)(?=\n### )", ARCHITECTURE, re.DOTALL)
 )
 """The section of the architecture about each package that has one."""
+
+SERVER_FUNCTIONS: Final = {"octet_length", "pg_input_is_valid"}
 
 
 def stem(path: Path) -> str:
@@ -64,3 +68,27 @@ def test_a_name_in_a_docstring_or_comment_is_a_module(name: str) -> None:
     home = path.parent.with_suffix(".py")
     is_defined = home.exists() and re.search(rf"\b{path.name}\b", home.read_text())
     assert path.is_dir() or path.with_suffix(".py").exists() or is_defined, places
+
+
+def test_no_two_modules_describe_themselves_alike() -> None:
+    """A reader who goes by the first lines of docstrings finds one module."""
+    docstrings = (ast.get_docstring(ast.parse(path.read_text())) for path in SOURCES)
+    times = Counter(text.partition("\n")[0] for text in docstrings if text)
+    assert [line for line, count in times.items() if count > 1] == []
+
+
+def test_functions_that_comments_of_the_schema_name_are_there() -> None:
+    """Or they are PostgreSQL's."""
+    texts = {path: path.read_text() for path in (ROOT / "schema" / "functions").rglob("*.sql")}
+    stored = {
+        name.removesuffix("_0")
+        for text in texts.values()
+        for name in re.findall(r"(?:function|procedure) txqueue\.(\w+)", text)
+    }
+    named = {
+        (path.name, name)
+        for path, text in texts.items()
+        for comment in re.findall(r"--.*", text)
+        for name in re.findall(r"\b(\w+)\(\)", comment)
+    }
+    assert {(path, name) for path, name in named if name not in stored | SERVER_FUNCTIONS} == set()

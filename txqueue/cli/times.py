@@ -1,4 +1,4 @@
-"""Reads lengths of time, dates and times as people type them."""
+"""Options of commands whose values are lengths of time or moments."""
 
 from __future__ import annotations
 

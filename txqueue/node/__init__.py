@@ -1,1 +1,1 @@
-"""The services of a node's master, one file each; `services` wires them. Internal."""
+"""The services of a node's master; `services` makes and joins them. Internal."""

@@ -1,1 +1,1 @@
-"""Pure decisions: dispatch, balancing, outcomes, blockers, status. Internal."""
+"""Pure decisions: placement of work, endings of attempts, blockers, diagnosis, status. Internal."""

@@ -1,4 +1,4 @@
-"""The entry of a worker process: what it does before it imports the application, and its run."""
+"""What each worker process does around its work: its signals and log, its reactor, its exit."""
 
 from __future__ import annotations
 

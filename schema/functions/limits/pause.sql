@@ -2,7 +2,7 @@
 -- claim: compute_allowances() allows a paused queue or tenant no jobs, so open_queues() and tenant_turns() skip
 -- it, and group_slots() gives a paused group no slot. Returns whether that changed anything.
 --
--- enqueue_assigned() makes no direct dispatch to a paused queue. take_first_N() takes nothing while any control
+-- enqueue_assigned() makes no direct dispatch to a paused queue. take_first() takes nothing while any control
 -- exists, so claim_ready() leaves all jobs to next_job().
 create or replace function txqueue.pause(its_kind text, its_key text, who text) returns boolean
 language plpgsql volatile security definer

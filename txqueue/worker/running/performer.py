@@ -1,4 +1,4 @@
-"""Runs jobs: starts them within the worker's capacity and reports their outcomes."""
+"""Runs jobs: starts them within the worker's capacity, and waits for those that go on."""
 
 from __future__ import annotations
 
