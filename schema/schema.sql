@@ -540,7 +540,8 @@ is_input(given text, its_type regtype) returns boolean;  -- worker
 lagging_sequences(is_thorough boolean = true) returns table(name text, present bigint, needed bigint);  -- read, worker
 readable_json(value jsonb) returns jsonb;  -- read, worker
 readable_text(value text) returns text;  -- read, worker
--- only the owner may execute: check_isolation, is_member, nearest_name, refuse, sound_jobs
+-- only the owner may execute: check_isolation, fail_if_damaged, has_large_values, is_member, nearest_name, refuse,
+-- sound_jobs
 
 -- claim
 claim_ready(its_node integer, its_incarnation integer, queues text[], work_types text[], at_most integer)

@@ -57,6 +57,21 @@ def act(node: Master, name: str, *ids: int) -> Any:
     return node.cursor.fetchone()
 
 
+@pytest.mark.parametrize("column", ["payload", "options", "result", "error"])
+def test_a_damaged_job_is_repeated_if_what_its_copy_needs_is_there(
+    node: Master, column: str
+) -> None:
+    """Otherwise that is refused, with the reason and the remedy."""
+    bad, _ = jobs(node, "failed", column)
+    call = ("select txqueue.repeat(%s, 'ann')", bad)
+    if column in ("result", "error"):
+        assert node.job(node.value(*call))["state"] == "ready"
+        return
+    with pytest.raises(Exception, match=f"its {column} cannot be read: {LOST}") as caught:
+        node.value(*call)
+    assert "restore its row from a backup" in str(caught.value)
+
+
 @pytest.mark.parametrize(("name", "state", "column"), CASES)
 def test_an_act_changes_the_others(node: Master, name: str, state: str, column: str) -> None:
     """The reason why the damaged one stays as it is names what is lost, and the remedy."""

@@ -76,7 +76,7 @@ async def test_the_next_claim_goes_on(node: Master, dsn: str) -> None:
         return [job.job_id for each in taken for job in read_chunk(each.chunk)]
 
     try:
-        with pytest.raises(Refused, match=f"cannot be given to a worker have failed: {bad};"):
+        with pytest.raises(Refused, match=f"whose rows cannot be read have failed: {bad};"):
             await claim()
         assert await claim() == [good]
     finally:

@@ -27,7 +27,9 @@ begin
                  order by few.started_at limit at_most for update skip locked)))
         returning *
     loop
-        perform give_back(this, died);
+        if not (has_large_values(this) and fail_if_damaged(this)) then
+            perform give_back(this, died);
+        end if;
         released := released + 1;
         groups := groups || this."group";
     end loop;

@@ -43,6 +43,7 @@ begin
             insert into late_group values (its.name);
         end if;
         for this in delete from job_waiting where ctid = any (tids) returning * loop
+            continue when has_large_values(this) and fail_if_damaged(this);
             if its.room > 0 then
                 this.state := 'ready';
                 this.waiting_for := null;

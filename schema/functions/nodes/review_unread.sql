@@ -28,6 +28,11 @@ begin
             delete from unread_job where job_id = each.job_id and not is_live_job(job_id);
             continue;
         end if;
+        if has_large_values(this) and find_damage(this.options, this.payload, null, null, this.error) is not null then
+            delete from job where job_id = this.job_id and state in ('ready', 'waiting');
+            perform fail_if_damaged(this);
+            continue;
+        end if;
         is_read := has_reader(this.work_type, this.queue, this.options -> 'unread');
         continue when case when is_read then this.state = 'ready' else this.state = 'waiting' and each.until > looked end;
         delete from job where job_id = this.job_id and state in ('ready', 'waiting');

@@ -8,6 +8,7 @@ as $$
 declare
     this job;
     past record;
+    damage text;
 begin
     select * into this from job where job_id = its_job_id
      order by state in ('done', 'failed', 'cancelled') limit 1;
@@ -20,6 +21,11 @@ begin
         perform refuse(format('there is no job %s', its_job_id), 'check the number; old history is dropped');
     elsif this.state not in ('done', 'failed', 'cancelled') then
         perform refuse(format('job %s has not ended', its_job_id), 'wait for its end, or enqueue another');
+    end if;
+    damage := find_damage(this.options, this.payload);
+    if damage is not null then
+        perform refuse(format('job %s cannot be repeated: %s', its_job_id, damage),
+                       'restore its row from a backup, or enqueue a job with the same payload');
     end if;
     return enqueue_again(this, who);
 end $$;

@@ -35,6 +35,7 @@ begin
         loop
             delete from job_waiting where job_id = failed.child and waiting_for = 'parents' returning * into this;
             continue when not found;
+            continue when has_large_values(this) and fail_if_damaged(this);
             this := cancel_orphan(this, failed.parent, its_end);
             insert into job values (this.*);
             cancelled := cancelled || this.job_id;
@@ -48,6 +49,7 @@ begin
              order by link.parent desc limit 1) is null
         returning *
     loop
+        continue when has_large_values(this) and fail_if_damaged(this);
         this := make_eligible(add_parent_outcomes(this));
         insert into job values (this.*);
         freed := true;

@@ -19,7 +19,9 @@ begin
     execute format('lock table %I in exclusive mode', leaf);
     for this in execute format('delete from %I returning *', leaf) loop
         this.lane := to_lane;
-        insert into job values (this.*);
+        if not (has_large_values(this) and fail_if_damaged(this)) then
+            insert into job values (this.*);
+        end if;
         moved := moved + 1;
     end loop;
     return moved;

@@ -21,6 +21,9 @@ begin
         next := null;
         if held.job_id = any (ids) then
             delete from job_waiting where job_id = held.next_id and waiting_for = 'unique' returning * into next;
+            if has_large_values(next) and fail_if_damaged(next) then
+                next := null;
+            end if;
         end if;
         if next.job_id is not null then
             next := make_eligible(next);

@@ -98,7 +98,7 @@ class StoredFunctions:
     async def _taken(
         self, asking: Coroutine[Any, Any, Rows], incarnation: int, queues: Sequence[str] = ()
     ) -> Rows:
-        """Return the rows of a claim; a job that makes it fail is failed."""
+        """Return the rows of a claim or completion; a job that makes it fail is failed."""
         return await taken(asking, lambda: self._call("set_aside", incarnation, list(queues)))
 
     async def register_node(
@@ -307,7 +307,7 @@ class StoredFunctions:
 
     async def complete(self, incarnation: int, completed: Sequence[CompletedJobs]) -> WrittenEnds:
         """Move jobs that are done to history."""
-        rows = await self._query_often(
+        writing = self._query_often(
             self._complete,
             (
                 incarnation,
@@ -317,12 +317,12 @@ class StoredFunctions:
                 nulls_or_texts([entry.results for entry in completed]),
             ),
         )
-        return WrittenEnds(*rows[0])
+        return WrittenEnds(*(await self._taken(writing, incarnation))[0])
 
     async def settle(self, incarnation: int, settled: Sequence[SettledJobs]) -> WrittenEnds:
         """Write outcomes that `complete` cannot write."""
-        rows = await self._query_often(self._settle, (incarnation, joined_outcomes(settled)))
-        return WrittenEnds(*rows[0])
+        writing = self._query_often(self._settle, (incarnation, joined_outcomes(settled)))
+        return WrittenEnds(*(await self._taken(writing, incarnation))[0])
 
     async def started(self, incarnation: int, jobs: Sequence[StartedJob]) -> None:
         """Record how long jobs have been running, and their progress."""

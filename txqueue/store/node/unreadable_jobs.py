@@ -1,4 +1,4 @@
-"""Lets a claim that one job makes fail fail that job alone."""
+"""Lets a claim or a completion that one job makes fail fail that job alone."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ Rows = list[tuple[Any, ...]]
 async def taken(
     asking: Coroutine[Any, Any, Rows], set_aside: Callable[[], Coroutine[Any, Any, Sequence[int]]]
 ) -> Rows:
-    """Return the rows of a claim.
+    """Return the rows of a claim or completion.
 
     Args:
-        asking: The claim.
+        asking: The claim, or the completion of jobs.
         set_aside: Fails the jobs that cannot be read, and returns their numbers.
 
     Raises:
-        Refused: When jobs were failed, which the next claim will not meet.
+        Refused: When jobs were failed, which the next statement will not meet.
     """
     try:
         return await asking
@@ -34,6 +34,6 @@ async def taken(
         if not ids:
             raise
     raise Refused(
-        f"jobs that cannot be given to a worker have failed: {', '.join(map(str, ids[:10]))}",
+        f"jobs whose rows cannot be read have failed: {', '.join(map(str, ids[:10]))}",
         "see the reason: txqueue job ID",
     )
