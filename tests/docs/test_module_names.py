@@ -19,6 +19,8 @@ SECTIONS: Final = dict(
 """The section of the architecture about each package that has one."""
 
 SERVER_FUNCTIONS: Final = {"octet_length", "pg_input_is_valid"}
+HOPS: Final = re.findall(r"\| \d+ \| `(\w+\.)?(\w+)` \| `([\w/]+\.py)` \|", ARCHITECTURE)
+"""The class, if any, the function and the file of each hop of a job's path in Python."""
 
 
 def stem(path: Path) -> str:
@@ -92,3 +94,17 @@ def test_functions_that_comments_of_the_schema_name_are_there() -> None:
         for name in re.findall(r"\b(\w+)\(\)", comment)
     }
     assert {(path, name) for path, name in named if name not in stored | SERVER_FUNCTIONS} == set()
+
+
+@pytest.mark.parametrize(("cls", "function", "path"), HOPS, ids=lambda part: part.strip("."))
+def test_a_hop_of_the_path_of_a_job_is_there(cls: str, function: str, path: str) -> None:
+    """The class, and the function in it, are in the file that the table names."""
+    text = (ROOT / "txqueue" / path).read_text()
+    class_head = rf"^class {cls[:-1]}\b.*?" if cls else "^"
+    found = re.search(rf"{class_head}(def|class) {function}\b", text, re.DOTALL | re.MULTILINE)
+    assert found, f"{path} has no {cls}{function}"
+
+
+def test_the_path_of_a_job_has_hops_in_python() -> None:
+    """From the application to the completion."""
+    assert [(cls + name) for cls, name, _ in HOPS][-1] == "StoredFunctions.complete"
