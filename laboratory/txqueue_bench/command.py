@@ -45,9 +45,13 @@ LABELS = {
 }
 
 Measure = Callable[["TemporarySchema", "Stages"], dict[str, Any]]
-_embedded = click.option("--embedded", is_flag=True, help="On a fresh embedded server.")
+_embedded = click.option("--embedded", is_flag=True, help="Measure on a fresh embedded server.")
 _workers = click.option(
-    "--workers", type=click.IntRange(1), default=2, show_default=True, help="Worker processes."
+    "--workers",
+    type=click.IntRange(1),
+    default=2,
+    show_default=True,
+    help="How many worker processes run.",
 )
 _road = click.option(
     "--road",
@@ -112,10 +116,18 @@ def bench_latency(
 
 @bench.command("steady")
 @click.option(
-    "--rate", type=click.IntRange(1), default=500, show_default=True, help="Jobs per second."
+    "--rate",
+    type=click.IntRange(1),
+    default=500,
+    show_default=True,
+    help="How many jobs are enqueued in a second.",
 )
 @click.option(
-    "--seconds", type=click.IntRange(1), default=20, show_default=True, help="For how many seconds."
+    "--seconds",
+    type=click.IntRange(1),
+    default=20,
+    show_default=True,
+    help="For how many seconds jobs are enqueued.",
 )
 @_workers
 @_road
@@ -136,7 +148,11 @@ def bench_steady(
 @bench.command("decay")
 @_jobs(50_000, "How many jobs per wave.")
 @click.option(
-    "--waves", type=click.IntRange(2), default=10, show_default=True, help="The number of waves."
+    "--waves",
+    type=click.IntRange(2),
+    default=10,
+    show_default=True,
+    help="How many waves of jobs run.",
 )
 @click.option(
     "--held-snapshot", is_flag=True, help="Hold a snapshot that keeps vacuum from all dead rows."

@@ -42,7 +42,9 @@ COLUMNS = (
 @click.option("--all", "is_all", is_flag=True, help="Run all scenarios that this machine allows.")
 @click.option("--list", "is_list", is_flag=True, help="List the scenarios; run none.")
 @click.option("--embedded", is_flag=True, help="Use a fresh embedded server, which may be damaged.")
-@click.option("--long", "is_long", is_flag=True, help="Ten times as long, for a night.")
+@click.option(
+    "--long", "is_long", is_flag=True, help="Run each scenario ten times as long, for a night."
+)
 @click.option(
     "--jobs",
     type=click.IntRange(1, 16),

@@ -39,7 +39,11 @@ def certs() -> None:
 @certs.command(cls=Command)
 @_folder
 @click.option(
-    "--days", type=_days, default=3650, show_default=True, help="How many days it is valid."
+    "--days",
+    type=_days,
+    default=3650,
+    show_default=True,
+    help="For how many days the certificate is valid.",
 )
 @click.pass_obj
 def init(options: GlobalOptions, folder: Path, days: int) -> None:
@@ -52,9 +56,15 @@ def init(options: GlobalOptions, folder: Path, days: int) -> None:
 @certs.command(cls=Command)
 @click.argument("name", metavar="NODE")
 @_folder
-@click.option("--operator", is_flag=True, help="For an operator instead of a node.")
 @click.option(
-    "--days", type=_days, default=825, show_default=True, help="How many days it is valid."
+    "--operator", is_flag=True, help="Make the certificate of an operator instead of a node."
+)
+@click.option(
+    "--days",
+    type=_days,
+    default=825,
+    show_default=True,
+    help="For how many days the certificate is valid.",
 )
 @click.pass_obj
 def issue(options: GlobalOptions, name: str, folder: Path, operator: bool, days: int) -> None:

@@ -37,13 +37,21 @@ _WEB: Final = ("-c", "from txqueue.cli import main; main()", "web")
 
 
 @click.command(cls=Command, short_help="Run a database, a node and the dashboard here.")
-@click.option("--app", multiple=True, required=True, metavar="MODULE", help="May be repeated.")
+@click.option(
+    "--app",
+    multiple=True,
+    required=True,
+    metavar="MODULE",
+    help="A module that defines work items; repeatable.",
+)
 @click.option(
     "--web",
     metavar="ENDPOINT",
     help=f"Where the dashboard listens (default: the first free port from {FIRST_PORT} on).",
 )
-@click.option("--queues", default="default", show_default=True, help="Joined by commas.")
+@click.option(
+    "--queues", default="default", show_default=True, help="The queues to serve, joined by commas."
+)
 @click.option("--workers", type=click.IntRange(1), default=1, show_default=True)
 @click.pass_obj
 def dev(

@@ -68,7 +68,13 @@ def discard(options: GlobalOptions, fingerprint: str) -> None:
 
 @failures.command(short_help="Postpone all failures of a kind.")
 @click.argument("fingerprint")
-@click.option("--for", "delay", type=Length(), required=True, help="As in 90s, 5min, 1h, 2d.")
+@click.option(
+    "--for",
+    "delay",
+    type=Length(),
+    required=True,
+    help="After how long the jobs run again, such as 90s, 5min, 1h or 2d.",
+)
 @click.pass_obj
 def postpone(options: GlobalOptions, fingerprint: str, delay: timedelta) -> None:
     """Retry all jobs with this kind of failure after a delay."""

@@ -80,7 +80,11 @@ def resume(options: GlobalOptions, /, **names: str | None) -> None:
     "--backlog", type=click.IntRange(1), help="Ready jobs a queue may have; more are refused."
 )
 @click.option(
-    "--clear", "cleared", multiple=True, type=click.Choice((*LIMITS, "all")), help="Lift a limit."
+    "--clear",
+    "cleared",
+    multiple=True,
+    type=click.Choice((*LIMITS, "all")),
+    help="A limit to remove; repeatable.",
 )
 @click.pass_obj
 def limit(

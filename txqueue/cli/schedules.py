@@ -24,7 +24,11 @@ LATE = 60.0
 @click.command(cls=Command, short_help="List schedules: when each is due, how it ran.")
 @selecting("work_type", "group", "tenant", what="schedules")
 @limited(100)
-@click.option("--after", metavar="NAME", help="Continue after this one.")
+@click.option(
+    "--after",
+    metavar="NAME",
+    help="Continue after this schedule: the last one of the previous page.",
+)
 @click.pass_obj
 def schedules(options: GlobalOptions, /, limit: int, **filters: str | None) -> None:
     """List schedules, with when each is due and its last run."""

@@ -27,12 +27,32 @@ ENDPOINT = "tcp:8390"
 @click.option(
     "--web", "endpoint", metavar="ENDPOINT", help=f"Where it listens (default: {ENDPOINT})."
 )
-@click.option("--databases", metavar="FILE", help="Serve several: names and DSNs, in a file.")
-@click.option("--web-users", metavar="FILE", help="Who may log in; see txqueue web-user.")
-@click.option("--web-proxy", metavar="NAME:HEADER", help="A proxy that identifies users.")
-@click.option("--web-hosts", metavar="NAMES", help="Host names it answers to, joined by commas.")
-@click.option("--web-base", metavar="PATH", help="Its base path behind a proxy.")
-@click.option("--tls-dir", metavar="FOLDER", help="Certificates; it may then be on any interface.")
+@click.option(
+    "--databases",
+    metavar="FILE",
+    help="A file with the names and DSNs of several databases to serve.",
+)
+@click.option(
+    "--web-users",
+    metavar="FILE",
+    help="The file of the users that may log in; see txqueue web-user.",
+)
+@click.option(
+    "--web-proxy",
+    metavar="NAME:HEADER",
+    help="The proxy that identifies users, and its header that names each.",
+)
+@click.option(
+    "--web-hosts",
+    metavar="NAMES",
+    help="Host names that the dashboard answers to, joined by commas.",
+)
+@click.option("--web-base", metavar="PATH", help="The dashboard's base path behind a proxy.")
+@click.option(
+    "--tls-dir",
+    metavar="FOLDER",
+    help="The folder with the certificates; the dashboard may then be on any interface.",
+)
 @click.pass_obj
 def web(options: GlobalOptions, /, endpoint: str | None, **flags: str | None) -> None:
     """Serve the dashboard, without a node.
@@ -120,9 +140,15 @@ def _address(settings: Any) -> str:
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 @click.argument("name")
 @click.option(
-    "--role", type=click.Choice(["viewer", "operator"]), default="viewer", help="Default: viewer."
+    "--role",
+    type=click.Choice(["viewer", "operator"]),
+    default="viewer",
+    show_default=True,
+    help="Whether the user may look only, or act, too.",
 )
-@click.option("--no-password", is_flag=True, help="For a user that a proxy identifies.")
+@click.option(
+    "--no-password", is_flag=True, help="Store no password, for a user that a proxy identifies."
+)
 @click.option("--remove", is_flag=True, help="Remove the user.")
 @click.pass_obj
 def web_user(

@@ -1,12 +1,13 @@
-"""What the pages work with."""
+"""What the pages work with, and the mark of the database that a page shows."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 
+from txqueue.errors import TxqueueError
 from txqueue.store.inquiries.operations import Operations
 from txqueue.store.reads.archive_process import ArchiveProcess
 from txqueue.web.logins import Logins, Notices
@@ -14,7 +15,7 @@ from txqueue.web.messages import PageRequest, Reply, html
 from txqueue.web.reads import Reads
 from txqueue.web.rendering import Renderer
 
-__all__ = ["IndexServices", "PageServices", "VisitorServices"]
+__all__ = ["IndexServices", "PageServices", "VisitorServices", "marked"]
 
 
 @frozen
@@ -85,3 +86,30 @@ class PageServices(VisitorServices):
         """
         signed = {**arguments, "who": request.visitor.name}
         return await self.operations.act(name, signed, request.mark.rpartition(".")[2])
+
+
+Handler = Callable[[PageServices, PageRequest], Awaitable[Reply]]
+
+
+def marked(handler: Handler) -> Handler:
+    """Mark a page with the database that it shows, if its visitor may act.
+
+    The mark is read before the page: if another database gets the name in between, the page's
+    forms are refused.
+    """
+
+    async def answer(services: PageServices, request: PageRequest) -> Reply:
+        if request.visitor.may_act:
+            request = evolve(request, mark=await _mark(services))
+        return await handler(services, request)
+
+    return answer
+
+
+async def _mark(services: PageServices) -> str:
+    """Return the mark; an empty one, which no act accepts, if it cannot be read."""
+    try:
+        return await services.mark()
+    except TxqueueError:
+        # The page may still show its last figures.
+        return ""

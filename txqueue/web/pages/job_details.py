@@ -14,9 +14,8 @@ from txqueue.store.reads.batch_progress import ENDS, about_batch
 from txqueue.store.reads.dashboard import about_family
 from txqueue.store.reads.history import about_archived_days
 from txqueue.store.reads.queue_state import about_archived_job, about_job, about_obstacles
-from txqueue.web.marks import marked
 from txqueue.web.messages import PageRequest, Reply
-from txqueue.web.page_services import PageServices
+from txqueue.web.page_services import PageServices, marked
 
 __all__ = ["ended_text", "is_expected", "job", "timeline"]
 

@@ -9,9 +9,8 @@ from txqueue.store.reads.job_search import LOOKED_AT, about_bound, about_found
 from txqueue.store.reads.queue_state import about_matching
 from txqueue.web.acts import CHANGEABLE, COUNTED
 from txqueue.web.filters import MORE, USUAL, chips, chosen_filters, given_filters
-from txqueue.web.marks import marked
 from txqueue.web.messages import PageRequest, Reply, redirect
-from txqueue.web.page_services import PageServices
+from txqueue.web.page_services import PageServices, marked
 
 __all__ = ["confirmation", "jobs"]
 

@@ -11,9 +11,8 @@ from txqueue.store.reads import queue_state
 from txqueue.store.reads.dashboard import about_last_hour
 from txqueue.store.reads.history import about_failures
 from txqueue.store.reads.schedule_list import about_schedules
-from txqueue.web.marks import marked
 from txqueue.web.messages import PageRequest, Reply
-from txqueue.web.page_services import PageServices
+from txqueue.web.page_services import PageServices, marked
 from txqueue.web.routing import page
 
 __all__ = ["LISTS"]

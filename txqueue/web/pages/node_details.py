@@ -6,9 +6,8 @@ from txqueue.policy.facts.live_jobs import LiveJobs
 from txqueue.policy.facts.warnings import warnings
 from txqueue.store.reads.dashboard import about_node_jobs
 from txqueue.store.reads.queue_state import about_clock, about_nodes
-from txqueue.web.marks import marked
 from txqueue.web.messages import PageRequest, Reply, redirect
-from txqueue.web.page_services import PageServices
+from txqueue.web.page_services import PageServices, marked
 
 __all__ = ["node"]
 

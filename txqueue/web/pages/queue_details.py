@@ -8,9 +8,8 @@ from typing import Any
 from txqueue.policy.facts.warnings import unserved_queue
 from txqueue.store.reads.dashboard import LOOKED_AT, about_live_jobs
 from txqueue.store.reads.queue_state import about_controls, about_nodes
-from txqueue.web.marks import marked
 from txqueue.web.messages import PageRequest, Reply, redirect
-from txqueue.web.page_services import PageServices
+from txqueue.web.page_services import PageServices, marked
 from txqueue.web.pages.spans import ended
 
 __all__ = ["queue", "serving"]

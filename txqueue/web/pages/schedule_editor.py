@@ -15,9 +15,8 @@ from txqueue.model.schedule import Cron, Schedule, schedule_object
 from txqueue.policy.due_schedules import upcoming
 from txqueue.store.reads.queue_state import about_clock
 from txqueue.store.reads.schedule_list import about_schedules
-from txqueue.web.marks import marked
 from txqueue.web.messages import NOTICE, PageRequest, Reply, redirect
-from txqueue.web.page_services import PageServices
+from txqueue.web.page_services import PageServices, marked
 from txqueue.web.schedule_form import FIELDS, FilledForm, filled_by, mark_of, read_form
 
 __all__ = ["edit", "edit_form"]
