@@ -660,9 +660,9 @@ rescue(its_incarnation integer = null) returns integer;  -- worker
 reserve_incarnation() returns integer;  -- worker
 reserve_run(its_name text) returns (incarnation integer, former integer);  -- worker
 undrain_node(its_name text, who text) returns boolean;  -- worker
--- only the owner may execute: find_cancellations, first_end, forget_future_beats, has_lighter_node, has_reader,
--- is_stale_cancellation, lease_margin, lock_live_node, mark_dead, nearest_nodes, review_unread, server_identity,
--- starts_jobs
+-- only the owner may execute: cancel_returned, find_cancellations, first_end, forget_future_beats, has_lighter_node,
+-- has_reader, is_stale_cancellation, lease_margin, lock_live_node, mark_dead, nearest_nodes, review_unread,
+-- server_identity, starts_jobs
 
 -- operators
 cancel(ids bigint[], who text) returns (cancelled bigint[], requested jsonb, refused bigint[]);  -- worker

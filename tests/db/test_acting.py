@@ -146,11 +146,11 @@ def test_a_job_of_a_dead_node_is_cancelled_when_it_is_rescued(node: Master, othe
 
 
 def test_a_request_follows_a_job_to_another_node(node: Master, other: Master) -> None:
-    """It was released and claimed elsewhere before a node read the request."""
+    """It was snoozed and claimed elsewhere before a node read the request."""
     (job_id,) = node.enqueue({})
     (chunk,) = node.claim()
     cancel(node, job_id)
-    node.release(chunk.assignment)
+    node.settle(chunk, "snooze", delay=0)
     (again,) = other.claim()
     assert heard(node) == []
     assert heard(other) == [[again.assignment, job_id, "ann"]]
@@ -278,3 +278,17 @@ def test_a_node_that_does_not_live_is_not_drained(node: Master) -> None:
         with pytest.raises(Exception, match=f"no live node is named {name}"):
             act(node, "drain_node(%s, 'ann')", name)
     assert actions(node) == []
+
+
+def test_a_cancelled_job_that_returns_to_the_queue_is_not_claimed_again(node: Master) -> None:
+    """It ends with the return, before any heartbeat: it may have blocked its worker."""
+    job_id, other = node.enqueue({"group": "a"}, {"group": "b"})
+    (chunk,) = node.claim()
+    cancel(node, job_id)
+    node.value(
+        "select txqueue.release(%s, %s::bigint[], false)", node.incarnation, [chunk.assignment]
+    )
+    assert node.claimed_ids() == [other]
+    job = node.job(job_id)
+    assert (job["state"], job["error"]) == ("cancelled", "cancelled by ann")
+    assert node.value("select count(*) from txqueue.request") == 0

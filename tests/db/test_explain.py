@@ -400,36 +400,3 @@ def retried(node: Master, *ids: int) -> list[int]:
     """Retry jobs as an operator does; return the numbers of those that run again."""
     found: list[int] = node.value("select retried from txqueue.retry(%s, 'me')", list(ids))
     return found
-
-
-FULL = {"free": 0, "largest": 0, "capacity": 100, "weight": 0, "takes_suspects": True}
-CROWDED = {"left": {"jobs": [1], "weight": 60, "crowded": 1}, "room": {**FULL, "attainable": 40}}
-
-
-@pytest.mark.parametrize(
-    ("report", "before"),
-    [
-        (CROWDED, {"weight": 50}),
-        ({"closed": {}, "room": {**FULL, "takes_suspects": False}}, {"deaths": 2}),
-        ({"closed": {}, "room": FULL}, {"work_type": "blocked.kind"}),
-    ],
-)
-def test_jobs_that_claims_pass_over_do_not_go_first(
-    report: dict[str, Any], before: dict[str, Any], node: Master
-) -> None:
-    """Too heavy beside threads, a suspect without a process, and one whose node is blocked."""
-    first, job_id = node.enqueue({}, {})
-    node.publish("blocked.kind")
-    blocked = {"workers": 1, "closed": {"blocked": 1}, "room": FULL}
-    node.cursor.execute(
-        "insert into txqueue.node_info (name, hostname, pid, incarnation, lease, capacity, queues,"
-        " work_types, report) values ('blocked', '', 1, 99, '1 hour', 100, '{default}',"
-        " '{test.kind, blocked.kind}', %s)",
-        (json.dumps(blocked),),
-    )
-    node.reports(workers=1, **report)
-    assert explained(node, job_id).detail.startswith("1 job go first")
-    for name, value in before.items():
-        sql = f"update txqueue.job_ready set {name} = %s where job_id = %s"
-        node.cursor.execute(sql, (value, first))
-    assert explained(node, job_id).detail.startswith("it is next")

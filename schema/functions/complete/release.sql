@@ -3,7 +3,7 @@
 -- means that the process that held them is dead. Returns how many; if that equals at_most, there may be more;
 -- jobs that were running go first. With at_most the function waits for no lock: a stopped process may hold a
 -- job, or its group's key, between its completion and its commit; such jobs are skipped, and such groups are
--- recorded for free_late_groups().
+-- recorded for free_late_groups(). Without it, the jobs that operators have cancelled end at once.
 create or replace function txqueue.release(
     its_incarnation integer, assignments bigint[], died boolean, all_but boolean default false, ids bigint[] default null,
     spare_handed boolean default false, at_most integer default null)
@@ -17,6 +17,8 @@ declare
     released integer := 0;
     groups   text[] := '{}';
     keys     smallint[];
+    -- The jobs among which some are to be cancelled; null if none is.
+    asked_of bigint[] := case when at_most is null and exists (select from request) then '{}' end;
 begin
     for this in
         delete from job_assigned
@@ -32,6 +34,7 @@ begin
         end if;
         released := released + 1;
         groups := groups || this."group";
+        asked_of := asked_of || this.job_id;
     end loop;
     -- A released job may have caused the parking of a job of its group that ranks before it.
     groups := array_remove(groups, null);
@@ -42,6 +45,10 @@ begin
     end if;
     if groups <> '{}' then
         perform free_groups(groups);
+    end if;
+    if asked_of <> '{}' then
+        -- Before any claim can take them again.
+        perform cancel_returned(its_incarnation, asked_of);
     end if;
     if released > 0 then
         perform wake_masters(released);

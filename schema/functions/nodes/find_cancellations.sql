@@ -6,9 +6,6 @@ language plpgsql volatile
 set search_path = txqueue, pg_temp
 set enable_seqscan = off
 as $$
-declare
-    ids  bigint[];
-    whos text[];
 begin
     if not exists (select from request) then
         cancels := '[]';
@@ -18,14 +15,7 @@ begin
     -- The job has another run by now, which is not meant.
     delete from request
      where is_restart and at < clock_timestamp() - interval '1 minute' and is_stale_cancellation(request, its_incarnation);
-    with gone as (
-        delete from request where not is_restart and is_stale_cancellation(request, its_incarnation) returning job_id, who
-    )
-    select array_agg(job_id), array_agg(who) into ids, whos from gone;
-    -- It waits for no lock, as the heartbeat holds others; what is locked is left for the next one.
-    if ids is not null then
-        perform cancel_jobs(ids, whos, '{waiting,ready}', false);
-    end if;
+    perform cancel_returned(its_incarnation);
     select coalesce(jsonb_agg(jsonb_build_array(assignment, job_id, who)) filter (where not is_restart), '[]'),
            coalesce(jsonb_agg(jsonb_build_array(assignment, job_id, who)) filter (where is_restart), '[]')
       into cancels, restarts from request where incarnation = its_incarnation;

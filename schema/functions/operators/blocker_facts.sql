@@ -1,7 +1,8 @@
 -- The facts about why one job does not run: the job, the live nodes and what they could take of it, what holds its
--- group, the parents it waits for, the job that holds its unique key, what keeps an ended one from a retry, the limits
--- of its queue, group and tenant, how many ready jobs go first, and the sessions whose locks claims wait for or pass
--- over. behind has the numbers of the jobs that it waits for, those of its group included. Null if there is no such job.
+-- group, what an operator has asked of its node, the parents it waits for, the job that holds its unique key, what keeps
+-- an ended one from a retry, the limits of its queue, group and tenant, how many ready jobs go first, and the sessions
+-- whose locks claims wait for or pass over. behind has the numbers of the jobs that it waits for, those of its group
+-- included. Null if there is no such job.
 create or replace function txqueue.blocker_facts(its_job_id bigint) returns jsonb
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -85,6 +86,9 @@ begin
         'is_clear', is_clear,
         'now', clock_timestamp(),
         'is_published', exists (select from work_type where work_type = this.work_type),
+        'request', (select jsonb_build_object('who', who, 'is_restart', is_restart, 'at', at) from request
+                     where request.job_id = this.job_id and request.incarnation = this.incarnation
+                       and request.assignment = this.assignment),
         'unread', (select jsonb_build_object('by', this.options -> 'unread', 'since', unread.since, 'until', unread.until)
                      from unread_job as unread where unread.job_id = this.job_id),
         'nodes', nodes,

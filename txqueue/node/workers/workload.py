@@ -238,22 +238,28 @@ class Workers:
     def cancel(self, job: CancelledJob) -> None:
         """Make the worker that holds a cancelled or restarted job, if any, end the job.
 
-        A worker that a restarted job blocks is killed: nothing else ends that run.
+        A worker that the job blocks is killed: nothing else ends that run. For one that another
+        job blocks, the run ends once that worker answers.
         """
         for worker in self.ready:
             if job.assignment not in worker.held:
                 continue
-            if job.is_restart and worker.is_late and job.job_id in worker.in_flight:
-                self.log.warn(
-                    "worker process {pid} is killed: {who} has restarted job {job_id}, which"
-                    " blocks it. Its other jobs run again, too",
-                    pid=worker.pid,
-                    who=job.who,
-                    job_id=job.job_id,
-                )
-                worker.kill_blameless()
+            if worker.is_late and job.job_id in worker.blocking:
+                self._kill_blocked(worker, job)
             else:
                 worker.cancel(job)
+
+    def _kill_blocked(self, worker: WorkerProcess, job: CancelledJob) -> None:
+        self.log.warn(
+            "worker process {pid} is killed: {who} has {act} job {job_id}, which {blocks} it."
+            " Its other jobs run again",
+            pid=worker.pid,
+            who=job.who,
+            act="restarted" if job.is_restart else "cancelled",
+            job_id=job.job_id,
+            blocks="blocks" if len(worker.blocking) == 1 else "may block",
+        )
+        worker.kill_blameless()
 
     async def take_back(self, most: int | None = None) -> Unstarted:
         """Take unstarted jobs back from the workers: all, or the last ones up to a weight.

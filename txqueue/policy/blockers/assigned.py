@@ -2,24 +2,53 @@
 
 from __future__ import annotations
 
-from txqueue.model.humanize import counted
+from attrs import evolve
+
+from txqueue.model.humanize import age, counted
 from txqueue.policy.blockers.capacity import SEE_LOG, holders_of, is_suspect
-from txqueue.policy.blockers.reason import Blocker, Facts, Gravity, ago
+from txqueue.policy.blockers.reason import Blocker, Facts, Gravity, ago, seconds_between
 from txqueue.policy.facts.warnings import worker_obstacle
 
 __all__ = ["assigned"]
 
 
 _BLOCKING = (
-    "nothing: it runs until its handler returns; --kill-stuck ends such workers, and Runtime.THREAD"
+    "else it runs until its handler returns; --kill-stuck ends such workers, and Runtime.THREAD"
     " keeps a handler from blocking other jobs"
 )
 _RESTART = "to end the run and start it again: txqueue restart"
 _BLOCKED = "nothing: it goes on once the handler that blocks its worker returns"
+_ENDING = (
+    "nothing: its node is notified by its next heartbeat; then a coroutine ends where it waits,"
+    " and a function in a thread is left behind after 15 s"
+)
+_KILLED = "nothing: its node kills the worker after its next heartbeat, and the others run again"
+_AFTER_BLOCKER = "nothing: the run ends once the handler that blocks its worker returns"
 
 
 def assigned(facts: Facts) -> Blocker:
-    """Return where a job runs, or what keeps its node from starting it."""
+    """Return where a job runs, or what keeps it from starting, and what an operator has asked."""
+    found, request = _assigned(facts), facts.get("request")
+    if request is None or found.reason not in ("running", "assigned"):
+        return found
+    act = "restarted" if request["is_restart"] else "cancelled"
+    since = age(seconds_between(facts["now"], request["at"]))
+    detail = f"{found.detail}; {request['who']} {act} it {since} ago, and the run has not ended yet"
+    return evolve(found, detail=detail, remedy=_remedy_of_request(facts))
+
+
+def _remedy_of_request(facts: Facts) -> str:
+    """Return what ends a run that an operator has cancelled or restarted."""
+    [node] = holders_of(facts)
+    job_id = facts["job"]["job_id"]
+    if job_id in (*(node.get("blocking") or ()), *(node.get("maybe_blocking") or ())):
+        return _KILLED
+    if (culprit := (node.get("beside") or {}).get(str(job_id))) is not None:
+        return f"{_AFTER_BLOCKER}; see: txqueue explain {culprit}"
+    return _ENDING
+
+
+def _assigned(facts: Facts) -> Blocker:
     job = facts["job"]
     node = job["node"] or "an unregistered node"
     if not holders_of(facts):
@@ -43,15 +72,16 @@ def _in_blocked_worker(facts: Facts, detail: str) -> Blocker | None:
     job_id = facts["job"]["job_id"]
     detail = f"{detail} in a worker that does not answer"
     if job_id in (node.get("blocking") or ()):
-        remedy = f"{_BLOCKING}; {_RESTART} {job_id}"
-        return Blocker("running", f"{detail}: it blocks the worker", remedy)
+        remedy = f"{_RESTART} {job_id}; to end it: txqueue cancel {job_id}; {_BLOCKING}"
+        return Blocker("running", f"{detail}: it blocks the worker", remedy, Gravity.FAULT)
     if job_id in (maybe := node.get("maybe_blocking") or ()):
         others = counted(len(maybe) - 1, "job")
         detail = f"{detail}: it, or one of {others} beside it, blocks the worker"
-        return Blocker("running", detail, _BLOCKED)
+        return Blocker("running", detail, _BLOCKED, Gravity.FAULT)
     if (culprit := (node.get("beside") or {}).get(str(job_id))) is not None:
         detail = f"{detail}: job {culprit} blocks the worker"
-        return Blocker("running", detail, f"{_BLOCKED}; see: txqueue explain {culprit}")
+        remedy = f"{_BLOCKED}; see: txqueue explain {culprit}"
+        return Blocker("running", detail, remedy, Gravity.FAULT)
     return None
 
 

@@ -109,7 +109,8 @@ def _roots(
         if job_id not in holders:
             is_between = job_id in group.get("first", ())[1:]
             which = ", which goes first in its group, too," if is_between else ""
-            yield evolve(root, detail=f"job {job_id}{which} does not run: {root.detail}")
+            does = "does not end" if root.reason == "running" else "does not run"
+            yield evolve(root, detail=f"job {job_id}{which} {does}: {root.detail}")
     known_holders = [holder for holder in holders if holder in known]
     if known_holders and group["running"] >= group["limit"]:
         # The end of one of them is enough.

@@ -36,6 +36,13 @@ _CLASSES: Final = """
     groups as materialized (select key from {schema}.control where kind = 'group'),
     held as materialized (
         select distinct "group" as name from {schema}.job_assigned where "group" is not null),
+    silent as materialized (
+        select distinct "group" as name from {schema}.job_assigned
+         where "group" is not null and job_id in (
+               select each::bigint from {schema}.node_info, lateral (
+                      select jsonb_array_elements_text(report -> 'blocking')
+                       union all select jsonb_array_elements_text(report -> 'maybe_blocking')
+                       union all select jsonb_object_keys(report -> 'beside')) as named (each))),
     looked as (
         (select 'ready' as state, null::text as waiting_for, queue, work_type, tenant, "group",
                 job_id, priority >= 7 as is_high, deaths > 1 as is_suspect,
@@ -65,6 +72,7 @@ _CLASSES: Final = """
            incarnation,
            case when tenant in (select key from tenants) then tenant end,
            case when "group" in (select key from groups) then "group" end,
+           case when "group" in (select name from silent) then "group" end,
            "group" in (select name from held)
      order by 5 desc, 6 limit {classes}
 """

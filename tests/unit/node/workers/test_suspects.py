@@ -7,7 +7,7 @@ import pytest
 from twisted.internet.defer import Deferred, succeed
 from twisted.internet.task import Clock
 
-from txqueue.model.assignment import Assignment
+from txqueue.model.assignment import Assignment, CancelledJob
 from txqueue.node.state.meters import Meters
 from txqueue.node.workers.pool import LONGEST_PAUSE, WorkerPool
 from txqueue.node.workers.process import Reports, WorkerProcess
@@ -33,6 +33,8 @@ class Process:
         self.suspects = {1}
         self.in_flight: set[int] = set()
         self.blocking: set[int] = set()
+        self.pid = key
+        self.ended: list[object] = []
 
     @property
     def weight(self) -> int:
@@ -57,6 +59,14 @@ class Process:
 
     async def give_back(self) -> None:
         """It has started all."""
+
+    def cancel(self, job: CancelledJob) -> None:
+        """Note whose run it is to end."""
+        self.ended.append(job.job_id)
+
+    def kill_blameless(self) -> None:
+        """Note it."""
+        self.ended.append("killed")
 
 
 class Bench:
@@ -257,3 +267,18 @@ def test_the_jobs_of_workers_that_do_not_answer(bench: Bench) -> None:
         "maybe_blocking": [5, 6],
         "beside": {36: 37},
     }
+
+
+@pytest.mark.parametrize("is_restart", [True, False])
+@pytest.mark.parametrize(
+    ("job_id", "blocking", "end"), [(5, {5}, "killed"), (5, {5, 6}, "killed"), (6, {5}, 6)]
+)
+def test_a_worker_is_killed_only_for_a_job_that_may_block_it(
+    bench: Bench, job_id: int, blocking: set[int], end: object, *, is_restart: bool
+) -> None:
+    """An operator ends the run of one beside that once the worker answers."""
+    bench.hand(1, is_alone=False)
+    process = bench.worker
+    process.is_late, process.in_flight, process.blocking = True, {5, 6}, blocking
+    bench.workers.cancel(CancelledJob(1, job_id, "ann", is_restart))
+    assert process.ended == [end]

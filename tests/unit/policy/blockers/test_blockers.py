@@ -94,13 +94,35 @@ def test_jobs_in_a_worker_that_does_not_answer(started_at: str | None) -> None:
 
     goes_on = "nothing: it goes on once the handler that blocks its worker returns"
     assert told(7)[0] == "it blocks the worker"
-    assert told(7)[1].endswith("to end the run and start it again: txqueue restart 7")
+    assert told(7)[1].startswith("to end the run and start it again: txqueue restart 7")
     assert told(8) == ("job 7 blocks the worker", f"{goes_on}; see: txqueue explain 7")
     assert told(4) == ("it, or one of 2 jobs beside it, blocks the worker", goes_on)
     assert worker_obstacle(node) == WorkerObstacle(
         "of 2 workers 2 blocked by job 7 and one of jobs 3, 4, 5: a handler does not return, or"
         " the process is stopped"
     )
+
+
+@pytest.mark.parametrize(
+    ("job_id", "is_restart", "act", "remedy"),
+    [
+        (6, False, "cancelled", "nothing: its node is notified by its next heartbeat"),
+        (7, False, "cancelled", "nothing: its node kills the worker"),
+        (3, True, "restarted", "nothing: its node kills the worker"),
+        (8, True, "restarted", "nothing: the run ends once the handler that blocks its worker"),
+    ],
+)
+def test_what_an_operator_has_asked_of_a_run_is_said(
+    job_id: int, act: str, remedy: str, *, is_restart: bool
+) -> None:
+    """With what ends the run, as far as it is not over."""
+    node = {"incarnation": 1, "workers": 2, "unable": 2, "blocking": [7], "beside": {"8": 7}}
+    node |= {"maybe_blocking": [3, 4]}
+    job = {**HELD, "job_id": job_id, "started_at": NOW}
+    request = {"who": "ann", "is_restart": is_restart, "at": NOW}
+    told = explain({"job": job, "now": SOON, "nodes": [node], "request": request})
+    assert told.detail.endswith(f"; ann {act} it 10 s ago, and the run has not ended yet")
+    assert told.remedy.startswith(remedy)
 
 
 @pytest.mark.parametrize(
