@@ -12,8 +12,8 @@ from txqueue.policy.blockers import Blocker, Gravity, judged
 
 __all__ = ["Explained", "State", "lies", "overtaken"]
 
-# A job that waits for these has no place in its group yet.
-NOT_THERE: Final = ("time", "parents", "unique", "type")
+# A job that waits for these has no place in its group yet, and may come to it without any act.
+NOT_THERE: Final = ("time", "parents", "unique")
 
 
 @frozen
@@ -34,6 +34,10 @@ class Explained:
     def blocker(self) -> Blocker:
         """The explanation of the facts."""
         return judged(json.loads(self.facts))
+
+    def is_exempt(self) -> bool:
+        """Whether the job is not to end, and that is no lie of what is said, as it is overtaken."""
+        return self.is_overtaken and self.blocker().gravity is Gravity.COURSE
 
     def lie(self) -> str | None:
         """What is untrue of the explanation; None if it is true."""
@@ -77,11 +81,17 @@ def _may_be_claimed(blocker: Blocker) -> bool:
     return blocker.reason in ("next", "assigned", "running", "rescue") or is_soon or is_behind
 
 
-def overtaken(facts: Mapping[int, Any], left: set[int]) -> set[int]:
-    """Return the jobs before which others came to their group, and those that wait for them."""
+def overtaken(facts: Mapping[int, Any], left: set[int], there: set[int]) -> set[int]:
+    """Return the jobs before which others came to their group, and those that wait for them.
+
+    Args:
+        facts: The facts of the jobs, by number, before anything happened.
+        left: The jobs that have not ended after that.
+        there: Those of them that are ready, or wait for their group, then.
+    """
     ranks = {job_id: (its["job"]["rank"], job_id) for job_id, its in facts.items()}
     late = {
-        job_id for job_id in left & set(facts) if facts[job_id]["job"]["waiting_for"] in NOT_THERE
+        job_id for job_id in there & set(facts) if facts[job_id]["job"]["waiting_for"] in NOT_THERE
     }
     found = {
         job_id
