@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from txqueue.cli.source import looked_up
+from txqueue.cli.source import read_database
 from txqueue.errors import ConfigurationError, JobNotFound
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def archived_row(options: GlobalOptions, job_id: int) -> dict[str, Any] | None:
     """Return all columns of an archived job; None if no archived job has that number."""
     from txqueue.store.reads.history import about_archived_days
 
-    days = looked_up(options, lambda schema: about_archived_days(schema, job_id))
+    days = read_database(options, lambda schema: about_archived_days(schema, job_id))
     if not days:
         return None
     with with_pyarrow():

@@ -11,7 +11,7 @@ from txqueue.cli.archived_jobs import or_archived
 from txqueue.cli.jobs import NUMBER
 from txqueue.cli.options import Command, GlobalOptions
 from txqueue.cli.output import Lines, bar, facts, job_state, show
-from txqueue.cli.source import looked_up
+from txqueue.cli.source import read_database
 from txqueue.model.humanize import amount
 
 __all__ = ["batch"]
@@ -27,7 +27,7 @@ def batch(options: GlobalOptions, job_id: int) -> None:
     document = or_archived(
         options,
         job_id,
-        lambda: looked_up(options, lambda schema: about_batch(schema, job_id)),
+        lambda: read_database(options, lambda schema: about_batch(schema, job_id)),
         archived_batch,
     )
     show(options, document, lambda: _lines(document))

@@ -11,7 +11,7 @@ import click
 from txqueue.cli.job_options import checked_payload, declared, job_text, keyless
 from txqueue.cli.options import Command, GlobalOptions
 from txqueue.cli.output import note, say
-from txqueue.cli.source import opened
+from txqueue.cli.source import open_session
 from txqueue.model.enqueue_options import OPTIONS
 from txqueue.model.humanize import amount
 
@@ -44,7 +44,7 @@ def enqueue(
     _check_together(columns)
     text = checked_payload(sys.stdin.read() if payload == "-" else payload)
     element = job_text(work_type, text, columns)
-    with opened(options) as session:
+    with open_session(options) as session:
         with session.transaction():
             ids = _put(session, element, count)
         waits = _waits_for(session, ids[0])

@@ -11,7 +11,7 @@ import click
 from txqueue.cli.options import GlobalOptions, Group
 from txqueue.cli.output import Lines, listing, local_time, say, show, styled
 from txqueue.cli.refusals import refusal_lines, refusals
-from txqueue.cli.source import acted, found
+from txqueue.cli.source import act_by_node, read
 from txqueue.cli.times import Length
 from txqueue.errors import AdminRefused
 from txqueue.model.humanize import amount, counted
@@ -35,7 +35,7 @@ def failures(context: click.Context) -> None:
     from txqueue.store.reads.history import about_failures
 
     options: GlobalOptions = context.obj
-    kinds = found(options, about_failures, lambda admin: admin.failures())
+    kinds = read(options, about_failures, lambda admin: admin.failures())
     show(options, {"failures": kinds}, lambda: _list(kinds))
 
 
@@ -61,7 +61,7 @@ def discard(options: GlobalOptions, fingerprint: str) -> None:
 
     They no longer appear in lists and warnings. Jobs that wait for a retry still get it.
     """
-    total = acted(options, lambda admin: admin.discard_failures(fingerprint))
+    total = act_by_node(options, lambda admin: admin.discard_failures(fingerprint))
     document = {"fingerprint": fingerprint, "discarded": total}
     say(options, document, f"{counted(total, 'job')} discarded.")
 
@@ -102,7 +102,7 @@ def _acted(
         refused = [] if began is None else await _left(admin, fingerprint, began)
         return {**done, "refused": refused, "reasons": await refusals(admin, name, refused)}
 
-    return acted(options, run)
+    return act_by_node(options, run)
 
 
 async def _clock(admin: Admin, fingerprint: str) -> datetime | None:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from txqueue.cli.options import Command, GlobalOptions
-from txqueue.cli.source import asked
+from txqueue.cli.source import ask_node
 from txqueue.errors import TxqueueError
 
 __all__ = ["health"]
@@ -31,6 +31,6 @@ def health(options: GlobalOptions, ready: bool) -> int:
 def _asked(options: GlobalOptions) -> dict[str, Any]:
     """Return the answer of the node; a node that does not answer is not live."""
     try:
-        return asked(options, lambda admin: admin.health(), patience=PATIENCE)
+        return ask_node(options, lambda admin: admin.health(), patience=PATIENCE)
     except TxqueueError as error:
         return {"live": False, "ready": False, "reason": " ".join(str(error).split())}

@@ -12,7 +12,7 @@ from attrs import asdict
 from txqueue.cli.archived_jobs import with_pyarrow
 from txqueue.cli.options import Command, GlobalOptions, limited, selecting, together
 from txqueue.cli.output import Lines, job_state, listing, local_time, note, show
-from txqueue.cli.source import looked_up
+from txqueue.cli.source import read_database
 from txqueue.cli.times import moment_option
 from txqueue.model.humanize import amount, duration
 
@@ -60,13 +60,13 @@ def history(
     from txqueue.store.reads.history import about_archived, about_past
 
     begin, end = _span(since, until)
-    live = looked_up(
+    live = read_database(
         options,
         lambda schema: about_past(
             schema=schema, since=begin, until=end, limit=limit, filters=filters
         ),
     )
-    days = looked_up(options, lambda schema: about_archived(schema, begin, end))
+    days = read_database(options, lambda schema: about_archived(schema, begin, end))
     rows_by_id = {row["job_id"]: {**row, "archived": False} for row in live}
     wanted = [day for day in days if filters["state"] in (None, day["state"])]
     unread: list[str] = []
@@ -95,8 +95,8 @@ def stats(options: GlobalOptions, since: datetime | None, until: datetime | None
     from txqueue.store.reads.history import about_archived, about_stats
 
     begin, end = _span(since, until)
-    rows = looked_up(options, lambda schema: about_stats(schema, begin, end))
-    days = looked_up(options, lambda schema: about_archived(schema, begin, end))
+    rows = read_database(options, lambda schema: about_stats(schema, begin, end))
+    days = read_database(options, lambda schema: about_archived(schema, begin, end))
     unread: list[str] = []
     # The database has the sums of the others.
     if uncounted := [day for day in days if not day["is_counted"]]:

@@ -22,7 +22,7 @@ from txqueue.cli.options import (
 )
 from txqueue.cli.output import Lines, show, styled
 from txqueue.cli.refusals import refusal_lines, refusals
-from txqueue.cli.source import acted
+from txqueue.cli.source import act_by_node
 from txqueue.cli.times import Length
 from txqueue.model.humanize import amount
 
@@ -245,7 +245,7 @@ def _carry_out(
                 sums[result] += ids
         return {**sums, "reasons": await refusals(admin, name, sums["refused"])}
 
-    document = acted(options, run)
+    document = act_by_node(options, run)
 
     def lines() -> Lines:
         for result, text in words.items():

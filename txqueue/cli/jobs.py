@@ -21,7 +21,7 @@ from txqueue.cli.options import (
     selecting,
 )
 from txqueue.cli.output import Lines, bar, facts, job_state, listing, note, show, styled, table
-from txqueue.cli.source import found, looked_up
+from txqueue.cli.source import read, read_database
 from txqueue.cli.times import Length
 from txqueue.model.humanize import age, amount, duration, moment, plain
 from txqueue.model.tags import tags_of
@@ -68,7 +68,7 @@ def jobs(
         filters["running_for"] = running_for.total_seconds()
     from txqueue.store.reads.job_search import about_found
 
-    page = found(
+    page = read(
         options,
         lambda schema: about_found(schema, filters, limit, is_bounded=False),
         lambda admin: _listed(admin, filters, limit),
@@ -93,10 +93,10 @@ def job(options: GlobalOptions, job_id: int) -> None:
     whole = or_archived(
         options,
         job_id,
-        lambda: found(
+        lambda: read(
             options, lambda schema: about_job(schema, job_id), lambda admin: admin.job(job_id)
         ),
-        lambda row: looked_up(options, lambda schema: about_archived_job(schema, row)),
+        lambda row: read_database(options, lambda schema: about_archived_job(schema, row)),
     )
     show(options, whole, lambda: _whole(whole, whole["at"]))
 
@@ -112,7 +112,7 @@ def explain(options: GlobalOptions, job_id: int) -> None:
     why = or_archived(
         options,
         job_id,
-        lambda: found(
+        lambda: read(
             options,
             lambda schema: about_obstacles(schema, job_id),
             lambda admin: admin.explain(job_id),

@@ -9,7 +9,7 @@ import click
 
 from txqueue.cli.options import Command, GlobalOptions, limited
 from txqueue.cli.output import Lines, listing, local_time, show, styled
-from txqueue.cli.source import found
+from txqueue.cli.source import read
 
 if TYPE_CHECKING:
     from txqueue.admin import Admin
@@ -23,7 +23,7 @@ def limits(options: GlobalOptions) -> None:
     """Show pauses and limits."""
     from txqueue.store.reads.queue_state import about_controls
 
-    controls = found(options, about_controls, lambda admin: admin.controls())
+    controls = read(options, about_controls, lambda admin: admin.controls())
     show(options, {"limits": controls}, lambda: _held(controls))
 
 
@@ -43,7 +43,7 @@ def actions(options: GlobalOptions, subject: str | None, limit: int) -> None:
                 break
         return acts
 
-    acts = found(options, lambda schema: about_actions(schema, None, limit, subject), ask)
+    acts = read(options, lambda schema: about_actions(schema, None, limit, subject), ask)
     show(options, {"actions": acts}, lambda: _done(acts))
 
 

@@ -9,7 +9,7 @@ import click
 
 from txqueue.cli.options import Command, GlobalOptions
 from txqueue.cli.output import Lines, show, styled, table
-from txqueue.cli.source import found
+from txqueue.cli.source import read
 from txqueue.model.humanize import age, amount, duration
 from txqueue.policy.facts.status import worker_state
 from txqueue.policy.facts.warnings import by_application, named_versions
@@ -28,7 +28,7 @@ def nodes(options: GlobalOptions) -> None:
     """Show the nodes, their hosts and their load."""
     from txqueue.store.reads.queue_state import about_nodes
 
-    known = found(options, about_nodes, lambda admin: admin.nodes())
+    known = read(options, about_nodes, lambda admin: admin.nodes())
     show(options, {"nodes": known}, lambda: _tables(known))
 
 

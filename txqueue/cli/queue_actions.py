@@ -9,7 +9,7 @@ import click
 
 from txqueue.cli.options import Command, Finite, GlobalOptions, together
 from txqueue.cli.output import say
-from txqueue.cli.source import acted
+from txqueue.cli.source import act_by_node
 from txqueue.policy.facts.status import LIMITS
 
 __all__ = ["drain", "limit", "pause", "resume", "undrain"]
@@ -39,7 +39,7 @@ _held = together(
 def pause(options: GlobalOptions, /, **names: str | None) -> None:
     """Pause a QUEUE, a group or a tenant until it is resumed; running jobs continue."""
     kind, key = _which(names)
-    changed = acted(options, lambda admin: admin.pause(key, kind))
+    changed = act_by_node(options, lambda admin: admin.pause(key, kind))
     text = "is paused" if changed else "was paused already"
     _tell(options, {"kind": kind, "key": key, "is_paused": True, "changed": changed}, text)
 
@@ -50,7 +50,7 @@ def pause(options: GlobalOptions, /, **names: str | None) -> None:
 def resume(options: GlobalOptions, /, **names: str | None) -> None:
     """Resume a paused QUEUE, group or tenant."""
     kind, key = _which(names)
-    changed = acted(options, lambda admin: admin.resume(key, kind))
+    changed = act_by_node(options, lambda admin: admin.resume(key, kind))
     text = "is resumed" if changed else "was not paused"
     _tell(options, {"kind": kind, "key": key, "is_paused": False, "changed": changed}, text)
 
@@ -94,7 +94,9 @@ def limit(
     lifted = LIMITS if "all" in cleared else cleared
     if not lifted and all(value is None for value in limits.values()):
         raise click.UsageError("say what to limit, such as --concurrency 5, or what to --clear")
-    control = acted(options, lambda admin: admin.set_limit(key, kind, cleared=lifted, **limits))
+    control = act_by_node(
+        options, lambda admin: admin.set_limit(key, kind, cleared=lifted, **limits)
+    )
     document = control or {"kind": kind, "key": key, "is_paused": False}
     _tell(options, document, f"has {_limits(control)}")
 
@@ -104,7 +106,7 @@ def limit(
 @click.pass_obj
 def drain(options: GlobalOptions, name: str) -> None:
     """Drain a NODE: it accepts no more jobs, passes on unstarted ones, finishes running ones."""
-    changed = acted(options, lambda admin: admin.drain(name))
+    changed = act_by_node(options, lambda admin: admin.drain(name))
     document = {"node": name, "state": "draining", "changed": changed}
     text = (
         "is draining; undrain or restart it to accept jobs again"
@@ -119,7 +121,7 @@ def drain(options: GlobalOptions, name: str) -> None:
 @click.pass_obj
 def undrain(options: GlobalOptions, name: str) -> None:
     """Let a draining NODE accept jobs again."""
-    changed = acted(options, lambda admin: admin.undrain(name))
+    changed = act_by_node(options, lambda admin: admin.undrain(name))
     document = {"node": name, "state": "alive", "changed": changed}
     text = "accepts jobs again" if changed else "was not draining"
     say(options, document, f"Node {name} {text}.")

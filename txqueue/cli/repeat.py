@@ -12,7 +12,7 @@ from txqueue.cli.archived_jobs import archived_row
 from txqueue.cli.jobs import NUMBER
 from txqueue.cli.options import Command, GlobalOptions
 from txqueue.cli.output import Lines, show, styled
-from txqueue.cli.source import opened
+from txqueue.cli.source import open_session
 
 if TYPE_CHECKING:
     from txqueue.store.inquiries.reader import Session
@@ -30,7 +30,7 @@ def repeat(options: GlobalOptions, ids: Sequence[int]) -> None:
 
     If one of the jobs has not ended, none is enqueued.
     """
-    with opened(options) as session:
+    with open_session(options) as session:
         calls = [_call(options, session, job_id) for job_id in ids]
         with session.transaction():
             numbers = [int(session.value(*call)) for call in calls]

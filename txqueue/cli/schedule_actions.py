@@ -19,7 +19,7 @@ from txqueue.cli.options import (
 )
 from txqueue.cli.output import say
 from txqueue.cli.schedules import show_runs
-from txqueue.cli.source import account, acted, looked_up, opened
+from txqueue.cli.source import account, act_by_node, open_session, read_database
 from txqueue.cli.times import Length, moment_option
 from txqueue.errors import InvalidSchedule
 from txqueue.model.schedule import MOST_TIMES, CatchUp, Cooldown, Cron, Every, Exists, Schedule
@@ -102,7 +102,7 @@ def add(
 
     condition = Exists(*only_if) if only_if else None
     when = _when(choices)
-    with opened(options) as session:
+    with open_session(options) as session:
         call = put_call(session.schema, name, job, when=when, only_if=condition, who=account())
         changed = bool(session.value(*call))
     _tell(options, name, changed, "is there" if changed else "was there already")
@@ -144,11 +144,11 @@ def edit(options: GlobalOptions, /, name: str, **choices: Any) -> None:
     """
     when = _when(choices)
     if options.settings.get("node"):
-        changed = bool(acted(options, lambda admin: admin.edit_schedule(name, when)))
+        changed = bool(act_by_node(options, lambda admin: admin.edit_schedule(name, when)))
     else:
         from txqueue.store.schedules import edit_call
 
-        with opened(options) as session:
+        with open_session(options) as session:
             changed = bool(session.value(*edit_call(session.schema, name, when, account())))
     _tell(options, name, changed, "is changed" if changed else "had these times already")
 
@@ -206,16 +206,16 @@ def runs(options: GlobalOptions, /, names: Sequence[str], **chosen: Any) -> None
     from txqueue.store.reads.schedule_list import about_scheduled_runs
 
     inquiry = partial(about_scheduled_runs, names=names, **chosen)
-    show_runs(options, looked_up(options, inquiry))
+    show_runs(options, read_database(options, inquiry))
 
 
 def _act(options: GlobalOptions, act: str, name: str) -> Any:
     """Act through the node given by --node, or else in the database."""
     if options.settings.get("node"):
-        return acted(options, lambda admin: getattr(admin, f"{act}_schedule")(name))
+        return act_by_node(options, lambda admin: getattr(admin, f"{act}_schedule")(name))
     from txqueue.store.schedules import act_call
 
-    with opened(options) as session:
+    with open_session(options) as session:
         return session.value(*act_call(session.schema, act, name, account()))
 
 

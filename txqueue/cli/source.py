@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from txqueue.store.schema.version import QueueIdentity
     from txqueue.wire.endpoints import INetworkReactor
 
-__all__ = ["account", "acted", "asked", "found", "looked_up", "opened"]
+__all__ = ["account", "act_by_node", "ask_node", "open_session", "read", "read_database"]
 
 T = TypeVar("T")
 
@@ -28,7 +28,7 @@ T = TypeVar("T")
 _NAMING = ("PGHOST", "PGHOSTADDR", "PGPORT", "PGDATABASE", "PGSERVICE")
 
 
-def found(
+def read(
     options: GlobalOptions,
     inquire: Callable[[str], Inquiry[T]],
     ask: Callable[[Admin], Awaitable[T]],
@@ -45,10 +45,10 @@ def found(
             return _through(options, _endpoints(options), _looking(options), ask)
         except NodeUnavailable as error:
             click.echo(f"note: {error.what}; asking the database instead", err=True)
-    return looked_up(options, inquire)
+    return read_database(options, inquire)
 
 
-def acted(options: GlobalOptions, act: Callable[[Admin], Awaitable[T]]) -> T:
+def act_by_node(options: GlobalOptions, act: Callable[[Admin], Awaitable[T]]) -> T:
     """Let a node act: the one given by --node, or this host's node.
 
     Args:
@@ -64,7 +64,7 @@ def acted(options: GlobalOptions, act: Callable[[Admin], Awaitable[T]]) -> T:
     return _through(options, endpoints, _meant(options), act)
 
 
-def asked(options: GlobalOptions, ask: Callable[[Admin], Awaitable[T]], patience: float) -> T:
+def ask_node(options: GlobalOptions, ask: Callable[[Admin], Awaitable[T]], patience: float) -> T:
     """Ask a node about itself: the one given by --node, or this host's node.
 
     Only --dsn means a database here: probes run in a node's environment, which names its own one,
@@ -91,7 +91,7 @@ def _meant(options: GlobalOptions) -> QueueIdentity | None:
     from txqueue.store.reads.queue_state import about_identity
 
     try:
-        return looked_up(options, about_identity)
+        return read_database(options, about_identity)
     except TxqueueError as error:
         raise DatabaseUnavailable(
             f"whether the node serves the named database cannot be checked: {error.what}",
@@ -206,7 +206,7 @@ def account() -> str:
     return f"uid {os.getuid()}"
 
 
-def looked_up(options: GlobalOptions, inquire: Callable[[str], Inquiry[T]]) -> T:
+def read_database(options: GlobalOptions, inquire: Callable[[str], Inquiry[T]]) -> T:
     """Return the answer of the database.
 
     Args:
@@ -220,7 +220,7 @@ def looked_up(options: GlobalOptions, inquire: Callable[[str], Inquiry[T]]) -> T
 
 
 @contextmanager
-def opened(options: GlobalOptions) -> Iterator[Session]:
+def open_session(options: GlobalOptions) -> Iterator[Session]:
     """Open a database session, after a check that this code can work with the schema."""
     from txqueue.store.inquiries.reader import Session
 

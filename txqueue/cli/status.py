@@ -10,7 +10,7 @@ import click
 from txqueue.cli.nodes import node_table
 from txqueue.cli.options import Command, GlobalOptions
 from txqueue.cli.output import Lines, show, styled, table
-from txqueue.cli.source import found
+from txqueue.cli.source import read
 from txqueue.model.humanize import age, amount, rate
 from txqueue.policy.facts.status import largest
 
@@ -31,7 +31,7 @@ def status(options: GlobalOptions) -> None:
     """Show the queues, the nodes and warnings."""
     from txqueue.store.reads.queue_state import about_all
 
-    document = found(options, about_all, lambda admin: admin.status())
+    document = read(options, about_all, lambda admin: admin.status())
     show(options, document, lambda: _tables(document))
 
 

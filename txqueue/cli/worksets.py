@@ -9,7 +9,7 @@ import click
 
 from txqueue.cli.options import Command, GlobalOptions, limited
 from txqueue.cli.output import Lines, bar, listing, show, styled
-from txqueue.cli.source import looked_up
+from txqueue.cli.source import read_database
 from txqueue.model.humanize import age, amount
 
 __all__ = ["tenants", "worksets"]
@@ -24,10 +24,10 @@ def worksets(options: GlobalOptions, name: str | None, limit: int) -> None:
     from txqueue.store.reads.queue_state import about_workset_failures, about_worksets
 
     if name is None:
-        rows = looked_up(options, about_worksets)
+        rows = read_database(options, about_worksets)
         show(options, {"worksets": rows}, lambda: _worksets(rows))
     else:
-        failed = looked_up(options, lambda schema: about_workset_failures(schema, name, limit))
+        failed = read_database(options, lambda schema: about_workset_failures(schema, name, limit))
         show(options, {"workset": name, "failed": failed}, lambda: _failures(failed))
 
 
@@ -38,7 +38,7 @@ def tenants(options: GlobalOptions, limit: int) -> None:
     """Show the tenants that have jobs, those with the most ready ones first."""
     from txqueue.store.reads.queue_state import about_tenants
 
-    rows = looked_up(options, lambda schema: about_tenants(schema, limit))
+    rows = read_database(options, lambda schema: about_tenants(schema, limit))
     show(options, {"tenants": rows}, lambda: _tenants(rows))
 
 
