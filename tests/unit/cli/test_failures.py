@@ -29,7 +29,7 @@ def listed(
     kinds: list[dict[str, Any]],
 ) -> str:
     """List kinds of failure; returns what is printed."""
-    monkeypatch.setattr("txqueue.cli.failures.found", lambda *_: kinds)
+    monkeypatch.setattr("txqueue.cli.failures.read", lambda *_: kinds)
     assert run(["failures"], GlobalOptions()) == 0
     return capsys.readouterr().out
 
