@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.app import Noop
-from tests.cluster.app_of_processes import Hangs, HangsSilently, WaitsLong
+from tests.cluster.app_of_processes import BlocksLater, Hangs, HangsSilently, WaitsLong
 from tests.cluster.nodes import Node, Nodes, environment
 from tests.cluster.peers import free_port
 from tests.cluster.test_health import probed
@@ -63,6 +63,18 @@ def tells(node: Node, text: str, *command: str) -> bool:
         check=False,
     )
     return text in done.stdout
+
+
+async def test_a_job_that_blocks_its_worker_after_a_wait(nodes: Nodes, queue: WorkQueue) -> None:
+    """It is named, and the jobs beside it are not suspected."""
+    node = await nodes.start("--workers", "1", app=APP, TXQUEUE_LEASE="4").up(1)
+    beside = await queue.enqueue_many([WaitsLong(), WaitsLong()])
+    culprit = await queue.enqueue(BlocksLater())
+    await eventually(lambda: node.info["report"].get("blocking") == [culprit], LIMIT)
+    report = node.info["report"]
+    assert report["maybe_blocking"] == []
+    assert report["beside"] == {str(job_id): culprit for job_id in beside}
+    await end(node)
 
 
 async def test_a_worker_that_threads_fill_beside_a_job(nodes: Nodes, queue: WorkQueue) -> None:

@@ -11,11 +11,11 @@ __all__ = ["InFlight"]
 
 _WIDTH: Final = 8
 # Cells of flags: whether the master has stopped the worker; whether the log was too full to note an
-# end.
-_STOPPED, _IS_INCOMPLETE = 0, 1
+# end. And the job that blocks the worker, once that is known.
+_STOPPED, _IS_INCOMPLETE, _BLOCKER = 0, 1, 2
 # The log of jobs that started or ended since ends were last reported. Its last number is positive
 # while that job is the one just started.
-_LOG: Final = 2
+_LOG: Final = 3
 _LOG_END: Final = _LOG + 4096
 # Cells for the jobs of two bursts, and for jobs that end meanwhile.
 _MARGIN: Final = 128
@@ -72,6 +72,15 @@ class InFlight:
     def beginning(self) -> int:
         """The number of the job whose handler runs its first step now; 0 if there is none."""
         return max(0, self._just_begun)
+
+    @property
+    def blocker(self) -> int:
+        """The number of the job that the worker has named as the one that blocks it; 0 for none."""
+        return int(self._cells[_BLOCKER])
+
+    def name_blocker(self, job_id: int) -> None:
+        """Name the job that blocks the worker; 0 forgets the one that was named."""
+        self._cells[_BLOCKER] = job_id
 
     @property
     def suspects(self) -> set[int]:

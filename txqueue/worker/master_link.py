@@ -51,6 +51,7 @@ from txqueue.worker.handlers.job_transaction import OwnTransactions
 from txqueue.worker.handlers.running_job import HeldAssignment, RunningJob
 from txqueue.worker.handlers.threads import HandlerThreads
 from txqueue.worker.lease_watch import LeaseWatch
+from txqueue.worker.running.blocking_run import name_blocking_run
 from txqueue.worker.running.performer import Performer
 from txqueue.worker.running.workset_runner import WorksetWork
 
@@ -163,6 +164,8 @@ class MasterLink:
         threads = HandlerThreads.of_worker(self._reactor, options["capacity"])
         parts = Parts(transactions.connections, options["schema"])
         worksets = WorksetWork(self._reactor, threads, parts)
+        in_flight = InFlight(options["capacity"], self._shared)
+        name_blocking_run(in_flight)
         self._performer = Performer(
             reactor=self._reactor,
             threads=threads,
@@ -170,7 +173,7 @@ class MasterLink:
             report=self,
             open_transaction=transactions.open,
             work_through=worksets.work_through,
-            in_flight=InFlight(options["capacity"], self._shared),
+            in_flight=in_flight,
             longest_result=options["result_limit"],
         )
         self._performer.start()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any, Protocol
 
 from attrs import asdict
@@ -245,6 +247,8 @@ class WorkerProcess:
 
     def ping(self) -> None:
         """Ping the worker, unless an earlier ping is unanswered."""
+        if self.is_late and self._in_flight.blocker:
+            self._ask_what_blocks()
         if self._pinged_at is None:
             self._pinged_at = self._owner.reactor.seconds()
             self._pipe.say(Hold, assignments="[]").addCallbacks(self._answered, lambda _: None)
@@ -280,7 +284,17 @@ class WorkerProcess:
         """Stop the worker from starting jobs until it has reported its unstarted ones."""
         self.is_late = self.is_stopped = True
         self._in_flight.stop()
+        self._ask_what_blocks()
         self.relieve()
+
+    def _ask_what_blocks(self) -> None:
+        """Have the worker name the job that blocks it, unless it runs code that is not Python.
+
+        Once, and again only after an answer: the signal may cut a system call of such code short.
+        """
+        self._in_flight.name_blocker(0)
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGURG)
 
     def relieve(self) -> None:
         """Return the unstarted jobs to the queue once the worker answers."""
@@ -319,10 +333,12 @@ class WorkerProcess:
     def blocking(self) -> set[int]:
         """The numbers of the jobs one of which blocks a worker that does not answer.
 
-        A handler that blocks in its first step is certain; later, it may be that of any other.
+        A handler that blocks in its first step is certain, and so is one that the worker has named;
+        else it may be any.
         """
-        running = self._in_flight.beginning
-        return {running} if running else self._in_flight.ids
+        ids = self._in_flight.ids
+        known = self._in_flight.beginning or self._in_flight.blocker
+        return {known} if known in ids else ids
 
     @property
     def suspects(self) -> set[int]:
