@@ -16,6 +16,7 @@ from attrs import frozen
 from txqueue.errors import Refused
 from txqueue.store.driver.conninfo import socket_of
 from txqueue.store.inquiries.reader import Session
+from txqueue.store.schema.migrations import migrate
 from txqueue_bench.environment import drop_roles, drop_schema, missing_roles
 from txqueue_torture.checker import Violation
 from txqueue_torture.needs import UNIX_SOCKET, lacking
@@ -25,6 +26,7 @@ from txqueue_torture.scenario import Outcome, Scenario, run
 __all__ = ["EmbeddedPlaces", "OwnSchemas", "Place", "Places", "carry_out"]
 
 SCHEMA = "txqueue_torture"
+TEMPLATE = "torture"
 OUTCOME = "outcome.json"
 # No fault stops the machine, so that commits need not wait for the disk.
 SETTINGS = {"fsync": "off", "max_connections": "250", "shared_buffers": "128MB"}
@@ -56,7 +58,7 @@ class Places(Protocol):
 
 
 class EmbeddedPlaces:
-    """A database for each scenario on one embedded server.
+    """A database for each scenario on one embedded server, a copy of one with the schema.
 
     Args:
         dsn: The superuser's DSN of the server.
@@ -66,14 +68,23 @@ class EmbeddedPlaces:
 
     def __init__(self, dsn: str) -> None:
         self._dsn = dsn
+        self._making = threading.Lock()
+        self._has_template = False
 
     @contextmanager
     def place(self, name: str, slot: int) -> Iterator[Place]:  # noqa: ARG002 - names are enough
         """Make a database, which is deleted with the server."""
-        database = f"torture_{name}"
+        with self._making:
+            if not self._has_template:
+                migrate(self._made(TEMPLATE, "template0"))
+                self._has_template = True
+        yield Place(self._made(f"torture_{name}", TEMPLATE), "txqueue")
+
+    def _made(self, database: str, template: str) -> str:
+        """Make a database, and return its DSN."""
         with Session(self._dsn) as session:
-            session.rows(f"create database {database} template template0")
-        yield Place(urlsplit(self._dsn)._replace(path=f"/{database}").geturl(), "txqueue")
+            session.rows(f"create database {database} template {template}")
+        return urlsplit(self._dsn)._replace(path=f"/{database}").geturl()
 
 
 class OwnSchemas:

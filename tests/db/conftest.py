@@ -53,27 +53,20 @@ DRIVERS: Final = ("asyncpg", "django", "greenlet", "psycopg", "sqlalchemy")
 if os.environ.get("TXQUEUE_TEST_REQUIRE") != "1" and not all(map(find_spec, DRIVERS)):
     collect_ignore = ["test_adapters.py", "test_adapters_of_drivers.py"]
 
-OF_FACES: Final = ("test_cli_", "test_dashboard", "test_doctor")
-"""The files whose tests are about commands and pages."""
 OF_FORMS: Final = ("test_dashboard.py", "test_dashboard_databases.py")
-"""Those of them that are mostly about logins, forms and addresses."""
+"""The files whose tests are mostly about logins, forms and addresses."""
 READING: Final = ("test_each_page", "test_a_job", "test_a_callback", "test_jobs", "test_the_list")
 """How the names of those tests in `OF_FORMS` begin that are about what pages read."""
 
 
 def _is_repeated(item: pytest.Item) -> bool:
-    """Tell whether another server shows nothing new.
-
-    Commands and pages depend on PostgreSQL's version through stored functions, whose tests run on
-    all servers, and through what pages read.
-    """
-    if "[installed" in item.name:
-        return item.path.name.startswith(OF_FACES)
-    return "[pg16" in item.name and item.path.name in OF_FORMS and not item.name.startswith(READING)
+    """Tell whether the older server shows nothing new: forms depend on its version by no query."""
+    is_older = "[pg16" in item.name or "[installed" in item.name
+    return is_older and item.path.name in OF_FORMS and not item.name.startswith(READING)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Run tests of commands and pages on fewer servers than those of stored functions."""
+    """Run tests of forms on one server only."""
     left_out = [item for item in items if _is_repeated(item)]
     config.hook.pytest_deselected(items=left_out)
     items[:] = [item for item in items if item not in set(left_out)]

@@ -1,4 +1,4 @@
-"""Scenarios and mutations are played some at a time; each test waits for its own.
+"""Scenarios are played two at a time beside the mutations; each test waits for its own.
 
 One process plays the scenarios and another one the mutations. Both start before the first test.
 """
@@ -20,10 +20,11 @@ from typing import Any, Final
 import pytest
 from attrs import define, field
 
-from tests.faults.mutations import AT_ONCE, ROOT
+from tests.faults.mutations import ROOT
 
 PATIENCE: Final = 540.0
 """How long one may take at most with all that are played before it."""
+AT_ONCE: Final = 2
 REQUIRE: Final = "TXQUEUE_TEST_REQUIRE"
 
 _outcomes = pytest.StashKey[list[dict[str, Any]]]()
