@@ -28,7 +28,7 @@ INNOCENT = ("noop", "slow:0.3", "grouped:0.1", "effect:0.2", "heavy:0.1")
 DEATHS = 5
 MANY, FAST = 6_000, 5_000
 # Long jobs, how many seconds each takes, and how many others come beside them.
-SUSPECTS, LONG, OTHERS = 30, 10, 50
+SUSPECTS, LONG, OTHERS = 30, 20, 50
 # The most deaths of innocent jobs in all: only jobs that were running at a death count it.
 MOST_BLAMED = 5 * DEATHS
 # An innocent job runs beside poison at most this often, and then without other jobs.
