@@ -37,6 +37,7 @@ CHAPTERS: Final = (
     ("A batch that is put together", "txqueue", ("Batch",)),
     ("How those ended that a job waited for", "txqueue", ("Parents",)),
     ("Define work", "txqueue", ("WorkItem", "Key", "Priority", "Runtime", "UniqueMode", "Retry")),
+    ("Functions as work", "txqueue", ("task", "Task", "middleware")),
     ("Recurring work", "txqueue", ("Every", "Cron", "Cooldown", "CatchUp", "Exists")),
     ("Schedules by their names", "txqueue", ("Schedules", "ScheduleRun")),
     ("Inside a handler", "txqueue", ("RunningJob", "Snooze", "Discard", "Fail", "Next")),
@@ -90,6 +91,7 @@ MADE_BY_OTHERS: Final = frozenset(
         "ScheduleRun",
         "RunningJob",
         "Schedules",
+        "Task",
         "Transaction",
         "WorkQueue",
     }
@@ -158,10 +160,18 @@ def reference() -> str:
 
 
 def _contents() -> Iterator[str]:
+    earlier: list[str] = []
     for title, _, names in CHAPTERS:
-        links = ", ".join(f"[`{name}`](#{name.lower()})" for name in names)
+        links = ", ".join(f"[`{name}`](#{_anchor(name, earlier)})" for name in names)
         yield f"- {title}: {links}"
     yield ""
+
+
+def _anchor(name: str, earlier: list[str]) -> str:
+    """Return the anchor of a heading; of names that differ by their case, the later is numbered."""
+    anchor = name.lower()
+    earlier.append(anchor)
+    return anchor if earlier.count(anchor) == 1 else f"{anchor}-{earlier.count(anchor) - 1}"
 
 
 def _chapters() -> Iterator[str]:
@@ -207,8 +217,12 @@ def _functions(node: ast.ClassDef | ast.If) -> Iterator[Function]:
     for each in node.body:
         if isinstance(each, ast.If):
             yield from _functions(each)
-        elif isinstance(each, Function) and "overload" not in map(ast.unparse, each.decorator_list):
+        elif isinstance(each, Function) and not _is_overload(each):
             yield each
+
+
+def _is_overload(node: ast.stmt) -> bool:
+    return "overload" in map(ast.unparse, getattr(node, "decorator_list", ()))
 
 
 def _function(node: Function, prefix: str) -> Iterator[str]:
@@ -347,7 +361,8 @@ def _code(text: str) -> str:
 def _definition(module: str, name: str) -> ast.AST:
     """Find the class or function, in the module itself or in the one that it imports it from."""
     for node in _statements(_tree(module).body):
-        if isinstance(node, ast.ClassDef | Function) and node.name == name:
+        is_it = isinstance(node, ast.ClassDef | Function) and node.name == name
+        if is_it and not _is_overload(node):
             return node
         if isinstance(node, ast.ImportFrom) and name in {each.name for each in node.names}:
             return _definition(node.module or "", name)

@@ -13,10 +13,12 @@ from txqueue.model.enqueue_options import EnqueueOptions
 from txqueue.model.failed_attempt import FailedAttempt, on_failure
 from txqueue.model.job import Attempt, Job, State
 from txqueue.model.keys import Key
+from txqueue.model.middleware import middleware
 from txqueue.model.retry import Retry
 from txqueue.model.schedule import CatchUp, Cooldown, Cron, Every, Exists
 from txqueue.model.work_item import Priority, Runtime, UniqueMode, WorkItem
 from txqueue.model.workset_item import ExistingTable, WorksetItem, WorksetStatus
+from txqueue.worker.handlers.task import Task, task
 
 if TYPE_CHECKING:
     from txqueue.client.node_link import Membership
@@ -54,6 +56,7 @@ __all__ = [
     "Schedules",
     "Snooze",
     "State",
+    "Task",
     "Transaction",
     "TxqueueError",
     "UniqueMode",
@@ -62,7 +65,9 @@ __all__ = [
     "WorksetItem",
     "WorksetStatus",
     "enqueue",
+    "middleware",
     "on_failure",
+    "task",
 ]
 
 # These import Twisted and the driver. A process that only enqueues by an adapter needs neither.

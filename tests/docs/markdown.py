@@ -78,7 +78,9 @@ def links(document: Path) -> Iterator[str]:
 def anchors(document: Path) -> set[str]:
     """Return the anchors that GitHub makes of a document's headings."""
     heads = re.findall(r"^#+ (.+)$", prose(document), flags=re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
+    found = [re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads]
+    earlier = [found[:place].count(anchor) for place, anchor in enumerate(found)]
+    return {f"{each}-{n}" if n else each for each, n in zip(found, earlier, strict=True)}
 
 
 def section(document: Path, heading: str) -> str:

@@ -218,6 +218,21 @@ def test_the_handlers_run(migrated_database18: str, tmp_path: Path) -> None:
     assert run_sql(migrated_database18, "select balance from account") == [(5,)]
 
 
+def test_functions_run_as_work(migrated_database18: str, tmp_path: Path) -> None:
+    """With middleware; each is enqueued by its own call."""
+    page = HOWTO / "functions-as-work.md"
+    apps = "--app letters --app around --queues default,mail"
+    with Session(tmp_path, {"TXQUEUE_DSN": migrated_database18}) as session:
+        session.follow(blocks(page))
+        session.start("node", f"exec twistd -n --pidfile= txqueue {apps} --workers 1", READY)
+        _await_runs(migrated_database18, 2)
+    sql = 'select work_type, queue, priority, "group", result from txqueue.job order by job_id'
+    assert run_sql(migrated_database18, sql) == [
+        ("letters.send_welcome", "mail", 7, "user:7", "welcome in de to user 7"),
+        ("letters.report", "default", 4, None, "report of May, run 1"),
+    ]
+
+
 def test_queues_are_looked_after(migrated_database18: str, tmp_path: Path) -> None:
     """From the command line, by an AMP client of ten lines, and with `Admin`."""
     run_sql(migrated_database18, ORDERS)

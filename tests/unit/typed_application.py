@@ -1,6 +1,6 @@
 """An application as its author types it: mypy and pyright accept it, in their strict modes."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, assert_type
 
@@ -18,6 +18,7 @@ from txqueue import (
     Next,
     Parents,
     Priority,
+    Retry,
     RunningJob,
     RunningPart,
     Schedules,
@@ -26,6 +27,8 @@ from txqueue import (
     WorkQueue,
     WorksetItem,
     WorksetStatus,
+    middleware,
+    task,
 )
 
 if TYPE_CHECKING:
@@ -108,6 +111,48 @@ class Letter(WorksetItem):
         """Fail all items."""
         for item in items:
             part.fail(item, Fail("no address"))
+
+
+@task
+async def greet(name: str, *, language: str = "en") -> int:
+    """Say hello."""
+    return len(name + language)
+
+
+@task(name="letters.mail", queue="mail", retry=Retry(5), group=Key("user:{user}"))
+def mail(job: RunningJob, user: int) -> bool:
+    """Mail a user, in a thread."""
+    return job.attempt > user
+
+
+@task(prority=5)  # type: ignore[call-overload,untyped-decorator]  # pyright: ignore
+def misspelled(number: int) -> None:
+    """Misspell an option."""
+
+
+@middleware(order=5)
+async def watched(call_next: Callable[[], Awaitable[object]], job: RunningJob) -> object:
+    """Watch each handler."""
+    return await call_next() if job.attempt else None
+
+
+@middleware
+def connected(call_next: Callable[[], object], job: RunningJob) -> object:
+    """Watch each handler in a thread."""
+    return call_next() if job.attempt else None
+
+
+async def call_and_enqueue(queue: WorkQueue, job: RunningJob) -> None:
+    """Use tasks as functions and as work."""
+    assert_type(await greet("ann", language="de"), int)
+    assert_type(mail(job, 7), bool)
+    assert_type(greet.work("ann"), WorkItem)
+    await queue.enqueue(mail.work(7), priority=5)
+    greet.work(7)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    greet.work("ann", langauge="de")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    mail.work(job, 7)  # type: ignore[call-arg,arg-type]  # pyright: ignore[reportCallIssue]
+    mail(7)  # type: ignore[call-arg,arg-type]  # pyright: ignore
+    mail.work(7, queue="mail")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
 
 
 async def coroutine(txn: Transaction, number: int) -> int:

@@ -155,7 +155,8 @@ def encode(work: WorkItem) -> dict[str, Any]:
     cls = type(work)
     if not _is_work(work):
         raise InvalidWork(
-            f"a {cls.__qualname__} is not a work item", "pass an instance of a WorkItem subclass"
+            f"a {cls.__qualname__} is not a work item",
+            "pass an instance of a WorkItem subclass, or what work(...) of a task returns",
         )
     if cls.work_type.startswith("__main__."):
         raise InvalidWork(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from contextvars import copy_context
+from functools import partial
 from types import CoroutineType
 from typing import Any
 
@@ -14,16 +15,19 @@ from twisted.internet.defer import Deferred
 from txqueue.errors import InvalidWork, KeyUnavailable, UnknownWorkType
 from txqueue.model.chunk import Unreadable
 from txqueue.model.foreign import derives_from, is_a
+from txqueue.model.middleware import Layer, coroutine_layers, thread_layers
 from txqueue.model.payload import decode, decoder
 from txqueue.model.type_version import UNKNOWN, NotRead, type_version
 from txqueue.model.work_item import Runtime, WorkItem, find_work_type
 from txqueue.model.workset_item import WorksetItem, WorksetJob
 from txqueue.store.enqueueing.encryption import decrypted
+from txqueue.worker.handlers.layers import awaiting, layered
 from txqueue.worker.handlers.threads import HandlerThreads
 from txqueue.worker.handlers.waiting import Ended, Waiting, driven, waiting_for, waiting_for_task
 
 __all__ = ["Kind", "WorkThrough", "class_of", "kind_of", "work_of"]
 
+Perform = Callable[[WorkItem, Any], Any]
 WorkThrough = Callable[[type[WorksetItem], Any], Coroutine[Any, Any, Any]]
 """Runs one job of a workset: takes parts of the workset and processes their items."""
 
@@ -105,11 +109,6 @@ def kind_of(
         work_through: Runs the jobs of worksets.
     """
 
-    def begin_in_thread(work: WorkItem, job: Any) -> Waiting:
-        ending = threads.run(job, work.perform, job)
-        # A thread cannot be cancelled: the worker only waits no longer for it.
-        return Waiting(ending.addErrback(Ended.by), ending.cancel, ending.cancel)
-
     def in_workset(work: WorkItem, job: Any) -> Waiting:
         assert work_through is not None
         assert isinstance(work, WorksetJob)
@@ -118,20 +117,12 @@ def kind_of(
     if issubclass(cls, WorksetJob):
         takes_thread = cls.items.runtime is Runtime.THREAD
         return Kind(cls, decoder(cls), in_workset, takes_thread=takes_thread)
-    takes_thread = cls.runtime is Runtime.THREAD
-    if takes_thread:
-        begin: Callable[[WorkItem, Any], Any] = begin_in_thread
-    elif cls.runtime is Runtime.ASYNCIO:
-        begin = _in_asyncio
-    elif inspect.iscoroutinefunction(cls.perform):
-        begin = _by_hand
-    else:
-        begin = _called
+    begin = _beginning(cls, threads)
     return Kind(
         cls=cls,
         structure=_opening if cls.encrypted else decoder(cls),
         begin=begin,
-        takes_thread=takes_thread,
+        takes_thread=cls.runtime is Runtime.THREAD,
     )
 
 
@@ -151,6 +142,38 @@ def _opening(payload: Any, cls: type[WorkItem]) -> WorkItem:
     return decode(cls, decrypted(cls.work_type, "payload", payload))
 
 
+def _beginning(cls: type[WorkItem], threads: HandlerThreads) -> Perform:
+    """Return what starts a handler, with the application's middleware around it if there is any."""
+    threaded = partial(_threaded, threads, thread_layers())
+    if layers := coroutine_layers():
+        inner = partial(_after_thread, threaded) if cls.runtime is Runtime.THREAD else _awaited
+        within = _within_asyncio if cls.runtime is Runtime.ASYNCIO else _within
+        return partial(within, layers, inner)
+    if cls.runtime is Runtime.THREAD:
+        return partial(_in_thread, threaded)
+    if cls.runtime is Runtime.ASYNCIO:
+        return _in_asyncio
+    return _by_hand if inspect.iscoroutinefunction(cls.perform) else _called
+
+
+def _threaded(
+    threads: HandlerThreads, layers: Sequence[Layer], work: WorkItem, job: Any
+) -> Deferred[Ended]:
+    if not layers:
+        return threads.run(job, work.perform, job)
+    return threads.run(job, layered(layers, partial(work.perform, job), job))
+
+
+def _in_thread(threaded: Perform, work: WorkItem, job: Any) -> Waiting:
+    ending = threaded(work, job)
+    # A thread cannot be cancelled: the worker only waits no longer for it.
+    return Waiting(ending.addErrback(Ended.by), ending.cancel, ending.cancel)
+
+
+async def _after_thread(threaded: Perform, work: WorkItem, job: Any) -> Any:
+    return (await threaded(work, job)).get()
+
+
 def _by_hand(work: WorkItem, job: Any) -> Any:
     return driven(copy_context(), work.perform(job))
 
@@ -161,6 +184,18 @@ def _called(work: WorkItem, job: Any) -> Any:
     if is_a(value, CoroutineType):
         return driven(context, value)
     return waiting_for(value) if derives_from(value, Deferred) else value
+
+
+def _within(layers: Sequence[Layer], inner: Perform, work: WorkItem, job: Any) -> Any:
+    return driven(copy_context(), layered(layers, partial(inner, work, job), job)())
+
+
+def _within_asyncio(layers: Sequence[Layer], inner: Perform, work: WorkItem, job: Any) -> Waiting:
+    return waiting_for_task(layered(layers, partial(inner, work, job), job)())
+
+
+async def _awaited(work: WorkItem, job: Any) -> Any:
+    return await awaiting(partial(work.perform, job))
 
 
 def _in_asyncio(work: WorkItem, job: Any) -> Waiting:

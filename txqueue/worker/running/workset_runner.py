@@ -6,6 +6,7 @@ import json
 import random
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from types import CoroutineType
 from typing import Any, cast
 
@@ -18,6 +19,7 @@ from twisted.python.failure import Failure
 from txqueue.errors import InvalidWork, TokenLost, TransactionMisused
 from txqueue.model.directives import Snooze
 from txqueue.model.foreign import class_name, derives_from, is_a
+from txqueue.model.middleware import coroutine_layers, thread_layers
 from txqueue.model.payload import decode, decoder
 from txqueue.model.work_item import Runtime
 from txqueue.model.workset_item import WorksetItem
@@ -25,6 +27,7 @@ from txqueue.policy.endings.outcome import judge, summary_of
 from txqueue.store.driver.raw_connection import IStoreReactor
 from txqueue.store.enqueueing.transaction import Transaction
 from txqueue.store.enqueueing.worksets import Part, Parts, Performed, count_call
+from txqueue.worker.handlers.layers import layered
 from txqueue.worker.handlers.running_job import RunningJob, change
 from txqueue.worker.handlers.threads import HandlerThreads
 from txqueue.worker.handlers.waiting import Ended, awaited, waiting_for_task
@@ -246,12 +249,18 @@ class WorksetWork:
 
     async def _run(self, cls: type[WorksetItem], running: RunningPart) -> None:
         if cls.runtime is Runtime.THREAD:
-            ending = self._threads.run(running.job, _each_in_turn, cls, running)
+            call = partial(self._in_thread, cls, running)
         else:
-            ending = Deferred.fromCoroutine(awaited(_in_turn(cls, running)))
+            call = partial(_in_turn, cls, running)
+        around = layered(coroutine_layers(), call, running.job)
+        ending = Deferred.fromCoroutine(awaited(around()))
         if cls.timeout is not None:
             ending.addTimeout(cast("float", cls.timeout), self._reactor, _timed_out)
         (await ending).get()
+
+    async def _in_thread(self, cls: type[WorksetItem], running: RunningPart) -> None:
+        each = layered(thread_layers(), partial(_each_in_turn, cls, running), running.job)
+        (await self._threads.run(running.job, each)).get()
 
 
 def _timed_out(ended: Ended | Failure, timeout: float) -> Ended:
