@@ -122,11 +122,7 @@ class Options(usage.Options):
             for node in self.nodes:
                 ensure_free(node, is_named=_settings(self).get("admin") is not None)
             self.health = _health_endpoint(self)
-            import_work_items(self.nodes[0].app)
-            if any(cls.encrypted for cls in known_work_types()):
-                check_key()
-            # Report an invalid class as one line, not as a traceback of the service.
-            declared(known_work_types())
+            _check_application(self.nodes[0].app)
             for node in self.nodes:
                 check_database(node.dsn, node.schema)
                 check_node_role(node.dsn, node.schema)
@@ -147,11 +143,7 @@ def makeService(options: Options) -> MultiService:
             " expire too early or too late; leave --reactor out"
         )
     nodes = [Node(reactor, settings) for settings in options.nodes]
-    reactor.callWhenRunning(follow_signals, reactor, nodes)
-    reactor.callWhenRunning(_keep_memory_flat, reactor)
-    reactor.callWhenRunning(_notice_children, reactor)
-    # Twisted calls the trigger that was registered last first.
-    reactor.callWhenRunning(atexit.register, _exit_as_failed, nodes)
+    _prepare_process(reactor, nodes)
     services: list[Any] = [
         *nodes,
         *_dashboard(reactor, options.dashboard),
@@ -165,6 +157,15 @@ def makeService(options: Options) -> MultiService:
     for service in services:
         service.setServiceParent(together)
     return together
+
+
+def _prepare_process(reactor: Any, nodes: list[Node]) -> None:
+    """Have the process follow signals, notice its children and exit as its nodes end."""
+    reactor.callWhenRunning(follow_signals, reactor, nodes)
+    reactor.callWhenRunning(_keep_memory_flat, reactor)
+    reactor.callWhenRunning(_notice_children, reactor)
+    # Twisted calls the trigger that was registered last first.
+    reactor.callWhenRunning(atexit.register, _exit_as_failed, nodes)
 
 
 def _dashboard(reactor: Any, settings: Any) -> list[Any]:
@@ -248,6 +249,15 @@ def _install_reactor() -> None:
     except ImportError:
         from twisted.internet.selectreactor import SelectReactor as Default
     installReactor(steady(Default)())
+
+
+def _check_application(modules: list[str]) -> None:
+    """Import the modules of the application, and check the work types that they define."""
+    import_work_items(modules)
+    if any(cls.encrypted for cls in known_work_types()):
+        check_key()
+    # Report an invalid class as one line, not as a traceback of the service.
+    declared(known_work_types())
 
 
 def _nodes_settings(options: Options) -> list[NodeSettings]:
