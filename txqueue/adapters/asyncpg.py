@@ -11,7 +11,7 @@ from asyncpg import Connection
 from asyncpg.pool import PoolConnectionProxy
 
 from txqueue.adapters.batches import Calls, abatch
-from txqueue.adapters.exchanges import Terms, arun, many, one
+from txqueue.adapters.exchanges import Terms, arun, asend_one, many, one
 from txqueue.model.enqueue_options import EnqueueOptions
 from txqueue.model.work_item import WorkItem
 from txqueue.store.enqueueing.batch import Batch
@@ -48,8 +48,10 @@ async def enqueue(
             there is a savepoint. `QueueFull`, `Duplicate` and `NotPermitted` are such errors.
         SchemaMismatch: When the database has no such schema.
     """
-    terms = _terms(connection, schema, savepoint)
-    return await arun(one(work, options, terms), partial(_send, connection))
+    send = partial(_send, _checked(connection))
+    if not savepoint:
+        return await asend_one(send, work, options, schema, "numeric_dollar")
+    return await arun(one(work, options, _terms(connection, schema, savepoint)), send)
 
 
 async def enqueue_many(
@@ -65,8 +67,8 @@ async def enqueue_many(
     Returns:
         The numbers of the jobs, in order.
     """
-    terms = _terms(connection, schema, savepoint)
-    return await arun(many(works, options, terms), partial(_send, connection))
+    send = partial(_send, _checked(connection))
+    return await arun(many(works, options, _terms(connection, schema, savepoint)), send)
 
 
 def batch(
@@ -99,12 +101,16 @@ def batch(
     return abatch(calls, callback, options)
 
 
-def _terms(connection: AnyConnection, schema: str, savepoint: bool) -> Terms:
+def _checked(connection: AnyConnection) -> AnyConnection:
     if not isinstance(connection, Connection | PoolConnectionProxy):
         raise TypeError(
             f"{type(connection).__name__} is no connection of asyncpg; take one from a pool with"
             " async with pool.acquire()"
         )
+    return connection
+
+
+def _terms(connection: AnyConnection, schema: str, savepoint: bool) -> Terms:
     return Terms("numeric_dollar", partial(_is_alone, connection), schema, savepoint)
 
 

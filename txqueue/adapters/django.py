@@ -12,7 +12,7 @@ from django.db import connections
 
 from txqueue.adapters.batches import BlockingBatch, Calls
 from txqueue.adapters.batches import batch as collected
-from txqueue.adapters.exchanges import Terms, many, one, run
+from txqueue.adapters.exchanges import Terms, many, one, run, send_one
 from txqueue.errors import ConfigurationError
 from txqueue.model.enqueue_options import EnqueueOptions
 from txqueue.model.work_item import WorkItem
@@ -47,7 +47,10 @@ def enqueue(
             there is a savepoint. `QueueFull`, `Duplicate` and `NotPermitted` are such errors.
         SchemaMismatch: When the database has no such schema.
     """
-    return run(one(work, options, _terms(using, schema, savepoint)), partial(_send, using))
+    send = partial(_send, _checked(using))
+    if not savepoint:
+        return send_one(send, work, options, schema, "format")
+    return run(one(work, options, _terms(using, schema, savepoint)), send)
 
 
 def enqueue_many(
@@ -63,7 +66,8 @@ def enqueue_many(
     Returns:
         The numbers of the jobs, in order.
     """
-    return run(many(works, options, _terms(using, schema, savepoint)), partial(_send, using))
+    send = partial(_send, _checked(using))
+    return run(many(works, options, _terms(using, schema, savepoint)), send)
 
 
 def batch(
@@ -123,12 +127,16 @@ async def aenqueue_many(
     return numbers
 
 
-def _terms(using: str, schema: str, savepoint: bool) -> Terms:
+def _checked(using: str) -> str:
     if (vendor := connections[using].vendor) != "postgresql":
         raise ConfigurationError(
             f"the database {using!r} of Django is one of {vendor}",
             "name the alias of the PostgreSQL database that has txqueue's schema, with using=",
         )
+    return using
+
+
+def _terms(using: str, schema: str, savepoint: bool) -> Terms:
     return Terms("format", partial(_is_alone, using), schema, savepoint)
 
 

@@ -7,7 +7,7 @@ driver that blocks and one that does not.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from itertools import chain
 from typing import Any, TypeAlias, TypeVar
 
@@ -27,7 +27,7 @@ from txqueue.store.enqueueing.portable_calls import (
 )
 from txqueue.tracing.choice import sending
 
-__all__ = ["Exchange", "Terms", "arun", "many", "one", "run"]
+__all__ = ["Exchange", "Terms", "arun", "asend_one", "many", "one", "run", "send_one"]
 
 T = TypeVar("T")
 Exchange: TypeAlias = Generator[Statement, Any, T]
@@ -56,6 +56,50 @@ class Terms:
         if self.is_alone():
             return None if is_one else TRANSACTION
         return SAVEPOINT
+
+
+def send_one(
+    send: Callable[[str, Parameters], Any],
+    work: WorkItem,
+    options: Mapping[str, Any],
+    schema: str,
+    style: ParamStyle,
+) -> int:
+    """Enqueue one work item without a savepoint: what `run(one(...))` does, in half its time."""
+    with sending(work, options) as call:
+        sql, parameters = one_statement(work, call.options, schema, style)
+        try:
+            job_id = int(send(sql, parameters))
+        except Exception as error:
+            _raise_refusal(error)
+            raise
+        call.enqueued(job_id)
+    return job_id
+
+
+async def asend_one(
+    send: Callable[[str, Parameters], Awaitable[Any]],
+    work: WorkItem,
+    options: Mapping[str, Any],
+    schema: str,
+    style: ParamStyle,
+) -> int:
+    """Do so over a connection that does not block."""
+    with sending(work, options) as call:
+        sql, parameters = one_statement(work, call.options, schema, style)
+        try:
+            job_id = int(await send(sql, parameters))
+        except Exception as error:
+            _raise_refusal(error)
+            raise
+        call.enqueued(job_id)
+    return job_id
+
+
+def _raise_refusal(error: Exception) -> None:
+    refusal = error_of(error)
+    if refusal is not None:
+        raise refusal from error
 
 
 def one(work: WorkItem, options: Mapping[str, Any], terms: Terms) -> Exchange[int]:
@@ -117,19 +161,11 @@ def _framed(exchange: Exchange[T], frame: Frame | None) -> Exchange[T]:
 
 
 def _asked(statement: Statement) -> Exchange[Any]:
-    with _translated():
-        return (yield statement)
-
-
-@contextmanager
-def _translated() -> Iterator[None]:
     try:
-        yield
+        return (yield statement)
     except Exception as error:
-        refusal = error_of(error)
-        if refusal is None:
-            raise
-        raise refusal from error
+        _raise_refusal(error)
+        raise
 
 
 def run(exchange: Exchange[T], send: Callable[[str, Parameters], Any]) -> T:

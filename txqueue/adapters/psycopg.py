@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from functools import partial
-from typing import Any, Unpack
+from typing import Any, TypeVar, Unpack
 
 from psycopg import AsyncConnection, AsyncCursor, Connection, Cursor
 from psycopg.pq import TransactionStatus
@@ -14,13 +14,15 @@ from psycopg.rows import tuple_row
 from txqueue.adapters.batches import BlockingBatch, Calls
 from txqueue.adapters.batches import abatch as acollected
 from txqueue.adapters.batches import batch as collected
-from txqueue.adapters.exchanges import Terms, arun, many, one, run
+from txqueue.adapters.exchanges import Terms, arun, asend_one, many, one, run, send_one
 from txqueue.model.enqueue_options import EnqueueOptions
 from txqueue.model.work_item import WorkItem
 from txqueue.store.enqueueing.batch import Batch
 from txqueue.store.enqueueing.portable_calls import Parameters
 
 __all__ = ["abatch", "aenqueue", "aenqueue_many", "batch", "enqueue", "enqueue_many"]
+
+T = TypeVar("T")
 
 
 def enqueue(
@@ -49,8 +51,10 @@ def enqueue(
             there is a savepoint. `QueueFull`, `Duplicate` and `NotPermitted` are such errors.
         SchemaMismatch: When the database has no such schema.
     """
-    terms = _terms(connection, Connection, schema, savepoint)
-    return run(one(work, options, terms), partial(_send, connection))
+    send = partial(_send, _checked(connection, Connection))
+    if not savepoint:
+        return send_one(send, work, options, schema, "format")
+    return run(one(work, options, _terms(connection, schema, savepoint)), send)
 
 
 def enqueue_many(
@@ -66,8 +70,8 @@ def enqueue_many(
     Returns:
         The numbers of the jobs, in order.
     """
-    terms = _terms(connection, Connection, schema, savepoint)
-    return run(many(works, options, terms), partial(_send, connection))
+    send = partial(_send, _checked(connection, Connection))
+    return run(many(works, options, _terms(connection, schema, savepoint)), send)
 
 
 def batch(
@@ -108,8 +112,10 @@ async def aenqueue(
     **options: Unpack[EnqueueOptions],
 ) -> int:
     """Enqueue work in the connection's transaction; see `enqueue`."""
-    terms = _terms(connection, AsyncConnection, schema, savepoint)
-    return await arun(one(work, options, terms), partial(_asend, connection))
+    send = partial(_asend, _checked(connection, AsyncConnection))
+    if not savepoint:
+        return await asend_one(send, work, options, schema, "format")
+    return await arun(one(work, options, _terms(connection, schema, savepoint)), send)
 
 
 async def aenqueue_many(
@@ -121,8 +127,8 @@ async def aenqueue_many(
     **options: Unpack[EnqueueOptions],
 ) -> list[int]:
     """Enqueue many work items, all or none, a thousand per statement; see `enqueue_many`."""
-    terms = _terms(connection, AsyncConnection, schema, savepoint)
-    return await arun(many(works, options, terms), partial(_asend, connection))
+    send = partial(_asend, _checked(connection, AsyncConnection))
+    return await arun(many(works, options, _terms(connection, schema, savepoint)), send)
 
 
 def abatch(
@@ -141,12 +147,18 @@ def abatch(
     return acollected(calls, callback, options)
 
 
-def _terms(connection: Any, expected: type[Any], schema: str, savepoint: bool) -> Terms:
+def _checked(connection: T, expected: type[Any]) -> T:
     if not isinstance(connection, expected):
         raise TypeError(
             f"{type(connection).__name__} is not a psycopg.{expected.__name__}; those with an a,"
             " such as aenqueue, take an AsyncConnection, the others a Connection"
         )
+    return connection
+
+
+def _terms(
+    connection: Connection[Any] | AsyncConnection[Any], schema: str, savepoint: bool
+) -> Terms:
     return Terms("format", partial(_is_alone, connection), schema, savepoint)
 
 

@@ -15,7 +15,7 @@ from psycopg2.extensions import connection as Connection
 
 from txqueue.adapters.batches import BlockingBatch, Calls
 from txqueue.adapters.batches import batch as collected
-from txqueue.adapters.exchanges import Terms, many, one, run
+from txqueue.adapters.exchanges import Terms, many, one, run, send_one
 from txqueue.model.enqueue_options import EnqueueOptions
 from txqueue.model.work_item import WorkItem
 from txqueue.store.enqueueing.portable_calls import Parameters
@@ -49,8 +49,10 @@ def enqueue(
             there is a savepoint. `QueueFull`, `Duplicate` and `NotPermitted` are such errors.
         SchemaMismatch: When the database has no such schema.
     """
-    terms = _terms(connection, schema, savepoint)
-    return run(one(work, options, terms), partial(_send, connection))
+    send = partial(_send, _checked(connection))
+    if not savepoint:
+        return send_one(send, work, options, schema, "format")
+    return run(one(work, options, _terms(connection, schema, savepoint)), send)
 
 
 def enqueue_many(
@@ -66,8 +68,8 @@ def enqueue_many(
     Returns:
         The numbers of the jobs, in order.
     """
-    terms = _terms(connection, schema, savepoint)
-    return run(many(works, options, terms), partial(_send, connection))
+    send = partial(_send, _checked(connection))
+    return run(many(works, options, _terms(connection, schema, savepoint)), send)
 
 
 def batch(
@@ -99,12 +101,16 @@ def batch(
     return collected(calls, callback, options)
 
 
-def _terms(connection: Any, schema: str, savepoint: bool) -> Terms:
+def _checked(connection: Any) -> Connection:
     if not isinstance(connection, Connection) or connection.async_:
         raise TypeError(
             f"{type(connection).__name__} is no connection of psycopg2 that blocks; for others, see"
             " the other modules of txqueue.adapters, and txqueue.enqueue for txpostgres"
         )
+    return connection
+
+
+def _terms(connection: Connection, schema: str, savepoint: bool) -> Terms:
     return Terms("format", partial(_is_alone, connection), schema, savepoint)
 
 

@@ -18,7 +18,7 @@ from sqlalchemy.orm import Session, scoped_session
 from txqueue.adapters.batches import BlockingBatch, Calls
 from txqueue.adapters.batches import abatch as acollected
 from txqueue.adapters.batches import batch as collected
-from txqueue.adapters.exchanges import Terms, arun, many, one, run
+from txqueue.adapters.exchanges import Terms, arun, asend_one, many, one, run, send_one
 from txqueue.errors import ConfigurationError
 from txqueue.model.enqueue_options import EnqueueOptions
 from txqueue.model.work_item import WorkItem
@@ -58,7 +58,10 @@ def enqueue(
         SchemaMismatch: When the database has no such schema.
     """
     connection = _connection(bind)
-    return run(one(work, options, _terms(connection, schema, savepoint)), _sender(connection))
+    send = partial(_send, connection)
+    if not savepoint:
+        return send_one(send, work, options, schema, _style(connection))
+    return run(one(work, options, _terms(connection, schema, savepoint)), send)
 
 
 def enqueue_many(
@@ -75,7 +78,8 @@ def enqueue_many(
         The numbers of the jobs, in order.
     """
     connection = _connection(bind)
-    return run(many(works, options, _terms(connection, schema, savepoint)), _sender(connection))
+    terms = _terms(connection, schema, savepoint)
+    return run(many(works, options, terms), partial(_send, connection))
 
 
 def batch(
@@ -118,8 +122,11 @@ async def aenqueue(
 ) -> int:
     """Enqueue work in the transaction of a connection or session; see `enqueue`."""
     connection = await _aconnection(bind)
+    send = partial(_asend, connection)
+    if not savepoint:
+        return await asend_one(send, work, options, schema, _style(connection))
     terms = _terms(connection.sync_connection, schema, savepoint)
-    return await arun(one(work, options, terms), partial(_asend, connection))
+    return await arun(one(work, options, terms), send)
 
 
 async def aenqueue_many(
@@ -183,23 +190,22 @@ async def _aconnection(bind: Any) -> AsyncConnection:
 
 def _terms(connection: Connection | None, schema: str, savepoint: bool) -> Terms:
     assert connection is not None, "an AsyncConnection that has begun has one"
+    return Terms(_style(connection), partial(_is_alone, connection), schema, savepoint)
+
+
+def _style(connection: Connection | AsyncConnection) -> ParamStyle:
     if connection.dialect.name != "postgresql":
         raise ConfigurationError(
             f"the connection is to a database of {connection.dialect.name}",
             "enqueue on a connection to the PostgreSQL database with txqueue's schema",
         )
     has_dollars = connection.dialect.paramstyle == "numeric_dollar"
-    style: ParamStyle = "numeric_dollar" if has_dollars else "format"
-    return Terms(style, partial(_is_alone, connection), schema, savepoint)
+    return "numeric_dollar" if has_dollars else "format"
 
 
 def _is_alone(connection: Connection | None) -> bool:
     # With any driver, SQLAlchemy has begun a transaction unless the isolation level is AUTOCOMMIT.
     return bool(connection and getattr(connection.connection.dbapi_connection, "autocommit", False))
-
-
-def _sender(connection: Connection) -> Any:
-    return partial(_send, connection)
 
 
 # SQLAlchemy passes the statement on as it is: there is nothing to compile.

@@ -120,6 +120,8 @@ def _arranged(names: tuple[str, ...], texts: list[str], style: ParamStyle) -> Pa
 
 def _text(name: str, value: Any) -> str:
     """Return a value of a job as PostgreSQL reads it."""
+    if type(value) is str:
+        return value
     if SQL_TYPES[name] == "jsonb":
         return json_text(value)
     if isinstance(value, list):
