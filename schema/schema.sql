@@ -560,14 +560,15 @@ set_aside(its_incarnation integer, queues text[]) returns bigint[];  -- worker
 
 -- complete
 complete(its_incarnation integer, lanes smallint[], assignments bigint[], ids text[], results text[] = null)
-    returns (total integer, freed boolean);  -- worker
+    returns (total integer, freed boolean, freed_rank text, freed_job bigint);  -- worker
 complete_one(its_incarnation integer, its_assignment bigint, its_job_id bigint, its_result jsonb,
     its_progress jsonb = null, its_lane integer = null) returns void;  -- worker
 note_late_error(its_incarnation integer, its_assignment bigint, its_job_id bigint, its_error text)
     returns void;  -- worker
 release(its_incarnation integer, assignments bigint[], died boolean, all_but boolean = false, ids bigint[] = null,
     spare_handed boolean = false, at_most integer = null) returns integer;  -- worker
-settle(its_incarnation integer, outcomes jsonb) returns (settled bigint[], freed boolean);  -- worker
+settle(its_incarnation integer, outcomes jsonb) returns (settled bigint[], freed boolean, freed_rank text,
+    freed_job bigint);  -- worker
 started(its_incarnation integer, assignments bigint[], ids bigint[], seconds double precision[], progress text[] = null)
     returns integer;  -- worker
 -- only the owner may execute: complete_each_N, complete_in_N, end_assigned, fail_unread, forget_attempts, give_back,

@@ -7,10 +7,15 @@ import psycopg2
 import pytest
 
 from tests.db.masters import Master
+from tests.db.stored import Taken
 
 READ = (
     "select sum(idx_tup_read)::integer from pg_stat_user_indexes"
     " where indexrelname ~ '_group_' or relname = 'group_front'"
+)
+QUEUE_READ = (
+    "select sum(idx_tup_read)::integer from pg_stat_user_indexes"
+    " where indexrelname ~ '^job_ready_._queue_rank'"
 )
 GROUPS = 3
 JOBS = 150
@@ -47,6 +52,39 @@ def test_waves_of_large_groups_read_the_same_each(room: int, node: Master) -> No
     """The rows of the former waves are not read again for each job."""
     first, *others = [wave(node, room) for _ in range(4)]
     assert max(others) < first + 200 * JOBS, others
+
+
+def freed_by(node: Master, chunk: Taken) -> tuple[str, int] | None:
+    """Complete the jobs of a chunk; returns the place of the first job that this made ready."""
+    node.cursor.execute(
+        "select freed_rank, freed_job from txqueue.complete(%s, %s::smallint[], %s::bigint[], %s)",
+        (node.incarnation, [chunk.lane], [chunk.assignment], [f"{{{chunk.ids[0]}}}"]),
+    )
+    [(rank, job_id)] = node.cursor.fetchall()
+    return rank and (rank, job_id)
+
+
+def wave_of_singles(node: Master) -> int:
+    """Run jobs of a few groups in turn, each claim beginning at the job that an end made ready."""
+    before = node.value(QUEUE_READ)
+    ids = node.enqueue(*({"group": f"group-{number % GROUPS}"} for number in range(JOBS)))
+    running = node.take(JOBS, workers=GROUPS).chunks
+    ran = []
+    while running:
+        ran += running[0].ids
+        if place := freed_by(node, running.pop(0)):
+            running += node.take(1, reached=place).chunks
+    node.value("select pg_stat_force_next_flush()")
+    assert ran == ids
+    read: int = node.value(QUEUE_READ) - before
+    return read
+
+
+@pytest.mark.usefixtures("snapshot")
+def test_claims_that_begin_at_freed_jobs_read_none_of_the_former_waves(node: Master) -> None:
+    """Only the first claim of a wave begins at the front, where all rows are that have passed."""
+    first, *others = [wave_of_singles(node) for _ in range(4)]
+    assert max(others) < first + 20 * JOBS, (first, others)
 
 
 def test_a_job_that_ranks_before_the_noted_place_is_next(node: Master) -> None:

@@ -1,9 +1,10 @@
 -- Completes jobs: one element per assignment, its lane, its job numbers as the text of a bigint array, and
 -- the results, if any, as the text of an object by number. Rows that have another assignment by now are not
--- touched. Returns how many jobs it completed, and whether other jobs may have become ready.
+-- touched. Returns how many jobs it completed, whether other jobs may have become ready, and the first of those that
+-- are known; its rank is text, as in next_job().
 create or replace function txqueue.complete(
     its_incarnation integer, lanes smallint[], assignments bigint[], ids text[], results text[] default null,
-    out total integer, out freed boolean)
+    out total integer, out freed boolean, out freed_rank text, out freed_job bigint)
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
 set jit = off
@@ -18,6 +19,7 @@ declare
     followed  bigint[] := '{}';
     lane      integer;
     done      bigint[] := '{}';
+    first     ready_head;
     singles   text := translate(array_to_string(ids, ' '), '{}', '');
 begin
     freed := false;
@@ -57,13 +59,18 @@ begin
         end loop;
     end loop;
     if followed <> '{}' then
-        freed := propagate_ends(followed, 'done') or freed;
+        first := propagate_ends(followed, 'done');
     end if;
     if has_waiting_clients() then
         perform notify_ended_jobs(translate(array_to_string(ids, ','), '{}', ''));
     end if;
     if groups is not null then
-        perform free_groups(groups);
+        first := least(first, free_groups(groups));
         freed := true;
+    end if;
+    if first.rank is not null then
+        freed := true;
+        freed_rank := first.rank;
+        freed_job := first.job_id;
     end if;
 end $$;

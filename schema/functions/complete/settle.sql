@@ -2,9 +2,10 @@
 -- outcome ('done', 'retry', 'snooze', 'next', 'unread', 'failed', 'cancelled'), and where they apply delay
 -- (seconds), error, error_class, log, result, progress, version (of the type that could not read it), and
 -- unstarted if it never ran. Only jobs whose token still holds
--- are changed. Returns their numbers, and whether other jobs may have become ready.
+-- are changed. Returns their numbers, whether other jobs may have become ready, and the first of those that are known,
+-- as complete() does.
 create or replace function txqueue.settle(
-    its_incarnation integer, outcomes jsonb, out settled bigint[], out freed boolean)
+    its_incarnation integer, outcomes jsonb, out settled bigint[], out freed boolean, out freed_rank text, out freed_job bigint)
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
 set enable_seqscan = off
@@ -16,6 +17,7 @@ declare
     locked  bigint[];
     failed  bigint[];
     groups  text[];
+    first   ready_head;
 begin
     ended := end_assigned(its_incarnation, outcomes);
     settled := ended.settled;
@@ -36,15 +38,26 @@ begin
     end if;
     if ended.done || failed || ended.stopped <> '{}' then
         locked := lock_children(ended.done, failed || ended.stopped);
-        freed := ended.done <> '{}' and propagate_ends(ended.done, 'done', locked) or freed;
-        freed := failed <> '{}' and propagate_ends(failed, 'failed', locked) or freed;
-        freed := ended.stopped <> '{}' and propagate_ends(ended.stopped, 'cancelled', locked) or freed;
+        if ended.done <> '{}' then
+            first := propagate_ends(ended.done, 'done', locked);
+        end if;
+        if failed <> '{}' then
+            first := least(first, propagate_ends(failed, 'failed', locked));
+        end if;
+        if ended.stopped <> '{}' then
+            first := least(first, propagate_ends(ended.stopped, 'cancelled', locked));
+        end if;
     end if;
     if settled <> '{}' and has_waiting_clients() then
         perform notify_ended_jobs(array_to_string(settled, ','));
     end if;
     if groups <> '{}' then
-        perform free_groups(groups);
+        first := least(first, free_groups(groups));
         freed := true;
+    end if;
+    if first.rank is not null then
+        freed := true;
+        freed_rank := first.rank;
+        freed_job := first.job_id;
     end if;
 end $$;

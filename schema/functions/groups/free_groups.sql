@@ -1,8 +1,9 @@
 -- Makes as many of the oldest parked jobs of each group ready as may run, minus those already ready before
 -- them; called when a job of the group ends or is returned. If the group's rate is used up, its oldest parked
 -- job waits for the next token instead, and the rest follow it. Keys are locked in sorted order, and only
--- their holders touch parked rows, so no wake-up is lost.
-create or replace function txqueue.free_groups(groups text[]) returns void
+-- their holders touch parked rows, so no wake-up is lost. Returns the first of the jobs made ready; its rank is null
+-- if there are none.
+create or replace function txqueue.free_groups(groups text[]) returns txqueue.ready_head
 language plpgsql volatile
 set search_path = txqueue, pg_temp
 set enable_seqscan = off
@@ -15,6 +16,7 @@ declare
     its   record;
     this  job;
     tids  tid[];
+    freed ready_head;
 begin
     perform lock_keys(array(select distinct key_of(name) from unnest(names) as name));
     for its in
@@ -48,6 +50,7 @@ begin
                 this.state := 'ready';
                 this.waiting_for := null;
                 this.lane := current_lane();
+                freed := least(freed, row(null, null, this.rank, this.job_id, null, null)::ready_head);
             else
                 this.waiting_for := 'rate';
                 this.not_before := clock_timestamp() + make_interval(secs => its.paid_in);
@@ -55,4 +58,5 @@ begin
             insert into job values (this.*);
         end loop;
     end loop;
+    return freed;
 end $$;

@@ -45,7 +45,7 @@ begin
     requested := (select coalesce(jsonb_agg(jsonb_build_array(coalesce(job.incarnation, 0), coalesce(job.assignment, 0), job.job_id)), '[]')
                     from job where job.job_id = any (ids) and job.state in ('waiting', 'ready', 'assigned'));
     -- Not only the marked jobs, as another job may just have been enqueued to follow one.
-    if ended <> '{}' and propagate_ends(ended, 'cancelled', locks.children) then
+    if ended <> '{}' and (propagate_ends(ended, 'cancelled', locks.children)).rank is not null then
         perform wake_masters(1000);
     end if;
     groups := array_remove(groups, null);

@@ -52,7 +52,7 @@ begin
     foreach ended in array array['done', 'failed', 'cancelled'] loop
         these := array(select job_id from job where job_id = any (late) and state = ended::job_state);
         if these <> '{}' then
-            freed := propagate_ends(these, ended, locked) or freed;
+            freed := (propagate_ends(these, ended, locked)).rank is not null or freed;
         end if;
     end loop;
     if freed then

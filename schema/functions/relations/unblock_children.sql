@@ -1,8 +1,8 @@
 -- Makes children ready whose last parents have ended; cancels children of parents that are not done. Changes
--- only children that the caller has locked by lock_children(). Returns whether some may have become ready,
--- and which were cancelled.
+-- only children that the caller has locked by lock_children(). Returns the first of those that may have become ready
+-- (its rank is null if there are none), and which were cancelled.
 create or replace function txqueue.unblock_children(
-    ids bigint[], its_end text, locked bigint[], out freed boolean, out cancelled bigint[])
+    ids bigint[], its_end text, locked bigint[], out freed txqueue.ready_head, out cancelled bigint[])
 language plpgsql volatile
 set search_path = txqueue, pg_temp
 set enable_seqscan = off
@@ -16,7 +16,6 @@ declare
     this     job;
     failed   record;
 begin
-    freed := false;
     cancelled := '{}';
     delete from job_parent where child = any (ids);
     with told as (
@@ -52,7 +51,7 @@ begin
         continue when has_large_values(this) and fail_if_damaged(this);
         this := make_eligible(add_parent_outcomes(this));
         insert into job values (this.*);
-        freed := true;
+        freed := least(freed, row(null, null, this.rank, this.job_id, null, null)::ready_head);
     end loop;
     -- First the children that no longer wait, as the others may have a million parents, which would all be
     -- read.

@@ -1,7 +1,7 @@
 -- Makes the next job of a unique key ready when its holder ends, or frees the key. A key locked by an open
--- transaction is left for propagate_late_ends(), as no completion waits for an application. Returns whether a
--- job may have become ready.
-create or replace function txqueue.pass_on_unique_keys(ids bigint[]) returns boolean
+-- transaction is left for propagate_late_ends(), as no completion waits for an application. Returns the first of the
+-- jobs that may have become ready; its rank is null if there are none.
+create or replace function txqueue.pass_on_unique_keys(ids bigint[]) returns txqueue.ready_head
 language plpgsql volatile
 set search_path = txqueue, pg_temp
 set enable_seqscan = off
@@ -11,7 +11,7 @@ declare
     held  unique_job;
     next  job;
     seen  bigint[] := '{}';
-    freed boolean := false;
+    freed ready_head;
 begin
     for held in
         select * from unique_job where job_id = any (ids) or next_id = any (ids)
@@ -30,7 +30,7 @@ begin
             insert into job values (next.*);
             update unique_job set job_id = next.job_id, next_id = null
              where work_type = held.work_type and key = held.key;
-            freed := true;
+            freed := least(freed, row(null, null, next.rank, next.job_id, null, null)::ready_head);
         elsif held.job_id = any (ids) then
             delete from unique_job where work_type = held.work_type and key = held.key;
         else

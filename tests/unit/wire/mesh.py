@@ -39,7 +39,7 @@ class Counted(Wakeups):
         self.looks = self.beats = 0
         self.heartbeats = Ring(self)
 
-    def look_for_work(self) -> None:
+    def look_for_work(self, freed: object = None) -> None:
         """Count it."""
         self.looks += 1
 

@@ -18,7 +18,7 @@ from txqueue.node.state.meters import Meters
 from txqueue.node.state.periodic import Periodic
 from txqueue.node.state.wakeups import Wakeups
 from txqueue.policy.placement.idling import idle_delay
-from txqueue.policy.placement.room import Room, claim_delay, rewind_interval
+from txqueue.policy.placement.room import JobPlace, Room, claim_delay, earlier, rewind_interval
 from txqueue.store.node.functions import StoredFunctions
 from txqueue.store.node.replies import Claim
 from txqueue.system.clock import Clock
@@ -35,7 +35,8 @@ PROMOTED_MARGIN = timedelta(minutes=1)
 FULL_PROMOTION = 10.0
 # For this many seconds, claims continue at the rank that the last one reached, to skip the dead
 # rows of claimed jobs. A new job of a smaller rank may be claimed that much later. The time is
-# longer while many ready jobs are of types that only other nodes run.
+# longer while many ready jobs are of types that only other nodes run, or an old snapshot keeps many
+# dead rows; then claims that left no job go on as well, for as long as a look back is worth.
 REWIND = 0.1
 # The rank that a claim returns if it left jobs because a tenant's or queue's share was used up.
 ANYWHERE = "-infinity"
@@ -126,10 +127,14 @@ class Claimer(Periodic):
         self._claimed_at = float("-inf")
         self._promoted_all_at = float("-inf")
         self._since: datetime | None = None
-        self._reached: tuple[str, int] | None = None
+        # Where claims go on, and whether the last one left jobs there.
+        self._reached: JobPlace | None = None
+        self._has_left = False
         self._last_tenant: str | None = None
         self._rewound_at = float("-inf")
-        self._rewind_interval = REWIND
+        self._rewind_interval = 0.0
+        # From when on a claim goes back to jobs that have become ready.
+        self._goes_back_from = float("-inf")
         self._wants_room = False
         # When the next claim of any jobs is due; until then, a claim of ordinary jobs will do.
         self._next_full_claim_at = self._ordinary_from = float("-inf")
@@ -163,9 +168,10 @@ class Claimer(Periodic):
         self._claimed_at = time.monotonic()
         if self._is_ordinary():
             return await self._claim_ready(identity, room)
-        claim = await self._claim(identity, room)
+        place = self._go_on_from()
+        claim = await self._claim(identity, room, place)
         await self._hand_over(identity, claim.assignments)
-        return self._pause_after(claim)
+        return self._pause_after(claim, place)
 
     def _is_ordinary(self) -> bool:
         """Whether the last claim of any jobs left none, so that only new ones can be ready."""
@@ -178,22 +184,23 @@ class Claimer(Periodic):
             self._functions.claim_ready(*identity, self._queues, self._versions.claimed, most)
         )
         if self._is_searching and time.monotonic() - self._claimed_at > SLOW:
-            self._ordinary_from = self._rewind_due
+            self._ordinary_from = self._rewound_at + max(REWIND, self._rewind_interval)
         await self._hand_over(identity, assignments)
         self._wants_room = False
         if not is_ordinary:
             self._ordinary_from = time.monotonic() + ORDINARY_REST
-            self._reached = None
+            self._rewound_at = float("-inf")
             return 0.0
         if assignments and assignments[0].jobs == most:
             self._next_full_claim_at = float("-inf")
             return BREATH
         if assignments:
             self._open_credit.missed()
-        self._next_full_claim_at = min(self._next_full_claim_at, self._rewind_due)
+        rewind_due = self._rewound_at + max(REWIND, self._rewind_interval)
+        self._next_full_claim_at = min(self._next_full_claim_at, rewind_due)
         return max(BREATH, self._next_full_claim_at - time.monotonic())
 
-    async def _claim(self, identity: Identity, room: Room) -> Claim:
+    async def _claim(self, identity: Identity, room: Room, place: JobPlace | None) -> Claim:
         claim = await self._answer(
             self._functions.next_job(
                 *identity,
@@ -206,7 +213,7 @@ class Claimer(Periodic):
                 workers=room.workers,
                 since=self._promoted_since(),
                 suspects=self._workers.takes_suspects,
-                reached=self._go_on_from(),
+                reached=place,
                 after_tenant=self._last_tenant,
                 load=self._heavy_jobs.compared_load(self._workers.load),
             )
@@ -246,17 +253,24 @@ class Claimer(Periodic):
         self._promoted_all_at = self._claimed_at
         return None
 
-    def _go_on_from(self) -> tuple[str, int] | None:
+    def _go_on_from(self) -> JobPlace | None:
+        """Return where a claim begins; None for the first rank."""
+        freed, self._wakeups.freed = self._wakeups.freed, None
         if self._reached is None or self._claimed_at >= self._rewind_due:
-            self._reached, self._rewound_at = None, self._claimed_at
+            self._rewound_at = self._claimed_at
+            return None
+        if freed is not None and self._is_searching and self._claimed_at >= self._goes_back_from:
+            return earlier(self._reached, freed)
         return self._reached
 
-    def _pause_after(self, claim: Claim) -> float:
+    def _pause_after(self, claim: Claim, place: JobPlace | None) -> float:
         self._heavy_jobs.claimed(claim.left_job)
-        from_start = self._reached is None
-        if from_start:
-            self._rewind_interval = rewind_interval(REWIND, claim.searched)
-        self._reached = self._place_after(claim)
+        if from_start := place is None:
+            self._rewind_interval = rewind_interval(claim.searched)
+        else:
+            self._goes_back_from = time.monotonic() + rewind_interval(claim.searched)
+        self._reached = self._place_after(claim, place)
+        self._has_left = claim.reached is not None
         if from_start or claim.reached is not None:
             for listener in self._listeners:
                 listener.looked(has_backlog=claim.reached is not None)
@@ -280,17 +294,22 @@ class Claimer(Periodic):
             self._next_full_claim_at = time.monotonic() + pause
         return pause
 
-    def _place_after(self, claim: Claim) -> tuple[str, int] | None:
+    def _place_after(self, claim: Claim, place: JobPlace | None) -> JobPlace | None:
         """Return where the next claim goes on; None for the first rank."""
         if claim.reached is not None:
             return None if claim.reached[0] == ANYWHERE else claim.reached
-        return claim.passed or self._reached if self._is_searching else None
+        if not self._is_searching:
+            return None
+        # Others that become ready may be near the place to which this claim went back, if it took
+        # no search.
+        return claim.passed or (self._reached if claim.searched else place or self._reached)
 
     @property
     def _is_searching(self) -> bool:
-        """Whether a claim from the first rank had to read many jobs that the node may not take."""
-        return self._rewind_interval > REWIND
+        """Whether a claim from the first rank had to read much that the node may not take."""
+        return self._rewind_interval > 0
 
     @property
     def _rewind_due(self) -> float:
-        return self._rewound_at + self._rewind_interval
+        least = REWIND if self._has_left else 0.0
+        return self._rewound_at + max(least, self._rewind_interval)

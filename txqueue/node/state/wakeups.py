@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from txqueue.node.state.periodic import Alarm
 from txqueue.policy.placement.idling import WakePlace
+from txqueue.policy.placement.room import JobPlace, earlier
 from txqueue.store.node.replies import HeartbeatReply
 from txqueue.system.clock import Clock
 
@@ -24,6 +25,8 @@ class Wakeups:
             is to be reviewed.
         reconciliation: Rings when the answer to a claim is lost.
         heartbeats: Rings when an unknown node connects, as the next heartbeat may list it.
+        freed: The place of the first job that is known to have become ready since the last claim
+            began; None if there is none.
         place: The node's place among the nodes that can take the same jobs; None while it is not
             known, and while the node has no room.
     """
@@ -35,6 +38,7 @@ class Wakeups:
         self.open_credit = Alarm(clock)
         self.reconciliation = Alarm(clock)
         self.heartbeats = Alarm(clock)
+        self.freed: JobPlace | None = None
         self.place: WakePlace | None = None
 
     def heard(self, reply: HeartbeatReply) -> None:
@@ -42,7 +46,13 @@ class Wakeups:
         number, of = reply.place, reply.places
         self.place = None if number is None or of is None else WakePlace(number, of)
 
-    def look_for_work(self) -> None:
-        """Wake the claimer and the scheduler."""
+    def look_for_work(self, freed: JobPlace | None = None) -> None:
+        """Wake the claimer and the scheduler.
+
+        Args:
+            freed: The place of the first job that has become ready, if it is known.
+        """
+        if freed is not None:
+            self.freed = freed if self.freed is None else earlier(freed, self.freed)
         self.claimer.ring()
         self.scheduler.ring()

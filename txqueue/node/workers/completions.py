@@ -251,7 +251,7 @@ class Completions(Periodic):
         self._meters.tokens_lost += ended - written.jobs
         self._has_freed = written.has_freed
         if written.has_freed:
-            self._wakeups.look_for_work()
+            self._wakeups.look_for_work(written.freed)
 
     async def _settle(self, incarnation: int, settled: list[SettledJobs]) -> None:
         """Write the first outcomes, as many as one statement may; after an error, half as many."""

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 
 from attrs import frozen
 
 __all__ = [
+    "FIRST_PLACE",
+    "JobPlace",
     "Load",
     "PaceMeter",
     "Room",
     "ahead_of",
     "claim_delay",
+    "earlier",
     "give_back_shares",
     "least_loaded",
     "rewind_interval",
@@ -30,8 +34,13 @@ PACE_WINDOW = 0.02
 # The longest delay between two claims while there is little room, seconds.
 CLAIM_PAUSE = 0.008
 # Claims that read many ready jobs which the node may not take, such as jobs of other nodes' types,
-# spend no more than this part of the time on it, but look back once in LONGEST_REWIND seconds.
+# or dead rows that an old snapshot keeps, spend no more than this part of the time on it, but look
+# back once in LONGEST_REWIND seconds.
 SEARCH_SHARE, LONGEST_REWIND = 0.1, 1.0
+
+# The place of a job among the ready ones: its rank, as text of the server, and its number.
+JobPlace = tuple[str, int]
+FIRST_PLACE: JobPlace = ("-infinity", 0)
 
 
 @frozen
@@ -199,11 +208,24 @@ def claim_delay(room: Room, since_last: float) -> float | None:
     return max(0.0, CLAIM_PAUSE - since_last)
 
 
-def rewind_interval(least: float, searched: float) -> float:
+def rewind_interval(searched: float) -> float:
     """Return the seconds between two claims that read the ready jobs from the first one on.
 
     Args:
-        least: The interval when the claims need not search.
-        searched: The seconds that the last such claim spent on jobs that the node may not take.
+        searched: The seconds that the last such claim spent on what the node may not take; 0 if
+            it had not to search.
     """
-    return max(least, min(searched / SEARCH_SHARE, LONGEST_REWIND))
+    return min(searched / SEARCH_SHARE, LONGEST_REWIND)
+
+
+def earlier(one: JobPlace, other: JobPlace) -> JobPlace:
+    """Return the first of two places; the first of all if their ranks cannot be compared."""
+    try:
+        return min(one, other, key=_key)
+    except (TypeError, ValueError):
+        # Not each moment of the server is one of Python, nor in this form behind every pooler.
+        return FIRST_PLACE
+
+
+def _key(place: JobPlace) -> tuple[datetime, int]:
+    return datetime.fromisoformat(place[0]), place[1]

@@ -21,10 +21,11 @@ NEXT_JOB: Final = """
         since => %s, take_suspects => %s, from_rank => %s, from_job => %s, after_tenant => %s,
         its_load => %s)"""
 COMPLETE: Final = """
-    select total, freed from {schema}.complete(
+    select total, freed, freed_rank, freed_job from {schema}.complete(
         its_incarnation => %s, lanes => %s::smallint[], assignments => %s::bigint[],
         ids => %s::text[], results => %s::text[])"""
-SETTLE: Final = "select cardinality(settled), freed from {schema}.settle(%s, %s)"
+SETTLE: Final = """
+    select cardinality(settled), freed, freed_rank, freed_job from {schema}.settle(%s, %s)"""
 STARTED: Final = """
     select {schema}.started(
         its_incarnation => %s, assignments => %s::bigint[], ids => %s::bigint[],

@@ -317,12 +317,12 @@ class StoredFunctions:
                 nulls_or_texts([entry.results for entry in completed]),
             ),
         )
-        return WrittenEnds(*(await self._taken(writing, incarnation))[0])
+        return WrittenEnds.of_row((await self._taken(writing, incarnation))[0])
 
     async def settle(self, incarnation: int, settled: Sequence[SettledJobs]) -> WrittenEnds:
         """Write outcomes that `complete` cannot write."""
         writing = self._query_often(self._settle, (incarnation, joined_outcomes(settled)))
-        return WrittenEnds(*(await self._taken(writing, incarnation))[0])
+        return WrittenEnds.of_row((await self._taken(writing, incarnation))[0])
 
     async def started(self, incarnation: int, jobs: Sequence[StartedJob]) -> None:
         """Record how long jobs have been running, and their progress."""

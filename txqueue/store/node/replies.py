@@ -68,10 +68,18 @@ class WrittenEnds:
     Attributes:
         jobs: How many jobs it has changed; not those whose assignment was another one by then.
         has_freed: Whether other jobs may have become ready.
+        freed: The place of the first of those that are known: its rank, as text, and its number.
     """
 
     jobs: int
     has_freed: bool
+    freed: tuple[str, int] | None = None
+
+    @classmethod
+    def of_row(cls, row: Sequence[Any]) -> Self:
+        """Return the effect of a row of ``complete()`` or ``settle()``."""
+        jobs, has_freed, rank, job_id = row
+        return cls(jobs, has_freed, rank and (rank, job_id))
 
 
 @frozen
@@ -87,9 +95,11 @@ class Claim:
             no ready job is left.
         last_tenant: The tenant after which the next claim continues; None if every tenant had a
             turn.
-        searched: The seconds that the claim spent on reading ready jobs that the node may not take.
-        passed: The rank, as text, and the number of the last ready job, if the claim searched long
-            and none is left that the node may take.
+        searched: The seconds that the claim spent on reading ready jobs that the node may not take,
+            and rows that only an old snapshot keeps.
+        passed: Where the next claim may go on if this one searched and no job is left that the node
+            may take: the rank, as text, and the number of the last ready job, or of the first one
+            that was taken.
         left_job: The first heavy job that was left to a less loaded node.
     """
 

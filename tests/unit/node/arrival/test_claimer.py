@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from attrs import evolve
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
@@ -35,6 +36,8 @@ class Harness:
         self.asked_for: list[int] = []
         self.misses = 0
         clock = Clock()
+        self.wakeups = Wakeups(clock)
+        self.during_claims: list[tuple[str, int] | None] = []
         self.claimer = Claimer(
             clock,
             self,  # type: ignore[arg-type]
@@ -47,7 +50,7 @@ class Harness:
             listeners=[self],
             open_credit=self,
             meters=Meters(),
-            wakeups=Wakeups(clock),
+            wakeups=self.wakeups,
         )
 
     def claimed(self, jobs: int) -> None:
@@ -68,6 +71,8 @@ class Harness:
     async def next_job(self, *_: Any, reached: tuple[str, int] | None, **__: Any) -> Claim:
         """Answer the next claim."""
         self.asked_from.append(reached)
+        if self.during_claims:
+            self.wakeups.look_for_work(self.during_claims.pop(0))
         return self.claims.pop(0)
 
     async def claim_ready(self, *asked: Any) -> tuple[list[Assignment], bool]:
@@ -184,14 +189,77 @@ async def test_jobs_that_are_not_ordinary_need_a_look_back() -> None:
     assert harness.asked_from == [None, None]
 
 
-async def test_a_look_back_is_put_off_after_a_short_search_no_longer_than_usual() -> None:
-    """An ordinary claim searches for less than a millisecond."""
+async def test_a_claim_that_did_not_search_is_followed_by_a_look_back() -> None:
+    """No job waits for it longer than usual."""
     harness = Harness()
-    short_search = Claim([], None, SEEN, None, None, searched=0.0001, passed=PLACE)
-    harness.claims = [short_search, claim(reached=None)]
+    harness.claims = [claim(*TAKEN, reached=None), claim(reached=None)]
     harness.ordinary = [(claimer.FEW, True)]
     await harness.steps(3)
     assert harness.asked_from == [None, None]
+
+
+EARLIER, PASSED, LATER = ((f"{year}-01-01 00:00:00+00", 5) for year in (2029, 2030, 2031))
+SEARCH = evolve(LONG_SEARCH, passed=PASSED)
+FOUND_ALL = claim(reached=None)
+
+
+@pytest.fixture
+def searching(monkeypatch: pytest.MonkeyPatch) -> Harness:
+    """A claimer that makes no claims of ordinary jobs only."""
+    monkeypatch.setattr(claimer, "FEW_QUEUES", 0)
+    return Harness()
+
+
+@pytest.mark.parametrize(
+    ("freed", "start"),
+    [([EARLIER], EARLIER), ([LATER], PASSED), ([LATER, EARLIER, LATER], EARLIER)],
+)
+async def test_claims_go_back_to_the_first_job_that_became_ready(
+    searching: Harness, freed: list[tuple[str, int]], start: tuple[str, int]
+) -> None:
+    """It may rank before the place at which the claims go on; the next ones begin there as well."""
+    searching.claims = [SEARCH, FOUND_ALL, FOUND_ALL]
+    await searching.steps(1)
+    for place in freed:
+        searching.wakeups.look_for_work(place)
+    await searching.steps(2)
+    assert searching.asked_from == [None, start, start]
+
+
+async def test_jobs_that_become_ready_during_a_claim_are_for_the_next_one(
+    searching: Harness,
+) -> None:
+    """The running one may have read their places before."""
+    searching.claims = [SEARCH, FOUND_ALL, FOUND_ALL]
+    searching.during_claims = [None, EARLIER]
+    await searching.steps(3)
+    assert searching.asked_from == [None, PASSED, EARLIER]
+
+
+async def test_going_back_takes_a_small_part_of_the_time(searching: Harness) -> None:
+    """If it takes a search, too, jobs that become ready wait for the next look back."""
+    searching.claims = [SEARCH, evolve(SEARCH, passed=None), FOUND_ALL]
+    searching.during_claims = [EARLIER, EARLIER]
+    await searching.steps(3)
+    assert searching.asked_from == [None, EARLIER, PASSED]
+
+
+async def test_without_a_search_claims_go_on_where_the_last_one_stopped(
+    searching: Harness,
+) -> None:
+    """A look back follows within a tenth of a second; to go back each time would cost more."""
+    searching.claims = [claim(*TAKEN, reached=LATER), claim(*TAKEN, reached=LATER)]
+    searching.during_claims = [EARLIER]
+    await searching.steps(2)
+    assert searching.asked_from == [None, LATER]
+
+
+async def test_a_look_back_that_finds_nothing_leaves_the_place(searching: Harness) -> None:
+    """Only dead rows are before it."""
+    nothing = evolve(SEARCH, passed=None)
+    searching.claims = [evolve(SEARCH, searched=1e-9), nothing, FOUND_ALL]
+    await searching.steps(3)
+    assert searching.asked_from == [None, None, PASSED]
 
 
 async def test_a_master_woken_from_sleep_claims_ordinary_jobs() -> None:

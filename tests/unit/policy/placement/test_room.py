@@ -1,18 +1,24 @@
 """Who gets what: the decisions on plain values."""
 
+from datetime import UTC, datetime
+
+import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from txqueue.policy.placement.room import (
     CLAIM_PAUSE,
+    FIRST_PLACE,
     LONGEST_REWIND,
     MEMORY,
     MOST_AHEAD,
     SEARCH_SHARE,
+    JobPlace,
     Load,
     Room,
     ahead_of,
     claim_delay,
+    earlier,
     give_back_shares,
     least_loaded,
     rewind_interval,
@@ -140,13 +146,28 @@ def test_a_steady_pace_is_found(weight: int, span: float) -> None:
     assert abs(rate - weight / max(span, 0.1)) <= 1e-3 * rate
 
 
-@given(st.floats(0, 1), st.floats(0, 1e3))
-def test_searches_take_a_small_part_of_the_time(least: float, searched: float) -> None:
+@given(st.floats(0.001, 1e3))
+def test_searches_take_a_small_part_of_the_time(searched: float) -> None:
     """Unless one look back takes very long: it comes round all the same."""
-    interval = rewind_interval(least, searched)
-    assert interval >= least
-    assert interval <= max(least, LONGEST_REWIND)
-    assert searched <= interval * SEARCH_SHARE * 1.001 or interval >= LONGEST_REWIND
+    interval = rewind_interval(searched)
+    assert 0 < interval <= LONGEST_REWIND
+    assert searched <= interval * SEARCH_SHARE * 1.001 or interval == LONGEST_REWIND
+
+
+places = st.tuples(st.datetimes(timezones=st.just(UTC)).map(str), st.integers(1, 2**62))
+
+
+@given(places, places)
+def test_the_earlier_place_ranks_first(one: JobPlace, other: JobPlace) -> None:
+    """By the moment, and of equal moments by the number."""
+    moments = [(datetime.fromisoformat(rank), number) for rank, number in (one, other)]
+    assert earlier(one, other) == (one if moments[0] <= moments[1] else other)
+
+
+@pytest.mark.parametrize("rank", ["-infinity", "2000-01-01 00:00:00+00 BC", "01/02/2030 10:00 UTC"])
+def test_a_place_that_python_cannot_compare_is_before_all(rank: str) -> None:
+    """A claim from there reads more than it must, and misses nothing."""
+    assert earlier((rank, 5), ("2030-01-01 00:00:00+00", 5)) == FIRST_PLACE
 
 
 def test_workers_give_up_what_waits() -> None:
