@@ -246,7 +246,7 @@ def _is_faulty(result: Mapping[str, Any]) -> bool:
 
 
 def _lines(result: Mapping[str, Any]) -> Lines:
-    yield styled(f"{result['workload']}: {_what(result)}", "bold")
+    yield styled(f"{result['workload']}: {_jobs_text(result)}", "bold")
     yield facts(
         (label, _cell(name, result[name]))
         for name, label in LABELS.items()
@@ -261,7 +261,7 @@ def _lines(result: Mapping[str, Any]) -> Lines:
     )
 
 
-def _what(result: Mapping[str, Any]) -> str:
+def _jobs_text(result: Mapping[str, Any]) -> str:
     by = f", {result['workers']} workers" if result["workers"] else ""
     snapshot_text = ", one snapshot held" if result.get("held_snapshot") else ""
     rounds = f", {result['rounds']} rounds" if "rounds" in result else ""

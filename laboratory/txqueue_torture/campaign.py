@@ -76,11 +76,11 @@ class EmbeddedPlaces:
         """Make a database, which is deleted with the server."""
         with self._making:
             if not self._has_template:
-                migrate(self._made(TEMPLATE, "template0"))
+                migrate(self._create(TEMPLATE, "template0"))
                 self._has_template = True
-        yield Place(self._made(f"torture_{name}", TEMPLATE), "txqueue")
+        yield Place(self._create(f"torture_{name}", TEMPLATE), "txqueue")
 
-    def _made(self, database: str, template: str) -> str:
+    def _create(self, database: str, template: str) -> str:
         """Make a database, and return its DSN."""
         with Session(self._dsn) as session:
             session.rows(f"create database {database} template {template}")
@@ -153,7 +153,7 @@ def carry_out(
     def work(slot: int) -> None:
         with suppress(queue.Empty):
             while True:
-                done.put(_one(todo.get_nowait(), places, folder, slot, scale))
+                done.put(_play_one(todo.get_nowait(), places, folder, slot, scale))
 
     outcomes: dict[str, Outcome] = {}
     with ExitStack() as stack:
@@ -168,7 +168,7 @@ def carry_out(
     return [outcomes[scenario.name] for scenario in scenarios]
 
 
-def _one(chosen: Scenario, places: Places, folder: Path, slot: int, scale: float) -> Outcome:
+def _play_one(chosen: Scenario, places: Places, folder: Path, slot: int, scale: float) -> Outcome:
     own_folder = folder / chosen.name
     own_folder.mkdir(parents=True, exist_ok=True)
     outcome = _outcome(chosen, places, own_folder, slot, scale)

@@ -127,7 +127,7 @@ class Client:
 
     async def _enqueue(self, named_orders: list[_Named]) -> None:
         for named_order in named_orders:
-            entry = _asked(named_order.intent, named_order.order)
+            entry = _order_entry(named_order.intent, named_order.order)
             self.diary.write("enqueue", outcome="attempted", kind=named_order.kind, **entry)
         doing = self._carry_out([named_order.order for named_order in named_orders])
         trying = Deferred.fromCoroutine(doing).addTimeout(PATIENCE, self.reactor)
@@ -161,7 +161,7 @@ class Client:
         return [job_id]
 
 
-def _asked(intent: str, order: Order) -> dict[str, Any]:
+def _order_entry(intent: str, order: Order) -> dict[str, Any]:
     """Return what is recorded about an order before it is enqueued."""
     moments = {name: order.options.get(name) for name in ("not_before", "not_after")}
     stamps = {name: moment and moment.timestamp() for name, moment in moments.items()}

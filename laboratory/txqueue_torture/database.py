@@ -61,11 +61,11 @@ class Database:
         Raises:
             DatabaseUnavailable: When the database does not answer for long.
         """
-        return self._asked(lambda session: session.rows(sql, parameters))
+        return self._ask(lambda session: session.rows(sql, parameters))
 
     def dicts(self, sql: str, parameters: Sequence[object] = ()) -> list[dict[str, Any]]:
         """Run a statement and return its rows as dictionaries by column name."""
-        return self._asked(lambda session: session.dicts(sql, parameters))
+        return self._ask(lambda session: session.dicts(sql, parameters))
 
     def value(self, sql: str, parameters: Sequence[object] = ()) -> Any:
         """Run a statement and return the first column of its first row."""
@@ -94,7 +94,7 @@ class Database:
             self._session.close()
             self._session = None
 
-    def _asked(self, question: Callable[[Session], T]) -> T:
+    def _ask(self, question: Callable[[Session], T]) -> T:
         deadline = time.monotonic() + PATIENCE
         while True:
             try:

@@ -204,12 +204,12 @@ def read_history(
     by_kind: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for line in lines:
         by_kind[line["what"]].append(line)
-    drains = [_made(EndOfRun, line) for line in by_kind["drain"]]
+    drains = [_object_of(EndOfRun, line) for line in by_kind["drain"]]
     return History(
         enqueues=_enqueues(by_kind["enqueue"]),
         runs=tuple(sorted(_runs(by_kind["start"], by_kind["end"]), key=lambda run: run.began)),
         faults=tuple(sorted(map(_fault, by_kind["fault"]), key=lambda fault: fault.began)),
-        jobs={row["job_id"]: _made(FinalJob, row) for row in jobs},
+        jobs={row["job_id"]: _object_of(FinalJob, row) for row in jobs},
         effects=effects,
         drain=drains[-1] if drains else None,
         lease=lease,
@@ -226,7 +226,7 @@ def _enqueues(lines: Iterable[Mapping[str, Any]]) -> dict[str, Enqueue]:
         else:
             known |= {"intent": line["intent"], "outcome": line["outcome"]}
             known["job_id"] = line.get("job_id")
-    return {intent: _made(Enqueue, known) for intent, known in entries.items()}
+    return {intent: _object_of(Enqueue, known) for intent, known in entries.items()}
 
 
 def _runs(
@@ -240,7 +240,7 @@ def _runs(
         over = own_ends.pop(0) if own_ends else {}
         values = {"began": start["mono"], "began_at": start.get("at")}
         values |= {"ended": over.get("mono"), "ended_at": over.get("at"), "how": over.get("how")}
-        yield _made(JobRun, {**start, **values})
+        yield _object_of(JobRun, {**start, **values})
 
 
 def _key(line: Mapping[str, Any]) -> tuple[int, int, int]:
@@ -261,6 +261,6 @@ def _fault(line: Mapping[str, Any]) -> Fault:
     )
 
 
-def _made(cls: type[T], values: Mapping[str, Any]) -> T:
+def _object_of(cls: type[T], values: Mapping[str, Any]) -> T:
     names = {attribute.name for attribute in fields(cls)}  # type: ignore[arg-type] # all are attrs classes
     return cls(**{name: value for name, value in values.items() if name in names})

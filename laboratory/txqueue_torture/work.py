@@ -60,13 +60,13 @@ def noted(job: Any, intent: str, group: str | None = None) -> Iterator[Note]:
     try:
         yield note
     except BaseException as error:
-        note.how = _how(error)
+        note.how = _ending_of(error)
         raise
     finally:
         diary().note("end", job, intent, group=group, how=note.how)
 
 
-def _how(error: BaseException) -> str:
+def _ending_of(error: BaseException) -> str:
     known = {TokenLost: "token lost", CancelledError: "cancelled", Snooze: "snoozed"}
     return known.get(type(error), "raised")
 

@@ -22,13 +22,13 @@ PATIENCE = 4.0
 @click.pass_obj
 def health(options: GlobalOptions, ready: bool) -> int:
     """Tell whether the node of this host is live, or ready."""
-    health_answer = _asked(options)
+    health_answer = _node_answer(options)
     # No table: the libraries that draw tables would take most of the command's time.
     click.echo(json_text.dumps(health_answer) if options.json else health_answer["reason"])
     return 0 if health_answer["ready" if ready else "live"] else 1
 
 
-def _asked(options: GlobalOptions) -> dict[str, Any]:
+def _node_answer(options: GlobalOptions) -> dict[str, Any]:
     """Return the answer of the node; a node that does not answer is not live."""
     try:
         return ask_node(options, lambda admin: admin.health(), patience=PATIENCE)

@@ -123,13 +123,13 @@ def _folder_error(folder: Path) -> str | None:
 def _bucket_error(location: str) -> str | None:
     """Look at a bucket in a thread, as the storage may take long to answer."""
     errors: list[str | None] = []
-    looking = Thread(target=lambda: errors.append(_looked_at(location)), daemon=True)
+    looking = Thread(target=lambda: errors.append(_find_storage_fault(location)), daemon=True)
     looking.start()
     looking.join(STORAGE)
     return errors[0] if errors else f"it does not answer within {STORAGE:g} s"
 
 
-def _looked_at(location: str) -> str | None:
+def _find_storage_fault(location: str) -> str | None:
     from txqueue.cli.archived_jobs import with_pyarrow
 
     try:

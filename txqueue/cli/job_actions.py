@@ -251,7 +251,7 @@ def _carry_out(
         for result, text in words.items():
             if document[result]:
                 style = "yellow" if result == "refused" else ""
-                yield styled(f"{_named(document[result])} {text}.", style)
+                yield styled(f"{_jobs_text(document[result])} {text}.", style)
         yield from refusal_lines(document["reasons"])
         if not any(document.values()):
             yield styled("No such job.")
@@ -260,7 +260,7 @@ def _carry_out(
     return int(bool(chosen.ids and document["refused"]))
 
 
-def _named(ids: Sequence[int]) -> str:
+def _jobs_text(ids: Sequence[int]) -> str:
     if len(ids) == 1:
         return f"Job {ids[0]}:"
     listed = f" ({', '.join(map(str, ids))})" if len(ids) <= LISTED else ""

@@ -164,7 +164,7 @@ def _row(row: Mapping[str, Any], now: datetime) -> list[object]:
         str(row["priority"]),
         str(row["attempt"]),
         row["group"] or "-",
-        _when(row, now),
+        _last_change(row, now),
     ]
 
 
@@ -173,7 +173,7 @@ def _state(row: Mapping[str, Any]) -> Text:
     return job_state(state, f"{state}: {reason}" if reason else state)
 
 
-def _when(row: Mapping[str, Any], now: datetime) -> str:
+def _last_change(row: Mapping[str, Any], now: datetime) -> str:
     """Return since when a job has been in its state, or when it is due."""
     if row["waiting_for"] == "time":
         return f"due in {age((row['not_before'] - now).total_seconds())}"

@@ -24,10 +24,14 @@ class WithLaboratory(Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return a command; for one that is not installed, one that says how to install it."""
-        return _found(cmd_name) if cmd_name in _NAMES else super().get_command(ctx, cmd_name)
+        return (
+            _installed_command(cmd_name)
+            if cmd_name in _NAMES
+            else super().get_command(ctx, cmd_name)
+        )
 
 
-def _found(name: str) -> click.Command:
+def _installed_command(name: str) -> click.Command:
     package = f"txqueue_{name}"
     try:
         command: click.Command = getattr(import_module(f"{package}.command"), name)

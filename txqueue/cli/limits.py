@@ -24,7 +24,7 @@ def limits(options: GlobalOptions) -> None:
     from txqueue.store.reads.queue_state import about_controls
 
     controls = read(options, about_controls, lambda admin: admin.controls())
-    show(options, {"limits": controls}, lambda: _held(controls))
+    show(options, {"limits": controls}, lambda: _limits_table(controls))
 
 
 @click.command(cls=Command)
@@ -44,10 +44,10 @@ def actions(options: GlobalOptions, subject: str | None, limit: int) -> None:
         return acts
 
     acts = read(options, lambda schema: about_actions(schema, None, limit, subject), ask)
-    show(options, {"actions": acts}, lambda: _done(acts))
+    show(options, {"actions": acts}, lambda: _acts_table(acts))
 
 
-def _held(controls: Sequence[Mapping[str, Any]]) -> Lines:
+def _limits_table(controls: Sequence[Mapping[str, Any]]) -> Lines:
     columns = [
         "kind",
         "key",
@@ -74,17 +74,17 @@ def _row(control: Mapping[str, Any]) -> list[object]:
     return [control["kind"], control["key"], paused, *texts]
 
 
-def _done(acts: Sequence[Mapping[str, Any]]) -> Lines:
+def _acts_table(acts: Sequence[Mapping[str, Any]]) -> Lines:
     columns = ["when", "who", "did", "to", "how"]
-    rows = ([_when(act), act["who"], act["what"], act["subject"], _how(act)] for act in acts)
+    rows = ([_time_of(act), act["who"], act["what"], act["subject"], _details(act)] for act in acts)
     return listing("Acts of operators", columns, rows, "No operator has done anything.")
 
 
-def _when(act: Mapping[str, Any]) -> str:
+def _time_of(act: Mapping[str, Any]) -> str:
     return local_time(act["at"])
 
 
-def _how(act: Mapping[str, Any]) -> str:
+def _details(act: Mapping[str, Any]) -> str:
     """Return the details of an act, without job numbers, which only --json shows."""
     limits = (f"{name} {value}" for name, value in act["detail"].items() if name != "jobs")
     return ", ".join(limits) or "-"

@@ -38,7 +38,7 @@ _held = together(
 @click.pass_obj
 def pause(options: GlobalOptions, /, **names: str | None) -> None:
     """Pause a QUEUE, a group or a tenant until it is resumed; running jobs continue."""
-    kind, key = _which(names)
+    kind, key = _kind_and_key(names)
     changed = act_by_node(options, lambda admin: admin.pause(key, kind))
     text = "is paused" if changed else "was paused already"
     _tell(options, {"kind": kind, "key": key, "is_paused": True, "changed": changed}, text)
@@ -49,7 +49,7 @@ def pause(options: GlobalOptions, /, **names: str | None) -> None:
 @click.pass_obj
 def resume(options: GlobalOptions, /, **names: str | None) -> None:
     """Resume a paused QUEUE, group or tenant."""
-    kind, key = _which(names)
+    kind, key = _kind_and_key(names)
     changed = act_by_node(options, lambda admin: admin.resume(key, kind))
     text = "is resumed" if changed else "was not paused"
     _tell(options, {"kind": kind, "key": key, "is_paused": False, "changed": changed}, text)
@@ -127,7 +127,7 @@ def undrain(options: GlobalOptions, name: str) -> None:
     say(options, document, f"Node {name} {text}.")
 
 
-def _which(names: Mapping[str, str | None]) -> tuple[str, str]:
+def _kind_and_key(names: Mapping[str, str | None]) -> tuple[str, str]:
     ((kind, key),) = ((kind, key) for kind, key in names.items() if key is not None)
     return kind, key
 

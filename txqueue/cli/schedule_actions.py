@@ -101,14 +101,14 @@ def add(
     from txqueue.store.schedules import put_call
 
     condition = Exists(*only_if) if only_if else None
-    when = _when(choices)
+    when = _chosen_schedule(choices)
     with open_session(options) as session:
         call = put_call(session.schema, name, job, when=when, only_if=condition, who=account())
         changed = bool(session.value(*call))
     _tell(options, name, changed, "is there" if changed else "was there already")
 
 
-def _when(choices: dict[str, Any]) -> Schedule:
+def _chosen_schedule(choices: dict[str, Any]) -> Schedule:
     every, cooldown, cron = (choices[key] for key in ("every", "cooldown", "cron"))
     if sum(choice is not None for choice in (every, cooldown, cron)) != 1:
         raise click.UsageError("say when: one of --every, --cooldown and --cron")
@@ -142,7 +142,7 @@ def edit(options: GlobalOptions, /, name: str, **choices: Any) -> None:
 
     All times are replaced: an option that is left out gets its default.
     """
-    when = _when(choices)
+    when = _chosen_schedule(choices)
     if options.settings.get("node"):
         changed = bool(act_by_node(options, lambda admin: admin.edit_schedule(name, when)))
     else:

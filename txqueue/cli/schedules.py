@@ -64,7 +64,7 @@ def _list(rows: Sequence[Mapping[str, Any]], now: datetime) -> Lines:
 def _row(row: Mapping[str, Any], now: datetime) -> list[object]:
     return [
         row["name"],
-        _when(row),
+        _timing(row),
         row["work_type"],
         row["group"] or "-",
         _next(row, now),
@@ -75,7 +75,7 @@ def _row(row: Mapping[str, Any], now: datetime) -> list[object]:
     ]
 
 
-def _when(row: Mapping[str, Any]) -> str:
+def _timing(row: Mapping[str, Any]) -> str:
     if row["kind"] == "cron":
         text = f"{row['expression']} {row['zone']}"
     else:

@@ -42,7 +42,7 @@ def read(
     """
     if options.settings.get("node"):
         try:
-            return _through(options, _endpoints(options), _looking(options), ask)
+            return _ask_one(options, _endpoints(options), _queue_to_read(options), ask)
         except NodeUnavailable as error:
             click.echo(f"note: {error.what}; asking the database instead", err=True)
     return read_database(options, inquire)
@@ -61,7 +61,7 @@ def act_by_node(options: GlobalOptions, act: Callable[[Admin], Awaitable[T]]) ->
         DatabaseUnavailable: When that database does not tell which queue it has.
     """
     endpoints = _endpoints(options)
-    return _through(options, endpoints, _meant(options), act)
+    return _ask_one(options, endpoints, _meant(options), act)
 
 
 def ask_node(options: GlobalOptions, ask: Callable[[Admin], Awaitable[T]], patience: float) -> T:
@@ -80,8 +80,8 @@ def ask_node(options: GlobalOptions, ask: Callable[[Admin], Awaitable[T]], patie
             database than the one that is meant.
     """
     endpoint = only_endpoint(_endpoints(options), options.settings.own_socket())
-    meant = _looking(options) if options.dsn else None
-    return _through(options=options, endpoints=[endpoint], meant=meant, ask=ask, patience=patience)
+    meant = _queue_to_read(options) if options.dsn else None
+    return _ask_one(options=options, endpoints=[endpoint], meant=meant, ask=ask, patience=patience)
 
 
 def _meant(options: GlobalOptions) -> QueueIdentity | None:
@@ -100,7 +100,7 @@ def _meant(options: GlobalOptions) -> QueueIdentity | None:
         ) from None
 
 
-def _looking(options: GlobalOptions) -> QueueIdentity | None:
+def _queue_to_read(options: GlobalOptions) -> QueueIdentity | None:
     """Return which queue a looking command means; None too if its database does not answer.
 
     Nodes are asked just when the database does not answer.
@@ -146,7 +146,7 @@ def _endpoints(options: GlobalOptions) -> list[str]:
     return [text] if text not in ("", "auto") else local_endpoints(options.settings)
 
 
-def _through(
+def _ask_one(
     options: GlobalOptions,
     endpoints: Sequence[str],
     meant: QueueIdentity | None,

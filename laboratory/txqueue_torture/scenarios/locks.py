@@ -47,7 +47,7 @@ def locks_held(testbed: Testbed) -> None:
     for sql in LOCKS:
         testbed.flow()
         with testbed.fault("hold lock", snapshot=False) as fault:
-            with _held(testbed, sql):
+            with _open_transaction(testbed, sql):
                 testbed.wait(lambda: _waiting(testbed), "a node waits for the lock")
                 testbed.rest(HELD_FOR)
             fault.evidence = f"a node waited for {HELD_FOR:g} s: {sql}"
@@ -95,7 +95,7 @@ def _kill(testbed: Testbed, node: TortureNode) -> None:
 
 
 @contextmanager
-def _held(testbed: Testbed, sql: str) -> Iterator[Session]:
+def _open_transaction(testbed: Testbed, sql: str) -> Iterator[Session]:
     with testbed.database.session() as session:
         session.rows("begin")
         session.rows(sql.format(schema=testbed.schema))

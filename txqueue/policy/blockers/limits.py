@@ -76,7 +76,7 @@ def behind_group(facts: Facts) -> Iterator[Blocker]:
         return
     queued = f", and {counted(group['before'], 'job')} of the group go first"
     if group["running"] >= group["limit"]:
-        holders = " and ".join(_held(facts, holder) for holder in group["holders"])
+        holders = " and ".join(_holder_text(facts, holder) for holder in group["holders"])
         yield Blocker(
             "group",
             f"its group {job['group']} is busy with {holders}{queued if group['before'] else ''}",
@@ -100,7 +100,7 @@ def for_rate(facts: Facts) -> Blocker:
     )
 
 
-def _held(facts: Facts, holder: Mapping[str, Any]) -> str:
+def _holder_text(facts: Facts, holder: Mapping[str, Any]) -> str:
     since = age(seconds_between(facts["now"], holder["since"]))
     return f"job {holder['job_id']} on node {holder['node'] or 'unknown'} since {since}"
 

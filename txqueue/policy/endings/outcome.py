@@ -102,7 +102,7 @@ def judge(error: object, retry: Retry, failures: int, chance: float) -> Verdict:
     if is_a(error, NotRead):
         return Verdict("unread", error=storable(text_of(error)), version=cast("Any", error).version)
     try:
-        if (verdict := _said_by(error)) is not None:
+        if (verdict := _verdict_of_class(error)) is not None:
             return verdict
         unread = ""
     except BaseException as broken:
@@ -119,7 +119,7 @@ def _is_fatal(error: object, retry: Retry) -> bool:
     return bool(retry.fatal) and looked(lambda: isinstance(error, retry.fatal), False)
 
 
-def _said_by(error: Any) -> Verdict | None:
+def _verdict_of_class(error: Any) -> Verdict | None:
     """Return the outcome that the error's class decides by itself; None for other errors."""
     # The payload of another job may be read by a retry, or by a newer node.
     if not is_a(error, *DECISIVE) or is_a(error, UnreadablePayload):
