@@ -9,19 +9,22 @@ import pytest
 
 import txqueue
 
-APPLICATION = Path(__file__).with_name("typed_application.py")
+NEEDED = {"typed_application.py": (), "typed_adapters.py": ("psycopg", "sqlalchemy", "django")}
+"""The files of applications, and the packages that they need."""
 
 
-def test_pyright_accepts_what_the_documentation_shows(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", NEEDED)
+def test_pyright_accepts_what_the_documentation_shows(tmp_path: Path, name: str) -> None:
     """In its strict mode; the lint of this project has mypy check the same file."""
-    pytest.importorskip("pyright")
+    for package in ("pyright", *NEEDED[name]):
+        pytest.importorskip(package)
     settings = {
         "typeCheckingMode": "strict",
         "reportUnnecessaryTypeIgnoreComment": True,
         "enableTypeIgnoreComments": False,
     }
     (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings))
-    (tmp_path / "application.py").write_text(APPLICATION.read_text())
+    (tmp_path / "application.py").write_text(Path(__file__).with_name(name).read_text())
     found = subprocess.run(
         [sys.executable, "-m", "pyright", "--project", tmp_path, "--pythonpath", sys.executable],
         capture_output=True,
