@@ -660,6 +660,7 @@ renew_for_peer(its_incarnation integer, heard integer[]) returns integer[];  -- 
 rescue(its_incarnation integer = null) returns integer;  -- worker
 reserve_incarnation() returns integer;  -- worker
 reserve_run(its_name text) returns (incarnation integer, former integer);  -- worker
+silent_jobs() returns bigint[];  -- read, worker
 undrain_node(its_name text, who text) returns boolean;  -- worker
 -- only the owner may execute: cancel_returned, find_cancellations, first_end, forget_future_beats, has_lighter_node,
 -- has_reader, is_stale_cancellation, lease_margin, lock_live_node, mark_dead, nearest_nodes, review_unread,
@@ -764,7 +765,7 @@ start_workset(its_name text, its_items bigint = null) returns integer;  -- worke
 --                   select     all tables and views
 --                   execute    backlog, chart, demand, explain_each, explain_facts, failure_kinds, find_archived,
 --                              find_damage, find_job, identity, lagging_sequences, readable_json, readable_text,
---                              schedule_runs, scheduled_keys, stats, updated_at
+--                              schedule_runs, scheduled_keys, silent_jobs, stats, updated_at
 --
 -- txqueue_worker    usage      schema txqueue
 --                   select     all tables and views
@@ -781,7 +782,7 @@ start_workset(its_name text, its_items bigint = null) returns integer;  -- worke
 --                              register_node, release, remove_schedule, renew_for_peer, repeat, repeat_archived,
 --                              request_end_notices, rescue, reserve_incarnation, reserve_run, restart, resume,
 --                              resume_schedule, retry, retry_failures, retry_workset, rotate, run_schedule,
---                              schedule_runs, scheduled_keys, set_aside, set_limit, set_priority, settle,
+--                              schedule_runs, scheduled_keys, set_aside, set_limit, set_priority, settle, silent_jobs,
 --                              split_workset_part, start_missed_cooldowns, start_workset, started, stats, tick,
 --                              undrain_node, updated_at
 --

@@ -9,6 +9,7 @@ from attrs import define, field
 from twisted.internet.task import Clock
 
 from txqueue.model.assignment import Assignment
+from txqueue.node.workers.reports import blocking_report
 from txqueue.node.workers.suspects import Suspects
 from txqueue.node.workers.workload import Workers
 from txqueue.policy.placement.room import Load
@@ -35,6 +36,7 @@ class HeldWorker:
     pid: int = 0
     left: int = 0
     outlived: tuple[int, ...] = (1,)
+    blocking: set[int] = field(factory=set)
 
     @property
     def outstanding(self) -> int:
@@ -66,6 +68,11 @@ class HeldWorker:
         return "blocked" if self.is_late else "stuck" if self.is_stuck else "open"
 
     @property
+    def in_flight(self) -> set[int]:
+        """The jobs that are said to run: where it is blocked, those that block it."""
+        return self.blocking
+
+    @property
     def is_able(self) -> bool:
         """Whether it starts and ends jobs."""
         return self.is_ready and not self.is_late and not self.is_stuck
@@ -78,6 +85,7 @@ class HeldWorker:
     def finished(self, assignment: int) -> None:
         """Let go of the jobs of an assignment."""
         self.held.pop(assignment, None)
+        self.blocking = set()
         self.weights.pop(assignment, None)
 
     def renew(self, until: float, incarnation: int) -> None:
@@ -88,6 +96,7 @@ class HeldWorker:
         self.left = self.capacity - 1 if state == "crowded" else 0
         self.is_late, self.is_stuck = state == "blocked", state == "stuck"
         self.is_ready = state != "starting"
+        self.blocking = set()
 
 
 @define
@@ -173,6 +182,7 @@ class ModelledNode:
             "room": self.workers.room_report(),
             "left": self.workers.left,
             "keyless": self.keyless,
+            **blocking_report(self.workers.all),
         }
 
     def is_changed(self) -> bool:

@@ -195,15 +195,19 @@ class World:
             state = self.random.choice([*CLOSED, *["open"] * 5])
             if state == worker.state:
                 return None
-            self._turn(self.session, node, worker, state)
+            self.turn(self.session, node, worker, state)
             return node.name, worker.key, state
         return None
 
-    def _turn(self, session: Session, node: ModelledNode, worker: HeldWorker, state: str) -> None:
-        """Turn a worker; one that can start no job returns those that it has."""
+    def turn(self, session: Session, node: ModelledNode, worker: HeldWorker, state: str) -> None:
+        """Turn a worker; one that can start no job returns those that do not block it."""
         worker.becomes(state)
         if state not in ("open", "crowded"):
-            for assignment in list(worker.held):
+            kept = [*worker.held][:1] if state == "blocked" else []
+            worker.blocking = {
+                job_id for _, number, _, ids in session.held() if number in kept for job_id in ids
+            }
+            for assignment in [*worker.held][len(kept) :]:
                 session.value(
                     "select txqueue.release(%s, %s::bigint[], false)",
                     node.incarnation,

@@ -66,3 +66,15 @@ def test_a_group_behind_a_job_that_blocks_its_worker(node: Master, dsn: str) -> 
     assert [each["what"] for each in status["warnings"] if str(behind[0]) in each["what"]]
     node.value("select requested from txqueue.cancel(%s, 'ann')", [blocker])
     assert "; ann cancelled it" in explained(node, blocker).detail
+
+
+def test_a_limit_that_jobs_keep_whose_workers_do_not_answer(node: Master) -> None:
+    """Nothing starts in its turn then: the jobs are named, with what ends them."""
+    node.value("select txqueue.set_limit('queue', 'default', 1, null, null, null, null, 'ann')")
+    running, job_id = node.enqueue({}, {})
+    node.claim()
+    assert explained(node, job_id).remedy.startswith("nothing: it starts when one of them ends")
+    node.reports(workers=2, closed={"blocked": 1}, blocking=[running], maybe_blocking=[], beside={})
+    told = explained(node, job_id)
+    assert told.detail.endswith(f"(1 job), in workers that do not answer: job {running}")
+    assert told.remedy.startswith(f"see: txqueue explain {running}; to allow more: txqueue limit")

@@ -14,7 +14,15 @@ from tests.db.explained_states import State, lies
 from tests.db.explained_world import FAR, World
 from tests.fixtures.databases import Templates, fresh_database
 from txqueue.node.workers.suspects import MOST_PROCESSES
-from txqueue.policy.blockers import Gravity, capacity, explanation, judged, limits
+from txqueue.policy.blockers import (
+    Blocker,
+    Gravity,
+    assigned,
+    capacity,
+    explanation,
+    judged,
+    limits,
+)
 
 WORLDS, STATES = 3, 120
 Mutate = Callable[[pytest.MonkeyPatch], None]
@@ -179,6 +187,17 @@ def limited(world: World, limit: str) -> None:
     one_runs(world, {}, {}, capacity=2)
 
 
+def blocker_runs(world: World, limit: str = "", **options: str) -> None:
+    """Jobs of which one may run at a time, and that one blocks its worker, beside an idle one."""
+    if limit:
+        world.session.value(f"select txqueue.set_limit('queue', 'mail', {limit}, 'ann')")
+    node = world.node(workers=2)
+    world.put(options, options)
+    claimed(world.session, node)
+    [worker] = [each for each in node.regular if each.held]
+    world.turn(world.session, node, worker, "blocked")
+
+
 def paused(world: World, kind: str, key: str) -> None:
     """A job of what is paused."""
     world.node()
@@ -242,6 +261,7 @@ GROUP: Final = {"group": "g"}
 RESERVE: Final = "null, null, null::integer, null, 0.5"
 RATE: Final = "null, 0.001, null::integer, null, null"
 ONE: Final = "1, null, null::integer, null, null"
+IN_TURN: Final = Blocker("limit", "", "")
 UNIQUE: Final = {"unique": "k", "unique_mode": "again"}
 MUTATIONS: Final[dict[str, tuple[Mutate, Callable[[World], None]]]] = {
     "no worker": (without(explanation, "without_worker"), blocked),
@@ -257,6 +277,14 @@ MUTATIONS: Final[dict[str, tuple[Mutate, Callable[[World], None]]]] = {
         heavy,
     ),
     "busy group": (without(explanation, "behind_group"), lambda world: one_more(world, GROUP)),
+    "a blocker that holds the group": (
+        lambda patch: patch.setattr(assigned, "_in_blocked_worker", lambda *_: None),
+        lambda world: blocker_runs(world, **GROUP),
+    ),
+    "a blocker that holds the limit": (
+        lambda patch: patch.setattr(limits, "_held_by_silent", lambda *_: IN_TURN),
+        lambda world: blocker_runs(world, ONE),
+    ),
     "no room": (with_room, lambda world: one_runs(world, {}, {})),
     "jobs before it": (without(capacity, "_behind_others"), two_ready),
     "reserve": (without_reserve, lambda world: limited(world, RESERVE)),

@@ -31,7 +31,7 @@ READING = [
     "find_job",
 ]
 READING += ["identity", "lagging_sequences", "readable_json", "readable_text", "schedule_runs"]
-READING += ["scheduled_keys"]
+READING += ["scheduled_keys", "silent_jobs"]
 READING += ["stats", "updated_at"]
 # It looks into tables of the application with the rights of the node that calls it.
 INVOKING = ["due_schedules", "find_met_conditions", "is_input"]

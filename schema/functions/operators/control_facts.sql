@@ -1,5 +1,5 @@
 -- The limits and pauses of a job's queue, group and tenant: what they have left, how many of their jobs run, and how
--- many ready ones go before it.
+-- many ready ones go before it; silent has those of the running ones whose workers do not answer.
 create or replace function txqueue.control_facts(this job) returns jsonb
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -7,7 +7,8 @@ set jit = off
 set enable_seqscan = off
 as $$
 declare
-    few constant integer := 1000;
+    few    constant integer := 1000;
+    silent constant bigint[] := silent_jobs();
 begin
     return coalesce((select jsonb_agg(to_jsonb(control) - 'control_id' || jsonb_build_object(
             'opens_in', bucket.opens_in, 'tokens', bucket.jobs,
@@ -23,6 +24,10 @@ begin
                     select from job_ready as other where other.tenant = key
                        and goes_first(other.job_id, other.rank, other.queue, other.work_type, other.tenant, this) limit few) as others)
                 else 0 end,
+            'silent', (select coalesce(jsonb_agg(held.job_id), '[]') from job_assigned as held
+                        where held.job_id = any (silent)
+                          and (case kind when 'queue' then held.queue when 'tenant' then held.tenant end) = key
+                          and (kind <> 'queue' or held.counted is not null)),
             'running', case kind
                 when 'queue' then (select count(*) from job_assigned where queue = key and counted is not null)
                 when 'group' then (select count(*) from job_assigned where "group" = key)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from txqueue.model.humanize import age, counted
@@ -12,6 +12,7 @@ from txqueue.policy.blockers.reason import (
     Facts,
     Gravity,
     control,
+    joined,
     raised,
     seconds_between,
     until,
@@ -60,6 +61,9 @@ def _at_limit(facts: Facts, kind: str) -> Iterator[Blocker]:
     more = raised(kind, key, "--concurrency")
     if limits["running"] >= most:
         detail = f"the {kind} {key} runs as many jobs as its limit allows ({counted(most, 'job')})"
+        if len(silent := limits.get("silent") or ()) >= most:
+            yield _held_by_silent(detail, silent, more)
+            return
         yield Blocker("limit", detail, f"nothing: it starts when one of them ends; {more}")
     elif limits["running"] + ahead >= most:
         detail = (
@@ -67,6 +71,16 @@ def _at_limit(facts: Facts, kind: str) -> Iterator[Blocker]:
             f" {counted(ahead, 'job')} go first"
         )
         yield Blocker("limit", detail, f"{_IN_ITS_TURN}; {more}")
+
+
+def _held_by_silent(detail: str, silent: Sequence[int], more: str) -> Blocker:
+    """Return that those which run may never end, as their workers do not answer."""
+    return Blocker(
+        "limit",
+        f"{detail}, in workers that do not answer: {joined([f'job {each}' for each in silent])}",
+        f"see: txqueue explain {silent[0]}; {more}",
+        Gravity.FAULT,
+    )
 
 
 def behind_group(facts: Facts) -> Iterator[Blocker]:

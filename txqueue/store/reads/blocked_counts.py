@@ -38,11 +38,7 @@ _CLASSES: Final = """
         select distinct "group" as name from {schema}.job_assigned where "group" is not null),
     silent as materialized (
         select distinct "group" as name from {schema}.job_assigned
-         where "group" is not null and job_id in (
-               select each::bigint from {schema}.node_info, lateral (
-                      select jsonb_array_elements_text(report -> 'blocking')
-                       union all select jsonb_array_elements_text(report -> 'maybe_blocking')
-                       union all select jsonb_object_keys(report -> 'beside')) as named (each))),
+         where "group" is not null and job_id = any ({schema}.silent_jobs())),
     looked as (
         (select 'ready' as state, null::text as waiting_for, queue, work_type, tenant, "group",
                 job_id, priority >= 7 as is_high, deaths > 1 as is_suspect,
