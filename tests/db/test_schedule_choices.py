@@ -252,6 +252,25 @@ def test_a_retry_does_not_make_a_run_late(node: Master, dsn: str) -> None:
     assert {row["name"]: round(row["late"]) for row in runs} == {"again": 5, "tried": 5}
 
 
+def test_a_snooze_does_not_make_a_run_late(node: Master) -> None:
+    """It started at its moment, also while it waits again, in its second run, and at its end."""
+    tick(node, made_due(node))
+    late = "select round(late) from txqueue.schedule_runs(array['often'])"
+    node.cursor.execute("update txqueue.schedule set dues = array[now() - interval '300 s']")
+    for ago in (295, 100):
+        (chunk,) = node.claim()
+        started = "update txqueue.job_assigned set started_at = now() - make_interval(secs => %s)"
+        node.cursor.execute(started, (ago,))
+        assert node.value(late) == 5
+        node.settle(chunk, "snooze", delay=1000)
+        assert node.value(late) == 5
+        node.cursor.execute("update txqueue.job set not_before = now() where state = 'waiting'")
+    (chunk,) = node.claim()
+    assert node.value(late) == 5
+    node.complete(chunk)
+    assert node.value(late) == 5
+
+
 def test_a_moment_that_is_yet_to_come_is_not_late(node: Master, dsn: str) -> None:
     """Its job waits for it."""
     tick(node, made_due(node))

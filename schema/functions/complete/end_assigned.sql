@@ -59,6 +59,9 @@ begin
             case when waits then 'waiting' else outcome end::job_state, case when waits then 'time' end,
             work_type, queue, "group", tenant,
             case when waits and its_class = 'txqueue.errors.KeyUnavailable' then with_no_key(options, its_incarnation)
+                 -- The run of a schedule has begun, whenever it goes on: see schedule_runs().
+                 when outcome = 'snooze' and ran and options ? 'due' and not options ? 'began'
+                 then (options - 'no_key') || jsonb_build_object('began', coalesce(started_at, assigned_at))
                  when options ? 'no_key' then nullif(options - 'no_key', '{}') else options end, payload,
             its_error, kind, case when kind is not null then clock_timestamp() end,
             case when waits then result else its_result end,

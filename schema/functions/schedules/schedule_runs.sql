@@ -20,7 +20,8 @@ as $$
       left join lateral (select min(coalesce(tried.began, tried.at)) as at from failed_attempt as tried
                           where tried.job_id = run.job_id and job.attempt > 0) as tried on true
      cross join lateral (select coalesce(job.started_at, job.assigned_at) as at,
-                                coalesce(tried.at, job.started_at, job.assigned_at) as first) as began
+                                least(coalesce(tried.at, job.started_at, job.assigned_at),
+                                      (readable_json(job.options) ->> 'began')::timestamptz) as first) as began
      where this.name = any (names)
      order by this.name, run.place
 $$;
