@@ -142,9 +142,7 @@ def restart(
 
     What the ended runs still write in their own transactions is refused. A coroutine is
     interrupted; a function in a thread is left behind, and keeps its weight until it returns; a
-    worker that a handler blocks is killed and replaced. A handler that blocks its worker from
-    its first instant has no start for --running-for: give its number, which status and explain
-    name.
+    worker that a handler blocks is killed and replaced.
     """
     filters["running_for"] = None if running_for is None else running_for.total_seconds()
     chosen = _chosen(ids, filters, lambda _: True)

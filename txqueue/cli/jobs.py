@@ -53,8 +53,7 @@ PARENTS_NAMED = 5
 @click.option(
     "--running-for",
     type=Length(),
-    help="Only jobs running for 10min, 2h or longer, the longest first; not those that block their"
-    " worker from the first instant, which status names.",
+    help="Only jobs running for 10min, 2h or longer, the longest first.",
 )
 @click.pass_obj
 def jobs(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 from attrs import define, field
 
-from txqueue.model.assignment import Assignment, CancelledJob
+from txqueue.model.assignment import Assignment, CancelledJob, StartedJob
 from txqueue.node.state.lease import Identity, Lease
 from txqueue.node.state.periodic import Alarm
 from txqueue.policy.placement.room import Load, Room
@@ -103,6 +103,7 @@ class Records:
     noted: int = 0
     written: int = 0
     given_back: list[tuple[int, list[int] | None]] = field(factory=list)
+    started: list[StartedJob] = field(factory=list)
 
     @property
     def mark(self) -> int:
@@ -117,6 +118,10 @@ class Records:
     def is_clean(self) -> bool:
         """Whether all is written."""
         return self.written >= self.noted
+
+    def start(self, jobs: Iterable[StartedJob]) -> None:
+        """Note what runs."""
+        self.started += jobs
 
     def give_back(self, assignment: int, *, died: bool, ids: list[int] | None = None) -> None:
         """Note it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from socket import AddressFamily
 from typing import Any, Protocol
 
@@ -14,7 +14,7 @@ from twisted.internet.interfaces import (
 )
 from twisted.internet.protocol import ProcessProtocol
 
-from txqueue.model.assignment import Assignment, CancelledJob
+from txqueue.model.assignment import Assignment, CancelledJob, StartedJob
 from txqueue.policy.placement.node_report import NodeReport
 from txqueue.policy.placement.room import Load, Room
 from txqueue.policy.placement.unstarted import Unstarted
@@ -152,6 +152,9 @@ class Records(Protocol):
     @property
     def is_clean(self) -> bool:
         """Whether all outcomes noted so far are written."""
+
+    def start(self, jobs: Iterable[StartedJob]) -> None:
+        """Note reports of running jobs."""
 
 
 class GivenBack(Protocol):

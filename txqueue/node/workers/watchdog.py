@@ -7,7 +7,7 @@ from typing import Protocol
 
 from twisted.logger import Logger
 
-from txqueue.model.assignment import JobKey
+from txqueue.model.assignment import JobKey, StartedJob
 from txqueue.node.state.collaborators import Records
 from txqueue.node.state.lease import Lease
 from txqueue.node.state.periodic import Alarm, Periodic
@@ -169,6 +169,8 @@ class Watchdog(Periodic):
         self._reported: tuple[Mapping[str, object], Mapping[str, object]] = {}, {}
         # By process id, the mark of the outcomes noted when the process was stopped.
         self._marks: dict[int, int] = {}
+        # The process ids of silent workers whose running jobs were reported.
+        self._noted: set[int] = set()
         # By process id, what workers can start that threads of ended jobs fill, and the weight
         # of these.
         self._filled: dict[int, tuple[str, int]] = {}
@@ -277,6 +279,7 @@ class Watchdog(Periodic):
             running=_named(worker.in_flight),
         )
         self._marks[worker.pid] = self._records.mark
+        self._noted.discard(worker.pid)
         worker.stop()
 
     async def _relieve(self, worker: Watched) -> None:
@@ -289,6 +292,17 @@ class Watchdog(Periodic):
         assigned = await self._functions.jobs_of(identity.incarnation, sorted(worker.held))
         if worker.is_stopped:
             worker.disown(job for job in assigned if job.job_id not in begun)
+            self._note_started(worker, assigned)
+
+    def _note_started(self, worker: Watched, assigned: Iterable[JobKey]) -> None:
+        """Report what a silent worker runs, once: it could not report what blocked it at once."""
+        if worker.pid not in self._noted:
+            self._noted.add(worker.pid)
+            self._records.start(
+                StartedJob(job.assignment, job.job_id, worker.silent, None)
+                for job in assigned
+                if job.job_id in worker.in_flight
+            )
 
 
 def _why_silent(worker: Watched) -> str:

@@ -168,6 +168,16 @@ def test_what_a_silent_one_has_not_begun_runs_elsewhere(harness: Harness) -> Non
     assert set(harness.hand.disowned) == {(5, 2), (5, 3)}
 
 
+def test_the_start_of_a_job_that_blocks_its_worker_at_once_is_reported(harness: Harness) -> None:
+    """By its master, once each time, as the worker cannot: tools find the job by its run time."""
+    harness.wait(SILENT + EVERY)
+    assert harness.records.started == []
+    harness.wait(3 * SILENT)
+    [job] = harness.records.started
+    assert (job.assignment, job.job_id, job.progress) == (5, 1, None)
+    assert 2 * SILENT <= job.seconds <= 2 * SILENT + 2 * EVERY
+
+
 def test_a_master_that_is_late_itself_blames_no_worker(harness: Harness) -> None:
     """The answer may wait to be read; a worker that stays silent is stopped once it is punctual."""
     harness.watchdog.startService()
