@@ -13,7 +13,7 @@ import txqueue
 HEAVY: Final = {"twisted", "zope", "psycopg2", "txpostgres", "cryptography", "importlib.resources"}
 WORK: Final = """
 from attrs import define
-from txqueue import Cron, Key, Parents, Priority, Retry, RunningJob, Runtime, WorkItem, on_failure
+from txqueue import Cron, Key, Parents, Priority, Retry, RunningJob, Runtime, WorkItem, on_failure, task
 from txqueue.errors import Refused
 
 @define
@@ -26,6 +26,10 @@ class Mail(WorkItem):
 
     async def perform(self, job: RunningJob) -> None:
         '''Do nothing.'''
+
+@task(queue="mail")
+async def welcome(user: int) -> None:
+    '''Do nothing.'''
 """
 REPORT: Final = """
 import json, sys
@@ -35,7 +39,7 @@ print(json.dumps(sorted(sys.modules)))
 """
 DRIVERS: Final = {
     "psycopg2": ("psycopg2.extensions",),
-    "sqlalchemy": ("sqlalchemy.ext.asyncio", "sqlalchemy.orm"),
+    "sqlalchemy": ("sqlalchemy.orm",),
     "django": ("asgiref.sync", "django.db"),
 }
 """What else of a driver its adapter is for."""
@@ -71,6 +75,7 @@ def test_an_adapter_is_light(tmp_path: Path, name: str) -> None:
     loaded = imported(tmp_path, "mails", f"txqueue.adapters.{name}") - before
     assert {each.partition(".")[0] for each in loaded} <= {"txqueue"}
     assert len(loaded) < 20
+    assert "sqlalchemy.ext.asyncio" not in loaded, "it needs greenlet, which may not be there"
 
 
 def test_every_public_name_is_there() -> None:

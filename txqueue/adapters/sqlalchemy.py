@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AbstractContextManager, asynccontextmanager
 from functools import partial
-from typing import Any, TypeAlias, Unpack
+from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 
 from sqlalchemy import Connection
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_scoped_session
 from sqlalchemy.orm import Session, scoped_session
 
 from txqueue.adapters.batches import BlockingBatch, Calls
@@ -24,6 +23,9 @@ from txqueue.model.enqueue_options import EnqueueOptions
 from txqueue.model.work_item import WorkItem
 from txqueue.store.enqueueing.batch import Batch
 from txqueue.store.enqueueing.portable_calls import Parameters, ParamStyle
+
+if TYPE_CHECKING:
+    from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_scoped_session
 
 __all__ = ["abatch", "aenqueue", "aenqueue_many", "batch", "enqueue", "enqueue_many"]
 
@@ -176,6 +178,9 @@ def _connection(bind: Any) -> Connection:
 
 
 async def _aconnection(bind: Any) -> AsyncConnection:
+    # Imported late: it needs greenlet, which SQLAlchemy 2.1 does not install by itself.
+    from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_scoped_session
+
     if isinstance(bind, async_scoped_session):
         bind = bind()
     if isinstance(bind, AsyncSession):
