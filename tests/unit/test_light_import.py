@@ -13,7 +13,8 @@ import txqueue
 HEAVY: Final = {"twisted", "zope", "psycopg2", "txpostgres", "cryptography", "importlib.resources"}
 WORK: Final = """
 from attrs import define
-from txqueue import Cron, Key, Parents, Priority, Retry, RunningJob, Runtime, WorkItem, on_failure, task
+from txqueue import Cron, Key, Parents, Priority, Retry, RunningJob, Runtime, WorkItem
+from txqueue import on_failure, task
 from txqueue.errors import Refused
 
 @define
