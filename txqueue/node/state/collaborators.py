@@ -14,7 +14,13 @@ from twisted.internet.interfaces import (
 )
 from twisted.internet.protocol import ProcessProtocol
 
-from txqueue.model.assignment import Assignment, CancelledJob, StartedJob
+from txqueue.model.assignment import (
+    Assignment,
+    CancelledJob,
+    CompletedJobs,
+    SettledJobs,
+    StartedJob,
+)
 from txqueue.policy.placement.node_report import NodeReport
 from txqueue.policy.placement.room import Load, Room
 from txqueue.policy.placement.unstarted import Unstarted
@@ -35,6 +41,7 @@ __all__ = [
     "OwnReport",
     "Process",
     "Records",
+    "Reports",
     "RoomListener",
     "Spawner",
     "Stoppable",
@@ -168,6 +175,19 @@ class GivenBack(Protocol):
             died: Whether the process that held the jobs died.
             ids: The jobs' numbers; None for all that remain of the assignment.
         """
+
+
+class Reports(GivenBack, Protocol):
+    """Receives the reports of workers."""
+
+    def complete(self, completed: CompletedJobs) -> None:
+        """Note jobs that are done."""
+
+    def settle(self, settled: SettledJobs) -> None:
+        """Note jobs that ended otherwise than done, or with progress to store."""
+
+    def start(self, jobs: Iterable[StartedJob]) -> None:
+        """Note running jobs: those that run for longer than a second, or have new progress."""
 
 
 class Description(Protocol):

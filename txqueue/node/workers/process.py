@@ -23,7 +23,7 @@ from txqueue.model.assignment import (
     SettledJobs,
     StartedJob,
 )
-from txqueue.node.state.collaborators import GivenBack, Spawner
+from txqueue.node.state.collaborators import Reports, Spawner
 from txqueue.node.state.meters import Meters
 from txqueue.node.workers.starter import StartedWorker, WorkerStarter
 from txqueue.node.workers.versions import RunVersion
@@ -47,23 +47,10 @@ from txqueue.wire.worker_commands import (
     Start,
 )
 
-__all__ = ["Owner", "Reports", "WorkerProcess"]
+__all__ = ["Owner", "WorkerProcess"]
 
 # Timeouts in seconds: to import the application, and to read a process's last messages.
 START_PATIENCE, LAST_WORDS = 300.0, 1.0
-
-
-class Reports(GivenBack, Protocol):
-    """Receives the reports of workers."""
-
-    def complete(self, completed: CompletedJobs) -> None:
-        """Note jobs that are done."""
-
-    def settle(self, settled: SettledJobs) -> None:
-        """Note jobs that ended otherwise than done, or with progress to store."""
-
-    def start(self, jobs: Iterable[StartedJob]) -> None:
-        """Note running jobs: those that run for longer than a second, or have new progress."""
 
 
 class Owner(Protocol):

@@ -13,7 +13,8 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from txqueue.model.assignment import Assignment, CancelledJob
-from txqueue.node.workers.process import Reports, WorkerProcess
+from txqueue.node.state.collaborators import Reports
+from txqueue.node.workers.process import WorkerProcess
 from txqueue.node.workers.reports import MOST_NAMED
 from txqueue.node.workers.suspects import MOST_PROCESSES, Suspects
 from txqueue.policy.placement.room import Load, Room, give_back_shares, least_loaded, room_of

@@ -9,7 +9,8 @@ from twisted.internet.error import ConnectionLost
 from twisted.internet.task import Clock
 
 from txqueue.model.assignment import JobKey
-from txqueue.node.workers.process import Reports, WorkerProcess
+from txqueue.node.state.collaborators import Reports
+from txqueue.node.workers.process import WorkerProcess
 from txqueue.node.workers.suspects import Suspects
 from txqueue.node.workers.workload import SOON, Workers
 from txqueue.policy.placement.room import Load
