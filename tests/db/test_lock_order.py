@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import closing, contextmanager
 from typing import Any
 
@@ -21,6 +21,7 @@ from tests.db.masters import Master, master
 from tests.db.test_parents import put
 
 PATIENCE = 60.0
+SHORTLY = 0.002
 ROW = "select from txqueue.{} for update"
 JOB = ROW.format(
     "job where job_id = {{{}}} and state in ('waiting', 'ready', 'assigned', 'failed')"
@@ -167,7 +168,8 @@ class Scene:
         ended = self.threads.submit(self._run, session, STATEMENTS[name])
         pid = session.info.backend_pid
         deadline = time.monotonic() + PATIENCE
-        while not ended.done() and time.monotonic() < deadline:
+        # To ask without a pause takes the core that the statement needs.
+        while not wait([ended], SHORTLY).done and time.monotonic() < deadline:
             with self.watcher.cursor() as cursor:
                 cursor.execute("select pg_blocking_pids(%s) <> '{}'", (pid,))
                 if cursor.fetchall()[0][0]:
