@@ -3,20 +3,24 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from threading import Thread, current_thread, main_thread
 from typing import Any, cast
 
 import pytest
 from attrs import define
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.logger import ILogObserver, LogEvent, formatEvent, globalLogPublisher
+from twisted.python.threadpool import ThreadPool
 from zope.interface import provider
 
 from tests.waiting import running_reactor
-from txqueue import Runtime, WorksetItem
+from txqueue import Runtime, WorksetItem, middleware
+from txqueue.model import middleware as registry
 from txqueue.model.assignment import Assignment
 from txqueue.model.chunk import AssignedJob
 from txqueue.store.enqueueing.worksets import NextPart, Part, Parts
 from txqueue.worker.handlers.running_job import HeldAssignment, begun
+from txqueue.worker.handlers.threads import HandlerThreads
 from txqueue.worker.running.workset_runner import WorksetWork
 
 
@@ -47,6 +51,22 @@ class Counts(WorksetItem):
         for _ in range(self.times):
             async with job.transaction() as txn:
                 await txn.execute("insert")
+
+
+@define
+class Threaded(WorksetItem):
+    """Notes its thread."""
+
+    number: int
+
+    runtime = Runtime.THREAD
+
+    def perform(self, job: Any) -> None:
+        """Note it."""
+        NOTES.append((f"item {self.number}", current_thread()))
+
+
+NOTES: list[tuple[str, Thread]] = []
 
 
 class Connections:
@@ -94,11 +114,13 @@ class OnePart:
         return True
 
 
-def work_through(parts: OnePart, cls: type[WorksetItem] = Slow) -> Deferred[Any]:
+def work_through(
+    parts: OnePart, cls: type[WorksetItem] = Slow, threads: HandlerThreads | None = None
+) -> Deferred[Any]:
     """Begin to work through it."""
     assigned = AssignedJob(7, "pooling.job", 1, 1, {})
     job = begun(assigned, HeldAssignment(Assignment(1, 1, 0, 1, 1, "")), cast("Any", None))
-    work = WorksetWork(running_reactor(), cast("Any", None), cast("Parts", parts))
+    work = WorksetWork(running_reactor(), cast("Any", threads), cast("Parts", parts))
     return Deferred.fromCoroutine(work.work_through(cls, job))
 
 
@@ -139,3 +161,30 @@ async def test_a_part_is_counted_by_one_transaction() -> None:
     assert parts.connections.committed == ["insert", "select"]
     assert any("job 7: its handler failed after a part was counted" in each for each in logged)
     assert any("opens a transaction of its own while it has one open" in each for each in logged)
+
+
+async def test_middleware_runs_around_each_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A coroutine in the reactor, a plain function in the thread of the items."""
+    monkeypatch.setattr(registry, "_registered", [])
+    NOTES.clear()
+
+    @middleware
+    async def outer(call_next: Any, job: Any) -> None:
+        NOTES.append((f"outer {job.id}", current_thread()))
+        await call_next()
+        NOTES.append(("outer ends", current_thread()))
+
+    @middleware
+    def inner(call_next: Any, job: Any) -> None:
+        NOTES.append((f"inner {job.id}", current_thread()))
+        call_next()
+
+    pool = ThreadPool(0, 1)
+    pool.start()
+    threads = HandlerThreads(running_reactor(), pool, most=1)
+    try:
+        assert await work_through(OnePart('[{"number": 1}]'), Threaded, threads) is None
+    finally:
+        pool.stop()
+    assert [name for name, _ in NOTES] == ["outer 7", "inner 7", "item 1", "outer ends"]
+    assert NOTES[1][1] is NOTES[2][1] is not main_thread()
