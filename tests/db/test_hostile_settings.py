@@ -246,6 +246,7 @@ def test_every_function_pins_its_search_path(node: Master) -> None:
         *("find_broken_length", "find_broken_option", "find_broken_rule"),
         *("find_head", "find_heads", "find_last"),
         "has_broken_tag",
+        "has_large_values",
         "has_limits",
         "has_open_credit",
         "has_sleeping_master",

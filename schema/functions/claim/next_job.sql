@@ -16,12 +16,12 @@
 --     enqueued there since is found by the next claim that does not pass them.
 --   last_tenant: to be passed as after_tenant in the next claim; it is set if not all tenants had a turn.
 --   searched: seconds that it took longer than its jobs account for, as it read many ready jobs that this node
---     may not take, or dead rows that an old snapshot keeps; null if that is less than 1 ms, or if there are tenants
+--     may not take, or dead rows that an old snapshot keeps; null if it took less than 1 ms, or if there are tenants
 --     or limits.
 --   left_job: the first heavy job (a tenth of a worker's capacity, and more than 1) that was left to another node,
 --     because that has less load than the caller, whose load is given as its_load. Null if none was left so.
---   passed, passed_job: if it searched from the first rank and reached is null, the last of the jobs that are left, or
---     else the first of those that were ready. A caller that claims again soon may pass them as from_rank and from_job.
+--   passed, passed_job: if it searched and reached is null, the first of the jobs that were ready, or the last of those
+--     that are left if that took over 10 ms. A caller that claims again soon may pass them as from_rank and from_job.
 --
 -- Lanes are read one after the other, the one with the smallest rank first, up to the next lane's smallest
 -- rank or a sixteenth of the batch beyond it, so that lanes that interleave finely cost no more than sixteen
@@ -64,7 +64,6 @@ declare
     -- About so many jobs of full groups leave the ready partition in one claim.
     to_park    integer := 1000;
     is_last    boolean := false;
-    is_first   constant boolean := from_rank = '-infinity';
     is_all     boolean := true;
     is_busy    boolean;
     began      timestamptz;
@@ -311,14 +310,18 @@ begin
             perform setval('asleep', case when is_busy then 0 else 1 end);
         end if;
     end if;
-    -- A job that is taken, or parked, accounts for 50 microseconds.
-    began := began + make_interval(secs => 5e-5 * (total + 1000 - to_park));
     if clock_timestamp() - began > interval '1 millisecond' and not is_held and cardinality(turns) = 1 then
-        if is_first and reached is null then
-            select coalesce(last.rank, foremost.rank), coalesce(last.job_id, foremost.job_id) into passed, passed_job
-              from find_last(queues, foremost) as last;
+        -- A job that is taken, or parked, accounts for 50 microseconds.
+        began := began + make_interval(secs => 5e-5 * (total + 1000 - to_park));
+        if reached is null then
+            passed := foremost.rank;
+            passed_job := foremost.job_id;
+            if clock_timestamp() - began > interval '10 milliseconds' then
+                select coalesce(last.rank, foremost.rank), coalesce(last.job_id, foremost.job_id) into passed, passed_job
+                  from find_last(queues, foremost) as last;
+            end if;
         end if;
-        searched := extract(epoch from clock_timestamp() - began);
+        searched := greatest(0, extract(epoch from clock_timestamp() - began));
     end if;
     lane := null; assignment := null; jobs := 0; weight := 0; chunk := null; alone := false;
     return next;

@@ -300,9 +300,10 @@ class Claimer(Periodic):
             return None if claim.reached[0] == ANYWHERE else claim.reached
         if not self._is_searching:
             return None
-        # Others that become ready may be near the place to which this claim went back, if it took
-        # no search.
-        return claim.passed or (self._reached if claim.searched else place or self._reached)
+        if place is None:
+            return claim.passed or self._reached
+        # Others that become ready may be near the place to which this claim went back.
+        return self._reached if claim.searched else place
 
     @property
     def _is_searching(self) -> bool:

@@ -98,8 +98,8 @@ class Claim:
         searched: The seconds that the claim spent on reading ready jobs that the node may not take,
             and rows that only an old snapshot keeps.
         passed: Where the next claim may go on if this one searched and no job is left that the node
-            may take: the rank, as text, and the number of the last ready job, or of the first one
-            that was taken.
+            may take: the rank, as text, and the number of the first job that was ready, or of the
+            last one that is left.
         left_job: The first heavy job that was left to a less loaded node.
     """
 
