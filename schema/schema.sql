@@ -690,7 +690,7 @@ set_priority(ids bigint[], its_priority integer, who text) returns (changed bigi
 updated_at(its job) returns timestamptz;  -- read, worker
 -- only the owner may execute: ahead_facts, blocker_facts, cancel_jobs, control_facts, enqueue_again, error_kind,
 -- fingerprint, format_job_ids, goes_first, grant_roles, group_facts, is_live_job, lock_acted_on, lock_facts,
--- note_action, related_facts, reopen, reopen_obstacles, reset_for_retry
+-- note_action, passes_over, related_facts, reopen, reopen_obstacles, reset_for_retry
 
 -- relations
 request_end_notices(seconds integer = 10) returns void;  -- enqueue, worker

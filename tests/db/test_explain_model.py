@@ -239,6 +239,21 @@ def test_a_worker_that_starts_is_no_hope_where_a_reserve_keeps_it(
     assert state.jobs[0].blocker().gravity is Gravity.FAULT
 
 
+def test_a_token_may_go_to_a_job_on_a_node_that_passes_over_another(
+    dsn18: str, templates: Templates
+) -> None:
+    """A crowded node takes the light job: the heavy one before it is not said to be next."""
+    with fresh_database(dsn18, templates.name(dsn18)) as dsn:
+        world = World(dsn, 0)
+        world.session.value(f"select txqueue.set_limit('queue', 'mail', {RATE}, 'ann')")
+        world.node(capacity=2).each[0].becomes("crowded")
+        world.node(capacity=2)
+        world.put({"weight": 2}, {})
+        state = world.state()
+    assert list(lies([state])) == []
+    assert [job.is_claimed for job in state.jobs] == [False, True]
+
+
 def test_threads_of_ended_jobs_are_told_from_jobs(dsn18: str, templates: Templates) -> None:
     """Their weight is no room for others, and what keeps it is named."""
     with fresh_database(dsn18, templates.name(dsn18)) as dsn:
