@@ -254,6 +254,22 @@ def test_a_token_may_go_to_a_job_on_a_node_that_passes_over_another(
     assert [job.is_claimed for job in state.jobs] == [False, True]
 
 
+def test_a_heavy_job_that_does_not_fit_keeps_light_ones_behind_it(
+    dsn18: str, templates: Templates
+) -> None:
+    """They are not said to be next, though the sum of the nodes has room for all of them."""
+    with fresh_database(dsn18, templates.name(dsn18)) as dsn:
+        world = World(dsn, 0)
+        half = world.node(workers=2, capacity=2)
+        world.node(capacity=4)
+        world.put({}, {})
+        claimed(world.session, half)
+        world.put({"weight": 3}, {"weight": 2}, {})
+        state = world.state()
+    assert list(lies([state])) == []
+    assert not state.jobs[-1].is_claimed
+
+
 def test_threads_of_ended_jobs_are_told_from_jobs(dsn18: str, templates: Templates) -> None:
     """Their weight is no room for others, and what keeps it is named."""
     with fresh_database(dsn18, templates.name(dsn18)) as dsn:

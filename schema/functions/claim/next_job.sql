@@ -154,6 +154,7 @@ begin
         end if;
         part := coalesce(turn.part, room);
         by_turn := 0;
+        of_head := turn;
         if room > 0 and part > 0 and steps < most_steps and not is_last then
             -- A step uses up one head, so that no later one than these is reached.
             heads := find_heads(turn, queues, work_types, from_rank, from_job, most_steps - steps + 1);
@@ -172,7 +173,9 @@ begin
             heads := heads[2 :];
             head.until_rank := heads[1].rank;
             head.until_job := heads[1].job_id;
-            of_head := case when head.queue = any (reserved) then of_reserve else turn end;
+            if is_held then
+                of_head := case when head.queue = any (reserved) then of_reserve else turn end;
+            end if;
             if of_head.tenant is null and not of_head.is_reserve then
                 reached := head.rank;
                 reached_job := head.job_id;

@@ -1,5 +1,5 @@
--- How many ready jobs the nodes that could run a job could claim before it, their weight, and how many of them are
--- suspects. Not those that claims pass over: on a node that starts no job, or no suspect, or has no room for so heavy
+-- How many ready jobs the nodes that could run a job could claim before it, their weight, that of the heaviest, and how
+-- many of them are suspects. Not those that claims pass over: on a node that starts no job, or no suspect, or has no room for so heavy
 -- ones however many others end, or has tried to read them.
 create or replace function txqueue.ahead_facts(this job) returns jsonb
 language plpgsql volatile
@@ -19,7 +19,7 @@ begin
               from node_info, unnest(queues) as queue
              where state = 'alive' and heartbeat_at > clock_timestamp() - lease and starts_jobs(report)
                and this.queue = any (queues) and this.work_type = any (work_types))
-        select jsonb_build_object('jobs', count(*), 'weight', coalesce(sum(first.weight), 0),
+        select jsonb_build_object('jobs', count(*), 'weight', coalesce(sum(first.weight), 0), 'heaviest', max(first.weight),
                          'suspects', count(*) filter (where first.deaths > 1))
           from (select weight, deaths
                   from (select distinct queue from taker) as wanted, lateral (

@@ -266,8 +266,12 @@ def _is_limited(tenant: Mapping[str, Any]) -> bool:
 
 def _weight(facts: Facts, node: Node) -> int:
     """The job's weight; one that is heavier than a worker counts as what the worker has."""
+    return _capped(facts["job"]["weight"], node)
+
+
+def _capped(weight: int, node: Node) -> int:
     of_worker = (node.get("room") or {}).get("capacity") or node["capacity"]
-    return int(min(facts["job"]["weight"], of_worker))
+    return int(min(weight, of_worker))
 
 
 def _fits(facts: Facts, node: Node) -> bool:
@@ -346,8 +350,14 @@ def _behind_others(facts: Facts, nodes: Sequence[Node]) -> Iterator[Blocker]:
 
 
 def _weight_to_fill(facts: Facts, node: Node) -> int:
-    """The least weight of other jobs that leaves a node no room for this one, which now fits."""
-    weight, free = _weight(facts, node), _free(node)
+    """The least weight of other jobs that leaves a node no room for this one, which now fits.
+
+    Nor for the heaviest of those before it: claims of a node do not overtake one that does not fit.
+    """
+    weight = max(_weight(facts, node), _capped(facts["ahead"].get("heaviest") or 0, node))
+    free = _free(node)
+    if weight > _largest(node):
+        return 0
     workers = node.get("workers") or 1
     of_workers = max(_largest(node) - weight + 1, free - workers * (weight - 1))
     return max(1, min(free - _kept(facts, node) - weight + 1, of_workers))
