@@ -243,6 +243,43 @@ def test_a_connection_that_commits_each_statement(dsn: str, test: Callable[[str]
     assert count(dsn) == before + 1101
 
 
+def test_a_session_takes_back_jobs_of_a_batch(dsn: str) -> None:
+    """Those that are the first statement of a savepoint, which begins with that statement."""
+    before = count(dsn)
+    with (
+        Session(sqlalchemy.create_engine(url_of("psycopg", dsn), poolclass=NullPool)) as session,
+        session.begin(),
+        over_sqlalchemy.batch(session, Note()) as batch,
+    ):
+        batch.enqueue(Note())
+        with session.begin_nested() as savepoint:
+            undone = batch.enqueue(Note())
+            savepoint.rollback()
+        batch.ids.remove(undone)
+    assert count(dsn) == before + 2
+
+
+def test_an_asynchronous_session_takes_back_jobs_of_a_batch(dsn: str) -> None:
+    """Likewise."""
+
+    async def test() -> None:
+        engine = create_async_engine(url_of("psycopg", dsn), poolclass=NullPool)
+        async with (
+            AsyncSession(engine) as session,
+            session.begin(),
+            over_sqlalchemy.abatch(session, Note()) as batch,
+        ):
+            await batch.enqueue(Note())
+            async with session.begin_nested() as savepoint:
+                undone = await batch.enqueue(Note())
+                await savepoint.rollback()
+            batch.ids.remove(undone)
+
+    before = count(dsn)
+    in_thread(lambda: asyncio.run(test()))
+    assert count(dsn) == before + 2
+
+
 def test_djangos_atomic_takes_jobs_back(dsn: str) -> None:
     """With its rows; an inner block takes back its own."""
 

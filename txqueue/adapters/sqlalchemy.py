@@ -105,11 +105,11 @@ def batch(
     Raises:
         TransactionMisused: When the connection commits each statement by itself.
     """
-    connection = _connection(bind)
+    # Each call asks the session for its connection again, which begins that of begin_nested().
     calls = Calls(
-        partial(enqueue, connection, schema=schema),
-        partial(enqueue_many, connection, schema=schema),
-        partial(_is_alone, connection),
+        partial(enqueue, bind, schema=schema),
+        partial(enqueue_many, bind, schema=schema),
+        lambda: _is_alone(_connection(bind)),
     )
     return collected(calls, callback, options)
 
@@ -156,8 +156,8 @@ async def abatch(
     """Collect a batch of jobs with ``async with``; see `batch`."""
     connection = await _aconnection(bind)
     calls = Calls(
-        partial(aenqueue, connection, schema=schema),
-        partial(aenqueue_many, connection, schema=schema),
+        partial(aenqueue, bind, schema=schema),
+        partial(aenqueue_many, bind, schema=schema),
         partial(_is_alone, connection.sync_connection),
     )
     async with acollected(calls, callback, options) as collecting:
