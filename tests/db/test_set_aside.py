@@ -7,9 +7,11 @@ import pytest
 
 from tests.db.damage import LARGE, LOST, large_json, lose_large_values
 from tests.db.masters import Master
+from tests.db.test_explain import explained
 from tests.waiting import running_reactor
 from txqueue.errors import Refused
 from txqueue.model.chunk import read_chunk
+from txqueue.policy.blockers import DAMAGE_REMEDY
 from txqueue.store.driver.connection_pool import ConnectionPool
 from txqueue.store.node.functions import StoredFunctions
 
@@ -92,9 +94,23 @@ def test_a_damaged_row_stops_no_other(node: Master) -> None:
     assert set_aside(node, "default") == [bad]
     assert node.claimed_ids() == [good]
     row = node.job(bad)
-    assert (row["state"], row["payload"]) == ("failed", {})
+    assert row["state"] == "failed"
     assert "missing chunk number 0" in row["error"]
     assert row["error"].endswith("; its payload was lost")
+
+
+def test_a_job_without_its_payload_is_not_run_again(node: Master) -> None:
+    """A class whose fields have defaults would run with what nobody asked for."""
+    [bad] = node.enqueue({"payload": {"text": LARGE}})
+    lose_large_values(node)
+    assert set_aside(node, "default") == [bad]
+    explanation = explained(node, bad)
+    assert (explanation.reason, explanation.remedy) == ("damaged", DAMAGE_REMEDY)
+    node.cursor.execute("select retried from txqueue.retry(%s::bigint[], 'ann')", ([bad],))
+    assert node.cursor.fetchone() == ([],)
+    with pytest.raises(psycopg2.Error, match=r"cannot be repeated: its payload cannot be read"):
+        node.value("select txqueue.repeat(%s, 'ann')", bad)
+    assert node.job(bad)["state"] == "failed"
 
 
 @pytest.mark.parametrize("column", ["payload", "options", "error"])

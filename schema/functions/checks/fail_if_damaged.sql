@@ -24,7 +24,8 @@ begin
     end if;
     this.waiting_for := null;
     this.finished_at := coalesce(this.finished_at, clock_timestamp());
-    this.payload := '{}';
+    -- As readable_json() shows one that is damaged, so that no act runs the job without it.
+    this.payload := jsonb_build_object('txqueue cannot read this', fault);
     this.options := null;
     this.result := null;
     this.progress := null;
