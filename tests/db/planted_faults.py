@@ -207,12 +207,13 @@ PLANTS: Final = (
     ),
     Plant("dead-nodes", "node n2 is dead", (node("n2", silent="2 h"),), exits=0),
     Plant(
-        "node-rights",
+        "refused-statements",
         "refuses statements of node n2: permission denied for function complete",
         (
             node("n2"),
-            'update txqueue.node_info set report = \'{"missing_right":'
-            ' "permission denied for function complete", "may_claim": true}\' where name = \'n2\'',
+            'update txqueue.node_info set report = \'{"may_claim": true, "refused":'
+            ' {"sqlstate": "42501", "said": "permission denied for function complete"}}\''
+            " where name = 'n2'",
         ),
     ),
     Plant(

@@ -173,16 +173,18 @@ def test_no_capable_node(node: Master) -> None:
 
 
 def test_a_node_that_may_not_claim(node: Master) -> None:
-    """For want of a right; one that may not do something else takes the job."""
+    """For want of a right, or as the disk is full; one that may do it, if nothing else, does."""
     (job_id,) = node.enqueue({})
-    denied = "permission denied for function next_job"
-    node.reports(workers=1, unable=0, missing_right=denied, may_claim=True)
-    assert explained(node, job_id).reason == "next"
-    node.reports(workers=1, unable=0, missing_right=denied, may_claim=False)
-    told = explained(node, job_id)
-    assert told.reason == "no_worker"
-    assert told.detail.endswith(f"can start a job: the database refuses its claims: {denied}")
-    assert told.remedy.startswith("grant the node's role what it lacks")
+    denied = {"said": "permission denied for function next_job", "sqlstate": "42501"}
+    full = {"said": "could not extend file: No space left on device", "sqlstate": "53100"}
+    for refused, remedy in (denied, "grant the node's role what it lacks"), (full, "free space"):
+        node.reports(workers=1, unable=0, refused=refused, may_claim=True)
+        assert explained(node, job_id).reason == "next"
+        node.reports(workers=1, unable=0, refused=refused, may_claim=False)
+        told = explained(node, job_id)
+        assert told.reason == "no_worker"
+        assert told.detail.endswith(f": the database refuses its claims: {refused['said']}")
+        assert told.remedy.startswith(remedy)
 
 
 @pytest.mark.parametrize(

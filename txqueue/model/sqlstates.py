@@ -12,7 +12,14 @@ from txqueue.errors import (
     TxqueueError,
 )
 
-__all__ = ["IN_FAILED_TRANSACTION", "refusal_of"]
+__all__ = [
+    "INSUFFICIENT_PRIVILEGE",
+    "IN_FAILED_TRANSACTION",
+    "TOO_MANY_CONNECTIONS",
+    "outlasts_retries",
+    "refusal_of",
+    "remedy_of",
+]
 
 IN_FAILED_TRANSACTION = "25P02"
 # Raised by refuse(), refuse_full_queue(), refuse_duplicate() and complete_one() of the schema.
@@ -36,7 +43,7 @@ _BAD_INPUT: dict[str | None, str] = {
     _DATETIME_FIELD_OVERFLOW: "pass a moment that PostgreSQL can store",
     _INVALID_DATETIME_FORMAT: "pass moments in ISO 8601",
 }
-_INSUFFICIENT_PRIVILEGE = "42501"
+INSUFFICIENT_PRIVILEGE = "42501"
 _GRANTS = (
     "grant its role what it lacks: txqueue_worker for nodes, txqueue_enqueue for applications,"
     " txqueue_read to look; or the right on the application's own table"
@@ -45,6 +52,20 @@ _UNDEFINED_TABLE = "42P01"
 _UNDEFINED_FUNCTION = "42883"
 _INVALID_SCHEMA_NAME = "3F000"
 _NO_SCHEMA = {_UNDEFINED_TABLE, _UNDEFINED_FUNCTION, _INVALID_SCHEMA_NAME}
+_DISK_FULL = "53100"
+_OUT_OF_MEMORY = "53200"
+TOO_MANY_CONNECTIONS = "53300"
+_REMEDIES = {
+    _DISK_FULL: "free space on the disks of the database's server",
+    _OUT_OF_MEMORY: "lower work_mem or max_connections of the database's server, or add memory",
+    TOO_MANY_CONNECTIONS: (
+        "end sessions (see pg_stat_activity), raise the limit (max_connections, or that of the role"
+        " or database), or connect through a pooler"
+    ),
+}
+# A lost connection, a read-only or ended transaction, a deadlock or another one that a retry ends,
+# a lock or statement timeout, a shutdown, a database that is gone; and txqueue's own refusals.
+_PASSING = ("08", "25", "28", "3D", "40", "53300", "55P03", "57", "TXQ")
 
 
 def refusal_of(sqlstate: str | None, message: str, hint: str | None) -> TxqueueError | None:
@@ -59,8 +80,18 @@ def refusal_of(sqlstate: str | None, message: str, hint: str | None) -> TxqueueE
         return refusal(message, hint or "")
     if (remedy := _BAD_INPUT.get(sqlstate)) is not None:
         return Refused(message, remedy)
-    if sqlstate == _INSUFFICIENT_PRIVILEGE:
+    if sqlstate == INSUFFICIENT_PRIVILEGE:
         return NotPermitted(message, _GRANTS)
     if sqlstate in _NO_SCHEMA:
         return SchemaMismatch(message, "run: txqueue migrate")
     return None
+
+
+def remedy_of(sqlstate: str | None) -> str:
+    """Return how to repair what makes the server answer statements with this code."""
+    return _REMEDIES.get(sqlstate or "", "see the log of the database's server")
+
+
+def outlasts_retries(sqlstate: str) -> bool:
+    """Tell whether a statement that failed with this code may fail until something is repaired."""
+    return not sqlstate.startswith(_PASSING)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from attrs import frozen
+from attrs import asdict, frozen
 
 from txqueue.node.arrival.credits import Credits
 from txqueue.node.arrival.orphans import OrphanFinder
@@ -57,6 +57,7 @@ class Description:
 
     def measured(self) -> dict[str, Any]:
         """Return, as plain data, the measurements that a heartbeat carries besides the load."""
+        refusal = self._functions.refusal
         return {
             "workers": len(self._workers.all) - len(self._workers.apart),
             "processes": [
@@ -74,13 +75,14 @@ class Description:
             "lag": self._lag.lag,
             "memory": self._lag.memory,
             "unreadable_for": self._settings.unreadable_for,
-            "missing_right": self._functions.missing_right,
+            "refused": None if refusal is None else asdict(refusal),
             "may_claim": self._functions.may_claim,
             **self._versions.measured(),
         }
 
     def health(self) -> Health:
         """Return whether the node is live and ready."""
+        refusal = self._functions.refusal
         return decide_health(
             HealthFacts(
                 has_started=self._lease.is_registered,
@@ -89,7 +91,7 @@ class Description:
                 lease_left=self._lease.left,
                 workers=len(self._workers.regular),
                 able=len(self._workers.able),
-                missing_right=self._functions.missing_right,
+                refusal=None if refusal is None else refusal.said,
                 connect_error=self._backoff.failure,
             )
         )

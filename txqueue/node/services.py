@@ -78,7 +78,7 @@ class Services(SharedState):
     def functions(self) -> StoredFunctions:
         """The stored functions."""
         return StoredFunctions(
-            self.pool, self.settings.schema, listener=self.listener, rights=self.rights
+            self.pool, self.settings.schema, listener=self.listener, refused=self.refused
         )
 
     # The lease.
@@ -281,7 +281,7 @@ class Services(SharedState):
         """Enqueues the jobs of schedules."""
         return Scheduler(
             self.reactor,
-            Schedules(self.pool, self.settings.schema, rights=self.rights),
+            Schedules(self.pool, self.settings.schema, refused=self.refused),
             checks=ConditionChecks(
                 self.reactor, Schedules(self.condition_pool, self.settings.schema), self.wakeups
             ),

@@ -18,8 +18,8 @@ from txqueue.node.state.wakeups import Wakeups
 from txqueue.node.workers.suspects import Suspects
 from txqueue.node.workers.versions import WorkerVersions
 from txqueue.store.driver.connection_pool import ConnectionPool
-from txqueue.store.driver.missing_rights import MissingRights
 from txqueue.store.driver.reconnecting import ReconnectBackoff
+from txqueue.store.driver.refused_statements import RefusedStatements
 from txqueue.store.driver.session_bounds import of_a_master
 from txqueue.store.schedules import MOST_CHECKS
 
@@ -102,9 +102,9 @@ class SharedState:
         return ReconnectBackoff(longest=self.settings.lease / 5)
 
     @cached_property
-    def rights(self) -> MissingRights:
-        """Which of the node's statements the database refuses for want of a right."""
-        return MissingRights()
+    def refused(self) -> RefusedStatements:
+        """Which of the node's statements the database refuses."""
+        return RefusedStatements()
 
     @cached_property
     def pool(self) -> ConnectionPool:

@@ -22,8 +22,7 @@ class HealthFacts:
         workers: How many worker processes have imported the application.
         able: How many of them can start jobs: no handler blocks them, and threads of ended jobs
             leave room for others.
-        missing_right: What the database said to a statement that it refuses for want of a right;
-            None if it refuses none.
+        refusal: What the database answers to a statement that it refuses; None if it refuses none.
         connect_error: Why the last attempt to connect has failed; None if it succeeded.
     """
 
@@ -33,7 +32,7 @@ class HealthFacts:
     lease_left: float
     workers: int
     able: int
-    missing_right: str | None = None
+    refusal: str | None = None
     connect_error: str | None = None
 
 
@@ -92,7 +91,7 @@ def _obstacle(facts: HealthFacts) -> str | None:
     """
     obstacles = (
         (facts.is_draining, "draining: the node accepts no jobs"),
-        (facts.missing_right is not None, f"the role lacks a right: {facts.missing_right}"),
+        (facts.refusal is not None, f"the database refuses statements: {facts.refusal}"),
         (not facts.has_started, _starting(facts)),
         (not facts.has_database, facts.connect_error or "the database does not answer"),
         (facts.lease_left <= 0, "the lease has expired: no job starts until it is renewed"),

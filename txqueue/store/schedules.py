@@ -16,7 +16,7 @@ from txqueue.policy.cooldown_starts import DueStart, start_delays
 from txqueue.policy.due_schedules import Plan, plan
 from txqueue.store.driver.connection_pool import ConnectionPool
 from txqueue.store.driver.errors import answered
-from txqueue.store.driver.missing_rights import MissingRights
+from txqueue.store.driver.refused_statements import RefusedStatements
 from txqueue.store.enqueueing.calls import job_object, json_text
 from txqueue.store.schema.files import checked_name
 
@@ -113,7 +113,7 @@ class Schedules:
     Args:
         pool: The connections on which the calls run.
         schema: The name of the schema.
-        rights: Notes which of a node's calls the database refuses; None for other processes.
+        refused: Notes which of a node's calls the database refuses; None for other processes.
     """
 
     def __init__(
@@ -121,14 +121,14 @@ class Schedules:
         pool: ConnectionPool,
         schema: str = "txqueue",
         *,
-        rights: MissingRights | None = None,
+        refused: RefusedStatements | None = None,
     ) -> None:
         self._pool = pool
         self._schema = checked_name(schema)
-        self._rights = MissingRights() if rights is None else rights
+        self._refused = RefusedStatements() if refused is None else refused
 
     async def _query(self, sql: str, arguments: Sequence[object]) -> list[tuple[Any, ...]]:
-        with self._rights.needed_by(sql):
+        with self._refused.noted(sql):
             return await self._pool.query(sql, arguments)
 
     async def _call(self, call: str, *arguments: object) -> Any:

@@ -42,7 +42,7 @@ begin
     this.error := readable_text(this.error);
     select coalesce(jsonb_agg(jsonb_build_object(
                'name', name, 'state', state, 'load', load, 'capacity', capacity, 'incarnation', node.incarnation,
-               'missing_right', report -> 'missing_right', 'may_claim', report -> 'may_claim', 'missing', report -> 'missing', 'workers', report -> 'workers', 'unable', report -> 'unable',
+               'refused', report -> 'refused', 'may_claim', report -> 'may_claim', 'missing', report -> 'missing', 'workers', report -> 'workers', 'unable', report -> 'unable',
                'closed', report -> 'closed', 'blocking', report -> 'blocking', 'maybe_blocking', report -> 'maybe_blocking', 'beside', report -> 'beside', 'room', report -> 'room', 'left', report -> 'left', 'held', coalesce(held.weight, 0), 'busy_since', held.since,
                'serves', this.queue = any (node.queues), 'knows', this.work_type = any (work_types),
                'lacks_key', coalesce(report -> 'keyless', '[]') ? this.work_type,

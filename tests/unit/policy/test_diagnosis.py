@@ -122,7 +122,13 @@ def test_a_fact_that_was_not_read_harms_its_checks_only() -> None:
     results = diagnose(facts)
     unchecked = [each.check for each in results if each.unchecked is not None]
     named = ["node-versions", "application-versions", "unforked-workers"]
-    assert unchecked == ["dead-nodes", "node-rights", "running-workers", "unable-workers", *named]
+    assert unchecked == [
+        "dead-nodes",
+        "refused-statements",
+        "running-workers",
+        "unable-workers",
+        *named,
+    ]
     assert {each.severity for each in results} == {Severity.OK, Severity.WARNING}
     assert not has_fault(results)
     entries = as_document(results)["checks"]

@@ -28,9 +28,9 @@ WELL: dict[str, Any] = {
         ({"has_started": False, "has_database": False}, "starting"),
         ({"has_started": False, "connect_error": "no such role"}, "starting: the node has not reg"),
         ({"has_database": False, "connect_error": "no such role"}, "no such role"),
-        ({"has_database": False, "missing_right": "denied"}, "the role lacks a right: denied"),
-        ({"has_started": False, "missing_right": "denied"}, "the role lacks a right: denied"),
-        ({"missing_right": "denied"}, "the role lacks a right: denied"),
+        ({"has_database": False, "refusal": "denied"}, "the database refuses statements: denied"),
+        ({"has_started": False, "refusal": "denied"}, "the database refuses statements: denied"),
+        ({"refusal": "denied"}, "the database refuses statements: denied"),
         ({"is_draining": True, "has_database": False}, "draining"),
     ],
 )

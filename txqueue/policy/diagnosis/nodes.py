@@ -10,8 +10,8 @@ from txqueue.policy.diagnosis.finding import Check, Finding, Row, Severity
 from txqueue.policy.facts.warnings import (
     application_warnings,
     crowded_workers,
+    refused,
     unable_workers,
-    without_rights,
     without_workers,
     worker_obstacle,
 )
@@ -32,8 +32,8 @@ def _dead(rows: Sequence[Row]) -> Iterator[Finding]:
             )
 
 
-def _rights(rows: Sequence[Row]) -> Iterator[Finding]:
-    for warned in without_rights(rows):
+def _refused(rows: Sequence[Row]) -> Iterator[Finding]:
+    for warned in refused(rows):
         yield Finding(
             Severity.FAULT,
             warned["what"],
@@ -117,7 +117,7 @@ def _not_forked(rows: Sequence[Row]) -> Iterator[Finding]:
 
 CHECKS: Final = (
     Check("dead-nodes", "nodes", _dead),
-    Check("node-rights", "nodes", _rights),
+    Check("refused-statements", "nodes", _refused),
     Check("running-workers", "nodes", _workers),
     Check("unable-workers", "nodes", _unable_workers),
     Check("node-versions", "nodes", _versions),

@@ -10,6 +10,7 @@ from typing import Any, Final
 from attrs import frozen
 
 from txqueue.model.humanize import age, amount, counted
+from txqueue.model.sqlstates import INSUFFICIENT_PRIVILEGE, remedy_of
 from txqueue.policy.facts.live_jobs import SERVING, LiveJobs, Rest, served_queues
 
 __all__ = [
@@ -24,12 +25,12 @@ __all__ = [
     "named_versions",
     "paused",
     "recurring",
+    "refused",
     "threads_left",
     "unable_workers",
     "unknown_type",
     "unserved_queue",
     "warnings",
-    "without_rights",
     "without_workers",
     "worker_obstacle",
 ]
@@ -65,7 +66,7 @@ def warnings(
     """
     return [
         *_few(_dead(nodes, now)),
-        *without_rights(nodes),
+        *refused(nodes),
         *without_workers(nodes),
         *_few(_unable(nodes)),
         *crowded_workers(nodes),
@@ -156,17 +157,18 @@ _CLOSED: Final[Mapping[str, str]] = {
 }
 
 
-def without_rights(nodes: Iterable[Row]) -> list[dict[str, str]]:
-    """Return a warning for each node whose statements the database refuses for want of a right."""
-    return _few(_without_rights(nodes))
+def refused(nodes: Iterable[Row]) -> list[dict[str, str]]:
+    """Return a warning for each node of which the database refuses statements."""
+    return _few(_refused(nodes))
 
 
 def claim_obstacle(report: Row) -> WorkerObstacle | None:
-    """Return why a node claims no job, if the database refuses its claims for want of a right."""
+    """Return why a node claims no job, if the database refuses its claims."""
     if report.get("may_claim") in (True, None):
         return None
-    what = f"the database refuses its claims: {report['missing_right']}"
-    return WorkerObstacle(what, remedy=GRANT)
+    refusal = report.get("refused") or {}
+    what = f"the database refuses its claims: {refusal.get('said')}"
+    return WorkerObstacle(what, remedy=_remedy_of_refusal(refusal))
 
 
 def without_workers(nodes: Iterable[Row]) -> list[dict[str, str]]:
@@ -184,12 +186,17 @@ def crowded_workers(nodes: Iterable[Row]) -> list[dict[str, str]]:
     return _few(_crowded(nodes))
 
 
-def _without_rights(nodes: Iterable[Row]) -> Warned:
+def _refused(nodes: Iterable[Row]) -> Warned:
     for node in nodes:
-        right = (node.get("report") or {}).get("missing_right")
-        if right and node["state"] in SERVING:
-            what = f"the database refuses statements of node {node['name']}: {right}"
-            yield "missing_right", node["name"], what, GRANT
+        refusal = (node.get("report") or {}).get("refused")
+        if refusal and node["state"] in SERVING:
+            what = f"the database refuses statements of node {node['name']}: {refusal['said']}"
+            yield "refused", node["name"], what, _remedy_of_refusal(refusal)
+
+
+def _remedy_of_refusal(refusal: Row) -> str:
+    code = refusal.get("sqlstate")
+    return GRANT if code == INSUFFICIENT_PRIVILEGE else remedy_of(code)
 
 
 def _without_workers(nodes: Iterable[Row]) -> Warned:

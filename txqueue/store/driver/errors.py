@@ -18,7 +18,12 @@ from txqueue.errors import (
     SchemaMismatch,
     TxqueueError,
 )
-from txqueue.model.sqlstates import refusal_of
+from txqueue.model.sqlstates import (
+    INSUFFICIENT_PRIVILEGE,
+    TOO_MANY_CONNECTIONS,
+    refusal_of,
+    remedy_of,
+)
 
 __all__ = [
     "answered",
@@ -27,6 +32,7 @@ __all__ = [
     "is_of_a_row",
     "is_passing",
     "lost",
+    "sent_by_server",
     "translated",
     "translation",
 ]
@@ -39,6 +45,13 @@ _EXHAUSTED = {
     errorcodes.OUT_OF_MEMORY,
     errorcodes.TOO_MANY_CONNECTIONS,
 }
+# What servers and PgBouncer say to a connection that is one too many; such an error has no code.
+_TOO_MANY = (
+    "too many c",
+    "connection slots are reserved",
+    "no more connections",
+    "max_client_conn",
+)
 _OF_A_ROW = {
     errorcodes.CLASS_DATA_EXCEPTION,
     errorcodes.CLASS_INTERNAL_ERROR,
@@ -138,6 +151,15 @@ def _primary(error: psycopg2.Error) -> str:
     return error.diag.message_primary or type(error).__name__
 
 
+def sent_by_server(error: BaseException) -> tuple[str, str] | None:
+    """Return the SQLSTATE and message that the server sent, also if another error was raised."""
+    if isinstance(error, TxqueueError) and isinstance(error.__context__, psycopg2.Error):
+        error = error.__context__
+    if isinstance(error, psycopg2.Error):
+        return None if error.pgcode is None else (error.pgcode, _primary(error))
+    return (INSUFFICIENT_PRIVILEGE, error.what) if isinstance(error, NotPermitted) else None
+
+
 def _said(error: BaseException) -> str:
     if isinstance(error, psycopg2.Error) and error.pgcode is not None:
         return _primary(error)
@@ -149,12 +171,23 @@ def _unavailable(error: BaseException) -> DatabaseUnavailable:
     if len(error_text) > _LONGEST:
         # At a space, as half of a secret would not be recognized.
         error_text = error_text[:_LONGEST].rpartition(" ")[0]
+    code = error.pgcode if isinstance(error, psycopg2.Error) else None
+    what, remedy = _unavailability(code, error_text)
+    return DatabaseUnavailable(f"the database {what}: {error_text}", remedy)
+
+
+def _unavailability(code: str | None, error_text: str) -> tuple[str, str]:
+    """Return what the database does, and the remedy."""
+    if code in _EXHAUSTED:
+        return "refuses the statement", remedy_of(code)
+    if code is not None:
+        return "has ended the connection", "connect again; if it lasts, see the server's log"
     # Only a server that answers says so; the error of a failed attempt to connect has no code.
-    said = "refuses the connection" if "FATAL:" in error_text else "does not answer"
-    return DatabaseUnavailable(
-        f"the database {said}: {error_text}",
-        "check the DSN (--dsn, TXQUEUE_DSN) and that the server runs",
-    )
+    if "FATAL:" not in error_text:
+        return "does not answer", "check the DSN (--dsn, TXQUEUE_DSN) and that the server runs"
+    if any(words in error_text for words in _TOO_MANY):
+        return "refuses the connection", remedy_of(TOO_MANY_CONNECTIONS)
+    return "refuses the connection", "check the DSN (--dsn, TXQUEUE_DSN) and that the server runs"
 
 
 def complaint(error: BaseException) -> str | None:

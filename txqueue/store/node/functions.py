@@ -21,7 +21,7 @@ from txqueue.model.assignment import (
 from txqueue.store.driver.connection import Connection
 from txqueue.store.driver.connection_pool import ConnectionPool
 from txqueue.store.driver.listener import Listener
-from txqueue.store.driver.missing_rights import MissingRights
+from txqueue.store.driver.refused_statements import RefusedStatements, ServerAnswer
 from txqueue.store.node.function_calls import (
     COMPLETE,
     NEXT_JOB,
@@ -48,7 +48,7 @@ class StoredFunctions:
         schema: The name of the schema.
         listener: The connection for the claims of ordinary jobs while it is idle, as most of them
             follow a notification, for which the server has just woken its process.
-        rights: Notes which of the calls the database refuses.
+        refused: Notes which of the calls the database refuses.
     """
 
     def __init__(
@@ -57,37 +57,37 @@ class StoredFunctions:
         schema: str = "txqueue",
         *,
         listener: Listener | None = None,
-        rights: MissingRights | None = None,
+        refused: RefusedStatements | None = None,
     ) -> None:
         self._pool = pool
         self._listener = listener
-        self._rights = MissingRights() if rights is None else rights
+        self._refused = RefusedStatements() if refused is None else refused
         self.schema = checked_name(schema)
         self._next_job = NEXT_JOB.format(schema=schema)
         self._complete = COMPLETE.format(schema=schema)
         self._settle = SETTLE.format(schema=schema)
 
     @property
-    def missing_right(self) -> str | None:
-        """What the server said to the call that it refuses for want of a right, if any."""
-        return self._rights.first
+    def refusal(self) -> ServerAnswer | None:
+        """What the server answers to a call that it refuses, if any."""
+        return self._refused.first
 
     @property
     def may_claim(self) -> bool:
-        """Whether the database does not refuse claims for want of a right."""
-        return not self._rights.refuses(self._next_job)
+        """Whether the database does not refuse claims."""
+        return not self._refused.refuses(self._next_job)
 
     async def _query(self, sql: str, parameters: Sequence[object] = ()) -> Rows:
-        with self._rights.needed_by(sql):
+        with self._refused.noted(sql):
             return await self._pool.query(sql, parameters)
 
     async def _query_often(self, sql: str, parameters: Sequence[object]) -> Rows:
-        with self._rights.needed_by(sql):
+        with self._refused.noted(sql):
             return await self._pool.query_often(sql, parameters)
 
     async def _query_quickly(self, sql: str, parameters: Sequence[object]) -> Rows:
         """Run a frequent statement on the listening connection if it is idle."""
-        with self._rights.needed_by(sql):
+        with self._refused.noted(sql):
             return await self._quickest.query_often(sql, parameters)
 
     async def _call(self, function: str, *arguments: object) -> Any:
@@ -300,7 +300,7 @@ class StoredFunctions:
             number.
         """
         sql = f"select {self.schema}.grant_credit(%s, %s, %s)"
-        with self._rights.needed_by(sql):
+        with self._refused.noted(sql):
             rows = await self._quickest.query(sql, (incarnation, jobs, unused))
         credit: int | None = rows[0][0]
         return credit

@@ -225,11 +225,11 @@ def test_a_right_that_a_node_lacks_is_warned_of() -> None:
     """Before all else that concerns live nodes, as it may be the cause."""
     said = "permission denied for function complete"
     nodes = [
-        node("a", report={"missing_right": said, "unable": 2}),
-        node("b", report={"missing_right": None}),
+        node("a", report={"refused": {"said": said, "sqlstate": "42501"}, "unable": 2}),
+        node("b", report={"refused": None}),
     ]
     found = warnings(live_of(), nodes, [], NOW)
-    assert kinds(found) == [("missing_right", "a"), ("unable_workers", "a")]
+    assert kinds(found) == [("refused", "a"), ("unable_workers", "a")]
     assert found[0]["what"] == f"the database refuses statements of node a: {said}"
     assert "txqueue_worker" in found[0]["remedy"]
 

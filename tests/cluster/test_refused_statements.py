@@ -1,4 +1,4 @@
-"""A real node whose role loses rights, or whose connections are refused, while it runs."""
+"""A real node whose statements or connections the database refuses while it runs."""
 
 from collections.abc import Iterator
 from uuid import uuid4
@@ -46,7 +46,9 @@ async def test_a_right_that_is_revoked_and_granted_again(
         await eventually(lambda: probed(port, "/readyz")[1].startswith(said), PATIENCE)
 
     async def is_reported(said: str | None) -> None:
-        await eventually(lambda: node.info["report"]["missing_right"] == said, PATIENCE)
+        await eventually(
+            lambda: (node.info["report"]["refused"] or {}).get("said") == said, PATIENCE
+        )
 
     for name in ("next_job", "complete", "heartbeat"):
         await is_said("ready")
@@ -54,7 +56,7 @@ async def test_a_right_that_is_revoked_and_granted_again(
         db.execute(f"revoke {right} from txqueue_worker")
         jobs = await queue.enqueue_many([Noop()] * 20)
         denied = f"permission denied for function {name}"
-        await is_said(f"the role lacks a right: {denied}")
+        await is_said(f"the database refuses statements: {denied}")
         assert probed(port, "/livez") == (200, "live")
         if name != "heartbeat":
             await is_reported(denied)
@@ -65,6 +67,35 @@ async def test_a_right_that_is_revoked_and_granted_again(
     await is_reported(None)
     assert db.value("select max(attempt) from txqueue.job where state = 'done'") == 1
     assert db.states() == {"done": 60}
+
+
+FULL = "could not extend file: No space left on device"
+FILL = f"""create function public.fill() returns trigger language plpgsql as $$
+    begin
+        if new.state = 'assigned' then raise exception '{FULL}' using errcode = '53100'; end if;
+        return new;
+    end $$;
+    create trigger zz before insert or update on txqueue.job
+    for each row execute function public.fill()"""
+
+
+async def test_claims_that_fail_for_lack_of_disk_space(
+    db: Database, nodes: Nodes, queue: WorkQueue
+) -> None:
+    """Probes, the heartbeat and the explanation say so; the job runs once there is space."""
+    port = free_port()
+    options = ("--health", f"tcp:{port}", "--workers", "1")
+    node = await nodes.start(*options, TXQUEUE_LEASE="4").up()
+    db.execute(FILL)
+    job = await queue.enqueue(Noop())
+    full = f"the database refuses statements: {FULL}"
+    await eventually(lambda: probed(port, "/readyz")[1].startswith(full), PATIENCE)
+    assert probed(port, "/livez") == (200, "live")
+    await eventually(lambda: node.info["report"]["may_claim"] is False, PATIENCE)
+    assert node.info["report"]["refused"] == {"said": FULL, "sqlstate": "53100"}
+    db.execute("drop trigger zz on txqueue.job")
+    await queue.wait(job, PATIENCE)
+    await eventually(lambda: probed(port, "/readyz")[1].startswith("ready"), PATIENCE)
 
 
 async def test_connections_that_the_server_refuses(

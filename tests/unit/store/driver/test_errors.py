@@ -1,0 +1,41 @@
+"""What is said of the driver's errors."""
+
+import psycopg2
+import pytest
+
+from txqueue.errors import DatabaseUnavailable
+from txqueue.store.driver.errors import translated
+
+CLIENTS = "connection to server failed: FATAL:  sorry, too many clients already"
+RESERVED = "FATAL:  remaining connection slots are reserved for roles with the SUPERUSER attribute"
+
+
+def raised(said: str, sqlstate: str | None) -> psycopg2.OperationalError:
+    """An error as the driver raises it; one without a code does not come from a statement."""
+    error = psycopg2.OperationalError(said)
+    error.__setstate__({"pgcode": sqlstate})
+    return error
+
+
+@pytest.mark.parametrize(
+    ("said", "sqlstate", "what", "remedy"),
+    [
+        ("could not connect to server", None, "does not answer", "check the DSN"),
+        ("FATAL:  no such role", None, "refuses the connection", "check the DSN"),
+        (CLIENTS, None, "refuses the connection", "end sessions"),
+        (RESERVED, None, "refuses the connection", "end sessions"),
+        ("FATAL:  no more connections allowed", None, "refuses the connection", "end sessions"),
+        ("no space", "53100", "refuses the statement", "free space"),
+        ("out of memory", "53200", "refuses the statement", "lower work_mem"),
+        ("too many", "53300", "refuses the statement", "end sessions"),
+        ("by administrator", "57P01", "has ended the connection", "connect again"),
+    ],
+)
+def test_what_the_server_answered_is_told_apart_from_silence(
+    said: str, sqlstate: str | None, what: str, remedy: str
+) -> None:
+    """Each with its own remedy."""
+    with pytest.raises(DatabaseUnavailable) as caught, translated():
+        raise raised(said, sqlstate)
+    assert caught.value.what.startswith(f"the database {what}: ")
+    assert caught.value.remedy.startswith(remedy)
