@@ -64,6 +64,11 @@ class Running:
         """How often a node has registered."""
         return self.log.count("registered as node")
 
+    @property
+    def is_up(self) -> bool:
+        """Whether the first node has registered, and the dashboard, its own process, listens."""
+        return self.registered == 1 and "the dashboard: http" in self.log
+
     def write(self, name: str) -> None:
         """Write the application, with a class of this name."""
         (self.folder / "shop.py").write_text(APP.format(name=name))
@@ -111,7 +116,7 @@ async def test_the_printed_link_leads_to_a_dashboard_that_follows_the_code(
     running: Running,
 ) -> None:
     """Its holder may act; others of this host may look."""
-    await eventually(lambda: running.registered == 1, PATIENCE)
+    await eventually(lambda: running.is_up, PATIENCE)
     found = re.search(r"/login\?key=(\S+)", running.log)
     assert found is not None
     running.run("select txqueue.enqueue('shop.First', '{}')")
@@ -134,7 +139,7 @@ async def test_the_printed_link_leads_to_a_dashboard_that_follows_the_code(
 
 async def test_a_change_while_a_job_runs(running: Running) -> None:
     """The job starts again with the new code, as if it had not run; Ctrl-C is no error."""
-    await eventually(lambda: running.registered == 1, PATIENCE)
+    await eventually(lambda: running.is_up, PATIENCE)
     running.run("select txqueue.enqueue('shop.Endless', '{}')")
     row = "select state::text, incarnation, deaths, attempt from txqueue.job"
     await eventually(lambda: running.run(row)[0] == "assigned", PATIENCE)
