@@ -251,7 +251,12 @@ def set_up_django(dsn: str) -> None:
     }
     if not settings.configured:
         lite = {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}
-        settings.configure(DATABASES={"default": database, "lite": lite}, USE_TZ=True)
+        settings.configure(
+            DATABASES={"default": database, "lite": lite},
+            USE_TZ=True,
+            # Its handlers would be those of an application in other tests of this process.
+            LOGGING_CONFIG=None,
+        )
         django.setup()
     django_connections["default"].settings_dict.update(database)
 

@@ -1,12 +1,12 @@
 """Signals to real processes: those that would end a node without draining are survived."""
 
 import os
-import select
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import Event, Thread
 
 import pytest
 
@@ -73,10 +73,19 @@ def until(process: subprocess.Popen[str], words: str) -> list[str]:
 
 def insist(process: subprocess.Popen[str]) -> None:
     """Send SIGTERM again and again, until it stops at once."""
-    assert process.stdout is not None
-    while not select.select([process.stdout], [], [], 0.1)[0]:
-        process.send_signal(signal.SIGTERM)
-    until(process, "stops at once")
+    ended = Event()
+
+    def signal_again() -> None:
+        while not ended.wait(0.1):
+            process.send_signal(signal.SIGTERM)
+
+    thread = Thread(target=signal_again)
+    thread.start()
+    try:
+        until(process, "stops at once")
+    finally:
+        ended.set()
+        thread.join()
 
 
 def test_a_master_survives_signals_of_no_meaning_to_it() -> None:
