@@ -100,7 +100,7 @@ def test_a_damaged_row_stops_no_other(node: Master) -> None:
 
 
 def test_a_job_without_its_payload_is_not_run_again(node: Master) -> None:
-    """A class whose fields have defaults would run with what nobody asked for."""
+    """A class whose fields have defaults would run with values that were never enqueued."""
     [bad] = node.enqueue({"payload": {"text": LARGE}})
     lose_large_values(node)
     assert set_aside(node, "default") == [bad]
