@@ -18,6 +18,8 @@ LEASES = 3
 KINDS = ("effect:1", "grouped:0.3", "slow:1", "noop", "effect:0.1")
 SHORT_LEASE = 1.0
 RACES = 6
+# Seconds by which a stop differs from the one before it.
+STEP = 0.3
 # Seconds by which a recorded start may follow the end of the lease: the worker checks the lease
 # first, and then records the start.
 MARGIN = 0.3
@@ -96,24 +98,23 @@ def rescue_races_completion(testbed: Testbed) -> None:
     other.wait_up()
     testbed.start_client(rate=40, kinds=("noop", "slow:0.2", "effect:0.1", "grouped:0.05"))
     testbed.flow()
-    taken = completed = 0
+    # A rescue waits a second beyond the lease. The next stop lasts longer where the master has
+    # won, and shorter where the rescue has: all races are near the moment that decides.
+    seconds = SHORT_LEASE + 1.0
+    wins = []
     for _ in range(int(RACES * testbed.scale)):
         testbed.rest(0.7)
-        if _race(testbed, node):
-            taken += 1
-        else:
-            completed += 1
-    testbed.figure("taken", taken)
-    testbed.figure("kept", completed)
-    testbed.expect(taken, "at least one race is won by the rescue")
+        wins.append(_race(testbed, node, seconds + uniform(-0.1, 0.1)))
+        seconds += -STEP if wins[-1] else STEP
+    testbed.figure("taken", sum(wins))
+    testbed.figure("kept", len(wins) - sum(wins))
+    testbed.expect(any(wins), "at least one race is won by the rescue")
     testbed.drain()
 
 
-def _race(testbed: Testbed, node: TortureNode) -> bool:
-    """Stop a master for about a lease; return whether its jobs were rescued."""
+def _race(testbed: Testbed, node: TortureNode, seconds: float) -> bool:
+    """Stop a master for the given time; return whether its jobs were rescued."""
     former, _ = _info(testbed, node)
-    # A rescue waits a second beyond the lease.
-    seconds = SHORT_LEASE + 1.0 + uniform(-0.4, 0.4)
     with testbed.fault("freeze master briefly", nodes=[node], frozen=True, snapshot=False) as fault:
         with frozen([node.pid]) as still:
             testbed.rest(seconds)
