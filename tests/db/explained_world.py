@@ -191,8 +191,9 @@ class World:
     def turn_worker(self) -> object:
         """Have a worker block, be stuck or crowded, start, or work again."""
         for node in self.random.sample(self.nodes, min(1, len(self.nodes))):
-            worker = self.random.choice(node.regular)
-            state = self.random.choice([*CLOSED, *["open"] * 5])
+            worker = self.random.choice(node.each)
+            states = ["blocked", "open"] if worker.is_apart else [*CLOSED, *["open"] * 5]
+            state = self.random.choice(states)
             if state == worker.state:
                 return None
             self.turn(self.session, node, worker, state)

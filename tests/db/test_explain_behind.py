@@ -78,3 +78,91 @@ def test_a_limit_that_jobs_keep_whose_workers_do_not_answer(node: Master) -> Non
     told = explained(node, job_id)
     assert told.detail.endswith(f"(1 job), in workers that do not answer: job {running}")
     assert told.remedy.startswith(f"see: txqueue explain {running}; to allow more: txqueue limit")
+
+
+def blocks(node: Master, *ids: int) -> None:
+    """Report, as a heartbeat does, that each of these jobs blocks a worker."""
+    node.reports(
+        workers=len(ids) + 1,
+        closed={"blocked": len(ids)},
+        blocking=list(ids),
+        maybe_blocking=[],
+        beside={},
+    )
+
+
+@pytest.mark.parametrize("reason", ["unique", "parents"])
+def test_behind_a_blocker_that_also_holds_the_group(reason: str, node: Master) -> None:
+    """Another job of the group ends, but the key or the child needs the end of this one."""
+    node.value("select txqueue.set_limit('group', 'g', 2, null, null, null, null, 'ann')")
+    key = {"group": "g", "unique": "k", "unique_mode": "again"}
+    blocker, _ = node.enqueue(key, {"group": "g"})
+    node.claim()
+    child = {"group": "g", "after": [blocker]}
+    (job_id,) = node.enqueue(key if reason == "unique" else child)
+    assert explained(node, job_id).remedy.startswith("nothing: it becomes ready")
+    blocks(node, blocker)
+    told = explained(node, job_id)
+    assert told.reason == reason
+    assert f"; job {blocker} does not end: it has been" in told.detail
+    assert told.remedy.startswith(f"to end the run and start it again: txqueue restart {blocker}")
+
+
+def test_one_of_many_parents_blocks_its_worker(node: Master) -> None:
+    """It is found and named, though only the first few are listed."""
+    parents = node.enqueue(*[{}] * 12)
+    node.claim()
+    (job_id,) = node.enqueue({"after": parents})
+    assert explained(node, job_id).remedy.startswith("nothing: it becomes ready then")
+    blocks(node, parents[-1])
+    told = explained(node, job_id)
+    assert f"; job {parents[-1]} does not end: it has been" in told.detail
+    assert f"txqueue cancel {parents[-1]}" in told.remedy
+
+
+def test_one_of_many_parents_has_no_node(node: Master) -> None:
+    """Parents of each kind are looked at."""
+    parents = node.enqueue(*[{}] * 12, {"queue": "unserved"})
+    (job_id,) = node.enqueue({"after": parents})
+    told = explained(node, job_id)
+    assert f"; job {parents[-1]} does not run: no live node serves" in told.detail
+
+
+def test_one_of_many_jobs_that_go_first_has_no_node(node: Master) -> None:
+    """Jobs of each kind that go first in the group are looked at."""
+    *_, stopped, job_id = node.enqueue(
+        *[{"group": "g"}] * 12, {"group": "g", "queue": "unserved"}, {"group": "g"}
+    )
+    told = explained(node, job_id)
+    assert told.reason == "group"
+    assert f"job {stopped}, which goes first in its group, too, does not run" in told.detail
+
+
+def test_many_jobs_of_a_group_block_their_workers(node: Master) -> None:
+    """While another one runs, there is no fault; once all are blocked, there is."""
+    node.value("select txqueue.set_limit('group', 'g', 12, null, null, null, null, 'ann')")
+    ids = node.enqueue(*[{"group": "g"}] * 12)
+    node.claim()
+    (job_id,) = node.enqueue({"group": "g"})
+    blocks(node, *ids[:-1])
+    assert explained(node, job_id).remedy.startswith("nothing: it becomes ready when they end")
+    blocks(node, *ids)
+    assert f"job {ids[0]} of its group does not end" in explained(node, job_id).detail
+
+
+def test_processes_for_suspects_none_of_which_can_start_another(node: Master) -> None:
+    """Neither the next suspect nor one that its node holds already starts as one of them ends."""
+    claimed, job_id = node.enqueue({}, {})
+    room = {"free": 9, "largest": 9, "capacity": 9, "weight": 1, "takes_suspects": False}
+    common = {"workers": 1, "closed": {}, "blocking": [], "maybe_blocking": [], "beside": {}}
+    node.cursor.execute("update txqueue.job_ready set deaths = 3")
+    node.claim()
+    node.reports(**common, room={**room, "suspects_behind": []})
+    assert explained(node, job_id).remedy.startswith("nothing: it starts when one of those ends")
+    assert explained(node, claimed).remedy.startswith("nothing: it starts once that process")
+    node.reports(**common, room={**room, "suspects_behind": [91, 92]})
+    for each, reason in (job_id, "suspect"), (claimed, "assigned"):
+        told = explained(node, each)
+        assert told.reason == reason
+        assert "; all such processes (node) are kept by job 91, job 92, and do not" in told.detail
+        assert told.remedy.startswith("see: txqueue explain 91")

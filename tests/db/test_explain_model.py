@@ -142,13 +142,16 @@ def unknown(world: World) -> None:
     world.put({"work_type": "unknown"})
 
 
-def suspects(world: World) -> None:
-    """One more suspect than there are processes for them."""
+def suspects(world: World, state: str = "open") -> None:
+    """One more suspect than there are processes for them, which are in some state."""
     node = world.node()
     world.put(*[{}] * (MOST_PROCESSES + 1))
     world.session.cursor.execute("update txqueue.job_ready set deaths = 3")
     while claimed(world.session, node):
         pass
+    for worker in node.each:
+        if worker.is_apart:
+            world.turn(world.session, node, worker, state)
 
 
 def locked(world: World) -> None:
@@ -196,6 +199,19 @@ def blocker_runs(world: World, limit: str = "", **options: str) -> None:
     claimed(world.session, node)
     [worker] = [each for each in node.regular if each.held]
     world.turn(world.session, node, worker, "blocked")
+
+
+def blocker_holds_key(world: World) -> None:
+    """Two jobs of a group run: one blocks its worker, and another waits for the key of that one."""
+    node = world.node(workers=2)
+    pair: dict[str, Any] = {"work_type": "pair", "group": "pairs"}
+    world.put(pair | UNIQUE)
+    claimed(world.session, node)
+    [worker] = [each for each in node.regular if each.held]
+    world.put(pair)
+    claimed(world.session, node)
+    world.turn(world.session, node, worker, "blocked")
+    world.put(pair | UNIQUE)
 
 
 def paused(world: World, kind: str, key: str) -> None:
@@ -301,6 +317,14 @@ MUTATIONS: Final[dict[str, tuple[Mutate, Callable[[World], None]]]] = {
     "no key": (believing(knows=True, lacks_key=False), keyless),
     "a key that is lost": (believing(lacks_its_key=False), locked_up),
     "suspects before it": (without(capacity, "_suspect"), suspects),
+    "blocked processes for suspects": (
+        lambda patch: patch.setattr(capacity, "no_process_for_suspects", lambda *_: None),
+        lambda world: suspects(world, state="blocked"),
+    ),
+    "a blocker that holds the unique key and the group": (
+        lambda patch: patch.setattr(assigned, "_in_blocked_worker", lambda *_: None),
+        blocker_holds_key,
+    ),
     "rate": (without_rates, lambda world: limited(world, RATE)),
     "locked": (without(explanation, "locked"), locked),
     "threads of ended jobs": (

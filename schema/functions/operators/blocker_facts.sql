@@ -10,6 +10,8 @@ set jit = off
 set enable_seqscan = off
 as $$
 declare
+    -- So many of the parents are looked at.
+    most    constant integer := 10000;
     this    job;
     nodes   jsonb;
     grouped jsonb;
@@ -59,7 +61,15 @@ begin
     if this."group" is not null and this.state in ('waiting', 'ready') then
         grouped := group_facts(this);
     end if;
-    parents := array(select parent from job_parent where child = this.job_id and ended is null order by parent limit 5);
+    -- Those that a blocked worker keeps, and the first of each kind, as none of them may be stopped.
+    parents := array(
+        select parent
+          from (select link.parent, other.job_id = any (silent_jobs()) as is_silent, row_number() over (
+                    partition by other.state, other.queue, other.work_type, other.tenant, other.waiting_for, other.incarnation
+                    order by link.parent) as place
+                  from (select parent from job_parent where child = this.job_id and ended is null order by parent limit most) as link
+                  left join job as other on other.job_id = link.parent and other.state in ('waiting', 'ready', 'assigned')) as each
+         order by is_silent is not true, place, parent limit 5);
     -- Statements of their own, as each start of one statement opens all leaves that it names.
     if parents <> '{}' then
         awaited := (select jsonb_agg(parent) from (

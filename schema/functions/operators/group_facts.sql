@@ -1,5 +1,6 @@
--- What holds the group of a job that waits or is ready: how many of its jobs may run, how many do, some of them, how
--- many wait before this one, and the first of those.
+-- What holds the group of a job that waits or is ready: how many of its jobs may run, how many do, some of them (first
+-- those whose end can be expected, as that of one is enough), how many wait before this one, and some of those: the
+-- first, and the first of each kind, as none of them may be stopped.
 create or replace function txqueue.group_facts(this job) returns jsonb
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -8,6 +9,7 @@ set enable_seqscan = off
 as $$
 declare
     most    constant integer := 10000;
+    silent  constant bigint[] := silent_jobs();
     allowed integer := coalesce(
         (select concurrency from control where kind = 'group' and key = this."group"),
         (select (policy ->> 'group_limit')::integer from work_type where work_type = this.work_type), 1);
@@ -18,16 +20,21 @@ begin
     holders := coalesce((select jsonb_agg(held) from (
         select holder.job_id, node.name as node, coalesce(holder.started_at, holder.assigned_at) as since
           from job_assigned as holder left join node_info as node on node.node_id = holder.node_id
-         where holder."group" = this."group" order by holder.assigned_at limit 5) as held), '[]');
+         where holder."group" = this."group"
+         order by holder.job_id = any (silent), holder.started_at is null,
+                  row_number() over (partition by holder.incarnation order by holder.assigned_at), holder.assigned_at
+         limit 5) as held), '[]');
     first := array(
         select other.job_id
-          from (select job_id, rank from job_ready
-                 where job_ready."group" = this."group" and (rank, job_id) < (this.rank, this.job_id)
-                 union all
-                select job_id, rank from job_waiting
-                 where job_waiting."group" = this."group" and waiting_for in ('group', 'rate')
-                   and (rank, job_id) < (this.rank, this.job_id)) as other
-         order by rank, job_id limit 8);
+          from (select job_id, rank, row_number() over (
+                    partition by queue, work_type, tenant, waiting_for, deaths > 1, weight order by rank, job_id) as place
+                  from ((select job_id, rank, queue, work_type, tenant, null::text as waiting_for, deaths, weight from job_ready
+                          where job_ready."group" = this."group" and (rank, job_id) < (this.rank, this.job_id) limit most)
+                         union all
+                        (select job_id, rank, queue, work_type, tenant, waiting_for, deaths, weight from job_waiting
+                          where job_waiting."group" = this."group" and waiting_for in ('group', 'rate')
+                            and (rank, job_id) < (this.rank, this.job_id) limit most)) as before) as other
+         order by place, rank, job_id limit 8);
     return jsonb_build_object(
         'limit', allowed, 'running', running, 'holders', holders, 'first', first,
         'before', (select count(*) from (

@@ -10,7 +10,13 @@ from txqueue.node.workers.process import WorkerProcess
 __all__ = ["MOST_NAMED", "blocking_report", "described"]
 
 MOST_NAMED: Final = 10
-"""How many jobs that block workers, or have left threads behind, a heartbeat names."""
+"""How many jobs that have left threads behind a heartbeat names."""
+
+MOST_SILENT: Final = 1_000
+"""How many jobs of each kind in workers that do not answer a heartbeat names.
+
+Jobs that wait for one that is not named are said to wait for its end.
+"""
 
 
 def blocking_report(workers: Iterable[WorkerProcess]) -> dict[str, Any]:
@@ -28,9 +34,9 @@ def blocking_report(workers: Iterable[WorkerProcess]) -> dict[str, Any]:
         for job_id in sorted(worker.in_flight - {culprit})
     }
     return {
-        "blocking": sorted(culprits)[:MOST_NAMED],
-        "maybe_blocking": sorted(unknown)[:MOST_NAMED],
-        "beside": dict(list(beside.items())[:MOST_NAMED]),
+        "blocking": sorted(culprits)[:MOST_SILENT],
+        "maybe_blocking": sorted(unknown)[:MOST_SILENT],
+        "beside": dict(list(beside.items())[:MOST_SILENT]),
     }
 
 

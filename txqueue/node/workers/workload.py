@@ -117,6 +117,15 @@ class Workers:
         return busy + len(self._suspects.waiting) < MOST_PROCESSES
 
     @property
+    def suspects_behind(self) -> list[int]:
+        """Jobs that keep all processes for suspects, none of which can start another; else none."""
+        closed = [each for each in self.apart if each.is_ready and (each.is_late or each.is_stuck)]
+        if len(closed) < MOST_PROCESSES:
+            return []
+        keepers = {job_id for process in closed for job_id in process.blocking or process.outlived}
+        return sorted(keepers)[:MOST_NAMED]
+
+    @property
     def assignments(self) -> list[int]:
         """The assignments whose jobs workers hold, and those of suspects that wait."""
         waiting = [suspect.number for suspect in self._suspects.waiting]
@@ -172,7 +181,7 @@ class Workers:
         states = (_closed_by(worker) for worker in self._workers.values() if not worker.is_apart)
         return dict(Counter(state for state in states if state is not None))
 
-    def room_report(self) -> dict[str, int | bool]:
+    def room_report(self) -> dict[str, int | bool | list[int]]:
         """Return, as plain data, what a claim may take, and the weight of the jobs that are held.
 
         ``attainable`` is the largest weight for which the end of other jobs makes room.
@@ -186,6 +195,7 @@ class Workers:
             "attainable": max((self.capacity - worker.left for worker in self.able), default=0),
             "weight": held + sum(suspect.weight for suspect in self._suspects.waiting),
             "takes_suspects": self.takes_suspects,
+            "suspects_behind": self.suspects_behind,
         }
 
     @property

@@ -5,7 +5,12 @@ from __future__ import annotations
 from attrs import evolve
 
 from txqueue.model.humanize import age, counted
-from txqueue.policy.blockers.capacity import SEE_LOG, holders_of, is_suspect
+from txqueue.policy.blockers.capacity import (
+    SEE_LOG,
+    holders_of,
+    is_suspect,
+    no_process_for_suspects,
+)
 from txqueue.policy.blockers.reason import Blocker, Facts, Gravity, ago, seconds_between
 from txqueue.policy.facts.warnings import worker_obstacle
 
@@ -98,6 +103,8 @@ def _unstarted(facts: Facts, detail: str) -> Blocker:
             f"{detail}; it was running when {facts['job']['deaths']} processes died, and so runs in"
             " a process without other jobs"
         )
+        if (stopped := no_process_for_suspects([node])) is not None:
+            return evolve(stopped, reason="assigned", detail=f"{detail}; {stopped.detail}")
         return Blocker("assigned", detail, "nothing: it starts once that process has started")
     obstacle = worker_obstacle(node)
     if obstacle is not None and not obstacle.is_passing:

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import ceil
 from typing import Any
 
+from attrs import evolve
+
 from txqueue.model.humanize import age, counted
 from txqueue.policy.blockers.reason import (
     Blocker,
@@ -28,6 +30,7 @@ __all__ = [
     "capable",
     "holders_of",
     "is_suspect",
+    "no_process_for_suspects",
     "without_its_key",
     "without_key",
     "without_node",
@@ -223,11 +226,29 @@ def _suspect(facts: Facts, nodes: Sequence[Node]) -> Iterator[Blocker]:
         " without other jobs"
     )
     if not any(map(_takes_suspects, nodes)):
+        if (stopped := no_process_for_suspects(nodes)) is not None:
+            yield evolve(stopped, detail=f"{what}; {stopped.detail}")
+            return
         detail = f"{what}; the nodes that could run it run as many such processes as they may"
         yield Blocker("suspect", detail, "nothing: it starts when one of those ends; or add nodes")
     elif facts["ahead"]["suspects"]:
         detail = f"{what}; {counted(facts['ahead']['suspects'], 'such job')} go first"
         yield Blocker("suspect", detail, "nothing: it starts in its turn; or add nodes")
+
+
+def no_process_for_suspects(nodes: Sequence[Node]) -> Blocker | None:
+    """Return that the processes for suspects of all nodes can start no other, whatever ends."""
+    keepers = [(node.get("room") or {}).get("suspects_behind") for node in nodes]
+    if not keepers or not all(keepers):
+        return None
+    names = joined([f"job {job_id}" for ids in keepers for job_id in ids or ()])
+    detail = f"all such processes ({joined([node['name'] for node in nodes])}) are kept by {names}"
+    return Blocker(
+        "suspect",
+        f"{detail}, and do not answer or have no thread left",
+        f"see: txqueue explain {(keepers[0] or [0])[0]}; --kill-stuck replaces such processes",
+        Gravity.FAULT,
+    )
 
 
 def _free(node: Node) -> int:

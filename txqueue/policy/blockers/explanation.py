@@ -100,13 +100,15 @@ def _roots(
     """Yield what stops the jobs that a job waits for."""
     group = facts.get("group") or {}
     holders = [holder["job_id"] for holder in group.get("holders", ())]
+    # The ends of these are needed, whatever else they hold.
+    needed = {facts.get("precedes"), *(each["job_id"] for each in facts.get("parents") or ())}
     known = {
         job_id: _judged(others[str(job_id)], others, judged_ids)
         for job_id in facts.get("behind") or ()
         if job_id not in judged_ids and str(job_id) in others
     }
     for job_id, root in known.items():
-        if job_id not in holders:
+        if job_id in needed or job_id not in holders:
             is_between = job_id in group.get("first", ())[1:]
             which = ", which goes first in its group, too," if is_between else ""
             does = "does not end" if root.reason == "running" else "does not run"

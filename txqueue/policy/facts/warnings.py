@@ -41,6 +41,9 @@ Warned = Iterator[tuple[str, str, str, str]]
 MOST_WARNED = 20
 """How many warnings of a kind are given; one more says how many others there are."""
 
+MOST_LISTED = 10
+"""How many jobs a sentence lists."""
+
 OLD_SNAPSHOT = 300.0
 # For so long the first import of an application may last before a node is said to have no worker.
 STARTING = timedelta(seconds=30)
@@ -146,7 +149,9 @@ def threads_left(report: Row) -> str | None:
 
 
 def _jobs(ids: Sequence[int]) -> str:
-    return f"{'job' if len(ids) == 1 else 'jobs'} {', '.join(map(str, ids))}"
+    first, left = ids[:MOST_LISTED], len(ids) - MOST_LISTED
+    more = f" and {left:,} more" if left > 0 else ""
+    return f"{'job' if len(ids) == 1 else 'jobs'} {', '.join(map(str, first))}{more}"
 
 
 _BLOCKED: Final = "a handler does not return, or the process is stopped"

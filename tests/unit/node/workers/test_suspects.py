@@ -34,6 +34,7 @@ class Process:
         self.suspects = {1}
         self.in_flight: set[int] = set()
         self.blocking: set[int] = set()
+        self.outlived: list[int] = []
         self.pid = key
         self.ended: list[object] = []
 
@@ -268,6 +269,27 @@ def test_the_jobs_of_workers_that_do_not_answer(bench: Bench) -> None:
         "maybe_blocking": [5, 6],
         "beside": {36: 37},
     }
+
+
+def test_all_jobs_beside_one_that_blocks_their_worker_are_named(bench: Bench) -> None:
+    """So that a job that waits for one of them is not said to run after its end."""
+    bench.worker.is_late, bench.worker.blocking = True, {1}
+    bench.worker.in_flight = set(range(1, 101))
+    assert blocking_report(bench.workers.all)["beside"] == dict.fromkeys(range(2, 101), 1)
+
+
+def test_the_jobs_that_keep_all_processes_for_suspects(bench: Bench) -> None:
+    """Those that block them, or whose threads fill them; no job while one process answers."""
+    processes = [bench.add(is_apart=True) for _ in range(MOST_PROCESSES)]
+    for number, process in enumerate(processes, start=1):
+        assert bench.workers.suspects_behind == []
+        process.held, process.is_late, process.blocking = {number: 1}, True, {number}
+    assert bench.workers.suspects_behind == [1, 2, 3, 4]
+    processes[0].is_late, processes[0].is_stuck, processes[0].blocking = False, True, set()
+    processes[0].outlived = [9]
+    assert bench.workers.suspects_behind == [2, 3, 4, 9]
+    processes[0].is_stuck = False
+    assert bench.workers.suspects_behind == []
 
 
 @pytest.mark.parametrize("is_restart", [True, False])
