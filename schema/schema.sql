@@ -554,8 +554,8 @@ next_job(its_node integer, its_incarnation integer, queues text[], work_types te
     reached_job bigint, searched double precision, passed text, passed_job bigint, left_job bigint);  -- worker
 set_aside(its_incarnation integer, queues text[]) returns bigint[];  -- worker
 -- only the owner may execute: assign_N, attainable_room, choose_ready_N, chunk_entry, chunk_of, fail_unreadable,
--- find_fault, find_head, find_heads, find_last, fit_capacity_N, job_terms, lock_ready_N, make_eligible,
--- make_published_ready, make_ready, most_attainable, next_assignment, next_due, promote, promote_due,
+-- find_fault, find_head, find_heads, find_last, find_loss, fit_capacity_N, job_terms, leave_remnant, lock_ready_N,
+-- make_eligible, make_published_ready, make_ready, most_attainable, next_assignment, next_due, promote, promote_due,
 -- separate_suspects, take_first_N
 
 -- complete
@@ -701,8 +701,8 @@ request_end_notices(seconds integer = 10) returns void;  -- enqueue, worker
 -- rotation
 rotate(held text[] = '{}', least_bytes bigint = 262144, at_most integer = 2) returns (did text[],
     holders text[]);  -- worker
--- only the owner may execute: count_lane_rows, current_lane, free_lanes, lane_holders, lanes, move_stragglers,
--- next_lane, truncate_if_empty
+-- only the owner may execute: count_lane_rows, current_lane, drop_remnants, free_lanes, lane_holders, lanes,
+-- move_stragglers, next_lane, truncate_if_empty
 
 -- schedules
 due_schedules(since timestamptz = null, at_most integer = 500, busy text[] = '{}') returns (due jsonb,

@@ -15,7 +15,7 @@ begin
                      jsonb_typeof(this.progress), length(this.error)) >= 0 then
             return false;
         end if;
-    exception when internal_error then
+    exception when internal_error or system_error then
         fault := sqlerrm;
     end;
     if this.state not in ('done', 'failed', 'cancelled') then

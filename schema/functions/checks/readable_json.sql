@@ -8,6 +8,6 @@ as $$
 begin
     -- The conversion reads all of it. An expression is faster than a statement.
     return case when value::text is not null then value end;
-exception when data_exception or internal_error or program_limit_exceeded then
+exception when data_exception or internal_error or program_limit_exceeded or system_error then
     return jsonb_build_object('txqueue cannot read this', sqlerrm);
 end $$;

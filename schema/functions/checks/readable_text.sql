@@ -7,6 +7,6 @@ as $$
 begin
     -- To count characters reads all of it; octet_length() would not.
     return case when length(value) is not null then value end;
-exception when data_exception or internal_error or program_limit_exceeded then
+exception when data_exception or internal_error or program_limit_exceeded or system_error then
     return format('txqueue cannot read this: %s', sqlerrm);
 end $$;

@@ -14,7 +14,11 @@ begin
     if not found then
         return;
     end if;
-    delete from job where state = its_state and lane = its_lane and job_id = its_id returning * into this;
+    begin
+        delete from job where state = its_state and lane = its_lane and job_id = its_id returning * into this;
+    exception when internal_error or system_error then
+        this := leave_remnant(its_state, its_lane, its_id);
+    end;
     this.state := 'failed';
     this.waiting_for := null;
     this.finished_at := clock_timestamp();
@@ -23,7 +27,7 @@ begin
     this.fingerprint := fingerprint(this.error);
     begin
         insert into job values (this.*);
-    exception when internal_error then
+    exception when internal_error or system_error then
         this.payload := jsonb_build_object('txqueue cannot read this', fault);
         this.options := null;
         this.result := null;

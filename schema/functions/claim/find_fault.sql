@@ -5,12 +5,10 @@ language plpgsql volatile
 set search_path = txqueue, pg_temp
 as $$
 begin
-    -- The error moves with the row; octet_length() would not read it.
-    perform length(error),
-            octet_length(convert_to(chunk_entry(job_id, work_type, attempt, weight, payload, job_terms(options, "group", not_after)),
+    perform octet_length(convert_to(chunk_entry(job_id, work_type, attempt, weight, payload, job_terms(options, "group", not_after)),
                                     pg_client_encoding()))
        from job where state = its_state and lane = its_lane and job_id = its_id;
-    return null;
-exception when data_exception or internal_error or program_limit_exceeded then
+    return find_loss(its_state, its_lane, its_id);
+exception when data_exception or internal_error or program_limit_exceeded or system_error then
     return sqlerrm;
 end $$;

@@ -1,6 +1,6 @@
--- Fails the jobs that cannot be given to a worker, each with the reason, after a claim has failed for one of
+-- Fails the jobs that cannot be given to a worker, each with the reason, after a statement has failed for one of
 -- them: first those that are assigned to the node, then those that are ready or due in some queues, up to
--- 10,000 in rank order. Returns their numbers.
+-- 10,000 in rank order; if it is none of these, damaged ones of all, up to 10,000. Returns their numbers.
 create or replace function txqueue.set_aside(its_incarnation integer, queues text[]) returns bigint[]
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
@@ -29,6 +29,20 @@ begin
         followed := followed || moved.followed;
         groups := groups || moved.freed_group;
     end loop;
+    if array_remove(failed, null) = '{}' then
+        -- A job that the statement had to move: it follows one that ended, or was of a node that has died.
+        for place in
+            select state, lane, job_id from job as this
+             where state in ('waiting', 'ready', 'assigned') and job_id > 0 and has_large_values(this) limit 10000
+        loop
+            fault := find_loss(place.state, place.lane, place.job_id);
+            continue when fault is null;
+            moved := fail_unreadable(place.state, place.lane, place.job_id, fault);
+            failed := failed || moved.failed;
+            followed := followed || moved.followed;
+            groups := groups || moved.freed_group;
+        end loop;
+    end if;
     failed := array_remove(failed, null);
     if failed = '{}' then
         return failed;

@@ -30,6 +30,7 @@ begin
         end loop;
     end loop;
     perform note_history_days();
+    perform drop_remnants();
     for leaf in select due.leaf from history_due() as due loop
         if (case when is_archived then drop_archived(leaf) else drop_leaf(leaf) end) then
             changed := changed || ('-' || leaf);

@@ -12,7 +12,7 @@ begin
     foreach job_id in array ids loop
         begin
             select its.known, its.facts into known, facts from related_facts(job_id, known) as its;
-        exception when data_exception or internal_error or program_limit_exceeded then
+        exception when data_exception or internal_error or program_limit_exceeded or system_error then
             facts := null;
         end;
         if (select count(*) from jsonb_object_keys(known)) > most then

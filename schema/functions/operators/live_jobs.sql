@@ -4,6 +4,6 @@
 create or replace view txqueue.live_jobs as
 select queue, work_type, state, waiting_for, count(*) as jobs, min(not_before) as oldest
   from txqueue.job
- where state in ('waiting', 'ready', 'assigned', 'failed')
+ where state in ('waiting', 'ready', 'assigned', 'failed') and job_id > 0
  group by queue, work_type, state, waiting_for;
 comment on view txqueue.live_jobs is 'The numbers of jobs that are not history.';

@@ -17,7 +17,7 @@ begin
         return 0;
     end if;
     execute format('lock table %I in exclusive mode', leaf);
-    for this in execute format('delete from %I returning *', leaf) loop
+    for this in execute format('delete from %I where job_id > 0 returning *', leaf) loop
         this.lane := to_lane;
         if not (has_large_values(this) and fail_if_damaged(this)) then
             insert into job values (this.*);

@@ -1,4 +1,4 @@
--- Truncates one lane if it is empty, under a lock with a very short timeout. Never in a transaction that
+-- Truncates one lane if it is empty but for remnants (see leave_remnant), under a lock with a very short timeout. Never in a transaction that
 -- cannot see rows committed since it began, and never while a pg_dump of this database has its snapshot:
 -- pg_dump locks the tables one after the other, and would find the jobs of its snapshot neither in this lane
 -- nor, as later commits, in their new place.
@@ -20,7 +20,7 @@ begin
         return false;
     end if;
     execute format('lock table %I in access exclusive mode', leaf);
-    execute format('select not exists (select from %I)', leaf) into is_empty;
+    execute format('select not exists (select from %I where job_id > 0)', leaf) into is_empty;
     if is_empty then
         execute format('truncate %I', leaf);
     end if;

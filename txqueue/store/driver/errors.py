@@ -29,6 +29,7 @@ __all__ = [
     "answered",
     "complaint",
     "demoted",
+    "is_damage",
     "is_of_a_row",
     "is_passing",
     "lost",
@@ -52,9 +53,10 @@ _TOO_MANY = (
     "no more connections",
     "max_client_conn",
 )
-_OF_A_ROW = {
+# What is said of values that cannot be read; the second, where a file or block is lost.
+_DAMAGE = {errorcodes.CLASS_INTERNAL_ERROR, errorcodes.CLASS_SYSTEM_ERROR}
+_OF_A_ROW = _DAMAGE | {
     errorcodes.CLASS_DATA_EXCEPTION,
-    errorcodes.CLASS_INTERNAL_ERROR,
     errorcodes.CLASS_PROGRAM_LIMIT_EXCEEDED,
 }
 
@@ -125,6 +127,12 @@ def is_of_a_row(error: BaseException) -> bool:
     code = error.pgcode if isinstance(error, psycopg2.Error) else None
     is_refused = isinstance(error, Refused) and not isinstance(error, NotPermitted)
     return is_refused or (code or "")[:2] in _OF_A_ROW
+
+
+def is_damage(error: BaseException) -> bool:
+    """Tell whether a damaged row may have caused the error."""
+    code = error.pgcode if isinstance(error, psycopg2.Error) else None
+    return (code or "")[:2] in _DAMAGE
 
 
 def demoted(error: BaseException, driver: Any) -> BaseException:

@@ -33,7 +33,7 @@ from txqueue.store.node.function_calls import (
 )
 from txqueue.store.node.outcomes import joined_outcomes, nulls_or_texts
 from txqueue.store.node.replies import Claim, HeartbeatReply, WrittenEnds
-from txqueue.store.node.unreadable_jobs import Rows, taken
+from txqueue.store.node.unreadable_jobs import Rows, past_damage, taken
 from txqueue.store.schema.files import checked_name
 from txqueue.store.schema.version import IDENTITY, QueueIdentity
 
@@ -79,7 +79,9 @@ class StoredFunctions:
 
     async def _query(self, sql: str, parameters: Sequence[object] = ()) -> Rows:
         with self._refused.noted(sql):
-            return await self._pool.query(sql, parameters)
+            return await past_damage(
+                lambda: self._pool.query(sql, parameters), lambda: self._set_aside(0)
+            )
 
     async def _query_often(self, sql: str, parameters: Sequence[object]) -> Rows:
         with self._refused.noted(sql):
@@ -99,7 +101,15 @@ class StoredFunctions:
         self, asking: Coroutine[Any, Any, Rows], incarnation: int, queues: Sequence[str] = ()
     ) -> Rows:
         """Return the rows of a claim or completion; a job that makes it fail is failed."""
-        return await taken(asking, lambda: self._call("set_aside", incarnation, list(queues)))
+        return await taken(asking, lambda: self._set_aside(incarnation, queues))
+
+    async def _set_aside(self, incarnation: int, queues: Sequence[str] = ()) -> Sequence[int]:
+        """Fail the jobs that cannot be read or moved; return their numbers."""
+        sql = f"select {self.schema}.set_aside(%s, %s::text[])"
+        with self._refused.noted(sql):
+            rows = await self._pool.query(sql, (incarnation, list(queues)))
+        ids: Sequence[int] = rows[0][0]
+        return ids
 
     async def register_node(
         self,

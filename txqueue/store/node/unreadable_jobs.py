@@ -1,4 +1,4 @@
-"""Lets a claim or a completion that one job makes fail fail that job alone."""
+"""Lets a statement that one job makes fail fail that job alone."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from txqueue.errors import Refused
-from txqueue.store.driver.errors import is_of_a_row
+from txqueue.store.driver.errors import is_damage, is_of_a_row
 
-__all__ = ["Rows", "taken"]
+__all__ = ["Rows", "past_damage", "taken"]
 
 Rows = list[tuple[Any, ...]]
+SetAside = Callable[[], Coroutine[Any, Any, Sequence[int]]]
 
 
-async def taken(
-    asking: Coroutine[Any, Any, Rows], set_aside: Callable[[], Coroutine[Any, Any, Sequence[int]]]
-) -> Rows:
+async def taken(asking: Coroutine[Any, Any, Rows], set_aside: SetAside) -> Rows:
     """Return the rows of a claim or completion.
 
     Args:
@@ -37,3 +36,13 @@ async def taken(
         f"jobs whose rows cannot be read have failed: {', '.join(map(str, ids[:10]))}",
         "see the reason: txqueue job ID",
     )
+
+
+async def past_damage(query: Callable[[], Coroutine[Any, Any, Rows]], set_aside: SetAside) -> Rows:
+    """Return the rows of a statement, which is repeated once damaged jobs have been failed."""
+    try:
+        return await query()
+    except Exception as error:
+        if not is_damage(error) or not await set_aside():
+            raise
+    return await query()

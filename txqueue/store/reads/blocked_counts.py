@@ -43,7 +43,7 @@ _CLASSES: Final = """
         (select 'ready' as state, null::text as waiting_for, queue, work_type, tenant, "group",
                 job_id, priority >= 7 as is_high, deaths > 1 as is_suspect,
                 {no_key} as no_key, {is_clear} as is_clear, null::integer as incarnation
-           from {schema}.job_ready limit {most})
+           from {schema}.job_ready where job_id > 0 limit {most})
         union all
         (select 'waiting', case when waiting_for not in ('time', 'rate') then waiting_for
                                 when not_before <= clock_timestamp() then 'nothing'
@@ -53,7 +53,7 @@ _CLASSES: Final = """
                 queue, work_type, tenant, "group",
                 job_id, priority >= 7, deaths > 1,
                 {no_key}, {is_clear}, null::integer
-           from {schema}.job_waiting limit {most})
+           from {schema}.job_waiting where job_id > 0 limit {most})
         union all
         (select 'assigned', null, queue, work_type, null, null,
                 job_id, null::boolean, deaths > 1, null::jsonb, null::boolean, incarnation

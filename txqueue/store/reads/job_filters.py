@@ -90,7 +90,8 @@ def job_conditions(
     """
     # The cheap ones come first: the server evaluates them in this order.
     conditions = [*_of_columns(filters), *_of_contents(filters, is_shown=is_shown)]
-    where = "where " + " and ".join(condition.sql for condition in conditions) if conditions else ""
+    # A negative number is that of a remnant of a damaged row.
+    where = " and ".join(["where job.job_id > 0", *(condition.sql for condition in conditions)])
     return where.format(schema=schema), tuple(
         parameter for condition in conditions for parameter in condition.parameters
     )

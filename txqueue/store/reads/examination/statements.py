@@ -119,7 +119,8 @@ _RUNNABLE_JOBS: Final = """
           from {schema}.node_status where state = 'alive'),
     counted as (
         select queue, work_type, count(*) as jobs
-          from ((select queue, work_type from {schema}.job_ready limit 1000000) union all
+          from ((select queue, work_type from {schema}.job_ready
+                  where job_id > 0 limit 1000000) union all
                 (select queue, work_type from {schema}.job_waiting
                   where waiting_for = 'type' limit 100000)) as each
          group by queue, work_type)
