@@ -12,21 +12,36 @@ import txqueue
 NEEDED = {"typed_application.py": (), "typed_adapters.py": ("psycopg", "sqlalchemy", "django")}
 """The files of applications, and the packages that they need."""
 
+PROGRAMS = sorted((Path(__file__).parents[2] / "docs" / "examples").glob("*/after"))
+
 
 @pytest.mark.parametrize("name", NEEDED)
 def test_pyright_accepts_what_the_documentation_shows(tmp_path: Path, name: str) -> None:
     """In its strict mode; the lint of this project has mypy check the same file."""
-    for package in ("pyright", *NEEDED[name]):
+    for package in NEEDED[name]:
         pytest.importorskip(package)
+    check_strictly(tmp_path, [Path(__file__).with_name(name)])
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.parent.name)
+def test_pyright_accepts_the_moved_programs(tmp_path: Path, program: Path) -> None:
+    """All but the bridges, as what these lead from has no types; mypy checks the same files."""
+    check_strictly(tmp_path, [path for path in program.glob("*.py") if "bridge" not in path.name])
+
+
+def check_strictly(folder: Path, sources: list[Path]) -> None:
+    """Have pyright check modules of an application."""
+    pytest.importorskip("pyright")
     settings = {
         "typeCheckingMode": "strict",
         "reportUnnecessaryTypeIgnoreComment": True,
         "enableTypeIgnoreComments": False,
     }
-    (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings))
-    (tmp_path / "application.py").write_text(Path(__file__).with_name(name).read_text())
+    (folder / "pyrightconfig.json").write_text(json.dumps(settings))
+    for source in sources:
+        (folder / source.name).write_text(source.read_text())
     found = subprocess.run(
-        [sys.executable, "-m", "pyright", "--project", tmp_path, "--pythonpath", sys.executable],
+        [sys.executable, "-m", "pyright", "--project", folder, "--pythonpath", sys.executable],
         capture_output=True,
         text=True,
         check=False,
