@@ -549,9 +549,10 @@ claim_ready(its_node integer, its_incarnation integer, queues text[], work_types
 next_job(its_node integer, its_incarnation integer, queues text[], work_types text[], free_weight integer,
     largest integer, capacity integer, chunk_jobs integer, workers integer, since timestamptz = null,
     take_suspects boolean = true, from_rank timestamptz = '-infinity', after_tenant text = '', from_job bigint = 0,
-    its_load double precision = null) returns table(lane smallint, assignment bigint, jobs integer, weight bigint,
-    chunk text, alone boolean, due_in double precision, seen_at timestamptz, reached text, last_tenant text,
-    reached_job bigint, searched double precision, passed text, passed_job bigint, left_job bigint);  -- worker
+    its_load double precision = null, ahead integer = 0) returns table(lane smallint, assignment bigint, jobs integer,
+    weight bigint, chunk text, alone boolean, due_in double precision, seen_at timestamptz, reached text,
+    last_tenant text, reached_job bigint, searched double precision, passed text, passed_job bigint,
+    left_job bigint);  -- worker
 set_aside(its_incarnation integer, queues text[]) returns bigint[];  -- worker
 -- only the owner may execute: assign_N, attainable_room, choose_ready_N, chunk_entry, chunk_of, fail_unreadable,
 -- find_fault, find_head, find_heads, find_last, find_loss, fit_capacity_N, job_terms, leave_remnant, lock_ready_N,

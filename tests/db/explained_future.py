@@ -142,11 +142,12 @@ def claimed(session: Session, node: ModelledNode, room: Room | None = None) -> l
     room = room or node.workers.room
     session.cursor.execute(
         "select lane, assignment, jobs, weight, chunk, alone"
-        " from txqueue.next_job(%s, %s, %s, %s, %s, %s, %s, 1000, %s, null, %s)"
+        " from txqueue.next_job(%s, %s, %s, %s, %s, %s, %s, 1000, %s, null, %s, ahead => %s)"
         " where assignment is not null",
         (
             *(node.node_id, node.incarnation, node.queues, node.work_types),
             *(room.free, room.largest, room.capacity, room.workers, node.workers.takes_suspects),
+            room.ahead,
         ),
     )
     taken = session.cursor.fetchall()

@@ -35,6 +35,7 @@ class HeldWorker:
     runs: None = None
     pid: int = 0
     left: int = 0
+    rate: float = 0.0
     outlived: tuple[int, ...] = (1,)
     blocking: set[int] = field(factory=set)
 
@@ -55,8 +56,8 @@ class HeldWorker:
 
     @property
     def load(self) -> Load:
-        """Its load; no job has ended lately."""
-        return Load(self.key, self.capacity, self.weight, left=self.left)
+        """Its load; jobs have ended lately at some rate."""
+        return Load(self.key, self.capacity, self.weight, self.rate, self.left)
 
     @property
     def state(self) -> str:

@@ -52,16 +52,17 @@ class Master(Stored):
         largest: int | None = None,
         capacity: int = 100,
         workers: int = 1,
+        ahead: int = 0,
         reached: tuple[str, int] = ("-infinity", 0),
     ) -> Claimed:
         """Call `next_job()`."""
         self.cursor.execute(
             "select lane, assignment, chunk, weight, due_in, reached, reached_job"
             " from txqueue.next_job(%s, %s, %s::text[], %s::text[], %s, %s, %s, 1000, %s,"
-            " from_rank => %s, from_job => %s)",
+            " from_rank => %s, from_job => %s, ahead => %s)",
             (
                 *(self.node_id, self.incarnation, list(queues), list(work_types)),
-                *(weight, largest or weight, capacity, workers, *reached),
+                *(weight, largest or weight, capacity, workers, *reached, ahead),
             ),
         )
         *taken, last = self.cursor.fetchall()

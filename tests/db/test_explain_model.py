@@ -286,6 +286,20 @@ def test_a_heavy_job_that_does_not_fit_keeps_light_ones_behind_it(
     assert not state.jobs[-1].is_claimed
 
 
+def test_a_reserve_is_kept_after_quick_jobs(dsn18: str, templates: Templates) -> None:
+    """The real rooms of workers that have ended jobs quickly: five of ten places, and no more."""
+    with fresh_database(dsn18, templates.name(dsn18)) as dsn:
+        world = World(dsn, 0)
+        world.session.value(f"select txqueue.set_limit('queue', 'mail', {RESERVE}, 'ann')")
+        node = world.node(capacity=10)
+        node.each[0].rate = 100
+        world.put(*[{}] * 9)
+        assert len(claimed(world.session, node)) == 5
+        state = world.state()
+    assert list(lies([state])) == []
+    assert [job.blocker().reason for job in state.jobs] == ["assigned"] * 5 + ["reserve"] * 4
+
+
 def test_threads_of_ended_jobs_are_told_from_jobs(dsn18: str, templates: Templates) -> None:
     """Their weight is no room for others, and what keeps it is named."""
     with fresh_database(dsn18, templates.name(dsn18)) as dsn:

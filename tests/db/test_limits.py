@@ -245,6 +245,23 @@ def test_a_reserve_is_kept_for_high_priorities(node: Master, free: int, low: int
     assert node.take(free, capacity=100).ids == lows[:low] + highs[: free - low]
 
 
+@pytest.mark.parametrize(("free", "low"), [(140, 50), (100, 10), (90, 0)])
+def test_a_reserve_is_kept_where_quick_jobs_have_ended(node: Master, free: int, low: int) -> None:
+    """Ordinary jobs, which may be long, do not take what a node may hold beyond its capacity."""
+    limit(node, "queue", "default", reserve=0.5)
+    lows = node.enqueue(*[{"not_before": "2020-01-01T00:00:00Z"} for _ in range(150)])
+    highs = node.enqueue(*[{"priority": 7} for _ in range(150)])
+    assert node.take(free, capacity=100, ahead=40).ids == lows[:low] + highs[: free - low]
+
+
+def test_a_node_that_holds_quick_jobs_is_not_idle(node: Master) -> None:
+    """It does not take a job that is too heavy beside the reserve, however much room it has."""
+    limit(node, "queue", "default", reserve=0.5)
+    (heavy,) = node.enqueue({"weight": 100})
+    assert node.take(139, largest=100, capacity=100, ahead=40).ids == []
+    assert node.take(140, largest=100, capacity=100, ahead=40).ids == [heavy]
+
+
 @pytest.mark.parametrize("what", [None, "concurrency", "rate"])
 def test_a_reserve_is_not_for_tenants_that_are_paused_or_limited(
     what: str | None, node: Master

@@ -29,7 +29,9 @@
 --
 -- Tenants take their turns first, then jobs without a tenant. Where a queue's reserve leaves no room for its ordinary
 -- jobs, those that may use it, jobs of priority 7 and higher whose tenant is neither paused nor limited, go on in rank
--- order among the jobs without a tenant; last, they overtake jobs that do not fit.
+-- order among the jobs without a tenant; last, they overtake jobs that do not fit. ahead has the part of free_weight by
+-- which workers may hold more than they run at a time, as they end jobs quickly; ordinary jobs of such a queue, which
+-- may be long, do not take of it.
 --
 -- work_types has the names of the node's types and the versions of their fields, as type#version. A job that one
 -- of these versions could not read (its options name it as unread) is left to other nodes.
@@ -42,7 +44,7 @@ create or replace function txqueue.next_job(
     its_node integer, its_incarnation integer, queues text[], work_types text[],
     free_weight integer, largest integer, capacity integer, chunk_jobs integer, workers integer,
     since timestamptz default null, take_suspects boolean default true, from_rank timestamptz default '-infinity',
-    after_tenant text default '', from_job bigint default 0, its_load double precision default null)
+    after_tenant text default '', from_job bigint default 0, its_load double precision default null, ahead integer default 0)
 returns table (lane smallint, assignment bigint, jobs integer, weight bigint, chunk text, alone boolean,
                due_in double precision, seen_at timestamptz, reached text, last_tenant text, reached_job bigint,
                searched double precision, passed text, passed_job bigint, left_job bigint)
@@ -94,6 +96,7 @@ declare
     head       ready_head;
     foremost   ready_head;
     most       integer;
+    kept       integer := 0;
     open_room  integer;
     heaviest   integer;
     is_counted smallint;
@@ -124,7 +127,7 @@ begin
       from node_info as me where me.incarnation = its_incarnation and me.state = 'alive';
     room := case when found then room else 0 end;
     is_held := room > 0 and is_held;
-    if room > 0 and room < its_capacity and (is_held or coalesce(report -> 'left', '{}') <> '{}') then
+    if room > 0 and room - ahead < its_capacity and (is_held or coalesce(report -> 'left', '{}') <> '{}') then
         attainable := attainable_room(report, its_capacity);
         is_narrow := attainable.largest is not null or attainable.total is not null;
     end if;
@@ -161,7 +164,7 @@ begin
             foremost := heads[1];
             if is_held and turn.tenant is null and not turn.is_reserve then
                 -- Those of tenants, too, which had no turn for them.
-                reserved := array(select each.queue from unnest(open) as each where each.kept >= room);
+                reserved := array(select each.queue from unnest(open) as each where each.kept > 0 and each.kept + ahead >= room);
                 heads := array(select each from unnest(heads) as each where each.queue <> all (reserved))
                     || find_heads(of_reserve, reserved, work_types, from_rank, from_job, most_steps - steps + 1);
                 heads := array(select each from unnest(heads) as each order by each.rank, each.job_id);
@@ -186,7 +189,8 @@ begin
             open_room := room;
             if is_held then
                 place := array_position(served, head.queue);
-                open_room := room - case when of_head.is_reserve then 0 else open[place].kept end;
+                kept := case when of_head.is_reserve then 0 else open[place].kept end;
+                open_room := room - kept - case when kept > 0 then ahead else 0 end;
                 most := least(most, open[place].jobs - open[place].taken, open_room);
                 if most <= 0 then
                     heads := array(select each from unnest(heads) as each where each.queue <> head.queue);
@@ -205,7 +209,7 @@ begin
             -- What can never start here must not keep the others waiting.
             heaviest := 2147483647;
             if is_narrow then
-                heaviest := greatest(least(largest, open_room), least(attainable.largest, attainable.total - room + open_room));
+                heaviest := greatest(least(largest, open_room), least(attainable.largest, attainable.total - kept));
                 heaviest := case when heaviest < capacity then heaviest else 2147483647 end;
             end if;
 
@@ -213,7 +217,7 @@ begin
                 when 0 then chosen := choose_ready_0(
                     head, of_head, work_types, at_most => most, step => step, most_deaths => deaths, most_weight => heaviest,
                     room => room, open_room => open_room, part => part, largest => largest, capacity => capacity,
-                    workers => workers, is_idle => is_held and total = 0 and free_weight >= its_capacity,
+                    workers => workers, is_idle => is_held and total = 0 and free_weight - ahead >= its_capacity,
                     most_parked => to_park, its_incarnation => its_incarnation, its_load => its_load);
             end case;
             -- Nothing else was ready: if all is taken, there is no need to search again.

@@ -211,6 +211,7 @@ class Claimer(Periodic):
                 capacity=room.capacity,
                 chunk_jobs=CHUNK_JOBS,
                 workers=room.workers,
+                ahead=room.ahead,
                 since=self._promoted_since(),
                 suspects=self._workers.takes_suspects,
                 reached=place,

@@ -190,6 +190,7 @@ class Workers:
         held = sum(worker.outstanding for worker in self._workers.values())
         return {
             "free": room.free,
+            "ahead": room.ahead,
             "largest": room.largest,
             "capacity": self.capacity,
             "attainable": max((self.capacity - worker.left for worker in self.able), default=0),

@@ -280,6 +280,17 @@ def _kept(facts: Facts, node: Node) -> int:
     return max(0, min(ceil(reserve * capacity), capacity - 1))
 
 
+def _closed(facts: Facts, node: Node) -> int:
+    """The free weight that the job may not take: what its queue keeps, and what is beyond that."""
+    kept = _kept(facts, node)
+    return kept + _ahead(node) if kept else 0
+
+
+def _ahead(node: Node) -> int:
+    """The weight that the node may hold beyond what it runs, as it ends jobs quickly."""
+    return int((node.get("room") or {}).get("ahead") or 0)
+
+
 def _is_limited(tenant: Mapping[str, Any]) -> bool:
     """Tell whether a tenant has a limit: in the turn of the reserve, its jobs are not counted."""
     return tenant.get("concurrency") is not None or tenant.get("rate") is not None
@@ -299,7 +310,7 @@ def _fits(facts: Facts, node: Node) -> bool:
     weight, free = _weight(facts, node), _free(node)
     if not 0 < weight <= _largest(node):
         return False
-    return weight <= free - _kept(facts, node) or free >= node["capacity"]
+    return weight <= free - _closed(facts, node) or free - _ahead(node) >= node["capacity"]
 
 
 def _kept_by_reserve(facts: Facts, nodes: Sequence[Node]) -> bool:
@@ -361,7 +372,7 @@ def _behind_others(facts: Facts, nodes: Sequence[Node]) -> Iterator[Blocker]:
     ahead = facts["ahead"]
     enough = sum(_weight_to_fill(facts, node) for node in nodes if _fits(facts, node))
     if ahead["jobs"] and ahead["weight"] >= enough:
-        free = sum(_free(node) - _kept(facts, node) for node in nodes)
+        free = sum(_free(node) - _closed(facts, node) for node in nodes)
         yield Blocker(
             "no_free_capacity",
             f"{counted(ahead['jobs'], 'job')} go first, and the nodes have room for a weight of"
@@ -381,7 +392,7 @@ def _weight_to_fill(facts: Facts, node: Node) -> int:
         return 0
     workers = node.get("workers") or 1
     of_workers = max(_largest(node) - weight + 1, free - workers * (weight - 1))
-    return max(1, min(free - _kept(facts, node) - weight + 1, of_workers))
+    return max(1, min(free - _closed(facts, node) - weight + 1, of_workers))
 
 
 def _least(nodes: Sequence[Node]) -> float:

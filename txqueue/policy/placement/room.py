@@ -89,6 +89,8 @@ class Room:
         largest: The weight of the heaviest job for which a worker has room.
         capacity: The largest capacity of a worker.
         workers: How many workers have room.
+        ahead: The part of `limit` that workers have beyond their capacity, as they end jobs
+            quickly.
     """
 
     free: int
@@ -96,16 +98,18 @@ class Room:
     largest: int
     capacity: int
     workers: int
+    ahead: int = 0
 
 
 def room_of(loads: Iterable[Load]) -> Room:
     """Return what a claim may take, from the load of each worker."""
     # In one loop: this is computed for each claim, and so for each job that comes alone.
-    free = limit = largest = capacity = workers = 0
+    free = limit = largest = capacity = workers = ahead = 0
     for load in loads:
         its_limit = load.limit
         its_room = its_limit - load.outstanding
         limit += its_limit
+        ahead += its_limit - load.capacity
         capacity = max(capacity, load.capacity)
         if its_room > 0:
             free += its_room
@@ -114,7 +118,7 @@ def room_of(loads: Iterable[Load]) -> Room:
                 its_room = min(its_room, load.capacity - load.left)
             largest = max(largest, its_room)
             workers += 1
-    return Room(free=free, limit=limit, largest=largest, capacity=capacity, workers=workers)
+    return Room(free, limit, largest, capacity, workers, ahead)
 
 
 def least_loaded(loads: Sequence[Load]) -> Load:

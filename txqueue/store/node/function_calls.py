@@ -19,7 +19,7 @@ NEXT_JOB: Final = """
         its_node => %s, its_incarnation => %s, queues => %s::text[], work_types => %s::text[],
         free_weight => %s, largest => %s, capacity => %s, chunk_jobs => %s, workers => %s,
         since => %s, take_suspects => %s, from_rank => %s, from_job => %s, after_tenant => %s,
-        its_load => %s)"""
+        its_load => %s, ahead => %s)"""
 COMPLETE: Final = """
     select total, freed, freed_rank, freed_job from {schema}.complete(
         its_incarnation => %s, lanes => %s::smallint[], assignments => %s::bigint[],

@@ -207,6 +207,7 @@ class StoredFunctions:
         reached: tuple[str, int] | None = None,
         after_tenant: str | None = None,
         load: float | None = None,
+        ahead: int = 0,
     ) -> Claim:
         """Promote due jobs and claim ready ones in rank order; see ``next_job.sql``."""
         asked_at = time.monotonic()
@@ -229,6 +230,7 @@ class StoredFunctions:
                 job_id,
                 after_tenant or "",
                 load,
+                ahead,
             ),
         )
         rows = await self._taken(asking, incarnation, queues)

@@ -96,6 +96,7 @@ def test_room_sums_up_the_workers(workers: list[Load]) -> None:
         largest=max(load.free for load in workers),
         capacity=max(load.capacity for load in workers),
         workers=len([load for load in workers if load.free]),
+        ahead=sum(load.limit - load.capacity for load in workers),
     )
     assert expected == room_of(workers)
 
