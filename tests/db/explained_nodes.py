@@ -86,7 +86,8 @@ class HeldWorker:
     def finished(self, assignment: int) -> None:
         """Let go of the jobs of an assignment."""
         self.held.pop(assignment, None)
-        self.blocking = set()
+        if not self.held:
+            self.blocking = set()
         self.weights.pop(assignment, None)
 
     def renew(self, until: float, incarnation: int) -> None:
