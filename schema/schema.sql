@@ -515,7 +515,8 @@ view live_tenants (tenant text, waiting bigint, ready bigint, assigned bigint, f
 -- The nodes and their current status.
 view node_status (node_id integer, name text, hostname text, pid integer, port integer, incarnation integer,
     started_at timestamptz, heartbeat_at timestamptz, state text, load double precision, capacity integer, jobs bigint,
-    queues text[], work_types text[], lease double precision, version text, address text, report jsonb);
+    queues text[], work_types text[], lease double precision, version text, address text, report jsonb,
+    lacking_right text);
 
 -- What keeps vacuum from removing dead rows.
 view old_snapshots (kind text, name text, pid integer, since timestamptz);
@@ -648,6 +649,7 @@ heartbeat(its_incarnation integer, its_load double precision, its_report jsonb =
     places integer, rescued integer, nodes integer, beats bigint, server text, restarts jsonb);  -- worker
 identity() returns uuid;  -- enqueue, read, worker
 jobs_of(its_incarnation integer, assignments bigint[]) returns table(assignment bigint, job_id bigint);  -- worker
+lacking_right(report jsonb) returns text;  -- read, worker
 leave(its_incarnation integer, its_state text) returns integer;  -- worker
 notified_jobs(its_incarnation integer, lanes integer[], assignments bigint[]) returns text[];  -- worker
 pass_on(its_incarnation integer, assignments bigint[], ids bigint[], to_incarnation integer, parts integer = 1)
@@ -765,8 +767,8 @@ start_workset(its_name text, its_items bigint = null) returns integer;  -- worke
 -- txqueue_read      usage      schema txqueue
 --                   select     all tables and views
 --                   execute    backlog, chart, demand, explain_each, explain_facts, failure_kinds, find_archived,
---                              find_damage, find_job, identity, lagging_sequences, readable_json, readable_text,
---                              schedule_runs, scheduled_keys, silent_jobs, stats, updated_at
+--                              find_damage, find_job, identity, lacking_right, lagging_sequences, readable_json,
+--                              readable_text, schedule_runs, scheduled_keys, silent_jobs, stats, updated_at
 --
 -- txqueue_worker    usage      schema txqueue
 --                   select     all tables and views
@@ -776,16 +778,16 @@ start_workset(its_name text, its_items bigint = null) returns integer;  -- worke
 --                              end_part, end_slot, enqueue, enqueue_assigned, enqueue_checked, enqueue_many,
 --                              ensure_history, ensure_workset, explain_each, explain_facts, failure_kinds,
 --                              fill_workset, find_archived, find_damage, find_job, find_met_conditions, grant_credit,
---                              heartbeat, history_due, hold_archiving, identity, is_input, jobs_of, lagging_sequences,
---                              leave, lock_next_cut, measure_minute, next_job, next_part, note_late_error, note_minute,
---                              notified_jobs, pass_on, pause, pause_schedule, postpone_failures, publish,
---                              publish_schedules, put_schedule, readable_json, readable_text, refresh_backlog_flags,
---                              register_node, release, remove_schedule, renew_for_peer, repeat, repeat_archived,
---                              request_end_notices, rescue, reserve_incarnation, reserve_run, restart, resume,
---                              resume_schedule, retry, retry_failures, retry_workset, rotate, run_schedule,
---                              schedule_runs, scheduled_keys, set_aside, set_limit, set_priority, settle, silent_jobs,
---                              split_workset_part, start_missed_cooldowns, start_workset, started, stats, tick,
---                              undrain_node, updated_at
+--                              heartbeat, history_due, hold_archiving, identity, is_input, jobs_of, lacking_right,
+--                              lagging_sequences, leave, lock_next_cut, measure_minute, next_job, next_part,
+--                              note_late_error, note_minute, notified_jobs, pass_on, pause, pause_schedule,
+--                              postpone_failures, publish, publish_schedules, put_schedule, readable_json,
+--                              readable_text, refresh_backlog_flags, register_node, release, remove_schedule,
+--                              renew_for_peer, repeat, repeat_archived, request_end_notices, rescue,
+--                              reserve_incarnation, reserve_run, restart, resume, resume_schedule, retry,
+--                              retry_failures, retry_workset, rotate, run_schedule, schedule_runs, scheduled_keys,
+--                              set_aside, set_limit, set_priority, settle, silent_jobs, split_workset_part,
+--                              start_missed_cooldowns, start_workset, started, stats, tick, undrain_node, updated_at
 --
 -- txqueue_worksets  usage      schema txqueue
 --                   select     migration

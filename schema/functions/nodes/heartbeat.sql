@@ -23,7 +23,8 @@ declare
 begin
     rescued := 0;
     update node_info as node
-       set heartbeat_at = clock_timestamp(), beats = node.beats + 1, load = its_load, report = its_report, vouched_at = null,
+       set heartbeat_at = clock_timestamp(), beats = node.beats + 1, load = its_load, vouched_at = null,
+           report = its_report || jsonb_build_object('login', session_user, 'role', coalesce(nullif(current_setting('role'), 'none'), session_user)),
            leased_at = case when heartbeat_at < clock_timestamp() - lease or vouched_at is not null then clock_timestamp()
                             else least(leased_at, clock_timestamp()) end
      where incarnation = its_incarnation and state in ('alive', 'draining')

@@ -1,12 +1,13 @@
 -- The nodes with their current status: whether the lease has expired, even if the node was not declared dead
--- yet, and how many jobs each holds.
+-- yet, how many jobs each holds, and which right it lacks.
 create or replace view txqueue.node_status as
 select node.node_id, node.name, node.hostname, node.pid, node.port, node.incarnation, node.started_at,
        node.heartbeat_at,
        case when node.state in ('alive', 'draining') and node.heartbeat_at < clock_timestamp() - node.lease
             then 'dead' else node.state end as state,
        node.load, node.capacity, coalesce(held.jobs, 0) as jobs, node.queues, node.work_types,
-       extract(epoch from node.lease)::double precision as lease, node.version, node.address, node.report
+       extract(epoch from node.lease)::double precision as lease, node.version, node.address, node.report,
+       case when node.state <> 'stopped' then txqueue.lacking_right(node.report) end as lacking_right
   from txqueue.node_info as node
   left join (select incarnation, count(*) as jobs from txqueue.job_assigned group by incarnation) as held
     on held.incarnation = node.incarnation;

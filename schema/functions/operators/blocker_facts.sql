@@ -44,7 +44,7 @@ begin
     this.error := readable_text(this.error);
     select coalesce(jsonb_agg(jsonb_build_object(
                'name', name, 'state', state, 'load', load, 'capacity', capacity, 'incarnation', node.incarnation,
-               'refused', report -> 'refused', 'may_claim', report -> 'may_claim', 'missing', report -> 'missing', 'workers', report -> 'workers', 'unable', report -> 'unable',
+               'refused', report -> 'refused', 'may_claim', report -> 'may_claim', 'missing', report -> 'missing', 'lacking_right', lacking_right(report), 'workers', report -> 'workers', 'unable', report -> 'unable',
                'closed', report -> 'closed', 'blocking', report -> 'blocking', 'maybe_blocking', report -> 'maybe_blocking', 'beside', report -> 'beside', 'room', report -> 'room', 'left', report -> 'left', 'held', coalesce(held.weight, 0), 'busy_since', held.since,
                'serves', this.queue = any (node.queues), 'knows', this.work_type = any (work_types),
                'lacks_key', coalesce(report -> 'keyless', '[]') ? this.work_type,
@@ -102,6 +102,12 @@ begin
         'unread', (select jsonb_build_object('by', this.options -> 'unread', 'since', unread.since, 'until', unread.until)
                      from unread_job as unread where unread.job_id = this.job_id),
         'nodes', nodes,
+        -- Silent nodes that cannot work, as the database refuses their statements.
+        'deprived', (select coalesce(jsonb_agg(node), '[]') from (
+            select name, lacking_right(report) as lacking_right from node_info
+             where state <> 'stopped' and heartbeat_at <= clock_timestamp() - lease
+               and this.queue = any (queues) and this.work_type = any (work_types) and lacking_right(report) is not null
+             order by heartbeat_at desc, name limit 5) as node),
         'group', grouped,
         'parents', awaited,
         'parents_left', (select count(*) from job_parent where child = this.job_id and ended is null),

@@ -20,6 +20,7 @@ from txqueue.policy.blockers.reason import (
     until,
 )
 from txqueue.policy.facts.warnings import (
+    GRANT,
     WorkerObstacle,
     claim_obstacle,
     threads_left,
@@ -109,7 +110,13 @@ def without_node(facts: Facts) -> Iterator[Blocker]:
     queue, work_type = facts["job"]["queue"], facts["job"]["work_type"]
     serving, knowing = _names(facts, "serves"), _names(facts, "knows")
     yield from without_key(facts)
-    if not facts["nodes"]:
+    if facts.get("deprived") and not capable(facts):
+        nodes = [f"node {node['name']}: {node['lacking_right']}" for node in facts["deprived"]]
+        what = (
+            f"the database refuses the statements of the nodes that could run it: {joined(nodes)}"
+        )
+        yield _no_node(what, GRANT, "dead_node")
+    elif not facts["nodes"]:
         yield _no_node("no node runs", "start one: twistd -n txqueue --app MODULE")
     elif not serving:
         what = f"no live node serves the queue {queue}"

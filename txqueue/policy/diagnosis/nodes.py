@@ -8,6 +8,7 @@ from typing import Final
 from txqueue.model.humanize import age
 from txqueue.policy.diagnosis.finding import Check, Finding, Row, Severity
 from txqueue.policy.facts.warnings import (
+    GRANT,
     application_warnings,
     crowded_workers,
     refused,
@@ -23,7 +24,15 @@ _SERVING = ("alive", "draining")
 
 def _dead(rows: Sequence[Row]) -> Iterator[Finding]:
     for row in rows:
-        if row["state"] == "dead":
+        if row["state"] == "dead" and row.get("lacking_right"):
+            yield Finding(
+                Severity.FAULT,
+                f"node {row['name']} is dead: no heartbeat for {age(row['silent'])}, as"
+                f" {row['lacking_right']}",
+                "the database refuses its statements, if its process runs",
+                GRANT,
+            )
+        elif row["state"] == "dead":
             yield Finding(
                 Severity.WARNING,
                 f"node {row['name']} is dead: no heartbeat for {age(row['silent'])}",

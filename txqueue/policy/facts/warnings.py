@@ -14,6 +14,7 @@ from txqueue.model.sqlstates import INSUFFICIENT_PRIVILEGE, remedy_of
 from txqueue.policy.facts.live_jobs import SERVING, LiveJobs, Rest, served_queues
 
 __all__ = [
+    "GRANT",
     "MOST_WARNED",
     "WorkerObstacle",
     "application_warnings",
@@ -169,6 +170,8 @@ def refused(nodes: Iterable[Row]) -> list[dict[str, str]]:
 
 def claim_obstacle(report: Row) -> WorkerObstacle | None:
     """Return why a node claims no job, if the database refuses its claims."""
+    if lacking := report.get("lacking_right"):
+        return WorkerObstacle(f"the database refuses its statements: {lacking}", remedy=GRANT)
     if report.get("may_claim") in (True, None):
         return None
     refusal = report.get("refused") or {}
@@ -193,10 +196,19 @@ def crowded_workers(nodes: Iterable[Row]) -> list[dict[str, str]]:
 
 def _refused(nodes: Iterable[Row]) -> Warned:
     for node in nodes:
-        refusal = (node.get("report") or {}).get("refused")
-        if refusal and node["state"] in SERVING:
-            what = f"the database refuses statements of node {node['name']}: {refusal['said']}"
-            yield "refused", node["name"], what, _remedy_of_refusal(refusal)
+        if node["state"] not in SERVING:
+            continue
+        refusal = (node.get("report") or {}).get("refused") or {}
+        # A node that lacks it for its heartbeats cannot report that.
+        if said := node.get("lacking_right") or refusal.get("said"):
+            what = f"the database refuses statements of node {node['name']}: {said}"
+            is_lacking = bool(node.get("lacking_right"))
+            yield (
+                "refused",
+                node["name"],
+                what,
+                GRANT if is_lacking else _remedy_of_refusal(refusal),
+            )
 
 
 def _remedy_of_refusal(refusal: Row) -> str:
@@ -305,7 +317,10 @@ def _dead(nodes: Iterable[Row], now: datetime) -> Warned:
         if node["state"] == "dead":
             silent = age((now - node["heartbeat_at"]).total_seconds())
             what = f"node {node['name']} is dead: no heartbeat for {silent}"
-            yield "dead_node", node["name"], what, f"start it again on {node['hostname']}"
+            remedy = f"start it again on {node['hostname']}"
+            if lacking := node.get("lacking_right"):
+                what, remedy = f"{what}, as {lacking}", GRANT
+            yield "dead_node", node["name"], what, remedy
 
 
 def _not_held(nodes: Iterable[Row]) -> Warned:

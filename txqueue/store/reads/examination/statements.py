@@ -108,6 +108,7 @@ _PUBLIC_RIGHTS: Final = """
 """
 _NODES: Final = """
     select name, hostname, capacity, state, version, queues, report, started_at, heartbeat_at,
+           lacking_right,
            extract(epoch from clock_timestamp() - heartbeat_at)::float8 as silent
       from {schema}.node_status order by name
 """
