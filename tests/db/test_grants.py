@@ -30,7 +30,14 @@ READING = [
     "find_damage",
     "find_job",
 ]
-READING += ["identity", "lagging_sequences", "readable_json", "readable_text", "schedule_runs"]
+READING += [
+    "identity",
+    "lacking_right",
+    "lagging_sequences",
+    "readable_json",
+    "readable_text",
+    "schedule_runs",
+]
 READING += ["scheduled_keys", "silent_jobs"]
 READING += ["stats", "updated_at"]
 # It looks into tables of the application with the rights of the node that calls it.
