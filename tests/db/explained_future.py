@@ -231,8 +231,10 @@ def _time_passes(session: Session, nodes: Sequence[ModelledNode]) -> bool:
     session.cursor.execute(_KEPT)
     for node in nodes[:1]:
         beat(session, node)
-    for worker in (each for node in nodes for each in node.each if not each.is_ready):
-        worker.becomes("open")
+    for worker in (each for node in nodes for each in node.each):
+        worker.rate = 0.0
+        if not worker.is_ready:
+            worker.becomes("open")
     for name in session.buckets():
         session.value("select setval(%s, 1)", f"txqueue.{name}")
     session.cursor.execute(LATER)

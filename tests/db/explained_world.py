@@ -81,7 +81,7 @@ class World:
         is_full = len(live) >= MOST_LIVE
         acts = [self.enqueue] * (0 if is_full else 6) + [self.end] * (9 if is_full else 3)
         acts += [self.claim] * 5 + [self.start_node] * (3 * (MOST_NODES - len(self.nodes)))
-        acts += [self.turn_worker] * 2 + [self.drain, self.suspect, self.time_passes]
+        acts += [self.turn_worker] * 2 + [self.hurry] + [self.drain, self.suspect, self.time_passes]
         acts += [self.stop_node, self.fall_silent] if self.random.random() < 0.5 else []
         acts += [self.pause, self.resume, self.resume, self.limit, self.lift, self.lift]
         acts += [self.cancel, self.retry]
@@ -186,6 +186,14 @@ class World:
             self.session.value(f"select txqueue.{act}_node(%s, 'ann')", node.name)
             node.state = "draining" if act == "drain" else "alive"
             return act, node.name
+        return None
+
+    def hurry(self) -> object:
+        """Let jobs of a worker have ended quickly, so that its node claims ahead for a while."""
+        for node in self.random.sample(self.nodes, min(1, len(self.nodes))):
+            worker = self.random.choice(node.regular)
+            worker.rate = self.random.choice([10.0, 20.0, 40.0])
+            return node.name, worker.key, worker.rate
         return None
 
     def turn_worker(self) -> object:

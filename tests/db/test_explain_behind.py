@@ -138,6 +138,33 @@ def test_one_of_many_jobs_that_go_first_has_no_node(node: Master) -> None:
     assert f"job {stopped}, which goes first in its group, too, does not run" in told.detail
 
 
+def test_a_lost_job_comes_to_its_group_behind_one_that_has_no_node(
+    node: Master, other: Master
+) -> None:
+    """Its rescue alone does not make it run."""
+    (lost,) = node.enqueue({"group": "g"})
+    node.claim()
+    sql = "update txqueue.node_info set heartbeat_at = now() - interval '2 hours' where name = %s"
+    node.cursor.execute(sql, ("node",))
+    assert explained(other, lost).remedy.startswith("nothing: another node rescues it")
+    (first,) = other.enqueue({"group": "g", "queue": "unserved", "priority": 9})
+    told = explained(other, lost)
+    assert told.reason == "rescue"
+    assert f"; job {first} does not run: no live node serves" in told.detail
+
+
+def test_urgent_jobs_of_a_reserve_go_before_those_of_a_tenant(node: Master) -> None:
+    """Though they rank behind: they have the turn of the jobs without a tenant, too."""
+    first, later = node.enqueue({"tenant": "ann"}, {"tenant": "ann", "priority": 7})
+    node.cursor.execute("update txqueue.job_ready set queue = 'mail' where job_id = %s", (later,))
+    node.cursor.execute("update txqueue.node_info set capacity = 1, queues = '{default,mail}'")
+    sql = "update txqueue.job_ready set rank = now() - interval '1 day' where job_id = %s"
+    node.cursor.execute(sql, (first,))
+    assert explained(node, first).reason == "next"
+    node.value("select txqueue.set_limit('queue', 'mail', null, null, null, null, 0.5, 'ann')")
+    assert explained(node, first).detail.startswith("1 job go first")
+
+
 def test_many_jobs_of_a_group_block_their_workers(node: Master) -> None:
     """While another one runs, there is no fault; once all are blocked, there is."""
     node.value("select txqueue.set_limit('group', 'g', 12, null, null, null, null, 'ann')")

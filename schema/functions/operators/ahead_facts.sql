@@ -29,7 +29,10 @@ begin
                        union all
                        select * from job_ready
                         where job_ready.queue = wanted.queue and job_ready.tenant is not null
-                          and (job_ready.tenant is distinct from this.tenant or (rank, job_id) < (this.rank, this.job_id))) as other
+                          and (job_ready.tenant is distinct from this.tenant or (rank, job_id) < (this.rank, this.job_id)
+                               -- In the turn of the jobs without a tenant, as next_job() says.
+                               or priority >= 7 and exists (
+                                    select from control where kind = 'queue' and key = wanted.queue and reserve > 0))) as other
                  where exists (select from taker
                         where taker.queue = other.queue and other.work_type = any (taker.work_types)
                           and (taker.takes_suspects or other.deaths <= 1)

@@ -58,7 +58,9 @@ begin
       left join (select incarnation, sum(weight) as weight, min(coalesce(started_at, assigned_at)) as since
                    from job_assigned group by incarnation) as held using (incarnation)
      where state in ('alive', 'draining') and heartbeat_at > clock_timestamp() - lease;
-    if this."group" is not null and this.state in ('waiting', 'ready') then
+    -- A job that its node has lost comes to its group once more.
+    if this."group" is not null and (this.state in ('waiting', 'ready') or this.state = 'assigned' and not exists (
+            select from jsonb_array_elements(nodes) as node where node -> 'incarnation' = to_jsonb(this.incarnation))) then
         grouped := group_facts(this);
     end if;
     -- Those that a blocked worker keeps, and the first of each kind, as none of them may be stopped.

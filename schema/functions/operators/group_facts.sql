@@ -1,4 +1,4 @@
--- What holds the group of a job that waits or is ready: how many of its jobs may run, how many do, some of them (first
+-- What holds the group of a job that does not run: how many of its jobs may run, how many do, some of them (first
 -- those whose end can be expected, as that of one is enough), how many wait before this one, and some of those: the
 -- first, and the first of each kind, as none of them may be stopped.
 create or replace function txqueue.group_facts(this job) returns jsonb
@@ -13,14 +13,14 @@ declare
     allowed integer := coalesce(
         (select concurrency from control where kind = 'group' and key = this."group"),
         (select (policy ->> 'group_limit')::integer from work_type where work_type = this.work_type), 1);
-    running integer := (select count(*) from job_assigned where "group" = this."group");
+    running integer := (select count(*) from job_assigned where "group" = this."group" and job_id <> this.job_id);
     holders jsonb;
     first   bigint[];
 begin
     holders := coalesce((select jsonb_agg(held) from (
         select holder.job_id, node.name as node, coalesce(holder.started_at, holder.assigned_at) as since
           from job_assigned as holder left join node_info as node on node.node_id = holder.node_id
-         where holder."group" = this."group"
+         where holder."group" = this."group" and holder.job_id <> this.job_id
          order by holder.job_id = any (silent), holder.started_at is null,
                   row_number() over (partition by holder.incarnation order by holder.assigned_at), holder.assigned_at
          limit 5) as held), '[]');
