@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Any, TypeAlias, Unpack
@@ -12,6 +12,7 @@ from asyncpg.pool import PoolConnectionProxy
 
 from txqueue.adapters.batches import Calls, abatch
 from txqueue.adapters.exchanges import Terms, arun, asend_one, many, one
+from txqueue.adapters.foreign import ForeignConnection, as_numbered
 from txqueue.model.enqueue_options import EnqueueOptions
 from txqueue.model.work_item import WorkItem
 from txqueue.store.enqueueing.batch import Batch
@@ -101,6 +102,20 @@ def batch(
     return abatch(calls, callback, options)
 
 
+def foreign(connection: Any) -> ForeignConnection | None:
+    """Return a connection of asyncpg as that of an application; None for other objects."""
+    if not isinstance(connection, Connection | PoolConnectionProxy):
+        return None
+    return ForeignConnection(
+        style="numeric_dollar",
+        value=partial(_send, connection),
+        rows=partial(_rows, connection),
+        is_asynchronous=True,
+        is_open=connection.is_in_transaction(),
+        is_alone=_is_alone(connection),
+    )
+
+
 def _checked(connection: AnyConnection) -> AnyConnection:
     if not isinstance(connection, Connection | PoolConnectionProxy):
         raise TypeError(
@@ -120,3 +135,9 @@ def _is_alone(connection: AnyConnection) -> bool:
 
 async def _send(connection: AnyConnection, sql: str, parameters: Parameters) -> Any:
     return await connection.fetchval(sql, *parameters)
+
+
+async def _rows(
+    connection: AnyConnection, sql: str, parameters: Sequence[object]
+) -> list[tuple[Any, ...]]:
+    return [tuple(row) for row in await connection.fetch(as_numbered(sql, parameters), *parameters)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, Unpack
@@ -13,6 +13,7 @@ from django.db import connections
 from txqueue.adapters.batches import BlockingBatch, Calls
 from txqueue.adapters.batches import batch as collected
 from txqueue.adapters.exchanges import Terms, many, one, run, send_one
+from txqueue.adapters.foreign import ForeignConnection
 from txqueue.errors import ConfigurationError
 from txqueue.model.enqueue_options import EnqueueOptions
 from txqueue.model.work_item import WorkItem
@@ -127,6 +128,21 @@ async def aenqueue_many(
     return numbers
 
 
+def foreign(using: str) -> ForeignConnection:
+    """Return the connection of an alias as that of an application."""
+    connection = connections[_checked(using)]
+    return ForeignConnection(
+        style="format",
+        # Where a loop of asyncio's runs, the alias is that of another connection.
+        value=partial(_value, connection),
+        rows=partial(_rows, connection),
+        is_asynchronous=False,
+        is_open=not connection.get_autocommit(),
+        is_alone=_is_alone(using),
+        before_undo=partial(_allow_statements, connection),
+    )
+
+
 def _checked(using: str) -> str:
     if (vendor := connections[using].vendor) != "postgresql":
         raise ConfigurationError(
@@ -145,7 +161,23 @@ def _is_alone(using: str) -> bool:
 
 
 def _send(using: str, sql: str, parameters: Parameters) -> Any:
-    with connections[using].cursor() as cursor:
+    return _value(connections[using], sql, parameters)
+
+
+def _value(connection: Any, sql: str, parameters: Parameters) -> Any:
+    with connection.cursor() as cursor:
         cursor.execute(sql, parameters)
         row = None if cursor.description is None else cursor.fetchone()
     return None if row is None else row[0]
+
+
+def _rows(connection: Any, sql: str, parameters: Sequence[object]) -> list[Any]:
+    with connection.cursor() as cursor:
+        cursor.execute(sql, parameters)
+        return [] if cursor.description is None else cursor.fetchall()
+
+
+def _allow_statements(connection: Any) -> None:
+    """Have Django send statements again after one that has failed inside of `atomic`."""
+    if connection.in_atomic_block:
+        connection.set_rollback(False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from functools import partial
 from typing import Any, TypeVar, Unpack
@@ -15,6 +15,7 @@ from txqueue.adapters.batches import BlockingBatch, Calls
 from txqueue.adapters.batches import abatch as acollected
 from txqueue.adapters.batches import batch as collected
 from txqueue.adapters.exchanges import Terms, arun, asend_one, many, one, run, send_one
+from txqueue.adapters.foreign import ForeignConnection
 from txqueue.model.enqueue_options import EnqueueOptions
 from txqueue.model.work_item import WorkItem
 from txqueue.store.enqueueing.batch import Batch
@@ -147,6 +148,21 @@ def abatch(
     return acollected(calls, callback, options)
 
 
+def foreign(connection: Any) -> ForeignConnection | None:
+    """Return a connection of psycopg 3 as that of an application; None for other objects."""
+    if not isinstance(connection, Connection | AsyncConnection):
+        return None
+    is_asynchronous = isinstance(connection, AsyncConnection)
+    return ForeignConnection(
+        style="format",
+        value=partial(_asend if is_asynchronous else _send, connection),
+        rows=partial(_arows if is_asynchronous else _rows, connection),
+        is_asynchronous=is_asynchronous,
+        is_open=connection.info.transaction_status != TransactionStatus.IDLE,
+        is_alone=_is_alone(connection),
+    )
+
+
 def _checked(connection: T, expected: type[Any]) -> T:
     if not isinstance(connection, expected):
         raise TypeError(
@@ -181,3 +197,17 @@ async def _asend(connection: AsyncConnection[Any], sql: str, parameters: Paramet
         await cursor.execute(sql.encode(), parameters)
         row = await cursor.fetchone() if sql.startswith("select") else None
     return None if row is None else row[0]
+
+
+def _rows(connection: Connection[Any], sql: str, parameters: Sequence[object]) -> list[Any]:
+    with Cursor(connection, row_factory=tuple_row) as cursor:
+        cursor.execute(sql.encode(), parameters)
+        return [] if cursor.description is None else cursor.fetchall()
+
+
+async def _arows(
+    connection: AsyncConnection[Any], sql: str, parameters: Sequence[object]
+) -> list[Any]:
+    async with AsyncCursor(connection, row_factory=tuple_row) as cursor:
+        await cursor.execute(sql.encode(), parameters)
+        return [] if cursor.description is None else await cursor.fetchall()

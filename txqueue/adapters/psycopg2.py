@@ -5,7 +5,7 @@ Connections that were made with ``async_=1`` are txpostgres's: `txqueue.enqueue`
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, Unpack
@@ -16,6 +16,7 @@ from psycopg2.extensions import connection as Connection
 from txqueue.adapters.batches import BlockingBatch, Calls
 from txqueue.adapters.batches import batch as collected
 from txqueue.adapters.exchanges import Terms, many, one, run, send_one
+from txqueue.adapters.foreign import ForeignConnection
 from txqueue.model.enqueue_options import EnqueueOptions
 from txqueue.model.work_item import WorkItem
 from txqueue.store.enqueueing.portable_calls import Parameters
@@ -101,6 +102,20 @@ def batch(
     return collected(calls, callback, options)
 
 
+def foreign(connection: Any) -> ForeignConnection | None:
+    """Return a connection of psycopg2 as that of an application; None for other objects."""
+    if not isinstance(connection, Connection) or connection.async_:
+        return None
+    return ForeignConnection(
+        style="format",
+        value=partial(_send, connection),
+        rows=partial(_rows, connection),
+        is_asynchronous=False,
+        is_open=connection.get_transaction_status() != TRANSACTION_STATUS_IDLE,
+        is_alone=_is_alone(connection),
+    )
+
+
 def _checked(connection: Any) -> Connection:
     if not isinstance(connection, Connection) or connection.async_:
         raise TypeError(
@@ -125,3 +140,9 @@ def _send(connection: Connection, sql: str, parameters: Parameters) -> Any:
         plain.execute(sql, parameters)
         row = None if plain.description is None else plain.fetchone()
     return None if row is None else row[0]
+
+
+def _rows(connection: Connection, sql: str, parameters: Sequence[object]) -> list[Any]:
+    with connection.cursor(cursor_factory=cursor) as plain:
+        plain.execute(sql, parameters)
+        return [] if plain.description is None else plain.fetchall()

@@ -6,7 +6,7 @@ The functions with an `a` take an `AsyncConnection` or `AsyncSession`, the other
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
@@ -18,6 +18,7 @@ from txqueue.adapters.batches import BlockingBatch, Calls
 from txqueue.adapters.batches import abatch as acollected
 from txqueue.adapters.batches import batch as collected
 from txqueue.adapters.exchanges import Terms, arun, asend_one, many, one, run, send_one
+from txqueue.adapters.foreign import ForeignConnection, as_numbered
 from txqueue.errors import ConfigurationError
 from txqueue.model.enqueue_options import EnqueueOptions
 from txqueue.model.work_item import WorkItem
@@ -164,6 +165,38 @@ async def abatch(
         yield collecting
 
 
+def foreign(bind: Any) -> ForeignConnection | None:
+    """Return a connection or session as that of an application; None for other objects."""
+    if not isinstance(bind, Connection | Session | scoped_session):
+        return None
+    is_open = bool(bind.in_transaction())
+    connection = _connection(bind)
+    return ForeignConnection(
+        style=_style(connection),
+        value=partial(_send, connection),
+        rows=partial(_rows, connection),
+        is_asynchronous=False,
+        is_open=is_open,
+        is_alone=_is_alone(connection),
+    )
+
+
+async def aforeign(bind: Any) -> ForeignConnection | None:
+    """Return an asynchronous one as that of an application; None for other objects."""
+    if not hasattr(bind, "in_transaction") or not hasattr(bind, "run_sync"):
+        return None
+    is_open = bool(bind.in_transaction())
+    connection = await _aconnection(bind)
+    return ForeignConnection(
+        style=_style(connection),
+        value=partial(_asend, connection),
+        rows=partial(_arows, connection),
+        is_asynchronous=True,
+        is_open=is_open,
+        is_alone=_is_alone(connection.sync_connection),
+    )
+
+
 def _connection(bind: Any) -> Connection:
     if isinstance(bind, scoped_session):
         bind = bind()
@@ -222,3 +255,15 @@ def _send(connection: Connection, sql: str, parameters: Parameters) -> Any:
 async def _asend(connection: AsyncConnection, sql: str, parameters: Parameters) -> Any:
     with await connection.exec_driver_sql(sql, parameters) as result:
         return result.scalar() if result.returns_rows else None
+
+
+def _rows(connection: Connection, sql: str, parameters: Sequence[object]) -> list[Any]:
+    if _style(connection) == "numeric_dollar":
+        sql = as_numbered(sql, parameters)
+    with connection.exec_driver_sql(sql, tuple(parameters)) as result:
+        return [tuple(row) for row in result.fetchall()] if result.returns_rows else []
+
+
+async def _arows(connection: AsyncConnection, sql: str, parameters: Sequence[object]) -> list[Any]:
+    rows: list[Any] = await connection.run_sync(_rows, sql, parameters)
+    return rows
