@@ -21,7 +21,7 @@ from txqueue_bench.environment import drop_roles, drop_schema, missing_roles
 from txqueue_torture.checker import Violation
 from txqueue_torture.needs import UNIX_SOCKET, lacking
 from txqueue_torture.processes import Leash
-from txqueue_torture.scenario import Outcome, Scenario, run
+from txqueue_torture.scenario import ScenarioOutcome, Scenario, run
 
 __all__ = ["EmbeddedPlaces", "OwnSchemas", "Place", "Places", "carry_out"]
 
@@ -131,8 +131,8 @@ def carry_out(
     *,
     at_once: int = 1,
     scale: float = 1,
-    report: Callable[[Outcome], None] = lambda _: None,
-) -> list[Outcome]:
+    report: Callable[[ScenarioOutcome], None] = lambda _: None,
+) -> list[ScenarioOutcome]:
     """Run scenarios; the records of each stay in a folder of its own.
 
     Args:
@@ -146,7 +146,7 @@ def carry_out(
     Returns:
         The outcomes in the order of the scenarios.
     """
-    todo, done = queue.SimpleQueue[Scenario](), queue.SimpleQueue[Outcome]()
+    todo, done = queue.SimpleQueue[Scenario](), queue.SimpleQueue[ScenarioOutcome]()
     for scenario in scenarios:
         todo.put(scenario)
 
@@ -155,7 +155,7 @@ def carry_out(
             while True:
                 done.put(_play_one(todo.get_nowait(), places, folder, slot, scale))
 
-    outcomes: dict[str, Outcome] = {}
+    outcomes: dict[str, ScenarioOutcome] = {}
     with ExitStack() as stack:
         stack.callback(Leash.close_all)
         for slot in range(min(at_once, len(scenarios))):
@@ -168,7 +168,7 @@ def carry_out(
     return [outcomes[scenario.name] for scenario in scenarios]
 
 
-def _play_one(chosen: Scenario, places: Places, folder: Path, slot: int, scale: float) -> Outcome:
+def _play_one(chosen: Scenario, places: Places, folder: Path, slot: int, scale: float) -> ScenarioOutcome:
     own_folder = folder / chosen.name
     own_folder.mkdir(parents=True, exist_ok=True)
     outcome = _outcome(chosen, places, own_folder, slot, scale)
@@ -178,24 +178,24 @@ def _play_one(chosen: Scenario, places: Places, folder: Path, slot: int, scale: 
     return outcome
 
 
-def _outcome(chosen: Scenario, places: Places, folder: Path, slot: int, scale: float) -> Outcome:
+def _outcome(chosen: Scenario, places: Places, folder: Path, slot: int, scale: float) -> ScenarioOutcome:
     try:
         return _played(chosen, places, folder, slot, scale)
     except Exception as error:
         # An error in one scenario must not stop the others.
         broken = Violation("run", f"{type(error).__name__}: {error}")
-        return Outcome(chosen.name, 0.0, violations=(broken,))
+        return ScenarioOutcome(chosen.name, 0.0, violations=(broken,))
 
 
-def _played(chosen: Scenario, places: Places, folder: Path, slot: int, scale: float) -> Outcome:
+def _played(chosen: Scenario, places: Places, folder: Path, slot: int, scale: float) -> ScenarioOutcome:
     if chosen.own_server and not places.hurts_servers:
-        return Outcome(chosen.name, 0.0, skipped="hurts its server: only with --embedded")
+        return ScenarioOutcome(chosen.name, 0.0, skipped="hurts its server: only with --embedded")
     if (missing := lacking(chosen.needs)) is not None:
-        return Outcome(chosen.name, 0.0, skipped=missing)
+        return ScenarioOutcome(chosen.name, 0.0, skipped=missing)
     if chosen.own_server:
         return run(chosen, folder, None, scale=scale)
     with places.place(chosen.name, slot) as place:
         if UNIX_SOCKET in chosen.needs and socket_of(place.dsn) is None:
             reason = "needs a database that is reached by a unix socket"
-            return Outcome(chosen.name, 0.0, skipped=reason)
+            return ScenarioOutcome(chosen.name, 0.0, skipped=reason)
         return run(chosen, folder, place.dsn, place.schema, scale)

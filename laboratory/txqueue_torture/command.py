@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from txqueue_torture.campaign import Places
-    from txqueue_torture.scenario import Outcome, Scenario
+    from txqueue_torture.scenario import ScenarioOutcome, Scenario
 
 __all__ = ["torture"]
 
@@ -118,16 +118,16 @@ def _carry_out(
     embedded: bool,
     jobs: int,
     scale: float,
-) -> list[Outcome]:
+) -> list[ScenarioOutcome]:
     from txqueue_torture.campaign import carry_out
 
-    done: list[Outcome] = []
+    done: list[ScenarioOutcome] = []
     with ExitStack() as stack:
         stages = stack.enter_context(bars(notes(options)))
         places = _places(options, stack, embedded)
         advance = stages.begin("scenarios", len(chosen))
 
-        def report(outcome: Outcome) -> None:
+        def report(outcome: ScenarioOutcome) -> None:
             done.append(outcome)
             advance(len(done))
             note(options, f"{outcome.name}: {_verdict(outcome)}")
@@ -148,7 +148,7 @@ def _list(listed: Sequence[Mapping[str, str]]) -> RenderableType:
     return table("Scenarios", ["name", "what happens"], (row.values() for row in listed))
 
 
-def _tables(outcomes: Sequence[Outcome]) -> Lines:
+def _tables(outcomes: Sequence[ScenarioOutcome]) -> Lines:
     yield table("", COLUMNS, (_row(outcome) for outcome in outcomes))
     for outcome in outcomes:
         if outcome.figures or outcome.violations or outcome.skipped:
@@ -157,7 +157,7 @@ def _tables(outcomes: Sequence[Outcome]) -> Lines:
             yield facts(_details(outcome))
 
 
-def _row(outcome: Outcome) -> list[object]:
+def _row(outcome: ScenarioOutcome) -> list[object]:
     if outcome.skipped:
         return [outcome.name, *["-"] * (len(COLUMNS) - 2), styled("skipped", "dim")]
     restart = outcome.restart_seconds
@@ -172,13 +172,13 @@ def _row(outcome: Outcome) -> list[object]:
     ]
 
 
-def _verdict(outcome: Outcome) -> str:
+def _verdict(outcome: ScenarioOutcome) -> str:
     if outcome.skipped:
         return "skipped"
     return f"{len(outcome.violations)}" if outcome.violations else "none"
 
 
-def _details(outcome: Outcome) -> Iterator[tuple[str, Any]]:
+def _details(outcome: ScenarioOutcome) -> Iterator[tuple[str, Any]]:
     if outcome.skipped:
         yield "skipped", outcome.skipped
     yield from ((name, str(value)) for name, value in outcome.figures.items())

@@ -15,7 +15,7 @@ DECLARED = frozenset({"raised", "snoozed", "cancelled", "token lost"})
 
 
 def figures_of(history: History) -> dict[str, Any]:
-    """Return the numbers that `Outcome` shows for every scenario."""
+    """Return the numbers that `ScenarioOutcome` shows for every scenario."""
     slowest = max(restarts(history), default=None)
     return {
         "enqueued": sum(

@@ -17,7 +17,7 @@ from txqueue_torture.checker import Violation, check
 from txqueue_torture.environment import ScenarioFailed, Testbed
 from txqueue_torture.figures import figures_of
 
-__all__ = ["Outcome", "Scenario", "known_scenarios", "run", "scenario"]
+__all__ = ["ScenarioOutcome", "Scenario", "known_scenarios", "run", "scenario"]
 
 Act = Callable[[Testbed], None]
 
@@ -44,7 +44,7 @@ class Scenario:
 
 
 @frozen
-class Outcome:
+class ScenarioOutcome:
     """The outcome of a scenario's run.
 
     Attributes:
@@ -108,7 +108,7 @@ def known_scenarios() -> dict[str, Scenario]:
 
 def run(
     chosen: Scenario, folder: Path, dsn: str | None, schema: str = "txqueue", scale: float = 1
-) -> Outcome:
+) -> ScenarioOutcome:
     """Run a scenario, and check what its processes have recorded.
 
     Args:
@@ -129,7 +129,7 @@ def run(
             # The error of the scenario may have stopped its database.
             if not broken:
                 raise
-            return Outcome(chosen.name, seconds, violations=tuple(broken))
+            return ScenarioOutcome(chosen.name, seconds, violations=tuple(broken))
     finally:
         testbed.close()
 
@@ -148,10 +148,10 @@ def _act(chosen: Scenario, testbed: Testbed, dsn: str | None) -> list[Violation]
 
 def _outcome(
     chosen: Scenario, testbed: Testbed, seconds: float, broken: list[Violation]
-) -> Outcome:
+) -> ScenarioOutcome:
     history = testbed.history()
     failures = [Violation("expected", text) for text in testbed.failures]
-    return Outcome(
+    return ScenarioOutcome(
         name=chosen.name,
         seconds=seconds,
         **figures_of(history),
