@@ -47,6 +47,20 @@ CHAPTERS: Final = (
     ("A part of a workset", "txqueue", ("RunningPart",)),
     ("Jobs", "txqueue", ("Job", "State")),
     ("A run that failed", "txqueue", ("Attempt",)),
+    (
+        "Test jobs",
+        "txqueue.testing",
+        (
+            "perform",
+            "Outcome",
+            "assert_enqueued",
+            "refute_enqueued",
+            "all_enqueued",
+            "capture_enqueued",
+            "drain",
+            "connected",
+        ),
+    ),
     ("Look after it", "txqueue.admin", ("Admin", "JobsPage", "Cancelled")),
     (
         "Errors",

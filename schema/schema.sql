@@ -545,6 +545,8 @@ readable_text(value text) returns text;  -- read, worker
 -- sound_jobs
 
 -- claim
+claim_given(its_node integer, its_incarnation integer, work_types text[], given bigint[], since bigint,
+    moment timestamptz) returns jsonb;  -- worker
 claim_ready(its_node integer, its_incarnation integer, queues text[], work_types text[], at_most integer)
     returns (lane smallint, assignment bigint, jobs integer, weight bigint, chunk text, is_ordinary boolean);  -- worker
 next_job(its_node integer, its_incarnation integer, queues text[], work_types text[], free_weight integer,
@@ -773,14 +775,14 @@ start_workset(its_name text, its_items bigint = null) returns integer;  -- worke
 -- txqueue_worker    usage      schema txqueue
 --                   select     all tables and views
 --                   execute    add_parts, advance_sequences, assignments_of, backlog, begin_archive, cancel, chart,
---                              claim_ready, coalesce_into, complete, complete_one, declare_dead, demand, direct_jobs,
---                              discard_failures, drain_node, drop_archived, due_schedules, edit_schedule, end_archive,
---                              end_part, end_slot, enqueue, enqueue_assigned, enqueue_checked, enqueue_many,
---                              ensure_history, ensure_workset, explain_each, explain_facts, failure_kinds,
---                              fill_workset, find_archived, find_damage, find_job, find_met_conditions, grant_credit,
---                              heartbeat, history_due, hold_archiving, identity, is_input, jobs_of, lacking_right,
---                              lagging_sequences, leave, lock_next_cut, measure_minute, next_job, next_part,
---                              note_late_error, note_minute, notified_jobs, pass_on, pause, pause_schedule,
+--                              claim_given, claim_ready, coalesce_into, complete, complete_one, declare_dead, demand,
+--                              direct_jobs, discard_failures, drain_node, drop_archived, due_schedules, edit_schedule,
+--                              end_archive, end_part, end_slot, enqueue, enqueue_assigned, enqueue_checked,
+--                              enqueue_many, ensure_history, ensure_workset, explain_each, explain_facts,
+--                              failure_kinds, fill_workset, find_archived, find_damage, find_job, find_met_conditions,
+--                              grant_credit, heartbeat, history_due, hold_archiving, identity, is_input, jobs_of,
+--                              lacking_right, lagging_sequences, leave, lock_next_cut, measure_minute, next_job,
+--                              next_part, note_late_error, note_minute, notified_jobs, pass_on, pause, pause_schedule,
 --                              postpone_failures, publish, publish_schedules, put_schedule, readable_json,
 --                              readable_text, refresh_backlog_flags, register_node, release, remove_schedule,
 --                              renew_for_peer, repeat, repeat_archived, request_end_notices, rescue,

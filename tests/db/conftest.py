@@ -51,7 +51,11 @@ DRIVERS: Final = ("asyncpg", "django", "greenlet", "psycopg", "sqlalchemy")
 """What the tests of adapters need besides psycopg2; the extra `dev` has all of them."""
 
 if os.environ.get("TXQUEUE_TEST_REQUIRE") != "1" and not all(map(find_spec, DRIVERS)):
-    collect_ignore = ["test_adapters.py", "test_adapters_of_drivers.py"]
+    collect_ignore = [
+        "test_adapters.py",
+        "test_adapters_of_drivers.py",
+        "test_testing_of_drivers.py",
+    ]
 
 OF_FORMS: Final = ("test_dashboard.py", "test_dashboard_databases.py")
 """The files whose tests are mostly about logins, forms and addresses."""

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from types import NoneType, UnionType
 from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
@@ -30,6 +30,7 @@ __all__ = [
     "decode",
     "decoder",
     "encode",
+    "encode_fields",
     "encode_result",
 ]
 
@@ -273,6 +274,21 @@ def _plain_field(field: Any, value: Any) -> Any:
     if unstorable := find_unstorable(plain, f"$.{field.name}", is_text_free=True):
         raise InvalidWork(unstorable)
     return plain
+
+
+def encode_fields(cls: Any, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Convert values of some fields of a class into what its payloads have for them.
+
+    Raises:
+        InvalidWork: When a value does not fit its field, or the class cannot be encoded.
+    """
+    _codec(cls)
+    fields = {field.name: field for field in attrs.fields(attrs.resolve_types(cls))}
+    try:
+        plain = {name: _plain_field(fields[name], value) for name, value in values.items()}
+    except InvalidWork as error:
+        raise _misfit(cls, error.what) from None
+    return {name: _as_stored(value) for name, value in plain.items()}
 
 
 def decoder(cls: type[WorkItem]) -> Callable[[Any, Any], Any]:

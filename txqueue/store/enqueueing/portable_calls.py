@@ -26,6 +26,7 @@ __all__ = [
     "Statement",
     "many_statements",
     "one_statement",
+    "text_statement",
 ]
 
 ParamStyle: TypeAlias = Literal["format", "pyformat", "named", "numeric_dollar"]
@@ -89,6 +90,25 @@ def many_statements(
     sql = _enqueue_many(schema, style)
     for text in batches(works, options):
         yield sql, _arranged(_JOBS, [text], style)
+
+
+def text_statement(sql: str, schema: str, style: ParamStyle, *texts: str) -> Statement:
+    """Return a statement with texts as parameters.
+
+    Args:
+        sql: The statement, with ``%s`` for each parameter and ``{schema}`` for the schema's name.
+        schema: The name of the schema.
+        style: How the driver spells parameters.
+        texts: The parameters.
+
+    Raises:
+        ConfigurationError: When the schema's name or the style is not valid.
+    """
+    names = tuple(f"text_{number}" for number in range(1, len(texts) + 1))
+    first, *others = sql.strip().replace("{schema}", checked_name(schema)).split("%s")
+    places = [_place(style, name, number) for number, name in enumerate(names, 1)]
+    placed = first + "".join(map("".join, zip(places, others, strict=True)))
+    return placed, _arranged(names, list(texts), style)
 
 
 # An application uses few different sets of options, so the statements are cached.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Set
+from collections.abc import Callable, Iterable, Set
 from contextlib import AbstractContextManager
 from itertools import chain, repeat
 
@@ -15,7 +15,7 @@ from twisted.python.failure import Failure
 from txqueue.errors import InvalidWork
 from txqueue.model.assignment import Assignment
 from txqueue.model.chunk import AssignedJob, read_chunk
-from txqueue.model.failed_attempt import failure_hooks
+from txqueue.model.failed_attempt import FailureHook, failure_hooks
 from txqueue.model.run_log import RUNNING, log_fields
 from txqueue.policy.endings.batching import RESULT_LIMIT
 from txqueue.policy.endings.outcome import EXPIRED, RUN_AGAIN, Verdict, judge_cancelled
@@ -70,6 +70,7 @@ class Performer:
         work_through: Runs the jobs of worksets.
         in_flight: Records the running jobs, in case this process dies.
         longest_result: The longest result or next stage of a job, in bytes of JSON text.
+        hooks: Returns what is called for each failed attempt.
     """
 
     def __init__(
@@ -83,6 +84,7 @@ class Performer:
         work_through: WorkThrough | None = None,
         in_flight: InFlight | None = None,
         longest_result: int = RESULT_LIMIT,
+        hooks: Callable[[], Iterable[FailureHook]] = failure_hooks,
     ) -> None:
         self._in_flight = in_flight or InFlight(capacity)
         self._reactor = reactor
@@ -103,7 +105,7 @@ class Performer:
         self._watch = Watch(
             self._reactor.seconds, self._running.values, self._report.start, self._abandon
         )
-        self._failures = FailureLog(self._reactor.seconds, report.log_text, failure_hooks)
+        self._failures = FailureLog(self._reactor.seconds, report.log_text, hooks)
         self._ends = Endings(
             report,
             runs=self._runs,

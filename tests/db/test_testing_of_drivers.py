@@ -1,0 +1,163 @@
+"""`txqueue.testing` over each driver: it reads and runs what the open transaction has enqueued."""
+
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import timedelta
+from typing import Any
+
+import psycopg2
+import pytest
+
+from tests.db.conftest import EMPTY
+from tests.db.driver_faces import NAMES, NOT_BLOCKING, Face, tried
+from tests.db.tested_work import Mail, Transfer, TransferInAsyncio, add, report_on, wait_for_loop
+from tests.fixtures.databases import Templates, fresh_database
+from txqueue import testing
+
+
+@pytest.fixture(scope="module")
+def shared_database(dsn18: str, templates: Templates) -> Iterator[str]:
+    """A database with the schema, and the table of an application."""
+    with fresh_database(dsn18, templates.name(dsn18)) as dsn:
+        with closing(psycopg2.connect(dsn)) as session, session, session.cursor() as cursor:
+            cursor.execute(f"{EMPTY}; create table app (amount int, text text)")
+        yield dsn
+
+
+class Functions:
+    """The functions of `txqueue.testing` for the connection of a face, blocking or not."""
+
+    def __init__(self, name: str, face: Face) -> None:
+        self.is_async = name in NOT_BLOCKING
+        self.connection = "default" if face.handle is None else face.handle
+
+    def __getattr__(self, name: str) -> Any:
+        async def called(*arguments: Any, **options: Any) -> Any:
+            function = getattr(testing, f"a{name}" if self.is_async else name)
+            result = function(*arguments, connection=self.connection, **options)
+            return await result if self.is_async else result
+
+        return called
+
+
+@pytest.fixture(params=NAMES)
+def over(request: pytest.FixtureRequest, shared_database: str) -> Any:
+    """Return a function that runs a test over the connection of each driver."""
+
+    def run(test: Any) -> None:
+        async def tested(face: Face) -> None:
+            await test(face, Functions(request.param, face))
+            await face.end(commit=False)
+
+        tried(request.param, shared_database, tested)
+
+    return run
+
+
+def test_uncommitted_jobs_are_found(over: Any) -> None:
+    """An assertion finds what the transaction has enqueued, by its payload and its options."""
+
+    async def test(face: Face, tester: Functions) -> None:
+        number = await face.enqueue(Mail("50% of 'ada'"), tags={"a": "b", "c": "d"}, priority=9)
+        job = await tester.assert_enqueued(Mail, to="50% of 'ada'", priority=9, tags={"c": "d"})
+        assert (job.id, job.queue, job.payload["to"]) == (number, "mail", "50% of 'ada'")
+        await tester.refute_enqueued(Mail, to="bob")
+        with pytest.raises(AssertionError, match=r"to=\"50% of 'ada'\", not 'bob'"):
+            await tester.assert_enqueued(Mail, to="bob")
+        assert len(await tester.all_enqueued()) == 1
+
+    over(test)
+
+
+def test_a_drain_runs_them(over: Any) -> None:
+    """Handlers of all kinds run, with what they enqueue, and nothing is committed."""
+
+    async def test(face: Face, tester: Functions) -> None:
+        for work in (Mail("friends"), add.work(1, second=4), wait_for_loop.work(7)):
+            await face.enqueue(work)
+        outcomes = await tester.drain()
+        assert [each.get() for each in outcomes] == ["sent to friends", 5, 7, "sent to a friend"]
+        (row,) = await face.execute("select count(*) from txqueue.job where state = 'done'")
+        assert row[0] == 4
+
+    over(test)
+
+
+@pytest.mark.parametrize("work", [Transfer, TransferInAsyncio])
+def test_own_transactions_are_savepoints(over: Any, work: Any) -> None:
+    """What job.transaction() writes is there after it, and is undone if the handler fails."""
+
+    async def test(face: Face, tester: Functions) -> None:
+        await face.enqueue(work(5))
+        await face.enqueue(work(-5))
+        outcomes = await tester.drain([work], raise_errors=False)
+        assert [each.kind for each in outcomes] == ["done", "retry", "done"]
+        assert await face.execute("select amount, text from app") == [(5, "50%")]
+        await tester.assert_enqueued(Mail, state="done", to="owner of 5", tags={"kind": "receipt"})
+
+    over(test)
+
+
+def test_a_statement_that_fails_is_undone(over: Any) -> None:
+    """A handler that breaks the transaction fails alone: its job is retried, the test goes on."""
+
+    async def test(face: Face, tester: Functions) -> None:
+        await face.enqueue(Mail("one"))
+        await face.execute("insert into app values (1, 'kept')")
+        await face.enqueue(Transfer(0))
+        first, second = sorted(
+            await tester.drain(raise_errors=False), key=lambda each: each.work_type
+        )
+        assert (first.kind, second.kind) == ("done", "retry")
+        assert "division by zero" in str(second.error)
+        assert await face.execute("select text from app") == [("kept",)]
+
+    over(test)
+
+
+def test_retries_follow_in_time(over: Any) -> None:
+    """With until, retries and snoozes run when they would be due, and no others."""
+
+    async def test(face: Face, tester: Functions) -> None:
+        await face.enqueue(Mail("broken"))
+        outcomes = await tester.drain(until=timedelta(seconds=45), raise_errors=False)
+        assert [(each.kind, each.attempt) for each in outcomes] == [("retry", 1), ("retry", 2)]
+        outcomes = await tester.drain(until=timedelta(seconds=90), raise_errors=False)
+        assert [(each.kind, each.attempt) for each in outcomes] == [("failed", 3)]
+
+    over(test)
+
+
+def test_batches_are_followed(over: Any) -> None:
+    """The callback of a batch runs once its jobs have ended."""
+
+    async def test(face: Face, tester: Functions) -> None:
+        async with face.batch(report_on.work()) as batch:
+            for work in (add.work(1), Mail("failing")):
+                made = batch.enqueue(work)
+                if hasattr(made, "__await__"):
+                    await made
+        outcomes = await tester.drain([add, Mail], raise_errors=False)
+        assert outcomes[-1].get() == [1, 1]
+
+    over(test)
+
+
+def test_a_captured_block(over: Any) -> None:
+    """Captured jobs are those of the block, even those that have run since."""
+
+    async def test(face: Face, tester: Functions) -> None:
+        await face.enqueue(Mail("before"))
+        captured = testing.capture_enqueued(Mail, connection=tester.connection)
+        if tester.is_async:
+            async with captured:
+                await face.enqueue(Mail("inside"))
+                await tester.drain()
+        else:
+            with captured:
+                await face.enqueue(Mail("inside"))
+                await tester.drain()
+        assert [json.dumps(job.payload["to"]) for job in captured] == ['"inside"']
+
+    over(test)

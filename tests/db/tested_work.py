@@ -1,0 +1,106 @@
+"""Work whose jobs the tests of `txqueue.testing` run."""
+
+from __future__ import annotations
+
+import asyncio
+from decimal import Decimal
+from typing import Any
+
+from attrs import define
+from twisted.internet.defer import Deferred
+
+from txqueue import Fail, Key, Next, Retry, RunningJob, Runtime, Snooze, WorkItem, task
+
+
+@define
+class Mail(WorkItem):
+    """A mail, which its handler pretends to send."""
+
+    work_type = "testing.mail"
+    queue = "mail"
+    retry = Retry(3, first=30, factor=1, jitter=0)
+
+    to: str
+    amount: Decimal = Decimal(0)
+
+    async def perform(self, job: RunningJob) -> str | None:
+        """Do what the address says."""
+        match self.to:
+            case "broken":
+                raise ValueError("no such address")
+            case "broken once" if job.attempt == 1:
+                raise ValueError("not yet")
+            case "later" if job.attempt == 1 and not job.terms:
+                raise Snooze(60)
+            case "failing":
+                raise Fail("never")
+            case "next":
+                raise Next(Mail("the next stage"))
+            case "friends":
+                await job.then(Mail("a friend"))
+        return f"sent to {self.to}"
+
+
+@define
+class Forever(WorkItem):
+    """Work that is never done."""
+
+    work_type = "testing.forever"
+
+    async def perform(self, job: RunningJob) -> None:
+        """Come again at once."""
+        raise Snooze(0)
+
+
+@define
+class Transfer(WorkItem):
+    """Writes in the job's own transaction."""
+
+    work_type = "testing.transfer"
+
+    amount: int
+    group = Key("accounts")
+
+    async def perform(self, job: RunningJob) -> None:
+        """Write a row, enqueue a mail and fail where the amount says so."""
+        async with job.transaction() as txn:
+            await txn.execute("insert into app values (%s, %s)", (self.amount, "50%"))
+            await txn.execute("select 1 / %s", (self.amount,))
+            await txn.enqueue(Mail(f"owner of {self.amount}"), tags={"kind": "receipt"})
+            if self.amount < 0:
+                raise ValueError("too little")
+
+
+@define
+class TransferInAsyncio(WorkItem):
+    """The same in a handler of asyncio's."""
+
+    work_type = "testing.transfer_in_asyncio"
+    runtime = Runtime.ASYNCIO
+
+    amount: int
+
+    async def perform(self, job: RunningJob) -> None:
+        """Write in the job's own transaction, as the documentation says."""
+        await asyncio.sleep(0)
+        writing = Deferred.fromCoroutine(Transfer(self.amount).perform(job))
+        await writing.asFuture(asyncio.get_running_loop())
+
+
+@task(name="testing.add")
+def add(first: int, second: int = 1) -> int:
+    """Add, in a thread of a node."""
+    return first + second
+
+
+@task(name="testing.wait_for_loop", runtime=Runtime.ASYNCIO)
+async def wait_for_loop(number: int) -> int:
+    """Wait for asyncio."""
+    await asyncio.sleep(0.001)
+    return number
+
+
+@task(name="testing.report_on", omit_defaults=True)
+def report_on(job: RunningJob, place: str = "here", rows: int = 10) -> Any:
+    """Tell what the job's parents did."""
+    return None if job.parents is None else [job.parents.done, job.parents.failed]

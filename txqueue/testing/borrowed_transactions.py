@@ -1,0 +1,119 @@
+"""The own transactions of jobs that a test runs: parts of the test's transaction."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from typing import Any, TypeVar, cast
+
+from attrs import define
+from twisted.internet.defer import Deferred
+
+from txqueue.adapters.driver_errors import error_of
+from txqueue.store.driver.connection import Connection
+from txqueue.store.enqueueing.portable_calls import Frame
+from txqueue.store.enqueueing.transaction import Transaction
+from txqueue.store.given_jobs import GivenJobs
+from txqueue.testing.connections import Bound
+from txqueue.worker.handlers.job_transaction import enqueue_follow_ups
+from txqueue.worker.handlers.running_job import RunningJob, change
+
+__all__ = ["BorrowedTransactions"]
+
+# pytest and unittest leave this module out of tracebacks.
+__tracebackhide__ = __unittest = True
+
+T = TypeVar("T")
+
+
+@define
+class _Borrowed:
+    """The test's connection, as `Transaction` uses one."""
+
+    bound: Bound
+    wait: Callable[[Any], Awaitable[Any]]
+    is_idle: bool = False
+    is_reusable: bool = True
+
+    async def query(
+        self, sql: str, parameters: Sequence[object] = (), translate: object = None
+    ) -> list[Any]:
+        """Run a statement; an application's own keeps the driver's error."""
+        try:
+            return list(await self.wait(self.bound.rows(sql, parameters)))
+        except Exception as error:
+            if translate is None and (refusal := error_of(error)) is not None:
+                raise refusal from error
+            raise
+
+    async def query_often(self, sql: str, parameters: Sequence[object]) -> list[Any]:
+        """Run a statement of txqueue."""
+        return await self.query(sql, parameters)
+
+
+@define
+class BorrowedTransactions:
+    """Opens the own transactions of jobs.
+
+    Attributes:
+        borrow: Returns the test's connection.
+        is_of_asyncio: Whether the handlers run in a loop of asyncio's, without Twisted's reactor.
+        complete: Completes a job at the end of its transaction; None if it has no row.
+    """
+
+    borrow: Callable[[], Coroutine[Any, Any, Bound]]
+    is_of_asyncio: bool
+    complete: Callable[[RunningJob], Coroutine[Any, Any, None]] | None = None
+
+    def __call__(self, job: RunningJob) -> AbstractAsyncContextManager[Transaction]:
+        """Open the transaction of a job."""
+        return self._nothing(job) if self._is_needless(job) else self._open(job)
+
+    def _is_needless(self, job: RunningJob) -> bool:
+        return job.has_returned and self.complete is None
+
+    @asynccontextmanager
+    async def _nothing(self, job: RunningJob) -> AsyncIterator[Any]:
+        yield None
+        change(job, is_completed=True)
+
+    @asynccontextmanager
+    async def _open(self, job: RunningJob) -> AsyncIterator[Transaction]:
+        bound = await self._wait(self.borrow())
+        frame, given = bound.frame, GivenJobs(bound.schema, bound.its.style)
+        await self._wait(bound.value((frame.opening, ())))
+        try:
+            await self._wait(bound.value(given.name_ending_job(job.id)))
+            async with self._within(job, bound) as txn:
+                yield txn
+            await self._wait(bound.value(given.name_ending_job(None)))
+        except BaseException:
+            with suppress(Exception):
+                await self._wait(bound.undo(frame))
+            raise
+        await self._end(bound, frame)
+        change(job, is_completed=True)
+
+    async def _end(self, bound: Bound, frame: Frame) -> None:
+        await self._wait(bound.value((frame.closing, ())))
+
+    @asynccontextmanager
+    async def _within(self, job: RunningJob, bound: Bound) -> AsyncIterator[Transaction]:
+        connection = cast("Connection", _Borrowed(bound, self._wait))
+        txn = Transaction(connection, bound.schema, ends=job.id)
+        change(job, within=txn)
+        try:
+            yield txn
+            await enqueue_follow_ups(job, txn)
+            if self.complete is not None:
+                await self._wait(self.complete(job))
+        finally:
+            change(job, within=None)
+            txn.end()
+
+    def _wait(self, coroutine: Coroutine[Any, Any, T]) -> Deferred[T]:
+        """Return what a handler of any kind can await, as it awaits statements on a node."""
+        if self.is_of_asyncio:
+            return Deferred.fromFuture(asyncio.ensure_future(coroutine))
+        return Deferred.fromCoroutine(coroutine)

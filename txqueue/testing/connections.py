@@ -1,0 +1,228 @@
+"""The connection that a test's calls use, and how they wait over it or without one."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import partial
+from typing import Any, Final, TypeVar, cast
+
+from attrs import evolve, frozen
+
+from txqueue.adapters.driver_errors import error_of
+from txqueue.adapters.foreign import ForeignConnection, foreign_connection
+from txqueue.errors import ConfigurationError
+from txqueue.store.enqueueing.portable_calls import SAVEPOINT, TRANSACTION, Frame, Statement
+
+__all__ = ["Bound", "apart", "bound", "connected", "finished", "in_asyncio", "in_django", "pause"]
+
+# pytest and unittest leave this module out of tracebacks.
+__tracebackhide__ = __unittest = True
+
+T = TypeVar("T")
+_chosen: Final[ContextVar[Any]] = ContextVar("txqueue_testing_connection", default=None)
+
+
+@contextmanager
+def connected(connection: Any) -> Iterator[None]:
+    """Have the functions of `txqueue.testing` use a connection where none is passed.
+
+    Args:
+        connection: A connection or session of any driver that has an adapter, a `Transaction` of
+            txqueue, or the alias of a database of Django.
+    """
+    token = _chosen.set(connection)
+    try:
+        yield
+    finally:
+        _chosen.reset(token)
+
+
+def default_connection() -> Any:
+    """Return the connection to use where none is passed.
+
+    Raises:
+        ConfigurationError: When there is none.
+    """
+    if (chosen := _chosen.get()) is not None:
+        return chosen
+    if _has_django():
+        return "default"
+    raise ConfigurationError(
+        "this call needs the test's connection to the database, and was given none",
+        "pass connection=, or call it inside: with txqueue.testing.connected(connection)",
+    )
+
+
+def _has_django() -> bool:
+    conf = sys.modules.get("django.conf")
+    return conf is not None and bool(conf.settings.configured)
+
+
+def in_django(connection: Any) -> bool:
+    """Tell whether a call uses Django's connection: from a coroutine, only by its thread."""
+    if connection is None:
+        connection = _chosen.get()
+    return isinstance(connection, str) or (connection is None and _has_django())
+
+
+@frozen
+class Bound:
+    """A test's connection, for coroutines that wait for nothing unless it is asynchronous.
+
+    Attributes:
+        its: The connection.
+        schema: The name of txqueue's schema.
+    """
+
+    its: ForeignConnection
+    schema: str
+
+    async def value(self, statement: Statement) -> Any:
+        """Send a statement, and return its only value."""
+        try:
+            answer = self.its.value(*statement)
+            return await answer if self.its.is_asynchronous else answer
+        except Exception as error:
+            if (refusal := error_of(error)) is not None:
+                raise refusal from error
+            raise
+
+    async def rows(self, sql: str, parameters: Sequence[object]) -> list[Any]:
+        """Send a statement with ``%s`` for parameters, and return its rows."""
+        answer = self.its.rows(sql, parameters)
+        return list(await answer if self.its.is_asynchronous else answer)
+
+    @property
+    def frame(self) -> Frame:
+        """What makes several statements act together or not at all."""
+        return TRANSACTION if self.its.is_alone else SAVEPOINT
+
+    async def undo(self, frame: Frame) -> None:
+        """Undo what was done since the opening of a frame."""
+        self.its.before_undo()
+        for sql in frame.undoing:
+            await self.value((sql, ()))
+
+
+async def bound(connection: Any, schema: str) -> Bound:
+    """Return a connection as the coroutines of this package use it.
+
+    Args:
+        connection: The connection; None for the test's.
+        schema: The name of txqueue's schema.
+
+    Raises:
+        TypeError: When it is no connection of a known driver.
+    """
+    if connection is None:
+        connection = default_connection()
+    its = await _foreign(connection)
+    if its is None:
+        raise TypeError(
+            f"{type(connection).__name__} is no connection that txqueue.testing can use; pass one"
+            " of psycopg2, psycopg, asyncpg or SQLAlchemy, a Transaction of txqueue, or the alias"
+            " of a database of Django"
+        )
+    return Bound(its, schema)
+
+
+async def _foreign(connection: Any) -> ForeignConnection | None:
+    if isinstance(connection, str):
+        return await _of_django(connection)
+    module = sys.modules.get("txqueue.store.enqueueing.transaction")
+    if module is not None and isinstance(connection, module.Transaction):
+        return _of_transaction(connection)
+    return await foreign_connection(connection)
+
+
+async def _of_django(using: str) -> ForeignConnection:
+    from txqueue.adapters.django import foreign
+
+    if not in_asyncio():
+        its = foreign(using)
+        return evolve(its, value=partial(_blocking, its.value), rows=partial(_blocking, its.rows))
+    # Django's connections are of the thread of synchronous code.
+    its = await apart(foreign, using)
+    return evolve(
+        its, value=partial(apart, its.value), rows=partial(apart, its.rows), is_asynchronous=True
+    )
+
+
+def _blocking(function: Callable[..., T], *arguments: Any) -> T:
+    """Call a function that blocks, even where a handler of asyncio's runs in a loop of its own."""
+    if "DJANGO_ALLOW_ASYNC_UNSAFE" in os.environ:
+        return function(*arguments)
+    # Django refuses to block any loop; no other test is waiting for this one.
+    os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"
+    try:
+        return function(*arguments)
+    finally:
+        del os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"]
+
+
+def _of_transaction(transaction: Any) -> ForeignConnection:
+    async def value(sql: str, parameters: Any) -> Any:
+        rows = await transaction.execute(sql, parameters)
+        return rows[0][0] if rows else None
+
+    return ForeignConnection(
+        style="format",
+        value=value,
+        rows=transaction.execute,
+        is_asynchronous=True,
+        is_open=True,
+        is_alone=False,
+    )
+
+
+def finished(coroutine: Coroutine[Any, Any, T], asynchronous: str) -> T:
+    """Run a coroutine that has nothing to wait for.
+
+    Args:
+        coroutine: The coroutine.
+        asynchronous: The function to call in its place if it waits.
+
+    Raises:
+        TypeError: When it waits, as its connection is asynchronous.
+    """
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        return end.value  # type: ignore[no-any-return]
+    coroutine.close()
+    raise TypeError(f"this connection is asynchronous: await {asynchronous}() in a coroutine")
+
+
+async def apart(function: Callable[..., T], *arguments: Any, **options: Any) -> T:
+    """Call a function in the thread that has Django's connection."""
+    from asgiref.sync import sync_to_async
+
+    called: T = await sync_to_async(partial(function, *arguments, **options))()
+    return called
+
+
+async def pause(connection: Bound, seconds: float) -> None:
+    """Wait for some seconds, whatever runs the caller."""
+    if not connection.its.is_asynchronous:
+        time.sleep(seconds)
+    elif in_asyncio():
+        await asyncio.sleep(seconds)
+    else:
+        from twisted.internet import reactor
+        from twisted.internet.task import deferLater
+
+        await deferLater(cast("Any", reactor), seconds)
+
+
+def in_asyncio() -> bool:
+    """Tell whether a task of asyncio runs, which cannot await a Deferred."""
+    try:
+        return asyncio.current_task() is not None
+    except RuntimeError:
+        return False

@@ -1,0 +1,319 @@
+"""Runs the jobs that a test has enqueued, in its own transaction."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any, Final, TypeAlias
+from uuid import uuid4
+
+from attrs import define, evolve, field
+
+from txqueue.errors import InvalidWork, TokenLost
+from txqueue.model.assignment import Assignment, SettledJob
+from txqueue.model.chunk import read_chunk
+from txqueue.model.type_version import type_version
+from txqueue.model.work_item import Runtime, known_work_types
+from txqueue.model.workset_item import WorksetJob
+from txqueue.node.settings import policy_row, served_types
+from txqueue.store.enqueued_jobs import JobSearch, find_jobs, found_jobs, last_number
+from txqueue.store.enqueueing.portable_calls import SAVEPOINT
+from txqueue.store.given_jobs import GivenJobs
+from txqueue.testing.borrowed_transactions import BorrowedTransactions
+from txqueue.testing.connections import Bound, apart, bound, finished, in_asyncio, in_django
+from txqueue.testing.matching import Kind, Wanted
+from txqueue.testing.outcomes import Outcome
+from txqueue.testing.running import Ending, run_here, run_waiting
+from txqueue.worker.handlers.running_job import OpenTransaction, RunningJob
+
+__all__ = ["Where", "adrain", "drain"]
+
+# pytest and unittest leave this module out of tracebacks.
+__tracebackhide__ = __unittest = True
+
+Where: TypeAlias = Kind | Mapping[str, Any] | Iterable[Kind | int] | None
+Until: TypeAlias = datetime | timedelta | None
+_Run: TypeAlias = Callable[[Assignment, OpenTransaction], Awaitable[Ending]]
+
+_LATER: Final = ("retry", "snooze")
+
+
+def drain(
+    where: Where = None,
+    *,
+    until: Until = None,
+    limit: int = 1000,
+    raise_errors: bool = True,
+    connection: Any = None,
+    schema: str = "txqueue",
+) -> list[Outcome]:
+    """Run jobs here, one after the other, until none of them is due; return how the runs ended.
+
+    The jobs are claimed, run and ended as on a node, over the test's connection and in its
+    transaction, which stays open. Those that they enqueue, and those that wait for them, run too.
+
+    Args:
+        where: The jobs to begin with: a class or task, a mapping of what `assert_enqueued` takes as
+            ``match``, or a list of classes and numbers of jobs. None for those that the open
+            transaction has enqueued; without one, for all.
+        until: A moment or a time from now: what is due by then runs too, in the order of time, and
+            so do retries and snoozes that end by then. None for now.
+        limit: The most runs.
+        raise_errors: Whether the first failed attempt raises the error of its handler.
+        connection: The test's connection; see `connected`.
+        schema: The name of txqueue's schema.
+
+    Raises:
+        AssertionError: When ``limit`` runs have not been enough; says which they were.
+        BaseException: What a handler raised, once the attempt is stored as failed.
+        TypeError: When a handler waits for a Deferred: call `adrain` with a reactor.
+    """
+
+    async def run(assignment: Assignment, opener: OpenTransaction) -> Ending:
+        return run_here(assignment, opener, "adrain")
+
+    draining = _drained(connection, schema, where, until, _Terms(run, limit, raise_errors))
+    return finished(draining, "adrain")
+
+
+async def adrain(
+    where: Where = None,
+    *,
+    until: Until = None,
+    limit: int = 1000,
+    raise_errors: bool = True,
+    connection: Any = None,
+    schema: str = "txqueue",
+) -> list[Outcome]:
+    """Run jobs here, over any connection, with handlers that wait; see `drain`."""
+    if in_asyncio() and in_django(connection):
+        options: dict[str, Any] = {"limit": limit, "raise_errors": raise_errors}
+        return await apart(
+            drain, where, until=until, connection=connection, schema=schema, **options
+        )
+    terms = _Terms(run_waiting, limit, raise_errors, in_asyncio())
+    return await _drained(connection, schema, where, until, terms)
+
+
+@define
+class _Terms:
+    """How a drain runs jobs.
+
+    Attributes:
+        run: Runs one.
+        limit: The most runs.
+        raise_errors: Whether the first error is raised.
+        is_of_asyncio: Whether a loop of asyncio's runs all handlers; None if only their own.
+    """
+
+    run: _Run
+    limit: int
+    raise_errors: bool
+    is_of_asyncio: bool | None = None
+
+    def runs_in_asyncio(self, work_type: str) -> bool:
+        """Tell whether the handlers of a work type run in a loop of asyncio's."""
+        if self.is_of_asyncio is not None:
+            return self.is_of_asyncio
+        return any(
+            cls.runtime is Runtime.ASYNCIO
+            for cls in known_work_types()
+            if cls.work_type == work_type
+        )
+
+
+async def _drained(
+    connection: Any, schema: str, where: Where, until: Until, terms: _Terms
+) -> list[Outcome]:
+    its = await bound(connection, schema)
+    given = GivenJobs(schema, its.its.style)
+    types = [cls for cls in served_types() if not issubclass(cls, WorksetJob)]
+    since = int(await its.value(last_number(schema, its.its.style)))
+    ids = await _first_jobs(its, where)
+    moment = await _moment(its, given, until)
+    node = json.loads(await its.value(given.register(_name(), [policy_row(cls) for cls in types])))
+    names = [name for cls in types for name in (cls.work_type, type_version(cls))]
+    drain = _Drain(its, given, terms, (node[0], node[1]), names, ids, since, moment)
+    try:
+        await drain.run()
+    finally:
+        # Whatever ended the drain counts more.
+        with suppress(Exception):
+            await its.value(given.leave(node[1]))
+    return drain.outcomes
+
+
+def _name() -> str:
+    return f"txqueue.testing {os.getpid()} {uuid4().hex[:12]}"
+
+
+async def _first_jobs(its: Bound, where: Where) -> set[int]:
+    ids = [each for each in _listed(where) if isinstance(each, int)]
+    found = [await _find(its, search) for search in _searches(where, its)]
+    return {*ids, *(number for numbers in found for number in numbers)}
+
+
+def _listed(where: Any) -> list[Any]:
+    is_list = isinstance(where, Iterable) and not isinstance(where, Mapping | type)
+    return list(where) if is_list else [where]
+
+
+def _searches(where: Any, its: Bound) -> list[JobSearch]:
+    if where is None:
+        return [JobSearch(is_own=its.its.is_open)]
+    if isinstance(where, Mapping):
+        return [Wanted.of(None, where).search]
+    return [Wanted.of(kind, {}).search for kind in _listed(where) if not isinstance(kind, int)]
+
+
+async def _find(its: Bound, search: JobSearch) -> list[int]:
+    text = await its.value(find_jobs(search, its.schema, its.its.style))
+    return [job.id for job, _ in found_jobs(text)]
+
+
+async def _moment(its: Bound, given: GivenJobs, until: Until) -> datetime:
+    seconds = until.total_seconds() if isinstance(until, timedelta) else 0.0
+    now = datetime.fromisoformat(await its.value(given.moment(seconds)))
+    if not isinstance(until, datetime):
+        return now
+    if until.tzinfo is None:
+        raise ValueError(f"until={until!r} has no time zone; pass datetime.now(UTC) or the like")
+    return max(now, until)
+
+
+@define
+class _Drain:
+    """One drain: the state that its runs change."""
+
+    its: Bound
+    given: GivenJobs
+    terms: _Terms
+    node: tuple[int, int]
+    work_types: list[str]
+    ids: set[int]
+    since: int
+    until: datetime
+    # The moment that counts as now: it goes on to the next job that is due by the last one.
+    now: str = "-infinity"
+    outcomes: list[Outcome] = field(factory=list)
+
+    async def run(self) -> None:
+        """Run jobs until none is due."""
+        while (claimed := await self._claim()) is not None:
+            if len(self.outcomes) >= self.terms.limit:
+                raise AssertionError(self._unending())
+            await self._run(claimed)
+
+    async def _claim(self) -> dict[str, Any] | None:
+        while True:
+            claimed: dict[str, Any] = json.loads(await self.its.value(self._claiming()))
+            if "assignment" in claimed:
+                self.ids.update(claimed["children"] or ())
+                return claimed
+            if not await self._goes_on(claimed["next_at"]):
+                return None
+
+    def _claiming(self) -> Any:
+        return self.given.claim(
+            self.node, self.work_types, given=self.ids, since=self.since, moment=self.now
+        )
+
+    async def _goes_on(self, next_at: str | None) -> bool:
+        """Go on to the moment of the next job; return whether it is due by the last one."""
+        if next_at is None or datetime.fromisoformat(next_at) > self.until:
+            return False
+        self.now = next_at
+        return True
+
+    async def _run(self, claimed: dict[str, Any]) -> None:
+        chunk, ahead = claimed["chunk"], claimed["ahead"]
+        assignment = Assignment(
+            incarnation=self.node[1],
+            number=claimed["assignment"],
+            lane=claimed["lane"],
+            jobs=1,
+            weight=1,
+            chunk=chunk,
+            # By the moment that counts as now, the job may have expired.
+            asked_at=time.monotonic() - ahead,
+        )
+        job = read_chunk(chunk)[0]
+        complete = partial(self._complete_own, assignment)
+        is_of_asyncio = self.terms.runs_in_asyncio(job.work_type)
+        opener = BorrowedTransactions(self._borrow, is_of_asyncio, complete)
+        ending = await self._within_savepoint(assignment, opener)
+        if not ending.is_written:
+            await self._write(assignment, job.job_id, ending, ahead)
+        self.outcomes.append(ending.outcome)
+        if self.terms.raise_errors:
+            _raise(ending)
+
+    async def _borrow(self) -> Bound:
+        return self.its
+
+    async def _within_savepoint(self, assignment: Assignment, opener: OpenTransaction) -> Ending:
+        """Run a job; if one of its statements has failed the transaction, undo what it did."""
+        if self.its.its.is_alone:
+            return await self.terms.run(assignment, opener)
+        await self.its.value((SAVEPOINT.opening, ()))
+        ending = await self.terms.run(assignment, opener)
+        try:
+            await self.its.value((SAVEPOINT.closing, ()))
+        except Exception:
+            await self.its.undo(SAVEPOINT)
+        return ending
+
+    async def _write(
+        self, assignment: Assignment, job_id: int, ending: Ending, ahead: float
+    ) -> None:
+        if ending.settled is None:
+            await self._completed(assignment, job_id, ending.results)
+            return
+        settled = ending.settled
+        if settled.outcome in _LATER and settled.delay is not None:
+            settled = evolve(settled, delay=settled.delay + ahead)
+        await self.its.value(self.given.settle(self.node[1], [settled]))
+
+    async def _completed(self, assignment: Assignment, job_id: int, results: str) -> bool:
+        completing = self.given.complete(
+            self.node[1], assignment.lane, assignment.number, job_id, results
+        )
+        return bool(await self.its.value(completing) == "1")
+
+    async def _complete_own(self, assignment: Assignment, job: RunningJob) -> None:
+        """Complete a job at the end of its own transaction."""
+        if job.last_progress is None:
+            results = f'{{"{job.id}":{job.result}}}' if job.result is not None else ""
+            is_ended = await self._completed(assignment, job.id, results)
+        else:
+            result, progress = json.loads(job.result or "null"), json.loads(job.last_progress)
+            done = SettledJob(job.id, assignment.number, "done", result=result, progress=progress)
+            is_ended = await self.its.value(self.given.settle(self.node[1], [done])) == "1"
+        if not is_ended:
+            raise TokenLost(f"job {job.id} has ended meanwhile", "end it once only")
+
+    def _unending(self) -> str:
+        runs = Counter((each.work_type, each.kind) for each in self.outcomes)
+        named = ", ".join(
+            f"{work_type} {kind} ({number})" for (work_type, kind), number in runs.most_common(10)
+        )
+        return (
+            f"{self.terms.limit} runs were not enough: {named}; pass limit=, an earlier until=, or"
+            " where= for the jobs that the test is about"
+        )
+
+
+def _raise(ending: Ending) -> None:
+    outcome = ending.outcome
+    if outcome.error is not None:
+        raise outcome.error
+    if ending.late is not None:
+        raise AssertionError(f"job {outcome.job_id} ({outcome.work_type}): {ending.late}")
+    if outcome.kind in ("unread", "failed"):
+        raise InvalidWork(outcome.reason or f"job {outcome.job_id} has failed", "fix what it says")

@@ -1,0 +1,79 @@
+"""Performs one work item without a queue."""
+
+from __future__ import annotations
+
+from typing import Any, Unpack
+
+from txqueue.errors import InvalidWork
+from txqueue.model.assignment import Assignment
+from txqueue.model.chunk import FIELDS
+from txqueue.model.enqueue_options import EnqueueOptions
+from txqueue.model.work_item import Runtime, WorkItem
+from txqueue.model.workset_item import WorksetJob
+from txqueue.store.enqueueing.calls import job_object, json_text
+from txqueue.testing.borrowed_transactions import BorrowedTransactions
+from txqueue.testing.connections import apart, bound, in_asyncio, in_django
+from txqueue.testing.outcomes import Outcome
+from txqueue.testing.running import run_here, run_waiting
+
+__all__ = ["aperform", "perform"]
+
+# pytest and unittest leave this module out of tracebacks.
+__tracebackhide__ = __unittest = True
+
+
+def perform(
+    work: WorkItem,
+    *,
+    connection: Any = None,
+    schema: str = "txqueue",
+    attempt: int = 1,
+    **options: Unpack[EnqueueOptions],
+) -> Outcome:
+    """Run the handler of a work item once, as a worker does, and return how that ended.
+
+    The payload is written as JSON and read again; middleware, the retry policy and directives act.
+    No job is enqueued, and none is completed. A function that runs in a thread elsewhere runs in
+    the caller's, so that it can use the test's connection.
+
+    Args:
+        work: The work item.
+        connection: What ``job.transaction()`` uses, in a savepoint; see `connected`.
+        schema: The name of txqueue's schema.
+        attempt: The number of the run.
+        options: As for ``enqueue``: ``tags``, ``attempts`` and what else a handler can see.
+
+    Raises:
+        InvalidWork: When the work or an option is not valid.
+        TypeError: When the handler waits for a Deferred: call `aperform` with a reactor.
+    """
+    is_of_asyncio = type(work).runtime is Runtime.ASYNCIO
+    opener = BorrowedTransactions(lambda: bound(connection, schema), is_of_asyncio)
+    return run_here(_assignment(work, options, attempt), opener, "aperform").outcome
+
+
+async def aperform(
+    work: WorkItem,
+    *,
+    connection: Any = None,
+    schema: str = "txqueue",
+    attempt: int = 1,
+    **options: Unpack[EnqueueOptions],
+) -> Outcome:
+    """Run the handler of a work item once, from a coroutine; see `perform`."""
+    if in_asyncio() and in_django(connection):
+        return await apart(
+            perform, work, connection=connection, schema=schema, attempt=attempt, **options
+        )
+    opener = BorrowedTransactions(lambda: bound(connection, schema), in_asyncio())
+    return (await run_waiting(_assignment(work, options, attempt), opener)).outcome
+
+
+def _assignment(work: WorkItem, options: EnqueueOptions, attempt: int) -> Assignment:
+    """Return the assignment of a job that has no row."""
+    if isinstance(work, WorksetJob):
+        raise InvalidWork("the jobs of worksets cannot be performed alone", "perform an item")
+    job = job_object(work, options)
+    entry = [0, work.work_type, attempt, work.weight, job["payload"], job.get("options")]
+    chunk = json_text({"fields": FIELDS, "jobs": [entry]})
+    return Assignment(incarnation=0, number=0, lane=0, jobs=1, weight=work.weight, chunk=chunk)

@@ -1,0 +1,282 @@
+"""Runs one assigned job after the other here, by the rules of a worker."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextvars import copy_context
+from typing import Any, cast
+
+from attrs import define, field
+from twisted.internet.defer import Deferred, succeed
+from twisted.internet.task import Clock as ManualClock
+
+from txqueue.model.assignment import Assignment, SettledJob, StartedJob
+from txqueue.model.chunk import AssignedJob, read_chunk
+from txqueue.model.failed_attempt import FailedAttempt, FailureHook, failure_hooks
+from txqueue.model.payload import decode
+from txqueue.model.work_item import Runtime, WorkItem, find_work_type, known_work_types
+from txqueue.store.enqueueing.encryption import decrypted, decrypted_result
+from txqueue.system.clock import Clock, Timer
+from txqueue.testing.connections import in_asyncio
+from txqueue.testing.outcomes import Outcome
+from txqueue.worker.handlers.running_job import HeldAssignment, OpenTransaction, RunningJob
+from txqueue.worker.handlers.threads import HandlerThreads
+from txqueue.worker.handlers.waiting import Ended, called
+from txqueue.worker.running.performer import Performer
+
+__all__ = ["Ending", "run_here", "run_waiting"]
+
+# pytest and unittest leave this module out of tracebacks.
+__tracebackhide__ = __unittest = True
+
+
+@define
+class Ending:
+    """What a run has reported, and what it left behind.
+
+    Attributes:
+        outcome: The outcome.
+        settled: What is to be written of a job that did not just end as done; None for one that
+            did.
+        results: The result of a job that is done as a JSON object by job number; empty for none.
+        is_written: Whether the job's own transaction has completed it.
+        late: The error of a handler that failed afterwards.
+    """
+
+    outcome: Outcome
+    settled: SettledJob | None
+    results: str
+    is_written: bool
+    late: str | None
+
+
+class _Report:
+    """Takes what a `Performer` reports of one job."""
+
+    is_sent = True
+
+    def __init__(self) -> None:
+        self.ended: Deferred[None] = Deferred()
+        self.results = ""
+        self.settled: SettledJob | None = None
+        self.late: str | None = None
+
+    def complete(self, held: HeldAssignment, *, is_alone: bool) -> None:  # noqa: ARG002
+        """Take a job that is done."""
+        self.results = f"{{{','.join(held.results)}}}" if held.results else ""
+        self._end()
+
+    def settle(
+        self,
+        weight: int,  # noqa: ARG002
+        counts: Counter[int],  # noqa: ARG002
+        jobs: Sequence[SettledJob],
+    ) -> None:
+        """Take another outcome."""
+        (self.settled,) = jobs
+        self._end()
+
+    def late_error(self, job: RunningJob, text: str) -> None:  # noqa: ARG002
+        """Take the error of a handler whose transaction had completed its job."""
+        self.late = text
+
+    def start(self, jobs: list[StartedJob]) -> None:
+        """Report nothing of a run that goes on."""
+
+    def occupy(self, weight: int, jobs: Iterable[int], *, is_stuck: bool) -> None:
+        """Report no thread: none outlives its job."""
+
+    def log_text(self, is_grave: bool, text: str, run: Mapping[str, Any] | None) -> None:
+        """Write nothing: the test gets the error itself."""
+
+    def count(self, tally: str) -> None:
+        """Count nothing."""
+
+    def _end(self) -> None:
+        if not self.ended.called:
+            self.ended.callback(None)
+
+
+class _CallersThread:
+    """Runs the functions of threaded handlers in the caller's own thread."""
+
+    free = most = 1
+
+    def run(
+        self,
+        job: Any,  # noqa: ARG002
+        function: Callable[..., Any],
+        *args: Any,
+    ) -> Deferred[Ended]:
+        """Call a function."""
+        return succeed(copy_context().run(called, function, *args))
+
+    def left_by(self, job: Any) -> None:
+        """No function goes on."""
+
+
+class _LoopClock:
+    """The clock of asyncio's running loop."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+
+    def seconds(self) -> float:
+        """Return the loop's time."""
+        return self._loop.time()
+
+    def callLater(self, delay: float, callable: Callable[..., Any], *args: Any) -> Timer:
+        """Schedule a call."""
+        return _LoopTimer(self._loop.call_later(delay, callable, *args), self._loop)
+
+
+@define
+class _LoopTimer:
+    handle: asyncio.TimerHandle
+    loop: asyncio.AbstractEventLoop
+
+    def active(self) -> bool:
+        """Tell whether the call is still pending."""
+        return not self.handle.cancelled() and self.handle.when() > self.loop.time()
+
+    def cancel(self) -> None:
+        """Cancel the call."""
+        self.handle.cancel()
+
+
+@define
+class _Run:
+    """One run of one job."""
+
+    assignment: Assignment
+    opener: OpenTransaction
+    report: _Report = field(factory=_Report)
+    failures: list[FailedAttempt] = field(factory=list)
+    jobs: list[RunningJob] = field(factory=list)
+
+    @property
+    def assigned(self) -> AssignedJob:
+        """The job."""
+        return read_chunk(self.assignment.chunk)[0]
+
+    def begin(self, clock: Clock) -> Performer:
+        """Start the handler; it has ended if it does not wait."""
+        performer = Performer(
+            cast("Any", clock),
+            cast("HandlerThreads", _CallersThread()),
+            1,
+            self.report,
+            self._open,
+            hooks=self._hooks,
+        )
+        with performer.reading():
+            performer.perform(self.assignment)
+        return performer
+
+    def _hooks(self) -> Iterable[FailureHook]:
+        return self.failures.append, *failure_hooks()
+
+    def _open(self, job: RunningJob) -> Any:
+        self.jobs.append(job)
+        return self.opener(job)
+
+    def ending(self) -> Ending:
+        """Return how it has ended."""
+        settled = self.report.settled
+        is_written = any(job.is_completed for job in self.jobs)
+        return Ending(
+            self._outcome(settled), settled, self.report.results, is_written, self.report.late
+        )
+
+    def _outcome(self, settled: SettledJob | None) -> Outcome:
+        job = self.assigned
+        return Outcome(
+            kind=settled.outcome if settled else "done",
+            result=decrypted_result(job.work_type, self._stored(settled)),
+            error=self.failures[0].error if self.failures else None,
+            reason=settled.error if settled else None,
+            delay=settled.delay if settled else None,
+            stage=_stage(settled),
+            follow_ups=tuple(each for run in self.jobs for each in run.follow_ups),
+            progress=settled.progress if settled else None,
+            job_id=job.job_id,
+            work_type=job.work_type,
+            attempt=job.attempt,
+        )
+
+    def _stored(self, settled: SettledJob | None) -> Any:
+        """Return the result as it is stored."""
+        if settled is not None:
+            return settled.result
+        own = next((job.result for job in self.jobs if job.result is not None), None)
+        results = json.loads(self.report.results or "{}")
+        return json.loads(own) if own else results.get(str(self.assigned.job_id))
+
+
+def _stage(settled: SettledJob | None) -> WorkItem | None:
+    if settled is None or settled.stage is None:
+        return None
+    cls, payload = find_work_type(settled.stage["work_type"]), settled.stage["payload"]
+    return decode(cls, decrypted(cls.work_type, "payload", payload) if cls.encrypted else payload)
+
+
+def run_here(assignment: Assignment, opener: OpenTransaction, asynchronous: str) -> Ending:
+    """Run a job to its end, in this thread.
+
+    A handler of asyncio's gets a loop of its own.
+
+    Args:
+        assignment: The job's assignment.
+        opener: Opens the job's own transaction.
+        asynchronous: The function to call in place of the caller's if the handler waits.
+
+    Raises:
+        TypeError: When the handler waits for Twisted's reactor, which does not run.
+    """
+    run = _Run(assignment, opener)
+    if _is_of_asyncio(run.assigned.work_type):
+        return asyncio.run(_waited(run))
+    performer = run.begin(ManualClock())
+    if not run.report.ended.called:
+        performer.stop()
+        raise TypeError(
+            f"the handler of {run.assigned.work_type} waits, and no reactor runs here: await"
+            f" {asynchronous}() in a test of trial, pytest-twisted or asyncio"
+        )
+    return run.ending()
+
+
+def _is_of_asyncio(work_type: str) -> bool:
+    return any(
+        cls.runtime is Runtime.ASYNCIO for cls in known_work_types() if cls.work_type == work_type
+    )
+
+
+async def run_waiting(assignment: Assignment, opener: OpenTransaction) -> Ending:
+    """Run a job to its end, in a coroutine of asyncio's or Twisted's."""
+    return await _waited(_Run(assignment, opener))
+
+
+async def _waited(run: _Run) -> Ending:
+    performer = run.begin(_running_clock())
+    try:
+        if not run.report.ended.called:
+            await _awaitable(run.report.ended)
+    finally:
+        performer.stop()
+    return run.ending()
+
+
+def _running_clock() -> Clock:
+    if in_asyncio():
+        return _LoopClock()
+    from twisted.internet import reactor
+
+    return cast("Clock", reactor)
+
+
+def _awaitable(deferred: Deferred[None]) -> Any:
+    return deferred.asFuture(asyncio.get_running_loop()) if in_asyncio() else deferred
