@@ -21,7 +21,7 @@ from txqueue_bench.environment import drop_roles, drop_schema, missing_roles
 from txqueue_torture.checker import Violation
 from txqueue_torture.needs import UNIX_SOCKET, lacking
 from txqueue_torture.processes import Leash
-from txqueue_torture.scenario import ScenarioOutcome, Scenario, run
+from txqueue_torture.scenario import Scenario, ScenarioOutcome, run
 
 __all__ = ["EmbeddedPlaces", "OwnSchemas", "Place", "Places", "carry_out"]
 
@@ -168,7 +168,9 @@ def carry_out(
     return [outcomes[scenario.name] for scenario in scenarios]
 
 
-def _play_one(chosen: Scenario, places: Places, folder: Path, slot: int, scale: float) -> ScenarioOutcome:
+def _play_one(
+    chosen: Scenario, places: Places, folder: Path, slot: int, scale: float
+) -> ScenarioOutcome:
     own_folder = folder / chosen.name
     own_folder.mkdir(parents=True, exist_ok=True)
     outcome = _outcome(chosen, places, own_folder, slot, scale)
@@ -178,7 +180,9 @@ def _play_one(chosen: Scenario, places: Places, folder: Path, slot: int, scale: 
     return outcome
 
 
-def _outcome(chosen: Scenario, places: Places, folder: Path, slot: int, scale: float) -> ScenarioOutcome:
+def _outcome(
+    chosen: Scenario, places: Places, folder: Path, slot: int, scale: float
+) -> ScenarioOutcome:
     try:
         return _played(chosen, places, folder, slot, scale)
     except Exception as error:
@@ -187,7 +191,9 @@ def _outcome(chosen: Scenario, places: Places, folder: Path, slot: int, scale: f
         return ScenarioOutcome(chosen.name, 0.0, violations=(broken,))
 
 
-def _played(chosen: Scenario, places: Places, folder: Path, slot: int, scale: float) -> ScenarioOutcome:
+def _played(
+    chosen: Scenario, places: Places, folder: Path, slot: int, scale: float
+) -> ScenarioOutcome:
     if chosen.own_server and not places.hurts_servers:
         return ScenarioOutcome(chosen.name, 0.0, skipped="hurts its server: only with --embedded")
     if (missing := lacking(chosen.needs)) is not None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from txqueue_torture.campaign import Places
-    from txqueue_torture.scenario import ScenarioOutcome, Scenario
+    from txqueue_torture.scenario import Scenario, ScenarioOutcome
 
 __all__ = ["torture"]
 

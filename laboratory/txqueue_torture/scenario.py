@@ -17,7 +17,7 @@ from txqueue_torture.checker import Violation, check
 from txqueue_torture.environment import ScenarioFailed, Testbed
 from txqueue_torture.figures import figures_of
 
-__all__ = ["ScenarioOutcome", "Scenario", "known_scenarios", "run", "scenario"]
+__all__ = ["Scenario", "ScenarioOutcome", "known_scenarios", "run", "scenario"]
 
 Act = Callable[[Testbed], None]
 
