@@ -28,5 +28,5 @@ def lines_of(dsn: str) -> list[str]:
 def unknown_snippets(page: Path, programs: Path) -> list[str]:
     """The Python of a page that is no part of the programs it is about."""
     known = "\n".join(path.read_text("utf-8") for path in programs.rglob("*.py"))
-    shown = (block.text for block in blocks(page) if block.language == "python")
-    return [text for text in shown if text not in known]
+    shown = [each for each in blocks(page) if (each.language, each.action) == ("python", "")]
+    return [block.text for block in shown if block.text not in known]
