@@ -38,6 +38,12 @@ CHAPTERS: Final = (
     ("How those ended that a job waited for", "txqueue", ("Parents",)),
     ("Define work", "txqueue", ("WorkItem", "Key", "Priority", "Runtime", "UniqueMode", "Retry")),
     ("Functions as work", "txqueue", ("task", "Task", "middleware")),
+    ("Tasks of Django", "txqueue.django", ("TxqueueBackend", "policy", "work", "RunningContext")),
+    (
+        "What the tasks of Django show",
+        "txqueue.django",
+        ("TaskCancelled", "AttemptFailed", "OtherTransaction"),
+    ),
     ("Recurring work", "txqueue", ("Every", "Cron", "Cooldown", "CatchUp", "Exists")),
     ("Schedules by their names", "txqueue", ("Schedules", "ScheduleRun")),
     ("Inside a handler", "txqueue", ("RunningJob", "Snooze", "Discard", "Fail", "Next")),

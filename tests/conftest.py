@@ -12,6 +12,7 @@ pytest_plugins = [
     "tests.fixtures.servers",
     "tests.fixtures.leftovers",
     "tests.fixtures.databases",
+    "tests.fixtures.django_thread",
 ]
 
 # How fast examples are made says something of the machine, not of the code; async tests are bounded

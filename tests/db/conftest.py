@@ -56,6 +56,8 @@ if os.environ.get("TXQUEUE_TEST_REQUIRE") != "1" and not all(map(find_spec, DRIV
         "test_adapters_of_drivers.py",
         "test_testing_of_drivers.py",
     ]
+if os.environ.get("TXQUEUE_TEST_REQUIRE") != "1" and not find_spec("django"):
+    collect_ignore_glob = ["test_django*.py"]
 
 OF_FORMS: Final = ("test_dashboard.py", "test_dashboard_databases.py")
 """The files whose tests are mostly about logins, forms and addresses."""

@@ -12,12 +12,10 @@ from types import ModuleType
 from typing import Any, Final, TypeVar
 
 import asyncpg
-import django
 import psycopg
 import psycopg2
 import sqlalchemy
 from attrs import define, field
-from django.conf import settings
 from django.db import connections as django_connections
 from django.db import transaction as django_transaction
 from psycopg2.extensions import parse_dsn
@@ -30,6 +28,7 @@ import txqueue.adapters.django
 import txqueue.adapters.psycopg
 import txqueue.adapters.psycopg2
 import txqueue.adapters.sqlalchemy
+from tests.django_shop.configuration import set_up_django
 from txqueue import WorkItem
 
 T = TypeVar("T")
@@ -236,29 +235,6 @@ def with_async_sqlalchemy(
             yield Face(txqueue.adapters.sqlalchemy, bind, query, bind.commit, bind.rollback, "a")
 
     return opened
-
-
-def set_up_django(dsn: str) -> None:
-    """Name the database to Django, once in a process; another DSN replaces the first."""
-    parts = parse_dsn(dsn)
-    database = {
-        "ENGINE": "django.db.backends.postgresql",
-        "NAME": parts["dbname"],
-        "USER": parts["user"],
-        "HOST": parts["host"],
-        "PORT": parts.get("port", "5432"),
-        "DISABLE_SERVER_SIDE_CURSORS": True,
-    }
-    if not settings.configured:
-        lite = {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}
-        settings.configure(
-            DATABASES={"default": database, "lite": lite},
-            USE_TZ=True,
-            # Its handlers would be those of an application in other tests of this process.
-            LOGGING_CONFIG=None,
-        )
-        django.setup()
-    django_connections["default"].settings_dict.update(database)
 
 
 @asynccontextmanager

@@ -31,11 +31,11 @@ from tests.db.driver_faces import (
     NAMES,
     Face,
     asyncpg_address,
-    set_up_django,
     tried,
     url_of,
 )
 from tests.db.letters import FAR, Note
+from tests.django_shop.configuration import set_up_django
 from tests.fixtures.databases import Templates, fresh_database
 from txqueue import adapters
 from txqueue.adapters import asyncpg as over_asyncpg

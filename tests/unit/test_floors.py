@@ -51,7 +51,7 @@ ONLY_IN: Final[dict[str, tuple[str, ...]]] = {
     "psycopg": ("txqueue.adapters.psycopg",),
     "asyncpg": ("txqueue.adapters.asyncpg",),
     "sqlalchemy": ("txqueue.adapters.sqlalchemy",),
-    "django": ("txqueue.adapters.django",),
+    "django": ("txqueue.adapters.django", "txqueue.django"),
     "txpostgres": ("txqueue.store",),
     "pyarrow": ("txqueue.archive",),
     "jinja2": ("txqueue.web",),
@@ -170,6 +170,8 @@ def breach_among_us(importer: str, imported: str) -> str | None:
         is_within(imported, each) for each in ADAPTERS_MAY_IMPORT
     ):
         return f"adapters import only {' and '.join(ADAPTERS_MAY_IMPORT)}"
+    if is_within(imported, "txqueue.django") and not is_within(importer, "txqueue.django"):
+        return "projects of Django import txqueue.django, and nothing else does"
     here, there = floor_of(importer), floor_of(imported)
     home, away = package_of(importer), package_of(imported)
     if there > here:
@@ -274,6 +276,9 @@ def test_imports_only_from_below(module: Module) -> None:
         ("txqueue.adapters.exchanges", "txqueue.client.queue", "adapters import only"),
         ("txqueue.adapters.exchanges", "txqueue.tracing.choice", None),
         ("txqueue_torture.node", "psycopg2", "only txqueue.store and"),
+        ("txqueue.tap", "django.db", "only txqueue.adapters.django and txqueue.django may know"),
+        ("txqueue.tap", "txqueue.django.project", "projects of Django import txqueue.django"),
+        ("txqueue.django.backend", "txqueue.adapters.django", None),
     ],
 )
 def test_the_rules_say_what_they_mean(importer: str, imported: str, rule: str | None) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
 import traceback
@@ -11,6 +10,7 @@ from typing import Final
 
 from txqueue.errors import ConfigurationError
 from txqueue.model.work_item import known_work_types
+from txqueue.system.application_files import import_app
 
 __all__ = ["import_work_items"]
 
@@ -32,7 +32,7 @@ def import_work_items(modules: list[str]) -> None:
         sys.path.insert(0, "")
     for module in modules:
         try:
-            importlib.import_module(module)
+            import_app(module)
         except (Exception, SystemExit) as error:
             raise ConfigurationError(
                 f"--app {module} cannot be imported: {type(error).__name__}: {error}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
 import os
 import sys
 import sysconfig
@@ -13,7 +14,13 @@ from typing import Final
 
 from attrs import frozen
 
-__all__ = ["ApplicationFiles", "Stamps", "are_changed", "imported_application"]
+__all__ = [
+    "ApplicationFiles",
+    "Stamps",
+    "are_changed",
+    "import_app",
+    "imported_application",
+]
 
 Stamps = Mapping[str, Sequence[int]]
 """Paths of files, with the time of the last change, in nanoseconds, and the size of each."""
@@ -21,6 +28,8 @@ Stamps = Mapping[str, Sequence[int]]
 # The most files, so that neither an import nor a look at them takes long.
 _MOST: Final = 5_000
 _NOT_ITS_OWN: Final = frozenset({"__main__", "txqueue", "twisted"})
+# Django imports its apps by themselves, so that another module prepares a node for a project.
+_ENTRIES: Final = {"txqueue.django": "txqueue.django.project"}
 _LIBRARIES: Final = ("site-packages", "dist-packages")
 
 
@@ -35,6 +44,15 @@ class ApplicationFiles:
 
     version: str
     stamps: Stamps
+
+
+def import_app(name: str) -> None:
+    """Import a module that ``--app`` names.
+
+    Raises:
+        ImportError: When there is no such module; any other exception when the import fails.
+    """
+    importlib.import_module(_ENTRIES.get(name, name))
 
 
 @cache

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
 import traceback
 from collections.abc import Sequence
 
-from txqueue.system.application_files import imported_application
+from txqueue.system.application_files import import_app, imported_application
 from txqueue.wire.worker_commands import CannotImport
 
 __all__ = ["import_application"]
@@ -31,7 +30,7 @@ def import_application(modules: Sequence[str], dsn: str) -> None:
         sys.path.insert(0, "")
     for module in modules:
         try:
-            importlib.import_module(module)
+            import_app(module)
         except BaseException as error:
             traceback.print_exc()
             error_text = f"{module}: {type(error).__name__}: {error}"

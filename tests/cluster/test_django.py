@@ -1,0 +1,140 @@
+"""Tasks of Django on a real node: results, errors, attempts, contexts and signals."""
+
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cluster.conftest import cluster
+from tests.cluster.database import Database
+from tests.cluster.nodes import PATIENCE, Node
+from tests.django_shop.configuration import set_up_django
+
+pytestmark = pytest.mark.django
+
+
+@pytest.fixture(scope="module")
+def node(shared_db: Database, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
+    """A node that runs the tasks of the project."""
+    with cluster(shared_db, Path(tmp_path_factory.mktemp("nodes"))) as nodes:
+        node = nodes.start(
+            *("--queues", "default,mail"),
+            app="txqueue.django",
+            DJANGO_SETTINGS_MODULE="tests.django_shop.settings",
+        )
+        wait_for(lambda: node.info.get("pid") == node.pid)
+        yield node
+
+
+@pytest.fixture
+def tasks(node: Node, shared_db: Database) -> Any:
+    """The tasks, enqueued by this process."""
+    set_up_django(shared_db.dsn)
+    from tests.django_shop import tasks
+
+    return tasks
+
+
+def wait_for(holds: Callable[[], bool]) -> None:
+    """Wait until it does."""
+    deadline = time.monotonic() + PATIENCE
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def log_has(node: Node, text: str) -> bool:
+    """Whether a node has printed a text."""
+    return text in node.log
+
+
+def finished(result: Any) -> Any:
+    """Wait until a task is finished; return its result."""
+
+    def is_finished() -> bool:
+        result.refresh()
+        return bool(result.is_finished)
+
+    wait_for(is_finished)
+    return result
+
+
+def test_a_task_returns_its_result(tasks: Any, node: Node) -> None:
+    """With the times, and the node that ran it."""
+    result = finished(tasks.add.enqueue(2, right=3))
+    assert (result.return_value, result.status, result.errors) == (5, "SUCCESSFUL", [])
+    assert (result.args, result.kwargs) == ([2], {"right": 3})
+    assert (result.worker_ids, result.attempts) == ([node.name], 1)
+    assert result.enqueued_at <= result.started_at <= result.finished_at
+    assert result.last_attempted_at == result.started_at
+
+
+def test_a_plain_function_runs_in_a_thread(tasks: Any) -> None:
+    """Outside of any transaction."""
+    result = finished(tasks.reports_transaction.enqueue())
+    assert result.return_value == [False, False]
+
+
+def test_a_coroutine_uses_the_database(tasks: Any) -> None:
+    """Through the threads of Django."""
+    result = finished(tasks.reads.enqueue(41))
+    assert result.return_value == [42, 1]
+
+
+def test_a_retry_is_the_policy_s(tasks: Any, node: Node) -> None:
+    """Each failed attempt has its error, and the context the number of the attempt."""
+    result = finished(tasks.brews.enqueue("green"))
+    assert result.return_value == ["green", 2, result.id]
+    assert (result.worker_ids, result.attempts) == ([node.name] * 2, 2)
+    [error] = result.errors
+    assert error.exception_class is tasks.OutOfTea
+    assert "OutOfTea: green" in error.traceback
+    assert result.started_at < result.last_attempted_at
+
+
+def test_a_task_without_a_policy_fails_at_once(tasks: Any) -> None:
+    """As with the backends of Django."""
+    result = finished(tasks.fails.enqueue())
+    assert (result.status, result.attempts) == ("FAILED", 1)
+    assert [each.exception_class for each in result.errors] == [tasks.OutOfTea]
+    with pytest.raises(ValueError, match="failed"):
+        _ = result.return_value
+
+
+def test_a_discarded_task_says_so(tasks: Any) -> None:
+    """It is a failure, whose class names it."""
+    from txqueue.django import TaskCancelled
+
+    result = finished(tasks.discards.enqueue())
+    assert (result.status, result.attempts) == ("FAILED", 1)
+    [error] = result.errors
+    assert (error.exception_class, error.traceback) == (TaskCancelled, "too late")
+
+
+def test_workers_send_the_signals(tasks: Any, node: Node) -> None:
+    """One for each start, and one for the end, however the task has ended."""
+    ends = {
+        tasks.reports_transaction: "SUCCESSFUL ",
+        tasks.fails: "FAILED OutOfTea",
+        tasks.discards: "FAILED TaskCancelled",
+        tasks.takes_long: "FAILED TimeoutError",
+        tasks.waits: "FAILED TimeoutError",
+    }
+    for task, end in ends.items():
+        result = finished(task.enqueue())
+        said = f"signal finished TxqueueBackend {result.id} {end}\n"
+        wait_for(partial(log_has, node, said))
+        assert f"signal started TxqueueBackend {result.id} RUNNING" in node.log
+        assert node.log.count(f"signal finished TxqueueBackend {result.id} ") == 1
+
+
+def test_a_node_says_what_it_lacks(shared_db: Database, tmp_path: Path) -> None:
+    """Without settings there is no project."""
+    with cluster(shared_db, tmp_path) as nodes:
+        node = nodes.start(app="txqueue.django")
+        assert node.ended() == 1
+        assert "DJANGO_SETTINGS_MODULE is not set" in node.log
+        assert "Traceback" not in node.log

@@ -1,0 +1,50 @@
+"""The settings of the project, for this process and for nodes."""
+
+from importlib.util import find_spec
+from typing import Any
+
+import django
+from django.conf import settings
+from django.db import connections
+from psycopg2.extensions import parse_dsn
+
+HAS_TASKS = find_spec("django.tasks") is not None or find_spec("django_tasks") is not None
+APPS = ["txqueue.django", "tests.django_shop"]
+
+
+def database_of(dsn: str) -> dict[str, Any]:
+    """Return a database of Django."""
+    parts = parse_dsn(dsn)
+    return {
+        "ENGINE": "django.db.backends.postgresql",
+        "NAME": parts["dbname"],
+        "USER": parts["user"],
+        "HOST": parts["host"],
+        "PORT": parts.get("port", "5432"),
+        "DISABLE_SERVER_SIDE_CURSORS": True,
+    }
+
+
+def settings_of(dsn: str) -> dict[str, Any]:
+    """Return the settings of the project."""
+    backport = ["django_tasks"] if find_spec("django_tasks") is not None else []
+    default = {"BACKEND": "txqueue.django.TxqueueBackend", "QUEUES": ["default", "mail"]}
+    return {
+        "DATABASES": {
+            "default": database_of(dsn),
+            "lite": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"},
+        },
+        "INSTALLED_APPS": [*backport, *APPS] if HAS_TASKS else [],
+        "TASKS": {"default": default, "second": {**default, "QUEUES": []}},
+        "USE_TZ": True,
+        # Its handlers would be those of an application in other tests of this process.
+        "LOGGING_CONFIG": None,
+    }
+
+
+def set_up_django(dsn: str) -> None:
+    """Name the database to Django, once in a process; another DSN replaces the first."""
+    if not settings.configured:
+        settings.configure(**settings_of(dsn))
+        django.setup()
+    connections["default"].settings_dict.update(database_of(dsn))

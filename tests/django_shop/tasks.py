@@ -1,0 +1,103 @@
+"""Tasks of every kind."""
+
+import asyncio
+import threading
+import time
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+from asgiref.sync import sync_to_async
+from django.db import connection, transaction
+from django.dispatch import receiver
+
+from txqueue import Discard, Key, Retry
+from txqueue.django import policy
+
+FAMILY = "django.tasks" if find_spec("django.tasks") is not None else "django_tasks"
+task: Any = import_module(FAMILY).task
+signals: Any = import_module(f"{FAMILY}.signals")
+QUICK = Retry(attempts=2, first=0.01, jitter=0.0)
+
+
+class OutOfTea(Exception):
+    """There is none."""
+
+
+@task
+def add(left: int, right: int = 0) -> int:
+    """Return a sum."""
+    return left + right
+
+
+@task(queue_name="mail", priority=10)
+@policy(group=Key("user:{user}"), unique=Key("{user}:{language}"), weight=2)
+def send(user: int, *, language: str = "en") -> list[Any]:
+    """Return the arguments."""
+    return [user, language]
+
+
+@task
+def reports_transaction() -> list[bool]:
+    """Return whether the connection is in a transaction, and whether it is the main thread's."""
+    with connection.cursor() as cursor:
+        cursor.execute("select 1")
+    on_main_thread = threading.current_thread() is threading.main_thread()
+    return [connection.in_atomic_block, on_main_thread]
+
+
+@task(takes_context=True)
+@policy(retry=QUICK)
+def brews(context: Any, kind: str) -> Any:
+    """Fail at the first attempt."""
+    context.job.progress(1, 2)
+    if context.attempt == 1:
+        raise OutOfTea(kind)
+    return [kind, context.attempt, context.task_result.id]
+
+
+@task
+def fails() -> None:
+    """Fail."""
+    raise OutOfTea("none")
+
+
+@task
+def discards() -> None:
+    """Say that the work is no longer needed."""
+    raise Discard("too late")
+
+
+@task
+@policy(timeout=0.2)
+def takes_long() -> None:
+    """Go on after the timeout."""
+    time.sleep(1.0)
+
+
+@task
+@policy(timeout=0.2)
+async def waits() -> None:
+    """Go on for longer than the timeout."""
+    await asyncio.sleep(60)
+
+
+@task(takes_context=True)
+async def reads(context: Any, number: int) -> list[Any]:
+    """Ask the database from a coroutine."""
+
+    def asked() -> Any:
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute("select %s + 1", (number,))
+            return cursor.fetchone()[0]
+
+    return [await sync_to_async(asked)(), context.attempt]
+
+
+@receiver([signals.task_started, signals.task_finished])
+def note(sender: type, signal: Any, task_result: Any, **rest: Any) -> None:
+    """Note the signals of a worker in its log."""
+    name = "started" if signal is signals.task_started else "finished"
+    classes = [each.exception_class_path.rpartition(".")[2] for each in task_result.errors]
+    text = f"signal {name} {sender.__name__} {task_result.id} {task_result.status}"
+    print(text, ",".join(classes), flush=True)

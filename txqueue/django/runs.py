@@ -1,0 +1,182 @@
+"""Runs of tasks in workers: their arguments, results and errors, and the signals around them."""
+
+from __future__ import annotations
+
+import socket
+from asyncio import CancelledError
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import dataclass
+from traceback import format_exception
+from typing import TYPE_CHECKING, Any, Final
+
+from attrs import evolve
+from django.utils import timezone
+
+from txqueue.django.declared import meant_task
+from txqueue.django.errors import TaskCancelled
+from txqueue.django.framework import (
+    TaskContext,
+    TaskError,
+    TaskResult,
+    TaskResultStatus,
+    normalize_json,
+    signals,
+)
+from txqueue.model.directives import Discard, Fail, Next, Snooze
+from txqueue.policy.endings.outcome import error_class, judge
+
+if TYPE_CHECKING:
+    from txqueue.django.items import TaskWork
+    from txqueue.worker.handlers.running_job import RunningJob
+
+__all__ = ["Run", "RunningContext", "isolate", "perform", "perform_async", "taken"]
+
+_DIRECTIVES: Final = (Snooze, Discard, Fail, Next)
+_UNKNOWN: Final = "unknown"
+"""The worker of an earlier attempt, which only the database has."""
+
+_running: dict[int, Run] = {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningContext(TaskContext):  # type: ignore[misc]  # Django has no types.
+    """What a task gets that takes a context: Django's own, and the job.
+
+    Attributes:
+        job: The `RunningJob`, with its progress, whether it is cancelled, and its steps.
+    """
+
+    job: Any
+
+
+class Run:
+    """A run of a task.
+
+    Args:
+        item: The work item.
+        job: The job.
+    """
+
+    def __init__(self, item: TaskWork, job: RunningJob) -> None:
+        self._item, self._job = item, job
+        self._task = meant_task(item.work_type, item.using)
+        now = timezone.now()
+        self.result = TaskResult(
+            task=self._task,
+            id=str(job.id),
+            status=TaskResultStatus.RUNNING,
+            enqueued_at=None,
+            started_at=now if job.attempt == 1 else None,
+            last_attempted_at=now,
+            finished_at=None,
+            args=item.args,
+            kwargs=item.kwargs,
+            backend=self._task.backend,
+            errors=[],
+            worker_ids=[*[_UNKNOWN] * (job.attempt - 1), socket.gethostname()],
+        )
+        _running[job.id] = self
+
+    def call(self) -> Any:
+        """Call the task's function."""
+        context = RunningContext(task_result=self.result, job=self._job)
+        leading = (context,) if self._task.takes_context else ()
+        return self._task.func(*leading, *self._item.args, **self._item.kwargs)
+
+    def send(self, signal: Any) -> None:
+        """Send a signal of Django's tasks; an error of a receiver is logged."""
+        signal.send_robust(type(self._task.get_backend()), task_result=self.result)
+
+    async def asend(self, signal: Any) -> None:
+        """Send one from a coroutine."""
+        await signal.asend_robust(type(self._task.get_backend()), task_result=self.result)
+
+    def succeeds(self, value: Any) -> bool:
+        """Take what the function has returned; tell whether the task is finished."""
+        if isinstance(value, _DIRECTIVES):
+            return self.fails(value)
+        _running.pop(self._job.id, None)
+        if self._job.is_cancelled:
+            return False
+        self._set(TaskResultStatus.SUCCESSFUL, _return_value=value)
+        return True
+
+    def fails(self, error: BaseException) -> bool:
+        """Take what the function has raised; tell whether the task is finished."""
+        if isinstance(error, CancelledError) and not self._job.is_cancelled:
+            # Of a timeout, after which there may be another attempt: see `taken`.
+            return False
+        _running.pop(self._job.id, None)
+        if self._is_last(error):
+            self.fail(error)
+            return True
+        return False
+
+    def fail(self, error: BaseException) -> None:
+        """Note the error that has ended the task."""
+        is_cancelled = self._job.cancelled_by is not None or isinstance(error, Discard)
+        path = f"{TaskCancelled.__module__}.TaskCancelled" if is_cancelled else error_class(error)
+        text = "".join(format_exception(error))
+        self.result.errors.append(TaskError(exception_class_path=path, traceback=text))
+        self._set(TaskResultStatus.FAILED)
+
+    def _is_last(self, error: BaseException) -> bool:
+        if self._job.is_cancelled:
+            return self._job.cancelled_by is not None
+        retry, terms = type(self._item).retry, self._job.terms or {}
+        retry = evolve(retry, attempts=terms.get("attempts", retry.attempts))
+        return judge(error, retry, self._job.attempt - 1, 0.5).outcome in ("failed", "cancelled")
+
+    def _set(self, status: Any, **values: Any) -> None:
+        # As Django's own backends do: a result is frozen for all others.
+        for name, value in {"status": status, "finished_at": timezone.now(), **values}.items():
+            object.__setattr__(self.result, name, value)
+
+
+def taken(job_id: int) -> Run | None:
+    """Return the run of a job that has failed while its function goes on, or was cancelled."""
+    return _running.pop(job_id, None)
+
+
+def perform(item: TaskWork, job: RunningJob) -> Any:
+    """Run a task in a thread."""
+    run = Run(item, job)
+    run.send(signals.task_started)
+    try:
+        value = _storable(run.call())
+    except BaseException as error:
+        if run.fails(error):
+            run.send(signals.task_finished)
+        raise
+    if run.succeeds(value):
+        run.send(signals.task_finished)
+    return value
+
+
+async def perform_async(item: TaskWork, job: RunningJob) -> Any:
+    """Run a task that is a coroutine."""
+    async with _isolation[0]():
+        run = Run(item, job)
+        await run.asend(signals.task_started)
+        try:
+            value = _storable(await run.call())
+        except BaseException as error:
+            if run.fails(error):
+                await run.asend(signals.task_finished)
+            raise
+        if run.succeeds(value):
+            await run.asend(signals.task_finished)
+        return value
+
+
+_isolation: list[Callable[[], AbstractAsyncContextManager[Any]]] = [nullcontext]
+
+
+def isolate(around: Callable[[], AbstractAsyncContextManager[Any]]) -> None:
+    """Have each coroutine of a task run inside of a context manager."""
+    _isolation[:] = [around]
+
+
+def _storable(value: Any) -> Any:
+    return value if isinstance(value, _DIRECTIVES) else normalize_json(value)

@@ -1,0 +1,67 @@
+"""The statements that read a job and its failed attempts, for the driver of an application."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from attrs import field, frozen
+
+from txqueue.model.job import State, read_json
+from txqueue.store.schema.files import checked_name
+
+__all__ = ["StoredAttempt", "StoredJob", "attempts_query", "job_query"]
+
+
+@frozen
+class StoredJob:
+    """What an application reads of a job that it has enqueued.
+
+    ``runs`` is the number of runs that have ended; ``node`` the name of the node that has the job,
+    or had it last, or its number if the node is gone.
+    """
+
+    id: int
+    work_type: str
+    state: State = field(converter=State)
+    runs: int
+    payload: Any = field(converter=read_json, repr=False)
+    result: Any = field(converter=read_json, repr=False)
+    error: str | None
+    enqueued_at: datetime
+    assigned_at: datetime | None
+    started_at: datetime | None
+    finished_at: datetime | None
+    node: str | None
+
+
+@frozen
+class StoredAttempt:
+    """One of its failed runs; ``node`` as for a `StoredJob`."""
+
+    began: datetime | None
+    ended: datetime
+    node: str | None
+    error: str | None
+    error_class: str | None
+
+
+def job_query(schema: str) -> str:
+    """Return the statement for the fields of a `StoredJob`, with the job's number as ``%s``."""
+    schema = checked_name(schema)
+    return (
+        "select job_id, work_type, job.state::text, attempt, payload::text, result::text, error,"
+        " enqueued_at, assigned_at, job.started_at, finished_at, coalesce(node.name, node_id::text)"
+        f" from {schema}.job left join {schema}.node_info as node using (node_id)"
+        " where job_id = %s"
+    )
+
+
+def attempts_query(schema: str) -> str:
+    """Return the statement for the fields of each `StoredAttempt` of a job, the oldest first."""
+    schema = checked_name(schema)
+    return (
+        "select began, at, coalesce(node.name, node_id::text), error, error_class"
+        f" from {schema}.failed_attempt left join {schema}.node_info as node using (node_id)"
+        " where job_id = %s and restarted_by is null order by at"
+    )
