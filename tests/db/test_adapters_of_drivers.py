@@ -51,6 +51,7 @@ from txqueue_torture.server import Server, dsn_of, pgbouncer
 T = TypeVar("T")
 # The last one is refused when two thousand have been sent.
 MANY = [*[Note()] * 2500, Note("9" * 2_000_000)]
+NOTED = "select txqueue.enqueue('enqueue.note', jsonb_build_object('text', %s::text))"
 
 
 @pytest.fixture(scope="module")
@@ -92,6 +93,32 @@ def test_rows_and_parameters_of_another_kind_change_nothing_for_psycopg(dsn: str
         one = over_psycopg.enqueue(connection, Note(), not_before=FAR)
         with connection.pipeline():
             assert over_psycopg.enqueue_many(connection, [Note()]) == [one + 1]
+
+
+@pytest.mark.parametrize("autocommit", [False, True])
+def test_a_refusal_in_a_pipeline_of_psycopg_undoes_itself_only(dsn: str, autocommit: bool) -> None:
+    """The statements before and after it act, of which those before have not been answered."""
+
+    async def test() -> None:
+        connecting = psycopg.AsyncConnection.connect(dsn, autocommit=autocommit)
+        async with await connecting as connection, connection.pipeline():
+            await connection.execute(NOTED, (" a",))
+            with pytest.raises(Refused, match="payload"):
+                await over_psycopg.aenqueue(connection, MANY[-1], savepoint=True)
+            await connection.execute(NOTED, (" b",))
+            with pytest.raises(Refused, match="payload"):
+                await over_psycopg.aenqueue_many(connection, MANY, savepoint=True)
+
+    before = count(dsn)
+    in_loop(test())
+    with psycopg.connect(dsn, autocommit=autocommit) as connection, connection.pipeline():
+        connection.execute(NOTED, (" c",))
+        with pytest.raises(Refused, match="payload"):
+            over_psycopg.enqueue_many(connection, MANY, savepoint=True)
+        with pytest.raises(Refused, match="payload"):
+            over_psycopg.enqueue(connection, MANY[-1], savepoint=True)
+        over_psycopg.enqueue(connection, Note(), savepoint=True)
+    assert count(dsn) == before + 4
 
 
 def test_codecs_change_nothing_for_asyncpg(dsn: str) -> None:

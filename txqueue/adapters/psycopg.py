@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any, TypeVar, Unpack
 
 from psycopg import AsyncConnection, AsyncCursor, Connection, Cursor
-from psycopg.pq import TransactionStatus
+from psycopg.pq import PipelineStatus, TransactionStatus
 from psycopg.rows import tuple_row
 
 from txqueue.adapters.batches import BlockingBatch, Calls
@@ -55,7 +55,8 @@ def enqueue(
     send = partial(_send, _checked(connection, Connection))
     if not savepoint:
         return send_one(send, work, options, schema, "format")
-    return run(one(work, options, _terms(connection, schema, savepoint)), send)
+    with _synchronized(connection):
+        return run(one(work, options, _terms(connection, schema, savepoint)), send)
 
 
 def enqueue_many(
@@ -72,7 +73,8 @@ def enqueue_many(
         The numbers of the jobs, in order.
     """
     send = partial(_send, _checked(connection, Connection))
-    return run(many(works, options, _terms(connection, schema, savepoint)), send)
+    with _synchronized(connection):
+        return run(many(works, options, _terms(connection, schema, savepoint)), send)
 
 
 def batch(
@@ -116,7 +118,8 @@ async def aenqueue(
     send = partial(_asend, _checked(connection, AsyncConnection))
     if not savepoint:
         return await asend_one(send, work, options, schema, "format")
-    return await arun(one(work, options, _terms(connection, schema, savepoint)), send)
+    async with _asynchronized(connection):
+        return await arun(one(work, options, _terms(connection, schema, savepoint)), send)
 
 
 async def aenqueue_many(
@@ -129,7 +132,8 @@ async def aenqueue_many(
 ) -> list[int]:
     """Enqueue many work items, all or none, a thousand per statement; see `enqueue_many`."""
     send = partial(_asend, _checked(connection, AsyncConnection))
-    return await arun(many(works, options, _terms(connection, schema, savepoint)), send)
+    async with _asynchronized(connection):
+        return await arun(many(works, options, _terms(connection, schema, savepoint)), send)
 
 
 def abatch(
@@ -183,9 +187,24 @@ def _is_alone(connection: Connection[Any] | AsyncConnection[Any]) -> bool:
     return bool(connection.autocommit and is_idle)
 
 
+# In pipeline mode only a synchronized connection says whether a transaction is open, and after an
+# error the server skips all statements, "rollback to savepoint" too, until it is synchronized.
+def _synchronized(connection: Connection[Any]) -> AbstractContextManager[object]:
+    is_needed = connection.pgconn.pipeline_status != PipelineStatus.OFF
+    return connection.pipeline() if is_needed else nullcontext()
+
+
+def _asynchronized(connection: AsyncConnection[Any]) -> AbstractAsyncContextManager[object]:
+    is_needed = connection.pgconn.pipeline_status != PipelineStatus.OFF
+    return connection.pipeline() if is_needed else nullcontext()
+
+
 # The cursors that the connection makes may have other rows, or spell parameters otherwise. In
 # pipeline mode a cursor has no description until its rows are fetched.
 def _send(connection: Connection[Any], sql: str, parameters: Parameters) -> Any:
+    if connection.pgconn.pipeline_status == PipelineStatus.ABORTED:
+        with connection.pipeline():
+            pass
     with Cursor(connection, row_factory=tuple_row) as cursor:
         cursor.execute(sql.encode(), parameters)
         row = cursor.fetchone() if sql.startswith("select") else None
@@ -193,6 +212,9 @@ def _send(connection: Connection[Any], sql: str, parameters: Parameters) -> Any:
 
 
 async def _asend(connection: AsyncConnection[Any], sql: str, parameters: Parameters) -> Any:
+    if connection.pgconn.pipeline_status == PipelineStatus.ABORTED:
+        async with connection.pipeline():
+            pass
     async with AsyncCursor(connection, row_factory=tuple_row) as cursor:
         await cursor.execute(sql.encode(), parameters)
         row = await cursor.fetchone() if sql.startswith("select") else None
