@@ -85,6 +85,7 @@ def test_a_search_ends_after_a_number_of_jobs_and_says_so(
         (("jobs", "--since", "soon"), "'soon' is neither a moment nor a length of time"),
         (("enqueue", "test.kind", "{}", "--tag", "a"), "'a' has no value; write NAME=VALUE"),
         (("enqueue", "test.kind", "{}", "--tag", "a b=c"), "tags are not an object"),
+        (("enqueue", "test.kind", "{}", "--traceparent", "nonsense"), "is not a header of W3C"),
     ],
     ids=str,
 )

@@ -1,8 +1,13 @@
 """The table of options and the functions that enqueue name the same options."""
 
+import json
+
+import psycopg2
+import pytest
+
 from tests.db.masters import Master
 from txqueue.cli.enqueue import enqueue
-from txqueue.model.enqueue_options import OPTIONS, EnqueueOptions
+from txqueue.model.enqueue_options import OPTIONS, EnqueueOptions, is_traceparent
 from txqueue.tracing.carried import TRACED_AT
 
 OF_SCHEDULES = ["schedule", "due", "zone"]
@@ -45,3 +50,45 @@ def test_shells_can_give_each_option() -> None:
         parameter.name: getattr(parameter, "help", None) for parameter in enqueue.params
     }
     assert all(help_by_name[name] for name in OPTIONS)
+
+
+PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        PARENT,
+        "nonsense",
+        "",
+        7,
+        None,
+        {"a": PARENT},
+        PARENT.upper(),
+        PARENT.replace("3", "-"),
+        PARENT.replace("-", "0"),
+        f"{PARENT}\n",
+        f" {PARENT}",
+        f"{PARENT}-00",
+        PARENT.replace("00-", "ff-", 1),
+        PARENT.replace("0af7651916cd43dd8448eb211c80319c", "0" * 32),
+        PARENT.replace("b7ad6b7169203331", "0" * 16),
+    ],
+)
+def test_python_and_the_database_take_the_same_traces(node: Master, value: object) -> None:
+    """One that a worker could not continue is refused, whatever client enqueues it."""
+    options = {"traceparent": value}
+    if is_traceparent(value):
+        assert node.enqueue({"options": options})
+        return
+    with pytest.raises(psycopg2.Error, match="traceparent is not a header of W3C Trace Context"):
+        node.enqueue({"options": options})
+    with pytest.raises(psycopg2.Error, match="traceparent is not a header of W3C Trace Context"):
+        node.value("select txqueue.enqueue('test.kind', '{}', options => %s)", json.dumps(options))
+
+
+def test_a_state_of_a_trace_is_text(node: Master) -> None:
+    """As it is sent as a header."""
+    assert node.enqueue({"options": {"tracestate": "a=1"}})
+    with pytest.raises(psycopg2.Error, match="tracestate is not text"):
+        node.enqueue({"options": {"tracestate": 7}})
