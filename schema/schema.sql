@@ -1,4 +1,4 @@
--- The schema txqueue, version 22, to be read; `txqueue migrate --sql` prints the script to run.
+-- The schema txqueue, version 23, to be read; `txqueue migrate --sql` prints the script to run.
 -- Generated from the catalogue of a migrated database by: python -m tests.db.snapshot
 -- N is a lane, 0 to 7. Not shown: the partitions of single days, the tables of single worksets, and
 -- the sequences of single limits. Definitions of functions and views are in schema/functions.
@@ -24,6 +24,23 @@ create type open_queue as (queue text, jobs integer, kept integer, is_counted bo
 create type group_slot as (name text, slots integer, paid_in double precision, rank timestamptz, job_id bigint,
     ready_rank timestamptz, ready_job bigint, assignment bigint, looked_at timestamptz, place tid, is_stale boolean,
     oldest_rank timestamptz, oldest_job bigint);
+
+-- What a claim may look at: the room of the node and its capacity, the limits of its queues, the turns of its jobs, and
+-- what can become free.
+create type opened_claim as (room integer, capacity integer, is_limited boolean, limits open_queue[], queues text[],
+    turns claim_turn[], is_narrow boolean, largest integer, total integer, opens_in double precision, last_tenant text);
+
+-- What a step of a claim may take from one queue: the most jobs, the room for them, the heaviest, and whether its jobs
+-- are counted.
+create type step_bounds as (jobs integer, room integer, heaviest integer, is_counted smallint);
+
+-- Jobs that a claim took together: alone has suspects, which run in a process without other jobs.
+create type claimed_chunk as (lane smallint, assignment bigint, jobs integer, weight bigint, chunk text, alone boolean);
+
+-- What a step of a claim found in one lane and queue, and what it took.
+create type claim_step as (found integer, taken integer, weight bigint, chunks claimed_chunk[], parked integer,
+    left_job bigint, is_drained boolean, is_whole boolean, is_cut boolean, is_blocked boolean, has_suspects boolean,
+    last_rank timestamptz, last_job bigint);
 
 -- Sequences -----------------------------------------------------------------------------------------------------------
 -- Flags and moments are sequences too: a sequence changes at once and leaves no dead row.
@@ -557,10 +574,10 @@ next_job(its_node integer, its_incarnation integer, queues text[], work_types te
     last_tenant text, reached_job bigint, searched double precision, passed text, passed_job bigint,
     left_job bigint);  -- worker
 set_aside(its_incarnation integer, queues text[]) returns bigint[];  -- worker
--- only the owner may execute: assign_N, attainable_room, choose_ready_N, chunk_entry, chunk_of, fail_unreadable,
--- find_fault, find_head, find_heads, find_last, find_loss, fit_capacity_N, job_terms, leave_remnant, lock_ready_N,
--- make_eligible, make_published_ready, make_ready, most_attainable, next_assignment, next_due, promote, promote_due,
--- separate_suspects, take_first_N
+-- only the owner may execute: assign_N, attainable_room, bound_step, chunk_entry, chunk_of, fail_unreadable,
+-- find_fault, find_head, find_heads, find_last, find_loss, fit_capacity_N, in_order, job_terms, leave_remnant,
+-- lock_ready_N, make_eligible, make_published_ready, make_ready, measure_search, most_attainable, next_assignment,
+-- next_due, open_claim, promote, promote_due, separate_suspects, take_first_N, take_step_N, turn_to_reserve
 
 -- complete
 complete(its_incarnation integer, lanes smallint[], assignments bigint[], ids text[], results text[] = null)

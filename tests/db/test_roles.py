@@ -97,7 +97,7 @@ CLAIMS = [
 INSIDE = [
     "select txqueue.promote(null, 1)",
     "select txqueue.grant_roles()",
-    "select txqueue.assign_0('{}', 1, 1, null)",
+    "select txqueue.assign_0(0::smallint, '{}', 1, 1, null, false)",
     "select txqueue.truncate_if_empty('job_ready_0')",
     "select txqueue.cancel_jobs('{}', '{}', '{}', true)",
     "select txqueue.lock_control('queue', 'absent')",

@@ -66,7 +66,8 @@ def test_a_claim_reads_only_what_it_may_take(
     The plans do not depend on the statistics: a plan that was made for a small table is kept.
     """
     node.cursor.execute(
-        f"insert into txqueue.control (kind, key, is_paused, reserve) values {control}"
+        f"insert into txqueue.control (kind, key, is_paused, reserve) values {control};"
+        " select setval('txqueue.has_limits', 1)"
     )
     node.enqueue(*[{"not_before": "2020-01-01T00:00:00Z", **others}] * 300)
     ids = node.enqueue(wanted, wanted)
@@ -183,7 +184,8 @@ def test_a_claim_of_many_limited_queues_looks_each_up_once(node: Master) -> None
     queues = [f"queue-{number}" for number in range(300)]
     node.cursor.execute(
         "insert into txqueue.control (kind, key, concurrency)"
-        " select 'queue', queue, 5 from unnest(%s) as queue",
+        " select 'queue', queue, 5 from unnest(%s) as queue;"
+        " select setval('txqueue.has_limits', 1)",
         (queues,),
     )
     ids = node.enqueue(*({"queue": queue} for queue in queues))

@@ -11,12 +11,6 @@ create or replace function txqueue.lock_ready_0(
     most_weight integer)
 returns tid[]
 language plpgsql volatile
-set search_path = txqueue, pg_temp
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_sort = off
-set jit = off
-set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
 declare
@@ -30,7 +24,7 @@ begin
                 where queue = head.queue and priority >= 7 and work_type = any (work_types) and deaths <= most_deaths
                   and weight <= most_weight
                   and (options -> 'unread' ?| work_types) is not true
-                  and (tenant is null or is_unlimited_tenant(tenant))
+                  and (tenant is null or txqueue.is_unlimited_tenant(tenant))
                   and (rank, job_id) >= (head.rank, head.job_id) and (rank, job_id) <= (until_rank, until_job)
                 order by rank, job_id limit at_most for update skip locked);
         elsif turn.tenant is not null then
