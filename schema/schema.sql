@@ -559,7 +559,7 @@ lagging_sequences(is_thorough boolean = true) returns table(name text, present b
 readable_json(value jsonb) returns jsonb;  -- read, worker
 readable_text(value text) returns text;  -- read, worker
 -- only the owner may execute: check_isolation, fail_if_damaged, has_large_values, is_member, nearest_name, refuse,
--- sound_jobs
+-- sound_jobs, without_values
 
 -- claim
 claim_given(its_node integer, its_incarnation integer, work_types text[], given bigint[], since bigint,

@@ -24,12 +24,8 @@ begin
     end if;
     this.waiting_for := null;
     this.finished_at := coalesce(this.finished_at, clock_timestamp());
-    -- As readable_json() shows one that is damaged, so that no act runs the job without it.
-    this.payload := jsonb_build_object('txqueue cannot read this', fault);
-    this.options := null;
-    this.result := null;
-    this.progress := null;
-    this.error := format('its row is damaged: %s; its payload was lost', fault);
+    this.error := format('its row is damaged: %s', fault);
+    this := without_values(this, fault);
     this.fingerprint := case when this.state = 'failed' then fingerprint(this.error) end;
     insert into job values (this.*);
     if this.followed is not null then

@@ -1,6 +1,5 @@
 -- Moves a job that cannot be given to a worker to the failed ones, for set_aside(), which does what follows from
--- that. What cannot even be moved is dropped: its payload becomes what readable_json() shows of one that is damaged,
--- so that no act runs the job without it. Returns nothing if another session has locked or moved it.
+-- that. What cannot even be moved is dropped. Returns nothing if another session has locked or moved it.
 create or replace function txqueue.fail_unreadable(
     its_state job_state, its_lane smallint, its_id bigint, fault text,
     out failed bigint, out followed bigint, out freed_group text)
@@ -28,11 +27,7 @@ begin
     begin
         insert into job values (this.*);
     exception when internal_error or system_error then
-        this.payload := jsonb_build_object('txqueue cannot read this', fault);
-        this.options := null;
-        this.result := null;
-        this.progress := null;
-        this.error := this.error || '; its payload was lost';
+        this := without_values(this, fault);
         insert into job values (this.*);
     end;
     failed := its_id;
