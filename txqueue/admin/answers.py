@@ -7,23 +7,9 @@ from typing import Any
 
 from attrs import frozen
 
+from txqueue.model.operator_acts import Cancelled
+
 __all__ = ["Cancelled", "JobsPage", "Restarted"]
-
-
-@frozen
-class Cancelled:
-    """The result of a request to cancel jobs.
-
-    Attributes:
-        cancelled: The numbers of the jobs that are cancelled now.
-        requested: The numbers of the jobs that a node holds; the node ends them at once or at its
-            next heartbeat.
-        refused: The numbers of jobs that had ended before or do not exist.
-    """
-
-    cancelled: list[int]
-    requested: list[int]
-    refused: list[int]
 
 
 @frozen

@@ -42,7 +42,7 @@ def or_archived(
 
 def archived_row(options: GlobalOptions, job_id: int) -> dict[str, Any] | None:
     """Return all columns of an archived job; None if no archived job has that number."""
-    from txqueue.store.reads.history import about_archived_days
+    from txqueue.store.inquiries.archived_jobs import about_archived_days
 
     days = read_database(options, lambda schema: about_archived_days(schema, job_id))
     if not days:

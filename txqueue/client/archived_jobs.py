@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from txqueue.model.job import COLUMNS, Job
+from txqueue.model.job import Job
 from txqueue.store.driver.connection_pool import ConnectionPool
+from txqueue.store.inquiries.archived_jobs import about_archived_days, job_of
+from txqueue.store.inquiries.pooled import find
 from txqueue.store.reads.archive_process import ArchiveProcess, ProcessStarter
-from txqueue.store.reads.history import archived_days
 
 __all__ = ["ArchivedJobs"]
 
@@ -35,9 +36,7 @@ class ArchivedJobs:
         Raises:
             ArchiveUnavailable: When the archive cannot be read.
         """
-        row = await self._row(job_id)
-        # A file of an older release may have fewer columns.
-        return None if row is None else Job.from_row({**dict.fromkeys(COLUMNS), **row})
+        return job_of(await self._row(job_id))
 
     async def repeat(self, job_id: int) -> int | None:
         """Enqueue a copy of an archived job and return its number; None if no archive has it.
@@ -60,6 +59,5 @@ class ArchivedJobs:
         return int(number)
 
     async def _row(self, job_id: int) -> dict[str, Any] | None:
-        question = archived_days(self._schema, job_id)
-        days = await self._pool.query_dicts(question.sql, question.parameters)
+        days = await find(self._pool, about_archived_days(self._schema, job_id))
         return await self._archive.job(days, job_id)

@@ -8,14 +8,12 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.logger import Logger
 
 from txqueue.errors import ConfigurationError, TxqueueError
+from txqueue.policy.awaited_ends import ANNOUNCED_FOR, REQUESTED_EVERY, job_ids_in
 from txqueue.store.driver.connection_pool import ConnectionPool
 from txqueue.store.driver.listener import Listener
 from txqueue.store.driver.raw_connection import IStoreReactor
 
-__all__ = ["EndNotifications", "job_ids_in"]
-
-# Nodes announce ends for this many seconds after a request; the client renews its request in time.
-TOLD_FOR, EVERY = 10, 4.0
+__all__ = ["EndNotifications"]
 
 
 class EndNotifications:
@@ -51,7 +49,7 @@ class EndNotifications:
 
     def needed(self) -> None:
         """Request announcements for the next seconds, in the background."""
-        is_due = self._clock.seconds() - self._requested_at >= EVERY
+        is_due = self._clock.seconds() - self._requested_at >= REQUESTED_EVERY
         if is_due and self._request is None and not self._is_stopped:
             self._requested_at = self._clock.seconds()
             request = self._request = Deferred.fromCoroutine(self._ask())
@@ -76,7 +74,9 @@ class EndNotifications:
         try:
             await self._listener.check()
             is_new = await self._listener.ensure()
-            await self._pool.query(f"select {self._schema}.request_end_notices(%s)", (TOLD_FOR,))
+            await self._pool.query(
+                f"select {self._schema}.request_end_notices(%s)", (ANNOUNCED_FOR,)
+            )
         except ConfigurationError as error:
             self._is_stopped = True
             self.log.info(
@@ -89,9 +89,3 @@ class EndNotifications:
         else:
             if is_new:
                 self.on_ends(None)
-
-
-def job_ids_in(text: str) -> frozenset[int] | None:
-    """Return the job numbers in a notification; None if its text is not a list of numbers."""
-    parts = text.split(",")
-    return frozenset(map(int, parts)) if all(part.isdecimal() for part in parts) else None

@@ -9,7 +9,6 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack, cast, overload
 
-from attrs import evolve
 from twisted.internet.defer import CancelledError, Deferred, TimeoutError, maybeDeferred, succeed
 from twisted.internet.interfaces import IReactorProcess
 
@@ -17,9 +16,8 @@ from txqueue.client.archived_jobs import ArchivedJobs
 from txqueue.client.node_link import Membership, joinable
 from txqueue.client.notifications import EndNotifications
 from txqueue.client.waiting import EndWaiter
-from txqueue.errors import DatabaseUnavailable, JobFailed, JobNotFound, WaitTimeout
 from txqueue.model.enqueue_options import EnqueueOptions
-from txqueue.model.job import Job, State, job_number
+from txqueue.model.job import Job, job_number
 from txqueue.model.schedule import Exists, Schedule
 from txqueue.model.work_item import WorkItem
 from txqueue.model.workset_item import WorksetItem, WorksetStatus
@@ -28,14 +26,16 @@ from txqueue.store.driver.raw_connection import IStoreReactor
 from txqueue.store.enqueueing.batch import Batch
 from txqueue.store.enqueueing.calls import enqueue_call
 from txqueue.store.enqueueing.direct_dispatch import DirectDispatch
-from txqueue.store.enqueueing.encryption import decrypted_result
+from txqueue.store.enqueueing.results import closed_before, missing, not_in_time, result_of
 from txqueue.store.enqueueing.transaction import Transaction
 from txqueue.store.enqueueing.worksets import Worksets
+from txqueue.store.inquiries.inquiry import Inquiry
+from txqueue.store.inquiries.jobs import FINAL, about_jobs, with_attempts
+from txqueue.store.inquiries.pooled import find
+from txqueue.store.inquiries.schema_version import ensure_version
 from txqueue.store.node.functions import StoredFunctions
-from txqueue.store.reads.jobs import read_attempts, read_jobs
 from txqueue.store.schedules import Schedules, job_of
 from txqueue.store.schema.files import checked_name
-from txqueue.store.schema.version import ensure_version
 from txqueue.system.settings import Settings
 from txqueue.tracing.choice import sending
 from txqueue.wire.endpoints import Endpoint, INetworkReactor, parsed_endpoint
@@ -48,7 +48,6 @@ T = TypeVar("T")
 CONNECTION_WAIT = 30.0
 # Whether the running code is inside `WorkQueue.transaction`, of any queue.
 _IS_IN_TRANSACTION: ContextVar[bool] = ContextVar("txqueue_transaction", default=False)
-FINAL = [state for state in State if state.is_final]
 
 
 class IClientReactor(IStoreReactor, INetworkReactor, IReactorProcess):
@@ -142,7 +141,7 @@ class WorkQueue:
             wait=settings.seconds("connection_wait", CONNECTION_WAIT, least=0.001),
         )
         try:
-            await ensure_version(pool, name)
+            await find(pool, ensure_version(name))
             membership = await _joined(reactor, pool, name, endpoint)
         except BaseException:
             pool.close()
@@ -333,16 +332,11 @@ class WorkQueue:
             InvalidWork: When it is no number of a job.
         """
         number = job_number(job_id)
-        for job in await read_jobs(self._pool, self._schema, [number]):
-            return await self._with_attempts(job)
-        if (archived := await self._archived.job(number)) is not None:
-            return await self._with_attempts(archived)
-        if _IS_IN_TRANSACTION.get():
-            raise JobNotFound(
-                f"job {number} is not there, or is of a transaction that has not committed",
-                "a job begins after the commit: read it or wait for it after queue.transaction()",
-            )
-        raise JobNotFound(f"there is no job {number}", "check the number; old history is dropped")
+        found = await self._find(about_jobs(self._schema, [number]))
+        job = found[0] if found else await self._archived.job(number)
+        if job is None:
+            raise missing(number, is_in_transaction=_IS_IN_TRANSACTION.get())
+        return await self._find(with_attempts(self._schema, job))
 
     async def wait(self, job_id: int, timeout: float | None = None) -> object:
         """Wait until a job has ended.
@@ -375,21 +369,12 @@ class WorkQueue:
         try:
             job = await ending
         except TimeoutError:
-            raise WaitTimeout(
-                f"job {job_id} did not end within {timeout} s",
-                "wait longer, or see why: txqueue explain JOB",
-            ) from None
+            raise not_in_time(job_id, timeout or 0) from None
         except CancelledError:
             if not self._is_closed:
                 raise
-            raise DatabaseUnavailable(
-                f"the queue was closed before job {job_id} ended", "close the queue after the wait"
-            ) from None
-        if job.state is not State.DONE:
-            raise JobFailed(
-                f"job {job_id} is {job.state}: {(job.error or 'no reason given').splitlines()[0]}"
-            )
-        return decrypted_result(job.work_type, job.result)
+            raise closed_before(job_id) from None
+        return result_of(job)
 
     async def close(self) -> None:
         """Close the connections; callers that still wait get `DatabaseUnavailable`."""
@@ -414,13 +399,11 @@ class WorkQueue:
             raise
         dispatch.committed()
 
-    async def _with_attempts(self, job: Job) -> Job:
-        if not job.attempt:
-            return job
-        return evolve(job, attempts=await read_attempts(self._pool, self._schema, job.id))
-
     async def _ended_of(self, job_ids: Sequence[int]) -> list[Job]:
-        return await read_jobs(self._pool, self._schema, job_ids, states=FINAL)
+        return await self._find(about_jobs(self._schema, job_ids, FINAL))
+
+    async def _find(self, inquiry: Inquiry[T]) -> T:
+        return await find(self._pool, inquiry)
 
 
 def _node_of(settings: Settings) -> Endpoint | None:

@@ -11,6 +11,7 @@ from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from txqueue.model.job import Job
+from txqueue.policy.awaited_ends import AwaitedEnds
 from txqueue.policy.backoff import Backoff
 from txqueue.system.clock import Clock, Timer
 
@@ -37,8 +38,7 @@ class EndWaiter:
         self._clock = clock
         self._ask = ask
         self._before_look = before_look
-        self._is_notified = False
-        self._waiters: dict[int, list[Deferred[Job]]] = {}
+        self._awaited: AwaitedEnds[Deferred[Job]] = AwaitedEnds()
         self._timer: Timer | None = None
         self._is_asking = False
         self._backoff = Backoff(FIRST, LONGEST, FACTOR)
@@ -46,7 +46,7 @@ class EndWaiter:
     def ended(self, job_id: int) -> Deferred[Job]:
         """Return a Deferred that fires with the job once the job has ended."""
         waiter: Deferred[Job] = Deferred(lambda _: self._forget(job_id, waiter))
-        self._waiters.setdefault(job_id, []).append(waiter)
+        self._awaited.add(job_id, waiter)
         self._backoff.reset()
         if not self._is_asking:
             self._schedule(0)
@@ -54,56 +54,44 @@ class EndWaiter:
 
     def note_ends(self, ended: frozenset[int] | None) -> None:
         """Poll at once if an awaited job has ended; None means that any job may have ended."""
-        if not self._waiters or (ended is not None and ended.isdisjoint(self._waiters)):
-            return
-        self._is_notified = True
-        if not self._is_asking:
+        if self._awaited.note(ended) and not self._is_asking:
             self._schedule(0)
 
     def stop(self) -> None:
         """Cancel all waits."""
-        for waiters in list(self._waiters.values()):
-            for waiter in list(waiters):
-                waiter.cancel()
+        for waiter, _ in self._awaited.released():
+            waiter.cancel()
+        self._cancel_timer()
 
     def _forget(self, job_id: int, waiter: Deferred[Job]) -> None:
-        waiters = self._waiters.get(job_id, [])
-        if waiter in waiters:
-            waiters.remove(waiter)
-        if not waiters:
-            self._waiters.pop(job_id, None)
-        if not self._waiters and self._timer is not None and self._timer.active():
+        self._awaited.discard(job_id, waiter)
+        if not self._awaited:
+            self._cancel_timer()
+
+    def _cancel_timer(self) -> None:
+        if self._timer is not None and self._timer.active():
             self._timer.cancel()
 
     def _schedule(self, delay: float) -> None:
-        if self._timer is not None and self._timer.active():
-            self._timer.cancel()
+        self._cancel_timer()
         self._timer = self._clock.callLater(delay, lambda: Deferred.fromCoroutine(self._look()))
 
     async def _look(self) -> None:
         self._is_asking = True
-        self._is_notified = False
         self._before_look()
+        self._awaited.note(None)
         try:
-            jobs = await self._ask(list(self._waiters))
+            jobs = await self._ask(self._awaited.take())
         except Exception as error:
-            self._fail_all(error)
+            for waiter, _ in self._awaited.released():
+                _tell(waiter, Failure(error))
             return
         finally:
             self._is_asking = False
-        for job in jobs:
-            for waiter in self._waiters.pop(job.id, []):
-                _tell(waiter, job)
-        if self._waiters and self._is_notified:
-            self._schedule(0)
-        elif self._waiters:
-            self._schedule(self._backoff.take())
-
-    def _fail_all(self, error: Exception) -> None:
-        waiters_by_job, self._waiters = self._waiters, {}
-        for waiters in waiters_by_job.values():
-            for waiter in waiters:
-                _tell(waiter, Failure(error))
+        for waiter, job in self._awaited.told(jobs):
+            _tell(waiter, job)
+        if self._awaited:
+            self._schedule(0 if self._awaited.is_noted else self._backoff.take())
 
 
 def _tell(waiter: Deferred[Job], ending: Job | Failure) -> None:

@@ -11,7 +11,7 @@ from typing import Final
 
 from attrs import frozen
 
-__all__ = ["ACTS", "Act", "Value", "ValueKind"]
+__all__ = ["ACTS", "Act", "Cancelled", "Value", "ValueKind"]
 
 
 class ValueKind(Enum):
@@ -56,6 +56,22 @@ class Act:
 
     takes: tuple[Value, ...]
     gives: tuple[Value, ...]
+
+
+@frozen
+class Cancelled:
+    """The result of a request to cancel jobs.
+
+    Attributes:
+        cancelled: The numbers of the jobs that are cancelled now.
+        requested: The numbers of the jobs that a node holds; the node ends them at once or at its
+            next heartbeat.
+        refused: The numbers of jobs that had ended before or do not exist.
+    """
+
+    cancelled: list[int]
+    requested: list[int]
+    refused: list[int]
 
 
 def _limit(name: str, kind: ValueKind) -> Value:

@@ -15,13 +15,17 @@ from txqueue.errors import (
 __all__ = [
     "INSUFFICIENT_PRIVILEGE",
     "IN_FAILED_TRANSACTION",
+    "READ_ONLY",
     "TOO_MANY_CONNECTIONS",
+    "is_exhausted",
+    "is_lost",
     "outlasts_retries",
     "refusal_of",
     "remedy_of",
 ]
 
 IN_FAILED_TRANSACTION = "25P02"
+READ_ONLY = "25006"
 # Raised by refuse(), refuse_full_queue(), refuse_duplicate() and complete_one() of the schema.
 _REFUSALS: dict[str | None, type[TxqueueError]] = {
     "TXQ01": Refused,
@@ -63,6 +67,8 @@ _REMEDIES = {
         " or database), or connect through a pooler"
     ),
 }
+# A connection that failed or was ended by the server, a role or a database that is gone.
+_LOST = ("08", "28P", "3D0", "57P")
 # A lost connection, a read-only or ended transaction, a deadlock or another one that a retry ends,
 # a lock or statement timeout, a shutdown, a database that is gone; and txqueue's own refusals.
 _PASSING = ("08", "25", "28", "3D", "40", "53300", "55P03", "57", "TXQ")
@@ -85,6 +91,20 @@ def refusal_of(sqlstate: str | None, message: str, hint: str | None) -> TxqueueE
     if sqlstate in _NO_SCHEMA:
         return SchemaMismatch(message, "run: txqueue migrate")
     return None
+
+
+def is_exhausted(sqlstate: str) -> bool:
+    """Tell whether the server lacks a resource, perhaps for a short time."""
+    return sqlstate in _REMEDIES
+
+
+def is_lost(sqlstate: str | None) -> bool:
+    """Tell whether the connection or the server was lost, rather than a statement failed.
+
+    Args:
+        sqlstate: The server's code; None if it has sent none.
+    """
+    return sqlstate is None or sqlstate.startswith(_LOST) or is_exhausted(sqlstate)
 
 
 def remedy_of(sqlstate: str | None) -> str:

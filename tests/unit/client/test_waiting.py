@@ -10,8 +10,8 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import Clock
 
 from txqueue import Job, State
-from txqueue.client.notifications import job_ids_in
 from txqueue.client.waiting import LONGEST, EndWaiter
+from txqueue.policy.awaited_ends import job_ids_in
 
 
 def ended(job_id: int) -> Job:

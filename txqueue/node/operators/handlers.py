@@ -20,11 +20,12 @@ from txqueue.node.state.lease import Lease
 from txqueue.policy.blockers import explain_archived
 from txqueue.policy.pagination import as_text, first_page, join_numbers, numbers
 from txqueue.store.driver.connection_pool import ConnectionPool
+from txqueue.store.inquiries.archived_jobs import about_archived_days
 from txqueue.store.inquiries.inquiry import Inquiry
 from txqueue.store.inquiries.operations import Operations
 from txqueue.store.reads import queue_state
 from txqueue.store.reads.archive_process import ArchiveProcess
-from txqueue.store.reads.history import about_archived_days, about_failures_after
+from txqueue.store.reads.history import about_failures_after
 from txqueue.store.reads.job_search import about_found
 from txqueue.wire import admin_commands as wire
 from txqueue.wire.identity import caller_of

@@ -10,7 +10,7 @@ import psycopg2
 from psycopg2.extensions import TRANSACTION_STATUS_IDLE, TRANSACTION_STATUS_INERROR
 from twisted.internet.defer import CancelledError, Deferred
 
-from txqueue.errors import DatabaseUnavailable, Refused, TransactionMisused
+from txqueue.errors import DatabaseUnavailable
 from txqueue.store.driver.conninfo import ConnectAttempt, attempts
 from txqueue.store.driver.dns import resolved
 from txqueue.store.driver.errors import demoted, translated, translation
@@ -19,6 +19,7 @@ from txqueue.store.driver.raw_connection import Driver, IStoreReactor
 from txqueue.store.driver.reconnecting import ReconnectBackoff
 from txqueue.store.driver.redaction import redacting
 from txqueue.store.driver.session_bounds import ENCODED, SET, as_arrays
+from txqueue.store.driver.shared_errors import ended_inside, rolled_back
 from txqueue.store.driver.timestamps import read_any_moment
 
 __all__ = ["Connection", "Statement"]
@@ -279,7 +280,7 @@ class Connection:
         if not self._is_beginning and self.is_idle:
             raise ended_inside()
         if last is not None and self._has_failed:
-            raise _rolled_back()
+            raise rolled_back()
         if last is not None:
             cursor = await self._executed_often(*last, then="; commit")
         elif self._is_beginning:
@@ -288,7 +289,7 @@ class Connection:
         else:
             cursor = await self._executed("commit", ())
         if cursor.statusmessage != "COMMIT":
-            raise _rolled_back()
+            raise rolled_back()
 
     async def roll_back(self) -> None:
         """Roll back; if that fails, close the connection, which makes the server roll back."""
@@ -410,25 +411,9 @@ async def _first(
     return await make(last)
 
 
-def ended_inside() -> TransactionMisused:
-    """Return the error for a transaction that one of its own statements has ended."""
-    return TransactionMisused(
-        "a statement ended the transaction: commit, rollback or prepare transaction",
-        "leave the end to the async with block; raise an error to roll back, or use a savepoint",
-    )
-
-
 def _out_of_step() -> DatabaseUnavailable:
     """Return the error for a connection on which a statement is underway without a caller."""
     return DatabaseUnavailable(
         "another statement was still underway on this connection, which gets replaced",
         "try again",
-    )
-
-
-def _rolled_back() -> Refused:
-    """Return the error for a transaction that cannot commit."""
-    return Refused(
-        "the transaction was rolled back, because a statement in it had failed",
-        "let the error of the statement end the transaction, or use a savepoint",
     )

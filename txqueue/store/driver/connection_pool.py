@@ -14,15 +14,12 @@ from txqueue.errors import DatabaseUnavailable
 from txqueue.store.driver.connection import Connection, Statement
 from txqueue.store.driver.raw_connection import IStoreReactor
 from txqueue.store.driver.reconnecting import ReconnectBackoff
+from txqueue.store.driver.session_bounds import LONGEST_LIFE
+from txqueue.store.driver.shared_errors import none_free
 
 __all__ = ["ConnectionPool"]
 
 T = TypeVar("T")
-
-LONGEST_LIFE = 1800.0
-"""Seconds after which a connection is replaced, because the caches of its backend only grow, and so
-that all connections reach a new server after a switch. The same as HikariCP's ``maxLifetime``.
-"""
 
 
 class ConnectionPool:
@@ -164,11 +161,7 @@ class ConnectionPool:
 
     def _none_free(self, failure: Failure) -> None:
         failure.trap(TimeoutError)
-        raise DatabaseUnavailable(
-            f"no connection was free within {self._wait:g} s: all {self._size} are in use",
-            "inside queue.transaction() use txn.enqueue(), as queue.enqueue() takes another one;"
-            " or allow more with connect(connections=...)",
-        ) from None
+        raise none_free(self._wait or 0, self._size) from None
 
     def _working(self) -> Connection | None:
         if self._is_closed:

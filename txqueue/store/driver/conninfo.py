@@ -11,6 +11,11 @@ from attrs import evolve, field, frozen
 from psycopg2.extensions import make_dsn, parse_dsn
 
 from txqueue.store.driver.redaction import redacted
+from txqueue.store.driver.session_bounds import (
+    CONNECTS_WITHIN,
+    CONNECTS_WITHIN_OF_SEVERAL,
+    NOTICING,
+)
 
 __all__ = [
     "ConnectAttempt",
@@ -21,16 +26,6 @@ __all__ = [
     "socket_of",
 ]
 
-# Seconds in which a host must answer; shorter with several hosts or addresses, so that the next is
-# tried soon.
-PATIENCE, PATIENCE_OF_SEVERAL = 10.0, 3.0
-# The kernel's defaults are hours for a silent connection, and 15 minutes for unacknowledged data.
-NOTICING = {
-    "keepalives_idle": "10",
-    "keepalives_interval": "3",
-    "keepalives_count": "3",
-    "tcp_user_timeout": "20000",
-}
 _LOCATING = (
     ("service", "PGSERVICE"),
     ("host", "PGHOST"),
@@ -61,7 +56,7 @@ class ConnectAttempt:
 
         The host's name stays in the parameters, because TLS compares it with the certificate.
         """
-        soon = self.patience if self.is_told else min(self.patience, PATIENCE_OF_SEVERAL)
+        soon = self.patience if self.is_told else min(self.patience, CONNECTS_WITHIN_OF_SEVERAL)
         patience = [soon] * (len(addresses) - 1) + [self.patience]
         return [
             evolve(self, parameters={**self.parameters, "hostaddr": address}, patience=seconds)
@@ -85,7 +80,7 @@ def attempts(dsn: str, environ: Mapping[str, str] = os.environ) -> list[ConnectA
     parameters = parse_dsn(dsn)
     hosts = _hosts(parameters, environ)
     own_patience = _told_patience(dsn, environ)
-    patience = own_patience or (PATIENCE_OF_SEVERAL if len(hosts) > 1 else PATIENCE)
+    patience = own_patience or (CONNECTS_WITHIN_OF_SEVERAL if len(hosts) > 1 else CONNECTS_WITHIN)
     session_attrs = parameters.get("target_session_attrs") or environ.get(
         "PGTARGETSESSIONATTRS", ""
     )

@@ -11,18 +11,18 @@ from twisted.internet.error import ConnectionDone, ConnectionLost
 from txpostgres.txpostgres import RollbackFailed
 
 from txqueue.errors import (
-    ConfigurationError,
     DatabaseUnavailable,
     NotPermitted,
     Refused,
     SchemaMismatch,
     TxqueueError,
 )
-from txqueue.model.sqlstates import (
-    INSUFFICIENT_PRIVILEGE,
-    TOO_MANY_CONNECTIONS,
-    refusal_of,
-    remedy_of,
+from txqueue.model.sqlstates import INSUFFICIENT_PRIVILEGE, is_lost, refusal_of
+from txqueue.store.driver.shared_errors import (
+    SIGNS_OF_A_STANDBY,
+    invalid_dsn,
+    not_primary,
+    unavailable,
 )
 
 __all__ = [
@@ -38,21 +38,6 @@ __all__ = [
     "translation",
 ]
 
-# Characters of the driver's text in an error.
-_LONGEST = 300
-# SQLSTATEs of a server that lacks a resource, perhaps for a short time.
-_EXHAUSTED = {
-    errorcodes.DISK_FULL,
-    errorcodes.OUT_OF_MEMORY,
-    errorcodes.TOO_MANY_CONNECTIONS,
-}
-# What servers and PgBouncer say to a connection that is one too many; such an error has no code.
-_TOO_MANY = (
-    "too many c",
-    "connection slots are reserved",
-    "no more connections",
-    "max_client_conn",
-)
 # What is said of values that cannot be read; the second, where a file or block is lost.
 _DAMAGE = {errorcodes.CLASS_INTERNAL_ERROR, errorcodes.CLASS_SYSTEM_ERROR}
 _OF_A_ROW = _DAMAGE | {
@@ -92,10 +77,7 @@ def _of_the_server(error: psycopg2.Error) -> BaseException:
         and isinstance(error, psycopg2.ProgrammingError)
         and "invalid dsn" in str(error)
     ):
-        # libpq's message shows parts of the DSN, perhaps the password.
-        return ConfigurationError(
-            "the DSN is not valid", "give a libpq URI or keyword string (--dsn, TXQUEUE_DSN)"
-        )
+        return invalid_dsn()
     return _unavailable(error) if _is_lost(error) else error
 
 
@@ -103,12 +85,7 @@ def _is_lost(error: psycopg2.Error) -> bool:
     """Tell whether the connection or the server was lost, rather than a statement failed."""
     if not isinstance(error, psycopg2.OperationalError | psycopg2.InterfaceError):
         return False
-    return (
-        error.pgcode is None
-        or error.pgcode[:2] == "08"
-        or error.pgcode[:3] in ("57P", "28P", "3D0")
-        or error.pgcode in _EXHAUSTED
-    )
+    return is_lost(error.pgcode)
 
 
 def is_passing(error: BaseException) -> bool:
@@ -145,13 +122,9 @@ def demoted(error: BaseException, driver: Any) -> BaseException:
     """
     if not isinstance(error, psycopg2.errors.ReadOnlySqlTransaction):
         return error
-    signs = ("in_hot_standby", "default_transaction_read_only")
-    if not any(driver.get_parameter_status(sign) == "on" for sign in signs):
+    if not any(driver.get_parameter_status(sign) == "on" for sign in SIGNS_OF_A_STANDBY):
         return error
-    return DatabaseUnavailable(
-        f"the server accepts no writes: {_primary(error)}",
-        "is it a standby? name all hosts in the DSN, with target_session_attrs=read-write",
-    )
+    return not_primary(_primary(error))
 
 
 def _primary(error: psycopg2.Error) -> str:
@@ -175,27 +148,8 @@ def _said(error: BaseException) -> str:
 
 
 def _unavailable(error: BaseException) -> DatabaseUnavailable:
-    error_text = " ".join(_said(error).split()) or type(error).__name__
-    if len(error_text) > _LONGEST:
-        # At a space, as half of a secret would not be recognized.
-        error_text = error_text[:_LONGEST].rpartition(" ")[0]
     code = error.pgcode if isinstance(error, psycopg2.Error) else None
-    what, remedy = _unavailability(code, error_text)
-    return DatabaseUnavailable(f"the database {what}: {error_text}", remedy)
-
-
-def _unavailability(code: str | None, error_text: str) -> tuple[str, str]:
-    """Return what the database does, and the remedy."""
-    if code in _EXHAUSTED:
-        return "refuses the statement", remedy_of(code)
-    if code is not None:
-        return "has ended the connection", "connect again; if it lasts, see the server's log"
-    # Only a server that answers says so; the error of a failed attempt to connect has no code.
-    if "FATAL:" not in error_text:
-        return "does not answer", "check the DSN (--dsn, TXQUEUE_DSN) and that the server runs"
-    if any(words in error_text for words in _TOO_MANY):
-        return "refuses the connection", remedy_of(TOO_MANY_CONNECTIONS)
-    return "refuses the connection", "check the DSN (--dsn, TXQUEUE_DSN) and that the server runs"
+    return unavailable(code, _said(error) or type(error).__name__)
 
 
 def complaint(error: BaseException) -> str | None:

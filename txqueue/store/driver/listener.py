@@ -10,10 +10,9 @@ from twisted.internet.task import deferLater
 
 from txqueue.errors import ConfigurationError
 from txqueue.store.driver.connection import Connection
-from txqueue.store.driver.connection_pool import LONGEST_LIFE
 from txqueue.store.driver.raw_connection import IStoreReactor
 from txqueue.store.driver.reconnecting import ReconnectBackoff
-from txqueue.store.driver.session_bounds import kept_alive
+from txqueue.store.driver.session_bounds import LONGEST_LIFE, kept_alive
 
 __all__ = ["Listener"]
 

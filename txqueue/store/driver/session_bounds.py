@@ -6,7 +6,11 @@ from collections.abc import Mapping
 from typing import Final
 
 __all__ = [
+    "CONNECTS_WITHIN",
+    "CONNECTS_WITHIN_OF_SEVERAL",
     "ENCODED",
+    "LONGEST_LIFE",
+    "NOTICING",
     "PLAIN",
     "SET",
     "SET_LOCAL",
@@ -20,6 +24,23 @@ __all__ = [
     "of_a_tool",
     "of_a_worker",
 ]
+
+# Seconds in which a host must answer; shorter with several hosts or addresses, so that the next is
+# tried soon.
+CONNECTS_WITHIN: Final = 10.0
+CONNECTS_WITHIN_OF_SEVERAL: Final = 3.0
+# Parameters of a connection. The kernel's defaults are hours for a silent connection, and 15
+# minutes for unacknowledged data.
+NOTICING: Final = {
+    "keepalives_idle": "10",
+    "keepalives_interval": "3",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "20000",
+}
+LONGEST_LIFE: Final = 1800.0
+"""Seconds after which a connection is replaced, because the caches of its backend only grow, and so
+that all connections reach a new server after a switch. The same as HikariCP's ``maxLifetime``.
+"""
 
 _SETTINGS: Final = """
     from unnest(%s::text[], %s::text[]) as each (name, value)

@@ -16,8 +16,9 @@ from txqueue.model.enqueue_options import EnqueueOptions
 from txqueue.model.job import Token
 from txqueue.model.work_item import WorkItem
 from txqueue.model.workset_item import WorksetItem
-from txqueue.store.driver.connection import Connection, ended_inside
+from txqueue.store.driver.connection import Connection
 from txqueue.store.driver.errors import lost, translated
+from txqueue.store.driver.shared_errors import ended_inside
 from txqueue.store.enqueueing.batch import Batch
 from txqueue.store.enqueueing.calls import batches, enqueue_call
 from txqueue.store.enqueueing.direct_dispatch import DirectDispatch, Query

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from typing import Any, TypeVar
 
 from attrs import frozen
 
-__all__ = ["Inquiry", "Question", "Rows", "answer"]
+__all__ = ["Inquiry", "Question", "Rows", "aanswer", "answer"]
 
 Rows = list[dict[str, Any]]
 T = TypeVar("T")
@@ -30,6 +30,17 @@ def answer(inquiry: Inquiry[T], ask: Callable[[Question], Rows]) -> T:
         question = next(inquiry)
         while True:
             question = inquiry.send(ask(question))
+    except StopIteration as end:
+        result: T = end.value
+        return result
+
+
+async def aanswer(inquiry: Inquiry[T], ask: Callable[[Question], Awaitable[Rows]]) -> T:
+    """Run the statements that an inquiry yields over a connection that does not block."""
+    try:
+        question = next(inquiry)
+        while True:
+            question = inquiry.send(await ask(question))
     except StopIteration as end:
         result: T = end.value
         return result

@@ -11,8 +11,8 @@ from txqueue.store.driver.errors import answered
 from txqueue.store.driver.session_bounds import SET, TO_READ, as_arrays, of_a_tool
 from txqueue.store.driver.timestamps import read_any_moment
 from txqueue.store.inquiries.inquiry import Inquiry, answer
+from txqueue.store.inquiries.schema_version import ensure_version
 from txqueue.store.schema.files import checked_name
-from txqueue.store.schema.version import FIND, SchemaVersion, check_version
 
 __all__ = ["Reader", "Session"]
 
@@ -71,11 +71,7 @@ class Session:
         Raises:
             SchemaMismatch: When the schema is missing, older, or too new.
         """
-        table = f"{self.schema}.migration"
-        version = None
-        if self.value("select to_regclass(%s) is not null", (table,)):
-            version = SchemaVersion(*self.rows(FIND.format(schema=self.schema))[0])
-        check_version(version, self.schema)
+        answer(ensure_version(self.schema), lambda each: self.dicts(each.sql, each.parameters))
 
     def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """Run a statement and return its rows; an empty list if it has none.

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from datetime import datetime
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 from twisted.internet.defer import Deferred
 from twisted.internet.protocol import ProcessProtocol
 
-from txqueue.errors import ArchiveUnavailable
+from txqueue.store.inquiries.archived_jobs import READ_COMMAND, request_text, row_in
 
 __all__ = ["ArchiveProcess", "ProcessStarter"]
-
-_MOMENTS: Final = (
-    *("rank", "not_before", "not_after", "enqueued_at", "assigned_at", "started_at"),
-    *("finished_at", "failed_at"),
-)
 
 
 class ProcessStarter(Protocol):
@@ -57,31 +50,9 @@ class ArchiveProcess:
         """
         if not days:
             return None
-        question = {"days": [{**day, "day": day["day"].isoformat()} for day in days]}
-        output = _Output(json.dumps({**question, "job_id": job_id}).encode())
-        command = [sys.executable, "-m", "txqueue.archive", "job"]
-        self._reactor.spawnProcess(output, sys.executable, command, env=dict(os.environ))
-        answer = _read(await output.ended)
-        if "error" in answer:
-            raise ArchiveUnavailable(*answer["error"])
-        row: dict[str, Any] | None = answer["job"]
-        return row and {**row, **{name: _moment(row.get(name)) for name in _MOMENTS}}
-
-
-def _moment(text: str | None) -> datetime | None:
-    return None if text is None else datetime.fromisoformat(text)
-
-
-def _read(output: bytes) -> dict[str, Any]:
-    try:
-        answer: dict[str, Any] = json.loads(output)
-    except ValueError:
-        end = " ".join(output.decode(errors="replace").split())[-300:]
-        raise ArchiveUnavailable(
-            f"the process that reads the archive has failed: {end or 'it said nothing'}",
-            f"check that {sys.executable} -m txqueue.archive runs",
-        ) from None
-    return answer
+        output = _Output(request_text(days, job_id))
+        self._reactor.spawnProcess(output, sys.executable, READ_COMMAND, env=dict(os.environ))
+        return row_in(await output.ended)
 
 
 class _Output(ProcessProtocol):

@@ -21,12 +21,10 @@ __all__ = [
     "Day",
     "PastDays",
     "about_archived",
-    "about_archived_days",
     "about_failures",
     "about_failures_after",
     "about_past",
     "about_stats",
-    "archived_days",
 ]
 
 # Few Parquet readers support dates beyond these; infinity is written as the nearer one.
@@ -271,28 +269,6 @@ def about_archived(schema: str, since: datetime, until: datetime) -> Inquiry[Row
             (since, until),
         )
     )
-
-
-def archived_days(schema: str, job_id: int) -> Question:
-    """Return the query for the days that only the archive has, and that have, or may have, a job.
-
-    Args:
-        schema: The name of the schema.
-        job_id: The job's number.
-    """
-    return Question(
-        f"select state::text as state, day, location from {schema}.archived"
-        " where dropped_at is not null and (ids is null and jobs > 0"
-        " and %s between coalesce(lowest, 0) and coalesce(highest, 9223372036854775807)"
-        " or case when %s between lowest and highest then ids @> %s::bigint end)"
-        " order by ids is null, day desc",
-        (job_id, job_id, job_id),
-    )
-
-
-def about_archived_days(schema: str, job_id: int) -> Inquiry[Rows]:
-    """Query what `archived_days` finds."""
-    return (yield archived_days(schema, job_id))
 
 
 def about_stats(schema: str, since: datetime, until: datetime) -> Inquiry[Rows]:

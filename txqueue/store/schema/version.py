@@ -8,7 +8,6 @@ from typing import Any, Final
 from attrs import frozen
 
 from txqueue.errors import SchemaMismatch
-from txqueue.store.driver.connection_pool import ConnectionPool
 from txqueue.store.schema.files import migrations
 
 __all__ = [
@@ -17,13 +16,12 @@ __all__ = [
     "QueueIdentity",
     "SchemaVersion",
     "check_version",
-    "ensure_version",
     "latest_version",
 ]
 
 FIND: Final = """
-    select coalesce(max(number), 0),
-           coalesce(max(coalesce((to_jsonb(step) ->> 'serves')::integer, number)), 0)
+    select coalesce(max(number), 0) as number,
+           coalesce(max(coalesce((to_jsonb(step) ->> 'serves')::integer, number)), 0) as serves
       from {schema}.migration as step"""
 """Queries a schema's version; in older schemas ``migration`` has no column ``serves``."""
 
@@ -71,20 +69,6 @@ def check_version(version: SchemaVersion | None, schema: str) -> None:
             " needs",
             "run: txqueue migrate",
         )
-
-
-async def ensure_version(pool: ConnectionPool, schema: str) -> None:
-    """Check that the database answers and that this code can work with its schema.
-
-    Raises:
-        DatabaseUnavailable: When the database does not answer.
-        SchemaMismatch: When the schema is missing, older, or too new.
-    """
-    rows = await pool.query("select to_regclass(%s) is not null", (f"{schema}.migration",))
-    version = None
-    if rows[0][0]:
-        version = SchemaVersion(*(await pool.query(FIND.format(schema=schema)))[0])
-    check_version(version, schema)
 
 
 IDENTITY = (

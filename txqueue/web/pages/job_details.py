@@ -10,9 +10,9 @@ from txqueue.errors import JobNotFound, TxqueueError
 from txqueue.model.humanize import amount, counted, duration
 from txqueue.model.keys import key_texts
 from txqueue.policy.blockers import DAMAGE_REMEDY, Explanation
+from txqueue.store.inquiries.archived_jobs import about_archived_days
 from txqueue.store.reads.batch_progress import ENDS, about_batch
 from txqueue.store.reads.dashboard import about_family
-from txqueue.store.reads.history import about_archived_days
 from txqueue.store.reads.queue_state import about_archived_job, about_job, about_obstacles
 from txqueue.web.messages import PageRequest, Reply
 from txqueue.web.page_services import PageServices, marked

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from txqueue.store.driver.conninfo import NOTICING, attempts, database_name, redirected, socket_of
+from txqueue.store.driver.conninfo import attempts, database_name, redirected, socket_of
+from txqueue.store.driver.session_bounds import NOTICING
 
 
 def tried(dsn: str, **environ: str) -> list[tuple[str | None, str | None]]:
