@@ -16,6 +16,9 @@ begin
                        '{waiting,ready,failed}', true) as ended;
     found := cancelled || array(select (each ->> 2)::bigint from jsonb_array_elements(requested) as each);
     refused := array(select distinct id from unnest(ids) as id where id <> all (found) order by id);
+    if cancelled <> '{}' and has_waiting_clients() then
+        perform notify_ended_jobs(array_to_string(cancelled, ','));
+    end if;
     if found <> '{}' then
         perform note_action(who, 'cancel', format_job_ids(ids), jsonb_build_object(
             'jobs', ids, 'cancelled', cardinality(cancelled), 'requested', jsonb_array_length(requested),
