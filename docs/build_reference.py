@@ -32,6 +32,8 @@ CHAPTERS: Final = (
         "txqueue.adapters",
         ("statement", "statements", "error_of", "BlockingBatch"),
     ),
+    ("Without Twisted: asyncio", "txqueue.aio", ("Queue", "AsyncTransaction")),
+    ("Without Twisted: threads and scripts", "txqueue.sync", ("Queue", "BlockingTransaction")),
     ("A node that was joined", "txqueue", ("Membership",)),
     ("Options of enqueue", "txqueue", ("EnqueueOptions",)),
     ("A batch that is put together", "txqueue", ("Batch",)),
@@ -102,12 +104,15 @@ CHAPTERS: Final = (
 MADE_BY_OTHERS: Final = frozenset(
     {
         "Admin",
+        "AsyncTransaction",
         "Batch",
         "BlockingBatch",
+        "BlockingTransaction",
         "Cancelled",
         "Job",
         "JobsPage",
         "Membership",
+        "Queue",
         "ScheduleRun",
         "RunningJob",
         "Schedules",
@@ -118,7 +123,11 @@ MADE_BY_OTHERS: Final = frozenset(
 )
 HIDDEN: Final = frozenset(
     {
+        "AsyncTransaction.check",
+        "AsyncTransaction.end",
         "BlockingBatch.end",
+        "BlockingTransaction.check",
+        "BlockingTransaction.end",
         "EmbeddedServer.pids",
         "Job.from_row",
         "Membership.open",
@@ -254,6 +263,9 @@ def _function(node: Function, prefix: str) -> Iterator[str]:
     elif "asynccontextmanager" in decorators or returns.startswith("AbstractAsyncContextManager["):
         given = returns.partition("[")[2].removesuffix("]")
         yield _code(_call(f"async with {name}", _parameters(node), f" as {given}"))
+    elif "contextmanager" in decorators or returns.startswith("AbstractContextManager["):
+        given = returns.partition("[")[2].removesuffix("]")
+        yield _code(_call(f"with {name}", _parameters(node), f" as {given}"))
     else:
         wait = "await " if isinstance(node, ast.AsyncFunctionDef) else ""
         yield _code(_call(wait + name, _parameters(node), f" -> {returns}"))

@@ -47,13 +47,14 @@ EMPTY = """
         setval('txqueue.open_credit', 0, false);
 """
 
-DRIVERS: Final = ("asyncpg", "django", "greenlet", "psycopg", "sqlalchemy")
-"""What the tests of adapters need besides psycopg2; the extra `dev` has all of them."""
+DRIVERS: Final = ("asyncpg", "django", "greenlet", "psycopg", "psycopg_pool", "sqlalchemy")
+"""What tests of adapters and of queues without Twisted need; the extra `dev` has all of them."""
 
 if os.environ.get("TXQUEUE_TEST_REQUIRE") != "1" and not all(map(find_spec, DRIVERS)):
     collect_ignore = [
         "test_adapters.py",
         "test_adapters_of_drivers.py",
+        "test_queues_without_twisted.py",
         "test_testing_of_drivers.py",
     ]
 if os.environ.get("TXQUEUE_TEST_REQUIRE") != "1" and not find_spec("django"):

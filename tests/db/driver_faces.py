@@ -7,8 +7,13 @@ coroutines: those of drivers that block never wait, so they are run without an e
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
-from types import ModuleType
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    ExitStack,
+    asynccontextmanager,
+    closing,
+)
 from typing import Any, Final, TypeVar
 
 import asyncpg
@@ -28,22 +33,23 @@ import txqueue.adapters.django
 import txqueue.adapters.psycopg
 import txqueue.adapters.psycopg2
 import txqueue.adapters.sqlalchemy
+import txqueue.aio
+import txqueue.sync
 from tests.django_shop.configuration import set_up_django
 from txqueue import WorkItem
 
 T = TypeVar("T")
-Send = Callable[[str], Any]
 
 
 @define
 class Face:
     """An open connection of a driver, and the adapter's functions for it."""
 
-    adapter: ModuleType
+    adapter: Any
     handle: Any
-    query: Send
-    commit: Callable[[], Any]
-    rollback: Callable[[], Any]
+    query: Any
+    commit: Any
+    rollback: Any
     prefix: str = ""
     first: tuple[Any, ...] = field(init=False)
 
@@ -256,15 +262,84 @@ async def with_django(dsn: str) -> AsyncIterator[Face]:
         connection.close()
 
 
+class OfQueue:
+    """The transaction of a queue without Twisted, with the functions of an adapter."""
+
+    def __init__(self, transaction: type[Any]) -> None:
+        self._transaction = transaction
+
+    def enqueue(self, txn: Any, work: WorkItem, *, schema: str = "txqueue", **options: Any) -> Any:
+        """Enqueue."""
+        return self._transaction(txn.connection, schema).enqueue(work, **options)
+
+    def enqueue_many(self, txn: Any, works: Iterable[WorkItem], **options: Any) -> Any:
+        """Enqueue many."""
+        return txn.enqueue_many(works, **options)
+
+    def batch(self, txn: Any, callback: WorkItem, **options: Any) -> Any:
+        """Collect a batch."""
+        return txn.batch(callback, **options)
+
+
+@asynccontextmanager
+async def with_aio_queue(dsn: str) -> AsyncIterator[Face]:
+    """Open the transactions of the queue for asyncio, one after the other."""
+    async with await txqueue.aio.Queue.connect(dsn) as queue:
+        stack = AsyncExitStack()
+        face = Face(OfQueue(txqueue.aio.AsyncTransaction), None, None, None, None)
+
+        async def begin() -> None:
+            txn = await stack.enter_async_context(queue.transaction())
+            face.first = (txn,)
+
+        async def query(sql: str) -> Any:
+            cursor = await face.first[0].execute(sql.encode())
+            return [] if cursor.description is None else await cursor.fetchall()
+
+        async def end(error: BaseException | None) -> None:
+            await stack.__aexit__(type(error) if error else None, error, None)
+            await begin()
+
+        face.query, face.commit = query, lambda: end(None)
+        face.rollback = lambda: end(psycopg.Rollback())
+        await begin()
+        yield face
+        await stack.__aexit__(psycopg.Rollback, psycopg.Rollback(), None)
+
+
+@asynccontextmanager
+async def with_sync_queue(dsn: str) -> AsyncIterator[Face]:
+    """Open the transactions of the queue for threads, one after the other."""
+    with txqueue.sync.Queue.connect(dsn) as queue:
+        stack = ExitStack()
+        face = Face(OfQueue(txqueue.sync.BlockingTransaction), None, None, None, None)
+
+        def begin() -> None:
+            face.first = (stack.enter_context(queue.transaction()),)
+
+        def end(error: BaseException | None) -> None:
+            stack.__exit__(type(error) if error else None, error, None)
+            begin()
+
+        face.query = lambda sql: rows_of(face.first[0].execute(sql.encode()))
+        face.commit = lambda: end(None)
+        face.rollback = lambda: end(psycopg.Rollback())
+        begin()
+        yield face
+        stack.__exit__(psycopg.Rollback, psycopg.Rollback(), None)
+
+
 BLOCKING: Final[dict[str, Callable[[str], AbstractAsyncContextManager[Face]]]] = {
     "psycopg2": with_psycopg2,
     "psycopg": with_psycopg,
     "sqlalchemy-connection-psycopg2": with_sqlalchemy("psycopg2", lambda each: each.connect()),
     "sqlalchemy-session-psycopg": with_sqlalchemy("psycopg", Session),
     "django": with_django,
+    "sync-queue": with_sync_queue,
 }
 NOT_BLOCKING: Final[dict[str, Callable[[str], AbstractAsyncContextManager[Face]]]] = {
     "psycopg-async": with_psycopg_async,
+    "aio-queue": with_aio_queue,
     "asyncpg": with_asyncpg,
     "sqlalchemy-connection-asyncpg": with_async_sqlalchemy("asyncpg", lambda each: each.connect()),
     "sqlalchemy-session-asyncpg": with_async_sqlalchemy("asyncpg", AsyncSession),

@@ -117,6 +117,19 @@ def test_each_driver_enqueues_without_twisted(migrated_database18: str, tmp_path
     assert run_sql(migrated_database18, sql) == [("1", 7), ("2", 4), ("3", 4)]
 
 
+def test_queues_work_without_twisted(migrated_database18: str, tmp_path: Path) -> None:
+    """Each program of the page enqueues with its row, and gets the result."""
+    pytest.importorskip("psycopg")
+    run_sql(migrated_database18, ORDERS)
+    page = HOWTO / "without-twisted.md"
+    with Session(tmp_path, {"TXQUEUE_DSN": migrated_database18}) as session:
+        session.follow(files(page))
+        session.start("node", "exec twistd -n --pidfile= txqueue --app pictures --workers 1", READY)
+        for number, program in enumerate(("with_aio.py", "with_sync.py"), 1):
+            result = f"{{'order': {number}, 'pixels': 4096}}"
+            assert result in session.run(f"python {program}")
+
+
 @pytest.mark.slow
 def test_an_application_joins_a_node(migrated_database18: str, tmp_path: Path) -> None:
     """And its job is performed."""

@@ -48,7 +48,11 @@ PURE_MAY_IMPORT: Final = frozenset(
 
 ONLY_IN: Final[dict[str, tuple[str, ...]]] = {
     "psycopg2": ("txqueue.store", "txqueue.adapters.psycopg2"),
-    "psycopg": ("txqueue.adapters.psycopg",),
+    "psycopg": (
+        *("txqueue.adapters.psycopg", "txqueue.standalone"),
+        *("txqueue.aio", "txqueue.sync"),
+    ),
+    "psycopg_pool": ("txqueue.standalone", "txqueue.aio", "txqueue.sync"),
     "asyncpg": ("txqueue.adapters.asyncpg",),
     "sqlalchemy": ("txqueue.adapters.sqlalchemy",),
     "django": ("txqueue.adapters.django", "txqueue.django"),
@@ -61,14 +65,30 @@ ONLY_IN: Final[dict[str, tuple[str, ...]]] = {
 }
 """What only these packages may know."""
 
-ADAPTERS_MAY_IMPORT: Final = (
+_ADAPTERS_MAY: Final = (
     "txqueue.adapters",
     "txqueue.errors",
     "txqueue.model",
     "txqueue.store.enqueueing",
     "txqueue.tracing",
 )
-"""What the adapters may import besides their driver, as they must not need Twisted."""
+_QUEUES_MAY: Final = (
+    *_ADAPTERS_MAY,
+    "txqueue.policy",
+    "txqueue.standalone",
+    "txqueue.store.driver.session_bounds",
+    "txqueue.store.driver.shared_errors",
+    "txqueue.store.inquiries",
+    "txqueue.store.schema",
+    "txqueue.system",
+)
+WITHOUT_TWISTED: Final = {
+    "txqueue.adapters": _ADAPTERS_MAY,
+    "txqueue.standalone": _QUEUES_MAY,
+    "txqueue.aio": (*_QUEUES_MAY, "txqueue.aio"),
+    "txqueue.sync": (*_QUEUES_MAY, "txqueue.sync"),
+}
+"""The edges that must not need Twisted, and what else of us each may import."""
 
 SHARED_FOLDERS: Final = {
     "txqueue.policy": ("facts", "blockers"),
@@ -157,8 +177,8 @@ def breach(importer: str, imported: str) -> str | None:
     for known, homes in ONLY_IN.items():
         if is_within(imported, known) and not any(is_within(importer, home) for home in homes):
             return f"only {' and '.join(homes)} may know {known}"
-    if is_within(importer, "txqueue.adapters") and is_within(imported, "twisted"):
-        return "adapters need no Twisted"
+    if without_twisted(importer) is not None and is_within(imported, "twisted"):
+        return f"{without_twisted(importer)} needs no Twisted"
     if floor_of(importer) in PURE and imported.split(".", maxsplit=1)[0] not in PURE_MAY_IMPORT:
         return "pure floors import only the standard library, attrs, cattrs and cronsim"
     return None
@@ -166,10 +186,9 @@ def breach(importer: str, imported: str) -> str | None:
 
 def breach_among_us(importer: str, imported: str) -> str | None:
     """The same, for an import of one of our own modules."""
-    if is_within(importer, "txqueue.adapters") and not any(
-        is_within(imported, each) for each in ADAPTERS_MAY_IMPORT
-    ):
-        return f"adapters import only {' and '.join(ADAPTERS_MAY_IMPORT)}"
+    light = without_twisted(importer)
+    if light is not None and not any(is_within(imported, each) for each in WITHOUT_TWISTED[light]):
+        return f"{light} imports only {' and '.join(WITHOUT_TWISTED[light])}"
     if is_within(imported, "txqueue.django") and not is_within(importer, "txqueue.django"):
         return "projects of Django import txqueue.django, and nothing else does"
     here, there = floor_of(importer), floor_of(imported)
@@ -181,6 +200,11 @@ def breach_among_us(importer: str, imported: str) -> str | None:
     if home in SHARED_FOLDERS and home == away:
         return breach_among_folders(home, importer, imported)
     return None
+
+
+def without_twisted(name: str) -> str | None:
+    """The edge without Twisted that a module is in."""
+    return next((edge for edge in WITHOUT_TWISTED if is_within(name, edge)), None)
 
 
 def breach_among_folders(package: str, importer: str, imported: str) -> str | None:
@@ -271,9 +295,17 @@ def test_imports_only_from_below(module: Module) -> None:
         ("txqueue.cli.main", "txqueue_bench.drain", "floor 7 must not import floor 8"),
         ("txqueue_torture.node", "txqueue_bench.environment", None),
         ("txqueue.adapters.psycopg2", "psycopg2.extensions", None),
-        ("txqueue.adapters.psycopg2", "psycopg", "only txqueue.adapters.psycopg may know psycopg"),
-        ("txqueue.adapters.asyncpg", "twisted.internet.defer", "adapters need no Twisted"),
-        ("txqueue.adapters.exchanges", "txqueue.client.queue", "adapters import only"),
+        ("txqueue.adapters.psycopg2", "psycopg", "only txqueue.adapters.psycopg and"),
+        ("txqueue.adapters.asyncpg", "twisted.internet.defer", "txqueue.adapters needs no Twisted"),
+        ("txqueue.adapters.exchanges", "txqueue.client.queue", "txqueue.adapters imports only"),
+        ("txqueue.aio.queue", "twisted.internet.defer", "txqueue.aio needs no Twisted"),
+        ("txqueue.aio.queue", "txqueue.sync.queue", "txqueue.aio imports only"),
+        ("txqueue.sync.queue", "txqueue.standalone.sessions", None),
+        (
+            "txqueue.standalone.sessions",
+            "txqueue.store.driver.errors",
+            "txqueue.standalone imports",
+        ),
         ("txqueue.adapters.exchanges", "txqueue.tracing.choice", None),
         ("txqueue_torture.node", "psycopg2", "only txqueue.store and"),
         ("txqueue.tap", "django.db", "only txqueue.adapters.django and txqueue.django may know"),

@@ -79,6 +79,18 @@ def test_an_adapter_is_light(tmp_path: Path, name: str) -> None:
     assert "sqlalchemy.ext.asyncio" not in loaded, "it needs greenlet, which may not be there"
 
 
+@pytest.mark.parametrize("name", ["aio", "sync"])
+def test_a_queue_without_twisted_is_light(tmp_path: Path, name: str) -> None:
+    """Beyond work items, its driver and asyncio it loads nothing of others, nor the other queue."""
+    pytest.importorskip("psycopg")
+    before = imported(tmp_path, "mails", "psycopg", "asyncio", "tomllib", "subprocess")
+    loaded = imported(tmp_path, "mails", f"txqueue.{name}") - before
+    other = {"aio": "sync", "sync": "aio"}[name]
+    assert {each.partition(".")[0] for each in loaded} <= {"txqueue"}
+    assert len(loaded) < 40
+    assert f"txqueue.{other}" not in loaded
+
+
 def test_every_public_name_is_there() -> None:
     """Also those whose modules are imported when they are first used."""
     assert all(getattr(txqueue, name) is not None for name in txqueue.__all__)

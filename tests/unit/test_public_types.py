@@ -55,5 +55,5 @@ def test_every_public_name_comes_from_the_package_itself() -> None:
     reference = Path(txqueue.__file__).parents[1] / "docs" / "reference" / "python-api.md"
     lines = reference.read_text().splitlines()
     modules = {line.split()[1] for line in lines if line.startswith("from txqueue")}
-    public = {"adapters", "admin", "embedded", "errors", "testing"}
+    public = {"adapters", "admin", "aio", "django", "embedded", "errors", "sync", "testing"}
     assert modules <= {"txqueue", *(f"txqueue.{name}" for name in public)}

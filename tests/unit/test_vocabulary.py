@@ -15,7 +15,9 @@ MODULES: Final = sorted(
 )
 SQL: Final = sorted((SCHEMA / "functions").rglob("*.sql"))
 
-SHARED_CLASSES: Final[dict[str, str]] = {}
+SHARED_CLASSES: Final[dict[str, str]] = {
+    "Queue": "aio.Queue and sync.Queue are one thing, for two kinds of programs",
+}
 """Classes that may have one name, and why."""
 
 

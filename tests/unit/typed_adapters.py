@@ -8,7 +8,7 @@ from psycopg2.extensions import connection as OlderConnection
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 from sqlalchemy.orm import Session
 
-from txqueue import Batch, EnqueueOptions, RunningJob, WorkItem
+from txqueue import Batch, EnqueueOptions, Job, RunningJob, WorkItem, aio, sync
 from txqueue.adapters import (
     BlockingBatch,
     django,
@@ -47,6 +47,28 @@ def blocking(connection: driver.Connection, older: OlderConnection, session: Ses
     assert_type([each for each, _ in statements([Plain(1)], paramstyle="named")], list[str])
     assert_type(error_of(ValueError()), TxqueueError | None)
     psycopg.enqueue(connection, Plain(1), prority=5)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+
+
+def without_twisted(queue: sync.Queue) -> None:
+    """Use the queue for threads."""
+    assert_type(queue.enqueue(Plain(1), priority=7), int)
+    assert_type(queue.wait(7, timeout=1), object)
+    assert_type(queue.job(7), Job)
+    with queue.transaction() as txn, txn.batch(Plain(1)) as batch:
+        assert_type(txn.enqueue_many([Plain(1)], savepoint=True), list[int])
+        assert_type(batch.enqueue(Plain(1)), int)
+    queue.enqueue(Plain(1), prority=5)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+
+
+async def without_twisted_in_asyncio() -> None:
+    """Use the queue for asyncio."""
+    async with await aio.Queue.connect() as queue:
+        assert_type(await queue.enqueue(Plain(1), priority=7), int)
+        assert_type(await queue.wait(7, timeout=1), object)
+        assert_type(await queue.retry(7, 8), tuple[list[int], list[int]])
+        async with queue.transaction() as txn, txn.batch(Plain(1)) as batch:
+            assert_type(await txn.enqueue(Plain(1)), int)
+            assert_type(await batch.enqueue(Plain(1)), int)
 
 
 async def not_blocking(

@@ -1,0 +1,319 @@
+"""`Queue`: the queue for programs that run asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
+
+import psycopg
+from psycopg import AsyncCursor
+from psycopg.rows import dict_row
+
+from txqueue.adapters import psycopg as adapter
+from txqueue.aio.connections import AsyncConnections
+from txqueue.aio.transaction import AsyncTransaction
+from txqueue.aio.waiting import AsyncEndWaiter
+from txqueue.model.enqueue_options import EnqueueOptions
+from txqueue.model.job import Job, job_number
+from txqueue.model.operator_acts import Cancelled
+from txqueue.model.work_item import WorkItem
+from txqueue.standalone.requests import (
+    IS_IN_TRANSACTION,
+    Call,
+    Target,
+    announcement,
+    cancellation,
+    cancelled_in,
+    retrial,
+    retried_in,
+    target_of,
+    trial,
+)
+from txqueue.standalone.sessions import answered, dsn_of_pool, read_all_moments, translation
+from txqueue.store.enqueueing.results import missing, not_in_time, result_of
+from txqueue.store.inquiries.archived_jobs import (
+    READ_COMMAND,
+    about_archived_days,
+    job_of,
+    request_text,
+    row_in,
+)
+from txqueue.store.inquiries.inquiry import Inquiry, Rows, aanswer
+from txqueue.store.inquiries.jobs import FINAL, about_jobs, with_attempts
+from txqueue.store.inquiries.schema_version import ensure_version
+
+if TYPE_CHECKING:
+    from psycopg_pool import AsyncConnectionPool
+
+__all__ = ["Queue"]
+
+T = TypeVar("T")
+
+
+class Queue:
+    """Enqueues work, reads jobs and waits for them; made by `connect`, for one event loop.
+
+    Args:
+        pool: Lends the connections.
+        target: The schema's name.
+        listen_dsn: The database whose notifications announce the ends of jobs; None to look only.
+    """
+
+    def __init__(
+        self,
+        pool: AsyncConnections | AsyncConnectionPool[Any],
+        target: Target,
+        listen_dsn: str | None,
+    ) -> None:
+        self._pool = pool
+        self._schema = target.schema
+        self._waiter = AsyncEndWaiter(
+            self._ended_of,
+            lambda: self._call(announcement(target.schema)),
+            lambda: self._call(trial(target.channel)),
+            listen_dsn,
+            target.channel,
+        )
+
+    @classmethod
+    async def connect(
+        cls,
+        dsn: str | None = None,
+        *,
+        listen_dsn: str | None = None,
+        pool: AsyncConnectionPool[Any] | None = None,
+        schema: str | None = None,
+        connections: int = 4,
+        connection_wait: float | None = None,
+    ) -> Self:
+        """Connect to the database.
+
+        Args:
+            dsn: A libpq URI or keyword string. The default is the first of ``TXQUEUE_DSN``, the
+                configuration file, and libpq's ``PG*`` variables.
+            listen_dsn: The same database without a pooler in transaction mode, which drops
+                notifications: `wait` listens there for the ends of jobs. The default is ``dsn``, or
+                where the given pool connects.
+            pool: An open pool of psycopg_pool, to use its connections; the queue does not close it.
+            schema: The name of txqueue's schema; ``txqueue`` unless configured.
+            connections: The largest number of connections without a pool; each is opened when first
+                needed. One more listens while callers wait.
+            connection_wait: Seconds that a call waits for a connection while all are in use. The
+                default is ``TXQUEUE_CONNECTION_WAIT`` or the configuration file, else 30.
+
+        Returns:
+            A queue ready for use, which is also an asynchronous context manager that closes it.
+
+        Raises:
+            DatabaseUnavailable: When the database does not answer.
+            SchemaMismatch: When its schema is missing, older or newer than this code needs.
+            NotPermitted: When the role may not use the schema.
+            ConfigurationError: When the DSN or a setting is not valid.
+        """
+        # Files are read in a thread, as all that may block.
+        target = await asyncio.to_thread(target_of, dsn, schema, connection_wait)
+        if pool is None:
+            own = AsyncConnections(target.dsn, connections, target.connection_wait)
+            queue = cls(own, target, listen_dsn or target.dsn)
+        else:
+            queue = cls(pool, target, listen_dsn or dsn or dsn_of_pool(pool))
+        try:
+            await queue._find(ensure_version(target.schema))
+        except BaseException:
+            await queue.close()
+            raise
+        return queue
+
+    async def __aenter__(self) -> Self:
+        """Return the queue."""
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        """Close the queue."""
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections; callers that still wait get `DatabaseUnavailable`."""
+        await self._waiter.close()
+        if isinstance(self._pool, AsyncConnections):
+            await self._pool.close()
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[AsyncTransaction]:
+        """Open a database transaction, committed at the end of the block, rolled back on an error.
+
+        Returns:
+            An asynchronous context manager whose value is an `AsyncTransaction`.
+
+        Raises:
+            Refused: At the end of the block, when a statement failed and the application
+                swallowed its error: the server has rolled the transaction back.
+        """
+        raised: BaseException | None = None
+        is_nested = IS_IN_TRANSACTION.get()
+        try:
+            async with self._pool.connection() as connection, connection.transaction():
+                txn = AsyncTransaction(connection, self._schema)
+                IS_IN_TRANSACTION.set(True)
+                try:
+                    yield txn
+                except BaseException as error:
+                    raised = error
+                    raise
+                finally:
+                    IS_IN_TRANSACTION.set(is_nested)
+                    txn.end()
+                txn.check()
+        except psycopg.Error as error:
+            if error is raised or (other := translation(error)) is error:
+                raise
+            raise other from error
+
+    async def enqueue(self, work: WorkItem, **options: Unpack[EnqueueOptions]) -> int:
+        """Enqueue work in a transaction of its own, and return the job's number.
+
+        Args:
+            work: An instance of an attrs subclass of `WorkItem`.
+            options: The options of the job.
+
+        Raises:
+            InvalidWork: When the work or an option is not valid; nothing is sent.
+            Refused: When the database refuses the job.
+            DatabaseUnavailable: When the database is away. If its answer was lost, the job may
+                exist: give it a unique key to enqueue it again without a doubt.
+        """
+        with answered():
+            async with self._pool.connection() as connection:
+                return await adapter.aenqueue(connection, work, schema=self._schema, **options)
+
+    async def enqueue_many(
+        self, works: Iterable[WorkItem], **options: Unpack[EnqueueOptions]
+    ) -> list[int]:
+        """Enqueue many work items, all or none, with one round trip for each thousand.
+
+        Returns:
+            The jobs' numbers, in the order of the work items.
+        """
+        with answered():
+            async with self._pool.connection() as connection:
+                return await adapter.aenqueue_many(
+                    connection, works, schema=self._schema, **options
+                )
+
+    async def job(self, job_id: int) -> Job:
+        """Return a job's current state, with its failed attempts; an archived job's last state.
+
+        The database user needs the role ``txqueue_read``, or must own the schema.
+
+        Raises:
+            ArchiveUnavailable: When the job is archived, and the archive cannot be read.
+            JobNotFound: When no job has that number.
+            InvalidWork: When it is no number of a job.
+        """
+        number = job_number(job_id)
+        found = await self._find(about_jobs(self._schema, [number]))
+        job = found[0] if found else await self._archived(number)
+        if job is None:
+            raise missing(number, is_in_transaction=IS_IN_TRANSACTION.get())
+        return await self._find(with_attempts(self._schema, job)) if job.attempt else job
+
+    async def wait(self, job_id: int, timeout: float | None = None) -> object:
+        """Wait until a job has ended.
+
+        All callers of a queue share one connection, on which nodes announce the ends of jobs
+        within milliseconds; other ends are found within two seconds. If the database is away for
+        a while, the wait goes on.
+
+        Args:
+            job_id: The job's number.
+            timeout: Seconds to wait at most; None for no limit.
+
+        Returns:
+            The value that the job's handler returned, as JSON has it: check its type, or cast it.
+
+        Raises:
+            JobFailed: When the job failed or was cancelled.
+            JobNotFound: When no job has that number, also if its transaction has not committed yet.
+            InvalidWork: When it is no number of a job.
+            WaitTimeout: When the job did not end in time; the job continues.
+            DatabaseUnavailable: When the database is away as the wait begins, or the queue was
+                closed during the wait.
+            ArchiveUnavailable: When the job is archived, and the archive cannot be read.
+            KeyUnavailable: When the result is encrypted, and this process cannot decrypt it.
+        """
+        number = job_number(job_id)
+        with self._waiter.waiting(number) as ending:
+            job = await self.job(number)
+            if not job.state.is_final:
+                job = await _in_time(ending, number, timeout)
+        return result_of(job)
+
+    async def cancel(self, *job_ids: int) -> Cancelled:
+        """Cancel jobs: pending ones at once; a node ends a running one at its next heartbeat.
+
+        `Admin.cancel` also ends those at once that the node runs to which it is connected. The
+        database user needs the role ``txqueue_worker``, or must own the schema.
+
+        Raises:
+            InvalidWork: When one is no number of a job.
+            NotPermitted: When the role may not do this.
+        """
+        return cancelled_in(await self._call(cancellation(self._schema, job_ids)))
+
+    async def retry(self, *job_ids: int) -> tuple[list[int], list[int]]:
+        """Retry failed and cancelled jobs, and run those now that wait for a time.
+
+        The database user needs the role ``txqueue_worker``, or must own the schema.
+
+        Returns:
+            The numbers of the retried and of the refused jobs.
+
+        Raises:
+            InvalidWork: When one is no number of a job.
+            NotPermitted: When the role may not do this.
+        """
+        return retried_in(await self._call(retrial(self._schema, job_ids)))
+
+    async def _archived(self, job_id: int) -> Job | None:
+        days = await self._find(about_archived_days(self._schema, job_id))
+        if not days:
+            return None
+        process = await asyncio.create_subprocess_exec(
+            *READ_COMMAND,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env=dict(os.environ),
+        )
+        output, errors = await process.communicate(request_text(days, job_id))
+        return job_of(row_in(output or errors))
+
+    async def _ended_of(self, job_ids: Sequence[int]) -> list[Job]:
+        return await self._find(about_jobs(self._schema, job_ids, FINAL))
+
+    async def _find(self, inquiry: Inquiry[T]) -> T:
+        return await aanswer(inquiry, self._call)
+
+    async def _call(self, call: Call) -> Rows:
+        with answered():
+            async with (
+                self._pool.connection() as connection,
+                AsyncCursor(connection, row_factory=dict_row) as cursor,
+            ):
+                read_all_moments(cursor)
+                await cursor.execute(call.sql.encode(), call.parameters or None)
+                rows: Rows = await cursor.fetchall()
+                return rows
+
+
+async def _in_time(ending: asyncio.Future[Job], job_id: int, timeout: float | None) -> Job:
+    try:
+        async with asyncio.timeout(timeout) as bound:
+            return await ending
+    except TimeoutError:
+        if not bound.expired():
+            raise
+        raise not_in_time(job_id, timeout or 0.0) from None

@@ -1,0 +1,126 @@
+"""The settings of a queue without Twisted, and its calls of stored functions."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any, Final
+
+from attrs import frozen
+
+from txqueue.errors import ConfigurationError
+from txqueue.model.job import job_number
+from txqueue.model.operator_acts import Cancelled
+from txqueue.policy.awaited_ends import ANNOUNCED_FOR
+from txqueue.store.inquiries.inquiry import Question, Rows
+from txqueue.store.schema.files import checked_name
+from txqueue.system.settings import Settings
+
+__all__ = [
+    "HEARD_WITHIN",
+    "IS_IN_TRANSACTION",
+    "LISTENS_AGAIN",
+    "Call",
+    "Target",
+    "announcement",
+    "cancellation",
+    "cancelled_in",
+    "no_notifications",
+    "retrial",
+    "retried_in",
+    "target_of",
+    "trial",
+]
+
+Call = Question
+# Seconds.
+_CONNECTION_WAIT: Final = 30.0
+HEARD_WITHIN: Final = 3.0
+"""Seconds in which a notification arrives, if notifications do."""
+LISTENS_AGAIN: Final = 60.0
+"""Seconds after which a queue tries again to listen where no notification has arrived."""
+
+IS_IN_TRANSACTION: ContextVar[bool] = ContextVar("txqueue_standalone_transaction", default=False)
+"""Whether the running code is inside the ``transaction()`` of any queue."""
+
+
+@frozen
+class Target:
+    """Where a queue is, and how long its callers wait for a connection."""
+
+    dsn: str
+    schema: str
+    connection_wait: float
+
+    @property
+    def channel(self) -> str:
+        """The channel on which nodes announce the ends of jobs."""
+        return f"{self.schema}_ended"
+
+
+def target_of(dsn: str | None, schema: str | None, connection_wait: float | None) -> Target:
+    """Look up what the caller has left out: in the environment, then in the configuration file.
+
+    Raises:
+        ConfigurationError: When a setting is not valid.
+    """
+    given: Mapping[str, Any] = {"dsn": dsn, "schema": schema, "connection_wait": connection_wait}
+    settings = Settings(given, os.environ, Path.cwd())
+    return Target(
+        settings.dsn(),
+        checked_name(settings.get("schema", "txqueue")),
+        settings.seconds("connection_wait", _CONNECTION_WAIT, least=0.001),
+    )
+
+
+def announcement(schema: str) -> Call:
+    """Return the call by which nodes announce the ends of jobs for some seconds."""
+    return Call(f"select {schema}.request_end_notices(%s)", (ANNOUNCED_FOR,))
+
+
+def trial(channel: str) -> Call:
+    """Return the call that shows, from another session, whether notifications arrive."""
+    return Call("select pg_notify(%s, '')", (channel,))
+
+
+def no_notifications() -> ConfigurationError:
+    """Return the error for a connection on which no notification arrives."""
+    return ConfigurationError(
+        "no notification arrives: the DSN leads through a pooler in transaction mode, or listen_dsn"
+        " to another database",
+        "connect with a listen_dsn that leads to PostgreSQL itself or to a pool in session mode",
+    )
+
+
+def cancellation(schema: str, job_ids: Iterable[int]) -> Call:
+    """Return the call that cancels jobs.
+
+    Raises:
+        InvalidWork: When one is no number of a job.
+    """
+    numbers = list(map(job_number, job_ids))
+    return Call(f"select * from {schema}.cancel(%s::bigint[], '')", (numbers,))
+
+
+def cancelled_in(rows: Rows) -> Cancelled:
+    """Return what a cancellation has answered."""
+    [row] = rows
+    return Cancelled(row["cancelled"], [run[2] for run in row["requested"]], row["refused"])
+
+
+def retrial(schema: str, job_ids: Iterable[int]) -> Call:
+    """Return the call that retries jobs.
+
+    Raises:
+        InvalidWork: When one is no number of a job.
+    """
+    numbers = list(map(job_number, job_ids))
+    return Call(f"select * from {schema}.retry(%s::bigint[], '')", (numbers,))
+
+
+def retried_in(rows: Rows) -> tuple[list[int], list[int]]:
+    """Return what a retrial has answered."""
+    [row] = rows
+    return row["retried"], row["refused"]

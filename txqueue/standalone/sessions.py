@@ -1,0 +1,214 @@
+"""Connections of psycopg 3: how they are made, whether they still work, what their errors mean."""
+
+from __future__ import annotations
+
+import os
+import select
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from inspect import signature
+from typing import TYPE_CHECKING, Any, Final
+
+import psycopg
+from psycopg.adapt import Buffer
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.pq import Format, TransactionStatus
+
+from txqueue.adapters.driver_errors import error_of
+from txqueue.errors import DatabaseUnavailable
+from txqueue.model.sqlstates import READ_ONLY, is_lost, outlasts_retries
+from txqueue.store.driver.session_bounds import (
+    CONNECTS_WITHIN,
+    CONNECTS_WITHIN_OF_SEVERAL,
+    ENCODED,
+    NOTICING,
+)
+from txqueue.store.driver.shared_errors import (
+    SIGNS_OF_A_STANDBY,
+    ended_inside,
+    invalid_dsn,
+    not_primary,
+    rolled_back,
+    unavailable,
+)
+
+if TYPE_CHECKING:
+    from psycopg_pool import AsyncConnectionPool, ConnectionPool
+
+__all__ = [
+    "MANNER",
+    "answered",
+    "check_end",
+    "dsn_of_pool",
+    "is_alive",
+    "is_passing",
+    "is_reusable",
+    "lost",
+    "parameters_of",
+    "read_all_moments",
+    "translation",
+]
+
+MANNER: Final[Mapping[str, Any]] = {"autocommit": True, "prepare_threshold": None}
+"""How connections are made: behind a pooler the next statement may run in another session."""
+_OF_THE_DRIVER: Final = frozenset(signature(psycopg.Connection.connect).parameters)
+_EPOCH: Final = datetime(2000, 1, 1, tzinfo=UTC)
+_EARLIEST, _LATEST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
+# An idle connection that has ended says so with a message, an alert of TLS and the end itself.
+_LAST_MESSAGES: Final = 3
+
+
+def parameters_of(dsn: str, application_name: str) -> dict[str, Any]:
+    """Return the parameters with which to connect.
+
+    Args:
+        dsn: A libpq URI or keyword string, perhaps with several hosts.
+        application_name: Shown in ``pg_stat_activity``, unless the DSN has a name.
+
+    Raises:
+        ConfigurationError: When the DSN is not valid.
+    """
+    try:
+        given = conninfo_to_dict(dsn)
+    except psycopg.ProgrammingError:
+        raise invalid_dsn() from None
+    hosts = str(given.get("host") or os.environ.get("PGHOST", ""))
+    patience = CONNECTS_WITHIN_OF_SEVERAL if "," in hosts else CONNECTS_WITHIN
+    own = {**NOTICING, "fallback_application_name": application_name}
+    if "PGCONNECT_TIMEOUT" not in os.environ:
+        own["connect_timeout"] = str(round(patience))
+    return {**own, **given, **ENCODED}
+
+
+def dsn_of_pool(pool: ConnectionPool[Any] | AsyncConnectionPool[Any]) -> str | None:
+    """Return where a pool connects; None where a function tells that for each connection."""
+    conninfo, kwargs = pool.conninfo, pool.kwargs or {}
+    if callable(conninfo) or callable(kwargs):
+        return None
+    given = {name: value for name, value in kwargs.items() if name not in _OF_THE_DRIVER}
+    dsn: str = make_conninfo(conninfo, **given)
+    return dsn
+
+
+def translation(error: BaseException) -> BaseException:
+    """Return the error to raise instead of a driver's error; return other errors unchanged."""
+    if not isinstance(error, psycopg.Error):
+        return error
+    if (refusal := error_of(error)) is not None:
+        return refusal
+    text = error.diag.message_primary or str(error) or type(error).__name__
+    if error.sqlstate == READ_ONLY and _is_standby(error):
+        return not_primary(text)
+    return unavailable(error.sqlstate, text) if _is_lost(error) else error
+
+
+def _is_lost(error: psycopg.Error) -> bool:
+    is_of_connection = isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
+    return is_of_connection and is_lost(error.sqlstate)
+
+
+def _is_standby(error: psycopg.Error) -> bool:
+    pgconn = error.pgconn
+    return pgconn is not None and any(
+        pgconn.parameter_status(sign.encode()) == b"on" for sign in SIGNS_OF_A_STANDBY
+    )
+
+
+@contextmanager
+def answered() -> Iterator[None]:
+    """Convert the driver's errors into txqueue's inside the block; each is kept as the cause."""
+    try:
+        yield
+    except psycopg.Error as error:
+        other = translation(error)
+        if other is error:
+            raise
+        raise other from error
+
+
+@contextmanager
+def lost() -> Iterator[None]:
+    """Convert only the driver's error for a lost connection, for statements of the application."""
+    try:
+        yield
+    except psycopg.Error as error:
+        if not _is_lost(error):
+            raise
+        raise translation(error) from error
+
+
+def is_passing(error: BaseException) -> bool:
+    """Tell whether the same statement may succeed later, once the database is back."""
+    if isinstance(error, psycopg.Error):
+        return error.sqlstate is not None and not outlasts_retries(error.sqlstate)
+    return isinstance(error, DatabaseUnavailable)
+
+
+def is_alive(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> bool:
+    """Tell, without a round trip, whether an idle connection still works.
+
+    A server that has stopped or restarted has ended the connection, which this host knows.
+    """
+    pgconn = connection.pgconn
+    poll = select.poll()
+    try:
+        poll.register(pgconn.socket, select.POLLIN)
+        for _ in range(_LAST_MESSAGES):
+            if not poll.poll(0):
+                return True
+            pgconn.consume_input()
+    except psycopg.OperationalError:
+        pass
+    return False
+
+
+def is_reusable(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> bool:
+    """Tell whether a connection that was lent is as it was: open, and in no transaction."""
+    return (
+        not connection.closed
+        and connection.autocommit
+        and connection.info.transaction_status == TransactionStatus.IDLE
+    )
+
+
+def check_end(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:
+    """Check that a transaction can be committed.
+
+    Raises:
+        Refused: When a statement in it has failed, and the application swallowed its error.
+        TransactionMisused: When a statement has ended it.
+    """
+    status = connection.info.transaction_status
+    if status == TransactionStatus.INERROR:
+        raise rolled_back()
+    if status == TransactionStatus.IDLE:
+        raise ended_inside()
+
+
+class _AnyMoment:
+    """Reads a moment beyond Python's range, such as infinity, as the nearest one within it.
+
+    Args:
+        oid: The number of the type.
+        context: The connection or cursor.
+    """
+
+    format = Format.BINARY
+
+    def __init__(self, oid: int, context: Any = None) -> None:
+        """Keep nothing."""
+
+    def load(self, data: Buffer) -> datetime:
+        """Return a moment from the microseconds that the server sends."""
+        microseconds = int.from_bytes(data, "big", signed=True)
+        try:
+            return _EPOCH + timedelta(microseconds=microseconds)
+        except OverflowError:
+            return _LATEST if microseconds > 0 else _EARLIEST
+
+
+def read_all_moments(cursor: psycopg.Cursor[Any] | psycopg.AsyncCursor[Any]) -> None:
+    """Make a cursor read any timestamp, whatever the settings of the session."""
+    cursor.format = Format.BINARY
+    cursor.adapters.register_loader("timestamptz", _AnyMoment)

@@ -1,0 +1,105 @@
+"""A few connections for all threads, opened when first needed and replaced when they are lost.
+
+Not psycopg_pool's, as in `txqueue.aio.connections`; and it starts four threads.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from random import uniform
+from threading import Semaphore
+from typing import Any
+
+from psycopg import Connection
+
+from txqueue.errors import DatabaseUnavailable
+from txqueue.standalone.sessions import MANNER, answered, is_alive, is_reusable, parameters_of
+from txqueue.store.driver.session_bounds import LONGEST_LIFE
+from txqueue.store.driver.shared_errors import none_free
+
+__all__ = ["BlockingConnections", "connected"]
+
+
+def connected(dsn: str, application_name: str) -> Connection[Any]:
+    """Open a connection.
+
+    Raises:
+        DatabaseUnavailable: When no host of the DSN accepts it.
+        ConfigurationError: When the DSN is not valid.
+    """
+    parameters = parameters_of(dsn, application_name)
+    with answered():
+        return Connection.connect(**MANNER, **parameters)
+
+
+class BlockingConnections:
+    """At most ``size`` connections.
+
+    Args:
+        dsn: A libpq URI or keyword string.
+        size: How many connections there may be at a time.
+        wait: Seconds that a caller waits for a connection while all are in use.
+    """
+
+    def __init__(self, dsn: str, size: int, wait: float) -> None:
+        self._dsn = dsn
+        self._size = size
+        self._wait = wait
+        self._turn = Semaphore(size)
+        self._idle: deque[tuple[Connection[Any], float]] = deque()
+        self._longest_life = LONGEST_LIFE * uniform(0.8, 1.0)
+        self._is_closed = False
+
+    @contextmanager
+    def connection(self) -> Iterator[Connection[Any]]:
+        """Lend a connection; callers beyond the size wait for one.
+
+        Raises:
+            DatabaseUnavailable: When no connection can be made, or they are closed.
+        """
+        self._acquired()
+        try:
+            connection, opened_at = self._working()
+            try:
+                yield connection
+            finally:
+                self._put_back(connection, opened_at)
+        finally:
+            self._turn.release()
+
+    def close(self) -> None:
+        """Close idle connections now, and lent ones when they are returned."""
+        self._is_closed = True
+        while (found := self._popped()) is not None:
+            found[0].close()
+
+    def _popped(self) -> tuple[Connection[Any], float] | None:
+        # Another thread may take the last one between a check and the pop.
+        with suppress(IndexError):
+            return self._idle.pop()
+        return None
+
+    def _acquired(self) -> None:
+        if not self._turn.acquire(timeout=self._wait):
+            raise none_free(self._wait, self._size)
+
+    def _working(self) -> tuple[Connection[Any], float]:
+        if self._is_closed:
+            raise DatabaseUnavailable("the queue is closed", "use it before close()")
+        while (found := self._popped()) is not None:
+            connection, opened_at = found
+            is_young = time.monotonic() - opened_at < self._longest_life
+            if is_young and is_alive(connection):
+                return found
+            connection.close()
+        return connected(self._dsn, "txqueue client"), time.monotonic()
+
+    def _put_back(self, connection: Connection[Any], opened_at: float) -> None:
+        # The application may have left a transaction open; do not reuse such a connection.
+        if self._is_closed or not is_reusable(connection):
+            connection.close()
+        else:
+            self._idle.append((connection, opened_at))
