@@ -66,6 +66,7 @@ CHAPTERS: Final = (
             "all_enqueued",
             "capture_enqueued",
             "drain",
+            "clear",
             "connected",
         ),
     ),

@@ -1,19 +1,25 @@
 """`txqueue.testing` over each driver: it reads and runs what the open transaction has enqueued."""
 
+import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import timedelta
 from typing import Any
 
 import psycopg2
 import pytest
+from asgiref.sync import sync_to_async
+from django.db import connections
+from django.db import transaction as django_transaction
 
+import txqueue.adapters.django
 from tests.db.conftest import EMPTY
-from tests.db.driver_faces import NAMES, NOT_BLOCKING, Face, tried
+from tests.db.driver_faces import NAMES, NOT_BLOCKING, Face, set_up_django, tried
 from tests.db.tested_work import Mail, Transfer, TransferInAsyncio, add, report_on, wait_for_loop
 from tests.fixtures.databases import Templates, fresh_database
-from txqueue import testing
+from txqueue import task, testing
 
 
 @pytest.fixture(scope="module")
@@ -161,3 +167,70 @@ def test_a_captured_block(over: Any) -> None:
         assert [json.dumps(job.payload["to"]) for job in captured] == ['"inside"']
 
     over(test)
+
+
+def in_a_thread(test: Callable[[], None]) -> None:
+    """Run a test of Django where no loop runs, as that of this thread is the reactor's."""
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(test).result(60)
+
+
+def test_a_handler_that_breaks_djangos_block_fails_alone(shared_database: str) -> None:
+    """In atomic(), the default alias is used, and works on after a handler's failed statement."""
+    set_up_django(shared_database)
+
+    def test() -> None:
+        try:
+            with django_transaction.atomic():
+                txqueue.adapters.django.enqueue(break_block.work())
+                txqueue.adapters.django.enqueue(add.work(1))
+                outcomes = testing.drain(raise_errors=False)
+                assert sorted(each.kind for each in outcomes) == ["done", "retry"]
+                testing.assert_enqueued(break_block)
+                django_transaction.set_rollback(True)
+            assert testing.all_enqueued() == []
+        finally:
+            connections["default"].close()
+
+    in_a_thread(test)
+
+
+def test_without_a_transaction_all_jobs_run(shared_database: str) -> None:
+    """In autocommit mode a drain runs what is committed, and clear() deletes it."""
+    set_up_django(shared_database)
+
+    def test() -> None:
+        try:
+            txqueue.adapters.django.enqueue(Mail("friends"))
+            assert [each.kind for each in testing.drain()] == ["done", "done"]
+            assert len(testing.all_enqueued(state="done")) == 2
+        finally:
+            testing.clear()
+            assert testing.all_enqueued(state=["done", "waiting"]) == []
+            connections["default"].close()
+
+    in_a_thread(test)
+
+
+def test_a_coroutine_of_django(shared_database: str) -> None:
+    """From a coroutine, the connection is that of synchronous code."""
+    set_up_django(shared_database)
+
+    async def test() -> None:
+        await txqueue.adapters.django.aenqueue(add.work(1), group="async")
+        try:
+            await testing.aassert_enqueued(add, group="async")
+            assert [each.get() for each in await testing.adrain()] == [2]
+            assert (await testing.aperform(add.work(3))).get() == 4
+        finally:
+            await testing.aclear()
+            await sync_to_async(connections.close_all)()
+
+    in_a_thread(lambda: asyncio.run(test()))
+
+
+@task(name="testing.break_block")
+def break_block() -> None:
+    """Fail as a model's save() does, which marks the block as broken."""
+    with django_transaction.mark_for_rollback_on_error("default"):
+        connections["default"].cursor().execute("select 1 / 0")

@@ -8,7 +8,9 @@ from typing import Any
 
 from attrs import define
 from twisted.internet.defer import Deferred
+from twisted.internet.task import deferLater
 
+from tests.waiting import running_reactor
 from txqueue import Fail, Key, Next, Retry, RunningJob, Runtime, Snooze, WorkItem, task
 
 
@@ -53,13 +55,38 @@ class Forever(WorkItem):
 
 
 @define
+class Expiring(WorkItem):
+    """Work that is of no use after its not_after, and comes in two hours again."""
+
+    work_type = "testing.expiring"
+    expires = True
+
+    async def perform(self, job: RunningJob) -> None:
+        """Come again."""
+        raise Snooze(7200)
+
+
+@define
+class Once(WorkItem):
+    """Work of which one job waits at a time."""
+
+    work_type = "testing.once"
+
+    name: str
+    unique = Key("name")
+
+    def perform(self, job: RunningJob) -> None:
+        """Do nothing."""
+
+
+@define
 class Transfer(WorkItem):
     """Writes in the job's own transaction."""
 
     work_type = "testing.transfer"
 
     amount: int
-    group = Key("accounts")
+    group = "accounts"
 
     async def perform(self, job: RunningJob) -> None:
         """Write a row, enqueue a mail and fail where the amount says so."""
@@ -104,3 +131,19 @@ async def wait_for_loop(number: int) -> int:
 def report_on(job: RunningJob, place: str = "here", rows: int = 10) -> Any:
     """Tell what the job's parents did."""
     return None if job.parents is None else [job.parents.done, job.parents.failed]
+
+
+@define
+class Patient(WorkItem):
+    """Work that waits for the reactor."""
+
+    work_type = "testing.patient"
+    timeout = 30
+
+    seconds: float = 0.001
+
+    async def perform(self, job: RunningJob) -> str:
+        """Wait, and report how far it is."""
+        await deferLater(running_reactor(), self.seconds)
+        await job.progress(1, 2, "half")
+        return "waited"

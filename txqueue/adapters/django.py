@@ -128,6 +128,12 @@ async def aenqueue_many(
     return numbers
 
 
+def databases_in_use() -> list[dict[str, Any]]:
+    """Return what Django connects with, for each PostgreSQL database that it has used."""
+    used = connections.all(initialized_only=True)
+    return [each.get_connection_params() for each in used if each.vendor == "postgresql"]
+
+
 def foreign(using: str) -> ForeignConnection:
     """Return the connection of an alias as that of an application."""
     connection = connections[_checked(using)]

@@ -285,10 +285,22 @@ def encode_fields(cls: Any, values: Mapping[str, Any]) -> dict[str, Any]:
     _codec(cls)
     fields = {field.name: field for field in attrs.fields(attrs.resolve_types(cls))}
     try:
-        plain = {name: _plain_field(fields[name], value) for name, value in values.items()}
+        return {name: _stored_field(fields[name], value) for name, value in values.items()}
     except InvalidWork as error:
-        raise _misfit(cls, error.what) from None
-    return {name: _as_stored(value) for name, value in plain.items()}
+        raise _misfit(
+            cls, _KEY.sub("[...]", error.what) if _is_secret(cls) else error.what
+        ) from None
+
+
+def _stored_field(field: Any, value: Any) -> Any:
+    stored = _as_stored(_plain_field(field, value))
+    try:
+        change = find_change(value, _converter.structure(stored, field.type), f"$.{field.name}")
+    except Exception:
+        change = f"invalid value for type, expected {field.type} @ $.{field.name}"
+    if change is not None:
+        raise InvalidWork(change)
+    return stored
 
 
 def decoder(cls: type[WorkItem]) -> Callable[[Any, Any], Any]:

@@ -8,8 +8,6 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from txqueue.testing.outcomes import Outcome
-
 if TYPE_CHECKING:
     from txqueue.testing.assertions import (
         Capture,
@@ -21,8 +19,10 @@ if TYPE_CHECKING:
         capture_enqueued,
         refute_enqueued,
     )
+    from txqueue.testing.clearing import aclear, clear
     from txqueue.testing.connections import connected
     from txqueue.testing.draining import adrain, drain
+    from txqueue.testing.outcomes import Outcome
     from txqueue.testing.performing import aperform, perform
 
 __all__ = [
@@ -30,12 +30,14 @@ __all__ = [
     "Outcome",
     "aall_enqueued",
     "aassert_enqueued",
+    "aclear",
     "adrain",
     "all_enqueued",
     "aperform",
     "arefute_enqueued",
     "assert_enqueued",
     "capture_enqueued",
+    "clear",
     "connected",
     "drain",
     "perform",
@@ -44,9 +46,12 @@ __all__ = [
 
 # These import Twisted or more than pytest should load for tests that use none of them.
 _HOMES = {
+    "aclear": "clearing",
     "adrain": "draining",
     "aperform": "performing",
+    "clear": "clearing",
     "connected": "connections",
+    "Outcome": "outcomes",
     "drain": "draining",
     "perform": "performing",
 }

@@ -8,7 +8,6 @@ import sys
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
 from functools import partial
 from typing import Any, Final, TypeVar, cast
 
@@ -25,7 +24,9 @@ __all__ = ["Bound", "apart", "bound", "connected", "finished", "in_asyncio", "in
 __tracebackhide__ = __unittest = True
 
 T = TypeVar("T")
-_chosen: Final[ContextVar[Any]] = ContextVar("txqueue_testing_connection", default=None)
+# No context variable: fixtures, with pytest-twisted or pytest-asyncio, run in another context than
+# the tests that they serve.
+_chosen: Final[list[Any]] = []
 
 
 @contextmanager
@@ -36,11 +37,11 @@ def connected(connection: Any) -> Iterator[None]:
         connection: A connection or session of any driver that has an adapter, a `Transaction` of
             txqueue, or the alias of a database of Django.
     """
-    token = _chosen.set(connection)
+    _chosen.append(connection)
     try:
         yield
     finally:
-        _chosen.reset(token)
+        _chosen.pop()
 
 
 def default_connection() -> Any:
@@ -49,8 +50,8 @@ def default_connection() -> Any:
     Raises:
         ConfigurationError: When there is none.
     """
-    if (chosen := _chosen.get()) is not None:
-        return chosen
+    if _chosen:
+        return _chosen[-1]
     if _has_django():
         return "default"
     raise ConfigurationError(
@@ -66,8 +67,8 @@ def _has_django() -> bool:
 
 def in_django(connection: Any) -> bool:
     """Tell whether a call uses Django's connection: from a coroutine, only by its thread."""
-    if connection is None:
-        connection = _chosen.get()
+    if connection is None and _chosen:
+        connection = _chosen[-1]
     return isinstance(connection, str) or (connection is None and _has_django())
 
 

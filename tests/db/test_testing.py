@@ -1,0 +1,171 @@
+"""`txqueue.testing` keeps its promises, and each check of them notices a deliberate bug."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import psycopg2
+import pytest
+from attrs import frozen
+
+from tests.db.testing_checks import CHECKS
+from tests.fixtures.databases import Templates, fresh_database
+from txqueue import testing
+from txqueue.store.schema.files import functions
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def open_connection(dsn18: str, templates: Templates) -> Iterator[Any]:
+    """A connection to a database with the schema, for all tests of this file."""
+    with (
+        fresh_database(dsn18, templates.name(dsn18)) as dsn,
+        closing(psycopg2.connect(dsn)) as connection,
+    ):
+        yield connection
+
+
+@pytest.fixture
+def connection(open_connection: Any) -> Iterator[Any]:
+    """The connection, in a transaction that is rolled back after the test."""
+    with testing.connected(open_connection):
+        yield open_connection
+    open_connection.rollback()
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_it_keeps_its_promises(name: str, connection: Any) -> None:
+    """Each check passes."""
+    CHECKS[name](connection)
+
+
+@frozen
+class Bug:
+    """A deliberate bug: where, the text there, what it becomes, and the check that must notice."""
+
+    path: str
+    before: str
+    after: str
+    check: str
+
+
+T: Final = "txqueue/testing/"
+FIND: Final = "txqueue/store/enqueued_jobs.py"
+CLAIM: Final = "schema/functions/claim/claim_given.sql"
+BUGS: Final = [
+    Bug(FIND, "-> name is distinct from value)", "-> name is null)", "a_field_is_compared"),
+    Bug(
+        FIND,
+        "(wanted -> 'defaults' || job.payload)",
+        "job.payload",
+        "an_omitted_default_is_compared",
+    ),
+    Bug(FIND, "is distinct from value::timestamptz)", "is null)", "a_moment_is_compared"),
+    Bug(FIND, "order by found.job_id", "order by found.job_id desc", "the_last_job_is_returned"),
+    Bug(f"{T}assertions.py", "len(found) == count", "len(found) >= count", "a_number_is_asserted"),
+    Bug(
+        f"{T}assertions.py",
+        "await _find(its, JobSearch())",
+        "[]",
+        "a_failure_tells_which_jobs_there_are",
+    ),
+    Bug(f"{T}assertions.py", "    if found:\n", "    if not found:\n", "a_refusal_names_the_job"),
+    Bug(f"{T}assertions.py", "since=self._since", "since=0", "a_capture_begins_with_its_block"),
+    Bug(
+        f"{T}matching.py",
+        'about.pop("state", LIVE)',
+        'about.pop("state", State)',
+        "ended_jobs_do_not_count",
+    ),
+    Bug(
+        f"{T}matching.py",
+        "name not in fields and name not in _BY_COLUMN",
+        "False",
+        "an_unknown_name_is_refused",
+    ),
+    Bug(
+        CLAIM,
+        "(ready.job_id = any (given) or ready.job_id > since)",
+        "true",
+        "a_drain_leaves_unrelated_jobs",
+    ),
+    Bug(CLAIM, " or ready.job_id > since)", ")", "a_drain_runs_what_jobs_enqueue"),
+    Bug(
+        f"{T}draining.py",
+        'self.ids.update(claimed["children"] or ())',
+        "pass",
+        "a_drain_runs_what_jobs_enqueue",
+    ),
+    Bug(CLAIM, "not_before <= due", "true", "a_drain_follows_time"),
+    Bug(
+        f"{T}draining.py", "settled.delay + ahead", "settled.delay", "a_retry_is_due_after_its_run"
+    ),
+    Bug(f"{T}draining.py", "time.monotonic() - ahead", "time.monotonic()", "a_job_expires_in_time"),
+    Bug(f"{T}draining.py", ">= self.terms.limit", "> 2 * self.terms.limit", "a_drain_ends"),
+    Bug(f"{T}draining.py", "given.leave(node[1])", "given.moment(0)", "a_drain_ends"),
+    Bug(f"{T}draining.py", "        _raise(ending)", "        pass", "the_first_error_is_raised"),
+    Bug(
+        f"{T}draining.py",
+        'outcome.kind in ("unread", "failed")',
+        "False",
+        "a_failure_without_error_is_raised",
+    ),
+    Bug(CLAIM, 'this."group" is not null', "false", "a_group_without_room_waits"),
+    Bug(
+        CLAIM,
+        "select from control where is_paused and",
+        "select from control where false and",
+        "a_paused_queue_stays",
+    ),
+    Bug(f"{T}running.py", "settled.stage is None", "True", "a_stage_follows"),
+    Bug(f"{T}draining.py", "job_id, results\n", 'job_id, ""\n', "results_are_stored"),
+    Bug("txqueue/store/temporary_databases.py", "relkind = 'r'", "relkind = 'm'", "all_is_cleared"),
+    Bug(
+        f"{T}connections.py",
+        "for sql in frame.undoing:",
+        "for sql in ():",
+        "a_handler_can_use_a_transaction",
+    ),
+]
+
+
+@contextmanager
+def planted(bug: Bug, connection: Any) -> Iterator[None]:
+    """Run the code of a module, or a stored function, with a bug in it."""
+    if bug.path.endswith(".sql"):
+        sql = dict(functions("txqueue"))[Path(bug.path).stem]
+        assert bug.before in sql
+        with connection.cursor() as cursor:
+            cursor.execute(sql.replace(bug.before, bug.after))
+        yield
+        return
+    source = (ROOT / bug.path).read_text("utf-8")
+    assert bug.before in source
+    with ExitStack() as undo:
+        undo.callback(run_in_place, bug.path, source)
+        run_in_place(bug.path, source.replace(bug.before, bug.after))
+        yield
+
+
+def run_in_place(path: str, source: str) -> None:
+    """Define all that a module has anew; what others have imported of it finds the new names."""
+    module = importlib.import_module(path.removesuffix(".py").replace("/", "."))
+    chosen = vars(module).get("_chosen")
+    exec(compile(source, path, "exec"), vars(module))
+    if chosen is not None:
+        vars(module)["_chosen"] = chosen
+    for name in testing.__all__:
+        vars(testing).pop(name, None)
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: f"{bug.path}: {bug.before.strip()[:50]}")
+def test_each_check_notices_a_bug(bug: Bug, connection: Any) -> None:
+    """With the bug, the check fails, not for another reason than what it looks at."""
+    noticed = (AssertionError, pytest.fail.Exception, psycopg2.Error, ValueError, IndexError)
+    with pytest.raises(noticed), planted(bug, connection):
+        CHECKS[bug.check](connection)

@@ -1,0 +1,109 @@
+"""The plugin of pytest, in a run of its own: databases, and a real node."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from configparser import ConfigParser
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+PLUGIN: Final = "txqueue.testing.plugin"
+
+JOBS: Final = """
+from txqueue import task
+
+@task
+def add(first: int, second: int) -> int:
+    return first + second
+"""
+TESTS: Final = """
+import psycopg2
+import pytest
+from jobs_of_test import add
+
+from txqueue import testing
+from txqueue.adapters.psycopg2 import enqueue
+
+
+@pytest.fixture
+def connection(txqueue_dsn):
+    connection = psycopg2.connect(txqueue_dsn)
+    with testing.connected(connection):
+        yield connection
+    connection.close()
+
+
+def test_a_job_is_committed(connection):
+    enqueue(connection, add.work(1, second=2))
+    connection.commit()
+
+
+def test_the_next_test_has_none(connection):
+    assert testing.all_enqueued() == []
+
+
+def test_a_node_runs_jobs(txqueue_node, connection):
+    enqueue(connection, add.work(1, second=2))
+    connection.commit()
+    txqueue_node("jobs_of_test")
+    assert testing.assert_enqueued(add, state="done", within=30).result == 3
+"""
+HELD: Final = """
+import psycopg2
+from jobs_of_test import add
+
+from txqueue.adapters.psycopg2 import enqueue
+
+
+def test_a_transaction_stays_open(txqueue_dsn):
+    global connection
+    connection = psycopg2.connect(txqueue_dsn)
+    enqueue(connection, add.work(1, second=2))
+    connection.commit()
+    connection.cursor().execute("select from txqueue.job for update")
+"""
+
+
+def run(folder: Path, server: str, tests: str) -> subprocess.CompletedProcess[str]:
+    """Run tests with the plugin, on a server that is there."""
+    (folder / "jobs_of_test.py").write_text(JOBS)
+    (folder / "test_of_plugin.py").write_text(tests)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", PLUGIN, "-p", "no:cacheprovider"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TXQUEUE_TEST_SERVER": server}
+    return subprocess.run(
+        command, cwd=folder, env=environment, text=True, capture_output=True, check=False
+    )
+
+
+def test_its_fixtures(tmp_path: Path, dsn18: str) -> None:
+    """Each test has an empty database, and a node that runs its jobs."""
+    done = run(tmp_path, dsn18, TESTS)
+    assert "3 passed" in done.stdout, done.stdout
+
+
+def test_a_transaction_that_stays_open_is_named(tmp_path: Path, dsn18: str) -> None:
+    """The test that has left it fails at its end, and says what to do."""
+    done = run(tmp_path, dsn18, HELD)
+    assert "1 passed, 1 error" in done.stdout, done.stdout
+    assert "a transaction of this test is still open" in done.stdout
+
+
+def test_it_is_installed_with_txqueue() -> None:
+    """It is an entry point of pytest."""
+    configuration = ConfigParser()
+    configuration.read(ROOT / "setup.cfg")
+    assert f"txqueue = {PLUGIN}" in configuration["options.entry_points"]["pytest11"]
+
+
+@pytest.mark.parametrize("module", ["twisted", "psycopg2", "psycopg", "django", "cattrs"])
+def test_to_load_it_is_cheap(module: str) -> None:
+    """A run that uses no fixture of it gets neither a reactor nor a driver."""
+    program = f"import {PLUGIN}, sys; print({module!r} in sys.modules)"
+    command = [sys.executable, "-c", program]
+    printed = subprocess.run(command, cwd=ROOT, text=True, capture_output=True, check=True)
+    assert printed.stdout == "False\n"

@@ -1,0 +1,134 @@
+"""`perform` runs a handler by the rules of a worker, without a database."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from attrs import define
+
+from txqueue import Discard, Fail, Next, Retry, RunningJob, Runtime, Snooze, WorkItem, task, testing
+from txqueue.errors import ConfigurationError, InvalidWork
+from txqueue.model import middleware as registered
+
+
+@define
+class Chosen(WorkItem):
+    """Ends as its field says."""
+
+    work_type = "unit.testing.chosen"
+    retry = Retry(2, first=10, factor=1, jitter=0)
+
+    way: str
+
+    def perform(self, job: RunningJob) -> Any:
+        """End in one of all ways."""
+        match self.way:
+            case "error":
+                raise ValueError("no")
+            case "snooze":
+                raise Snooze(5)
+            case "discard":
+                return Discard("old")
+            case "fail":
+                return Fail("bad")
+            case "next":
+                return Next(Chosen("done"), queue="other")
+            case "unfit":
+                return object()
+            case "then":
+                job.then(Chosen("later"), priority=8)
+        return {"way": self.way}
+
+
+@pytest.mark.parametrize(
+    ("way", "attempt", "kind", "delay", "reason"),
+    [
+        ("done", 1, "done", None, None),
+        ("error", 1, "retry", 10.0, "ValueError: no"),
+        ("error", 2, "failed", None, "ValueError: no"),
+        ("snooze", 1, "snooze", 5.0, None),
+        ("discard", 1, "cancelled", None, "old"),
+        ("fail", 1, "failed", None, "bad"),
+        ("next", 1, "next", None, None),
+        ("unfit", 1, "failed", None, "the result is not JSON"),
+    ],
+)
+def test_each_way_to_end(
+    way: str, attempt: int, kind: str, delay: float | None, reason: str | None
+) -> None:
+    """The policy decides as on a node."""
+    outcome = testing.perform(Chosen(way), attempt=attempt)
+    assert (outcome.kind, outcome.delay) == (kind, delay)
+    assert (outcome.reason or "").startswith(reason or "")
+    assert outcome.stage == (Chosen("done") if way == "next" else None)
+
+
+def test_the_error_is_the_handlers_own() -> None:
+    """get() raises what the handler raised; other ends than done raise too."""
+    with pytest.raises(ValueError, match="no") as raised:
+        testing.perform(Chosen("error")).get()
+    assert str(raised.traceback[-1].path) == __file__
+    with pytest.raises(AssertionError, match="snooze"):
+        testing.perform(Chosen("snooze")).get()
+
+
+def test_follow_ups_are_returned() -> None:
+    """What the handler adds with job.then() is not enqueued."""
+    outcome = testing.perform(Chosen("then"))
+    assert outcome.follow_ups == ((Chosen("later"), {"priority": 8}),)
+    assert outcome.get() == {"way": "then"}
+
+
+@task(name="unit.testing.see")
+def see(job: RunningJob, values: list[int]) -> list[Any]:
+    """Return what the handler sees."""
+    return [values, dict(job.tags), job.attempt, job.is_cancelled]
+
+
+def test_the_handler_sees_its_job() -> None:
+    """The options are there, and the payload is what JSON has made of it."""
+    values = [1, 2]
+    outcome = testing.perform(see.work(values), attempt=3, tags={"a": "b"})
+    assert outcome.get() == [values, {"a": "b"}, 3, False]
+
+
+def test_a_payload_that_json_cannot_carry_is_refused() -> None:
+    """As enqueue would refuse it."""
+    with pytest.raises(InvalidWork, match="values"):
+        testing.perform(see.work("not a list"))
+
+
+def test_middleware_is_around_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That of threads runs, in the caller's thread."""
+    monkeypatch.setattr(registered, "_registered", [])
+    seen: list[str] = []
+
+    @registered.middleware
+    def around(call_next: Callable[[], Any], job: RunningJob) -> Any:
+        seen.append(job.work_type)
+        return call_next()
+
+    testing.perform(see.work([]))
+    assert seen == ["unit.testing.see"]
+
+
+@define
+class Writing(WorkItem):
+    """Writes in its own transaction."""
+
+    work_type = "unit.testing.writing"
+    runtime = Runtime.TWISTED
+
+    async def perform(self, job: RunningJob) -> None:
+        """Open the transaction."""
+        async with job.transaction():
+            raise AssertionError("there is no database")
+
+
+def test_a_transaction_needs_a_connection() -> None:
+    """Without one, the handler's error says how to pass it."""
+    outcome = testing.perform(Writing())
+    assert isinstance(outcome.error, ConfigurationError)
+    assert "connection=" in str(outcome.error)
