@@ -115,8 +115,6 @@ def test_a_refusal_in_a_pipeline_of_psycopg_undoes_itself_only(dsn: str, autocom
         connection.execute(NOTED, (" c",))
         with pytest.raises(Refused, match="payload"):
             over_psycopg.enqueue_many(connection, MANY, savepoint=True)
-        with pytest.raises(Refused, match="payload"):
-            over_psycopg.enqueue(connection, MANY[-1], savepoint=True)
         over_psycopg.enqueue(connection, Note(), savepoint=True)
     assert count(dsn) == before + 4
 
@@ -346,6 +344,8 @@ def test_another_kind_of_database_is_an_error(dsn: str) -> None:
     set_up_django(dsn)
     with pytest.raises(ConfigurationError, match="'lite' of Django is one of sqlite"):
         over_django.enqueue(Note(), using="lite")
+    with pytest.raises(ConfigurationError, match="using is None, and not the alias"):
+        over_django.enqueue(Note(), using=None)  # type: ignore[arg-type]
     with (
         sqlalchemy.create_engine("sqlite://").connect() as connection,
         pytest.raises(ConfigurationError, match="a database of sqlite"),

@@ -150,6 +150,11 @@ def foreign(using: str) -> ForeignConnection:
 
 
 def _checked(using: str) -> str:
+    if not isinstance(using, str):
+        raise ConfigurationError(
+            f"using is {using!r}, and not the alias of a database",
+            "leave it out, or name an alias of DATABASES",
+        )
     if (vendor := connections[using].vendor) != "postgresql":
         raise ConfigurationError(
             f"the database {using!r} of Django is one of {vendor}",

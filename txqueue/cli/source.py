@@ -95,8 +95,11 @@ def _meant(options: GlobalOptions) -> QueueIdentity | None:
     except TxqueueError as error:
         raise DatabaseUnavailable(
             f"whether the node serves the named database cannot be checked: {error.what}",
-            f"{error.remedy}; or name no database: without --dsn, TXQUEUE_DSN and libpq's"
-            " variables the node acts on the one it serves",
+            _either(
+                error.remedy,
+                "name no database: without --dsn, TXQUEUE_DSN and libpq's variables the node acts"
+                " on the one it serves",
+            ),
         ) from None
 
 
@@ -136,8 +139,13 @@ async def _served(admin: Admin) -> QueueIdentity:
     except AdminRefused as error:
         raise AdminRefused(
             f"whether the node serves the named database cannot be checked: {error.what}",
-            f"{error.remedy}, or name no database: leave out --dsn and TXQUEUE_DSN",
+            _either(error.remedy, "name no database: leave out --dsn and TXQUEUE_DSN"),
         ) from None
+
+
+def _either(remedy: str, other: str) -> str:
+    """Return two remedies as one; an error that a node has answered has none of its own."""
+    return f"{remedy}; or {other}" if remedy else other
 
 
 def _endpoints(options: GlobalOptions) -> list[str]:

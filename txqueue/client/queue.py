@@ -130,13 +130,13 @@ class WorkQueue:
 
             reactor = cast("IClientReactor", running_reactor)
         arguments = {"dsn": dsn, "schema": schema, "node": node, "connection_wait": connection_wait}
-        settings = Settings(arguments, os.environ, Path.cwd())
+        settings = Settings(arguments | {"connections": connections}, os.environ, Path.cwd())
         name = checked_name(settings.get("schema", "txqueue"))
         endpoint = _node_of(settings)
         pool = ConnectionPool(
             reactor,
             settings.dsn(),
-            connections,
+            settings.whole("connections", 4),
             "txqueue client",
             wait=settings.seconds("connection_wait", CONNECTION_WAIT, least=0.001),
         )

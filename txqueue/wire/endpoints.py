@@ -174,10 +174,11 @@ def parsed_endpoint(
 
 
 def _parsed(text: str, credentials: Credentials | None, *, is_public: bool) -> Endpoint:
-    kind, _, rest = text.partition(":")
+    # Programs may pass other types.
+    kind, _, rest = str(text).partition(":")
     if kind == "unix" and rest:
         return _unix(Path(rest))
-    parts = _PORT.fullmatch(text)
+    parts = _PORT.fullmatch(str(text))
     options = {name: _plain(value) for name, value in _OPTION.findall(parts[2] if parts else "")}
     if parts is None or not options.keys() <= _OPTIONS:
         raise ConfigurationError(

@@ -75,7 +75,12 @@ def one_statement(
     job = job_object(work, options)
     names = tuple(job)
     texts = [_text(name, value) for name, value in job.items()]
-    return _enqueue(schema, names, style), _arranged(names, texts, style)
+    try:
+        sql = _enqueue(schema, names, style)
+    except TypeError:
+        # An argument cannot be hashed: not cached, it is refused.
+        sql = _enqueue.__wrapped__(schema, names, style)
+    return sql, _arranged(names, texts, style)
 
 
 def many_statements(
@@ -87,7 +92,10 @@ def many_statements(
         InvalidWork: When a work item or an option is not valid.
         ConfigurationError: When the schema's name or the style is not valid.
     """
-    sql = _enqueue_many(schema, style)
+    try:
+        sql = _enqueue_many(schema, style)
+    except TypeError:
+        sql = _enqueue_many.__wrapped__(schema, style)
     for text in batches(works, options):
         yield sql, _arranged(_JOBS, [text], style)
 
@@ -127,7 +135,7 @@ def _enqueue_many(schema: str, style: ParamStyle) -> str:
 
 
 def _place(style: ParamStyle, name: str, number: int) -> str:
-    if style not in _PLACES:
+    if not isinstance(style, str) or style not in _PLACES:
         raise ConfigurationError(
             f"there is no paramstyle {style!r}", f"use one of {', '.join(get_args(ParamStyle))}"
         )

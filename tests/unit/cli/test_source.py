@@ -1,0 +1,33 @@
+"""What commands say if it is unknown which database a node serves."""
+
+from typing import Any, cast
+
+import pytest
+
+from txqueue.admin import Admin
+from txqueue.cli.source import _checked
+from txqueue.errors import AdminRefused
+from txqueue.store.schema.version import QueueIdentity
+
+
+class RefusingNode:
+    """A node whose role may not read which queue it serves."""
+
+    async def queue(self) -> QueueIdentity:
+        """Refuse to say; what a node answers has its remedy in the text."""
+        raise AdminRefused("no right; grant it")
+
+
+async def test_a_node_that_does_not_say_which_queue_it_serves() -> None:
+    """The two remedies are two sentences."""
+    meant = QueueIdentity("identity", "the database d")
+
+    async def ask(_: Admin) -> None:
+        pytest.fail("asked")
+
+    with pytest.raises(AdminRefused) as caught:
+        await _checked(meant, ask)(cast("Any", RefusingNode()))
+    assert str(caught.value) == (
+        "whether the node serves the named database cannot be checked: no right; grant it;"
+        " name no database: leave out --dsn and TXQUEUE_DSN"
+    )
