@@ -173,6 +173,9 @@ async def test_a_batch_takes_no_job_after_its_callback(node: Master, dsn: str) -
     async with opened(dsn) as queue, queue.transaction() as txn:
         async with txn.batch(Note()) as batch:
             await batch.enqueue(Note())
+            with pytest.raises(TransactionMisused, match="no callback yet"):
+                _ = batch.callback_id
+        assert batch.callback_id > batch.ids[0]
         with pytest.raises(TransactionMisused, match="the batch is complete"):
             await batch.enqueue(Note())
         with pytest.raises(TransactionMisused, match="the batch is complete"):

@@ -11,7 +11,7 @@ from attrs import frozen
 from txqueue.errors import TransactionMisused
 from txqueue.model.enqueue_options import EnqueueOptions
 from txqueue.model.work_item import WorkItem
-from txqueue.store.enqueueing.batch import Batch
+from txqueue.store.enqueueing.batch import Batch, BatchNumbers
 
 __all__ = ["BlockingBatch", "Calls", "abatch", "batch"]
 
@@ -43,7 +43,7 @@ class Calls:
             )
 
 
-class BlockingBatch:
+class BlockingBatch(BatchNumbers):
     """A batch whose jobs are being enqueued, made by the function `batch` of an adapter.
 
     Args:
@@ -51,26 +51,12 @@ class BlockingBatch:
 
     Attributes:
         ids: The numbers of the jobs enqueued so far.
-        callback_id: The callback's job number, set at the end of the block; it identifies the
-            batch.
+        callback_id: The callback's job number, which identifies the batch; read it after the block.
     """
 
     def __init__(self, calls: Calls) -> None:
+        super().__init__()
         self._calls = calls
-        self.ids: list[int] = []
-        self.callback_id: int | None = None
-        self._is_open = True
-
-    def end(self) -> None:
-        """Refuse further jobs, as the callback is enqueued next."""
-        self._is_open = False
-
-    def _check(self) -> None:
-        if not self._is_open:
-            raise TransactionMisused(
-                "the batch is complete: its callback would not wait for another job",
-                "enqueue its jobs inside its with block",
-            )
 
     def enqueue(
         self, work: WorkItem, *, savepoint: bool = False, **options: Unpack[EnqueueOptions]

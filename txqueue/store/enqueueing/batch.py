@@ -9,7 +9,7 @@ from txqueue.errors import TransactionMisused
 from txqueue.model.enqueue_options import EnqueueOptions
 from txqueue.model.work_item import WorkItem
 
-__all__ = ["Batch"]
+__all__ = ["Batch", "BatchNumbers"]
 
 
 class Enqueuing(Protocol):
@@ -24,23 +24,35 @@ class Enqueuing(Protocol):
         """Enqueue many jobs."""
 
 
-class Batch:
-    """A batch whose jobs are being enqueued, made by `WorkQueue.batch`.
-
-    Args:
-        txn: The transaction in which the jobs are enqueued.
+class BatchNumbers:
+    """The numbers of a batch's jobs, which every kind of batch collects.
 
     Attributes:
         ids: The numbers of the jobs enqueued so far.
-        callback_id: The callback's job number, set at the end of the block; it identifies the
-            batch.
     """
 
-    def __init__(self, txn: Enqueuing) -> None:
-        self._txn = txn
+    def __init__(self) -> None:
         self.ids: list[int] = []
-        self.callback_id: int | None = None
+        self._callback_id: int | None = None
         self._is_open = True
+
+    @property
+    def callback_id(self) -> int:
+        """The callback's job number, which identifies the batch.
+
+        Raises:
+            TransactionMisused: Before the end of the block, where the callback is enqueued.
+        """
+        if self._callback_id is None:
+            raise TransactionMisused(
+                "the batch has no callback yet: it is enqueued at the end of the block",
+                "read callback_id after the block",
+            )
+        return self._callback_id
+
+    @callback_id.setter
+    def callback_id(self, job_id: int) -> None:
+        self._callback_id = job_id
 
     def end(self) -> None:
         """Refuse further jobs, as the callback is enqueued next."""
@@ -50,8 +62,24 @@ class Batch:
         if not self._is_open:
             raise TransactionMisused(
                 "the batch is complete: its callback would not wait for another job",
-                "enqueue its jobs inside its async with block",
+                "enqueue its jobs inside its block",
             )
+
+
+class Batch(BatchNumbers):
+    """A batch whose jobs are being enqueued, made by `WorkQueue.batch`.
+
+    Args:
+        txn: The transaction in which the jobs are enqueued.
+
+    Attributes:
+        ids: The numbers of the jobs enqueued so far.
+        callback_id: The callback's job number, which identifies the batch; read it after the block.
+    """
+
+    def __init__(self, txn: Enqueuing) -> None:
+        super().__init__()
+        self._txn = txn
 
     async def enqueue(self, work: WorkItem, **options: Unpack[EnqueueOptions]) -> int:
         """Enqueue a job of the batch; see `Transaction.enqueue`."""
