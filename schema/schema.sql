@@ -711,8 +711,8 @@ retry_failures(its_fingerprint text, who text, before timestamptz = null, at_mos
 set_priority(ids bigint[], its_priority integer, who text) returns (changed bigint[], refused bigint[]);  -- worker
 updated_at(its job) returns timestamptz;  -- read, worker
 -- only the owner may execute: ahead_facts, blocker_facts, cancel_jobs, control_facts, enqueue_again, error_kind,
--- fingerprint, format_job_ids, goes_first, grant_roles, group_facts, is_live_job, lock_acted_on, lock_facts,
--- note_action, passes_over, related_facts, reopen, reopen_obstacles, reset_for_retry
+-- fingerprint, format_job_ids, goes_first, grant_roles, group_facts, is_live_job, limited_now, lock_acted_on,
+-- lock_facts, note_action, passes_over, related_facts, reopen, reopen_obstacles, reset_for_retry
 
 -- relations
 request_end_notices(seconds integer = 10) returns void;  -- enqueue, worker

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -76,7 +77,8 @@ def _untrue(blocker: Blocker, job: Explained) -> str | None:
 
 def _may_be_claimed(blocker: Blocker) -> bool:
     """Whether what is said leaves open that the next claims take the job, after others."""
-    is_soon = "in a moment" in blocker.remedy or "go first" in blocker.detail
+    are_before = re.search("jobs? go(es)? first", blocker.detail) is not None
+    is_soon = "in a moment" in blocker.remedy or are_before
     is_behind = blocker.reason == "group" and "goes first" in blocker.detail
     return blocker.reason in ("next", "assigned", "running", "rescue") or is_soon or is_behind
 

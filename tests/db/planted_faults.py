@@ -290,6 +290,13 @@ PLANTS: Final = (
         ),
     ),
     Plant(
+        "blocked-jobs",
+        "every node that could run it is draining: n1",
+        ("update txqueue.node_info set state = 'draining'",),
+        exits=0,
+        label="draining",
+    ),
+    Plant(
         "pauses",
         "the queue default is paused for 0 s by ann",
         ("select txqueue.pause('queue', 'default', 'ann')",),

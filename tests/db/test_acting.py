@@ -87,6 +87,28 @@ def test_what_changes_nothing_is_not_recorded(node: Master, call: str) -> None:
     assert actions(node) == []
 
 
+@pytest.mark.parametrize(
+    ("call", "state"),
+    [
+        ("cancel(%s::bigint[], 'ann')", "ready"),
+        ("retry(%s::bigint[], 'ann')", "failed"),
+        ("restart(%s::bigint[], 'ann')", "assigned"),
+        ("set_priority(%s::bigint[], 7, 'ann')", "ready"),
+    ],
+)
+def test_an_act_is_recorded_of_the_jobs_that_it_changed(
+    node: Master, call: str, state: str
+) -> None:
+    """A job that it left unchanged, with the reason, does not show it as its last act."""
+    done = ended(node, "done")
+    changed = ended(node, "failed") if state == "failed" else node.enqueue({})[0]
+    if state == "assigned":
+        node.claim()
+    assert act(node, call, [changed, done])[-1] == [done]
+    assert node.value("select detail -> 'jobs' from txqueue.action") == [changed]
+    assert actions(node)[0][2] == f"job {changed}"
+
+
 def test_a_taken_job_s_node_is_asked_until_it_has_ended(node: Master) -> None:
     """At each heartbeat; and not any more once the job has ended."""
     (job_id,) = node.enqueue({})

@@ -15,7 +15,7 @@ from tests.db.test_explain import explained
 from tests.fixtures.databases import execute_apart
 from txqueue.cli.options import GlobalOptions
 from txqueue.cli.root import run
-from txqueue.policy.facts.warnings import GRANT
+from txqueue.policy.facts.obstacles import GRANT
 
 
 @pytest.fixture

@@ -61,7 +61,7 @@ def test_a_busy_group(node: Master) -> None:
     told = explained(node, ids[2])
     assert told.reason == "group"
     assert told.detail.startswith(f"its group user:7 is busy with job {ids[0]} on node node since")
-    assert told.detail.endswith("and 1 job of the group go first")
+    assert told.detail.endswith("and 1 job of the group goes first")
     assert f"txqueue cancel {ids[0]}" in told.remedy
 
 
@@ -164,7 +164,9 @@ def test_no_capable_node(node: Master) -> None:
         "insert into txqueue.node_info (name, hostname, pid, incarnation, lease, capacity, queues,"
         " work_types) values ('half', '', 1, 99, '1 hour', 1, '{other}', '{}')"
     )
-    assert "no live node both serves the queue other (half do)" in explained(node, elsewhere).detail
+    assert (
+        "no live node both serves the queue other (half does)" in explained(node, elsewhere).detail
+    )
     node.value("select txqueue.leave(%s, 'draining')", node.incarnation)
     assert explained(node, here).detail == "every node that could run it is draining: node"
     node.value("select txqueue.leave(%s, 'stopped')", node.incarnation)
@@ -221,7 +223,7 @@ def test_a_suspect(node: Master) -> None:
     node.cursor.execute("update txqueue.job_ready set deaths = 2")
     assert explained(node, first).reason == "next"
     told = explained(node, second)
-    assert (told.reason, told.detail.split("; ")[1]) == ("suspect", "1 such job go first")
+    assert (told.reason, told.detail.split("; ")[1]) == ("suspect", "1 such job goes first")
     room = {"free": 9, "largest": 9, "capacity": 9, "weight": 0, "takes_suspects": False}
     node.cursor.execute("update txqueue.node_info set report = %s", (json.dumps({"room": room}),))
     assert "as many such processes as they may" in explained(node, first).detail

@@ -38,7 +38,7 @@ def test_jobs_that_claims_pass_over_do_not_go_first(
         (json.dumps(blocked),),
     )
     node.reports(workers=1, **report)
-    assert explained(node, job_id).detail.startswith("1 job go first")
+    assert explained(node, job_id).detail.startswith("1 job goes first")
     for name, value in before.items():
         sql = f"update txqueue.job_ready set {name} = %s where job_id = %s"
         node.cursor.execute(sql, (value, first))
@@ -162,7 +162,31 @@ def test_urgent_jobs_of_a_reserve_go_before_those_of_a_tenant(node: Master) -> N
     node.cursor.execute(sql, (first,))
     assert explained(node, first).reason == "next"
     node.value("select txqueue.set_limit('queue', 'mail', null, null, null, null, 0.5, 'ann')")
-    assert explained(node, first).detail.startswith("1 job go first")
+    assert explained(node, first).detail.startswith("1 job goes first")
+
+
+def take_one(node: Master) -> None:
+    """Claim one job; by chance the tenant has no turn in a claim."""
+    assert any(node.take(1, queues=["mail", "default"]).ids for _ in range(50))
+
+
+@pytest.mark.parametrize("kind", ["queue", "tenant"])
+@pytest.mark.parametrize("what", ["concurrency", "rate"])
+def test_jobs_beyond_a_limit_do_not_go_first(kind: str, what: str, node: Master) -> None:
+    """Only as many as it lets start now."""
+    limited = {"tenant": "ann", **({"queue": "mail"} if kind == "queue" else {})}
+    node.cursor.execute("update txqueue.node_info set capacity = 2, queues = '{default,mail}'")
+    key = "mail" if kind == "queue" else "ann"
+    sql = "select txqueue.set_limit(%s, %s, %s::integer, %s, %s::integer, null, null, 'me')"
+    *_, last = node.enqueue(*[limited] * 5, {"weight": 2})
+    assert explained(node, last).detail.startswith("5 jobs go first")
+    given = (2, None, None) if what == "concurrency" else (None, 0.001, 2)
+    node.value(sql, kind, key, *given)
+    assert explained(node, last).detail.startswith("2 jobs go first")
+    take_one(node)
+    assert explained(node, last).detail.startswith("1 job goes first")
+    take_one(node)
+    assert explained(node, last).reason == "next"
 
 
 def test_many_jobs_of_a_group_block_their_workers(node: Master) -> None:

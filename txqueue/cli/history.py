@@ -14,7 +14,7 @@ from txqueue.cli.options import Command, GlobalOptions, limited, selecting, toge
 from txqueue.cli.output import Lines, job_state, listing, local_time, note, show
 from txqueue.cli.source import read_database
 from txqueue.cli.times import moment_option
-from txqueue.model.humanize import amount, duration
+from txqueue.model.humanize import amount, counted, duration
 
 __all__ = ["archive", "history", "stats"]
 
@@ -149,7 +149,7 @@ def _span(since: datetime | None, until: datetime | None) -> tuple[datetime, dat
 
 
 def _tell(options: GlobalOptions, one: Any) -> None:
-    note(options, f"{one.state} {one.day}: {amount(one.jobs)} jobs, {one.outcome}")
+    note(options, f"{one.state} {one.day}: {counted(one.jobs, 'job')}, {one.outcome}")
 
 
 def _short(job: Mapping[str, Any]) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from txqueue.cli.options import (
 from txqueue.cli.output import Lines, bar, facts, job_state, listing, note, show, styled, table
 from txqueue.cli.source import read, read_database
 from txqueue.cli.times import Length
-from txqueue.model.humanize import age, amount, duration, moment, plain
+from txqueue.model.humanize import age, amount, counted, duration, moment, plain
 from txqueue.model.tags import tags_of
 from txqueue.policy.blockers import DAMAGE_REMEDY
 
@@ -337,5 +337,5 @@ def _parents(options: object) -> Iterator[tuple[str, object]]:
 
 def _runs(row: Mapping[str, Any]) -> str:
     most = _option(row, "attempts") or (row["policy"] or {}).get("attempts")
-    died = f", {row['deaths']} workers died with it" if row["deaths"] else ""
+    died = f", {counted(row['deaths'], 'worker')} died with it" if row["deaths"] else ""
     return plain(f"{row['attempt']} of {most}" if most else row["attempt"]) + died

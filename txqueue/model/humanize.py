@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import reprlib
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 __all__ = [
@@ -11,7 +12,10 @@ __all__ = [
     "amount",
     "brief",
     "counted",
+    "counted_as",
     "duration",
+    "first_of",
+    "joined",
     "moment",
     "plain",
     "rate",
@@ -42,6 +46,22 @@ def amount(number: int) -> str:
 def counted(number: int, noun: str) -> str:
     """Return a number of things: ``1 job``, ``2,000 jobs``."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def counted_as(number: int, noun: str, singular: str, plural: str) -> str:
+    """Return a number of things and what they do: ``1 job goes first``, ``2 jobs go first``."""
+    return f"{counted(number, noun)} {singular if number == 1 else plural}"
+
+
+def first_of(jobs: int, noun: str = "job") -> str:
+    """Return how many jobs go first."""
+    return counted_as(jobs, noun, "goes first", "go first")
+
+
+def joined(names: Sequence[str], most: int = 5) -> str:
+    """Return names as one text; of many, only the first ones."""
+    rest = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + rest
 
 
 def rate(number: float) -> str:

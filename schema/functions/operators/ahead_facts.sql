@@ -1,6 +1,6 @@
 -- How many ready jobs the nodes that could run a job could claim before it, their weight, that of the heaviest, and how
 -- many of them are suspects. Not those that claims pass over: on a node that starts no job, or no suspect, or has no room for so heavy
--- ones however many others end, or has tried to read them.
+-- ones however many others end, or has tried to read them; nor those of what is paused, or beyond what a limit allows now.
 create or replace function txqueue.ahead_facts(this job) returns jsonb
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -8,7 +8,8 @@ set jit = off
 set enable_seqscan = off
 as $$
 declare
-    most constant integer := 10000;
+    most    constant integer := 10000;
+    allowed constant jsonb := limited_now();
 begin
     return (
         with taker as materialized (
@@ -18,27 +19,37 @@ begin
                    array(select jsonb_array_elements_text(coalesce(report -> 'type_versions', to_jsonb(type_versions)))) as versions
               from node_info, unnest(queues) as queue
              where state = 'alive' and heartbeat_at > clock_timestamp() - lease and starts_jobs(report)
-               and this.queue = any (queues) and this.work_type = any (work_types))
-        select jsonb_build_object('jobs', count(*), 'weight', coalesce(sum(first.weight), 0), 'heaviest', max(first.weight),
-                         'suspects', count(*) filter (where first.deaths > 1))
-          from (select weight, deaths
-                  from (select distinct queue from taker) as wanted, lateral (
-                       select * from job_ready
-                        where job_ready.queue = wanted.queue and job_ready.tenant is null
-                          and (this.tenant is not null or (rank, job_id) < (this.rank, this.job_id))
-                       union all
-                       select * from job_ready
-                        where job_ready.queue = wanted.queue and job_ready.tenant is not null
-                          and (job_ready.tenant is distinct from this.tenant or (rank, job_id) < (this.rank, this.job_id)
-                               -- In the turn of the jobs without a tenant, as next_job() says.
-                               or priority >= 7 and exists (
-                                    select from control where kind = 'queue' and key = wanted.queue and reserve > 0))) as other
-                 where exists (select from taker
-                        where taker.queue = other.queue and other.work_type = any (taker.work_types)
-                          and (taker.takes_suspects or other.deaths <= 1)
-                          and (other.weight > case when other.priority >= 7 then heaviest_urgent else heaviest end) is not true
-                          and (readable_json(other.options) -> 'unread' ?| (versions || taker.work_types)) is not true)
-                   and not exists (select from control where is_paused
-                           and (kind, key) in (('queue', other.queue), ('tenant', other.tenant), ('group', other."group")))
-                 limit most) as first);
+               and this.queue = any (queues) and this.work_type = any (work_types)),
+        first as (
+            select other.*
+              from (select distinct queue from taker where (allowed -> 'queue' ->> queue)::integer > 0 is not false) as wanted, lateral (
+                   select * from job_ready
+                    where job_ready.queue = wanted.queue and job_ready.tenant is null
+                      and (this.tenant is not null or (rank, job_id) < (this.rank, this.job_id))
+                   union all
+                   select * from job_ready
+                    where job_ready.queue = wanted.queue and job_ready.tenant is not null
+                      and (job_ready.tenant is distinct from this.tenant or (rank, job_id) < (this.rank, this.job_id)
+                           -- In the turn of the jobs without a tenant, as next_job() says.
+                           or priority >= 7 and exists (
+                                select from control where kind = 'queue' and key = wanted.queue and reserve > 0))) as other
+             where exists (select from taker
+                    where taker.queue = other.queue and other.work_type = any (taker.work_types)
+                      and (taker.takes_suspects or other.deaths <= 1)
+                      and (other.weight > case when other.priority >= 7 then heaviest_urgent else heaviest end) is not true
+                      and (readable_json(other.options) -> 'unread' ?| (versions || taker.work_types)) is not true)
+               and (allowed -> 'tenant' ->> other.tenant)::integer > 0 is not false
+               and not exists (select from control where is_paused
+                       and (kind, key) in (('queue', other.queue), ('tenant', other.tenant), ('group', other."group")))
+             limit most),
+        placed as (
+            select weight, deaths, queue, tenant,
+                   row_number() over (partition by queue order by rank, job_id) as in_queue,
+                   row_number() over (partition by tenant order by rank, job_id) as in_tenant
+              from first)
+        select jsonb_build_object('jobs', count(*), 'weight', coalesce(sum(weight), 0), 'heaviest', max(weight),
+                         'suspects', count(*) filter (where deaths > 1))
+          from placed
+         where (in_queue > (allowed -> 'queue' ->> queue)::integer) is not true
+           and (in_tenant > (allowed -> 'tenant' ->> tenant)::integer) is not true);
 end $$;

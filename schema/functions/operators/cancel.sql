@@ -20,8 +20,8 @@ begin
         perform notify_ended_jobs(array_to_string(cancelled, ','));
     end if;
     if found <> '{}' then
-        perform note_action(who, 'cancel', format_job_ids(ids), jsonb_build_object(
-            'jobs', ids, 'cancelled', cardinality(cancelled), 'requested', jsonb_array_length(requested),
+        perform note_action(who, 'cancel', format_job_ids(found), jsonb_build_object(
+            'jobs', found, 'cancelled', cardinality(cancelled), 'requested', jsonb_array_length(requested),
             'refused', cardinality(refused)));
     end if;
 end $$;

@@ -9,6 +9,7 @@ as $$
 declare
     few    constant integer := 1000;
     silent constant bigint[] := silent_jobs();
+    allowed constant jsonb := limited_now();
 begin
     return coalesce((select jsonb_agg(to_jsonb(control) - 'control_id' || jsonb_build_object(
             'opens_in', bucket.opens_in, 'tokens', bucket.jobs,
@@ -19,9 +20,11 @@ begin
                         and goes_first(other.job_id, other.rank, other.queue, other.work_type, null, this) limit few)
                     union all
                     (select from job_ready as other where other.queue = key and other.tenant is not null
+                        and (allowed -> 'tenant' ->> other.tenant)::integer > 0 is not false
                         and goes_first(other.job_id, other.rank, other.queue, other.work_type, other.tenant, this) limit few)) as others)
                 when kind = 'tenant' then (select count(*) from (
                     select from job_ready as other where other.tenant = key
+                       and (allowed -> 'queue' ->> other.queue)::integer > 0 is not false
                        and goes_first(other.job_id, other.rank, other.queue, other.work_type, other.tenant, this) limit few) as others)
                 else 0 end,
             'silent', (select coalesce(jsonb_agg(held.job_id), '[]') from job_assigned as held

@@ -20,6 +20,7 @@ declare
     this     job;
     is_new   boolean;
     returned bigint[] := '{}';
+    acted    bigint[];
 begin
     perform check_isolation('jobs are not restarted');
     restarted := '[]';
@@ -50,16 +51,14 @@ begin
             insert into job values (this.*);
         end if;
     end loop;
-    refused := array(
-        select distinct id from unnest(ids) as id
-         where id <> all (returned)
-           and id not in (select (each ->> 2)::bigint from jsonb_array_elements(requested) as each) order by id);
+    acted := returned || array(select (each ->> 2)::bigint from jsonb_array_elements(requested) as each);
+    refused := array(select distinct id from unnest(ids) as id where id <> all (acted) order by id);
     if returned <> '{}' then
         perform wake_masters(cardinality(returned));
     end if;
-    if returned <> '{}' or requested <> '[]' then
-        perform note_action(who, 'restart', format_job_ids(ids), jsonb_build_object(
-            'jobs', ids, 'restarted', cardinality(returned), 'requested', jsonb_array_length(requested),
+    if acted <> '{}' then
+        perform note_action(who, 'restart', format_job_ids(acted), jsonb_build_object(
+            'jobs', acted, 'restarted', cardinality(returned), 'requested', jsonb_array_length(requested),
             'refused', cardinality(refused)));
     end if;
 end $$;

@@ -15,7 +15,7 @@ begin
     refused := array(select distinct id from unnest(ids) as id where id <> all (retried) order by id);
     if retried <> '{}' then
         perform pg_notify('txqueue', '');
-        perform note_action(who, 'retry', format_job_ids(ids), jsonb_build_object(
-            'jobs', ids, 'retried', cardinality(retried), 'refused', cardinality(refused)));
+        perform note_action(who, 'retry', format_job_ids(retried), jsonb_build_object(
+            'jobs', retried, 'retried', cardinality(retried), 'refused', cardinality(refused)));
     end if;
 end $$;

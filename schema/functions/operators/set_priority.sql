@@ -27,7 +27,7 @@ begin
     select coalesce(array_agg(job_id order by job_id), '{}') into changed from ranked;
     refused := array(select distinct id from unnest(ids) as id where id <> all (changed) order by id);
     if changed <> '{}' then
-        perform note_action(who, 'priority', format_job_ids(ids), jsonb_build_object(
-            'jobs', ids, 'priority', its_priority, 'changed', cardinality(changed), 'refused', cardinality(refused)));
+        perform note_action(who, 'priority', format_job_ids(changed), jsonb_build_object(
+            'jobs', changed, 'priority', its_priority, 'changed', cardinality(changed), 'refused', cardinality(refused)));
     end if;
 end $$;

@@ -6,13 +6,12 @@ from attrs import evolve
 
 from txqueue.model.humanize import age, counted
 from txqueue.policy.blockers.capacity import (
-    SEE_LOG,
     holders_of,
     is_suspect,
     no_process_for_suspects,
 )
 from txqueue.policy.blockers.reason import Blocker, Facts, Gravity, ago, seconds_between
-from txqueue.policy.facts.warnings import worker_obstacle
+from txqueue.policy.facts.obstacles import SEE_LOG, worker_obstacle
 
 __all__ = ["assigned"]
 
@@ -80,8 +79,8 @@ def _in_blocked_worker(facts: Facts, detail: str) -> Blocker | None:
         remedy = f"{_RESTART} {job_id}; to end it: txqueue cancel {job_id}; {_BLOCKING}"
         return Blocker("running", f"{detail}: it blocks the worker", remedy, Gravity.FAULT)
     if job_id in (maybe := node.get("maybe_blocking") or ()):
-        others = counted(len(maybe) - 1, "job")
-        detail = f"{detail}: it, or one of {others} beside it, blocks the worker"
+        others = "the job" if len(maybe) == 2 else f"one of {counted(len(maybe) - 1, 'job')}"
+        detail = f"{detail}: it, or {others} beside it, blocks the worker"
         return Blocker("running", detail, _BLOCKED, Gravity.FAULT)
     if (culprit := (node.get("beside") or {}).get(str(job_id))) is not None:
         detail = f"{detail}: job {culprit} blocks the worker"
@@ -109,7 +108,7 @@ def _unstarted(facts: Facts, detail: str) -> Blocker:
     obstacle = worker_obstacle(node)
     if obstacle is not None and not obstacle.is_passing:
         detail = f"{detail}, where it cannot start: {obstacle.what}"
-        return Blocker("assigned", detail, SEE_LOG, Gravity.FAULT)
+        return Blocker("assigned", detail, obstacle.remedy or SEE_LOG, Gravity.FAULT)
     return Blocker(
         "assigned", detail, "nothing: it runs, or starts when a worker of that node has room"
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from txqueue.model.humanize import amount, counted
+from txqueue.model.humanize import amount, counted_as
 from txqueue.policy.blockers import Blocker, Gravity, judged
 from txqueue.policy.blockers.reason import seconds_between
 
@@ -72,7 +72,8 @@ def jobs_left_out(classes: Sequence[Row], most: int) -> list[str]:
     ]
     if classes and (left := classes[0]["classes"] - len(classes)) > 0:
         jobs = classes[0]["all_jobs"] - sum(row["jobs"] for row in classes)
-        sentences.append(f"{counted(jobs, 'job')} of {amount(left)} smaller classes do not count")
+        of = f"of {amount(left)} smaller class{'' if left == 1 else 'es'}"
+        sentences.append(counted_as(jobs, "job", f"{of} does not count", f"{of} do not count"))
     return sentences
 
 
@@ -96,11 +97,10 @@ def blocked_warnings(
 
 def _warning(detail: str, rows: list[Row]) -> dict[str, str]:
     jobs, first = sum(row["jobs"] for row in rows), rows[0]
-    do = "does" if jobs == 1 else "do"
+    do_not_run = counted_as(jobs, "job", "does not run", "do not run")
     return {
         "kind": first["kind"],
         "subject": first["work_type"],
-        "what": f"{counted(jobs, 'job')} {do} not run, such as job {first['job_id']}"
-        f" ({first['work_type']}): {detail}",
+        "what": f"{do_not_run}, such as job {first['job_id']} ({first['work_type']}): {detail}",
         "remedy": first["remedy"],
     }

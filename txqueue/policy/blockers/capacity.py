@@ -9,18 +9,19 @@ from typing import Any
 
 from attrs import evolve
 
-from txqueue.model.humanize import age, counted
+from txqueue.model.humanize import age, counted, first_of, joined
 from txqueue.policy.blockers.reason import (
     Blocker,
     Facts,
     Gravity,
     control,
-    joined,
     seconds_between,
     until,
 )
-from txqueue.policy.facts.warnings import (
+from txqueue.policy.facts.obstacles import (
     GRANT,
+    SEE_LOG,
+    UNDRAIN,
     WorkerObstacle,
     claim_obstacle,
     threads_left,
@@ -45,7 +46,6 @@ Node = Mapping[str, Any]
 HIGH = 7
 # A job that was running when more processes than this died runs in a process without other jobs.
 FEW_DEATHS = 1
-SEE_LOG = "see the node's log; --kill-stuck replaces workers that cannot start jobs"
 # Seconds from which the longest run is named, where there is no room.
 LONG = 60.0
 _ADD = "start a node whose --app defines it"
@@ -125,8 +125,8 @@ def without_node(facts: Facts) -> Iterator[Blocker]:
         yield _no_node(f"no live node has the work type {work_type}", _ADD, "unknown_type")
     elif not capable(facts):
         yield _no_node(
-            f"no live node both serves the queue {queue} ({joined(serving)} do)"
-            f" and has the work type {work_type} ({joined(knowing)} do)",
+            f"no live node both serves the queue {queue} ({_do(serving)})"
+            f" and has the work type {work_type} ({_do(knowing)})",
             f"start one with --queues {queue} whose --app defines it",
         )
 
@@ -137,8 +137,7 @@ def without_worker(facts: Facts) -> Iterator[Blocker]:
     if not working:
         names = joined(sorted(node["name"] for node in capable(facts)))
         what = f"every node that could run it is draining: {names}"
-        remedy = "start another node, or, unless it is stopping: txqueue undrain NODE"
-        yield Blocker("no_capable_node", what, remedy, Gravity.ACT)
+        yield Blocker("no_capable_node", what, UNDRAIN, Gravity.ACT)
         return
     obstacle_by_node = {node["name"]: _obstacle(facts, node) for node in working}
     obstacles = [obstacle for obstacle in obstacle_by_node.values() if obstacle is not None]
@@ -217,6 +216,10 @@ def _names(facts: Facts, what: str) -> list[str]:
     return [node["name"] for node in facts["nodes"] if node[what]]
 
 
+def _do(names: Sequence[str]) -> str:
+    return f"{joined(names)} {'does' if len(names) == 1 else 'do'}"
+
+
 def _working(facts: Facts) -> list[Node]:
     return [
         node for node in capable(facts) if node["state"] == "alive" and not node.get("has_tried")
@@ -239,7 +242,7 @@ def _suspect(facts: Facts, nodes: Sequence[Node]) -> Iterator[Blocker]:
         detail = f"{what}; the nodes that could run it run as many such processes as they may"
         yield Blocker("suspect", detail, "nothing: it starts when one of those ends; or add nodes")
     elif facts["ahead"]["suspects"]:
-        detail = f"{what}; {counted(facts['ahead']['suspects'], 'such job')} go first"
+        detail = f"{what}; {first_of(facts['ahead']['suspects'], 'such job')}"
         yield Blocker("suspect", detail, "nothing: it starts in its turn; or add nodes")
 
 
@@ -348,7 +351,7 @@ def _reserve(facts: Facts, nodes: Sequence[Node]) -> Blocker:
 
 def _full(facts: Facts, nodes: Sequence[Node]) -> Blocker:
     weight, ahead = facts["job"]["weight"], facts["ahead"]["jobs"]
-    first = f"{counted(ahead, 'job')} go first" if ahead else "it is next"
+    first = first_of(ahead) if ahead else "it is next"
     largest = max(map(_largest, nodes))
     if largest:
         first += f", its weight is {weight}, and no worker has more than {largest} free"
@@ -382,7 +385,7 @@ def _behind_others(facts: Facts, nodes: Sequence[Node]) -> Iterator[Blocker]:
         free = sum(_free(node) - _closed(facts, node) for node in nodes)
         yield Blocker(
             "no_free_capacity",
-            f"{counted(ahead['jobs'], 'job')} go first, and the nodes have room for a weight of"
+            f"{first_of(ahead['jobs'])}, and the nodes have room for a weight of"
             f" {max(0, free):,}{_kept_by_threads(nodes)}",
             "nothing: it starts in its turn; or add nodes or workers",
         )

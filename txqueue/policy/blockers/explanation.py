@@ -192,7 +192,7 @@ def _for_time(facts: Facts) -> Blocker:
     left = until(facts, job["not_before"])
     now = f"to run it now: txqueue retry {job['job_id']}"
     if (workset := facts.get("workset")) and not job["error"]:
-        items = f"the workset {workset['name']} has {workset['remaining']:,} items left"
+        items = f"the workset {workset['name']} has {counted(workset['remaining'], 'item')} left"
         detail = f"{items}, held by its other jobs or waiting for a retry; it looks again {left}"
         remedy = "nothing: it continues by itself; see: txqueue worksets"
         return Blocker("workset", detail, remedy)

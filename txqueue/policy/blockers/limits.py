@@ -6,13 +6,12 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from txqueue.model.humanize import age, counted
+from txqueue.model.humanize import age, counted, counted_as, first_of, joined
 from txqueue.policy.blockers.reason import (
     Blocker,
     Facts,
     Gravity,
     control,
-    joined,
     raised,
     seconds_between,
     until,
@@ -47,9 +46,7 @@ def held_back(facts: Facts, kind: str) -> Iterator[Blocker]:
         left = f"the next in {limits['opens_in']:.1f} s"
         yield Blocker("rate", f"{detail}; {left}", raised(kind, key, "--rate"))
     elif limits.get("tokens") is not None and ahead >= limits["tokens"]:
-        detail = (
-            f"the {kind} {key} may start only {_rate(limits)}; {counted(ahead, 'job')} go first"
-        )
+        detail = f"the {kind} {key} may start only {_rate(limits)}; {first_of(ahead)}"
         yield Blocker("rate", detail, f"{_IN_ITS_TURN}; {raised(kind, key, '--rate')}")
 
 
@@ -66,10 +63,7 @@ def _at_limit(facts: Facts, kind: str) -> Iterator[Blocker]:
             return
         yield Blocker("limit", detail, f"nothing: it starts when one of them ends; {more}")
     elif limits["running"] + ahead >= most:
-        detail = (
-            f"the {kind} {key} may run {counted(most, 'job')} at a time, and"
-            f" {counted(ahead, 'job')} go first"
-        )
+        detail = f"the {kind} {key} may run {counted(most, 'job')} at a time, and {first_of(ahead)}"
         yield Blocker("limit", detail, f"{_IN_ITS_TURN}; {more}")
 
 
@@ -88,7 +82,8 @@ def behind_group(facts: Facts) -> Iterator[Blocker]:
     job, group = facts["job"], facts["group"]
     if group is None:
         return
-    queued = f", and {counted(group['before'], 'job')} of the group go first"
+    before = counted_as(group["before"], "job", "of the group goes first", "of the group go first")
+    queued = f", and {before}"
     if group["running"] >= group["limit"]:
         holders = " and ".join(_holder_text(facts, holder) for holder in group["holders"])
         yield Blocker(
@@ -99,7 +94,8 @@ def behind_group(facts: Facts) -> Iterator[Blocker]:
         )
     elif group["first"]:
         first = f"job {group['first'][0]} of its group {job['group']} goes first"
-        more = f", as do {group['before'] - 1} more" if group["before"] > 1 else ""
+        left = group["before"] - 1
+        more = f", as {'does' if left == 1 else 'do'} {left:,} more" if left else ""
         remedy = f"nothing: it starts after that; see: txqueue explain {group['first'][0]}"
         yield Blocker("group", first + more, remedy)
 
@@ -126,4 +122,5 @@ def _paused(kind: str, key: str) -> Blocker:
 
 
 def _rate(limits: Mapping[str, Any]) -> str:
-    return f"{limits.get('rate') or 0:g} jobs a second"
+    rate = limits.get("rate") or 0
+    return f"{rate:g} {'job' if rate == 1 else 'jobs'} a second"

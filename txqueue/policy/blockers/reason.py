@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import IntEnum
 from typing import Any
@@ -19,7 +19,6 @@ __all__ = [
     "ago",
     "control",
     "is_due",
-    "joined",
     "raised",
     "seconds_between",
     "shown_moment",
@@ -90,12 +89,6 @@ def control(facts: Facts, kind: str) -> Mapping[str, Any]:
 def is_due(facts: Facts) -> bool:
     """Tell whether the moment has come before which the job may not run."""
     return seconds_between(facts["job"]["not_before"], facts["now"]) <= 0
-
-
-def joined(names: Sequence[str], most: int = 5) -> str:
-    """Return names as one text; of many, only the first ones."""
-    rest = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + rest
 
 
 def raised(kind: str, key: str, option: str) -> str:

@@ -7,8 +7,9 @@ from typing import Any
 
 from attrs import evolve
 
+from txqueue.model.humanize import joined
 from txqueue.policy.blockers.capacity import capable
-from txqueue.policy.blockers.reason import Blocker, Facts, Gravity, joined, until
+from txqueue.policy.blockers.reason import Blocker, Facts, Gravity, until
 
 __all__ = ["DAMAGE_REMEDY", "damaged", "fixed", "in_clear", "unreadable"]
 

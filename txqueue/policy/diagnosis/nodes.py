@@ -7,14 +7,13 @@ from typing import Final
 
 from txqueue.model.humanize import age
 from txqueue.policy.diagnosis.finding import Check, Finding, Row, Severity
+from txqueue.policy.facts.obstacles import GRANT, worker_obstacle
 from txqueue.policy.facts.warnings import (
-    GRANT,
     application_warnings,
     crowded_workers,
     refused,
     unable_workers,
     without_workers,
-    worker_obstacle,
 )
 
 __all__ = ["CHECKS"]
@@ -95,7 +94,7 @@ def _versions(rows: Sequence[Row]) -> Iterator[Finding]:
         )
         yield Finding(
             Severity.WARNING,
-            f"alive nodes run different versions: {'; '.join(version_texts)}",
+            f"live nodes run different versions: {'; '.join(version_texts)}",
             "that is meant for the time of an upgrade only",
             "upgrade and restart the older nodes",
         )

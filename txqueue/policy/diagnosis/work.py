@@ -27,7 +27,7 @@ def _queues(rows: Sequence[Row]) -> Iterator[Finding]:
     for queue, jobs in _sums(rows, "queue", "is_served").items():
         yield Finding(
             Severity.FAULT,
-            f"no alive node serves the queue {queue}, which has {counted(jobs, 'job')} to run",
+            f"no live node serves the queue {queue}, which has {counted(jobs, 'job')} to run",
             "these jobs do not run",
             f"start a node with --queues {queue}",
         )
@@ -38,7 +38,7 @@ def _work_types(rows: Sequence[Row]) -> Iterator[Finding]:
     for work_type, jobs in _sums(served, "work_type", "is_defined").items():
         yield Finding(
             Severity.FAULT,
-            f"no alive node of its queue has the work type {work_type}, which has"
+            f"no live node of its queue has the work type {work_type}, which has"
             f" {counted(jobs, 'job')} to run",
             "these jobs do not run",
             "start a node whose --app defines it",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from attrs import field, frozen
@@ -54,11 +54,13 @@ class LiveJobs:
     other_types: Rest = Rest()
 
 
-def served_queues(nodes: Iterable[Row]) -> dict[str, list[str]]:
-    """Return which of the nodes serve each queue."""
+def served_queues(
+    nodes: Iterable[Row], states: Collection[str] = ("alive",)
+) -> dict[str, list[str]]:
+    """Return which of the nodes serve each queue, of those in some states."""
     served: dict[str, list[str]] = {}
     for node in nodes:
-        if node["state"] == "alive":
+        if node["state"] in states:
             for queue in node["queues"]:
                 served.setdefault(queue, []).append(node["name"])
     return served

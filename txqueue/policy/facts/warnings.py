@@ -5,21 +5,16 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any
 
-from attrs import frozen
-
-from txqueue.model.humanize import age, amount, counted
-from txqueue.model.sqlstates import INSUFFICIENT_PRIVILEGE, remedy_of
+from txqueue.model.humanize import age, amount, counted, counted_as, joined
 from txqueue.policy.facts.live_jobs import SERVING, LiveJobs, Rest, served_queues
+from txqueue.policy.facts.obstacles import GRANT, UNDRAIN, remedy_of_refusal, threads_left
 
 __all__ = [
-    "GRANT",
     "MOST_WARNED",
-    "WorkerObstacle",
     "application_warnings",
     "by_application",
-    "claim_obstacle",
     "crowded_workers",
     "full",
     "idle",
@@ -27,13 +22,11 @@ __all__ = [
     "paused",
     "recurring",
     "refused",
-    "threads_left",
     "unable_workers",
     "unknown_type",
     "unserved_queue",
     "warnings",
     "without_workers",
-    "worker_obstacle",
 ]
 
 Row = Mapping[str, Any]
@@ -42,16 +35,9 @@ Warned = Iterator[tuple[str, str, str, str]]
 MOST_WARNED = 20
 """How many warnings of a kind are given; one more says how many others there are."""
 
-MOST_LISTED = 10
-"""How many jobs a sentence lists."""
-
 OLD_SNAPSHOT = 300.0
 # For so long the first import of an application may last before a node is said to have no worker.
 STARTING = timedelta(seconds=30)
-GRANT = (
-    "grant the node's role what it lacks, as txqueue_worker has it; if that role lacks it, run:"
-    " txqueue migrate"
-)
 
 
 def warnings(
@@ -105,78 +91,9 @@ def application_warnings(nodes: Sequence[Row]) -> list[dict[str, str]]:
     return [*_few(_mixed_applications(nodes)), *_few(_outdated(nodes))]
 
 
-@frozen
-class WorkerObstacle:
-    """Why no worker of a node can start a job.
-
-    Attributes:
-        what: The reason.
-        is_passing: Whether it ends by itself, as workers are starting.
-        remedy: What to do, unless it concerns the workers.
-    """
-
-    what: str
-    is_passing: bool = False
-    remedy: str = ""
-
-
-def worker_obstacle(report: Row) -> WorkerObstacle | None:
-    """Return why no worker of a node can start a job, by what its last heartbeat reported."""
-    workers = report.get("workers")
-    if workers is None:
-        return None
-    if not workers:
-        return WorkerObstacle("no worker process runs")
-    # A node of an older version reports no more than the number of those that cannot.
-    closed = report.get("closed") or {"blocked": report.get("unable") or 0}
-    if sum(closed.values()) < workers:
-        return None
-    known, unknown = report.get("blocking"), report.get("maybe_blocking")
-    culprits = [_jobs(known)] if known else []
-    culprits += [f"one of {_jobs(unknown)}"] if unknown else []
-    by = f" by {' and '.join(culprits)}" if culprits else ""
-    texts = {**_CLOSED, "blocked": f"blocked{by}: {_BLOCKED}"}
-    counts = [f"{closed[reason]} {what}" for reason, what in texts.items() if closed.get(reason)]
-    is_passing = bool(closed.get("starting"))
-    return WorkerObstacle(f"of {counted(workers, 'worker')} {', '.join(counts)}", is_passing)
-
-
-def threads_left(report: Row) -> str | None:
-    """Return what threads of ended jobs keep in the workers of a node that can start others."""
-    left = report.get("left")
-    if not left:
-        return None
-    return f"threads that go on after the ends of {_jobs(left['jobs'])} keep {left['weight']:,}"
-
-
-def _jobs(ids: Sequence[int]) -> str:
-    first, left = ids[:MOST_LISTED], len(ids) - MOST_LISTED
-    more = f" and {left:,} more" if left > 0 else ""
-    return f"{'job' if len(ids) == 1 else 'jobs'} {', '.join(map(str, first))}{more}"
-
-
-_BLOCKED: Final = "a handler does not return, or the process is stopped"
-_CLOSED: Final[Mapping[str, str]] = {
-    "blocked": "blocked",
-    "stuck": "stuck: handlers of ended runs fill the threads",
-    "starting": "starting",
-}
-
-
 def refused(nodes: Iterable[Row]) -> list[dict[str, str]]:
     """Return a warning for each node of which the database refuses statements."""
     return _few(_refused(nodes))
-
-
-def claim_obstacle(report: Row) -> WorkerObstacle | None:
-    """Return why a node claims no job, if the database refuses its claims."""
-    if lacking := report.get("lacking_right"):
-        return WorkerObstacle(f"the database refuses its statements: {lacking}", remedy=GRANT)
-    if report.get("may_claim") in (True, None):
-        return None
-    refusal = report.get("refused") or {}
-    what = f"the database refuses its claims: {refusal.get('said')}"
-    return WorkerObstacle(what, remedy=_remedy_of_refusal(refusal))
 
 
 def without_workers(nodes: Iterable[Row]) -> list[dict[str, str]]:
@@ -207,13 +124,8 @@ def _refused(nodes: Iterable[Row]) -> Warned:
                 "refused",
                 node["name"],
                 what,
-                GRANT if is_lacking else _remedy_of_refusal(refusal),
+                GRANT if is_lacking else remedy_of_refusal(refusal),
             )
-
-
-def _remedy_of_refusal(refusal: Row) -> str:
-    code = refusal.get("sqlstate")
-    return GRANT if code == INSUFFICIENT_PRIVILEGE else remedy_of(code)
 
 
 def _without_workers(nodes: Iterable[Row]) -> Warned:
@@ -258,7 +170,8 @@ def full(controls: Iterable[Row]) -> list[dict[str, str]]:
         (
             "full",
             control["key"],
-            f"the queue {control['key']} is full: {control['backlog']:,} jobs are ready,"
+            f"the queue {control['key']} is full:"
+            f" {counted_as(control['backlog'], 'job', 'is ready', 'are ready')},"
             " new ones are refused",
             "check that its jobs run, or raise the limit:"
             f" txqueue limit queue {_by_name(control)} --backlog N",
@@ -282,10 +195,10 @@ def recurring(schedules: Row) -> list[dict[str, str]]:
         ("refused", schedules["refused"], "without their last job", "see why: txqueue schedules"),
     ):
         if number:
-            what_text = (
-                f"{amount(number)} of the schedules are {what}, such as {schedules['such_as']}"
-            )
-            warning = (f"{kind}_schedules", schedules["such_as"], what_text, remedy)
+            are = "is" if number == 1 else "are"
+            such_as = schedules["such_as"]
+            what_text = f"{amount(number)} of the schedules {are} {what}, such as {such_as}"
+            warning = (f"{kind}_schedules", such_as, what_text, remedy)
             found_warnings.append(
                 dict(zip(("kind", "subject", "what", "remedy"), warning, strict=True))
             )
@@ -298,7 +211,7 @@ def idle(worksets: Iterable[Row]) -> list[dict[str, str]]:
         (
             "idle_workset",
             workset["name"],
-            f"the workset {workset['name']} has {amount(workset['remaining'])} items,"
+            f"the workset {workset['name']} has {counted(workset['remaining'], 'item')},"
             " and was never started",
             "start it, from Python: queue.start_workset()",
         )
@@ -328,7 +241,8 @@ def _not_held(nodes: Iterable[Row]) -> Warned:
         jobs = (node.get("report") or {}).get("missing", 0)
         if jobs and node["state"] in SERVING:
             what = (
-                f"node {node['name']} does not hold {counted(jobs, 'job')} that are assigned to it"
+                f"node {node['name']} does not hold"
+                f" {counted_as(jobs, 'job', 'that is assigned to it', 'that are assigned to it')}"
             )
             remedy = "nothing: it returns them within two heartbeats; if not, restart it"
             yield "not_held", node["name"], what, remedy
@@ -339,8 +253,9 @@ def _unable(nodes: Iterable[Row]) -> Warned:
         number = (node.get("report") or {}).get("unable", 0)
         if number and node["state"] in SERVING:
             what = (
-                f"{counted(number, 'worker')} of node {node['name']} can start no job: they do"
-                " not answer, or handlers of ended runs fill their threads"
+                f"{counted(number, 'worker')} of node {node['name']} can start no job:"
+                f" {'it does' if number == 1 else 'they do'} not answer, or handlers of ended runs"
+                f" fill {'its' if number == 1 else 'their'} threads"
             )
             remedy = (
                 "see its log for the reason: those that do not answer and run no job are replaced"
@@ -366,9 +281,13 @@ def _crowded(nodes: Iterable[Row]) -> Warned:
 
 
 def unserved_queue(queue: str, nodes: Iterable[Row]) -> tuple[str, str] | None:
-    """Return what is wrong, and the remedy, if no live node serves a queue."""
-    if queue in served_queues(nodes):
+    """Return what is wrong, and the remedy, if no node serves a queue, or all of them drain."""
+    serving = served_queues(known := list(nodes), SERVING)
+    if queue in served_queues(known):
         return None
+    if queue in serving:
+        names = joined(serving[queue])
+        return f"every node that serves the queue {queue} is draining: {names}", UNDRAIN
     return f"no live node serves the queue {queue}", f"start a node with --queues {queue}"
 
 
@@ -391,13 +310,17 @@ def unknown_type(
 
 
 def _unserved(live: LiveJobs, nodes: Iterable[Row]) -> Warned:
-    served, waiting = served_queues(nodes), _sums(live.queues, "queue", ("waiting", "ready"))
+    # What waits for nodes that drain is counted as blocked.
+    served, waiting = (
+        served_queues(nodes, SERVING),
+        _sums(live.queues, "queue", ("waiting", "ready")),
+    )
     for queue, jobs in waiting.items():
         if queue not in served:
             what = f"no live node serves the queue {queue}, which has {counted(jobs, 'job')}"
             yield "unserved_queue", queue, what, f"start a node with --queues {queue}"
     if jobs := _left(live.other_queues, "waiting", "ready"):
-        what = f"no live node serves {counted(live.other_queues.names, 'more queue')}, which have"
+        what = f"no live node serves {_which_have(live.other_queues, 'more queue')}"
         yield "unserved_queue", "", f"{what} {counted(jobs, 'job')}", "see: txqueue jobs"
 
 
@@ -408,8 +331,12 @@ def _unknown(live: LiveJobs, nodes: Iterable[Row]) -> Warned:
             what = f"no live node has the work type {work_type}, which has {counted(jobs, 'job')}"
             yield "unknown_type", work_type, what, "start a node whose --app defines it"
     if jobs := _left(live.other_types, "waiting", "ready"):
-        what = f"no live node has {counted(live.other_types.names, 'more work type')}, which have"
+        what = f"no live node has {_which_have(live.other_types, 'more work type')}"
         yield "unknown_type", "", f"{what} {counted(jobs, 'job')}", "see: txqueue jobs"
+
+
+def _which_have(rest: Rest, noun: str) -> str:
+    return f"{counted(rest.names, noun)}, which {'has' if rest.names == 1 else 'have'}"
 
 
 def _defined(node: Row) -> Iterator[str]:

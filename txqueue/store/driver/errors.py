@@ -198,6 +198,13 @@ def answered(
             f"the database did not answer within {patience:g} s",
             remedy,
         ) from None
+    except psycopg2.errors.LockNotAvailable:
+        raise Refused(
+            "an open transaction of another session has locked what this needs; nothing has"
+            " changed",
+            "end that transaction, or try again once it has ended: txqueue explain names the"
+            " session that has locked a job; pg_locks has all of them",
+        ) from None
     except psycopg2.Error as error:
         error_text = error.diag.message_primary or " ".join(str(error).split())
         raise Refused(

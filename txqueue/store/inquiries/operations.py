@@ -86,7 +86,9 @@ class Operations:
             Refused: When the database refuses the act, has another queue, or takes too long.
         """
         values = [*(arguments.get(value.name) for value in ACTS[name].takes), arguments["who"]]
-        call = f"{self._bound}select * from {_call(self._schema, name)}"
+        # Before the bound of the statement, as its error says what the act waited for.
+        lock_bound = f"set local lock_timeout = {int(self._patience * 500)}; "
+        call = f"{self._bound}{lock_bound}select * from {_call(self._schema, name)}"
         if identity is not None:
             # PostgreSQL evaluates a condition without columns first, and then may not call at all.
             call += f" where {self._schema}.identity()::text = %s"

@@ -6,7 +6,7 @@ import pytest
 from attrs import evolve
 
 from txqueue.policy.blockers import Explanation, explain, refusal_text
-from txqueue.policy.facts.warnings import WorkerObstacle, worker_obstacle
+from txqueue.policy.facts.obstacles import WorkerObstacle, worker_obstacle
 
 NOW = "2030-01-31T12:00:00+00:00"
 SOON = "2030-01-31T12:00:10+00:00"
@@ -72,6 +72,16 @@ def test_a_job_on_a_node_whose_workers_cannot_start_it() -> None:
     assert "runs in a process without other jobs" in explain(suspect).detail
     told = explain({**facts, "nodes": [{**blocked, "unable": 1}]})
     assert told.remedy.startswith("nothing: it runs, or starts")
+
+
+def test_a_node_whose_application_is_not_imported() -> None:
+    """Its log has the reason; there is no worker that --kill-stuck could replace."""
+    remedy = "see the node's log: the import of the application may fail"
+    assert worker_obstacle({"workers": 0}) == WorkerObstacle(
+        "no worker process runs", False, remedy
+    )
+    facts = {"job": HELD, "now": SOON, "nodes": [{"incarnation": 1, "workers": 0}]}
+    assert explain(facts).remedy == remedy
 
 
 @pytest.mark.parametrize("started_at", [None, NOW])

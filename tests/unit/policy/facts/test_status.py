@@ -4,10 +4,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from txqueue.policy.facts.live_jobs import LiveJobs, Rest
+from txqueue.policy.facts.obstacles import UNDRAIN
 from txqueue.policy.facts.status import depth, largest, queues
 from txqueue.policy.facts.warnings import (
     MOST_WARNED,
     application_warnings,
+    full,
     idle,
     paused,
     recurring,
@@ -183,9 +185,33 @@ def test_what_no_live_node_has_is_said_with_the_remedy() -> None:
         "no live node serves the queue mail",
         "start a node with --queues mail",
     )
+    said = "every node that serves the queue default is draining: a"
+    assert unserved_queue("default", nodes) == (said, UNDRAIN)
+    live = live_of(row("default", "ready", 2), row("mail", "ready", 1))
+    told = [each["what"] for each in warnings(live, nodes, [], NOW)]
+    assert "no live node serves the queue mail, which has 1 job" in told
+    assert not any("the queue default" in what for what in told)
     for is_published, said in ((True, "no live node has"), (False, "no node has ever registered")):
         found = unknown_type("sms", nodes, is_published=is_published)
         assert found == (f"{said} the work type sms", "start a node whose --app defines it")
+
+
+def test_sentences_about_one_thing_are_in_the_singular() -> None:
+    """Of what is counted by the database."""
+    live = live_of(other_queues=Rest(1, {"ready": 1}), other_types=Rest(1, {"ready": 1}))
+    report = {"unable": 1, "missing": 1}
+    found = warnings(live, [node("a", report=report)], [], NOW)
+    found += full([{"kind": "queue", "key": "q", "backlog": 1, "is_full": True}])
+    found += recurring({"overdue": 1, "refused": 0, "such_as": "s"})
+    assert {each["what"] for each in found} == {
+        "no live node serves 1 more queue, which has 1 job",
+        "no live node has 1 more work type, which has 1 job",
+        "1 worker of node a can start no job: it does not answer, or handlers of ended runs fill"
+        " its threads",
+        "node a does not hold 1 job that is assigned to it",
+        "the queue q is full: 1 job is ready, new ones are refused",
+        "1 of the schedules is overdue by more than a minute, such as s",
+    }
 
 
 def test_warnings_of_a_kind_are_few() -> None:

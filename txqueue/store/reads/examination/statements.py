@@ -117,7 +117,7 @@ _NODES: Final = """
 _RUNNABLE_JOBS: Final = """
     with alive as materialized (
         select queues, work_types, coalesce(report -> 'keyless', '[]') as keyless
-          from {schema}.node_status where state = 'alive'),
+          from {schema}.node_status where state in ('alive', 'draining')),
     counted as (
         select queue, work_type, count(*) as jobs
           from ((select queue, work_type from {schema}.job_ready
