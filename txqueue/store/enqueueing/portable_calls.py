@@ -135,7 +135,7 @@ def _enqueue_many(schema: str, style: ParamStyle) -> str:
 
 
 def _place(style: ParamStyle, name: str, number: int) -> str:
-    if not isinstance(style, str) or style not in _PLACES:
+    if str(style) not in _PLACES:
         raise ConfigurationError(
             f"there is no paramstyle {style!r}", f"use one of {', '.join(get_args(ParamStyle))}"
         )

@@ -54,7 +54,8 @@ def checked_name(schema: str) -> str:
     Raises:
         ConfigurationError: When it is not a plain lower-case identifier.
     """
-    if not isinstance(schema, str) or not _NAME.fullmatch(schema) or schema.startswith("pg_"):
+    # Programs may pass other types.
+    if not _NAME.fullmatch(str(schema)) or schema.startswith("pg_"):
         raise ConfigurationError(
             f"the schema name {schema!r} is not a plain identifier",
             "use lower-case letters, digits and _, at most 41, not starting with pg_",
