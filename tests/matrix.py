@@ -34,6 +34,7 @@ CORE: Final = (
     "tests/db/test_promises.py",
     "tests/db/test_unique.py",
     "tests/cluster/test_transactions.py",
+    "tests/db/test_django_project.py",
     "tests/db/test_django_tasks.py",
     "tests/cluster/test_django.py",
 )

@@ -9,7 +9,21 @@ from django.db import connections
 from psycopg2.extensions import parse_dsn
 
 HAS_TASKS = find_spec("django.tasks") is not None or find_spec("django_tasks") is not None
-APPS = ["txqueue.django", "tests.django_shop"]
+APPS = [
+    *("django.contrib.admin", "django.contrib.auth", "django.contrib.contenttypes"),
+    *("django.contrib.messages", "django.contrib.sessions"),
+    *("txqueue.django", "tests.django_shop"),
+]
+MIDDLEWARE = [
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+]
+PROCESSORS = [
+    "django.template.context_processors.request",
+    "django.contrib.auth.context_processors.auth",
+    "django.contrib.messages.context_processors.messages",
+]
 
 
 def database_of(dsn: str) -> dict[str, Any]:
@@ -36,6 +50,17 @@ def settings_of(dsn: str) -> dict[str, Any]:
         },
         "INSTALLED_APPS": [*backport, *APPS] if HAS_TASKS else [],
         "TASKS": {"default": default, "second": {**default, "QUEUES": []}},
+        "MIDDLEWARE": MIDDLEWARE,
+        "ROOT_URLCONF": "tests.django_shop.urls",
+        "SECRET_KEY": "of a test",
+        "STATIC_URL": "static/",
+        "TEMPLATES": [
+            {
+                "BACKEND": "django.template.backends.django.DjangoTemplates",
+                "APP_DIRS": True,
+                "OPTIONS": {"context_processors": PROCESSORS},
+            }
+        ],
         "USE_TZ": True,
         # Its handlers would be those of an application in other tests of this process.
         "LOGGING_CONFIG": None,

@@ -31,7 +31,7 @@ def _family() -> str:
             return name
     raise ImproperlyConfigured(
         "this version of Django has no tasks: install django-tasks, and add 'django_tasks' to"
-        " INSTALLED_APPS"
+        " INSTALLED_APPS; or remove 'txqueue.django' from there"
     )
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from attrs import evolve, field, frozen
+from psycopg2 import ProgrammingError
 from psycopg2.extensions import make_dsn, parse_dsn
 
 from txqueue.store.driver.redaction import redacted
@@ -21,6 +22,7 @@ __all__ = [
     "ConnectAttempt",
     "attempts",
     "database_name",
+    "dsn_of_parameters",
     "location",
     "redirected",
     "socket_of",
@@ -110,6 +112,23 @@ def location(dsn: str, environ: Mapping[str, str] = os.environ) -> str:
     parameters = parse_dsn(dsn)
     located = {name: parameters.get(name) or environ.get(variable) for name, variable in _LOCATING}
     return str(make_dsn(**{name: value for name, value in located.items() if value}))
+
+
+def dsn_of_parameters(parameters: Mapping[str, Any]) -> str:
+    """Return the DSN of a driver's parameters, without those that libpq does not have."""
+    return str(
+        make_dsn(**{name: each for name, each in parameters.items() if _is_known(name, each)})
+    )
+
+
+def _is_known(name: str, value: Any) -> bool:
+    if type(value) not in (str, int):
+        return False
+    try:
+        make_dsn(**{name: value})
+    except ProgrammingError:
+        return False
+    return True
 
 
 def redirected(dsn: str, socket: Path) -> str:

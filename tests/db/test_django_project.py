@@ -1,0 +1,216 @@
+"""What the app adds to a project of Django: checks, migrations, a command and the admin."""
+
+import os
+from collections.abc import Iterator
+from contextlib import closing
+from importlib import import_module
+from typing import Any
+
+import psycopg2
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import connections
+from django.test import Client, override_settings
+
+from tests.db.conftest import EMPTY
+from tests.django_shop.configuration import set_up_django, settings_of
+from tests.fixtures.databases import Templates, fresh_database
+from txqueue.django.checks import check_databases, check_settings
+from txqueue.django.databases import dsn_of
+
+pytestmark = pytest.mark.django
+
+
+@pytest.fixture(scope="module")
+def database(dsn18: str, templates: Templates) -> Iterator[str]:
+    """The DSN of a database with the schema."""
+    with fresh_database(dsn18, templates.name(dsn18)) as dsn:
+        yield dsn
+
+
+@pytest.fixture
+def empty(database: str) -> str:
+    """The DSN of the database, with no job in it."""
+    with closing(psycopg2.connect(database)) as connection, connection.cursor() as cursor:
+        cursor.execute(EMPTY)
+        connection.commit()
+    return database
+
+
+@pytest.fixture
+def bare(dsn18: str) -> Iterator[str]:
+    """The DSN of a database without the schema, whose name is not one of a test of Django."""
+    with fresh_database(dsn18) as dsn:
+        yield dsn
+
+
+@pytest.fixture(autouse=True)
+def project(empty: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The project over the database, which is one of a test by its name alone."""
+    set_up_django(empty)
+    # They are declared for its queues.
+    import_module("tests.django_shop.tasks")
+    monkeypatch.setattr("txqueue.django.databases.TEST_DATABASE_PREFIX", "no test's ")
+
+
+def tasks_with(**options: Any) -> Any:
+    """Change the options of the only backend."""
+    backend = {"BACKEND": "txqueue.django.TxqueueBackend", "OPTIONS": options}
+    return override_settings(TASKS={"default": backend})
+
+
+def ids(messages: list[Any]) -> list[str]:
+    """The ids of messages of checks."""
+    return [message.id for message in messages]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, []),
+        ({"database": "default", "schema": "jobs", "migrate": False, "dashboard": "http://x"}, []),
+        ({"database": "none"}, ["txqueue.E001"]),
+        ({"database": "lite"}, ["txqueue.E002"]),
+        ({"databse": "default", "sceme": "x"}, ["txqueue.E003"]),
+        ({"schema": "drop table"}, ["txqueue.E004"]),
+    ],
+)
+def test_wrong_settings_have_their_checks(options: Any, expected: list[str]) -> None:
+    """Each says what is wrong with which backend."""
+    with tasks_with(**options):
+        messages = check_settings()
+    assert ids(messages) == expected
+    assert all("'default'" in message.msg and message.hint for message in messages)
+
+
+def test_nodes_of_another_database_are_noticed(empty: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the name in their DSN."""
+    monkeypatch.setenv("TXQUEUE_DSN", "dbname=other")
+    with tasks_with():
+        assert ids(check_settings()) == ["txqueue.W005"]
+    monkeypatch.setenv("TXQUEUE_DSN", empty)
+    with tasks_with():
+        assert check_settings() == []
+
+
+def test_queues_that_no_node_serves_are_noticed(empty: str) -> None:
+    """Of a database with the schema; only where Django checks databases."""
+    with tasks_with():
+        assert check_databases() == []
+        [message] = check_databases(databases=["default"])
+    assert message.id == "txqueue.W008"
+    assert "default" in message.msg
+
+
+def test_a_database_without_the_schema_is_noticed(bare: str) -> None:
+    """It does not keep `migrate` from running."""
+    set_up_django(bare)
+    with tasks_with():
+        [message] = check_databases(databases=["default"])
+    assert (message.id, message.is_serious()) == ("txqueue.W006", False)
+    assert "is not in this database" in message.msg
+
+
+def test_the_same_name_on_another_server_is_noticed(
+    empty: str, bare: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the identity of the queue."""
+    from txqueue.store.schema.migrations import migrate
+
+    migrate(bare)
+    monkeypatch.setenv("TXQUEUE_DSN", bare)
+    with tasks_with():
+        assert "txqueue.W009" in ids(check_databases(databases=["default"]))
+    monkeypatch.setenv("TXQUEUE_DSN", empty)
+    with tasks_with():
+        assert "txqueue.W009" not in ids(check_databases(databases=["default"]))
+
+
+@pytest.mark.parametrize(
+    ("options", "prefix", "is_made"),
+    [({}, "no test's ", False), ({"migrate": True}, "no test's ", True), ({}, "test_", True)],
+)
+def test_django_migrates_databases_of_tests(
+    bare: str, monkeypatch: pytest.MonkeyPatch, options: Any, prefix: str, is_made: bool
+) -> None:
+    """Others only if they ask for it."""
+    monkeypatch.setattr("txqueue.django.databases.TEST_DATABASE_PREFIX", prefix)
+    set_up_django(bare)
+    with tasks_with(**options):
+        call_command("migrate", verbosity=0, database="default")
+    with connections["default"].cursor() as cursor:
+        cursor.execute("select to_regclass('txqueue.job') is not null")
+        assert cursor.fetchone() == (is_made,)
+
+
+def test_the_command_has_the_project_s_database(
+    empty: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And passes all its arguments on."""
+    monkeypatch.setenv("TXQUEUE_DSN", "dbname=none")
+    monkeypatch.setenv("TXQUEUE_SCHEMA", "none")
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+    with pytest.raises(SystemExit) as ended:
+        call_command("txqueue", "enqueue", "mail.welcome", '{"user": 1}', "--json")
+    assert ended.value.code == 0
+    assert capfd.readouterr().out == '{"job_ids": [1]}\n'
+    assert psycopg2.extensions.parse_dsn(os.environ["TXQUEUE_DSN"])["dbname"] in empty
+    with pytest.raises(CommandError, match="no such backend"):
+        call_command("txqueue", "--backend", "none", "status")
+
+
+def test_a_dsn_has_what_libpq_takes(empty: str) -> None:
+    """Not what only the driver of Python has."""
+    changed = {**settings_of(empty)["DATABASES"]["default"], "PASSWORD": "a b'c"}
+    settings = connections["default"].settings_dict
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(settings, "PASSWORD", changed["PASSWORD"])
+        patch.setitem(settings, "OPTIONS", {"sslmode": "disable", "connect_timeout": 5})
+        found = psycopg2.extensions.parse_dsn(dsn_of("default"))
+    assert (found["password"], found["sslmode"], found["connect_timeout"]) == (
+        "a b'c",
+        "disable",
+        "5",
+    )
+
+
+def test_the_admin_shows_jobs(bare: str) -> None:
+    """It lists, filters and finds them, and changes none."""
+    from django.contrib.auth.models import User
+
+    set_up_django(bare)
+    with tasks_with(migrate=True, dashboard="https://jobs.example/"):
+        call_command("migrate", verbosity=0, database="default")
+        import_module("tests.django_shop.tasks").add.enqueue(1)
+        client = Client()
+        client.force_login(User.objects.create_superuser("ada"))
+        page = client.get("/admin/txqueue/jobrow/").content.decode()
+        assert "tests.django_shop.tasks.add" in page
+        assert 'href="https://jobs.example/jobs/1"' in page
+        assert "/admin/txqueue/jobrow/add/" not in page
+        for query, count in {
+            "?q=1": 1,
+            "?q=2": 0,
+            "?q=none": 0,
+            "?state__exact=waiting": 1,
+        }.items():
+            found = client.get(f"/admin/txqueue/jobrow/{query}").content.decode()
+            assert found.count("https://jobs.example/jobs/1") == count
+        assert (
+            "tests.django_shop.tasks.add"
+            in client.get("/admin/txqueue/jobrow/1/change/").content.decode()
+        )
+        assert client.post("/admin/txqueue/jobrow/1/change/", {}).status_code == 403
+        assert client.post("/admin/txqueue/jobrow/1/delete/", {}).status_code == 403
+
+
+def test_the_admin_counts_a_limited_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a table that may have millions of rows."""
+    from txqueue.django.admin import BoundedPaginator
+    from txqueue.django.models import JobRow
+
+    monkeypatch.setattr("txqueue.django.admin.MOST", 2)
+    add = import_module("tests.django_shop.tasks").add
+    for number in range(3):
+        add.enqueue(number)
+    assert BoundedPaginator(JobRow.objects.all(), 100).count == 2

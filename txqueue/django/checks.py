@@ -1,0 +1,151 @@
+"""System checks: of the settings always, of the database where Django checks databases."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from django.core.checks import CheckMessage, Error, Warning
+from django.db import ProgrammingError, connections
+
+from txqueue.django.backend import OPTIONS, TxqueueBackend
+from txqueue.django.databases import backends, dsn_of, is_migrated_here
+from txqueue.errors import ConfigurationError, SchemaMismatch, TxqueueError
+from txqueue.store.reads.installation import (
+    has_schema_query,
+    identity_query,
+    unserved_query,
+    version_query,
+)
+from txqueue.store.schema.files import checked_name
+from txqueue.store.schema.version import SchemaVersion, check_version
+from txqueue.system.settings import Settings
+
+__all__ = ["check_databases", "check_settings"]
+
+
+def check_settings(**_: Any) -> list[CheckMessage]:
+    """Check the settings of each backend, without a connection."""
+    return [message for backend in backends() for message in _of_settings(backend)]
+
+
+def check_databases(databases: Sequence[str] | None = None, **_: Any) -> list[CheckMessage]:
+    """Check the database of each backend; ``migrate`` does so, and ``check --database``."""
+    checked = [each for each in backends() if each.database in (databases or ())]
+    return [
+        message
+        for backend in checked
+        if not any(_of_settings(backend, errors_only=True))
+        for message in _of_database(backend)
+    ]
+
+
+def _of_settings(backend: TxqueueBackend, *, errors_only: bool = False) -> Iterator[CheckMessage]:
+    alias = backend.database
+    if alias not in connections.settings:
+        yield _error("E001", backend, f"uses the database {alias!r}, which there is not", _ALIAS)
+    elif (vendor := connections[alias].vendor) != "postgresql":
+        yield _error("E002", backend, f"uses {alias!r}, a database of {vendor}", _ALIAS)
+    elif not errors_only:
+        yield from _of_dsn(backend)
+    if unknown := sorted(backend.options.keys() - set(OPTIONS)):
+        remedy = f"Use {', '.join(OPTIONS)}."
+        yield _error(
+            "E003", backend, f"has OPTIONS without a meaning: {', '.join(unknown)}", remedy
+        )
+    try:
+        checked_name(backend.schema)
+    except ConfigurationError as error:
+        yield _error("E004", backend, f"has no usable schema: {error.what}", error.remedy)
+
+
+_ALIAS = "Name the alias of a PostgreSQL database in its OPTIONS: {'database': ...}."
+
+
+def _of_dsn(backend: TxqueueBackend) -> Iterator[CheckMessage]:
+    """Compare names only: hosts may differ where one of the two goes through a pooler."""
+    if not (dsn := _dsn_of_nodes()):
+        return
+    from txqueue.store.driver.conninfo import database_name
+
+    theirs, ours = database_name(dsn), database_name(dsn_of(backend.database))
+    if theirs not in ("", ours):
+        what = f"enqueues in the database {ours!r}, but the DSN of nodes names {theirs!r}"
+        yield _warning("W005", backend, what, "Have TXQUEUE_DSN name the same database.")
+
+
+def _dsn_of_nodes() -> str:
+    try:
+        return Settings({}, os.environ, Path.cwd()).dsn()
+    except TxqueueError:
+        return ""
+
+
+def _of_database(backend: TxqueueBackend) -> Iterator[CheckMessage]:
+    try:
+        check_version(_version(backend), backend.schema)
+    except SchemaMismatch as error:
+        if not is_migrated_here(backend):
+            remedy = "Run: manage.py txqueue migrate"
+            yield _warning("W006", backend, f"cannot enqueue: {error.what}", remedy)
+        return
+    except ProgrammingError as error:
+        remedy = f"Grant {backend.schema}_enqueue and {backend.schema}_read to the role."
+        yield _warning("W007", backend, f"may not read its schema: {error}", remedy)
+        return
+    yield from _of_nodes(backend)
+
+
+def _version(backend: TxqueueBackend) -> SchemaVersion | None:
+    if not _rows(backend, has_schema_query)[0][0]:
+        return None
+    return SchemaVersion(*_rows(backend, version_query)[0])
+
+
+def _of_nodes(backend: TxqueueBackend) -> Iterator[CheckMessage]:
+    if is_migrated_here(backend):
+        # Tests run without a node.
+        return
+    unserved = [name for (name,) in _rows(backend, unserved_query, sorted(backend.queues))]
+    if unserved:
+        what = f"has queues that no node serves now: {', '.join(unserved)}"
+        remedy = f"Run: twistd txqueue --app txqueue.django --queues {','.join(unserved)}"
+        yield _warning("W008", backend, what, remedy)
+    if _is_another_queue(backend):
+        remedy = "Have TXQUEUE_DSN and the database of Django name the same server."
+        yield _warning("W009", backend, "enqueues in another queue than that of nodes", remedy)
+
+
+def _is_another_queue(backend: TxqueueBackend) -> bool:
+    """Tell whether the DSN of nodes leads to another queue, whatever it names."""
+    if not (dsn := _dsn_of_nodes()):
+        return False
+    from txqueue.store.inquiries.reader import Session
+
+    query = identity_query(backend.schema)
+    try:
+        with Session(dsn, backend.schema) as session:
+            theirs = session.value(query)
+    except TxqueueError:
+        return False
+    return bool(theirs != _rows(backend, identity_query)[0][0])
+
+
+def _rows(backend: TxqueueBackend, query: Any, *parameters: Any) -> list[Any]:
+    with connections[backend.database].cursor() as cursor:
+        cursor.execute(query(backend.schema), parameters or None)
+        return list(cursor.fetchall())
+
+
+def _error(number: str, backend: TxqueueBackend, what: str, remedy: str) -> CheckMessage:
+    return Error(_text(backend, what), hint=remedy, id=f"txqueue.{number}")
+
+
+def _warning(number: str, backend: TxqueueBackend, what: str, remedy: str) -> CheckMessage:
+    return Warning(_text(backend, what), hint=remedy, id=f"txqueue.{number}")
+
+
+def _text(backend: TxqueueBackend, what: str) -> str:
+    return f"The task backend {backend.alias!r} {what}."

@@ -1,0 +1,54 @@
+"""The databases of the backends of this project: their DSNs, and the schema in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from django.db import connections
+from django.db.backends.base.creation import TEST_DATABASE_PREFIX
+
+from txqueue.django.backend import TxqueueBackend
+from txqueue.django.framework import task_backends
+
+__all__ = ["backends", "dsn_of", "is_migrated_here", "migrate_schemas"]
+
+_migrated: set[tuple[str, str]] = set()
+
+
+def backends() -> Iterator[TxqueueBackend]:
+    """Yield the backends of the project that are txqueue's."""
+    for backend in task_backends.all():
+        if isinstance(backend, TxqueueBackend):
+            yield backend
+
+
+def dsn_of(alias: str) -> str:
+    """Return the DSN of a database of Django."""
+    # It needs a driver that a project without a node need not have.
+    from txqueue.store.driver.conninfo import dsn_of_parameters
+
+    return dsn_of_parameters(connections[alias].get_connection_params())
+
+
+def is_migrated_here(backend: TxqueueBackend) -> bool:
+    """Tell whether Django's ``migrate`` upgrades the schema, as it does for tests, or if asked."""
+    return bool(backend.options.get("migrate")) or _is_of_a_test(backend.database)
+
+
+def _is_of_a_test(alias: str) -> bool:
+    settings = connections[alias].settings_dict
+    name = str(settings["NAME"])
+    return name == settings["TEST"].get("NAME") or name.startswith(TEST_DATABASE_PREFIX)
+
+
+def migrate_schemas(using: str, **signal: Any) -> None:
+    """Upgrade the schemas in a database after Django's own migrations."""
+    for backend in backends():
+        place = str(connections[using].settings_dict["NAME"]), backend.schema
+        # Each test of Django that commits ends with this signal.
+        if backend.database == using and is_migrated_here(backend) and place not in _migrated:
+            from txqueue.store.schema.migrations import migrate
+
+            migrate(dsn_of(using), backend.schema)
+            _migrated.add(place)
