@@ -16,8 +16,9 @@ from django.db import transaction as django_transaction
 
 import txqueue.adapters.django
 from tests.db.conftest import EMPTY
-from tests.db.driver_faces import NAMES, NOT_BLOCKING, Face, set_up_django, tried
+from tests.db.driver_faces import NAMES, NOT_BLOCKING, Face, tried
 from tests.db.tested_work import Mail, Transfer, TransferInAsyncio, add, report_on, wait_for_loop
+from tests.django_shop.configuration import set_up_django
 from tests.fixtures.databases import Templates, fresh_database
 from txqueue import task, testing
 

@@ -16,11 +16,13 @@ import pytest
 
 if TYPE_CHECKING:
     from txqueue.demo.node import RunningNode
+    from txqueue.sync import Queue
 
 __all__ = [
     "txqueue_database",
     "txqueue_dsn",
     "txqueue_node",
+    "txqueue_queue",
     "txqueue_server",
 ]
 
@@ -63,6 +65,15 @@ def txqueue_dsn(txqueue_database: str, _txqueue_emptier: Callable[[], None]) -> 
     """The DSN of that database; the jobs that the test has committed are deleted after it."""
     yield txqueue_database
     _txqueue_emptier()
+
+
+@pytest.fixture
+def txqueue_queue(txqueue_dsn: str) -> Iterator[Queue]:
+    """An open `txqueue.sync.Queue` for that database, for tests without a reactor or a loop."""
+    from txqueue.sync import Queue
+
+    with Queue.connect(txqueue_dsn) as queue:
+        yield queue
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 -- Moves rows of one ready lane, locked by the caller, to the assigned lane as one chunk, and returns the
 -- chunk in rank order. Charges the rates of groups. One function per lane, so that its plan is kept. Three
--- plain statements over locked rows, because the rows that a deletion returns would be copied twice. Only take_step()
--- calls it, for next_job(), whose settings pin the plans and the search path.
+-- plain statements over locked rows, because the rows that a deletion returns would be copied twice. take_step()
+-- calls it, for next_job(), and claim_given(): their settings pin the plans and the search path.
 create or replace function txqueue.assign_0(
     lane smallint, tids tid[], its_node integer, its_incarnation integer, is_counted smallint, is_alone boolean)
 returns txqueue.claimed_chunk

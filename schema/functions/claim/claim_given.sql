@@ -18,7 +18,7 @@ declare
     ahead    constant double precision := extract(epoch from due - clock_timestamp());
     this     record;
     admitted tid[];
-    claimed  record;
+    claimed  claimed_chunk;
 begin
     perform make_ready(array(select ctid from job_waiting where waiting_for = 'time' and not_before <= due
                                 and (job_id = any (given) or job_id > since) for update skip locked));
@@ -40,7 +40,7 @@ begin
             continue when admitted is null;
         end if;
         case this.lane
-            when 0 then claimed := assign_0(admitted, its_node, its_incarnation, null);
+            when 0 then claimed := assign_0(this.lane, admitted, its_node, its_incarnation, null::smallint, false);
         end case;
         return jsonb_build_object(
             'ahead', ahead, 'assignment', claimed.assignment, 'lane', this.lane, 'chunk', claimed.chunk,
