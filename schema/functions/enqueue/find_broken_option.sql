@@ -18,7 +18,7 @@ as $$
         when jsonb_typeof(options -> 'expires') <> 'boolean' then 'expires'
         when jsonb_typeof(options -> 'redacted') <> 'boolean' then 'redacted'
         when jsonb_typeof(options -> 'keys') <> 'boolean' then 'keys'
-        -- As is_traceparent() of model/enqueue_options; one regular expression for all of it would take five times as long.
+        -- As is_traceparent of model/enqueue_options; one regular expression for all of it would take five times as long.
         when options ? 'traceparent' and (
              options ->> 'traceparent' like '__-________________________________-________________-__'
              and options ->> 'traceparent' ~ '^[0-9a-f-]+$'
