@@ -1,4 +1,4 @@
--- Parks the jobs of busy groups among those that choose_ready() has locked in one ready lane, and returns the
+-- Parks the jobs of busy groups among those that its caller has locked in one ready lane, and returns the
 -- rows to take: all without a group, and of each group as many of the oldest as may run, if no older one is
 -- ready or parked elsewhere. It also parks the ready jobs behind those that it parks, up to most_parked with
 -- those, so that later claims do not read them. A group whose key another session holds is left for the next
