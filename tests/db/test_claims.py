@@ -41,6 +41,21 @@ jobs_wanted = st.lists(
 )
 
 
+def test_what_is_behind_a_job_that_is_passed_over_overtakes_no_other_queue(node: Master) -> None:
+    """Where threads keep the room of a heavy job, a later one of its queue is not taken for it."""
+    _, urgent, later = node.enqueue(
+        {"queue": "mail", "weight": 50, "priority": 9},
+        {"priority": 7},
+        {"queue": "mail", "priority": 0},
+    )
+    left = {"jobs": [1], "weight": 60, "crowded": 1}
+    node.reports(workers=1, closed={}, left=left, room={"capacity": 100, "attainable": 40})
+    queues = ["default", "mail"]
+    assert node.take(1, queues=queues).ids == [urgent]
+    assert node.take(1, queues=queues).ids == [later]
+    assert node.take(1, queues=queues).ids == []
+
+
 def enqueue_into_lanes(node: Master, wanted: list[Wanted]) -> list[int]:
     """Enqueue each job where it is wanted; returns their numbers."""
     now = node.value("select now()")

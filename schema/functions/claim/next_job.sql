@@ -186,7 +186,11 @@ begin
                 limits[place].taken := limits[place].taken + its.taken;
             end if;
 
-            if its.taken > 0 and its.taken = its.found then
+            if its.found = 0 then
+                -- All before the head of another lane was passed over.
+                head.rank := head.until_rank;
+                head.job_id := head.until_job;
+            elsif its.taken = its.found then
                 head.rank := its.last_rank;
                 head.job_id := its.last_job;
                 if of_head.tenant is null and not of_head.is_reserve then

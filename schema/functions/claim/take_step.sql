@@ -21,7 +21,10 @@ declare
     octets_limit constant bigint := 4194304;
     its          txqueue.claim_step;
     chunk        txqueue.claimed_chunk;
-    tids         tid[] := txqueue.lock_ready_0(head, turn, work_types, bounds.jobs, step, most_deaths, bounds.heaviest);
+    -- Where the head may be passed over, no job behind it overtakes the head of another lane.
+    is_exact     constant boolean := bounds.heaviest < 2147483647 or most_deaths < 32767;
+    tids         tid[] := txqueue.lock_ready_0(
+                     head, turn, work_types, bounds.jobs, case when is_exact then 0 else step end, most_deaths, bounds.heaviest);
     jobs         integer := cardinality(tids);
     size         integer;
     weight       bigint;
@@ -44,7 +47,8 @@ begin
     its.taken := 0;
     its.weight := 0;
     its.parked := 0;
-    its.is_drained := jobs < least(step, bounds.jobs);
+    its.is_drained := case when is_exact then jobs < bounds.jobs and head.until_rank is null
+                           else jobs < least(step, bounds.jobs) end;
     its.is_whole := true;
     its.is_cut := false;
 
