@@ -3,6 +3,7 @@
 A comment in the line above a block says what a test does with it:
 
     <!-- file: NAME -->         the block is a file of that name
+    <!-- append: NAME -->       the block comes at the end of that file
     <!-- background: NAME -->   the command runs on, under that name, once it has said what it shows
     <!-- run: until -->         the command is run again until it says what the block shows
     <!-- said: NAME -->         the command of that name prints this, sooner or later

@@ -75,6 +75,9 @@ class Session:
         for block in blocks:
             if block.action == "file":
                 (self.folder / block.name).write_text(block.text)
+            elif block.action == "append":
+                with (self.folder / block.name).open("a") as file:
+                    file.write(f"\n{block.text}")
             elif block.action == "said":
                 self._await_words(block.name, _inside(block.text))
             elif block.language == "console" and block.action != "not run":

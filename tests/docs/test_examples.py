@@ -4,12 +4,14 @@ import json
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode
 
 import psycopg2
 import pytest
+from attrs import evolve
 from cryptography.fernet import Fernet
 from psycopg2.extensions import parse_dsn
 
@@ -46,6 +48,22 @@ HANDLED: Final[Mapping[tuple[str, str], tuple[str, object]]] = {
 }
 
 
+# Django 6.0 has what is a package for earlier ones.
+_CHANGES_OF_TASKS: Final[Mapping[str, str]] = (
+    {"django.tasks": "django_tasks", '+= ["orders"': '+= ["django_tasks", "orders"'}
+    if find_spec("django_tasks") is not None
+    else {}
+)
+
+
+def _changed(block: Block, changes: Mapping[str, str]) -> Block:
+    """Return a block with other texts in it."""
+    text = block.text
+    for old, new in changes.items():
+        text = text.replace(old, new)
+    return evolve(block, text=text)
+
+
 def run_sql(dsn: str, *statements: str) -> list[tuple[Any, ...]]:
     """Run statements, each in a transaction of its own; returns the rows of the last."""
     with closing(psycopg2.connect(dsn)) as connection, connection.cursor() as cursor:
@@ -77,6 +95,23 @@ def test_the_readme_runs(database18: str, tmp_path: Path) -> None:
         database18, "select state, item from txqueue.job cross join orders where id = 1"
     )
     assert (state, item) == ("done", "tea")
+
+
+@pytest.mark.slow
+def test_a_project_of_django_runs(migrated_database18: str, tmp_path: Path) -> None:
+    """With its node and its tests, by the tasks that this version of Django has."""
+    pytest.importorskip("django")
+    parts = parse_dsn(migrated_database18)
+    environment = {
+        "DJANGO_SETTINGS_MODULE": "shop.settings",
+        "TXQUEUE_DSN": migrated_database18,
+        "PGHOST": parts["host"],
+        "PGPORT": parts.get("port", "5432"),
+        "PGUSER": parts["user"],
+    }
+    changes = {'"shop"': f'"{parts["dbname"]}"', **_CHANGES_OF_TASKS}
+    with Session(tmp_path, environment) as session:
+        session.follow(_changed(block, changes) for block in blocks(HOWTO / "django.md"))
 
 
 @pytest.mark.slow

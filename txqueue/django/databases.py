@@ -13,8 +13,6 @@ from txqueue.django.framework import task_backends
 
 __all__ = ["backends", "dsn_of", "is_migrated_here", "migrate_schemas"]
 
-_migrated: set[tuple[str, str]] = set()
-
 
 def backends() -> Iterator[TxqueueBackend]:
     """Yield the backends of the project that are txqueue's."""
@@ -43,12 +41,19 @@ def _is_of_a_test(alias: str) -> bool:
 
 
 def migrate_schemas(using: str, **signal: Any) -> None:
-    """Upgrade the schemas in a database after Django's own migrations."""
+    """Upgrade the schemas in a database after Django's own migrations.
+
+    The signal is also that of ``flush``, by which a test of Django that commits deletes its rows,
+    but has a plan only for ``migrate``.
+    """
     for backend in backends():
-        place = str(connections[using].settings_dict["NAME"]), backend.schema
-        # Each test of Django that commits ends with this signal.
-        if backend.database == using and is_migrated_here(backend) and place not in _migrated:
+        if backend.database != using or not is_migrated_here(backend):
+            continue
+        if "plan" in signal:
             from txqueue.store.schema.migrations import migrate
 
             migrate(dsn_of(using), backend.schema)
-            _migrated.add(place)
+        elif _is_of_a_test(using):
+            from txqueue.testing.clearing import clear
+
+            clear(connection=using, schema=backend.schema)

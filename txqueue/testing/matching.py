@@ -6,20 +6,29 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from difflib import get_close_matches
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import attrs
 
 from txqueue.errors import InvalidWork
 from txqueue.model.job import COLUMNS, JSON_COLUMNS, Job, State
 from txqueue.model.payload import encode_fields
-from txqueue.model.work_item import WorkItem
+from txqueue.model.work_item import WorkItem, find_work_type
 from txqueue.store.enqueued_jobs import LIVE, TIMES, JobSearch
 from txqueue.worker.handlers.task import Task
 
 __all__ = ["Found", "Kind", "Wanted", "class_of", "listing"]
 
-Kind = type[WorkItem] | Task[..., ..., Any]
+
+class DjangoTask(Protocol):
+    """A task of Django."""
+
+    @property
+    def module_path(self) -> str:
+        """Where it is imported from, which is the name of its work type."""
+
+
+Kind = type[WorkItem] | Task[..., ..., Any] | DjangoTask
 Found = tuple[Job, Mapping[str, str]]
 
 _MOST_LISTED: Final = 10
@@ -30,6 +39,8 @@ _BY_COLUMN: Final = frozenset({"id", "tags", *COLUMNS} - _OTHER)
 def class_of(kind: Any) -> type[WorkItem]:
     """Return the class of work items that a class or a task stands for."""
     cls = kind.item if isinstance(kind, Task) else kind
+    if isinstance(path := getattr(kind, "module_path", None), str):
+        cls = find_work_type(path)
     if isinstance(cls, type) and issubclass(cls, WorkItem):
         return cls
     raise TypeError(f"{kind!r} is neither a class of work items nor a task")
