@@ -100,7 +100,8 @@ async def kill_now_and_then(started: list[Node], db: Database, jobs: int) -> dic
     killed: dict[int, float] = {}
     while (done := db.states().get("done", 0)) < jobs * 3 / 4:
         await pause(0.05)
-        living: Any = sorted(started[chance.randrange(2)].workers - set(killed))
+        # Of both nodes, as one of them may have none just then.
+        living: Any = sorted(set().union(*(node.workers for node in started)) - set(killed))
         if living and done >= jobs * (len(killed) + 1) / 8:
             pid = chance.choice(living)
             os.kill(pid, signal.SIGKILL)

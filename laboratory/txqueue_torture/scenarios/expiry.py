@@ -12,7 +12,9 @@ __all__ = ["expiry"]
 def expiry(testbed: Testbed) -> None:
     """Expired jobs are cancelled without starting; the others are done."""
     testbed.start_node("n1", workers=1, capacity=1).wait_up()
-    testbed.start_client(rate=20, kinds=("slow:2", *["expiring:0.5"] * 5, "noop"), count=14).wait()
+    testbed.start_client(rate=20, kinds=("slow:3",), count=1).wait()
+    testbed.wait(lambda: testbed.history().runs, "the node is busy", every=0.1)
+    testbed.start_client(rate=20, kinds=(*["expiring:0.5"] * 5, "noop"), count=12).wait()
     testbed.start_client(rate=20, kinds=("expiring:30", "noop"), count=4).wait()
     testbed.drain()
     history = testbed.history()
