@@ -56,6 +56,17 @@ def test_another_queue_is_not_held_up(node: Master) -> None:
     assert node.take(queues=("narrow", "default")).ids == [*narrow[:1], *wide]
 
 
+def test_a_claim_goes_on_at_the_first_job_that_a_limit_has_left(node: Master) -> None:
+    """Not behind the jobs of another queue that it took: the next end makes room for that job."""
+    limit(node, "queue", "narrow", concurrency=1)
+    _, left, _ = node.enqueue({"queue": "narrow"}, {"queue": "narrow"}, {})
+    queues = ("narrow", "default")
+    claimed = node.take(queues=queues)
+    node.complete(claimed.chunks[0])
+    assert claimed.reached is not None
+    assert node.take(queues=queues, reached=claimed.reached).ids == [left]
+
+
 def test_a_completion_says_that_a_limited_queue_has_room(node: Master) -> None:
     """The node that completes learns that others may run; of another queue's jobs it does not."""
     node.enqueue({}, {"queue": "narrow"})

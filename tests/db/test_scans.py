@@ -135,11 +135,19 @@ FROM = (
 )
 
 
-def test_a_claim_goes_on_behind_jobs_that_other_nodes_run(node: Master) -> None:
+@pytest.mark.parametrize(
+    "limited", [None, ("group", "g"), ("queue", "another"), ("queue", "default")], ids=str
+)
+def test_a_claim_goes_on_behind_jobs_that_other_nodes_run(
+    limited: tuple[str, str] | None, node: Master
+) -> None:
     """It reads none of them again, and finds a later job of its own type.
 
     A claim with very many types takes long, whatever the machine: only then it says where they end.
     """
+    if limited:
+        set_limit = "select txqueue.set_limit(%s, %s, 9, null, null, null, null, 'me')"
+        node.value(set_limit, *limited)
     node.publish("other.kind")
     *_, last = node.enqueue(*[{"work_type": "other.kind"}] * 500)
     types = [f"kind-{number}" for number in range(50_000)]

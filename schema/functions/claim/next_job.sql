@@ -10,8 +10,8 @@
 --     enqueued there since is found by the next claim that does not pass them.
 --   last_tenant: to be passed as after_tenant in the next claim; it is set if not all tenants had a turn.
 --   searched: seconds that it took longer than its jobs account for, as it read many ready jobs that this node
---     may not take, or dead rows that an old snapshot keeps; null if it took less than 1 ms, or if there are tenants
---     or limits.
+--     may not take, or dead rows that an old snapshot keeps; null if it took less than 1 ms, or if there are tenants,
+--     a reserve, or limits of one of several queues.
 --   left_job: the first heavy job (a tenth of a worker's capacity, and more than 1) that was left to another node,
 --     because that has less load than the caller, whose load is given as its_load. Null if none was left so.
 --   passed, passed_job: if it searched and reached is null, the first of the jobs that were ready, or the last of those
@@ -66,6 +66,8 @@ declare
     deaths      integer := case when take_suspects then 32767 else 1 end;
     total       integer := 0;
     parked      integer := 0;
+    -- Behind the jobs of one queue, a claim may go on: those of another one may be left by its limit.
+    may_go_on   boolean := cardinality(queues) = 1;
     is_last     boolean := false;
     is_all      boolean := true;
     is_busy     boolean;
@@ -81,6 +83,10 @@ declare
     foremost    ready_head;
     head        ready_head;
     of_head     claim_turn;
+    is_ordinary boolean;
+    its_rank    timestamptz;
+    -- The heads at which a limit or a reserve has left jobs.
+    left_heads  ready_head[];
     place       integer;
     bounds      step_bounds;
     its         claim_step;
@@ -106,6 +112,7 @@ begin
     room := opened.room;
     limits := opened.limits;
     queues := opened.queues;
+    may_go_on := (may_go_on or not opened.is_limited) and cardinality(opened.turns) = 1;
     last_tenant := opened.last_tenant;
     most_steps := 60 + 4 * cardinality(opened.turns);
 
@@ -124,6 +131,7 @@ begin
         if opened.is_limited and turn.tenant is null and not turn.is_reserve then
             -- Those of tenants, too, which had no turn for them.
             reserved := array(select each.queue from unnest(limits) as each where each.kept > 0 and each.kept + ahead >= room);
+            left_heads := array(select each from unnest(heads) as each where each.queue = any (reserved));
             heads := turn_to_reserve(heads, reserved, work_types, most_steps);
         end if;
 
@@ -135,8 +143,9 @@ begin
             head.until_job := heads[1].job_id;
             of_head := turn;
             of_head.is_reserve := turn.is_reserve or head.queue = any (reserved);
-            if of_head.tenant is null and not of_head.is_reserve then
-                reached := head.rank;
+            is_ordinary := of_head.tenant is null and not of_head.is_reserve;
+            if is_ordinary then
+                its_rank := head.rank;
                 reached_job := head.job_id;
             end if;
 
@@ -145,6 +154,7 @@ begin
             if bounds.jobs <= 0 then
                 is_all := false;
                 queues := array_remove(queues, head.queue);
+                left_heads := case when is_ordinary then left_heads || head else left_heads end;
                 if bounds.room <= 0 and turn.tenant is null then
                     reserved := reserved || head.queue;
                     heads := turn_to_reserve(heads, array[head.queue], work_types, most_steps);
@@ -193,9 +203,9 @@ begin
             elsif its.taken = its.found then
                 head.rank := its.last_rank;
                 head.job_id := its.last_job;
-                if of_head.tenant is null and not of_head.is_reserve then
+                if is_ordinary then
                     -- No ready job is left before the last of them, nor before the head of another lane.
-                    reached := least(head.rank, head.until_rank);
+                    its_rank := least(head.rank, head.until_rank);
                     reached_job := case when (head.until_rank, head.until_job) < (head.rank, head.job_id) then head.until_job else head.job_id end;
                 end if;
             end if;
@@ -224,10 +234,18 @@ begin
         is_all := is_all and not exists (select from unnest(opened.turns) as each where each.tenant <> all (exhausted));
     end if;
     if not is_all then
-        reached := coalesce(reached, '-infinity');
+        its_rank := coalesce(its_rank, '-infinity');
     elsif is_last then
-        reached := null;
+        its_rank := null;
     end if;
+    if cardinality(left_heads) > 0 then
+        head := (in_order(left_heads))[1];
+        if (head.rank, head.job_id) < (its_rank, reached_job) then
+            its_rank := head.rank;
+            reached_job := head.job_id;
+        end if;
+    end if;
+    reached := its_rank;
     if steps >= most_steps then
         due_in := 0;
     else
@@ -238,7 +256,7 @@ begin
             perform setval('asleep', case when is_busy then 0 else 1 end);
         end if;
     end if;
-    if clock_timestamp() - began > interval '1 millisecond' and not opened.is_limited and cardinality(opened.turns) = 1 then
+    if clock_timestamp() - began > interval '1 millisecond' and may_go_on then
         select * into searched, passed, passed_job
           from measure_search(began, total + parked, queues, foremost, has_left => reached is not null);
     end if;

@@ -15,7 +15,9 @@ begin
     its.room := case when found then free_weight else 0 end;
     its.is_limited := false;
     if its.room > 0 and txqueue.has_limits() then
-        its.is_limited := exists (select from txqueue.control);
+        -- Limits of groups are those of admit_groups().
+        its.is_limited := exists (select from txqueue.control where kind = 'tenant')
+                       or exists (select from txqueue.control where kind = 'queue' and key = any (queues));
     end if;
     its.queues := queues;
     its.turns := array[row(null, null, false)::txqueue.claim_turn];
