@@ -37,7 +37,7 @@ class Functions:
 
     def __init__(self, name: str, face: Face) -> None:
         self.is_async = name in NOT_BLOCKING
-        self.connection = "default" if face.handle is None else face.handle
+        self.connection = face.first[0] if face.first else "default"
 
     def __getattr__(self, name: str) -> Any:
         async def called(*arguments: Any, **options: Any) -> Any:

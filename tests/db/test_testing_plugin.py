@@ -53,6 +53,18 @@ def test_a_node_runs_jobs(txqueue_node, connection):
     txqueue_node("jobs_of_test")
     assert testing.assert_enqueued(add, state="done", within=30).result == 3
 """
+QUEUE: Final = """
+from jobs_of_test import add
+
+from txqueue import testing
+
+
+def test_a_queue_is_open(txqueue_queue):
+    with txqueue_queue.transaction() as txn:
+        txn.enqueue(add.work(1, second=2))
+        testing.assert_enqueued(add, first=1, connection=txn)
+        assert testing.drain(connection=txn)[0].get() == 3
+"""
 HELD: Final = """
 import psycopg2
 from jobs_of_test import add
@@ -86,6 +98,13 @@ def test_its_fixtures(tmp_path: Path, dsn18: str) -> None:
     assert "3 passed" in done.stdout, done.stdout
 
 
+def test_the_fixture_of_a_queue(tmp_path: Path, dsn18: str) -> None:
+    """It needs psycopg 3, and no reactor."""
+    pytest.importorskip("psycopg")
+    done = run(tmp_path, dsn18, QUEUE)
+    assert "1 passed" in done.stdout, done.stdout
+
+
 def test_a_transaction_that_stays_open_is_named(tmp_path: Path, dsn18: str) -> None:
     """The test that has left it fails at its end, and says what to do."""
     done = run(tmp_path, dsn18, HELD)
@@ -97,7 +116,8 @@ def test_it_is_installed_with_txqueue() -> None:
     """It is an entry point of pytest."""
     configuration = ConfigParser()
     configuration.read(ROOT / "setup.cfg")
-    assert f"txqueue = {PLUGIN}" in configuration["options.entry_points"]["pytest11"]
+    # By its own name, so that -p or PYTEST_PLUGINS does not load it a second time.
+    assert f"{PLUGIN} = {PLUGIN}" in configuration["options.entry_points"]["pytest11"]
 
 
 @pytest.mark.parametrize("module", ["twisted", "psycopg2", "psycopg", "django", "cattrs"])

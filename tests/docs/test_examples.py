@@ -185,9 +185,11 @@ def test_a_long_running_application_enqueues(migrated_database18: str, tmp_path:
 
 
 @pytest.mark.slow
-def test_handlers_are_tested(migrated_database18: str, tmp_path: Path) -> None:
-    """Alone, and with a node."""
-    with Session(tmp_path, {"TXQUEUE_DSN": migrated_database18}) as session:
+def test_jobs_are_tested(dsn18: str, tmp_path: Path) -> None:
+    """Alone, in a transaction, and with a node."""
+    # An installed txqueue brings the plugin along.
+    plugin = {"PYTEST_PLUGINS": "txqueue.testing.plugin"}
+    with Session(tmp_path, {"TXQUEUE_TEST_SERVER": dsn18, **plugin}) as session:
         session.follow(blocks(HOWTO / "test-handlers.md"))
 
 

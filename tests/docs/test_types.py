@@ -8,10 +8,8 @@ from typing import Final
 
 import pytest
 
-from tests.docs.markdown import DOCUMENTS, ROOT, blocks
+from tests.docs.markdown import DOCUMENTS, blocks
 
-# There a stand-in takes the place of the job.
-LEFT_OUT: Final = {ROOT / "docs" / "howto" / "test-handlers.md"}
 # What Twisted, asyncpg and txpostgres leave untyped is no mistake of an application.
 MYPY: Final = ("--strict", "--allow-untyped-calls", "--ignore-missing-imports")
 PYRIGHT: Final = {
@@ -38,7 +36,7 @@ def folders(tmp_path: Path) -> list[Path]:
     """
     readme, *pages = DOCUMENTS
     made: list[dict[str, str]] = []
-    for files in (examples(page) for page in pages if page not in LEFT_OUT):
+    for files in map(examples, pages):
         fitting = (each for each in made if not files.keys() & each.keys())
         if (folder := next(fitting, None)) is None:
             made.append(folder := examples(readme))

@@ -27,6 +27,11 @@ T = TypeVar("T")
 # No context variable: fixtures, with pytest-twisted or pytest-asyncio, run in another context than
 # the tests that they serve.
 _chosen: Final[list[Any]] = []
+# A transaction whose module is not imported cannot be there.
+_TRANSACTIONS: Final = {
+    "txqueue.aio.transaction": "AsyncTransaction",
+    "txqueue.sync.transaction": "BlockingTransaction",
+}
 
 
 @contextmanager
@@ -34,8 +39,8 @@ def connected(connection: Any) -> Iterator[None]:
     """Have the functions of `txqueue.testing` use a connection where none is passed.
 
     Args:
-        connection: A connection or session of any driver that has an adapter, a `Transaction` of
-            txqueue, or the alias of a database of Django.
+        connection: A connection or session of any driver that has an adapter, the transaction of a
+            queue, or the alias of a database of Django.
     """
     _chosen.append(connection)
     try:
@@ -127,7 +132,7 @@ async def bound(connection: Any, schema: str) -> Bound:
     if its is None:
         raise TypeError(
             f"{type(connection).__name__} is no connection that txqueue.testing can use; pass one"
-            " of psycopg2, psycopg, asyncpg or SQLAlchemy, a Transaction of txqueue, or the alias"
+            " of psycopg2, psycopg, asyncpg or SQLAlchemy, the transaction of a queue, or the alias"
             " of a database of Django"
         )
     return Bound(its, schema)
@@ -139,7 +144,16 @@ async def _foreign(connection: Any) -> ForeignConnection | None:
     module = sys.modules.get("txqueue.store.enqueueing.transaction")
     if module is not None and isinstance(connection, module.Transaction):
         return _of_transaction(connection)
-    return await foreign_connection(connection)
+    return await foreign_connection(_of_queue(connection))
+
+
+def _of_queue(connection: Any) -> Any:
+    """Return the connection of psycopg in a transaction of a queue without Twisted."""
+    for name, kind in _TRANSACTIONS.items():
+        module = sys.modules.get(name)
+        if module is not None and isinstance(connection, getattr(module, kind)):
+            return connection.connection
+    return connection
 
 
 async def _of_django(using: str) -> ForeignConnection:
