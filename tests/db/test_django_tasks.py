@@ -16,8 +16,15 @@ from django.test import override_settings
 from tests.db.conftest import EMPTY
 from tests.django_shop.configuration import set_up_django
 from tests.fixtures.databases import Templates, fresh_database
-from txqueue import Key, Retry
-from txqueue.django import OtherTransaction, TaskCancelled, TxqueueBackend, policy, work
+from txqueue import Every, Key, Retry
+from txqueue.django import (
+    AttemptFailed,
+    OtherTransaction,
+    TaskCancelled,
+    TxqueueBackend,
+    policy,
+    work,
+)
 from txqueue.django.framework import (
     FAMILY,
     InvalidTask,
@@ -27,6 +34,7 @@ from txqueue.django.framework import (
 )
 from txqueue.django.items import ensure_item, job_priority
 from txqueue.errors import Duplicate, InvalidWork
+from txqueue.testing import assert_enqueued, drain, perform
 
 pytestmark = pytest.mark.django
 
@@ -264,6 +272,50 @@ def test_a_policy_is_checked_where_it_is_written(tasks: Any) -> None:
         policy(group=Key("{user}"))(row)
     with pytest.raises(InvalidWork, match="below @task"):
         policy(retry=Retry(2))(tasks.add)
+
+
+def test_a_schedule_needs_a_task_without_arguments(tasks: Any) -> None:
+    """Or with defaults for all of them."""
+    with pytest.raises(InvalidTask, match="'left'; give its parameters defaults"):
+        task(policy(schedule=Every(60))(needs_left))
+
+
+def needs_left(left: int) -> None:
+    """Need an argument."""
+
+
+def test_an_error_that_is_not_here_has_a_class(tasks: Any) -> None:
+    """One that says so, with the text of the error."""
+    result = tasks.add.enqueue(1)
+    with connections["default"].cursor() as cursor:
+        cursor.execute("update txqueue.job set state = 'failed', finished_at = now()")
+        cursor.execute(
+            "insert into txqueue.failed_attempt (job_id, attempt, began, at, error, error_class)"
+            " values (%s, 1, now(), now(), 'a', 'no.such.Error'),"
+            " (%s, 2, now(), now(), 'b', 'builtins.KeyError')",
+            [result.id, result.id],
+        )
+    result.refresh()
+    assert result.status == "FAILED"
+    assert [each.exception_class for each in result.errors] == [AttemptFailed, KeyError]
+    assert [each.traceback for each in result.errors] == ["a", "b"]
+
+
+@pytest.mark.parametrize("name", ["add", "counts"])
+def test_a_test_drains_tasks(tasks: Any, name: str) -> None:
+    """In its own transaction, which coroutines see, too."""
+    with transaction.atomic():
+        result = getattr(tasks, name).enqueue(*([1] if name == "add" else []))
+        assert_enqueued(getattr(tasks, name), count=1)
+        drain()
+        assert getattr(tasks, name).get_result(result.id).return_value == 1
+        transaction.set_rollback(True)
+
+
+def test_a_test_performs_a_task(tasks: Any) -> None:
+    """Without a job."""
+    assert perform(work(tasks.brews, "green"), attempt=2).result == ["green", 2, "0"]
+    assert isinstance(perform(work(tasks.fails)).error, tasks.OutOfTea)
 
 
 def test_adapters_take_tasks(tasks: Any) -> None:

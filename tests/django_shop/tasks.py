@@ -94,6 +94,18 @@ async def reads(context: Any, number: int) -> list[Any]:
     return [await sync_to_async(asked)(), context.attempt]
 
 
+@task
+async def counts() -> Any:
+    """Count the jobs that Django's connection sees."""
+
+    def asked() -> Any:
+        with connection.cursor() as cursor:
+            cursor.execute("select count(*) from txqueue.job")
+            return cursor.fetchone()[0]
+
+    return await sync_to_async(asked)()
+
+
 @receiver([signals.task_started, signals.task_finished])
 def note(sender: type, signal: Any, task_result: Any, **rest: Any) -> None:
     """Note the signals of a worker in its log."""

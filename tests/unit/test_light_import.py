@@ -38,6 +38,27 @@ for name in {names!r}:
     __import__(name)
 print(json.dumps(sorted(sys.modules)))
 """
+PROJECT: Final = """
+from importlib.util import find_spec
+
+import django
+from django.conf import settings
+
+settings.configure(
+    DATABASES={"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}},
+    INSTALLED_APPS=["txqueue.django"],
+    TASKS={"default": {"BACKEND": "txqueue.django.TxqueueBackend"}},
+)
+django.setup()
+if find_spec("django.tasks"):
+    from django.tasks import task
+else:
+    from django_tasks import task
+
+@task
+def welcome(user):
+    return user
+"""
 DRIVERS: Final = {
     "psycopg2": ("psycopg2.extensions",),
     "sqlalchemy": ("sqlalchemy.orm",),
@@ -89,6 +110,15 @@ def test_a_queue_without_twisted_is_light(tmp_path: Path, name: str) -> None:
     assert {each.partition(".")[0] for each in loaded} <= {"txqueue"}
     assert len(loaded) < 40
     assert f"txqueue.{other}" not in loaded
+
+
+def test_a_project_of_django_is_light(tmp_path: Path) -> None:
+    """With the app, its checks and a task; only nodes and commands need more."""
+    pytest.importorskip("django")
+    (tmp_path / "project.py").write_text(PROJECT)
+    loaded = imported(tmp_path, "project")
+    assert {"twisted", "zope", "psycopg2", "txpostgres"} & loaded == set()
+    assert "txqueue.django.checks" in loaded
 
 
 def test_every_public_name_is_there() -> None:

@@ -132,11 +132,28 @@ def ensure_item(task: Any) -> type[TaskWork]:
     if cls is not None and cls.is_declared:
         return cls
     options = vars(task.func).get(_POLICY, {})
+    if options.get("schedule") is not None:
+        _check_needs_nothing(task)
     own = {"queue": task.queue_name, "priority": job_priority(task.priority), "is_declared": True}
     try:
         return _item(task.func, {**options, **own})
     except InvalidWork as error:
         raise InvalidTask(str(error)) from error
+
+
+def _check_needs_nothing(task: Any) -> None:
+    """Check that a schedule can call a task.
+
+    Raises:
+        InvalidTask: When it needs arguments.
+    """
+    try:
+        _bound(task.func, (), {}, takes_context=task.takes_context)
+    except TypeError as error:
+        raise InvalidTask(
+            f"{task.module_path} has a schedule, and cannot be called without arguments: {error};"
+            " give its parameters defaults"
+        ) from None
 
 
 def job_priority(priority: int) -> int:
@@ -159,20 +176,26 @@ def _known(task: Any) -> type[TaskWork] | None:
 
 def _item(function: Callable[..., Any], options: Mapping[str, Any]) -> type[TaskWork]:
     """Return a new class of jobs that call a function."""
-    is_async = inspect.iscoroutinefunction(function)
     keys = {name: key for name, key in options.items() if name in KEYS and isinstance(key, Key)}
     body = {
         "__module__": function.__module__,
         "__qualname__": function.__qualname__,
         "__doc__": function.__doc__,
         "function": staticmethod(function),
-        "perform": runs.perform_async if is_async else runs.perform,
-        "runtime": Runtime.ASYNCIO if is_async else Runtime.THREAD,
+        **_way_to_run(function),
         **options,
         **{name: _computed(function, name, key) for name, key in keys.items()},
     }
     cls = new_class(function.__name__, (TaskWork,), exec_body=lambda space: space.update(body))
     return attrs.define(cls, these={}, auto_attribs=False)
+
+
+def _way_to_run(function: Callable[..., Any]) -> dict[str, Any]:
+    if not inspect.iscoroutinefunction(function):
+        return {"perform": runs.perform, "runtime": Runtime.THREAD}
+    if not runs.is_isolated():
+        return {"perform": runs.perform_elsewhere, "runtime": Runtime.THREAD}
+    return {"perform": runs.perform_async, "runtime": Runtime.ASYNCIO}
 
 
 def _computed(function: Callable[..., Any], name: str, key: Key) -> property:

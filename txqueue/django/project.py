@@ -84,5 +84,6 @@ def _finish(run: runs.Run, error: BaseException) -> None:
         close_old_connections()
 
 
-_set_up()
+# Before the tasks are imported.
 runs.isolate(_with_own_connections)
+_set_up()

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from traceback import format_exception
 from typing import TYPE_CHECKING, Any, Final
 
+from asgiref.sync import async_to_sync
 from attrs import evolve
 from django.utils import timezone
 
@@ -30,7 +31,16 @@ if TYPE_CHECKING:
     from txqueue.django.items import TaskWork
     from txqueue.worker.handlers.running_job import RunningJob
 
-__all__ = ["Run", "RunningContext", "isolate", "perform", "perform_async", "taken"]
+__all__ = [
+    "Run",
+    "RunningContext",
+    "is_isolated",
+    "isolate",
+    "perform",
+    "perform_async",
+    "perform_elsewhere",
+    "taken",
+]
 
 _DIRECTIVES: Final = (Snooze, Discard, Fail, Next)
 _UNKNOWN: Final = "unknown"
@@ -154,6 +164,14 @@ def perform(item: TaskWork, job: RunningJob) -> Any:
     return value
 
 
+def perform_elsewhere(item: TaskWork, job: RunningJob) -> Any:
+    """Run a task that is a coroutine where no node runs it: in a test.
+
+    What it does by `sync_to_async` then uses the connection of the caller.
+    """
+    return async_to_sync(perform_async)(item, job)
+
+
 async def perform_async(item: TaskWork, job: RunningJob) -> Any:
     """Run a task that is a coroutine."""
     async with _isolation[0]():
@@ -174,8 +192,13 @@ _isolation: list[Callable[[], AbstractAsyncContextManager[Any]]] = [nullcontext]
 
 
 def isolate(around: Callable[[], AbstractAsyncContextManager[Any]]) -> None:
-    """Have each coroutine of a task run inside of a context manager."""
+    """Have each coroutine of a task run inside of a context manager, in the loop of a worker."""
     _isolation[:] = [around]
+
+
+def is_isolated() -> bool:
+    """Tell whether this is a process of a node."""
+    return _isolation[0] is not nullcontext
 
 
 def _storable(value: Any) -> Any:
