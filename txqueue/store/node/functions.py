@@ -1,10 +1,9 @@
-"""Calls of the stored functions that nodes use."""
+"""Calls of the stored functions that nodes use for jobs."""
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -26,22 +25,20 @@ from txqueue.store.node.function_calls import (
     COMPLETE,
     NEXT_JOB,
     PASS_ON,
-    REGISTER_NODE,
     RELEASE,
     SETTLE,
     STARTED,
 )
 from txqueue.store.node.outcomes import joined_outcomes, nulls_or_texts
-from txqueue.store.node.replies import Claim, HeartbeatReply, WrittenEnds
-from txqueue.store.node.unreadable_jobs import Rows, past_damage, taken
-from txqueue.store.schema.files import checked_name
-from txqueue.store.schema.version import IDENTITY, QueueIdentity
+from txqueue.store.node.replies import Claim, WrittenEnds
+from txqueue.store.node.run_functions import RunFunctions
+from txqueue.store.node.unreadable_jobs import Rows, taken
 
 __all__ = ["StoredFunctions"]
 
 
-class StoredFunctions:
-    """The stored functions of one schema.
+class StoredFunctions(RunFunctions):
+    """The stored functions of one schema: these, and those that concern jobs.
 
     Args:
         pool: The connections on which the calls run.
@@ -59,10 +56,8 @@ class StoredFunctions:
         listener: Listener | None = None,
         refused: RefusedStatements | None = None,
     ) -> None:
-        self._pool = pool
+        super().__init__(pool, schema, refused)
         self._listener = listener
-        self._refused = RefusedStatements() if refused is None else refused
-        self.schema = checked_name(schema)
         self._next_job = NEXT_JOB.format(schema=schema)
         self._complete = COMPLETE.format(schema=schema)
         self._settle = SETTLE.format(schema=schema)
@@ -77,12 +72,6 @@ class StoredFunctions:
         """Whether the database does not refuse claims."""
         return not self._refused.refuses(self._next_job)
 
-    async def _query(self, sql: str, parameters: Sequence[object] = ()) -> Rows:
-        with self._refused.noted(sql):
-            return await past_damage(
-                lambda: self._pool.query(sql, parameters), lambda: self._set_aside(0)
-            )
-
     async def _query_often(self, sql: str, parameters: Sequence[object]) -> Rows:
         with self._refused.noted(sql):
             return await self._pool.query_often(sql, parameters)
@@ -92,103 +81,11 @@ class StoredFunctions:
         with self._refused.noted(sql):
             return await self._quickest.query_often(sql, parameters)
 
-    async def _call(self, function: str, *arguments: object) -> Any:
-        marks = ", ".join(["%s"] * len(arguments))
-        rows = await self._query(f"select {self.schema}.{function}({marks})", arguments)
-        return rows[0][0]
-
     async def _taken(
         self, asking: Coroutine[Any, Any, Rows], incarnation: int, queues: Sequence[str] = ()
     ) -> Rows:
         """Return the rows of a claim or completion; a job that makes it fail is failed."""
         return await taken(asking, lambda: self._set_aside(incarnation, queues))
-
-    async def _set_aside(self, incarnation: int, queues: Sequence[str] = ()) -> Sequence[int]:
-        """Fail the jobs that cannot be read or moved; return their numbers."""
-        sql = f"select {self.schema}.set_aside(%s, %s::text[])"
-        with self._refused.noted(sql):
-            rows = await self._pool.query(sql, (incarnation, list(queues)))
-        ids: Sequence[int] = rows[0][0]
-        return ids
-
-    async def register_node(
-        self,
-        node: Mapping[str, Any],
-        work_types: Sequence[Mapping[str, Any]],
-        *,
-        former_died: bool = True,
-    ) -> tuple[int, int]:
-        """Register a run of a node and publish its work types; return (node_id, incarnation).
-
-        Args:
-            node: The columns of the node's row.
-            work_types: The node's work types, with their policies.
-            former_died: Whether the workers of the name's former run have died.
-        """
-        # A registration that was given up may still commit; it is refused if another run has
-        # registered since its incarnation was reserved.
-        ((reserved, former),) = await self._query(
-            f"select incarnation, former from {self.schema}.reserve_run(%s)", (node["name"],)
-        )
-        rows = await self._query(
-            REGISTER_NODE.format(schema=self.schema),
-            (
-                *(
-                    node[key]
-                    for key in ("name", "hostname", "pid", "port", "lease", "capacity", "queues")
-                ),
-                json.dumps(work_types),
-                node["version"],
-                node["address"],
-                reserved,
-                former,
-                former_died,
-            ),
-        )
-        return rows[0][0], rows[0][1]
-
-    async def heartbeat(
-        self, incarnation: int, load: float, report: Mapping[str, Any]
-    ) -> HeartbeatReply:
-        """Renew the lease and rescue dead nodes' jobs; return what concerns the node."""
-        rows = await self._query(
-            "select owned, its_state, peers, cancels, neighbours, next_end, place, places, rescued,"
-            f" nodes, beats, server, restarts from {self.schema}.heartbeat(%s, %s, %s)",
-            (incarnation, load, json.dumps(report)),
-        )
-        return HeartbeatReply.of_row(rows[0])
-
-    async def renew_for_peer(self, incarnation: int, heard: Sequence[int]) -> list[int]:
-        """Renew the leases of peers that cannot reach the database; return the peers to notify.
-
-        Args:
-            incarnation: The node's run.
-            heard: The incarnations of the peers, which have just answered this node.
-        """
-        return list(await self._call("renew_for_peer", incarnation, list(heard)))
-
-    async def declare_dead(self, incarnation: int, ended: Sequence[int]) -> int:
-        """Rescue the jobs of nodes of this host whose masters have ended; return how many jobs."""
-        return int(await self._call("declare_dead", incarnation, list(ended)))
-
-    async def replaced_by(self, name: str) -> int | None:
-        """Return the incarnation that the present run of a node's name has replaced, if any."""
-        rows = await self._query(
-            f"select former from {self.schema}.node_info where name = %s", (name,)
-        )
-        return rows[0][0] if rows else None
-
-    async def advance_sequences(self) -> list[str]:
-        """Set the sequences that are behind their tables; return what was behind."""
-        return list(await self._call("advance_sequences", False))
-
-    async def leave(self, incarnation: int, state: str) -> int:
-        """Mark the node as draining or stopped, and return a stopped node's jobs to the queue.
-
-        Returns:
-            How many jobs returned to the queue.
-        """
-        return int(await self._call("leave", incarnation, state))
 
     async def next_job(
         self,
@@ -365,11 +262,6 @@ class StoredFunctions:
         )
         return int(rows[0][0])
 
-    async def identity(self) -> QueueIdentity:
-        """Return which queue this is, by which a client detects a node of another one."""
-        [row] = await self._pool.query_dicts(IDENTITY.format(schema=self.schema))
-        return QueueIdentity.of_row(row, self.schema)
-
     async def direct_jobs(
         self, incarnation: int, assignment: int | None = None, known: Sequence[int] = ()
     ) -> list[Assignment]:
@@ -432,48 +324,6 @@ class StoredFunctions:
             ),
         )
         return [PassedJobs(*row) for row in rows]
-
-    async def rotate(self, held: Sequence[str]) -> tuple[list[str], list[str]]:
-        """Truncate drained lanes, and update which queues have reached their backlog limits.
-
-        Args:
-            held: The transactions that blocked the previous call.
-
-        Returns:
-            What was done, and the transactions that blocked this call.
-        """
-        rows = await self._query(
-            f"select did, holders, exists (select from {self.schema}.control"
-            f" where backlog is not null) from {self.schema}.rotate(%s::text[])",
-            (list(held),),
-        )
-        did, holders, has_backlogs = rows[0]
-        if has_backlogs:
-            # A separate statement, as the other one holds locks on lanes.
-            await self._call("refresh_backlog_flags")
-        return did, holders
-
-    async def ensure_history(self) -> list[str]:
-        """Create history's next partitions and drop old ones; return what was done."""
-        return list(await self._call("ensure_history"))
-
-    async def measure_minute(self, bounds: Sequence[float]) -> list[tuple[Any, ...]]:
-        """Note what jobs have done in the last minute, unless another node just did.
-
-        Returns:
-            How long the jobs waited that were done in that minute, if this call noted it: queue,
-            work type, how many waited up to each bound and longer, and the sum in seconds.
-        """
-        sql = f"select queue, work_type, counts, total from {self.schema}.measure_minute(%s)"
-        return list(await self._query(sql, (list(bounds),)))
-
-    async def archive_due(self) -> bool:
-        """Tell whether an archive is configured and days of history are due to be archived."""
-        rows = await self._query(
-            f"select archive is not null and exists (select from {self.schema}.history_due())"
-            f" from {self.schema}.setting"
-        )
-        return bool(rows[0][0])
 
 
 def _assignment(incarnation: int, asked_at: float, row: Sequence[Any]) -> Assignment:
