@@ -11,8 +11,8 @@ from txqueue.cli.options import Command, GlobalOptions
 from txqueue.cli.output import Lines, show, styled, table
 from txqueue.cli.source import read
 from txqueue.model.humanize import age, amount, duration
+from txqueue.policy.facts.node_warnings import by_application, named_versions
 from txqueue.policy.facts.status import worker_state
-from txqueue.policy.facts.warnings import by_application, named_versions
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

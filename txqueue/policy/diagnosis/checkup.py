@@ -16,7 +16,7 @@ from txqueue.policy.diagnosis.finding import (
     Severity,
     Unread,
 )
-from txqueue.policy.facts.warnings import MOST_WARNED
+from txqueue.policy.facts.warned import MOST_WARNED
 
 __all__ = ["TOPICS", "as_document", "diagnose", "has_fault"]
 

@@ -7,14 +7,14 @@ from typing import Final
 
 from txqueue.model.humanize import age
 from txqueue.policy.diagnosis.finding import Check, Finding, Row, Severity
-from txqueue.policy.facts.obstacles import GRANT, worker_obstacle
-from txqueue.policy.facts.warnings import (
+from txqueue.policy.facts.node_warnings import (
     application_warnings,
     crowded_workers,
     refused,
     unable_workers,
     without_workers,
 )
+from txqueue.policy.facts.obstacles import GRANT, worker_obstacle
 
 __all__ = ["CHECKS"]
 

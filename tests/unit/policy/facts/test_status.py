@@ -4,11 +4,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from txqueue.policy.facts.live_jobs import LiveJobs, Rest
+from txqueue.policy.facts.node_warnings import application_warnings
 from txqueue.policy.facts.obstacles import UNDRAIN
 from txqueue.policy.facts.status import depth, largest, queues
+from txqueue.policy.facts.warned import MOST_WARNED
 from txqueue.policy.facts.warnings import (
-    MOST_WARNED,
-    application_warnings,
     full,
     idle,
     paused,
