@@ -45,6 +45,11 @@ SESSIONS: Final = """
 """
 
 
+LISTENS: Final = """
+    select count(*) from pg_stat_activity
+     where application_name = 'txqueue client listener' and state = 'idle' and query ~ '^listen'
+       and datname = current_database()
+"""
 HAS_READ: Final = """
     select count(*) from pg_stat_activity
      where application_name = 'txqueue client' and state = 'idle' and query ~ 'job_id = any'
@@ -136,9 +141,7 @@ def sessions(node: Master, name: str) -> int:
 
 async def listening(node: Master) -> None:
     """Wait until the queue listens for the ends of jobs."""
-    sql = """select count(*) from pg_stat_activity where application_name = 'txqueue listener'
-             and state = 'idle' and query like 'listen%%' and datname = current_database()"""
-    await until(lambda: node.value(sql.replace("%%", "%")))
+    await until(lambda: node.value(LISTENS))
 
 
 def complete(node: Master, result: object = None) -> None:
@@ -226,9 +229,9 @@ def test_all_callers_share_one_connection(
             await listening(node)
             complete(node)
             assert await asyncio.gather(*waiting) == [None] * callers
-            assert sessions(node, "txqueue listener") == 1
+            assert sessions(node, "txqueue client listener") == 1
             assert sessions(node, "txqueue client") <= 4
-        await until(lambda: sessions(node, "txqueue listener") == 0)
+        await until(lambda: sessions(node, "txqueue client listener") == 0)
         await until(lambda: sessions(node, "txqueue client") == 0)
 
     in_loop(test())
@@ -491,7 +494,7 @@ def test_a_wait_outlasts_a_restart_of_the_server(own_server: Server) -> None:
             for _ in range(3):
                 await queue.enqueue(Note())
             with master(own_server.dsn) as node:
-                await until(lambda: sessions(node, "txqueue listener") == 1)
+                await until(lambda: sessions(node, "txqueue client listener") == 1)
                 complete(node)
                 assert await waiting is None
 

@@ -7,7 +7,9 @@ from contextlib import closing
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
+from urllib.error import HTTPError
 from urllib.parse import urlencode
+from urllib.request import urlopen
 
 import psycopg2
 import pytest
@@ -22,6 +24,13 @@ README: Final = ROOT / "README.md"
 TUTORIAL: Final = ROOT / "docs" / "tutorial" / "first-queue.md"
 HOWTO: Final = ROOT / "docs" / "howto"
 ORDERS: Final = "create table orders (id bigint generated always as identity, item text)"
+# A commit after which a deferred check fails.
+LATE: Final = (
+    "create function refuse() returns trigger language plpgsql as"
+    " $$ begin raise 'refused at the commit'; end $$",
+    "create constraint trigger late after insert on orders deferrable initially deferred"
+    " for each row execute function refuse()",
+)
 ACCOUNT: Final = "create table account (id bigint, balance int); insert into account values (1, 0)"
 READY: Final = "registered as node"
 # Roles belong to the server, which outlives the test.
@@ -163,6 +172,31 @@ def test_queues_work_without_twisted(migrated_database18: str, tmp_path: Path) -
         for number, program in enumerate(("with_aio.py", "with_sync.py"), 1):
             result = f"{{'order': {number}, 'pixels': 4096}}"
             assert result in session.run(f"python {program}")
+
+
+def test_fastapi_enqueues_and_awaits_results(migrated_database18: str, tmp_path: Path) -> None:
+    """A refused request leaves neither a row nor a job, and a commit that fails is no success."""
+    for name in ("psycopg", "fastapi", "uvicorn"):
+        pytest.importorskip(name)
+    run_sql(migrated_database18, ORDERS)
+    source = files(HOWTO / "without-twisted.md")[0]
+    with Session(tmp_path, {"TXQUEUE_DSN": migrated_database18}) as session:
+        session.follow([source, *blocks(HOWTO / "fastapi.md")])
+        for path, status in (("orders?item=", 422), ("jobs/99", 404), ("orders?item=late", 500)):
+            if status == 500:
+                run_sql(migrated_database18, *LATE)
+            assert posted(f"http://127.0.0.1:8472/{path}") == status
+    assert run_sql(migrated_database18, "select item from orders") == [("tea",)]
+    assert run_sql(migrated_database18, "select count(*) from txqueue.job") == [(1,)]
+
+
+def posted(url: str) -> int:
+    """Return the status of an answer; jobs are read, all else is posted."""
+    try:
+        with urlopen(url, None if "/jobs/" in url else b"") as answer:
+            return int(answer.status)
+    except HTTPError as error:
+        return error.code
 
 
 @pytest.mark.slow

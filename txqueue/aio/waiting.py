@@ -148,7 +148,7 @@ class AsyncEndWaiter:
             await asyncio.sleep(pause)
 
     async def _listen(self, dsn: str) -> None:
-        connection = await connected(dsn, "txqueue listener")
+        connection = await connected(dsn, "txqueue client listener")
         try:
             with answered():
                 await connection.execute(f'listen "{self._channel}"'.encode())

@@ -169,7 +169,7 @@ class BlockingEndWaiter:
 
     def _listen(self, dsn: str) -> None:
         try:
-            self._connection = connected(dsn, "txqueue listener")
+            self._connection = connected(dsn, "txqueue client listener")
             with answered():
                 self._connection.execute(f'listen "{self._channel}"'.encode())
                 self._check(self._connection)
