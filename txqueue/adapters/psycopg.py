@@ -156,11 +156,14 @@ def foreign(connection: Any) -> ForeignConnection | None:
     """Return a connection of psycopg 3 as that of an application; None for other objects."""
     if not isinstance(connection, Connection | AsyncConnection):
         return None
-    is_asynchronous = isinstance(connection, AsyncConnection)
+    value: Any = _send
+    rows: Any = _rows
+    if is_asynchronous := isinstance(connection, AsyncConnection):
+        value, rows = _asend, _arows
     return ForeignConnection(
         style="format",
-        value=partial(_asend if is_asynchronous else _send, connection),
-        rows=partial(_arows if is_asynchronous else _rows, connection),
+        value=partial(value, connection),
+        rows=partial(rows, connection),
         is_asynchronous=is_asynchronous,
         is_open=connection.info.transaction_status != TransactionStatus.IDLE,
         is_alone=_is_alone(connection),

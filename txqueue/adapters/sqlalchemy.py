@@ -169,7 +169,9 @@ def foreign(bind: Any) -> ForeignConnection | None:
     """Return a connection or session as that of an application; None for other objects."""
     if not isinstance(bind, Connection | Session | scoped_session):
         return None
-    is_open = bool(bind.in_transaction())
+    # A scoped session has the methods of its session, which are not typed.
+    given: Any = bind
+    is_open = bool(given.in_transaction())
     connection = _connection(bind)
     return ForeignConnection(
         style=_style(connection),
