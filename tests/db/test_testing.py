@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
@@ -12,9 +13,12 @@ import psycopg2
 import pytest
 from attrs import frozen
 
+from tests.db.tested_work import Mail
 from tests.db.testing_checks import CHECKS
 from tests.fixtures.databases import Templates, fresh_database
 from txqueue import testing
+from txqueue.adapters.psycopg2 import enqueue
+from txqueue.errors import ConfigurationError
 from txqueue.store.schema.files import functions
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -42,6 +46,32 @@ def connection(open_connection: Any) -> Iterator[Any]:
 def test_it_keeps_its_promises(name: str, connection: Any) -> None:
     """Each check passes."""
     CHECKS[name](connection)
+
+
+def test_jobs_of_other_transactions_stay(connection: Any) -> None:
+    """A drain in a transaction begins with its own jobs; with a condition, others run too."""
+    with closing(psycopg2.connect(connection.dsn)) as other:
+        with other:
+            enqueue(other, Mail("committed before"))
+        enqueue(connection, Mail("own"))
+        assert [each.get() for each in testing.drain()] == ["sent to own"]
+        assert [each.get() for each in testing.drain(Mail)] == ["sent to committed before"]
+        connection.rollback()
+        with other:
+            testing.clear(connection=other)
+
+
+def test_the_wrong_connection_is_refused(connection: Any) -> None:
+    """An object that is no connection, and a call without one."""
+    with pytest.raises(TypeError, match="int is no connection"):
+        testing.assert_enqueued(connection=5)
+
+
+def test_a_call_without_connection_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there is no default either."""
+    monkeypatch.delitem(sys.modules, "django.conf", raising=False)
+    with pytest.raises(ConfigurationError, match="pass connection="):
+        testing.drain()
 
 
 @frozen
@@ -99,7 +129,7 @@ BUGS: Final = [
         f"{T}draining.py",
         'self.ids.update(claimed["children"] or ())',
         "pass",
-        "a_drain_runs_what_jobs_enqueue",
+        "a_drain_runs_what_waits",
     ),
     Bug(CLAIM, "not_before <= due", "true", "a_drain_follows_time"),
     Bug(

@@ -65,6 +65,43 @@ def test_a_queue_is_open(txqueue_queue):
         testing.assert_enqueued(add, first=1, connection=txn)
         assert testing.drain(connection=txn)[0].get() == 3
 """
+DJANGO: Final = """
+import django
+import psycopg2.extensions
+import pytest
+from django.conf import settings
+from django.test import TestCase, TransactionTestCase
+from jobs_of_test import add
+
+from txqueue import testing
+from txqueue.adapters.django import enqueue
+
+
+@pytest.fixture(scope="session", autouse=True)
+def project(txqueue_database):
+    parts = psycopg2.extensions.parse_dsn(txqueue_database)
+    default = {"ENGINE": "django.db.backends.postgresql", "NAME": parts["dbname"],
+               "USER": parts["user"], "HOST": parts["host"], "PORT": parts.get("port", "")}
+    settings.configure(DATABASES={"default": default}, USE_TZ=True)
+    django.setup()
+
+
+class TestThatCommits(TransactionTestCase):
+    def test_one(self):
+        testing.refute_enqueued()
+        enqueue(add.work(1, second=2))
+
+    def test_another(self):
+        testing.refute_enqueued()
+        enqueue(add.work(1, second=2))
+
+
+class TestThatRollsBack(TestCase):
+    def test_one(self):
+        testing.refute_enqueued()
+        enqueue(add.work(1, second=2))
+        assert testing.drain()[0].get() == 3
+"""
 HELD: Final = """
 import psycopg2
 from jobs_of_test import add
@@ -103,6 +140,13 @@ def test_the_fixture_of_a_queue(tmp_path: Path, dsn18: str) -> None:
     pytest.importorskip("psycopg")
     done = run(tmp_path, dsn18, QUEUE)
     assert "1 passed" in done.stdout, done.stdout
+
+
+def test_djangos_tests_that_commit_leave_nothing(tmp_path: Path, dsn18: str) -> None:
+    """What a TransactionTestCase has enqueued is deleted after it, as Django does with its rows."""
+    pytest.importorskip("django")
+    done = run(tmp_path, dsn18, DJANGO)
+    assert "3 passed" in done.stdout, done.stdout
 
 
 def test_a_transaction_that_stays_open_is_named(tmp_path: Path, dsn18: str) -> None:

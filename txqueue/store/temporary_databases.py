@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from functools import partial
 from typing import Any, Final
@@ -15,7 +15,7 @@ from txqueue.store.driver.blocking_connection import connect
 from txqueue.store.enqueueing.portable_calls import Statement
 from txqueue.store.schema.files import checked_name
 
-__all__ = ["created_database", "delete_all", "dsn_of", "emptier"]
+__all__ = ["created_database", "delete_all", "emptier"]
 
 _NAME: Final = "txqueue tests"
 # What outlives jobs: the schema itself, its settings, and what nodes lock by. A truncation makes
@@ -54,11 +54,6 @@ _HAS_SCHEMA: Final = "select to_regclass(%s) is not null"
 def delete_all(schema: str) -> Statement:
     """Return the statement that deletes all jobs, and what belongs to them."""
     return _DELETE.replace("{schema}", checked_name(schema)), ()
-
-
-def dsn_of(parameters: Mapping[str, Any]) -> str:
-    """Return a libpq DSN with these parameters."""
-    return make_dsn(None, **parameters)
 
 
 @contextmanager

@@ -27,6 +27,7 @@ __all__ = [
 __tracebackhide__ = __unittest = True
 
 _PAUSE: Final = 0.02
+_CAPTURE: Final = "what async with capture_enqueued() enters"
 
 
 def assert_enqueued(
@@ -61,7 +62,7 @@ def assert_enqueued(
     asserting = aassert_enqueued(
         cls, count=count, within=within, connection=connection, schema=schema, **match
     )
-    return finished(asserting, "aassert_enqueued")
+    return finished(asserting, connection, "aassert_enqueued()")
 
 
 def refute_enqueued(
@@ -80,7 +81,7 @@ def refute_enqueued(
         AssertionError: When there is one; says which.
     """
     refuting = arefute_enqueued(cls, within=within, connection=connection, schema=schema, **match)
-    finished(refuting, "arefute_enqueued")
+    finished(refuting, connection, "arefute_enqueued()")
 
 
 def all_enqueued(
@@ -88,7 +89,7 @@ def all_enqueued(
 ) -> list[Job]:
     """Return all such jobs, in the order in which they were enqueued; see `assert_enqueued`."""
     finding = aall_enqueued(cls, connection=connection, schema=schema, **match)
-    return finished(finding, "aall_enqueued")
+    return finished(finding, connection, "aall_enqueued()")
 
 
 async def aassert_enqueued(
@@ -149,12 +150,12 @@ class Capture(list[Job]):
 
     def __enter__(self) -> Capture:
         """Begin."""
-        return finished(self._begin(), "async with capture_enqueued")
+        return finished(self._begin(), self._connection, _CAPTURE)
 
     def __exit__(self, *error: object) -> None:
         """Find the jobs, unless an error has ended the block."""
         if error[0] is None:
-            finished(self._end(), "async with capture_enqueued")
+            finished(self._end(), self._connection, _CAPTURE)
 
     async def __aenter__(self) -> Capture:
         """Begin, over any connection."""

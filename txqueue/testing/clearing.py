@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from contextlib import suppress
+from typing import Any
 
-from txqueue.store.temporary_databases import delete_all, dsn_of, emptier
+from txqueue.errors import DatabaseUnavailable
+from txqueue.store.driver.conninfo import dsn_of_parameters
+from txqueue.store.temporary_databases import delete_all, emptier
 from txqueue.testing.connections import bound, finished
 
 __all__ = ["aclear", "clear", "clear_django"]
-
-
-_OF_LIBPQ: Final = {
-    *("dbname", "host", "options", "passfile", "password", "port", "service"),
-    *("sslcert", "sslkey", "sslmode", "sslrootcert", "user"),
-}
-"""What Django passes on to libpq, of all that it passes to its driver."""
 
 
 def clear(*, connection: Any = None, schema: str = "txqueue") -> None:
@@ -26,7 +22,7 @@ def clear(*, connection: Any = None, schema: str = "txqueue") -> None:
         connection: The test's connection; see `connected`.
         schema: The name of txqueue's schema.
     """
-    finished(aclear(connection=connection, schema=schema), "aclear")
+    finished(aclear(connection=connection, schema=schema), connection, "aclear()")
 
 
 async def aclear(*, connection: Any = None, schema: str = "txqueue") -> None:
@@ -43,7 +39,7 @@ def clear_django(schema: str = "txqueue") -> None:
     """
     from txqueue.adapters.django import databases_in_use
 
-    for given in databases_in_use():
-        dsn = dsn_of({name: given[name] for name in _OF_LIBPQ & given.keys()})
-        with emptier(dsn, schema) as empty:
+    for parameters in databases_in_use():
+        # After the last test of a run, the database itself may be gone.
+        with suppress(DatabaseUnavailable), emptier(dsn_of_parameters(parameters), schema) as empty:
             empty()

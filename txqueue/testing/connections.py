@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from inspect import iscoroutinefunction, unwrap
 from typing import Any, Final, TypeVar, cast
 
 from attrs import evolve, frozen
@@ -18,7 +19,17 @@ from txqueue.adapters.foreign import ForeignConnection, foreign_connection
 from txqueue.errors import ConfigurationError
 from txqueue.store.enqueueing.portable_calls import SAVEPOINT, TRANSACTION, Frame, Statement
 
-__all__ = ["Bound", "apart", "bound", "connected", "finished", "in_asyncio", "in_django", "pause"]
+__all__ = [
+    "Bound",
+    "apart",
+    "bound",
+    "connected",
+    "finished",
+    "in_asyncio",
+    "in_django",
+    "in_loop",
+    "pause",
+]
 
 # pytest and unittest leave this module out of tracebacks.
 __tracebackhide__ = __unittest = True
@@ -160,7 +171,7 @@ async def _of_django(using: str) -> ForeignConnection:
     from txqueue.adapters.django import foreign
 
     if not in_asyncio():
-        its = foreign(using)
+        its = _blocking(foreign, using)
         return evolve(its, value=partial(_blocking, its.value), rows=partial(_blocking, its.rows))
     # Django's connections are of the thread of synchronous code.
     its = await apart(foreign, using)
@@ -196,22 +207,32 @@ def _of_transaction(transaction: Any) -> ForeignConnection:
     )
 
 
-def finished(coroutine: Coroutine[Any, Any, T], asynchronous: str) -> T:
-    """Run a coroutine that has nothing to wait for.
+def finished(coroutine: Coroutine[Any, Any, T], connection: Any, asynchronous: str) -> T:
+    """Run a coroutine that has nothing to wait for, as its connection blocks.
 
     Args:
         coroutine: The coroutine.
-        asynchronous: The function to call in its place if it waits.
+        connection: The connection; None for the test's.
+        asynchronous: The function to call in its place if the connection is asynchronous.
 
     Raises:
-        TypeError: When it waits, as its connection is asynchronous.
+        TypeError: When it is.
     """
     try:
+        if _is_asynchronous(default_connection() if connection is None else connection):
+            raise TypeError(f"this connection is asynchronous: await {asynchronous} in a coroutine")
         coroutine.send(None)
     except StopIteration as end:
         return end.value  # type: ignore[no-any-return]
-    coroutine.close()
-    raise TypeError(f"this connection is asynchronous: await {asynchronous}() in a coroutine")
+    finally:
+        coroutine.close()
+    raise AssertionError("a connection that blocks has made a coroutine wait")
+
+
+def _is_asynchronous(connection: Any) -> bool:
+    # A pool of asyncpg lends objects whose methods wrap those of a connection.
+    execute = getattr(connection, "execute", None)
+    return execute is not None and iscoroutinefunction(unwrap(execute))
 
 
 async def apart(function: Callable[..., T], *arguments: Any, **options: Any) -> T:
@@ -233,6 +254,15 @@ async def pause(connection: Bound, seconds: float) -> None:
         from twisted.internet.task import deferLater
 
         await deferLater(cast("Any", reactor), seconds)
+
+
+def in_loop() -> bool:
+    """Tell whether a loop of asyncio runs, perhaps as Twisted's reactor."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 def in_asyncio() -> bool:

@@ -79,7 +79,7 @@ def drain(
         return run_here(assignment, opener, "adrain")
 
     draining = _drained(connection, schema, where, until, _Terms(run, limit, raise_errors))
-    return finished(draining, "adrain")
+    return finished(draining, connection, "adrain()")
 
 
 async def adrain(

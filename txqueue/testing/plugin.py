@@ -27,6 +27,10 @@ __all__ = [
 ]
 
 
+# The fixtures of pytest-django with which a test commits.
+_TRANSACTIONAL = frozenset({"transactional_db", "django_db_reset_sequences", "live_server"})
+
+
 @pytest.fixture(scope="session")
 def txqueue_server() -> Iterator[str]:
     """The DSN of a PostgreSQL server on which databases may be created.
@@ -119,8 +123,11 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
 
 
 def _commits(item: pytest.Item) -> bool:
-    if "transactional_db" in getattr(item, "fixturenames", ()):
+    if not _TRANSACTIONAL.isdisjoint(getattr(item, "fixturenames", ())):
         return True
+    marker = item.get_closest_marker("django_db")
+    if marker is not None:
+        return bool(marker.kwargs.get("transaction") or marker.args[:1] == (True,))
     kinds = sys.modules["django.test"]
     cls = getattr(item, "cls", None)
     return (

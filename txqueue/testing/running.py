@@ -20,7 +20,7 @@ from txqueue.model.payload import decode
 from txqueue.model.work_item import Runtime, WorkItem, find_work_type, known_work_types
 from txqueue.store.enqueueing.encryption import decrypted, decrypted_result
 from txqueue.system.clock import Clock, Timer
-from txqueue.testing.connections import in_asyncio
+from txqueue.testing.connections import in_asyncio, in_loop
 from txqueue.testing.outcomes import Outcome
 from txqueue.worker.handlers.running_job import HeldAssignment, OpenTransaction, RunningJob
 from txqueue.worker.handlers.threads import HandlerThreads
@@ -234,10 +234,12 @@ def run_here(assignment: Assignment, opener: OpenTransaction, asynchronous: str)
         asynchronous: The function to call in place of the caller's if the handler waits.
 
     Raises:
-        TypeError: When the handler waits for Twisted's reactor, which does not run.
+        TypeError: When the handler waits for Twisted's reactor, which does not run; or a handler of
+            asyncio's is called inside of a loop.
     """
     run = _Run(assignment, opener)
     if _is_of_asyncio(run.assigned.work_type):
+        _check_loop(run, asynchronous)
         return asyncio.run(_waited(run))
     performer = run.begin(ManualClock())
     if not run.report.ended.called:
@@ -247,6 +249,14 @@ def run_here(assignment: Assignment, opener: OpenTransaction, asynchronous: str)
             f" {asynchronous}() in a test of trial, pytest-twisted or asyncio"
         )
     return run.ending()
+
+
+def _check_loop(run: _Run, asynchronous: str) -> None:
+    if in_loop():
+        raise TypeError(
+            f"the handler of {run.assigned.work_type} needs a loop of asyncio, and one runs here"
+            f" already: await {asynchronous}()"
+        )
 
 
 def _is_of_asyncio(work_type: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -127,8 +128,9 @@ class Writing(WorkItem):
             raise AssertionError("there is no database")
 
 
-def test_a_transaction_needs_a_connection() -> None:
+def test_a_transaction_needs_a_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without one, the handler's error says how to pass it."""
+    monkeypatch.delitem(sys.modules, "django.conf", raising=False)
     outcome = testing.perform(Writing())
     assert isinstance(outcome.error, ConfigurationError)
     assert "connection=" in str(outcome.error)
