@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from txqueue.model.humanize import age
-from txqueue.policy.diagnosis.finding import Check, Finding, Row, Severity
+from txqueue.policy.diagnosis.finding import Check, Finding, Row, Severity, fault
 
 __all__ = ["CHECKS"]
 
@@ -19,8 +19,7 @@ def _certificates(rows: Sequence[Row]) -> Iterator[Finding]:
     for row in rows:
         left = row["seconds_left"]
         if left is None:
-            yield Finding(
-                Severity.FAULT,
+            yield fault(
                 f"{row['path']} is not a certificate: {row['error']}",
                 "a node with this --tls-dir does not start",
                 "copy it again from where it was issued",
@@ -38,8 +37,7 @@ def _certificates(rows: Sequence[Row]) -> Iterator[Finding]:
 def _private_keys(rows: Sequence[Row]) -> Iterator[Finding]:
     for row in rows:
         if row["mode"] & _OTHERS:
-            yield Finding(
-                Severity.FAULT,
+            yield fault(
                 f"{row['path']} has mode {row['mode']:04o}: other accounts can use it",
                 "they can pose as its holder, and a node refuses to start with it",
                 f"chmod 600 {row['path']}",
@@ -49,8 +47,7 @@ def _private_keys(rows: Sequence[Row]) -> Iterator[Finding]:
 def _sockets(rows: Sequence[Row]) -> Iterator[Finding]:
     for row in rows:
         if row["mode"] & _OTHERS:
-            yield Finding(
-                Severity.FAULT,
+            yield fault(
                 f"the admin socket {row['path']} has mode {row['mode']:04o}: other accounts can"
                 " use it",
                 "they can cancel jobs and drain the node",

@@ -8,7 +8,18 @@ from typing import Any
 
 from attrs import field, frozen
 
-__all__ = ["Check", "CheckResult", "Fact", "Facts", "Finding", "Row", "Severity", "Unread"]
+__all__ = [
+    "Check",
+    "CheckResult",
+    "Fact",
+    "Facts",
+    "Finding",
+    "Row",
+    "Severity",
+    "Unread",
+    "fault",
+    "warning",
+]
 
 Row = Mapping[str, Any]
 
@@ -51,6 +62,16 @@ class Finding:
     what: str
     why: str
     remedy: str
+
+
+def fault(what: str, why: str, remedy: str) -> Finding:
+    """Return a fault: something does not work."""
+    return Finding(Severity.FAULT, what, why, remedy)
+
+
+def warning(what: str, why: str, remedy: str) -> Finding:
+    """Return a warning: something works badly, or may soon not work."""
+    return Finding(Severity.WARNING, what, why, remedy)
 
 
 @frozen

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from txqueue.model.humanize import age, amount
-from txqueue.policy.diagnosis.finding import Check, Finding, Row, Severity
+from txqueue.policy.diagnosis.finding import Check, Finding, Row, warning
 
 __all__ = ["CHECKS"]
 
@@ -20,8 +20,7 @@ _WHY = "vacuum removes no row that was deleted since then, and claims become slo
 def _transactions(rows: Sequence[Row]) -> Iterator[Finding]:
     for row in rows:
         if row["holds_rows"] and row["seconds"] >= LONG:
-            yield Finding(
-                Severity.WARNING,
+            yield warning(
                 f"{_session(row)} has had a transaction open for {age(row['seconds'])}",
                 _WHY,
                 f"end it in its program, or: select pg_terminate_backend({row['pid']})",
@@ -32,8 +31,7 @@ def _idle_transactions(rows: Sequence[Row]) -> Iterator[Finding]:
     for row in rows:
         is_idle = (row["state"] or "").startswith("idle in transaction")
         if is_idle and not row["holds_rows"] and row["seconds"] >= LONG:
-            yield Finding(
-                Severity.WARNING,
+            yield warning(
                 f"{_session(row)} is idle in a transaction, open for {age(row['seconds'])}",
                 "it keeps its locks, on which migrations and truncations of lanes wait",
                 f"end it in its program, or: select pg_terminate_backend({row['pid']});"
@@ -48,8 +46,7 @@ def _session(row: Row) -> str:
 def _prepared(rows: Sequence[Row]) -> Iterator[Finding]:
     for row in rows:
         if row["seconds"] >= LONG:
-            yield Finding(
-                Severity.WARNING,
+            yield warning(
                 f"the transaction {row['gid']!r} of {row['owner']} was prepared"
                 f" {age(row['seconds'])} ago and has not ended",
                 _WHY,
@@ -63,8 +60,7 @@ def _slots(rows: Sequence[Row]) -> Iterator[Finding]:
         if row["seconds"] is not None and row["seconds"] < LONG:
             continue
         since = "" if row["seconds"] is None else f" for {age(row['seconds'])}"
-        yield Finding(
-            Severity.WARNING,
+        yield warning(
             f"the replication slot {row['name']} has had no reader{since}",
             _WHY
             if row["holds_rows"]
@@ -76,8 +72,7 @@ def _slots(rows: Sequence[Row]) -> Iterator[Finding]:
 def _feedback(rows: Sequence[Row]) -> Iterator[Finding]:
     for row in rows:
         if row["transactions"] >= FAR_BACK:
-            yield Finding(
-                Severity.WARNING,
+            yield warning(
                 f"the standby {row['name']} (pid {row['pid']}) still needs rows of"
                 f" {amount(row['transactions'])} transactions ago",
                 _WHY,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from txqueue.model.humanize import age
-from txqueue.policy.diagnosis.finding import Check, Finding, Row, Severity
+from txqueue.policy.diagnosis.finding import Check, Finding, Row, Severity, fault, warning
 from txqueue.policy.facts.node_warnings import (
     application_warnings,
     crowded_workers,
@@ -24,16 +24,14 @@ _SERVING = ("alive", "draining")
 def _dead(rows: Sequence[Row]) -> Iterator[Finding]:
     for row in rows:
         if row["state"] == "dead" and row.get("lacking_right"):
-            yield Finding(
-                Severity.FAULT,
+            yield fault(
                 f"node {row['name']} is dead: no heartbeat for {age(row['silent'])}, as"
                 f" {row['lacking_right']}",
                 "the database refuses its statements, if its process runs",
                 GRANT,
             )
         elif row["state"] == "dead":
-            yield Finding(
-                Severity.WARNING,
+            yield warning(
                 f"node {row['name']} is dead: no heartbeat for {age(row['silent'])}",
                 "the others do its work",
                 f"start it again on {row['hostname']}, or ignore it until its row is deleted",
@@ -42,8 +40,7 @@ def _dead(rows: Sequence[Row]) -> Iterator[Finding]:
 
 def _refused(rows: Sequence[Row]) -> Iterator[Finding]:
     for warned in refused(rows):
-        yield Finding(
-            Severity.FAULT,
+        yield fault(
             warned["what"],
             "it cannot do that part of its work: claim jobs, write their ends, renew its lease",
             warned["remedy"],
@@ -52,8 +49,7 @@ def _refused(rows: Sequence[Row]) -> Iterator[Finding]:
 
 def _workers(rows: Sequence[Row]) -> Iterator[Finding]:
     for warned in without_workers(rows):
-        yield Finding(
-            Severity.FAULT,
+        yield fault(
             warned["what"],
             "jobs of its queues wait until another node serves them",
             warned["remedy"],
@@ -70,8 +66,7 @@ def _unable_workers(rows: Sequence[Row]) -> Iterator[Finding]:
             warned["remedy"],
         )
     for warned in crowded_workers(rows):
-        yield Finding(
-            Severity.WARNING,
+        yield warning(
             warned["what"],
             "jobs start late, and heavy ones not at all",
             warned["remedy"],
@@ -92,8 +87,7 @@ def _versions(rows: Sequence[Row]) -> Iterator[Finding]:
         version_texts = (
             f"{version} ({', '.join(names)})" for version, names in sorted(by_version.items())
         )
-        yield Finding(
-            Severity.WARNING,
+        yield warning(
             f"live nodes run different versions: {'; '.join(version_texts)}",
             "that is meant for the time of an upgrade only",
             "upgrade and restart the older nodes",
@@ -102,8 +96,7 @@ def _versions(rows: Sequence[Row]) -> Iterator[Finding]:
 
 def _applications(rows: Sequence[Row]) -> Iterator[Finding]:
     for warned in application_warnings(rows):
-        yield Finding(
-            Severity.WARNING,
+        yield warning(
             warned["what"],
             "that is meant for the time of a deploy only: jobs run by the code of either version",
             warned["remedy"],
@@ -114,8 +107,7 @@ def _not_forked(rows: Sequence[Row]) -> Iterator[Finding]:
     for row in rows:
         obstacle = (row["report"] or {}).get("not_forked")
         if row["state"] in _SERVING and obstacle is not None:
-            yield Finding(
-                Severity.WARNING,
+            yield warning(
                 f"node {row['name']} starts its workers one by one: importing the application"
                 f" {obstacle}",
                 "each worker takes the memory of a whole import, and a dead one is replaced slowly",

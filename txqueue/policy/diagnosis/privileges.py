@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from txqueue.policy.diagnosis.finding import Check, Finding, Row, Severity
+from txqueue.policy.diagnosis.finding import Check, Finding, Row, fault, warning
 from txqueue.policy.diagnosis.tables import listed
 
 __all__ = ["CHECKS"]
@@ -14,8 +14,7 @@ __all__ = ["CHECKS"]
 def _own_rights(rows: Sequence[Row]) -> Iterator[Finding]:
     for row in rows:
         if not row["may_use"] or not row["may_call"]:
-            yield Finding(
-                Severity.FAULT,
+            yield fault(
                 f"the role {row['role']} may not use the schema {row['schema']}",
                 "its statements are refused",
                 f"grant {row['schema']}_worker (or _enqueue, _read) to {row['role']}",
@@ -25,8 +24,7 @@ def _own_rights(rows: Sequence[Row]) -> Iterator[Finding]:
 def _roles(rows: Sequence[Row]) -> Iterator[Finding]:
     missing = [row["role"] for row in rows if not row["exists"]]
     if missing:
-        yield Finding(
-            Severity.WARNING,
+        yield warning(
             f"roles are missing: {', '.join(missing)}",
             "nodes and applications then need the owner's rights, which are too many",
             "run: txqueue migrate, as a role that may create roles",
@@ -35,8 +33,7 @@ def _roles(rows: Sequence[Row]) -> Iterator[Finding]:
 
 def _excess(rows: Sequence[Row]) -> Iterator[Finding]:
     for role, rights in _by_role(rows).items():
-        yield Finding(
-            Severity.WARNING,
+        yield warning(
             f"the role {role} has more rights than txqueue grants: {listed(rights)}",
             "its members can change jobs behind the stored functions",
             f"revoke them from {role}",
@@ -45,8 +42,7 @@ def _excess(rows: Sequence[Row]) -> Iterator[Finding]:
 
 def _lacking(rows: Sequence[Row]) -> Iterator[Finding]:
     for role, rights in _by_role(rows).items():
-        yield Finding(
-            Severity.FAULT,
+        yield fault(
             f"the role {role} lacks rights: {listed(rights)}",
             "statements of its members are refused, as after a restore without grants",
             "run: txqueue migrate, which grants them again",
@@ -62,8 +58,7 @@ def _by_role(rows: Sequence[Row]) -> dict[str, list[str]]:
 
 def _public_rights(rows: Sequence[Row]) -> Iterator[Finding]:
     if rows:
-        yield Finding(
-            Severity.FAULT,
+        yield fault(
             f"PUBLIC has rights: {listed([row['right'] for row in rows])}",
             "every login of the database can use them",
             "revoke them from public, or run: txqueue migrate, which does that for functions",

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from txqueue.model.humanize import duration
-from txqueue.policy.diagnosis.finding import Check, Finding, Row, Severity
+from txqueue.policy.diagnosis.finding import Check, Finding, Row, Severity, fault, warning
 
 __all__ = ["CHECKS"]
 
@@ -24,22 +24,20 @@ _SYNCHRONOUS = ("on", "remote_write", "remote_apply")
 
 def _connection(rows: Sequence[Row]) -> Iterator[Finding]:
     for row in rows:
-        yield Finding(Severity.FAULT, row["what"], "no client and no node can work", row["remedy"])
+        yield fault(row["what"], "no client and no node can work", row["remedy"])
 
 
 def _version(rows: Sequence[Row]) -> Iterator[Finding]:
     for row in rows:
         major = row["version_number"] // 10_000
         if major < OLDEST:
-            yield Finding(
-                Severity.FAULT,
+            yield fault(
                 f"the server is PostgreSQL {row['version']}, older than {OLDEST}",
                 "the schema uses features that it lacks",
                 f"upgrade the server to PostgreSQL {OLDEST} to {NEWEST}",
             )
         elif major > NEWEST:
-            yield Finding(
-                Severity.WARNING,
+            yield warning(
                 f"the server is PostgreSQL {row['version']}, newer than {NEWEST}",
                 "this txqueue was not tested with it",
                 "upgrade txqueue, or run its tests against this version",
@@ -49,8 +47,7 @@ def _version(rows: Sequence[Row]) -> Iterator[Finding]:
 def _encoding(rows: Sequence[Row]) -> Iterator[Finding]:
     for row in rows:
         if row["encoding"] != "UTF8":
-            yield Finding(
-                Severity.FAULT,
+            yield fault(
                 f"the database {row['database']} has the encoding {row['encoding']}",
                 "it cannot store every payload, and the queue cannot be migrated there",
                 "dump it, and restore it into one made with: create database ... encoding 'UTF8'",
@@ -60,8 +57,7 @@ def _encoding(rows: Sequence[Row]) -> Iterator[Finding]:
 def _settings(rows: Sequence[Row]) -> Iterator[Finding]:
     for row in rows:
         # txqueue sets these in its own sessions, except behind a pooler.
-        yield Finding(
-            Severity.WARNING,
+        yield warning(
             f"{row['name']} is {row['given']!r} in sessions of this DSN, behind a pooler",
             "values are read or written in another form than txqueue expects",
             f"alter role ... set {row['name']} = '{row['needed']}', for the roles of nodes and"
@@ -72,15 +68,13 @@ def _settings(rows: Sequence[Row]) -> Iterator[Finding]:
 def _writable(rows: Sequence[Row]) -> Iterator[Finding]:
     for row in rows:
         if row["is_standby"]:
-            yield Finding(
-                Severity.FAULT,
+            yield fault(
                 "the server is a standby: it accepts no writes",
                 "no job can be enqueued, claimed or completed there",
                 "name all hosts in the DSN, with target_session_attrs=read-write",
             )
         elif row["default_transaction_read_only"] == "on":
-            yield Finding(
-                Severity.FAULT,
+            yield fault(
                 "transactions are read-only by default",
                 "no job can be enqueued, claimed or completed",
                 "reset default_transaction_read_only of the server, the database and the role",
@@ -91,15 +85,13 @@ def _durability(rows: Sequence[Row]) -> Iterator[Finding]:
     for row in rows:
         for name in ("fsync", "full_page_writes"):
             if row[name] == "off":
-                yield Finding(
-                    Severity.FAULT,
+                yield fault(
                     f"{name} is off",
                     "a crash of the server's host can corrupt the database and lose jobs",
                     f"set {name} = on",
                 )
         if row["synchronous_commit"] == "off":
-            yield Finding(
-                Severity.WARNING,
+            yield warning(
                 "synchronous_commit is off",
                 "a crash of the server loses the latest enqueued jobs, and repeats done ones",
                 "set synchronous_commit = on, or accept the loss",
@@ -109,8 +101,7 @@ def _durability(rows: Sequence[Row]) -> Iterator[Finding]:
 def _standby(rows: Sequence[Row]) -> Iterator[Finding]:
     for row in rows:
         if row["names"] and not row["connected"] and row["level"] in _SYNCHRONOUS:
-            yield Finding(
-                Severity.FAULT,
+            yield fault(
                 f"no synchronous standby of {row['names']!r} is connected",
                 "every commit waits until one connects",
                 "start the standby, or reset synchronous_standby_names",
@@ -121,8 +112,7 @@ def _isolation(rows: Sequence[Row]) -> Iterator[Finding]:
     for row in rows:
         level = row["default_transaction_isolation"]
         if level != "read committed":
-            yield Finding(
-                Severity.FAULT,
+            yield fault(
                 f"transactions are {level} by default",
                 "a node refuses to start: it would not see the writes of others",
                 "alter role ... set default_transaction_isolation = 'read committed'",
@@ -132,8 +122,7 @@ def _isolation(rows: Sequence[Row]) -> Iterator[Finding]:
 def _autovacuum(rows: Sequence[Row]) -> Iterator[Finding]:
     for row in rows:
         if row["autovacuum"] == "off":
-            yield Finding(
-                Severity.FAULT,
+            yield fault(
                 "autovacuum is off for the whole server",
                 "tables grow, claims become slow, and transaction numbers run out at last",
                 "set autovacuum = on",
@@ -143,8 +132,7 @@ def _autovacuum(rows: Sequence[Row]) -> Iterator[Finding]:
 def _track_counts(rows: Sequence[Row]) -> Iterator[Finding]:
     for row in rows:
         if row["track_counts"] == "off":
-            yield Finding(
-                Severity.FAULT,
+            yield fault(
                 "track_counts is off",
                 "autovacuum does not learn which tables have dead rows",
                 "set track_counts = on",
@@ -155,8 +143,7 @@ def _jit(rows: Sequence[Row]) -> Iterator[Finding]:
     for row in rows:
         # txqueue switches JIT off in its own sessions, except behind a pooler.
         if row["jit"] == "on":
-            yield Finding(
-                Severity.WARNING,
+            yield warning(
                 "jit is on in sessions of this DSN, which leads through a pooler",
                 "compiling makes short statements such as heartbeats many times slower",
                 "alter role ... set jit = off, for the roles of nodes and clients",
@@ -167,8 +154,7 @@ def _idle_limit(rows: Sequence[Row]) -> Iterator[Finding]:
     for row in rows:
         limit = row["idle_limit"]
         if 0 < limit < SHORT_REST:
-            yield Finding(
-                Severity.WARNING,
+            yield warning(
                 f"idle_in_transaction_session_timeout is {duration(limit / 1000)}",
                 "the server ends transactions of applications that rest a little longer",
                 "set idle_in_transaction_session_timeout to a minute or more",
@@ -191,8 +177,7 @@ def _connections(rows: Sequence[Row]) -> Iterator[Finding]:
 def _notifications(rows: Sequence[Row]) -> Iterator[Finding]:
     for row in rows:
         if not row["is_received"]:
-            yield Finding(
-                Severity.WARNING,
+            yield warning(
                 f"a notification did not arrive within {duration(row['patience'])}",
                 "nodes then poll, and jobs start up to seconds later; a pooler in transaction"
                 " mode does that",
@@ -216,8 +201,7 @@ def _clock(rows: Sequence[Row]) -> Iterator[Finding]:
         # Half of the trip is how wrong the measurement may be.
         if abs(row["offset"]) - row["trip"] / 2 > APART:
             side = "behind" if row["offset"] > 0 else "ahead of"
-            yield Finding(
-                Severity.WARNING,
+            yield warning(
                 f"this host's clock is {duration(abs(row['offset']))} {side} the server's",
                 "jobs enqueued for a moment run early or late, and logs do not match",
                 "synchronize the clocks of both hosts with NTP",

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from txqueue.model.humanize import age, amount
-from txqueue.policy.diagnosis.finding import Check, Finding, Row, Severity
+from txqueue.policy.diagnosis.finding import Check, Finding, Row, fault, warning
 
 __all__ = ["CHECKS"]
 
@@ -20,22 +20,19 @@ def _version(rows: Sequence[Row]) -> Iterator[Finding]:
     for row in rows:
         needed, number = row["needed"], row["number"]
         if number is None:
-            yield Finding(
-                Severity.FAULT,
+            yield fault(
                 f"the schema {row['schema']} is not in this database",
                 "nothing can be enqueued, and no node starts",
                 f"{_MIGRATE}; or check --dsn and --schema",
             )
         elif number < needed:
-            yield Finding(
-                Severity.FAULT,
+            yield fault(
                 f"the schema has version {number}, and this txqueue needs {needed}",
                 "nodes and clients of this version refuse to work with it",
                 _MIGRATE,
             )
         elif row["serves"] > needed:
-            yield Finding(
-                Severity.FAULT,
+            yield fault(
                 f"the schema has version {number}, too new for this txqueue, which needs {needed}",
                 "nodes and clients of this version refuse to work with it",
                 "install the newer txqueue on this host",
@@ -44,8 +41,7 @@ def _version(rows: Sequence[Row]) -> Iterator[Finding]:
 
 def _functions(rows: Sequence[Row]) -> Iterator[Finding]:
     if rows:
-        yield Finding(
-            Severity.FAULT,
+        yield fault(
             f"functions or views are missing: {listed([row['name'] for row in rows])}",
             "statements of nodes and clients fail",
             _MIGRATE,
@@ -54,8 +50,7 @@ def _functions(rows: Sequence[Row]) -> Iterator[Finding]:
 
 def _indexes(rows: Sequence[Row]) -> Iterator[Finding]:
     for row in rows:
-        yield Finding(
-            Severity.FAULT,
+        yield fault(
             f"the index {row['index']} of {row['table']} is not valid",
             "queries do not use it and read the whole table instead",
             f"reindex index concurrently {row['schema']}.{row['index']}",
@@ -64,8 +59,7 @@ def _indexes(rows: Sequence[Row]) -> Iterator[Finding]:
 
 def _history_days(rows: Sequence[Row]) -> Iterator[Finding]:
     if rows:
-        yield Finding(
-            Severity.FAULT,
+        yield fault(
             f"partitions of today or tomorrow are missing: {listed([row['leaf'] for row in rows])}",
             "jobs that end on such a day cannot be written to history, and stay assigned",
             f"start a node, which creates them, or {_MIGRATE}",
@@ -75,8 +69,7 @@ def _history_days(rows: Sequence[Row]) -> Iterator[Finding]:
 def _sequences(rows: Sequence[Row]) -> Iterator[Finding]:
     if rows:
         names = listed([row["name"] for row in rows])
-        yield Finding(
-            Severity.FAULT,
+        yield fault(
             f"sequences are behind their tables: {names}",
             "numbers are given twice, or jobs are not found, as after logical replication",
             f"start a node, which sets them, or {_MIGRATE}",
@@ -90,8 +83,7 @@ def _dead_rows(rows: Sequence[Row]) -> Iterator[Finding]:
             continue
         since = row["truncated_seconds"]
         last = "" if since is None else f"; a lane was last truncated {age(since)} ago"
-        yield Finding(
-            Severity.WARNING,
+        yield warning(
             f"{row['table']} has {amount(dead)} dead rows and {amount(live)} live ones{last}",
             "claims and queries read dead rows too, and become slow",
             "end what the checks of the horizon name, run a node, then: "
