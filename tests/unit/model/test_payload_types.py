@@ -173,7 +173,8 @@ values = st.one_of(
         st.lists(texts, max_size=2).map(tuple),
         st.binary(max_size=3).map(bytearray),
         st.just(OrderedDict(b=1, a=2)),
-        st.just(defaultdict(int, {SECRET: 1})),
+        # A key may be in the path of an error, but for redacted types.
+        st.just(defaultdict(int, {"key": 1})),
         st.sampled_from(["\0", "\ud800", ["\0"], {"\0": 1}, 10**5000, 2**53 + 1]),
         st.dictionaries(st.integers() | st.booleans() | texts, st.dates() | texts, max_size=2),
         st.lists(st.dates() | st.decimals() | st.sampled_from([*Size, *Level]), max_size=2),
