@@ -104,7 +104,7 @@ class Options(usage.Options):
         self.service_manager: ServiceManager | None = None
 
     def opt_app(self, module: str) -> None:
-        """A module that defines work items; may be repeated."""
+        """A module that defines work items, or txqueue.django; may be repeated."""
         self["app"] += [name.strip() for name in module.split(",") if name.strip()]
 
     def opt_dsn(self, dsn: str) -> None:

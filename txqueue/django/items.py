@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
+from functools import lru_cache
 from string import Formatter
 from types import SimpleNamespace, new_class
 from typing import Any, ClassVar, Final, TypedDict, TypeVar, Unpack
@@ -215,6 +216,10 @@ def _computed(function: Callable[..., Any], name: str, key: Key) -> property:
     return property(computed)
 
 
+# Each enqueue asks for it.
+_signature = lru_cache(inspect.signature)
+
+
 def _bound(
     function: Callable[..., Any],
     args: Sequence[Any],
@@ -228,6 +233,6 @@ def _bound(
         TypeError: When the function does not take them.
     """
     leading = (None,) if takes_context else ()
-    bound = inspect.signature(function).bind(*leading, *args, **kwargs)
+    bound = _signature(function).bind(*leading, *args, **kwargs)
     bound.apply_defaults()
     return bound.arguments

@@ -63,5 +63,5 @@ def attempts_query(schema: str) -> str:
     return (
         "select began, at, coalesce(node.name, node_id::text), error, error_class"
         f" from {schema}.failed_attempt left join {schema}.node_info as node using (node_id)"
-        " where job_id = %s and restarted_by is null order by at"
+        " where job_id = %s and restarted_by is null order by at, attempt"
     )
