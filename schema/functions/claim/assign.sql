@@ -31,9 +31,12 @@ begin
       -- whole table in the order of an index, and keep that plan while the table grows.
       from (select * from txqueue.job_ready_0 where ctid = any (tids) offset 0) as mine;
     delete from txqueue.job_ready_0 where ctid = any (tids);
-    if groups is not null and exists (select from txqueue.control where kind = 'group' and rate is not null) then
-        perform txqueue.charge_control('group', spent.name, spent.jobs)
-           from (select name, count(*)::integer as jobs from unnest(groups) as name group by name order by name) as spent;
+    -- Nested, as a condition with a subquery is run as a statement, whatever stands before it.
+    if groups is not null then
+        if exists (select from txqueue.control where kind = 'group' and rate is not null) then
+            perform txqueue.charge_control('group', spent.name, spent.jobs)
+               from (select name, count(*)::integer as jobs from unnest(groups) as name group by name order by name) as spent;
+        end if;
     end if;
     return its;
 end $$;
