@@ -297,6 +297,18 @@ PLANTS: Final = (
         label="draining",
     ),
     Plant(
+        "blocked-jobs",
+        "its weight is 100, and no worker has more than 50 free: others wait behind it",
+        (
+            "update txqueue.node_info set load = 0.5",
+            "select txqueue.enqueue('test.kind', '{}', weight => 100, priority => 9)",
+            "update txqueue.job_ready set enqueued_at = now() - interval '2 min',"
+            " not_before = now() - interval '2 min'",
+        ),
+        exits=0,
+        label="heavy",
+    ),
+    Plant(
         "pauses",
         "the queue default is paused for 0 s by ann",
         ("select txqueue.pause('queue', 'default', 'ann')",),

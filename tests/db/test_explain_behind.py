@@ -217,3 +217,27 @@ def test_processes_for_suspects_none_of_which_can_start_another(node: Master) ->
         assert told.reason == reason
         assert "; all such processes (node) are kept by job 91, job 92, and do not" in told.detail
         assert told.remedy.startswith("see: txqueue explain 91")
+
+
+def test_a_heavy_job_that_has_waited_for_long_is_warned_of(node: Master, dsn: str) -> None:
+    """It runs without an act, but others wait behind it on a node with room for them."""
+    node.enqueue({})
+    node.claim()
+    heavy, light = node.enqueue({"weight": 100}, {})
+    room = {"free": 99, "largest": 99, "capacity": 100, "weight": 1, "takes_suspects": True}
+    node.reports(workers=1, closed={}, room=room)
+    assert "others wait" not in explained(node, heavy).detail
+    node.cursor.execute(
+        "update txqueue.job_ready set enqueued_at = now() - interval '2 min',"
+        " not_before = now() - interval '2 min'"
+    )
+    told = explained(node, heavy)
+    assert told.detail == (
+        "it is next, its weight is 100, and no worker has more than 99 free: others wait behind it,"
+        " whatever their weight"
+    )
+    assert told.remedy.startswith("nothing: it starts once a worker has that room")
+    assert "one weighs 100, and no worker has more than 99 free" in explained(node, light).detail
+    with Session(dsn) as session:
+        warnings = Reader(session).find(about_all("txqueue"))["warnings"]
+    assert [each["kind"] for each in warnings] == ["heavy_head"]

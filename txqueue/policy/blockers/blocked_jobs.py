@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from txqueue.model.humanize import amount, counted_as
 from txqueue.policy.blockers import Blocker, Gravity, judged
-from txqueue.policy.blockers.reason import seconds_between
+from txqueue.policy.blockers.reason import HEAVY_HEAD, seconds_between
 
 __all__ = ["COUNTED_BY_NAME", "blocked_jobs", "blocked_warnings", "jobs_left_out"]
 
@@ -87,10 +87,13 @@ def _gravity(blocker: Blocker, facts: Row) -> Gravity:
 def blocked_warnings(
     blocked: Iterable[Row], but_for: Collection[str] = COUNTED_BY_NAME
 ) -> list[dict[str, str]]:
-    """Return a warning for each reason that needs an act, but for those of some kinds."""
+    """Return a warning for each reason that needs an act or keeps others waiting for long, but for
+    those of some kinds.
+    """
     by_detail: dict[str, list[Row]] = {}
     for reason in blocked:
-        if reason["gravity"] != "course" and reason["kind"] not in but_for:
+        is_warned = reason["gravity"] != "course" or reason["kind"] == HEAVY_HEAD
+        if is_warned and reason["kind"] not in but_for:
             by_detail.setdefault(reason["detail"], []).append(reason)
     return [_warning(detail, rows) for detail, rows in by_detail.items()]
 

@@ -11,6 +11,7 @@ from attrs import evolve
 
 from txqueue.model.humanize import age, counted, first_of, joined
 from txqueue.policy.blockers.reason import (
+    HEAVY_HEAD,
     Blocker,
     Facts,
     Gravity,
@@ -355,6 +356,8 @@ def _full(facts: Facts, nodes: Sequence[Node]) -> Blocker:
     largest = max(map(_largest, nodes))
     if largest:
         first += f", its weight is {weight}, and no worker has more than {largest} free"
+        if not ahead and _has_waited(facts) >= LONG:
+            return _heavy_head(f"{first}{_kept_by_threads(nodes)}")
     where = f"the least loaded of {counted(len(nodes), 'node')} is at {_least(nodes):.0%}"
     since = min((node["busy_since"] for node in nodes if node.get("busy_since")), default=None)
     longest = seconds_between(facts["now"], since) if since else 0.0
@@ -364,6 +367,22 @@ def _full(facts: Facts, nodes: Sequence[Node]) -> Blocker:
         f"{first}, and {where}{long}{_kept_by_threads(nodes)}",
         "nothing: it starts in its turn; or add nodes or workers; to see what runs:"
         " txqueue jobs --state assigned",
+    )
+
+
+def _has_waited(facts: Facts) -> float:
+    job = facts["job"]
+    return min(seconds_between(facts["now"], job[since]) for since in ("enqueued_at", "not_before"))
+
+
+def _heavy_head(detail: str) -> Blocker:
+    """Return that a job has long waited for room, and others for it, though there is room."""
+    return Blocker(
+        "no_free_capacity",
+        f"{detail}: others wait behind it, whatever their weight",
+        "nothing: it starts once a worker has that room; to see what runs: txqueue jobs --state"
+        " assigned; heavy jobs are best in a queue with nodes of their own",
+        kind=HEAVY_HEAD,
     )
 
 
@@ -383,10 +402,14 @@ def _behind_others(facts: Facts, nodes: Sequence[Node]) -> Iterator[Blocker]:
     enough = sum(_weight_to_fill(facts, node) for node in nodes if _fits(facts, node))
     if ahead["jobs"] and ahead["weight"] >= enough:
         free = sum(_free(node) - _closed(facts, node) for node in nodes)
+        heaviest = ahead.get("heaviest") or 0
+        largest = max(map(_largest, nodes))
+        heavy = f"; one weighs {heaviest:,}, and no worker has more than {largest:,} free"
+        is_heavy = all(_capped(heaviest, node) > _largest(node) for node in nodes)
         yield Blocker(
             "no_free_capacity",
             f"{first_of(ahead['jobs'])}, and the nodes have room for a weight of"
-            f" {max(0, free):,}{_kept_by_threads(nodes)}",
+            f" {max(0, free):,}{heavy if is_heavy else ''}{_kept_by_threads(nodes)}",
             "nothing: it starts in its turn; or add nodes or workers",
         )
 

@@ -6,13 +6,14 @@ import shlex
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import IntEnum
-from typing import Any
+from typing import Any, Final
 
 from attrs import frozen
 
 from txqueue.model.humanize import age
 
 __all__ = [
+    "HEAVY_HEAD",
     "Blocker",
     "Facts",
     "Gravity",
@@ -60,6 +61,10 @@ class Gravity(IntEnum):
     """An act of an operator: something was stopped on purpose, or a session holds a lock."""
     FAULT = 2
     """A repair: no node can run the job."""
+
+
+HEAVY_HEAD: Final = "heavy_head"
+"""The kind of the warning about a job that runs without an act, but keeps others waiting."""
 
 
 @frozen

@@ -20,7 +20,12 @@ _MOST_COUNTED: Final = 1000
 _MOST_PAUSES: Final = 100
 # What the checks of queues, work types and pauses find.
 _OTHER_CHECKS: Final = ("unserved_queue", "unknown_type", "paused")
-_UNTIL_ENDED: Final = "they wait until an operator ends that"
+# The only warning about what ends by itself is that of a heavy job.
+_BY_GRAVITY: Final = {
+    "fault": (Severity.FAULT, "they wait until that is repaired"),
+    "act": (Severity.WARNING, "they wait until an operator ends that"),
+    "course": (Severity.WARNING, "nodes with room for jobs behind it do not start these"),
+}
 
 
 def _queues(rows: Sequence[Row]) -> Iterator[Finding]:
@@ -55,10 +60,9 @@ def _sums(rows: Sequence[Row], column: str, unless: str) -> dict[str, int]:
 
 
 def _blocked(rows: Sequence[Row]) -> Iterator[Finding]:
-    for gravity, severity in (("fault", Severity.FAULT), ("act", Severity.WARNING)):
+    for gravity, (severity, why) in _BY_GRAVITY.items():
         of_gravity = [row for row in rows if row["gravity"] == gravity]
         for warned in blocked_warnings(of_gravity, _OTHER_CHECKS):
-            why = "they wait until that is repaired" if gravity == "fault" else _UNTIL_ENDED
             yield Finding(severity, warned["what"], why, warned["remedy"])
 
 
