@@ -27,8 +27,9 @@ __all__ = [
     "let_all_end",
 ]
 
-# So often claims take nothing before a job that should be claimed is known not to be.
-MOST_EMPTY: Final = 20
+# So often claims take nothing before a job that should be claimed is known not to be. A tenant has
+# a turn in every third claim with room for one job, by chance.
+MOST_EMPTY: Final = 60
 # So often time passes before nothing is known to change by it.
 MOST_ROUNDS: Final = 2
 _SEQUENCES: Final = (

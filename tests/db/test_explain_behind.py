@@ -10,6 +10,7 @@ import pytest
 from tests.db.masters import Master
 from tests.db.test_explain import explained
 from txqueue.store.inquiries.reader import Reader, Session
+from txqueue.store.reads.blocked_counts import about_blocked
 from txqueue.store.reads.queue_state import about_all
 
 FULL = {"free": 0, "largest": 0, "capacity": 100, "weight": 0, "takes_suspects": True}
@@ -241,3 +242,42 @@ def test_a_heavy_job_that_has_waited_for_long_is_warned_of(node: Master, dsn: st
     with Session(dsn) as session:
         warnings = Reader(session).find(about_all("txqueue"))["warnings"]
     assert [each["kind"] for each in warnings] == ["heavy_head"]
+
+
+def blocked_counts(dsn: str) -> set[tuple[str, str, int]]:
+    """How many jobs status counts for which reason and gravity."""
+    with Session(dsn) as session:
+        rows = Reader(session).find(about_blocked("txqueue")).reasons
+    return {(row["reason"], row["gravity"], row["jobs"]) for row in rows}
+
+
+@pytest.mark.parametrize("way", ["unique", "parents", "group"])
+def test_jobs_of_a_type_wait_behind_jobs_of_which_some_are_stopped(
+    way: str, node: Master, dsn: str
+) -> None:
+    """Status does not judge all of them by one."""
+    keys: dict[str, Any] = {"unique": {"unique_mode": "again"}, "parents": {}, "group": {}}[way]
+    named = [{**keys, **({way: str(each)} if way != "parents" else {})} for each in range(3)]
+    before = node.enqueue(*named)
+    if way == "unique":
+        node.claim()
+        blocks(node, before[-1])
+    else:
+        sql = "update txqueue.job_ready set queue = 'unserved' where job_id = %s"
+        node.cursor.execute(sql, (before[-1],))
+    node.enqueue(*named) if way != "parents" else [
+        node.enqueue({"after": [each]}) for each in before
+    ]
+    found = blocked_counts(dsn)
+    assert (way, "fault", 1) in found
+    assert (way, "course", 2) in found
+
+
+def test_heavy_jobs_are_told_from_light_ones(node: Master, dsn: str) -> None:
+    """Those that nodes have room for are not counted with those that they have not."""
+    room = {"free": 9, "largest": 9, "capacity": 100, "weight": 0, "takes_suspects": True}
+    node.reports(workers=1, closed={}, room=room)
+    light, heavy, *_ = node.enqueue({}, {"weight": 50}, {"weight": 50}, {"weight": 50})
+    assert explained(node, light).reason == "next"
+    assert explained(node, heavy).reason == "no_free_capacity"
+    assert blocked_counts(dsn) == {("no_free_capacity", "course", 3)}

@@ -1,7 +1,8 @@
 """The read-only query of why jobs do not run, for all live jobs together.
 
-Jobs that the same things can keep from running make a class: one job of each is explained, and its
-reason counts for all. See `txqueue.store.inquiries.inquiry`.
+Jobs that the same things can keep from running make a class: one job of each is explained,
+and its reason counts for all. Jobs behind others are alike if these are. See
+`txqueue.store.inquiries.inquiry`.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ __all__ = ["Blocked", "about_blocked"]
 
 MOST_JOBS: Final = 100_000
 """How many ready jobs, waiting ones, and unstarted ones are looked at, each."""
+
+MOST_TIES: Final = 2_000
+"""Of how many jobs that wait for others the kinds of those are distinguished."""
 
 MOST_CLASSES: Final = 50
 """How many classes of jobs are explained: those with the most jobs."""
@@ -39,9 +43,9 @@ _CLASSES: Final = """
     silent as materialized (
         select distinct "group" as name from {schema}.job_assigned
          where "group" is not null and job_id = any ({schema}.silent_jobs())),
-    looked as (
+    looked as materialized (
         (select 'ready' as state, null::text as waiting_for, queue, work_type, tenant, "group",
-                job_id, priority >= 7 as is_high, deaths > 1 as is_suspect,
+                job_id, rank, weight, priority >= 7 as is_high, deaths > 1 as is_suspect,
                 {no_key} as no_key, {is_clear} as is_clear, null::integer as incarnation
            from {schema}.job_ready where job_id > 0 limit {most})
         union all
@@ -51,21 +55,43 @@ _CLASSES: Final = """
                                 when attempt > 0 then 'backoff'
                                 else waiting_for end,
                 queue, work_type, tenant, "group",
-                job_id, priority >= 7, deaths > 1,
+                job_id, rank, weight, priority >= 7, deaths > 1,
                 {no_key}, {is_clear}, null::integer
            from {schema}.job_waiting where job_id > 0 limit {most})
         union all
         (select 'assigned', null, queue, work_type, null, null,
-                job_id, null::boolean, deaths > 1, null::jsonb, null::boolean, incarnation
+                job_id, rank, weight, null::boolean, deaths > 1, null::jsonb, null::boolean,
+                incarnation
            from {schema}.job_assigned
           where started_at is null
-            and assigned_at < clock_timestamp() - interval '{unstarted}' limit {most}))
+            and assigned_at < clock_timestamp() - interval '{unstarted}' limit {most})),
+    ties as (
+        (select next_id as job_id, job_id as other from {schema}.unique_job
+          where next_id is not null limit {ties})
+        union all
+        (select child, parent from {schema}.job_parent where ended is null limit {ties})),
+    behind as materialized (
+        select ties.job_id, string_agg(distinct concat_ws(
+                   ' ', state, waiting_for, queue, work_type, deaths > 1,
+                   other = any ((select {schema}.silent_jobs())::bigint[])), ',') as what
+          from ties cross join lateral (
+               select * from {schema}.job as its
+                where its.job_id = other and state in ('waiting', 'ready', 'assigned')) as its
+         group by ties.job_id
+        union all
+        select job_id, concat_ws(
+                   ' ', row_number() over before > 1, min(kind) over before, max(kind) over before)
+          from (select *, concat_ws(' ', queue, work_type, is_suspect, weight) as kind
+                  from looked
+                 where "group" is not null
+                   and (state = 'ready' or waiting_for in ('group', 'rate'))) as each
+        window before as (partition by "group" order by rank, job_id))
     select state, waiting_for, queue, work_type, count(*) as jobs, min(job_id) as example,
            (sum(count(*)) over (partition by state))::bigint as jobs_of_state,
            (sum(count(*)) over ())::bigint as all_jobs, count(*) over () as classes
-      from looked
+      from looked left join behind using (job_id)
      group by state, waiting_for, queue, work_type, is_high, is_suspect, no_key, is_clear,
-           incarnation,
+           incarnation, what, case when state = 'ready' then weight end,
            case when tenant in (select key from tenants) then tenant end,
            case when "group" in (select key from groups) then "group" end,
            case when "group" in (select name from silent) then "group" end,
@@ -98,6 +124,7 @@ def about_blocked(schema: str) -> Inquiry[Blocked]:
         no_key=_NO_KEY.format(schema=schema),
         is_clear=_IS_CLEAR.format(schema=schema),
         most=MOST_JOBS,
+        ties=MOST_TIES,
         classes=MOST_CLASSES,
         unstarted=_UNSTARTED,
     )
