@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,7 +13,14 @@ from txqueue.model.time_text import length_of, moment_of
 __all__ = ["Length", "moment_option", "zoned"]
 
 
-class Length(click.ParamType[timedelta | float]):
+if TYPE_CHECKING:
+    _Lengths = click.ParamType[timedelta | float]
+else:
+    # It takes no argument in click 8.1.
+    _Lengths = click.ParamType
+
+
+class Length(_Lengths):
     """A length of time, or a percentage where the option allows one."""
 
     name = "length"
