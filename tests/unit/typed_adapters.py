@@ -47,6 +47,10 @@ def blocking(connection: driver.Connection, older: OlderConnection, session: Ses
     assert_type([each for each, _ in statements([Plain(1)], paramstyle="named")], list[str])
     assert_type(error_of(ValueError()), TxqueueError | None)
     psycopg.enqueue(connection, Plain(1), prority=5)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    psycopg.enqueue(connection, Plain(1), priority="high")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    psycopg.enqueue(connection, "mail")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    django.enqueue_many([Plain(1)], using=None)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    statement(Plain(1), paramstyle="qmark")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
 def without_twisted(queue: sync.Queue) -> None:
