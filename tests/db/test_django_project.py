@@ -102,6 +102,18 @@ def test_queues_that_no_node_serves_are_noticed(empty: str) -> None:
     assert "default" in message.msg
 
 
+def test_a_role_without_rights_is_noticed(empty: str) -> None:
+    """With the roles that it needs."""
+    with connections["default"].cursor() as cursor, tasks_with():
+        cursor.execute("create role stranger_of_django")
+        cursor.execute("set role stranger_of_django")
+        [message] = check_databases(databases=["default"])
+        cursor.execute("reset role")
+        cursor.execute("drop role stranger_of_django")
+    assert message.id == "txqueue.W007"
+    assert "txqueue_read" in message.hint
+
+
 def test_a_database_without_the_schema_is_noticed(bare: str) -> None:
     """It does not keep `migrate` from running."""
     set_up_django(bare)

@@ -61,6 +61,8 @@ def settings_of(dsn: str) -> dict[str, Any]:
                 "OPTIONS": {"context_processors": PROCESSORS},
             }
         ],
+        # Never overridden by a test: that would set the zone of the whole process.
+        "TIME_ZONE": "Europe/Berlin",
         "USE_TZ": True,
         # Its handlers would be those of an application in other tests of this process.
         "LOGGING_CONFIG": None,

@@ -44,7 +44,8 @@ def with_attempts(schema: str, job: Job) -> Inquiry[Job]:
         return job
     rows = yield Question(
         "select attempt as number, began, at as ended, node_id, error, error_class, log"
-        f" from {schema}.failed_attempt where job_id = %s and restarted_by is null order by at",
+        f" from {schema}.failed_attempt where job_id = %s and restarted_by is null"
+        " order by at, attempt",
         (job.id,),
     )
     return evolve(job, attempts=tuple(Attempt(**row) for row in rows))
