@@ -562,7 +562,7 @@ readable_text(value text) returns text;  -- read, worker
 -- sound_jobs, without_values
 
 -- claim
-claim_given(its_node integer, its_incarnation integer, work_types text[], given bigint[], since bigint,
+claim_given(its_node integer, its_incarnation integer, work_types text[], given bigint[], since bigint, is_own boolean,
     moment timestamptz) returns jsonb;  -- worker
 claim_ready(its_node integer, its_incarnation integer, queues text[], work_types text[], at_most integer)
     returns (lane smallint, assignment bigint, jobs integer, weight bigint, chunk text, is_ordinary boolean);  -- worker

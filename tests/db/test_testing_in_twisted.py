@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+from twisted.internet.defer import Deferred
+from txpostgres import txpostgres
 
 from tests.db.letters import opened
 from tests.db.tested_work import Mail, Patient, Transfer, add
-from txqueue import WorkQueue, testing
+from txqueue import WorkQueue, enqueue, testing
 
 
 async def test_jobs_of_a_transaction_run_in_it(migrated_database18: str) -> None:
@@ -57,3 +61,24 @@ def test_a_handler_that_waits_needs_a_reactor() -> None:
     """Where none runs, the error says which function to call."""
     with pytest.raises(TypeError, match=r"await aperform\(\) in a test of trial"):
         testing.perform(Patient())
+
+
+async def test_jobs_of_an_interaction_of_txpostgres(migrated_database18: str) -> None:
+    """The cursor of an application's own runInteraction is a connection too."""
+    connection = txpostgres.Connection()
+    await connection.connect(migrated_database18)
+
+    async def interaction(cursor: Any) -> list[str]:
+        await enqueue(cursor, Patient())
+        await enqueue(cursor, Transfer(0))
+        await testing.aassert_enqueued(Patient, connection=cursor)
+        outcomes = await testing.adrain(connection=cursor, raise_errors=False)
+        return [each.kind for each in outcomes]
+
+    try:
+        kinds = await connection.runInteraction(
+            lambda cursor: Deferred.fromCoroutine(interaction(cursor))
+        )
+        assert kinds == ["done", "retry"]
+    finally:
+        connection.close()

@@ -240,6 +240,19 @@ def a_group_without_room_waits(connection: Any) -> None:
 
 
 @check
+def a_rate_is_of_the_clock(connection: Any) -> None:
+    """A group's rate lets as many jobs run as on a node, whatever the moment that counts as now."""
+    connection.cursor().execute("create table app (amount bigint, text text)")
+    arguments = "'group', 'accounts', null, 0.001, 1, null, null, 'test'"
+    rows(connection, f"select txqueue.set_limit({arguments})")
+    for amount in (1, 2):
+        enqueue(connection, Transfer(amount))
+    outcomes = testing.drain(Transfer, until=timedelta(days=1))
+    assert [each.work_type for each in outcomes] == ["testing.transfer", "testing.mail"]
+    testing.assert_enqueued(Transfer, waiting_for="rate", count=1)
+
+
+@check
 def a_paused_queue_stays(connection: Any) -> None:
     """A queue that is paused gives out no job."""
     enqueue(connection, Mail("ada"))

@@ -22,7 +22,7 @@ _CLAIM: Final = """
     select {schema}.claim_given(
         its_node => %s::integer, its_incarnation => %s::integer,
         work_types => array(select jsonb_array_elements_text(%s::jsonb)), given => %s::bigint[],
-        since => %s::bigint, moment => %s::timestamptz)::text"""
+        since => %s::bigint, is_own => %s::boolean, moment => %s::timestamptz)::text"""
 _COMPLETE: Final = """
     select total::text from {schema}.complete(
         its_incarnation => %s::integer, lanes => array[%s::smallint],
@@ -60,11 +60,12 @@ class GivenJobs:
         *,
         given: Iterable[int],
         since: int,
+        is_own: bool,
         moment: str,
     ) -> Statement:
         """Claim one job; see ``claim_given.sql``."""
         types, ids = json.dumps(work_types), f"{{{','.join(map(str, given))}}}"
-        return self._statement(_CLAIM, *map(str, node), types, ids, str(since), moment)
+        return self._statement(_CLAIM, *map(str, node), types, ids, str(since), str(is_own), moment)
 
     def complete(
         self, incarnation: int, lane: int, assignment: int, job_id: int, results: str

@@ -154,7 +154,10 @@ async def _foreign(connection: Any) -> ForeignConnection | None:
         return await _of_django(connection)
     module = sys.modules.get("txqueue.store.enqueueing.transaction")
     if module is not None and isinstance(connection, module.Transaction):
-        return _of_transaction(connection)
+        return _of_cursor(connection.execute)
+    module = sys.modules.get("txpostgres.txpostgres")
+    if module is not None and isinstance(connection, module.Cursor):
+        return _of_cursor(partial(_rows_of_interaction, connection))
     return await foreign_connection(_of_queue(connection))
 
 
@@ -192,15 +195,22 @@ def _blocking(function: Callable[..., T], *arguments: Any) -> T:
         del os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"]
 
 
-def _of_transaction(transaction: Any) -> ForeignConnection:
+async def _rows_of_interaction(cursor: Any, sql: str, parameters: Sequence[object]) -> list[Any]:
+    await cursor.execute(sql, parameters)
+    return [] if cursor.description is None else list(cursor.fetchall())
+
+
+def _of_cursor(execute: Callable[..., Any]) -> ForeignConnection:
+    """Return a transaction of Twisted's as what executes its statements, and returns rows."""
+
     async def value(sql: str, parameters: Any) -> Any:
-        rows = await transaction.execute(sql, parameters)
+        rows = await execute(sql, parameters)
         return rows[0][0] if rows else None
 
     return ForeignConnection(
         style="format",
         value=value,
-        rows=transaction.execute,
+        rows=execute,
         is_asynchronous=True,
         is_open=True,
         is_alone=False,
@@ -219,14 +229,13 @@ def finished(coroutine: Coroutine[Any, Any, T], connection: Any, asynchronous: s
         TypeError: When it is.
     """
     try:
-        if _is_asynchronous(default_connection() if connection is None else connection):
-            raise TypeError(f"this connection is asynchronous: await {asynchronous} in a coroutine")
-        coroutine.send(None)
+        if not _is_asynchronous(default_connection() if connection is None else connection):
+            coroutine.send(None)
     except StopIteration as end:
         return end.value  # type: ignore[no-any-return]
     finally:
         coroutine.close()
-    raise AssertionError("a connection that blocks has made a coroutine wait")
+    raise TypeError(f"this connection is asynchronous: await {asynchronous} in a coroutine")
 
 
 def _is_asynchronous(connection: Any) -> bool:

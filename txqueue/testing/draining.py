@@ -221,7 +221,12 @@ class _Drain:
 
     def _claiming(self) -> Any:
         return self.given.claim(
-            self.node, self.work_types, given=self.ids, since=self.since, moment=self.now
+            self.node,
+            self.work_types,
+            given=self.ids,
+            since=self.since,
+            is_own=self.its.its.is_open,
+            moment=self.now,
         )
 
     async def _goes_on(self, next_at: str | None) -> bool:

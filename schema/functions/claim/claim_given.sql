@@ -1,12 +1,13 @@
--- Claims the first due job in rank order among given ones and those above the number since, for a caller that runs
--- them one at a time: txqueue.testing. Those that wait for time are due at the given moment, which may be in the
--- future; the clock's time, if that is later. Jobs of a group pass admit_groups(), as in next_job(); pauses are
--- obeyed, other limits of queues and tenants are not.
+-- Claims the first due job in rank order among given ones and those above the number since, of the caller's own
+-- transaction if is_own, for a caller that runs them one at a time: txqueue.testing. Those that wait for time are due at the given moment, which may be in the
+-- future; the clock's time, if that is later. Jobs of a group pass admit_groups(), as in next_job(), with rates by the
+-- clock alone. Pauses are obeyed, other limits of queues and tenants are not.
 --
 -- Returns an object: ahead, the seconds between the clock and the moment; next_at, when the next of these jobs
 -- is due, if none is now; and of a claimed job assignment, lane, chunk, and children: the jobs that wait for its end.
 create or replace function txqueue.claim_given(
-    its_node integer, its_incarnation integer, work_types text[], given bigint[], since bigint, moment timestamptz)
+    its_node integer, its_incarnation integer, work_types text[], given bigint[], since bigint, is_own boolean,
+    moment timestamptz)
 returns jsonb
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
@@ -20,13 +21,15 @@ declare
     admitted tid[];
     claimed  claimed_chunk;
 begin
+    given := given || array(select job_id from job where state in ('waiting', 'ready') and job_id > since
+                               and (enqueued_at = now() or not is_own));
     perform make_ready(array(select ctid from job_waiting where waiting_for = 'time' and not_before <= due
-                                and (job_id = any (given) or job_id > since) for update skip locked));
-    perform end_rate_waits(array(select ctid from job_waiting where waiting_for = 'rate' and not_before <= due
-                                    and (job_id = any (given) or job_id > since) for update skip locked));
+                                and job_id = any (given) for update skip locked));
+    perform end_rate_waits(array(select ctid from job_waiting where waiting_for = 'rate' and not_before <= clock_timestamp()
+                                    and job_id = any (given) for update skip locked));
     for this in
         select ready.ctid as tid, ready.lane, ready.job_id, ready."group" from job_ready as ready
-         where (ready.job_id = any (given) or ready.job_id > since) and ready.work_type = any (work_types)
+         where ready.job_id = any (given) and ready.work_type = any (work_types)
            and (ready.options -> 'unread' ?| work_types) is not true
            and not exists (select from control where is_paused and (kind, key) in (('queue', ready.queue), ('tenant', ready.tenant)))
          order by ready.rank, ready.job_id
@@ -48,6 +51,6 @@ begin
     end loop;
     return jsonb_build_object('ahead', ahead, 'next_at', (
         select min(not_before) from job_waiting
-         where waiting_for in ('time', 'rate') and isfinite(not_before) and work_type = any (work_types)
-           and (job_id = any (given) or job_id > since)));
+         where waiting_for = 'time' and isfinite(not_before) and work_type = any (work_types)
+           and job_id = any (given)));
 end $$;
