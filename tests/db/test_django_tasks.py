@@ -135,6 +135,14 @@ def test_what_using_changes_is_kept(tasks: Any) -> None:
     assert read.backend == "second"
 
 
+def test_a_result_outlives_settings(tasks: Any) -> None:
+    """Whose queue and backend are gone since."""
+    result = tasks.add.using(backend="second").using(queue_name="any").enqueue(1)
+    backend = {"BACKEND": "txqueue.django.TxqueueBackend"}
+    with override_settings(TASKS={"default": backend}):
+        assert task_backends["default"].get_result(result.id).task == tasks.add
+
+
 def test_priorities_keep_their_order() -> None:
     """From the lowest of all, by the default one, to the highest."""
     levels = [job_priority(priority) for priority in range(-100, 101)]

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 
+from django.core.exceptions import ImproperlyConfigured
 from django.utils.module_loading import import_string
 
 from txqueue.django.framework import InvalidTask, Task
@@ -64,6 +65,6 @@ def meant_task(work_type: str, changes: Mapping[str, Any]) -> Any:
         changed["run_after"] = datetime.fromisoformat(moment)
     try:
         return task.using(**changed)
-    except InvalidTask:
-        # The settings have changed since: a queue is gone, for example.
+    except (InvalidTask, ImproperlyConfigured):
+        # The settings have changed since: a queue or a backend is gone, for example.
         return task
