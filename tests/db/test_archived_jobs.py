@@ -1,8 +1,10 @@
 """Jobs that exist only in the archive: found by number, awaited, repeated and counted."""
 
+import asyncio
 import json
 import shutil
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +93,25 @@ def test_the_sums_of_an_archived_day_are_those_of_the_table(node: Master, tmp_pa
     for now, before in zip(node.cursor.fetchall(), node.before, strict=True):  # type: ignore[attr-defined]
         assert now[:5] == before[:5]
         assert now[5:] == pytest.approx(before[5:])
+
+
+def test_queues_without_twisted_read_and_await_an_archived_job(node: Master) -> None:
+    """As the queue with Twisted does."""
+    pytest.importorskip("psycopg")
+    from txqueue import aio, sync
+
+    async def found() -> tuple[object, object]:
+        async with await aio.Queue.connect(node.connection.dsn) as queue:
+            assert await queue.wait(8, timeout=30) is None
+            with pytest.raises(JobNotFound, match="there is no job 61"):
+                await queue.job(61)
+            return await queue.job(8), (await queue.job(902)).state
+
+    with ThreadPoolExecutor(1) as thread, sync.Queue.connect(node.connection.dsn) as queue:
+        job, state = thread.submit(asyncio.run, found()).result()
+        assert (queue.job(8), state) == (job, State.CANCELLED)
+        with pytest.raises(JobFailed, match="job 902 is cancelled"):
+            queue.wait(902, timeout=30)
 
 
 async def test_a_client_reads_awaits_and_repeats_an_archived_job(node: Master) -> None:

@@ -34,7 +34,7 @@ from txqueue.errors import (
     WaitTimeout,
 )
 from txqueue.store.schema.migrations import migrate
-from txqueue_torture.server import Server, dsn_of, pgbouncer, short_folder
+from txqueue_torture.server import Server, dsn_of, pgbouncer, short_folder, standby_of
 
 T = TypeVar("T")
 Opened = Callable[..., AbstractAsyncContextManager[Any]]
@@ -50,11 +50,6 @@ LISTENS: Final = """
      where application_name = 'txqueue client listener' and state = 'idle' and query ~ '^listen'
        and datname = current_database()
 """
-HAS_READ: Final = """
-    select count(*) from pg_stat_activity
-     where application_name = 'txqueue client' and state = 'idle' and query ~ 'job_id = any'
-"""
-"""Whether a caller has read its job, and now only waits."""
 
 
 class InThreads:
@@ -481,12 +476,13 @@ def test_a_wait_outlasts_a_restart_of_the_server(own_server: Server) -> None:
     """No call after it fails because of a connection from before."""
 
     async def test(opened: Opened) -> None:
-        async with opened(own_server.dsn) as queue:
+        async with opened(own_server.dsn, connections=1) as queue:
             with master(own_server.dsn) as node:
                 (job_id,) = node.enqueue({})
                 waiting = asyncio.create_task(queue.wait(job_id, timeout=50))
                 await listening(node)
-                await until(lambda: node.value(HAS_READ))
+                # The only connection serves one after the other: the wait has read its job.
+                await queue.job(job_id)
             await asyncio.to_thread(own_server.stop)
             with pytest.raises(DatabaseUnavailable):
                 await queue.enqueue(Note())
@@ -500,6 +496,36 @@ def test_a_wait_outlasts_a_restart_of_the_server(own_server: Server) -> None:
 
     in_loop(test(opened_aio))
     in_loop(test(opened_sync))
+
+
+def test_a_wait_outlasts_a_switch_to_another_server(own_server: Server) -> None:
+    """The DSN names both; the old primary never comes back."""
+
+    async def test(dsn: str, standby: Server, job_ids: list[int]) -> None:
+        async with opened_aio(dsn, connections=1) as one, opened_sync(dsn, connections=1) as other:
+            queues = (one, other)
+            waits = [
+                asyncio.create_task(queue.wait(job_id, timeout=50))
+                for queue, job_id in zip(queues, job_ids, strict=True)
+            ]
+            with master(own_server.dsn) as node:
+                await until(lambda: node.value(LISTENS) == 2)
+            for queue, job_id in zip(queues, job_ids, strict=True):
+                await queue.job(job_id)
+            await asyncio.to_thread(own_server.kill)
+            with standby.session() as session:
+                session.rows("select pg_promote()")
+            for queue in queues:
+                assert await queue.enqueue(Note())
+            with master(standby.dsn, "node") as node:
+                complete(node)
+            assert await asyncio.gather(*waits) == [None, None]
+
+    with master(own_server.dsn) as node:
+        job_ids = node.enqueue({}, {})
+    with short_folder() as folder, standby_of(own_server, folder / "b") as standby:
+        both = dsn_of(own_server.address, standby.address, attributes="read-write")
+        in_loop(test(both, standby, job_ids))
 
 
 def test_behind_a_pooler_the_listener_has_an_address_of_its_own(own_server: Server) -> None:

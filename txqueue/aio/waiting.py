@@ -14,11 +14,10 @@ from random import random
 from time import monotonic
 from typing import Any
 
-import psycopg
 from psycopg import AsyncConnection
 
 from txqueue.aio.connections import connected
-from txqueue.errors import ConfigurationError, NotPermitted, TxqueueError
+from txqueue.errors import ConfigurationError, NotPermitted
 from txqueue.model.job import Job
 from txqueue.policy.awaited_ends import job_ids_in
 from txqueue.policy.backoff import Backoff
@@ -137,7 +136,7 @@ class AsyncEndWaiter:
         while True:
             try:
                 await self._listen(dsn)
-            except (TxqueueError, psycopg.Error) as error:
+            except Exception as error:
                 pause = LISTENS_AGAIN if isinstance(error, ConfigurationError) else failures.take()
                 _log.info("looking for the ends of jobs, as announcements fail: %s", error)
             else:
@@ -185,10 +184,12 @@ class AsyncEndWaiter:
 
 
 async def _ended(*tasks: asyncio.Task[None] | None) -> None:
-    running = [task for task in tasks if task is not None]
-    for task in running:
-        task.cancel()
-    await asyncio.gather(*running, return_exceptions=True)
+    for task in tasks:
+        # wait_for() of Python 3.11, which psycopg 3.2 uses, loses a cancellation that arrives with
+        # data.
+        while task is not None and not task.done():
+            task.cancel()
+            await asyncio.wait([task], timeout=0.1)
 
 
 def _fail(waiter: asyncio.Future[Job], error: Exception) -> None:

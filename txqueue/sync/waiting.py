@@ -20,7 +20,7 @@ from typing import Any
 import psycopg
 from psycopg import Connection
 
-from txqueue.errors import ConfigurationError, NotPermitted, TxqueueError
+from txqueue.errors import ConfigurationError, NotPermitted
 from txqueue.model.job import Job
 from txqueue.policy.awaited_ends import job_ids_in
 from txqueue.policy.backoff import Backoff
@@ -173,7 +173,7 @@ class BlockingEndWaiter:
             with answered():
                 self._connection.execute(f'listen "{self._channel}"'.encode())
                 self._check(self._connection)
-        except (TxqueueError, psycopg.Error) as error:
+        except Exception as error:
             self._failed(error)
         else:
             self._failures.reset()
@@ -195,21 +195,19 @@ class BlockingEndWaiter:
         """Wait until an announcement arrives, a caller comes, or a time has passed."""
         poll = select.poll()
         poll.register(self._woken, select.POLLIN)
-        if self._connection is not None:
-            poll.register(self._connection.fileno(), select.POLLIN)
-        ready = dict(poll.poll(None if seconds is None else seconds * 1000))
-        if ready.pop(self._woken.fileno(), 0):
-            with suppress(BlockingIOError):
-                self._woken.recv(4096)
-        if ready and self._connection is not None:
-            self._receive(self._connection)
-
-    def _receive(self, connection: Connection[Any]) -> None:
         try:
-            notices = list(connection.notifies(timeout=0))
+            if self._connection is not None:
+                poll.register(self._connection.fileno(), select.POLLIN)
+            ready = dict(poll.poll(None if seconds is None else seconds * 1000))
+            if ready.pop(self._woken.fileno(), 0):
+                self._woken.recv(4096)
+            if ready and self._connection is not None:
+                self._receive(self._connection)
         except psycopg.Error as error:
             self._failed(error)
-            return
+
+    def _receive(self, connection: Connection[Any]) -> None:
+        notices = list(connection.notifies(timeout=0))
         with self._lock:
             for notice in notices:
                 self._looks.awaited.note(job_ids_in(notice.payload))
