@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import pytest
 
@@ -170,6 +170,19 @@ def a_drain_follows_time(connection: Any) -> None:
     first = enqueue(connection, Mail("bob"), not_before=datetime.now(UTC) + timedelta(hours=1))
     assert testing.drain() == []
     assert [each.job_id for each in testing.drain(until=timedelta(hours=3))] == [first, soon]
+
+
+@check
+def a_drain_until_something_else_is_refused(connection: Any) -> None:
+    """Nothing runs: a number is not taken for no time at all."""
+    enqueue(connection, Mail("ada"))
+    for until in (10, "10"):
+        with pytest.raises(TypeError, match="pass a timedelta"):
+            testing.drain(until=cast("Any", until))
+    for past in (timedelta(seconds=-1), datetime(2026, 1, 1)):
+        with pytest.raises(ValueError, match=r"is in the past|has no time zone"):
+            testing.drain(until=past)
+    testing.assert_enqueued(Mail, count=1)
 
 
 @check

@@ -131,7 +131,7 @@ class _Terms:
 async def _drained(
     connection: Any, schema: str, where: Where, until: Until, terms: _Terms
 ) -> list[Outcome]:
-    its = await bound(connection, schema)
+    until, its = _checked(until), await bound(connection, schema)
     given = GivenJobs(schema, its.its.style)
     types = [cls for cls in served_types() if not issubclass(cls, WorksetJob)]
     since = int(await its.value(last_number(schema, its.its.style)))
@@ -177,14 +177,20 @@ async def _find(its: Bound, search: JobSearch) -> list[int]:
     return [job.id for job, _ in found_jobs(text)]
 
 
+def _checked(until: Any) -> Until:
+    if not isinstance(until, datetime | timedelta | None):
+        raise TypeError(f"until={until!r} is no moment and no length of time; pass a timedelta")
+    if isinstance(until, datetime) and until.tzinfo is None:
+        raise ValueError(f"until={until!r} has no time zone; pass datetime.now(UTC) or the like")
+    if isinstance(until, timedelta) and until < timedelta(0):
+        raise ValueError(f"until={until!r} is in the past; pass a time from now on")
+    return until
+
+
 async def _moment(its: Bound, given: GivenJobs, until: Until) -> datetime:
     seconds = until.total_seconds() if isinstance(until, timedelta) else 0.0
     now = datetime.fromisoformat(await its.value(given.moment(seconds)))
-    if not isinstance(until, datetime):
-        return now
-    if until.tzinfo is None:
-        raise ValueError(f"until={until!r} has no time zone; pass datetime.now(UTC) or the like")
-    return max(now, until)
+    return max(now, until) if isinstance(until, datetime) else now
 
 
 @define

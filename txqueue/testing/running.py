@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import copy_context
@@ -246,7 +247,7 @@ def run_here(assignment: Assignment, opener: OpenTransaction, asynchronous: str)
         performer.stop()
         raise TypeError(
             f"the handler of {run.assigned.work_type} waits, and no reactor runs here: await"
-            f" {asynchronous}() in a test of trial, pytest-twisted or asyncio"
+            f" {asynchronous}() in a test of trial or pytest-twisted, which run one"
         )
     return run.ending()
 
@@ -271,13 +272,26 @@ async def run_waiting(assignment: Assignment, opener: OpenTransaction) -> Ending
 
 
 async def _waited(run: _Run) -> Ending:
+    timers = _idle_timers()
     performer = run.begin(_running_clock())
     try:
+        if _idle_timers() > timers:
+            raise TypeError(
+                f"the handler of {run.assigned.work_type} waits for a timer of Twisted's reactor,"
+                " which does not run here; test it with trial or pytest-twisted"
+            )
         if not run.report.ended.called:
             await _awaitable(run.report.ended)
     finally:
         performer.stop()
     return run.ending()
+
+
+def _idle_timers() -> int:
+    """Return how many timers a reactor has that does not run, as under asyncio.run()."""
+    reactor: Any = sys.modules.get("twisted.internet.reactor")
+    is_idle = reactor is not None and in_asyncio() and not reactor.running
+    return len(reactor.getDelayedCalls()) if is_idle else 0
 
 
 def _running_clock() -> Clock:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -134,3 +135,31 @@ def test_a_transaction_needs_a_connection(monkeypatch: pytest.MonkeyPatch) -> No
     outcome = testing.perform(Writing())
     assert isinstance(outcome.error, ConfigurationError)
     assert "connection=" in str(outcome.error)
+
+
+WAITING = """
+import asyncio
+from attrs import define
+from twisted.internet import reactor
+from twisted.internet.task import deferLater
+from txqueue import WorkItem, testing
+
+@define
+class Waits(WorkItem):
+    work_type = "waits"
+
+    async def perform(self, job):
+        await deferLater(reactor, 0.01)
+
+try:
+    asyncio.run(testing.aperform(Waits()))
+except TypeError as error:
+    print(error)
+"""
+
+
+def test_a_timer_of_a_reactor_that_does_not_run_is_an_error() -> None:
+    """Under asyncio.run() a handler that waits for Twisted would wait for ever."""
+    run = [sys.executable, "-c", WAITING]
+    said = subprocess.run(run, capture_output=True, text=True, timeout=60, check=True)
+    assert "waits for a timer of Twisted's reactor, which does not run" in said.stdout, said.stderr
