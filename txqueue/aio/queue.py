@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 import psycopg
-from psycopg import AsyncCursor
+from psycopg import AsyncConnection, AsyncCursor
 from psycopg.rows import dict_row
 
 from txqueue.adapters import psycopg as adapter
 from txqueue.aio.connections import AsyncConnections
 from txqueue.aio.transaction import AsyncTransaction
 from txqueue.aio.waiting import AsyncEndWaiter
+from txqueue.errors import ConfigurationError
 from txqueue.model.enqueue_options import EnqueueOptions
 from txqueue.model.job import Job, job_number
 from txqueue.model.operator_acts import Cancelled
@@ -32,7 +33,13 @@ from txqueue.standalone.requests import (
     target_of,
     trial,
 )
-from txqueue.standalone.sessions import answered, dsn_of_pool, read_all_moments, translation
+from txqueue.standalone.sessions import (
+    answered,
+    check_process,
+    dsn_of_pool,
+    read_all_moments,
+    translation,
+)
 from txqueue.store.enqueueing.results import missing, not_in_time, result_of
 from txqueue.store.inquiries.archived_jobs import (
     READ_COMMAND,
@@ -56,6 +63,8 @@ T = TypeVar("T")
 class Queue:
     """Enqueues work, reads jobs and waits for them; made by `connect`, for one event loop.
 
+    In another one, or after a fork, its methods raise `ConfigurationError`.
+
     Args:
         pool: Lends the connections.
         target: The schema's name.
@@ -69,6 +78,8 @@ class Queue:
         listen_dsn: str | None,
     ) -> None:
         self._pool = pool
+        self._pid = os.getpid()
+        self._loop = asyncio.get_running_loop()
         self._schema = target.schema
         self._waiter = AsyncEndWaiter(
             self._ended_of,
@@ -102,7 +113,8 @@ class Queue:
             connections: The largest number of connections without a pool; each is opened when first
                 needed. One more listens while callers wait.
             connection_wait: Seconds that a call waits for a connection while all are in use. The
-                default is ``TXQUEUE_CONNECTION_WAIT`` or the configuration file, else 30.
+                default is ``TXQUEUE_CONNECTION_WAIT`` or the configuration file, else 30. A
+                given pool has a timeout of its own.
 
         Returns:
             A queue ready for use, which is also an asynchronous context manager that closes it.
@@ -113,10 +125,12 @@ class Queue:
             NotPermitted: When the role may not use the schema.
             ConfigurationError: When the DSN or a setting is not valid.
         """
+        given: dict[str, Any] = {"dsn": dsn, "schema": schema, "connections": connections}
+        given["connection_wait"] = connection_wait
         # Files are read in a thread, as all that may block.
-        target = await asyncio.to_thread(target_of, dsn, schema, connection_wait)
+        target = await asyncio.to_thread(target_of, given, listen_dsn, pool)
         if pool is None:
-            own = AsyncConnections(target.dsn, connections, target.connection_wait)
+            own = AsyncConnections(target.dsn, target.connections, target.connection_wait)
             queue = cls(own, target, listen_dsn or target.dsn)
         else:
             queue = cls(pool, target, listen_dsn or dsn or dsn_of_pool(pool))
@@ -136,8 +150,16 @@ class Queue:
         await self.close()
 
     async def close(self) -> None:
-        """Close the connections; callers that still wait get `DatabaseUnavailable`."""
-        await self._waiter.close()
+        """Close the connections; callers that still wait get `DatabaseUnavailable`.
+
+        After a fork there is nothing to close: the connections are those of the parent process.
+        """
+        if os.getpid() != self._pid:
+            return
+        # A loop that is closed has ended its tasks, and the connection that listens with them.
+        if not self._loop.is_closed():
+            self._check_place()
+            await self._waiter.close()
         if isinstance(self._pool, AsyncConnections):
             await self._pool.close()
 
@@ -155,7 +177,7 @@ class Queue:
         raised: BaseException | None = None
         is_nested = IS_IN_TRANSACTION.get()
         try:
-            async with self._pool.connection() as connection, connection.transaction():
+            async with self._lent() as connection, connection.transaction():
                 txn = AsyncTransaction(connection, self._schema)
                 IS_IN_TRANSACTION.set(True)
                 try:
@@ -186,7 +208,7 @@ class Queue:
                 exist: give it a unique key to enqueue it again without a doubt.
         """
         with answered():
-            async with self._pool.connection() as connection:
+            async with self._lent() as connection:
                 return await adapter.aenqueue(connection, work, schema=self._schema, **options)
 
     async def enqueue_many(
@@ -198,7 +220,7 @@ class Queue:
             The jobs' numbers, in the order of the work items.
         """
         with answered():
-            async with self._pool.connection() as connection:
+            async with self._lent() as connection:
                 return await adapter.aenqueue_many(
                     connection, works, schema=self._schema, **options
                 )
@@ -245,6 +267,7 @@ class Queue:
             KeyUnavailable: When the result is encrypted, and this process cannot decrypt it.
         """
         number = job_number(job_id)
+        self._check_place()
         with self._waiter.waiting(number) as ending:
             job = await self.job(number)
             if not job.state.is_final:
@@ -297,10 +320,22 @@ class Queue:
     async def _find(self, inquiry: Inquiry[T]) -> T:
         return await aanswer(inquiry, self._call)
 
+    def _lent(self) -> AbstractAsyncContextManager[AsyncConnection[Any]]:
+        self._check_place()
+        return self._pool.connection()
+
+    def _check_place(self) -> None:
+        check_process(self._pid)
+        if asyncio.get_running_loop() is not self._loop:
+            raise ConfigurationError(
+                "the queue was connected in another event loop, to which its connections belong",
+                "connect a queue in each event loop; or call asyncio.run() once, for all",
+            )
+
     async def _call(self, call: Call) -> Rows:
         with answered():
             async with (
-                self._pool.connection() as connection,
+                self._lent() as connection,
                 AsyncCursor(connection, row_factory=dict_row) as cursor,
             ):
                 read_all_moments(cursor)

@@ -21,7 +21,7 @@ from txqueue.errors import ConfigurationError, NotPermitted
 from txqueue.model.job import Job
 from txqueue.policy.awaited_ends import job_ids_in
 from txqueue.policy.backoff import Backoff
-from txqueue.policy.end_looks import EndLooks
+from txqueue.policy.end_looks import LONGEST, EndLooks
 from txqueue.standalone.requests import HEARD_WITHIN, LISTENS_AGAIN, no_notifications
 from txqueue.standalone.sessions import answered, is_passing
 from txqueue.store.driver.session_bounds import LONGEST_LIFE
@@ -60,6 +60,7 @@ class AsyncEndWaiter:
         self._noted = asyncio.Event()
         self._looking: asyncio.Task[None] | None = None
         self._listening: asyncio.Task[None] | None = None
+        self._has_warned = False
 
     @contextmanager
     def waiting(self, job_id: int) -> Iterator[asyncio.Future[Job]]:
@@ -138,7 +139,7 @@ class AsyncEndWaiter:
                 await self._listen(dsn)
             except Exception as error:
                 pause = LISTENS_AGAIN if isinstance(error, ConfigurationError) else failures.take()
-                _log.info("looking for the ends of jobs, as announcements fail: %s", error)
+                self._warn(error)
             else:
                 pause = 0.0
             if self._looks.is_listening:
@@ -153,6 +154,7 @@ class AsyncEndWaiter:
                 await connection.execute(f'listen "{self._channel}"'.encode())
                 await self._check(connection)
                 self._listens(True)
+                self._has_warned = False
                 async with aclosing(connection.notifies(timeout=LONGEST_LIFE)) as notices:
                     async for notice in notices:
                         self._note(job_ids_in(notice.payload))
@@ -173,6 +175,13 @@ class AsyncEndWaiter:
         # Otherwise the pooler would lend the listening backend to another client.
         await connection.execute(b"unlisten *")
         raise no_notifications()
+
+    def _warn(self, error: Exception) -> None:
+        # Once for each outage, however often listening is tried.
+        level = logging.INFO if self._has_warned else logging.WARNING
+        text = "looking for the ends of jobs every %g s, as listening for them fails: %s"
+        _log.log(level, text, LONGEST, error)
+        self._has_warned = True
 
     def _listens(self, is_listening: bool) -> None:
         self._looks.listens(monotonic(), is_listening=is_listening)

@@ -14,6 +14,7 @@ from txqueue.errors import ConfigurationError
 from txqueue.model.job import job_number
 from txqueue.model.operator_acts import Cancelled
 from txqueue.policy.awaited_ends import ANNOUNCED_FOR
+from txqueue.standalone.sessions import check_dsn
 from txqueue.store.inquiries.inquiry import Question, Rows
 from txqueue.store.schema.files import checked_name
 from txqueue.system.settings import Settings
@@ -48,10 +49,11 @@ IS_IN_TRANSACTION: ContextVar[bool] = ContextVar("txqueue_standalone_transaction
 
 @frozen
 class Target:
-    """Where a queue is, and how long its callers wait for a connection."""
+    """Where a queue is, how many connections it has, and how long its callers wait for one."""
 
     dsn: str
     schema: str
+    connections: int
     connection_wait: float
 
     @property
@@ -60,17 +62,24 @@ class Target:
         return f"{self.schema}_ended"
 
 
-def target_of(dsn: str | None, schema: str | None, connection_wait: float | None) -> Target:
+def target_of(given: Mapping[str, Any], listen_dsn: str | None, pool: object) -> Target:
     """Look up what the caller has left out: in the environment, then in the configuration file.
 
     Raises:
         ConfigurationError: When a setting is not valid.
     """
-    given: Mapping[str, Any] = {"dsn": dsn, "schema": schema, "connection_wait": connection_wait}
+    if pool is not None and given["connection_wait"] is not None:
+        raise ConfigurationError(
+            "connection_wait has no effect on a pool of your own", "set the timeout of the pool"
+        )
+    for name, value in (("the DSN", given["dsn"]), ("listen_dsn", listen_dsn)):
+        if value:
+            check_dsn(value, name)
     settings = Settings(given, os.environ, Path.cwd())
     return Target(
         settings.dsn(),
         checked_name(settings.get("schema", "txqueue")),
+        settings.whole("connections", 4),
         settings.seconds("connection_wait", _CONNECTION_WAIT, least=0.001),
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -16,7 +17,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import Format, TransactionStatus
 
 from txqueue.adapters.driver_errors import error_of
-from txqueue.errors import DatabaseUnavailable
+from txqueue.errors import ConfigurationError, DatabaseUnavailable
 from txqueue.model.sqlstates import READ_ONLY, is_lost, outlasts_retries
 from txqueue.store.driver.session_bounds import (
     CONNECTS_WITHIN,
@@ -39,7 +40,9 @@ if TYPE_CHECKING:
 __all__ = [
     "MANNER",
     "answered",
+    "check_dsn",
     "check_end",
+    "check_process",
     "dsn_of_pool",
     "is_alive",
     "is_passing",
@@ -81,6 +84,35 @@ def parameters_of(dsn: str, application_name: str) -> dict[str, Any]:
     return {**own, **given, **ENCODED}
 
 
+def check_dsn(dsn: object, name: str) -> None:
+    """Check what libpq can read as a DSN.
+
+    Raises:
+        ConfigurationError: When it cannot; the message does not show the DSN.
+    """
+    try:
+        if isinstance(dsn, str):
+            conninfo_to_dict(dsn)
+            return
+    except psycopg.ProgrammingError:
+        pass
+    raise ConfigurationError(f"{name} is not valid", "give a libpq URI or keyword string")
+
+
+def check_process(pid: int) -> None:
+    """Check that this process is the one that has connected.
+
+    Raises:
+        ConfigurationError: When it is a fork of that one.
+    """
+    if os.getpid() != pid:
+        raise ConfigurationError(
+            f"the queue was connected before the fork, in process {pid}: both would use the same"
+            " connections, and read the answers to each other's statements",
+            "connect a queue in each process, after the fork (gunicorn: in post_fork)",
+        )
+
+
 def dsn_of_pool(pool: ConnectionPool[Any] | AsyncConnectionPool[Any]) -> str | None:
     """Return where a pool connects; None where a function tells that for each connection."""
     conninfo, kwargs = pool.conninfo, pool.kwargs or {}
@@ -95,12 +127,29 @@ def translation(error: BaseException) -> BaseException:
     """Return the error to raise instead of a driver's error; return other errors unchanged."""
     if not isinstance(error, psycopg.Error):
         return error
+    if _is_of_pool(error, "PoolClosed"):
+        return DatabaseUnavailable(
+            f"the given pool lends nothing: {error}", "open it before connect(), close it last"
+        )
+    if _is_of_pool(error, "PoolTimeout", "TooManyRequests"):
+        return DatabaseUnavailable(
+            f"the given pool has lent no connection: {error}",
+            "all may be in use (max_size, timeout): inside queue.transaction() use txn.enqueue(),"
+            " as queue.enqueue() takes another one; or the database is away, as the log says"
+            " (psycopg.pool)",
+        )
     if (refusal := error_of(error)) is not None:
         return refusal
     text = error.diag.message_primary or str(error) or type(error).__name__
     if error.sqlstate == READ_ONLY and _is_standby(error):
         return not_primary(text)
     return unavailable(error.sqlstate, text) if _is_lost(error) else error
+
+
+def _is_of_pool(error: BaseException | None, *names: str) -> bool:
+    # Programs without a pool need not have psycopg_pool.
+    pools = sys.modules.get("psycopg_pool")
+    return pools is not None and isinstance(error, tuple(getattr(pools, name) for name in names))
 
 
 def _is_lost(error: psycopg.Error) -> bool:
@@ -142,7 +191,7 @@ def is_passing(error: BaseException) -> bool:
     """Tell whether the same statement may succeed later, once the database is back."""
     if isinstance(error, psycopg.Error):
         return error.sqlstate is not None and not outlasts_retries(error.sqlstate)
-    return isinstance(error, DatabaseUnavailable)
+    return isinstance(error, DatabaseUnavailable) and not _is_of_pool(error.__cause__, "PoolClosed")
 
 
 def is_alive(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> bool:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 import psycopg
-from psycopg import Cursor
+from psycopg import Connection, Cursor
 from psycopg.rows import dict_row
 
 from txqueue.adapters import psycopg as adapter
@@ -29,7 +29,13 @@ from txqueue.standalone.requests import (
     target_of,
     trial,
 )
-from txqueue.standalone.sessions import answered, dsn_of_pool, read_all_moments, translation
+from txqueue.standalone.sessions import (
+    answered,
+    check_process,
+    dsn_of_pool,
+    read_all_moments,
+    translation,
+)
 from txqueue.store.enqueueing.results import missing, not_in_time, result_of
 from txqueue.store.inquiries.archived_jobs import (
     READ_COMMAND,
@@ -56,6 +62,8 @@ T = TypeVar("T")
 class Queue:
     """Enqueues work, reads jobs and waits for them, for all threads of a process; see `connect`.
 
+    After a fork, its methods raise `ConfigurationError` in the child.
+
     Args:
         pool: Lends the connections.
         target: The schema's name.
@@ -69,6 +77,7 @@ class Queue:
         listen_dsn: str | None,
     ) -> None:
         self._pool = pool
+        self._pid = os.getpid()
         self._schema = target.schema
         self._waiter = BlockingEndWaiter(
             self._ended_of,
@@ -102,7 +111,8 @@ class Queue:
             connections: The largest number of connections without a pool; each is opened when first
                 needed. One more listens while callers wait.
             connection_wait: Seconds that a call waits for a connection while all are in use. The
-                default is ``TXQUEUE_CONNECTION_WAIT`` or the configuration file, else 30.
+                default is ``TXQUEUE_CONNECTION_WAIT`` or the configuration file, else 30. A
+                given pool has a timeout of its own.
 
         Returns:
             A queue ready for use, which is also an context manager that closes it.
@@ -113,9 +123,11 @@ class Queue:
             NotPermitted: When the role may not use the schema.
             ConfigurationError: When the DSN or a setting is not valid.
         """
-        target = target_of(dsn, schema, connection_wait)
+        given: dict[str, Any] = {"dsn": dsn, "schema": schema, "connections": connections}
+        given["connection_wait"] = connection_wait
+        target = target_of(given, listen_dsn, pool)
         if pool is None:
-            own = BlockingConnections(target.dsn, connections, target.connection_wait)
+            own = BlockingConnections(target.dsn, target.connections, target.connection_wait)
             queue = cls(own, target, listen_dsn or target.dsn)
         else:
             queue = cls(pool, target, listen_dsn or dsn or dsn_of_pool(pool))
@@ -135,7 +147,12 @@ class Queue:
         self.close()
 
     def close(self) -> None:
-        """Close the connections; callers that still wait get `DatabaseUnavailable`."""
+        """Close the connections; callers that still wait get `DatabaseUnavailable`.
+
+        After a fork there is nothing to close: the connections are those of the parent process.
+        """
+        if os.getpid() != self._pid:
+            return
         self._waiter.close()
         if isinstance(self._pool, BlockingConnections):
             self._pool.close()
@@ -154,7 +171,7 @@ class Queue:
         raised: BaseException | None = None
         is_nested = IS_IN_TRANSACTION.get()
         try:
-            with self._pool.connection() as connection, connection.transaction():
+            with self._lent() as connection, connection.transaction():
                 txn = BlockingTransaction(connection, self._schema)
                 IS_IN_TRANSACTION.set(True)
                 try:
@@ -184,7 +201,7 @@ class Queue:
             DatabaseUnavailable: When the database is away. If its answer was lost, the job may
                 exist: give it a unique key to enqueue it again without a doubt.
         """
-        with answered(), self._pool.connection() as connection:
+        with answered(), self._lent() as connection:
             return adapter.enqueue(connection, work, schema=self._schema, **options)
 
     def enqueue_many(
@@ -195,7 +212,7 @@ class Queue:
         Returns:
             The jobs' numbers, in the order of the work items.
         """
-        with answered(), self._pool.connection() as connection:
+        with answered(), self._lent() as connection:
             return adapter.enqueue_many(connection, works, schema=self._schema, **options)
 
     def job(self, job_id: int) -> Job:
@@ -240,6 +257,7 @@ class Queue:
             KeyUnavailable: When the result is encrypted, and this process cannot decrypt it.
         """
         number = job_number(job_id)
+        check_process(self._pid)
         with self._waiter.waiting(number) as ending:
             job = self.job(number)
             if not job.state.is_final:
@@ -294,10 +312,14 @@ class Queue:
     def _find(self, inquiry: Inquiry[T]) -> T:
         return answer(inquiry, self._call)
 
+    def _lent(self) -> AbstractContextManager[Connection[Any]]:
+        check_process(self._pid)
+        return self._pool.connection()
+
     def _call(self, call: Call) -> Rows:
         with (
             answered(),
-            self._pool.connection() as connection,
+            self._lent() as connection,
             Cursor(connection, row_factory=dict_row) as cursor,
         ):
             read_all_moments(cursor)

@@ -24,7 +24,7 @@ from txqueue.errors import ConfigurationError, NotPermitted
 from txqueue.model.job import Job
 from txqueue.policy.awaited_ends import job_ids_in
 from txqueue.policy.backoff import Backoff
-from txqueue.policy.end_looks import EndLooks
+from txqueue.policy.end_looks import LONGEST, EndLooks
 from txqueue.standalone.requests import HEARD_WITHIN, LISTENS_AGAIN, no_notifications
 from txqueue.standalone.sessions import answered, is_passing
 from txqueue.store.enqueueing.results import closed_before
@@ -71,6 +71,7 @@ class BlockingEndWaiter:
         self._connection: Connection[Any] | None = None
         self._listen_at = float("-inf")
         self._failures = Backoff(0.25, 5.0)
+        self._has_warned = False
 
     @contextmanager
     def waiting(self, job_id: int) -> Iterator[Future[Job]]:
@@ -178,6 +179,7 @@ class BlockingEndWaiter:
         else:
             self._failures.reset()
             self._listens(True)
+            self._has_warned = False
 
     def _check(self, connection: Connection[Any]) -> None:
         """Check that notifications arrive, as a pooler in transaction mode drops them.
@@ -213,7 +215,7 @@ class BlockingEndWaiter:
                 self._looks.awaited.note(job_ids_in(notice.payload))
 
     def _failed(self, error: Exception) -> None:
-        _log.info("looking for the ends of jobs, as announcements fail: %s", error)
+        self._warn(error)
         is_of_setup = isinstance(error, ConfigurationError)
         self._listen_at = monotonic() + (LISTENS_AGAIN if is_of_setup else self._failures.take())
         self._stop_listening()
@@ -223,6 +225,13 @@ class BlockingEndWaiter:
         if connection is not None:
             connection.close()
         self._listens(False)
+
+    def _warn(self, error: Exception) -> None:
+        # Once for each outage, however often listening is tried.
+        level = logging.INFO if self._has_warned else logging.WARNING
+        text = "looking for the ends of jobs every %g s, as listening for them fails: %s"
+        _log.log(level, text, LONGEST, error)
+        self._has_warned = True
 
     def _listens(self, is_listening: bool) -> None:
         with self._lock:
