@@ -159,7 +159,7 @@ except TypeError as error:
 
 
 def test_a_timer_of_a_reactor_that_does_not_run_is_an_error() -> None:
-    """Under asyncio.run() a handler that waits for Twisted would wait for ever."""
+    """Under asyncio.run() a handler that waits for Twisted would wait without end."""
     run = [sys.executable, "-c", WAITING]
     said = subprocess.run(run, capture_output=True, text=True, timeout=60, check=True)
     assert "waits for a timer of Twisted's reactor, which does not run" in said.stdout, said.stderr
