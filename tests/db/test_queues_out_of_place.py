@@ -41,6 +41,15 @@ def session():
 
 queue = Queue.connect(sys.argv[1])
 before = session()
+with queue.transaction() as txn:
+    if (child := os.fork()) == 0:
+        try:
+            txn.execute("select 1")
+        except ConfigurationError as error:
+            print(error.what, flush=True)
+        os._exit(0)
+    os.waitpid(child, 0)
+    txn.execute("select 1")
 if (child := os.fork()) == 0:
     for call in (session, lambda: queue.enqueue(Note()), lambda: queue.enqueue_many([Note()]),
                  lambda: queue.job(1), lambda: queue.wait(1), lambda: queue.cancel(1),
@@ -79,6 +88,15 @@ async def refused(queue):
 async def main():
     queue = await Queue.connect(sys.argv[1])
     before = await session(queue)
+    async with queue.transaction() as txn:
+        if (child := os.fork()) == 0:
+            try:
+                await txn.enqueue(Note())
+            except ConfigurationError as error:
+                print(error.what, flush=True)
+            os._exit(0)
+        os.waitpid(child, 0)
+        await txn.execute("select 1")
     if (child := os.fork()) == 0:
         await refused(queue)
         os._exit(0)
@@ -92,7 +110,7 @@ asyncio.run(main())
 
 @pytest.mark.parametrize("script", [SYNC_FORK, AIO_FORK], ids=["sync", "aio"])
 def test_a_fork_may_not_use_the_queue_of_its_parent(migrated_database18: str, script: str) -> None:
-    """Each call says so; close() and the child's end leave the parent its session."""
+    """Each call says so, also in a transaction; the child's end leaves the parent its session."""
     ended = subprocess.run(
         [sys.executable, "-c", script, migrated_database18],
         capture_output=True,
@@ -102,7 +120,7 @@ def test_a_fork_may_not_use_the_queue_of_its_parent(migrated_database18: str, sc
     )
     *refusals, is_same_session = ended.stdout.splitlines()
     assert is_same_session == "True", ended.stderr
-    assert len(refusals) == 7
+    assert len(refusals) == 8
     assert all("connected before the fork, in process " in each for each in refusals)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from typing import Any, Unpack
@@ -13,7 +14,7 @@ from txqueue.adapters.batches import BlockingBatch
 from txqueue.errors import TransactionMisused
 from txqueue.model.enqueue_options import EnqueueOptions
 from txqueue.model.work_item import WorkItem
-from txqueue.standalone.sessions import answered, check_end, lost
+from txqueue.standalone.sessions import answered, check_end, check_process, lost
 
 __all__ = ["BlockingTransaction"]
 
@@ -29,6 +30,7 @@ class BlockingTransaction:
     def __init__(self, connection: Connection[Any], schema: str) -> None:
         self._connection = connection
         self._schema = schema
+        self._pid = os.getpid()
         self._is_open = True
 
     @property
@@ -37,7 +39,9 @@ class BlockingTransaction:
 
         Raises:
             TransactionMisused: When the transaction has ended.
+            ConfigurationError: When this process is a fork of the one that began it.
         """
+        check_process(self._pid)
         if not self._is_open:
             raise TransactionMisused(
                 "the transaction has ended and takes no more statements",
