@@ -533,7 +533,7 @@ view live_tenants (tenant text, waiting bigint, ready bigint, assigned bigint, f
 view node_status (node_id integer, name text, hostname text, pid integer, port integer, incarnation integer,
     started_at timestamptz, heartbeat_at timestamptz, state text, load double precision, capacity integer, jobs bigint,
     queues text[], work_types text[], lease double precision, version text, address text, report jsonb,
-    lacking_right text);
+    lacking_right text, right_remedy text);
 
 -- What keeps vacuum from removing dead rows.
 view old_snapshots (kind text, name text, pid integer, since timestamptz);
@@ -668,7 +668,7 @@ heartbeat(its_incarnation integer, its_load double precision, its_report jsonb =
     places integer, rescued integer, nodes integer, beats bigint, server text, restarts jsonb);  -- worker
 identity() returns uuid;  -- enqueue, read, worker
 jobs_of(its_incarnation integer, assignments bigint[]) returns table(assignment bigint, job_id bigint);  -- worker
-lacking_right(report jsonb) returns text;  -- read, worker
+lacking_right(report jsonb, is_silent boolean) returns (what text, remedy text);  -- read, worker
 leave(its_incarnation integer, its_state text) returns integer;  -- worker
 notified_jobs(its_incarnation integer, lanes integer[], assignments bigint[]) returns text[];  -- worker
 pass_on(its_incarnation integer, assignments bigint[], ids bigint[], to_incarnation integer, parts integer = 1)
@@ -685,8 +685,8 @@ reserve_run(its_name text) returns (incarnation integer, former integer);  -- wo
 silent_jobs() returns bigint[];  -- read, worker
 undrain_node(its_name text, who text) returns boolean;  -- worker
 -- only the owner may execute: cancel_returned, find_cancellations, first_end, forget_future_beats, has_lighter_node,
--- has_reader, is_stale_cancellation, lease_margin, lock_live_node, mark_dead, nearest_nodes, review_unread,
--- server_identity, starts_jobs
+-- has_reader, is_stale_cancellation, lease_margin, lock_live_node, mark_dead, nearest_nodes, refused_session,
+-- review_unread, server_identity, starts_jobs
 
 -- operators
 cancel(ids bigint[], who text) returns (cancelled bigint[], requested jsonb, refused bigint[]);  -- worker

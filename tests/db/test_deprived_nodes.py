@@ -39,6 +39,25 @@ def printed(dsn: str, capsys: pytest.CaptureFixture[str]) -> Callable[[str], Any
     return run_command
 
 
+LOSSES = [
+    ("alter role {role} nologin", "may not log in", "alter role {role} login"),
+    ("drop role {role}", "does not exist", "create role {role} login in role txqueue_worker"),
+    (
+        "alter role {role} valid until '2020-01-01'",
+        "has expired",
+        "alter role {role} valid until 'infinity'",
+    ),
+    (
+        "alter role {role} connection limit 1",
+        "has a connection limit of 1",
+        "alter role {role} connection limit -1",
+    ),
+    (
+        "alter role {role} set default_transaction_read_only = on",
+        "are read-only by its settings",
+        "alter role {role} reset default_transaction_read_only",
+    ),
+]
 USAGE = "lacks usage on the schema txqueue"
 
 
@@ -52,8 +71,6 @@ USAGE = "lacks usage on the schema txqueue"
             "lacks execute on heartbeat()",
             "dead-nodes",
         ),
-        ("alter role {role} nologin", "may not log in", "dead-nodes"),
-        ("drop role {role}", "does not exist", "dead-nodes"),
     ],
 )
 def test_tools_name_the_right_that_a_node_has_lost(
@@ -85,3 +102,95 @@ def test_tools_name_the_right_that_a_node_has_lost(
     assert what in str(printed("status")["warnings"])
     [found] = [each for each in printed("doctor")["checks"] if each["check"] == check]
     assert what in str(found["findings"])
+
+
+def silence(node: Master, dsn: str, role: str) -> int:
+    """Leave a node as the only one, silent for long, and a job for it."""
+    node.value("select txqueue.leave(%s, 'stopped')", node.incarnation)
+    with master(make_dsn(dsn, user=role, password="right"), "deprived") as deprived:
+        assert deprived.beats()
+    node.cursor.execute(
+        "update txqueue.node_info set heartbeat_at = now() - interval '1 h' where name = 'deprived'"
+    )
+    (job,) = node.enqueue({})
+    return job
+
+
+@pytest.mark.parametrize(("loss", "said", "remedy"), LOSSES)
+def test_each_loss_has_its_own_remedy_in_all_tools(
+    node: Master,
+    *,
+    dsn: str,
+    role: str,
+    printed: Callable[[str], Any],
+    loss: str,
+    said: str,
+    remedy: str,
+) -> None:
+    """The same one, also where no live node serves the queue: a new node would not help."""
+    job = silence(node, dsn, role)
+    node.cursor.execute(loss.format(role=role))
+    told = explained(node, job)
+    assert said in told.detail
+    assert remedy.format(role=role) in told.remedy
+    checks = {each["check"]: each["findings"] for each in printed("doctor")["checks"]}
+    warned = [
+        each
+        for each in printed("status")["warnings"]
+        if each["kind"] in ("dead_node", "unserved_queue", "unknown_type")
+    ]
+    found = [*checks["dead-nodes"], *checks["unserved-queues"], *warned]
+    assert len(found) >= 4
+    for each in found:
+        assert said in each["what"], each
+        assert remedy.format(role=role) in each["remedy"], each
+
+
+def test_rights_of_new_sessions_stop_no_node_that_has_sessions(
+    node: Master, *, dsn: str, role: str
+) -> None:
+    """A live node goes on in its own: the database refuses none of its statements."""
+    node.value("select txqueue.leave(%s, 'stopped')", node.incarnation)
+    with master(make_dsn(dsn, user=role, password="right"), "deprived") as deprived:
+        assert deprived.beats()
+        (job,) = node.enqueue({})
+        node.cursor.execute(f"alter role {role} nologin")
+        assert explained(node, job).reason == "next"
+
+
+def test_tools_name_the_silent_node_that_served_the_queue(
+    node: Master, *, dsn: str, role: str, printed: Callable[[str], Any]
+) -> None:
+    """Nothing is known of it but that it is silent: its process and log say why."""
+    job = silence(node, dsn, role)
+    told = explained(node, job)
+    assert "; node deprived did, whose last heartbeat was 1 h ago" in told.detail
+    see = "see the process and the log of node deprived on "
+    assert told.remedy.startswith(see)
+    checks = {each["check"]: each["findings"] for each in printed("doctor")["checks"]}
+    [dead], [unserved] = checks["dead-nodes"], checks["unserved-queues"]
+    assert dead["why"] == "jobs of its queue default do not run"
+    assert "; node deprived did" in unserved["what"]
+    warned = {each["kind"]: each["remedy"] for each in printed("status")["warnings"]}
+    for remedy in (dead["remedy"], unserved["remedy"], warned["dead_node"]):
+        assert remedy.startswith(see)
+    assert warned["unserved_queue"].startswith(see)
+
+
+def test_a_type_that_none_has_published_in_a_queue_that_none_serves(
+    node: Master, printed: Callable[[str], Any]
+) -> None:
+    """Explain names the queue, too, and doctor the type."""
+    job = node.value("select txqueue.enqueue('no.such', '{}', 'far off')")
+    told = explained(node, job)
+    assert "work type no.such, and no live node serves the queue far off" in told.detail
+    assert told.remedy == "start a node whose --app defines it, with --queues 'far off'"
+    checks = {each["check"]: each["findings"] for each in printed("doctor")["checks"]}
+    assert "has ever registered the work type no.such" in str(checks["unknown-work-types"])
+    assert "serves the queue far off" in str(checks["unserved-queues"])
+
+
+def test_a_full_queue_names_itself_for_a_shell(node: Master) -> None:
+    """The hint is a command for it."""
+    with pytest.raises(Exception, match=r"limit queue 'it'\"'\"'s' --backlog N"):
+        node.value("select txqueue.refuse_full_queue('it''s')")

@@ -5,5 +5,7 @@ set search_path = txqueue, pg_temp
 as $$
 begin
     raise exception using errcode = 'TXQ02', message = format('the queue %s is full', its_queue),
-        hint = 'enqueue it again later, or raise the limit: txqueue limit queue NAME --backlog N';
+        hint = format('enqueue it again later, or raise the limit: txqueue limit queue %s --backlog N',
+                      case when its_queue ~ '^[A-Za-z0-9_@%+=:,./-]+$' then its_queue
+                           else '''' || replace(its_queue, '''', '''"''"''') || '''' end);
 end $$;

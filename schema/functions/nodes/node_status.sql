@@ -1,5 +1,6 @@
 -- The nodes with their current status: whether the lease has expired, even if the node was not declared dead
--- yet, how many jobs each holds, and which right it lacks.
+-- yet, how many jobs each holds, which right it lacks, and what
+-- restores that if no grant does.
 create or replace view txqueue.node_status as
 select node.node_id, node.name, node.hostname, node.pid, node.port, node.incarnation, node.started_at,
        node.heartbeat_at,
@@ -7,8 +8,10 @@ select node.node_id, node.name, node.hostname, node.pid, node.port, node.incarna
             then 'dead' else node.state end as state,
        node.load, node.capacity, coalesce(held.jobs, 0) as jobs, node.queues, node.work_types,
        extract(epoch from node.lease)::double precision as lease, node.version, node.address, node.report,
-       case when node.state <> 'stopped' then txqueue.lacking_right(node.report) end as lacking_right
+       lost.what as lacking_right, lost.remedy as right_remedy
   from txqueue.node_info as node
   left join (select incarnation, count(*) as jobs from txqueue.job_assigned group by incarnation) as held
-    on held.incarnation = node.incarnation;
+    on held.incarnation = node.incarnation
+  left join lateral txqueue.lacking_right(node.report, node.heartbeat_at < clock_timestamp() - node.lease) as lost
+    on node.state <> 'stopped';
 comment on view txqueue.node_status is 'The nodes and their current status.';

@@ -44,7 +44,7 @@ begin
     this.error := readable_text(this.error);
     select coalesce(jsonb_agg(jsonb_build_object(
                'name', name, 'state', state, 'load', load, 'capacity', capacity, 'incarnation', node.incarnation,
-               'refused', report -> 'refused', 'may_claim', report -> 'may_claim', 'missing', report -> 'missing', 'lacking_right', lacking_right(report), 'workers', report -> 'workers', 'unable', report -> 'unable',
+               'refused', report -> 'refused', 'may_claim', report -> 'may_claim', 'missing', report -> 'missing', 'lacking_right', lost.what, 'right_remedy', lost.remedy, 'workers', report -> 'workers', 'unable', report -> 'unable',
                'closed', report -> 'closed', 'blocking', report -> 'blocking', 'maybe_blocking', report -> 'maybe_blocking', 'beside', report -> 'beside', 'room', report -> 'room', 'left', report -> 'left', 'held', coalesce(held.weight, 0), 'busy_since', held.since,
                'serves', this.queue = any (node.queues), 'knows', this.work_type = any (work_types),
                'lacks_key', coalesce(report -> 'keyless', '[]') ? this.work_type,
@@ -57,6 +57,7 @@ begin
       from node_info as node
       left join (select incarnation, sum(weight) as weight, min(coalesce(started_at, assigned_at)) as since
                    from job_assigned group by incarnation) as held using (incarnation)
+      cross join lateral lacking_right(report, false) as lost
      where state in ('alive', 'draining') and heartbeat_at > clock_timestamp() - lease;
     -- A job that its node has lost comes to its group once more.
     if this."group" is not null and (this.state in ('waiting', 'ready') or this.state = 'assigned' and not exists (
@@ -104,12 +105,19 @@ begin
         'unread', (select jsonb_build_object('by', this.options -> 'unread', 'since', unread.since, 'until', unread.until)
                      from unread_job as unread where unread.job_id = this.job_id),
         'nodes', nodes,
-        -- Silent nodes that cannot work, as the database refuses their statements.
-        'deprived', (select coalesce(jsonb_agg(node), '[]') from (
-            select name, lacking_right(report) as lacking_right from node_info
-             where state <> 'stopped' and heartbeat_at <= clock_timestamp() - lease
-               and this.queue = any (queues) and this.work_type = any (work_types) and lacking_right(report) is not null
-             order by heartbeat_at desc, name limit 5) as node),
+        -- Silent nodes that would serve its queue or have its type, and the rights without which the database refuses
+        -- their statements.
+        'silent', (select coalesce(jsonb_agg(to_jsonb(node) || jsonb_build_object('lacking_right', lost.what, 'right_remedy', lost.remedy)
+                                             order by place), '[]')
+            from (select name, hostname, heartbeat_at, report -> 'login' as login, report -> 'role' as role,
+                         this.queue = any (queues) as serves, this.work_type = any (work_types) as knows,
+                         row_number() over (order by this.queue = any (queues) and this.work_type = any (work_types) desc,
+                                                     heartbeat_at desc, name) as place
+                    from node_info
+                   where state <> 'stopped' and heartbeat_at <= clock_timestamp() - lease
+                     and (this.queue = any (queues) or this.work_type = any (work_types))
+                   order by place limit 5) as node
+            cross join lateral lacking_right(jsonb_build_object('login', login, 'role', role), true) as lost),
         'group', grouped,
         'parents', awaited,
         'parents_left', (select count(*) from job_parent where child = this.job_id and ended is null),

@@ -154,7 +154,8 @@ def test_the_gravest_finding_is_the_severity_of_the_check() -> None:
 def test_findings_of_a_check_are_few(queues: int, more: str) -> None:
     """The queues with the most jobs are named; one finding says how many more there are."""
     facts: dict[str, Fact] = {check.needs: [] for check in CHECKS.values()}
-    row = {"work_type": "t", "is_served": False, "is_defined": True}
+    row = {"work_type": "t", "is_served": False, "is_defined": True, "is_published": True}
+    row |= {"last_served": None, "last_defined": None}
     facts["runnable_jobs"] = [{**row, "queue": f"q{n}", "jobs": n} for n in range(queues)]
     [result] = [each for each in diagnose(facts) if each.check == "unserved-queues"]
     assert len(result.findings) == 21

@@ -20,12 +20,14 @@ from txqueue.policy.blockers.reason import (
     until,
 )
 from txqueue.policy.facts.obstacles import (
-    GRANT,
     SEE_LOG,
-    UNDRAIN,
     WorkerObstacle,
+    because_silent,
     claim_obstacle,
+    remedy_if_silent,
+    remedy_of_right,
     threads_left,
+    to_undrain,
     worker_obstacle,
 )
 
@@ -111,34 +113,48 @@ def without_node(facts: Facts) -> Iterator[Blocker]:
     queue, work_type = facts["job"]["queue"], facts["job"]["work_type"]
     serving, knowing = _names(facts, "serves"), _names(facts, "knows")
     yield from without_key(facts)
-    if facts.get("deprived") and not capable(facts):
-        nodes = [f"node {node['name']}: {node['lacking_right']}" for node in facts["deprived"]]
-        what = (
-            f"the database refuses the statements of the nodes that could run it: {joined(nodes)}"
-        )
-        yield _no_node(what, GRANT, "dead_node")
+    start = f"start one with --queues {shlex.quote(queue)}"
+    if (deprived := _deprived(facts)) and not capable(facts):
+        nodes = [f"node {node['name']}: {node['lacking_right']}" for node in deprived]
+        what = "the database refuses the statements of the nodes that could run it"
+        yield _no_node(f"{what}: {joined(nodes)}", remedy_of_right(deprived[0]), "dead_node")
     elif not facts["nodes"]:
-        yield _no_node("no node runs", "start one: twistd -n txqueue --app MODULE")
+        start = "start one: twistd -n txqueue --app MODULE"
+        yield _unless_silent(facts, "no node runs", start, "serves", "blocked_jobs")
     elif not serving:
         what = f"no live node serves the queue {queue}"
-        yield _no_node(what, f"start one with --queues {queue}", "unserved_queue")
+        yield _unless_silent(facts, what, start, "serves", "unserved_queue")
     elif not knowing:
-        yield _no_node(f"no live node has the work type {work_type}", _ADD, "unknown_type")
+        what = f"no live node has the work type {work_type}"
+        yield _unless_silent(facts, what, _ADD, "knows", "unknown_type")
     elif not capable(facts):
         yield _no_node(
             f"no live node both serves the queue {queue} ({_do(serving)})"
             f" and has the work type {work_type} ({_do(knowing)})",
-            f"start one with --queues {queue} whose --app defines it",
+            f"{start} whose --app defines it",
         )
+
+
+def _deprived(facts: Facts) -> list[Node]:
+    """Return the silent nodes that could run the job, but for a right that each has lost."""
+    silent = facts.get("silent") or ()
+    return [each for each in silent if each["serves"] and each["knows"] and each["lacking_right"]]
+
+
+def _unless_silent(facts: Facts, what: str, start: str, did: str, kind: str) -> Blocker:
+    """Return that no live node does what is needed, with the silent one that did it last."""
+    last = next((node for node in facts.get("silent") or () if node[did]), None)
+    seconds = seconds_between(facts["now"], last["heartbeat_at"]) if last else 0.0
+    return _no_node(f"{what}{because_silent(last, seconds)}", remedy_if_silent(last, start), kind)
 
 
 def without_worker(facts: Facts) -> Iterator[Blocker]:
     """Yield what keeps the nodes that could run the job from starting any."""
     working = _working(facts)
     if not working:
-        names = joined(sorted(node["name"] for node in capable(facts)))
-        what = f"every node that could run it is draining: {names}"
-        yield Blocker("no_capable_node", what, UNDRAIN, Gravity.ACT)
+        names = sorted(node["name"] for node in capable(facts))
+        what = f"every node that could run it is draining: {joined(names)}"
+        yield Blocker("no_capable_node", what, to_undrain(names), Gravity.ACT)
         return
     obstacle_by_node = {node["name"]: _obstacle(facts, node) for node in working}
     obstacles = [obstacle for obstacle in obstacle_by_node.values() if obstacle is not None]

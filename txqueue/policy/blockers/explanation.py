@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
@@ -171,10 +172,14 @@ def _for_type(facts: Facts) -> Blocker:
     work_type = facts["job"]["work_type"]
     if facts["is_published"]:
         return _ready(facts)
+    queue = facts["job"]["queue"]
+    is_served = any(node["serves"] for node in facts["nodes"])
     unknown = Blocker(
         "unknown_type",
-        f"no node has ever registered the work type {work_type}",
-        "start a node whose --app defines it",
+        f"no node has ever registered the work type {work_type}"
+        + ("" if is_served else f", and no live node serves the queue {queue}"),
+        "start a node whose --app defines it"
+        + ("" if is_served else f", with --queues {shlex.quote(queue)}"),
         Gravity.FAULT,
         "unknown_type",
     )

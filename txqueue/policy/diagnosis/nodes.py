@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from txqueue.model.humanize import age
+from txqueue.model.humanize import age, joined
 from txqueue.policy.diagnosis.finding import Check, Finding, Row, Severity, fault, warning
+from txqueue.policy.facts.live_jobs import served_queues
 from txqueue.policy.facts.node_warnings import (
     application_warnings,
     crowded_workers,
@@ -14,7 +15,7 @@ from txqueue.policy.facts.node_warnings import (
     unable_workers,
     without_workers,
 )
-from txqueue.policy.facts.obstacles import GRANT, worker_obstacle
+from txqueue.policy.facts.obstacles import remedy_if_silent, worker_obstacle
 
 __all__ = ["CHECKS"]
 
@@ -28,14 +29,22 @@ def _dead(rows: Sequence[Row]) -> Iterator[Finding]:
                 f"node {row['name']} is dead: no heartbeat for {age(row['silent'])}, as"
                 f" {row['lacking_right']}",
                 "the database refuses its statements, if its process runs",
-                GRANT,
+                remedy_if_silent(row, ""),
             )
         elif row["state"] == "dead":
             yield warning(
                 f"node {row['name']} is dead: no heartbeat for {age(row['silent'])}",
-                "the others do its work",
-                f"start it again on {row['hostname']}, or ignore it until its row is deleted",
+                _why_dead(row, rows),
+                remedy_if_silent(row, "ignore this until its row is deleted"),
             )
+
+
+def _why_dead(dead: Row, rows: Sequence[Row]) -> str:
+    served = served_queues(rows, _SERVING)
+    left = sorted(queue for queue in dead["queues"] if queue not in served)
+    if not left:
+        return "the others do its work"
+    return f"jobs of its {'queue' if len(left) == 1 else 'queues'} {joined(left)} do not run"
 
 
 def _refused(rows: Sequence[Row]) -> Iterator[Finding]:

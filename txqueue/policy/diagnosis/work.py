@@ -8,8 +8,9 @@ from typing import Final
 
 from txqueue.model.humanize import age, counted
 from txqueue.policy.blockers.blocked_jobs import blocked_warnings
-from txqueue.policy.diagnosis.finding import Check, Finding, Row, Severity
+from txqueue.policy.diagnosis.finding import Check, Finding, Row, Severity, fault
 from txqueue.policy.diagnosis.tables import listed
+from txqueue.policy.facts.obstacles import because_silent, remedy_if_silent
 
 __all__ = ["CHECKS"]
 
@@ -29,23 +30,36 @@ _BY_GRAVITY: Final = {
 
 
 def _queues(rows: Sequence[Row]) -> Iterator[Finding]:
+    last_served = {row["queue"]: row["last_served"] for row in rows}
     for queue, jobs in _sums(rows, "queue", "is_served").items():
-        yield Finding(
-            Severity.FAULT,
+        yield _unserved(
             f"no live node serves the queue {queue}, which has {counted(jobs, 'job')} to run",
-            "these jobs do not run",
-            f"start a node with --queues {queue}",
+            last_served[queue],
+            f"start a node with --queues {shlex.quote(queue)}",
         )
+
+
+def _unserved(what: str, last: Row | None, start: str) -> Finding:
+    because = because_silent(last, last["silent"] if last else 0.0)
+    return fault(f"{what}{because}", "these jobs do not run", remedy_if_silent(last, start))
 
 
 def _work_types(rows: Sequence[Row]) -> Iterator[Finding]:
     served = [row for row in rows if row["is_served"]]
+    last_defined = {row["work_type"]: row["last_defined"] for row in rows}
     for work_type, jobs in _sums(served, "work_type", "is_defined").items():
-        yield Finding(
-            Severity.FAULT,
+        yield _unserved(
             f"no live node of its queue has the work type {work_type}, which has"
             f" {counted(jobs, 'job')} to run",
-            "these jobs do not run",
+            last_defined[work_type],
+            "start a node whose --app defines it",
+        )
+    unserved = [row for row in rows if not row["is_served"]]
+    for work_type, jobs in _sums(unserved, "work_type", "is_published").items():
+        yield fault(
+            f"no node has ever registered the work type {work_type}, which has"
+            f" {counted(jobs, 'job')} to run",
+            "these jobs do not run, even once a node serves their queue",
             "start a node whose --app defines it",
         )
 

@@ -7,7 +7,12 @@ from datetime import datetime, timedelta
 
 from txqueue.model.humanize import age, counted, counted_as
 from txqueue.policy.facts.live_jobs import SERVING, served_queues
-from txqueue.policy.facts.obstacles import GRANT, remedy_of_refusal, threads_left
+from txqueue.policy.facts.obstacles import (
+    remedy_if_silent,
+    remedy_of_refusal,
+    remedy_of_right,
+    threads_left,
+)
 from txqueue.policy.facts.warned import Row, Warned, listed
 
 __all__ = [
@@ -33,9 +38,9 @@ def dead(nodes: Iterable[Row], now: datetime) -> Iterator[Warned]:
         if node["state"] == "dead":
             silent = age((now - node["heartbeat_at"]).total_seconds())
             what = f"node {node['name']} is dead: no heartbeat for {silent}"
-            remedy = f"start it again on {node['hostname']}"
             if lacking := node.get("lacking_right"):
-                what, remedy = f"{what}, as {lacking}", GRANT
+                what = f"{what}, as {lacking}"
+            remedy = remedy_if_silent(node, "start it again")
             yield "dead_node", node["name"], what, remedy
 
 
@@ -54,7 +59,7 @@ def refused(nodes: Iterable[Row]) -> Iterator[Warned]:
                 "refused",
                 node["name"],
                 what,
-                GRANT if is_lacking else remedy_of_refusal(refusal),
+                remedy_of_right(node) if is_lacking else remedy_of_refusal(refusal),
             )
 
 

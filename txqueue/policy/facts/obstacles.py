@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from attrs import frozen
 
-from txqueue.model.humanize import counted, joined
+from txqueue.model.humanize import age, counted, joined
 from txqueue.model.sqlstates import INSUFFICIENT_PRIVILEGE, remedy_of
 
 __all__ = [
     "GRANT",
     "SEE_LOG",
-    "UNDRAIN",
     "WorkerObstacle",
+    "because_silent",
     "claim_obstacle",
+    "remedy_if_silent",
     "remedy_of_refusal",
+    "remedy_of_right",
     "threads_left",
+    "to_undrain",
     "worker_obstacle",
 ]
 
 Row = Mapping[str, Any]
 
-UNDRAIN = "start another node, or, unless it is stopping: txqueue undrain NODE"
 GRANT = (
     "grant the node's role what it lacks, as txqueue_worker has it; if that role lacks it, run:"
     " txqueue migrate"
@@ -92,7 +95,9 @@ _CLOSED: Final[Mapping[str, str]] = {
 def claim_obstacle(report: Row) -> WorkerObstacle | None:
     """Return why a node claims no job, if the database refuses its claims."""
     if lacking := report.get("lacking_right"):
-        return WorkerObstacle(f"the database refuses its statements: {lacking}", remedy=GRANT)
+        return WorkerObstacle(
+            f"the database refuses its statements: {lacking}", remedy=remedy_of_right(report)
+        )
     if report.get("may_claim") in (True, None):
         return None
     refusal = report.get("refused") or {}
@@ -104,3 +109,35 @@ def remedy_of_refusal(refusal: Row) -> str:
     """Return what an operator does about a statement that the database has refused."""
     code = refusal.get("sqlstate")
     return GRANT if code == INSUFFICIENT_PRIVILEGE else remedy_of(code)
+
+
+def remedy_of_right(node: Row) -> str:
+    """Return what gives a node's role the right that it lacks."""
+    return node.get("right_remedy") or GRANT
+
+
+def because_silent(node: Row | None, silent: float) -> str:
+    """Return which node did what no live one does, to be added to a sentence about that."""
+    if node is None:
+        return ""
+    lacking = node.get("lacking_right")
+    why = f", and {lacking}" if lacking else ""
+    return f"; node {node['name']} did, whose last heartbeat was {age(silent)} ago{why}"
+
+
+def remedy_if_silent(node: Row | None, otherwise: str) -> str:
+    """Return what to do where only a silent node did what is needed, or none: ``otherwise``."""
+    if node is None:
+        return otherwise
+    if node.get("lacking_right"):
+        return remedy_of_right(node)
+    return (
+        f"see the process and the log of node {node['name']} on {node['hostname']}: it may have"
+        f" ended, be stopped or cut off, or be refused by the server; or {otherwise}"
+    )
+
+
+def to_undrain(names: Sequence[str]) -> str:
+    """Return what to do if all nodes that could run a job are draining."""
+    undrain = f"txqueue undrain {shlex.quote(min(names))}"
+    return f"start another node, or, unless it is stopping: {undrain}"

@@ -17,7 +17,7 @@ from txqueue.policy.facts.node_warnings import (
     unable_workers,
     without_workers,
 )
-from txqueue.policy.facts.obstacles import UNDRAIN
+from txqueue.policy.facts.obstacles import because_silent, remedy_if_silent, to_undrain
 from txqueue.policy.facts.warned import Row, Warned, listed
 
 __all__ = ["full", "idle", "paused", "recurring", "unknown_type", "unserved_queue", "warnings"]
@@ -46,8 +46,8 @@ def warnings(
         *unable_workers(nodes),
         *crowded_workers(nodes),
         *not_held(nodes),
-        *_unserved(live, nodes),
-        *_unknown(live, nodes),
+        *_unserved(live, nodes, now),
+        *_unknown(live, nodes, now),
         *application_warnings(nodes),
         *_failed(live),
         *_held_back(snapshots, now),
@@ -85,11 +85,12 @@ def full(controls: Iterable[Row]) -> Iterator[Warned]:
 @listed
 def recurring(schedules: Row) -> Iterator[Warned]:
     """Yield warnings for schedules that no node ticks, and those whose last job was refused."""
+    such_as = schedules["such_as"]
+    name = shlex.quote(such_as or "") if schedules["overdue"] == 1 else "NAME"
     overdue = (
         "check that a node runs that has the classes of those declared in code; remove those"
-        " whose class is gone: txqueue schedule remove NAME"
+        f" whose class is gone: txqueue schedule remove {name}"
     )
-    such_as = schedules["such_as"]
     for kind, what, remedy in (
         ("overdue", "overdue by more than a minute", overdue),
         ("refused", "without their last job", "see why: txqueue schedules"),
@@ -120,15 +121,26 @@ def _by_name(control: Row) -> str:
     return key if kind == "queue" else f"--{kind} {key}"
 
 
-def unserved_queue(queue: str, nodes: Iterable[Row]) -> tuple[str, str] | None:
+def unserved_queue(queue: str, nodes: Iterable[Row], now: datetime) -> tuple[str, str] | None:
     """Return what is wrong, and the remedy, if no node serves a queue, or all of them drain."""
     serving = served_queues(known := list(nodes), SERVING)
     if queue in served_queues(known):
         return None
     if queue in serving:
-        names = joined(serving[queue])
-        return f"every node that serves the queue {queue} is draining: {names}", UNDRAIN
-    return f"no live node serves the queue {queue}", f"start a node with --queues {queue}"
+        names = serving[queue]
+        what = f"every node that serves the queue {queue} is draining: {joined(names)}"
+        return what, to_undrain(names)
+    what = f"no live node serves the queue {queue}"
+    remedy = f"start a node with --queues {shlex.quote(queue)}"
+    return _by_silent(what, remedy, (node for node in known if queue in node["queues"]), now)
+
+
+def _by_silent(what: str, remedy: str, did: Iterable[Row], now: datetime) -> tuple[str, str]:
+    """Add to what is wrong, and to the remedy, which silent node was the last that did it."""
+    silent = [node for node in did if node["state"] == "dead"]
+    last = max(silent, key=lambda node: node["heartbeat_at"], default=None)
+    seconds = (now - last["heartbeat_at"]).total_seconds() if last else 0.0
+    return f"{what}{because_silent(last, seconds)}", remedy_if_silent(last, remedy)
 
 
 def unknown_type(
@@ -172,7 +184,7 @@ def _sums(live: Iterable[Row], column: str, states: Sequence[str]) -> dict[str, 
 
 
 @listed
-def _unserved(live: LiveJobs, nodes: Iterable[Row]) -> Iterator[Warned]:
+def _unserved(live: LiveJobs, nodes: Sequence[Row], now: datetime) -> Iterator[Warned]:
     # What waits for nodes that drain is counted as blocked.
     served, waiting = (
         served_queues(nodes, SERVING),
@@ -181,19 +193,23 @@ def _unserved(live: LiveJobs, nodes: Iterable[Row]) -> Iterator[Warned]:
     for queue, jobs in waiting.items():
         if queue not in served:
             what = f"no live node serves the queue {queue}, which has {counted(jobs, 'job')}"
-            yield "unserved_queue", queue, what, f"start a node with --queues {queue}"
+            remedy = f"start a node with --queues {shlex.quote(queue)}"
+            did = (node for node in nodes if queue in node["queues"])
+            yield "unserved_queue", queue, *_by_silent(what, remedy, did, now)
     if jobs := _left(live.other_queues, "waiting", "ready"):
         what = f"no live node serves {_which_have(live.other_queues, 'more queue')}"
         yield "unserved_queue", "", f"{what} {counted(jobs, 'job')}", "see: txqueue jobs"
 
 
 @listed
-def _unknown(live: LiveJobs, nodes: Iterable[Row]) -> Iterator[Warned]:
+def _unknown(live: LiveJobs, nodes: Sequence[Row], now: datetime) -> Iterator[Warned]:
     known = {name for node in nodes if node["state"] in SERVING for name in _defined(node)}
     for work_type, jobs in _sums(live.work_types, "work_type", ("waiting", "ready")).items():
         if work_type not in known:
             what = f"no live node has the work type {work_type}, which has {counted(jobs, 'job')}"
-            yield "unknown_type", work_type, what, "start a node whose --app defines it"
+            did = (node for node in nodes if work_type in _defined(node))
+            remedy = "start a node whose --app defines it"
+            yield "unknown_type", work_type, *_by_silent(what, remedy, did, now)
     if jobs := _left(live.other_types, "waiting", "ready"):
         what = f"no live node has {_which_have(live.other_types, 'more work type')}"
         yield "unknown_type", "", f"{what} {counted(jobs, 'job')}", "see: txqueue jobs"

@@ -42,7 +42,7 @@ def not_in_time(job_id: int, timeout: float) -> WaitTimeout:
     """Return the error for a job that did not end in time."""
     return WaitTimeout(
         f"job {job_id} did not end within {timeout} s",
-        "wait longer, or see why: txqueue explain JOB",
+        f"wait longer, or see why: txqueue explain {job_id}",
     )
 
 

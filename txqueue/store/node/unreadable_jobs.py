@@ -34,7 +34,7 @@ async def taken(asking: Coroutine[Any, Any, Rows], set_aside: SetAside) -> Rows:
             raise
     raise Refused(
         f"jobs whose rows cannot be read have failed: {', '.join(map(str, ids[:10]))}",
-        "see the reason: txqueue job ID",
+        f"see the reason: txqueue job {ids[0]}",
     )
 
 

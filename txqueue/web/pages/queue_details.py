@@ -48,7 +48,7 @@ async def queue(services: PageServices, request: PageRequest) -> Reply:
         nodes=serve[:_TOLD],
         nodes_left=len(serve) - _TOLD,
         is_unknown=is_unknown,
-        trouble=None if is_unknown else unserved_queue(name, nodes),
+        trouble=None if is_unknown else unserved_queue(name, nodes, depth["at"]),
         **lately,
     )
 

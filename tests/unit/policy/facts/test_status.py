@@ -5,7 +5,6 @@ from typing import Any
 
 from txqueue.policy.facts.live_jobs import LiveJobs, Rest
 from txqueue.policy.facts.node_warnings import application_warnings
-from txqueue.policy.facts.obstacles import UNDRAIN
 from txqueue.policy.facts.status import depth, largest, queues
 from txqueue.policy.facts.warned import MOST_WARNED
 from txqueue.policy.facts.warnings import (
@@ -180,16 +179,20 @@ def test_what_no_live_node_has_is_said_with_the_remedy() -> None:
     """A draining node still knows its types, and takes nothing from its queues."""
     nodes = [node("a", "draining"), node("b", "dead", queues=["mail"])]
     assert unknown_type("mail", nodes, is_published=True) is None
-    assert unserved_queue("default", [node("a")]) is None
-    assert unserved_queue("mail", nodes) == (
-        "no live node serves the queue mail",
-        "start a node with --queues mail",
-    )
+    assert unserved_queue("default", [node("a")], NOW) is None
+    remedy = "start a node with --queues 'a mail'"
+    assert unserved_queue("a mail", nodes, NOW) == ("no live node serves the queue a mail", remedy)
     said = "every node that serves the queue default is draining: a"
-    assert unserved_queue("default", nodes) == (said, UNDRAIN)
+    assert unserved_queue("default", nodes, NOW) == (
+        said,
+        "start another node, or, unless it is stopping: txqueue undrain a",
+    )
     live = live_of(row("default", "ready", 2), row("mail", "ready", 1))
     told = [each["what"] for each in warnings(live, nodes, [], NOW)]
-    assert "no live node serves the queue mail, which has 1 job" in told
+    assert (
+        "no live node serves the queue mail, which has 1 job; node b did, whose last heartbeat was"
+        " 0 s ago"
+    ) in told
     assert not any("the queue default" in what for what in told)
     for is_published, said in ((True, "no live node has"), (False, "no node has ever registered")):
         found = unknown_type("sms", nodes, is_published=is_published)
@@ -203,6 +206,7 @@ def test_sentences_about_one_thing_are_in_the_singular() -> None:
     found = warnings(live, [node("a", report=report)], [], NOW)
     found += full([{"kind": "queue", "key": "q", "backlog": 1, "is_full": True}])
     found += recurring({"overdue": 1, "refused": 0, "such_as": "s"})
+    assert found[-1]["remedy"].endswith(": txqueue schedule remove s")
     assert {each["what"] for each in found} == {
         "no live node serves 1 more queue, which has 1 job",
         "no live node has 1 more work type, which has 1 job",

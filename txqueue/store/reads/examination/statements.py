@@ -108,7 +108,7 @@ _PUBLIC_RIGHTS: Final = """
 """
 _NODES: Final = """
     select name, hostname, capacity, state, version, queues, report, started_at, heartbeat_at,
-           lacking_right,
+           lacking_right, right_remedy,
            extract(epoch from clock_timestamp() - heartbeat_at)::float8 as silent
       from {schema}.node_status order by name
 """
@@ -118,6 +118,10 @@ _RUNNABLE_JOBS: Final = """
     with alive as materialized (
         select queues, work_types, coalesce(report -> 'keyless', '[]') as keyless
           from {schema}.node_status where state in ('alive', 'draining')),
+    dead as materialized (
+        select name, hostname, queues, work_types, lacking_right, right_remedy,
+               extract(epoch from clock_timestamp() - heartbeat_at)::float8 as silent
+          from {schema}.node_status where state = 'dead'),
     counted as (
         select queue, work_type, count(*) as jobs
           from ((select queue, work_type from {schema}.job_ready
@@ -126,6 +130,12 @@ _RUNNABLE_JOBS: Final = """
                   where waiting_for = 'type' limit 100000)) as each
          group by queue, work_type)
     select queue, work_type, jobs,
+           (select to_jsonb(dead) from dead where queue = any (queues)
+             order by silent limit 1) as last_served,
+           (select to_jsonb(dead) from dead where work_type = any (work_types)
+             order by silent limit 1) as last_defined,
+           exists (select from {schema}.work_type as known
+                    where known.work_type = counted.work_type) as is_published,
            exists (select from alive where queue = any (queues)) as is_served,
            exists (select from alive where queue = any (queues)
                       and (work_type = any (work_types) or keyless ? work_type)) as is_defined
