@@ -20,7 +20,8 @@ __all__ = ["TARGET", "reference"]
 ROOT: Final = Path(__file__).resolve().parent.parent
 TARGET: Final = ROOT / "docs" / "reference" / "python-api.md"
 
-# What stands where. Every name that `txqueue` exports must be here, or nothing is written.
+# What stands where. Every name that `txqueue` exports must be here, and those of the modules that
+# `reference` lists, or nothing is written.
 CHAPTERS: Final = (
     (
         "Enqueue work and ask after it",
@@ -60,13 +61,20 @@ CHAPTERS: Final = (
         "txqueue.testing",
         (
             "perform",
+            "aperform",
             "Outcome",
             "assert_enqueued",
+            "aassert_enqueued",
             "refute_enqueued",
+            "arefute_enqueued",
             "all_enqueued",
+            "aall_enqueued",
             "capture_enqueued",
+            "Capture",
             "drain",
+            "adrain",
             "clear",
+            "aclear",
             "connected",
         ),
     ),
@@ -110,6 +118,7 @@ MADE_BY_OTHERS: Final = frozenset(
         "BlockingBatch",
         "BlockingTransaction",
         "Cancelled",
+        "Capture",
         "Job",
         "JobsPage",
         "Membership",
@@ -183,7 +192,8 @@ def reference() -> str:
         LookupError: When the package exports a name that no chapter has.
     """
     listed = {name for _, _, names in CHAPTERS for name in names}
-    exported = {*_exported("txqueue"), *_exported("txqueue.errors")}
+    modules = ("txqueue", "txqueue.django", "txqueue.errors", "txqueue.testing")
+    exported = {name for module in modules for name in _exported(module)}
     if missing := exported - listed:
         raise LookupError(f"no chapter of docs/build_reference.py has {', '.join(sorted(missing))}")
     return "\n".join([HEAD, *_contents(), *_chapters()]).rstrip() + "\n"
@@ -224,7 +234,7 @@ def _entry(name: str, node: ast.AST) -> Iterator[str]:
 def _class(node: ast.ClassDef) -> Iterator[str]:
     initialiser = next((each for each in _functions(node) if each.name == "__init__"), None)
     if initialiser is not None and node.name not in MADE_BY_OTHERS:
-        yield _code(_call(f"class {node.name}", _parameters(initialiser), ""))
+        yield _code(_call(f"class {node.name}", _parameters(initialiser, is_method=True), ""))
     elif bases := ", ".join(map(ast.unparse, node.bases)):
         yield _code(f"class {node.name}({bases})")
     sections = _sections(ast.get_docstring(node))
@@ -259,27 +269,28 @@ def _function(node: Function, prefix: str) -> Iterator[str]:
     decorators = {ast.unparse(each) for each in node.decorator_list}
     returns = ast.unparse(node.returns) if node.returns is not None else "None"
     name = prefix + node.name
+    parameters = _parameters(node, is_method=bool(prefix) and "staticmethod" not in decorators)
     if "property" in decorators:
         yield _code(f"{name}: {returns}")
     elif "asynccontextmanager" in decorators or returns.startswith("AbstractAsyncContextManager["):
         given = returns.partition("[")[2].removesuffix("]")
-        yield _code(_call(f"async with {name}", _parameters(node), f" as {given}"))
+        yield _code(_call(f"async with {name}", parameters, f" as {given}"))
     elif "contextmanager" in decorators or returns.startswith("AbstractContextManager["):
         given = returns.partition("[")[2].removesuffix("]")
-        yield _code(_call(f"with {name}", _parameters(node), f" as {given}"))
+        yield _code(_call(f"with {name}", parameters, f" as {given}"))
     else:
         wait = "await " if isinstance(node, ast.AsyncFunctionDef) else ""
-        yield _code(_call(wait + name, _parameters(node), f" -> {returns}"))
+        yield _code(_call(wait + name, parameters, f" -> {returns}"))
     yield from _rendered(_sections(ast.get_docstring(node)))
 
 
-def _parameters(node: Function) -> list[str]:
-    """Return what stands between the parentheses, without self."""
+def _parameters(node: Function, *, is_method: bool) -> list[str]:
+    """Return what stands between the parentheses, without self, or the class of a class method."""
     its = node.args
     plain = [*its.posonlyargs, *its.args]
     without = [None] * (len(plain) - len(its.defaults))
     found = [_parameter(*pair) for pair in zip(plain, [*without, *its.defaults], strict=True)]
-    if plain and plain[0].arg in ("self", "cls"):
+    if is_method:
         found = found[1:]
     if its.vararg is not None:
         found.append("*" + _parameter(its.vararg))

@@ -230,6 +230,18 @@ def test_a_coroutine_of_django(shared_database: str) -> None:
     in_a_thread(lambda: asyncio.run(test()))
 
 
+@pytest.mark.parametrize("name", ["assert_enqueued", "all_enqueued", "drain", "clear"])
+def test_a_plain_call_in_a_coroutine_of_django_is_refused(shared_database: str, name: str) -> None:
+    """The error names the coroutine to call."""
+    set_up_django(shared_database)
+
+    async def test() -> None:
+        with pytest.raises(TypeError, match=rf"block a coroutine: await a{name}\(\)"):
+            getattr(testing, name)()
+
+    in_a_thread(lambda: asyncio.run(test()))
+
+
 @task(name="testing.break_block")
 def break_block() -> None:
     """Fail as a model's save() does, which marks the block as broken."""

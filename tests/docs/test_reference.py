@@ -52,6 +52,14 @@ def test_the_python_reference_is_up_to_date() -> None:
     assert TARGET.read_text("utf-8") == reference()
 
 
+def test_only_methods_lose_their_first_parameter() -> None:
+    """The class that an assertion takes by its place is shown; coroutines have their entries."""
+    of_tests = reference().partition("\n## Test jobs")[2].partition("\n## ")[0]
+    for name in ("assert_enqueued", "refute_enqueued", "all_enqueued", "capture_enqueued"):
+        assert f"\n{name}(\n    cls: " in of_tests
+    assert {"### aperform", "### adrain", "### aassert_enqueued"} <= set(of_tests.splitlines())
+
+
 def test_the_map_of_the_schema_is_up_to_date() -> None:
     """Otherwise run: python docs/build_schema_map.py."""
     assert build_schema_map.TARGET.read_text("utf-8") == build_schema_map.readme()

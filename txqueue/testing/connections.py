@@ -226,19 +226,29 @@ def finished(coroutine: Coroutine[Any, Any, T], connection: Any, asynchronous: s
         asynchronous: The function to call in its place if the connection is asynchronous.
 
     Raises:
-        TypeError: When it is.
+        TypeError: When it is, or is Django's in a coroutine.
     """
     try:
-        if not _is_asynchronous(default_connection() if connection is None else connection):
+        its = default_connection() if connection is None else connection
+        if not _is_asynchronous(its):
             coroutine.send(None)
     except StopIteration as end:
         return end.value  # type: ignore[no-any-return]
     finally:
         coroutine.close()
-    raise TypeError(f"this connection is asynchronous: await {asynchronous} in a coroutine")
+    raise TypeError(_remedy(its, asynchronous))
+
+
+def _remedy(connection: Any, asynchronous: str) -> str:
+    if isinstance(connection, str):
+        return f"Django's connection cannot block a coroutine: await {asynchronous} in its place"
+    return f"this connection is asynchronous: await {asynchronous} in a coroutine"
 
 
 def _is_asynchronous(connection: Any) -> bool:
+    # What waits in a thread would go on there without its caller.
+    if isinstance(connection, str):
+        return in_asyncio()
     # A pool of asyncpg lends objects whose methods wrap those of a connection.
     execute = getattr(connection, "execute", None)
     return execute is not None and iscoroutinefunction(unwrap(execute))

@@ -15,6 +15,7 @@ from txqueue.testing.borrowed_transactions import BorrowedTransactions
 from txqueue.testing.connections import apart, bound, in_asyncio, in_django
 from txqueue.testing.outcomes import Outcome
 from txqueue.testing.running import run_here, run_waiting
+from txqueue.worker.handlers.task import Task
 
 __all__ = ["aperform", "perform"]
 
@@ -45,11 +46,13 @@ def perform(
 
     Raises:
         InvalidWork: When the work or an option is not valid.
-        TypeError: When the handler waits for a Deferred: call `aperform` with a reactor.
+        TypeError: When it is a task, and no call of one; or the handler waits for a Deferred: call
+            `aperform` with a reactor.
     """
+    assignment = _assignment(work, options, attempt)
     is_of_asyncio = type(work).runtime is Runtime.ASYNCIO
     opener = BorrowedTransactions(lambda: bound(connection, schema), is_of_asyncio)
-    return run_here(_assignment(work, options, attempt), opener, "aperform").outcome
+    return run_here(assignment, opener, "aperform").outcome
 
 
 async def aperform(
@@ -71,9 +74,22 @@ async def aperform(
 
 def _assignment(work: WorkItem, options: EnqueueOptions, attempt: int) -> Assignment:
     """Return the assignment of a job that has no row."""
+    if not isinstance(work, WorkItem):
+        raise TypeError(_remedy(work))
     if isinstance(work, WorksetJob):
         raise InvalidWork("the jobs of worksets cannot be performed alone", "perform an item")
     job = job_object(work, options)
     entry = [0, work.work_type, attempt, work.weight, job["payload"], job.get("options")]
     chunk = json_text({"fields": FIELDS, "jobs": [entry]})
     return Assignment(incarnation=0, number=0, lane=0, jobs=1, weight=work.weight, chunk=chunk)
+
+
+def _remedy(work: Any) -> str:
+    """Return what to pass in place of what is no work item."""
+    if isinstance(work, Task):
+        call = f"{work.__name__}.work(...)"
+        return f"{work.item.work_type} is a task: pass a call of it, as perform({call})"
+    if isinstance(path := getattr(work, "module_path", None), str):
+        call = f"txqueue.django.work({path.rpartition('.')[2]}, ...)"
+        return f"{path} is a task of Django: pass a call of it, as perform({call})"
+    return f"{work!r} is no work item: pass an instance of a class of work items"

@@ -96,6 +96,29 @@ def test_the_handler_sees_its_job() -> None:
     assert outcome.get() == [values, {"a": "b"}, 3, False]
 
 
+@define
+class DjangoTask:
+    """Has what a task of Django has."""
+
+    module_path = "shop.tasks.send"
+
+
+@pytest.mark.parametrize(
+    ("given", "remedy"),
+    [
+        (see, r"perform\(see\.work\(\.\.\.\)\)"),
+        (DjangoTask(), r"perform\(txqueue\.django\.work\(send, \.\.\.\)\)"),
+        (Chosen, "pass an instance"),
+    ],
+)
+def test_a_task_without_arguments_is_refused(given: Any, remedy: str) -> None:
+    """The error says how to make a work item of it."""
+    with pytest.raises(TypeError, match=remedy):
+        testing.perform(given)
+    with pytest.raises(TypeError, match=remedy):
+        testing.aperform(given).send(None)
+
+
 def test_a_payload_that_json_cannot_carry_is_refused() -> None:
     """As enqueue would refuse it."""
     with pytest.raises(InvalidWork, match="values"):
