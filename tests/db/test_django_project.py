@@ -9,7 +9,7 @@ from typing import Any
 import psycopg2
 import pytest
 from django.core.management import CommandError, call_command
-from django.db import connections
+from django.db import connections, transaction
 from django.test import Client, override_settings
 
 from tests.db.conftest import EMPTY
@@ -17,6 +17,7 @@ from tests.django_shop.configuration import set_up_django, settings_of
 from tests.fixtures.databases import Templates, fresh_database
 from txqueue.django.checks import check_databases, check_settings
 from txqueue.django.databases import dsn_of
+from txqueue.testing import drain
 
 pytestmark = pytest.mark.django
 
@@ -214,6 +215,24 @@ def test_the_admin_shows_jobs(bare: str) -> None:
         )
         assert client.post("/admin/txqueue/jobrow/1/change/", {}).status_code == 403
         assert client.post("/admin/txqueue/jobrow/1/delete/", {}).status_code == 403
+
+
+def test_the_admin_shows_when_a_job_started() -> None:
+    """The moment is that of the result, also of a run too short to be reported."""
+    from django.contrib.admin import site
+
+    from txqueue.django.admin import JobAdmin
+    from txqueue.django.models import JobRow
+
+    with transaction.atomic():
+        result = import_module("tests.django_shop.tasks").fails.enqueue()
+        shown = JobAdmin(JobRow, site)
+        assert shown.started(JobRow.objects.get(pk=result.id)) is None
+        drain(raise_errors=False)
+        result.refresh()
+        assert result.status == "FAILED"
+        assert shown.started(JobRow.objects.get(pk=result.id)) == result.started_at is not None
+        transaction.set_rollback(True)
 
 
 def test_the_admin_counts_a_limited_number(monkeypatch: pytest.MonkeyPatch) -> None:

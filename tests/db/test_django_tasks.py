@@ -233,6 +233,22 @@ def test_a_result_that_there_is_not(tasks: Any, result_id: Any) -> None:
         tasks.add.get_result(result_id)
 
 
+@pytest.mark.parametrize("spelling", ["0_{}", " {} ", "+{}"])
+def test_an_id_is_spelled_in_one_way(tasks: Any, spelling: str) -> None:
+    """Python's other spellings of a number are no id of the task."""
+    result = tasks.add.enqueue(1)
+    with pytest.raises(TaskResultDoesNotExist):
+        tasks.add.get_result(spelling.format(result.id))
+
+
+@pytest.mark.parametrize("value", [{1: 2}, float("nan"), "a\0b"])
+def test_values_that_postgresql_s_json_has_not_are_refused(tasks: Any, value: Any) -> None:
+    """By Django's error for a task that cannot be enqueued."""
+    with pytest.raises(InvalidTask):
+        tasks.add.enqueue(value)
+    assert enqueued() == 0
+
+
 def test_a_result_of_another_task(tasks: Any) -> None:
     """Is none of this one, and a job of other work is none of a task."""
     result = tasks.add.enqueue(1)

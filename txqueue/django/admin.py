@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from functools import cached_property
 from typing import Any, Final
 
@@ -11,6 +12,8 @@ from django.utils.html import format_html
 
 from txqueue.django.databases import backends
 from txqueue.django.models import JobRow
+from txqueue.model.job import State
+from txqueue.store.reads.one_job import run_began
 
 __all__ = ["BoundedPaginator", "JobAdmin"]
 
@@ -35,9 +38,9 @@ class JobAdmin(admin.ModelAdmin):  # type: ignore[misc]  # Django has no types.
     list_filter = ("state",)
     fields = (
         *("job_id", "work_type", "queue", "state", "priority", "attempt"),
-        *("enqueued_at", "started_at", "finished_at", "dashboard"),
+        *("enqueued_at", "started", "finished_at", "dashboard"),
     )
-    readonly_fields = ("dashboard",)
+    readonly_fields = ("started", "dashboard")
     search_fields = ("work_type",)
     search_help_text = "the number of a job, or the whole name of a task"
     show_full_result_count = False
@@ -54,6 +57,11 @@ class JobAdmin(admin.ModelAdmin):  # type: ignore[misc]  # Django has no types.
         if search_term.isdecimal():
             return queryset.filter(pk=int(search_term)), False
         return queryset.filter(work_type=search_term), False
+
+    @admin.display(description="started at")
+    def started(self, job: JobRow) -> datetime | None:
+        """Return when the run began that goes on or was the last, as in a result."""
+        return run_began(State(job.state), job.started_at, job.assigned_at)
 
     @admin.display(description="dashboard")
     def dashboard(self, job: JobRow) -> str:

@@ -63,8 +63,10 @@ class TxqueueBackend(BaseTaskBackend):  # type: ignore[misc]  # Django has no ty
             Its `TaskResult`.
 
         Raises:
-            InvalidTask: When the task, or an option of its policy, is not valid.
-            TypeError: When its function does not take the arguments, or they do not fit JSON.
+            InvalidTask: When the task, an option of its policy, or a value in its arguments is not
+                valid: a number that is not finite, a key that is no text, a text with NUL.
+            TypeError: When its function does not take the arguments, or one is of a type that JSON
+                does not have.
             Refused: When the database refuses the job.
         """
         self.validate_task(task)

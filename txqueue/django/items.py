@@ -114,7 +114,8 @@ def work(task: Any, /, *args: Any, **kwargs: Any) -> WorkItem:
     ``not_before`` for what `Task.using` has changed.
 
     Raises:
-        TypeError: When the function does not take the arguments, or they do not fit JSON.
+        TypeError: When the function does not take the arguments, or one is of a type that JSON does
+            not have.
         InvalidTask: When no work type can be made of the task.
     """
     cls = ensure_item(task)

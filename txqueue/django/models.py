@@ -33,6 +33,7 @@ class JobRow(models.Model):  # type: ignore[misc]  # Django has no types.
     priority = models.SmallIntegerField()
     attempt = models.SmallIntegerField("attempts that have ended")
     enqueued_at = models.DateTimeField()
+    assigned_at = models.DateTimeField(null=True)
     started_at = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)
 

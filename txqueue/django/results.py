@@ -70,8 +70,8 @@ def read_result(result_id: str, database: str, schema: str) -> Any:
         TaskResultDoesNotExist: When there is no such job, or it is not one of a task.
     """
     try:
-        number = job_number(int(result_id))
-    except (InvalidWork, TypeError, ValueError):
+        number = job_number(result_id)
+    except InvalidWork:
         raise TaskResultDoesNotExist(f"{result_id!r} is not the id of a result") from None
     with connections[database].cursor() as cursor:
         cursor.execute(job_query(schema), (number,))
@@ -88,10 +88,8 @@ def _result(job: StoredJob, failed: Sequence[StoredAttempt]) -> Any:
         task = meant_task(job.work_type, payload.get("using") or {})
     except (AttributeError, LookupError) as error:
         raise TaskResultDoesNotExist(f"job {job.id} is not of a task: {error}") from None
-    begun = [attempt.began for attempt in failed if attempt.began is not None]
-    began = job.started_at or job.assigned_at
-    if began is not None:
-        begun.append(began)
+    attempts = [attempt.began for attempt in failed]
+    begun = [moment for moment in (*attempts, job.began) if moment is not None]
     result = TaskResult(
         task=task,
         id=str(job.id),

@@ -10,7 +10,7 @@ from attrs import field, frozen
 from txqueue.model.job import State, read_json
 from txqueue.store.schema.files import checked_name
 
-__all__ = ["StoredAttempt", "StoredJob", "attempts_query", "job_query"]
+__all__ = ["StoredAttempt", "StoredJob", "attempts_query", "job_query", "run_began"]
 
 
 @frozen
@@ -34,6 +34,11 @@ class StoredJob:
     finished_at: datetime | None
     node: str | None
 
+    @property
+    def began(self) -> datetime | None:
+        """When the run began; one that was short by the time of its assignment."""
+        return run_began(self.state, self.started_at, self.assigned_at)
+
 
 @frozen
 class StoredAttempt:
@@ -44,6 +49,16 @@ class StoredAttempt:
     node: str | None
     error: str | None
     error_class: str | None
+
+
+def run_began(
+    state: State, started_at: datetime | None, assigned_at: datetime | None
+) -> datetime | None:
+    """Return when the run of a job began that goes on or was the last; None if none is known.
+
+    Short runs are not reported as started, so an ended job tells by its assignment.
+    """
+    return started_at or (assigned_at if state.is_final else None)
 
 
 def job_query(schema: str) -> str:
