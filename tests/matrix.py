@@ -36,6 +36,7 @@ CORE: Final = (
     "tests/db/test_unique.py",
     "tests/db/test_adapters.py",
     "tests/cluster/test_transactions.py",
+    "tests/db/test_django_contract.py",
     "tests/db/test_django_project.py",
     "tests/db/test_django_tasks.py",
     "tests/cluster/test_django.py",

@@ -115,7 +115,7 @@ def test_a_discarded_task_says_so(tasks: Any) -> None:
 
 
 def test_workers_send_the_signals(tasks: Any, node: Node) -> None:
-    """One for each start, and one for the end, however the task has ended."""
+    """One for each start, and one for the end, which Django logs with the error of a failure."""
     ends = {
         tasks.reports_transaction: "SUCCESSFUL ",
         tasks.fails: "FAILED OutOfTea",
@@ -129,6 +129,8 @@ def test_workers_send_the_signals(tasks: Any, node: Node) -> None:
         wait_for(partial(log_has, node, said))
         assert f"signal started TxqueueBackend {result.id} RUNNING" in node.log
         assert node.log.count(f"signal finished TxqueueBackend {result.id} ") == 1
+        logged = f"Task id={result.id} path={task.module_path} state=FAILED\nTraceback" in node.log
+        assert logged == end.startswith("FAILED")
 
 
 def test_a_node_says_what_it_lacks(shared_db: Database, tmp_path: Path) -> None:

@@ -63,6 +63,35 @@ def fails() -> None:
 
 
 @task
+async def fails_later() -> None:
+    """Fail in a coroutine."""
+    await asyncio.sleep(0)
+    raise OutOfTea("none")
+
+
+@task
+def leaves() -> None:
+    """End as a script does."""
+    raise SystemExit("closed")
+
+
+@task
+def returns_a_function() -> Any:
+    """Return what is no JSON."""
+    return lambda: True
+
+
+@task
+def takes_any(*args: Any, **kwargs: Any) -> None:
+    """Return nothing."""
+
+
+@task
+async def takes_any_later(*args: Any, **kwargs: Any) -> None:
+    """Return nothing, in a coroutine."""
+
+
+@task
 def discards() -> None:
     """Say that the work is no longer needed."""
     raise Discard("too late")

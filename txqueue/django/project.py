@@ -77,10 +77,15 @@ def _announce_end(failed: FailedAttempt) -> None:
 
 
 def _finish(run: runs.Run, error: BaseException) -> None:
+    traceback = error.__traceback__
     try:
         run.fail(error)
+        # Django's log has the error that is being handled.
+        raise error
+    except BaseException:
         run.send(signals.task_finished)
     finally:
+        error.__traceback__ = traceback
         close_old_connections()
 
 

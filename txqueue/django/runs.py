@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from traceback import format_exception
 from typing import TYPE_CHECKING, Any, Final
 
-from asgiref.sync import async_to_sync
+from asgiref.sync import async_to_sync, sync_to_async
 from attrs import evolve
 from django.utils import timezone
 
@@ -98,9 +98,14 @@ class Run:
         """Send a signal of Django's tasks; an error of a receiver is logged."""
         signal.send_robust(type(self._task.get_backend()), task_result=self.result)
 
-    async def asend(self, signal: Any) -> None:
-        """Send one from a coroutine."""
-        await signal.asend_robust(type(self._task.get_backend()), task_result=self.result)
+    async def asend(self, signal: Any, error: BaseException | None = None) -> None:
+        """Send one from a coroutine, which may be handling an error."""
+        traceback = error.__traceback__ if error is not None else None
+        # Not by `asend_robust`, whose receivers cannot see the error: Django's log lacks it then.
+        await sync_to_async(self.send)(signal)
+        if error is not None:
+            # Without the frames that asgiref has added.
+            error.__traceback__ = traceback
 
     def succeeds(self, value: Any) -> bool:
         """Take what the function has returned; tell whether the task is finished."""
@@ -181,7 +186,7 @@ async def perform_async(item: TaskWork, job: RunningJob) -> Any:
             value = _storable(await run.call())
         except BaseException as error:
             if run.fails(error):
-                await run.asend(signals.task_finished)
+                await run.asend(signals.task_finished, error)
             raise
         if run.succeeds(value):
             await run.asend(signals.task_finished)
