@@ -15,6 +15,7 @@ from django.test import Client, override_settings
 from tests.db.conftest import EMPTY
 from tests.django_shop.configuration import set_up_django, settings_of
 from tests.fixtures.databases import Templates, fresh_database
+from txqueue.adapters.django import is_of_tests
 from txqueue.django.checks import check_databases, check_settings
 from txqueue.django.databases import dsn_of
 from txqueue.testing import drain
@@ -47,17 +48,22 @@ def bare(dsn18: str) -> Iterator[str]:
 
 @pytest.fixture(autouse=True)
 def project(empty: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The project over the database, which is one of a test by its name alone."""
+    """The project over the database, which is its own, and none of a test of Django."""
     set_up_django(empty)
     # They are declared for its queues.
     import_module("tests.django_shop.tasks")
-    monkeypatch.setattr("txqueue.django.databases.TEST_DATABASE_PREFIX", "no test's ")
+    monkeypatch.setattr("txqueue.adapters.django._named", {"default": "shop"})
 
 
 def tasks_with(**options: Any) -> Any:
     """Change the options of the only backend."""
     backend = {"BACKEND": "txqueue.django.TxqueueBackend", "OPTIONS": options}
     return override_settings(TASKS={"default": backend})
+
+
+def name_of(alias: str) -> str:
+    """Return the name of a database of Django."""
+    return str(connections[alias].settings_dict["NAME"])
 
 
 def ids(messages: list[Any]) -> list[str]:
@@ -140,20 +146,81 @@ def test_the_same_name_on_another_server_is_noticed(
 
 
 @pytest.mark.parametrize(
-    ("options", "prefix", "is_made"),
-    [({}, "no test's ", False), ({"migrate": True}, "no test's ", True), ({}, "test_", True)],
+    ("options", "own", "is_made"),
+    [
+        ({}, "shop", False),
+        ({"migrate": True}, "shop", True),
+        ({}, "{}", True),
+        # The project's own database may be named so, too.
+        ({}, "test_{}", False),
+    ],
 )
 def test_django_migrates_databases_of_tests(
-    bare: str, monkeypatch: pytest.MonkeyPatch, options: Any, prefix: str, is_made: bool
+    bare: str, monkeypatch: pytest.MonkeyPatch, options: Any, own: str, is_made: bool
 ) -> None:
     """Others only if they ask for it."""
-    monkeypatch.setattr("txqueue.django.databases.TEST_DATABASE_PREFIX", prefix)
     set_up_django(bare)
+    named = own.format(name_of("default").removeprefix("test_"))
+    monkeypatch.setattr("txqueue.adapters.django._named", {"default": named})
     with tasks_with(**options):
         call_command("migrate", verbosity=0, database="default")
     with connections["default"].cursor() as cursor:
         cursor.execute("select to_regclass('txqueue.job') is not null")
         assert cursor.fetchone() == (is_made,)
+
+
+@pytest.mark.parametrize(
+    ("own", "as_of_test", "kept"),
+    [
+        ("{}", None, 1),
+        ("{}", "{}", 1),
+        ("other", None, 1),
+        ("shop", "{}", 0),
+        ("shop", "{}_not", 1),
+    ],
+)
+def test_a_flush_keeps_the_jobs_of_a_real_database(
+    bare: str, monkeypatch: pytest.MonkeyPatch, own: str, as_of_test: str | None, kept: int
+) -> None:
+    """Whatever its name is; a test database of Django has none left."""
+    set_up_django(bare)
+    name = name_of("default")
+    with tasks_with(migrate=True):
+        call_command("migrate", verbosity=0, database="default")
+        import_module("tests.django_shop.tasks").add.enqueue(1)
+        monkeypatch.setattr("txqueue.adapters.django._named", {"default": own.format(name)})
+        test = connections["default"].settings_dict["TEST"]
+        monkeypatch.setitem(test, "NAME", as_of_test and as_of_test.format(name))
+        call_command("flush", verbosity=0, interactive=False)
+    with connections["default"].cursor() as cursor:
+        cursor.execute("select count(*) from txqueue.job")
+        assert cursor.fetchone() == (kept,)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("shop", False),
+        ("test_shop", True),
+        ("test_shop_2", True),
+        ("test_shop_live", False),
+        ("test_live", False),
+        ("special", True),
+        ("special_1", True),
+        ("copy", False),
+    ],
+)
+def test_test_databases_are_those_that_django_makes(
+    monkeypatch: pytest.MonkeyPatch, name: str, expected: bool
+) -> None:
+    """With their clones for parallel tests; no other, although its name be similar."""
+    monkeypatch.setattr(
+        "txqueue.adapters.django._named", {"default": "shop", "lite": "test_live", "replica": "x"}
+    )
+    settings = connections["default"].settings_dict
+    monkeypatch.setitem(settings, "NAME", name)
+    monkeypatch.setitem(connections["lite"].settings_dict["TEST"], "NAME", "special")
+    assert is_of_tests("default") is expected
 
 
 def test_the_command_has_the_project_s_database(

@@ -5,11 +5,16 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from configparser import ConfigParser
+from contextlib import closing
 from pathlib import Path
 from typing import Final
 
+import psycopg2
 import pytest
+
+from tests.fixtures.databases import Templates, fresh_database
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 PLUGIN: Final = "txqueue.testing.plugin"
@@ -66,6 +71,7 @@ def test_a_queue_is_open(txqueue_queue):
         assert testing.drain(connection=txn)[0].get() == 3
 """
 DJANGO: Final = """
+import os
 import django
 import psycopg2.extensions
 import pytest
@@ -76,14 +82,27 @@ from jobs_of_test import add
 from txqueue import testing
 from txqueue.adapters.django import enqueue
 
+parts = psycopg2.extensions.parse_dsn(os.environ["SHOP_DSN"])
+default = {"ENGINE": "django.db.backends.postgresql", "NAME": parts["dbname"],
+           "USER": parts["user"], "HOST": parts["host"], "PORT": parts.get("port", "")}
+settings.configure(DATABASES={"default": default}, USE_TZ=True)
+django.setup()
+
 
 @pytest.fixture(scope="session", autouse=True)
-def project(txqueue_database):
-    parts = psycopg2.extensions.parse_dsn(txqueue_database)
-    default = {"ENGINE": "django.db.backends.postgresql", "NAME": parts["dbname"],
-               "USER": parts["user"], "HOST": parts["host"], "PORT": parts.get("port", "")}
-    settings.configure(DATABASES={"default": default}, USE_TZ=True)
-    django.setup()
+def project():
+    # As the fixtures of pytest-django do, up to the teardown of the last test.
+    from django.db import connection
+    from django.test.utils import setup_databases, teardown_databases
+    from txqueue.store.driver.conninfo import dsn_of_parameters
+    from txqueue.store.schema.migrations import migrate
+
+    old = setup_databases(0, False, aliases=["default"])
+    assert connection.settings_dict["NAME"] == "test_" + parts["dbname"]
+    migrate(dsn_of_parameters(connection.get_connection_params()))
+    yield
+    teardown_databases(old, 0)
+    assert connection.settings_dict["NAME"] == parts["dbname"]
 
 
 class TestThatCommits(TransactionTestCase):
@@ -101,7 +120,19 @@ class TestThatRollsBack(TestCase):
         testing.refute_enqueued()
         enqueue(add.work(1, second=2))
         assert testing.drain()[0].get() == 3
+
+
+class TestThatCommitsLast(TransactionTestCase):
+    def test_one(self):
+        testing.refute_enqueued()
+        enqueue(add.work(1, second=2))
+        testing.clear()
+        testing.refute_enqueued()
+        enqueue(add.work(1, second=2))
 """
+WITHOUT_TEST_DATABASE: Final = DJANGO.replace(
+    '@pytest.fixture(scope="session", autouse=True)\ndef project', "def unused"
+).replace("testing.refute_enqueued()", "pass")
 HELD: Final = """
 import psycopg2
 from jobs_of_test import add
@@ -142,11 +173,37 @@ def test_the_fixture_of_a_queue(tmp_path: Path, dsn18: str) -> None:
     assert "1 passed" in done.stdout, done.stdout
 
 
-def test_djangos_tests_that_commit_leave_nothing(tmp_path: Path, dsn18: str) -> None:
-    """What a TransactionTestCase has enqueued is deleted after it, as Django does with its rows."""
+@pytest.fixture
+def shop(dsn18: str, templates: Templates, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The DSN of the database that the settings of a project name, with a job."""
+    with fresh_database(dsn18, templates.name(dsn18)) as dsn:
+        monkeypatch.setenv("SHOP_DSN", dsn)
+        execute(dsn, "select txqueue.enqueue('shop.mail', '{}')")
+        yield dsn
+
+
+def execute(dsn: str, statement: str) -> list[tuple[object, ...]]:
+    """Execute a statement, and return its rows."""
+    with closing(psycopg2.connect(dsn)) as connection, connection, connection.cursor() as cursor:
+        cursor.execute(statement)
+        return cursor.fetchall()
+
+
+def test_djangos_tests_that_commit_leave_nothing(tmp_path: Path, dsn18: str, shop: str) -> None:
+    """What they enqueue in the test database is deleted; the project's own keeps all jobs."""
     pytest.importorskip("django")
     done = run(tmp_path, dsn18, DJANGO)
-    assert "3 passed" in done.stdout, done.stdout
+    assert "4 passed" in done.stdout, done.stdout
+    assert execute(shop, "select work_type from txqueue.job") == [("shop.mail",)]
+
+
+def test_the_projects_own_database_is_not_emptied(tmp_path: Path, dsn18: str, shop: str) -> None:
+    """Not where Django's tests run without a test database, nor by a call of `clear`."""
+    pytest.importorskip("django")
+    done = run(tmp_path, dsn18, WITHOUT_TEST_DATABASE)
+    assert "the project's own database 'default'" in done.stdout, done.stdout
+    assert "1 failed, 3 passed" in done.stdout, done.stdout
+    assert ("shop.mail",) in execute(shop, "select work_type from txqueue.job")
 
 
 def test_a_transaction_that_stays_open_is_named(tmp_path: Path, dsn18: str) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import Any, Unpack
+from typing import Any, Final, Unpack
 
 from asgiref.sync import sync_to_async
+from django.conf import settings
 from django.db import connections
 
 from txqueue.adapters.batches import BlockingBatch, Calls
@@ -20,6 +22,8 @@ from txqueue.model.work_item import WorkItem
 from txqueue.store.enqueueing.portable_calls import Parameters
 
 __all__ = ["aenqueue", "aenqueue_many", "batch", "enqueue", "enqueue_many"]
+
+_named: Final[dict[str, str]] = {}
 
 
 def enqueue(
@@ -128,10 +132,49 @@ async def aenqueue_many(
     return numbers
 
 
-def databases_in_use() -> list[dict[str, Any]]:
-    """Return what Django connects with, for each PostgreSQL database that it has used."""
+def note_databases() -> None:
+    """Note the names in the settings, which Django replaces by those of its test databases."""
+    if settings.configured:
+        for alias, database in settings.DATABASES.items():
+            _named.setdefault(alias, str(database.get("NAME", "")))
+
+
+def is_of_tests(using: str) -> bool:
+    """Tell whether Django has put a test database, or a clone of it, in the place of a database.
+
+    A database that the settings named at first is none, whatever its name; nor is one of an alias
+    that was not noted.
+    """
+    name = str(connections[using].settings_dict["NAME"])
+    if using not in _named or name in _named.values():
+        return False
+    return any(re.fullmatch(re.escape(each) + r"(_\d+)?", name) for each in _names_of_tests())
+
+
+def is_of_project(using: str) -> bool:
+    """Tell whether a database is one that the settings named at first, and not as a test's."""
+    its = connections[using].settings_dict
+    return str(its["NAME"]) in _named.values() and its["NAME"] != its["TEST"].get("NAME")
+
+
+def _names_of_tests() -> Iterator[str]:
+    # What enqueues need not load.
+    from django.db.backends.base.creation import TEST_DATABASE_PREFIX
+
+    for alias, name in _named.items():
+        yield TEST_DATABASE_PREFIX + name
+        if own := connections.settings.get(alias, {}).get("TEST", {}).get("NAME"):
+            yield str(own)
+
+
+def databases_of_tests() -> list[dict[str, Any]]:
+    """Return what Django connects with, for each test database of PostgreSQL that it has used."""
     used = connections.all(initialized_only=True)
-    return [each.get_connection_params() for each in used if each.vendor == "postgresql"]
+    return [
+        each.get_connection_params()
+        for each in used
+        if each.vendor == "postgresql" and is_of_tests(each.alias)
+    ]
 
 
 def foreign(using: str) -> ForeignConnection:

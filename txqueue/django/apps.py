@@ -20,9 +20,11 @@ class TxqueueConfig(AppConfig):  # type: ignore[misc]  # Django has no types.
     def ready(self) -> None:
         """Register the system checks, and what upgrades the schema of test databases."""
         # Imported late: settings and apps can be used only now.
+        from txqueue.adapters.django import note_databases
         from txqueue.django.checks import check_databases, check_settings
         from txqueue.django.databases import migrate_schemas
 
+        note_databases()
         register(check_settings)
         register(check_databases, Tags.database)
         post_migrate.connect(migrate_schemas, sender=self)

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from django.db import connections
-from django.db.backends.base.creation import TEST_DATABASE_PREFIX
 
+from txqueue.adapters.django import is_of_tests
 from txqueue.django.backend import TxqueueBackend
 from txqueue.django.framework import task_backends
 
@@ -31,20 +31,14 @@ def dsn_of(alias: str) -> str:
 
 def is_migrated_here(backend: TxqueueBackend) -> bool:
     """Tell whether Django's ``migrate`` upgrades the schema, as it does for tests, or if asked."""
-    return bool(backend.options.get("migrate")) or _is_of_a_test(backend.database)
-
-
-def _is_of_a_test(alias: str) -> bool:
-    settings = connections[alias].settings_dict
-    name = str(settings["NAME"])
-    return name == settings["TEST"].get("NAME") or name.startswith(TEST_DATABASE_PREFIX)
+    return bool(backend.options.get("migrate")) or is_of_tests(backend.database)
 
 
 def migrate_schemas(using: str, **signal: Any) -> None:
     """Upgrade the schemas in a database after Django's own migrations.
 
     The signal is also that of ``flush``, by which a test of Django that commits deletes its rows,
-    but has a plan only for ``migrate``.
+    but has a plan only for ``migrate``. A ``flush`` of any other database leaves all jobs there.
     """
     for backend in backends():
         if backend.database != using or not is_migrated_here(backend):
@@ -53,7 +47,7 @@ def migrate_schemas(using: str, **signal: Any) -> None:
             from txqueue.store.schema.migrations import migrate
 
             migrate(dsn_of(using), backend.schema)
-        elif _is_of_a_test(using):
+        elif is_of_tests(using):
             from txqueue.testing.clearing import clear
 
             clear(connection=using, schema=backend.schema)

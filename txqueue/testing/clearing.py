@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from txqueue.errors import DatabaseUnavailable
+from txqueue.errors import ConfigurationError, DatabaseUnavailable
 from txqueue.store.driver.conninfo import dsn_of_parameters
 from txqueue.store.temporary_databases import delete_all, emptier
-from txqueue.testing.connections import bound, finished
+from txqueue.testing.connections import alias_of, bound, finished
 
 __all__ = ["aclear", "clear", "clear_django"]
 
@@ -16,30 +17,45 @@ __all__ = ["aclear", "clear", "clear_django"]
 def clear(*, connection: Any = None, schema: str = "txqueue") -> None:
     """Delete all jobs, with their history, schedules, limits and worksets, in the transaction.
 
-    For tests that commit. The settings of the installation stay, and so do nodes that run.
+    For tests that commit. The settings of the installation stay, and so do nodes that run. Over
+    another connection than Django's, nothing shows whether the database is one of tests.
 
     Args:
         connection: The test's connection; see `connected`.
         schema: The name of txqueue's schema.
+
+    Raises:
+        ConfigurationError: When the database is the project's own, in place of Django's for tests.
     """
     finished(aclear(connection=connection, schema=schema), connection, "aclear()")
 
 
 async def aclear(*, connection: Any = None, schema: str = "txqueue") -> None:
     """Delete all jobs, over any connection; see `clear`."""
+    if (using := alias_of(connection)) is not None:
+        _refuse_own_database(using)
     its = await bound(connection, schema)
     await its.value(delete_all(its.schema))
 
 
-def clear_django(schema: str = "txqueue") -> None:
-    """Delete the jobs in each database that a test of Django has used, if it has the schema.
+def _refuse_own_database(using: str) -> None:
+    from txqueue.adapters.django import is_of_project
 
-    The database is emptied over a connection of its own: after a test, the application's may be
-    closed to tests.
+    if is_of_project(using):
+        raise ConfigurationError(
+            f"this would delete all jobs of the project's own database {using!r}",
+            "call it in tests that Django's runner or pytest-django runs; or, if that database is"
+            f" for tests, repeat its name as DATABASES[{using!r}]['TEST']['NAME']",
+        )
+
+
+def clear_django(databases: Iterable[Mapping[str, Any]], schema: str = "txqueue") -> None:
+    """Delete the jobs in the test databases of Django that have the schema.
+
+    A database is emptied over a connection of its own: after a test, the application's may be
+    closed to tests, and after the last one Django has put back the names of the real databases.
     """
-    from txqueue.adapters.django import databases_in_use
-
-    for parameters in databases_in_use():
+    for parameters in databases:
         # After the last test of a run, the database itself may be gone.
         with suppress(DatabaseUnavailable), emptier(dsn_of_parameters(parameters), schema) as empty:
             empty()

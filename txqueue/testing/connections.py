@@ -21,6 +21,7 @@ from txqueue.store.enqueueing.portable_calls import SAVEPOINT, TRANSACTION, Fram
 
 __all__ = [
     "Bound",
+    "alias_of",
     "apart",
     "bound",
     "connected",
@@ -83,9 +84,16 @@ def _has_django() -> bool:
 
 def in_django(connection: Any) -> bool:
     """Tell whether a call uses Django's connection: from a coroutine, only by its thread."""
+    return alias_of(connection) is not None
+
+
+def alias_of(connection: Any) -> str | None:
+    """Return the alias of the database of Django that a call uses; None if it uses none."""
     if connection is None and _chosen:
         connection = _chosen[-1]
-    return isinstance(connection, str) or (connection is None and _has_django())
+    if connection is None and _has_django():
+        return "default"
+    return connection if isinstance(connection, str) else None
 
 
 @frozen

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -111,15 +111,33 @@ def txqueue_node(txqueue_dsn: str, tmp_path: Path) -> Iterator[Callable[..., Run
         yield start
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    """Note the databases of Django before a fixture replaces them by those of tests."""
+    if "django.db" in sys.modules:
+        from txqueue.adapters.django import note_databases
+
+        note_databases()
+
+
 @pytest.hookimpl(wrapper=True, trylast=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
     """Delete the jobs that a test of Django has committed, as Django does with its own rows."""
-    commits = "django.test" in sys.modules and _commits(item)
+    # Asked for before the end of a run, where Django puts the real databases back.
+    databases = _test_databases(item)
     yield
-    if commits:
+    if databases:
         from txqueue.testing.clearing import clear_django
 
-        clear_django()
+        clear_django(databases)
+
+
+def _test_databases(item: pytest.Item) -> list[dict[str, Any]]:
+    if "django.test" not in sys.modules or not _commits(item):
+        return []
+    from txqueue.adapters.django import databases_of_tests
+
+    return databases_of_tests()
 
 
 def _commits(item: pytest.Item) -> bool:
