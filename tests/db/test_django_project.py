@@ -66,6 +66,15 @@ def name_of(alias: str) -> str:
     return str(connections[alias].settings_dict["NAME"])
 
 
+def register(cursor: Any, queue: str) -> None:
+    """Register a node that serves a queue."""
+    cursor.execute(
+        "select incarnation from txqueue.register_node(%s, 'host', 1, null, 10, 100, %s, '[]', '',"
+        " null)",
+        (f"node of {queue}", [queue]),
+    )
+
+
 def ids(messages: list[Any]) -> list[str]:
     """The ids of messages of checks."""
     return [message.id for message in messages]
@@ -80,11 +89,13 @@ def ids(messages: list[Any]) -> list[str]:
         ({"database": "lite"}, ["txqueue.E002"]),
         ({"databse": "default", "sceme": "x"}, ["txqueue.E003"]),
         ({"schema": "drop table"}, ["txqueue.E004"]),
+        (None, []),
     ],
 )
 def test_wrong_settings_have_their_checks(options: Any, expected: list[str]) -> None:
     """Each says what is wrong with which backend."""
-    with tasks_with(**options):
+    backend = {"BACKEND": "txqueue.django.TxqueueBackend", "OPTIONS": options}
+    with override_settings(TASKS={"default": backend}):
         messages = check_settings()
     assert ids(messages) == expected
     assert all("'default'" in message.msg and message.hint for message in messages)
@@ -95,7 +106,21 @@ def test_nodes_of_another_database_are_noticed(empty: str, monkeypatch: pytest.M
     monkeypatch.setenv("TXQUEUE_DSN", "dbname=other")
     with tasks_with():
         assert ids(check_settings()) == ["txqueue.W005"]
+    monkeypatch.setenv("TXQUEUE_DSN", "garbage")
+    with tasks_with():
+        [message] = check_settings()
+        assert message.id == "txqueue.W005"
+        assert "DSN" in message.msg
     monkeypatch.setenv("TXQUEUE_DSN", empty)
+    with tasks_with():
+        assert check_settings() == []
+
+
+def test_nodes_have_no_database_of_a_test(empty: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their DSN names the real one while tests run."""
+    monkeypatch.setenv("TXQUEUE_DSN", "dbname=shop")
+    own = name_of("default").removeprefix("test_")
+    monkeypatch.setattr("txqueue.adapters.django._named", {"default": own})
     with tasks_with():
         assert check_settings() == []
 
@@ -109,10 +134,30 @@ def test_queues_that_no_node_serves_are_noticed(empty: str) -> None:
     assert "default" in message.msg
 
 
-def test_a_role_without_rights_is_noticed(empty: str) -> None:
+def test_queues_that_a_node_serves_are_not(bare: str) -> None:
+    """Only the others of a backend."""
+    from txqueue.store.schema.migrations import migrate
+
+    migrate(bare)
+    set_up_django(bare)
+    backend = {"BACKEND": "txqueue.django.TxqueueBackend", "QUEUES": ["default", "mail"]}
+    with connections["default"].cursor() as cursor:
+        register(cursor, "default")
+        with override_settings(TASKS={"default": backend}):
+            [message] = check_databases(databases=["default"])
+        assert message.msg.endswith("no node serves now: mail.")
+        register(cursor, "mail")
+        with override_settings(TASKS={"default": backend}):
+            assert check_databases(databases=["default"]) == []
+
+
+@pytest.mark.parametrize("granted", [(), ("txqueue_enqueue",)])
+def test_a_role_without_rights_is_noticed(empty: str, granted: tuple[str, ...]) -> None:
     """With the roles that it needs."""
     with connections["default"].cursor() as cursor, tasks_with():
         cursor.execute("create role stranger_of_django")
+        for role in granted:
+            cursor.execute(f"grant {role} to stranger_of_django")
         cursor.execute("set role stranger_of_django")
         [message] = check_databases(databases=["default"])
         cursor.execute("reset role")
@@ -128,6 +173,7 @@ def test_a_database_without_the_schema_is_noticed(bare: str) -> None:
         [message] = check_databases(databases=["default"])
     assert (message.id, message.is_serious()) == ("txqueue.W006", False)
     assert "is not in this database" in message.msg
+    assert message.hint == "Run: manage.py txqueue --backend default migrate"
 
 
 def test_the_same_name_on_another_server_is_noticed(

@@ -43,7 +43,7 @@ class TxqueueBackend(BaseTaskBackend):  # type: ignore[misc]  # Django has no ty
     supports_priority = True
 
     def __init__(self, alias: str, params: Mapping[str, Any]) -> None:
-        super().__init__(alias, params)
+        super().__init__(alias, {**params, "OPTIONS": params.get("OPTIONS") or {}})
         self.database: str = self.options.get("database", "default")
         self.schema: str = self.options.get("schema", "txqueue")
 

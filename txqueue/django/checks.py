@@ -10,6 +10,7 @@ from typing import Any
 from django.core.checks import CheckMessage, Error, Warning
 from django.db import ProgrammingError, connections
 
+from txqueue.adapters.django import is_of_tests
 from txqueue.django.backend import OPTIONS, TxqueueBackend
 from txqueue.django.databases import backends, dsn_of, is_migrated_here
 from txqueue.errors import ConfigurationError, SchemaMismatch, TxqueueError
@@ -48,7 +49,7 @@ def _of_settings(backend: TxqueueBackend, *, errors_only: bool = False) -> Itera
         yield _error("E001", backend, f"uses the database {alias!r}, which there is not", _ALIAS)
     elif (vendor := connections[alias].vendor) != "postgresql":
         yield _error("E002", backend, f"uses {alias!r}, a database of {vendor}", _ALIAS)
-    elif not errors_only:
+    elif not errors_only and not is_of_tests(alias):
         yield from _of_dsn(backend)
     if unknown := sorted(backend.options.keys() - set(OPTIONS)):
         remedy = f"Use {', '.join(OPTIONS)}."
@@ -69,8 +70,17 @@ def _of_dsn(backend: TxqueueBackend) -> Iterator[CheckMessage]:
     if not (dsn := _dsn_of_nodes()):
         return
     from txqueue.store.driver.conninfo import database_name
+    from txqueue.store.driver.errors import translated
+    from txqueue.store.driver.redaction import redacting
 
-    theirs, ours = database_name(dsn), database_name(dsn_of(backend.database))
+    ours = database_name(dsn_of(backend.database))
+    try:
+        with redacting(dsn), translated():
+            theirs = database_name(dsn)
+    except TxqueueError as error:
+        remedy = "Correct TXQUEUE_DSN, or the configuration file."
+        yield _warning("W005", backend, f"has nodes without a usable DSN: {error}", remedy)
+        return
     if theirs not in ("", ours):
         what = f"enqueues in the database {ours!r}, but the DSN of nodes names {theirs!r}"
         yield _warning("W005", backend, what, "Have TXQUEUE_DSN name the same database.")
@@ -86,16 +96,14 @@ def _dsn_of_nodes() -> str:
 def _of_database(backend: TxqueueBackend) -> Iterator[CheckMessage]:
     try:
         check_version(_version(backend), backend.schema)
+        yield from _of_nodes(backend)
     except SchemaMismatch as error:
         if not is_migrated_here(backend):
-            remedy = "Run: manage.py txqueue migrate"
+            remedy = f"Run: manage.py txqueue --backend {backend.alias} migrate"
             yield _warning("W006", backend, f"cannot enqueue: {error.what}", remedy)
-        return
     except ProgrammingError as error:
         remedy = f"Grant {backend.schema}_enqueue and {backend.schema}_read to the role."
         yield _warning("W007", backend, f"may not read its schema: {error}", remedy)
-        return
-    yield from _of_nodes(backend)
 
 
 def _version(backend: TxqueueBackend) -> SchemaVersion | None:

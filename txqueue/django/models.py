@@ -15,7 +15,7 @@ __all__ = ["JobRow"]
 def _schema() -> str:
     """Return the schema of the first backend that names one."""
     backends: dict[str, Any] = getattr(settings, "TASKS", None) or {}
-    named = (each.get("OPTIONS", {}).get("schema") for each in backends.values())
+    named = ((each.get("OPTIONS") or {}).get("schema") for each in backends.values())
     return next(filter(None, named), "txqueue")
 
 

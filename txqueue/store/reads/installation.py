@@ -26,8 +26,8 @@ def identity_query(schema: str) -> str:
 def unserved_query(schema: str) -> str:
     """Return the statement for those of the queues ``%s`` that no living node serves."""
     return (
-        "select name from unnest(%s::text[]) as name where not exists ("
-        f"select from {checked_name(schema)}.node_info where state = 'alive' and name = any(queues)"
-        " and heartbeat_at + lease > now())"
+        "select its.queue from unnest(%s::text[]) as its (queue) where not exists ("
+        f"select from {checked_name(schema)}.node_info where state = 'alive'"
+        " and its.queue = any(queues) and heartbeat_at + lease > now())"
         " order by 1"
     )
