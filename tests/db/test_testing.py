@@ -91,6 +91,12 @@ class Bug:
     after: str
     check: str
 
+    def put_in(self, source: str) -> str:
+        """Return the source with the bug, which a check that fails must not hide."""
+        if self.before not in source:
+            raise LookupError(f"{self.path} no longer has {self.before!r}")
+        return source.replace(self.before, self.after)
+
 
 T: Final = "txqueue/testing/"
 FIND: Final = "txqueue/store/enqueued_jobs.py"
@@ -108,7 +114,7 @@ BUGS: Final = [
     Bug(f"{T}assertions.py", "len(found) == count", "len(found) >= count", "a_number_is_asserted"),
     Bug(
         f"{T}assertions.py",
-        "await _find(its, JobSearch())",
+        "await _find(session, JobSearch())",
         "[]",
         "a_failure_tells_which_jobs_there_are",
     ),
@@ -182,17 +188,14 @@ BUGS: Final = [
 def planted(bug: Bug, connection: Any) -> Iterator[None]:
     """Run the code of a module, or a stored function, with a bug in it."""
     if bug.path.endswith(".sql"):
-        sql = dict(functions("txqueue"))[Path(bug.path).stem]
-        assert bug.before in sql
         with connection.cursor() as cursor:
-            cursor.execute(sql.replace(bug.before, bug.after))
+            cursor.execute(bug.put_in(dict(functions("txqueue"))[Path(bug.path).stem]))
         yield
         return
     source = (ROOT / bug.path).read_text("utf-8")
-    assert bug.before in source
     with ExitStack() as undo:
         undo.callback(run_in_place, bug.path, source)
-        run_in_place(bug.path, source.replace(bug.before, bug.after))
+        run_in_place(bug.path, bug.put_in(source))
         yield
 
 

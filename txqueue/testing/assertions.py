@@ -104,12 +104,12 @@ async def aassert_enqueued(
     """Assert that a job is enqueued, over any connection; see `assert_enqueued`."""
     if count is not None and count < 1:
         raise ValueError(f"count={count}: to assert that there is none, call refute_enqueued()")
-    wanted, its = Wanted.of(cls, match), await bound(connection, schema)
+    wanted, session = Wanted.of(cls, match), await bound(connection, schema)
     until = time.monotonic() + within
-    while not _is_met(found := await _find(its, wanted.search), count):
+    while not _is_met(found := await _find(session, wanted.search), count):
         if time.monotonic() >= until:
-            raise AssertionError(await _complaint(its, wanted, found, count, within))
-        await pause(its, _PAUSE)
+            raise AssertionError(await _complaint(session, wanted, found, count, within))
+        await pause(session, _PAUSE)
     return found[-1][0]
 
 
@@ -122,10 +122,10 @@ async def arefute_enqueued(
     **match: Any,
 ) -> None:
     """Assert that no such job is enqueued, over any connection; see `refute_enqueued`."""
-    wanted, its = Wanted.of(cls, match), await bound(connection, schema)
+    wanted, session = Wanted.of(cls, match), await bound(connection, schema)
     until = time.monotonic() + within
-    while not (found := await _find(its, wanted.search)) and time.monotonic() < until:
-        await pause(its, _PAUSE)
+    while not (found := await _find(session, wanted.search)) and time.monotonic() < until:
+        await pause(session, _PAUSE)
     if found:
         raise AssertionError(f"no {wanted} should be enqueued:\n{listing(wanted, found)}")
 
@@ -134,8 +134,8 @@ async def aall_enqueued(
     cls: Kind | None = None, *, connection: Any = None, schema: str = "txqueue", **match: Any
 ) -> list[Job]:
     """Return all such jobs, over any connection; see `all_enqueued`."""
-    wanted, its = Wanted.of(cls, match), await bound(connection, schema)
-    return [job for job, _ in await _find(its, wanted.search)]
+    wanted, session = Wanted.of(cls, match), await bound(connection, schema)
+    return [job for job, _ in await _find(session, wanted.search)]
 
 
 class Capture(list[Job]):
@@ -167,14 +167,14 @@ class Capture(list[Job]):
             await self._end()
 
     async def _begin(self) -> Capture:
-        its = await bound(self._connection, self._schema)
-        self._since = int(await its.value(last_number(its.schema, its.its.style)))
+        session = await bound(self._connection, self._schema)
+        self._since = int(await session.value(last_number(session.schema, session.foreign.style)))
         return self
 
     async def _end(self) -> None:
-        its = await bound(self._connection, self._schema)
+        session = await bound(self._connection, self._schema)
         search = evolve(self._wanted.search, since=self._since)
-        self[:] = [job for job, _ in await _find(its, search)]
+        self[:] = [job for job, _ in await _find(session, search)]
 
 
 def capture_enqueued(
@@ -189,8 +189,8 @@ def capture_enqueued(
     return Capture(wanted, connection, schema)
 
 
-async def _find(its: Bound, search: JobSearch) -> list[Found]:
-    return found_jobs(await its.value(find_jobs(search, its.schema, its.its.style)))
+async def _find(session: Bound, search: JobSearch) -> list[Found]:
+    return found_jobs(await session.value(find_jobs(search, session.schema, session.foreign.style)))
 
 
 def _is_met(found: list[Found], count: int | None) -> bool:
@@ -198,9 +198,9 @@ def _is_met(found: list[Found], count: int | None) -> bool:
 
 
 async def _complaint(
-    its: Bound, wanted: Wanted, found: list[Found], count: int | None, within: float
+    session: Bound, wanted: Wanted, found: list[Found], count: int | None, within: float
 ) -> str:
     number = f"no {wanted} is" if count is None else f"not {count} but {len(found)}: {wanted}"
     waited = f" after {within:g} s" if within else ""
-    others = await _find(its, JobSearch())
+    others = await _find(session, JobSearch())
     return f"{number} enqueued{waited}. There are:\n{listing(wanted, others)}"

@@ -81,7 +81,7 @@ class BorrowedTransactions:
     @asynccontextmanager
     async def _open(self, job: RunningJob) -> AsyncIterator[Transaction]:
         bound = await self._wait(self.borrow())
-        frame, given = bound.frame, GivenJobs(bound.schema, bound.its.style)
+        frame, given = bound.frame, GivenJobs(bound.schema, bound.foreign.style)
         await self._wait(bound.value((frame.opening, ())))
         try:
             await self._wait(bound.value(given.name_ending_job(job.id)))

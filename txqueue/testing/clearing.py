@@ -34,8 +34,8 @@ async def aclear(*, connection: Any = None, schema: str = "txqueue") -> None:
     """Delete all jobs, over any connection; see `clear`."""
     if (using := alias_of(connection)) is not None:
         _refuse_own_database(using)
-    its = await bound(connection, schema)
-    await its.value(delete_all(its.schema))
+    session = await bound(connection, schema)
+    await session.value(delete_all(session.schema))
 
 
 def _refuse_own_database(using: str) -> None:

@@ -101,18 +101,18 @@ class Bound:
     """A test's connection, for coroutines that wait for nothing unless it is asynchronous.
 
     Attributes:
-        its: The connection.
+        foreign: The connection.
         schema: The name of txqueue's schema.
     """
 
-    its: ForeignConnection
+    foreign: ForeignConnection
     schema: str
 
     async def value(self, statement: Statement) -> Any:
         """Send a statement, and return its only value."""
         try:
-            answer = self.its.value(*statement)
-            return await answer if self.its.is_asynchronous else answer
+            answer = self.foreign.value(*statement)
+            return await answer if self.foreign.is_asynchronous else answer
         except Exception as error:
             if (refusal := error_of(error)) is not None:
                 raise refusal from error
@@ -120,17 +120,17 @@ class Bound:
 
     async def rows(self, sql: str, parameters: Sequence[object]) -> list[Any]:
         """Send a statement with ``%s`` for parameters, and return its rows."""
-        answer = self.its.rows(sql, parameters)
-        return list(await answer if self.its.is_asynchronous else answer)
+        answer = self.foreign.rows(sql, parameters)
+        return list(await answer if self.foreign.is_asynchronous else answer)
 
     @property
     def frame(self) -> Frame:
         """What makes several statements act together or not at all."""
-        return TRANSACTION if self.its.is_alone else SAVEPOINT
+        return TRANSACTION if self.foreign.is_alone else SAVEPOINT
 
     async def undo(self, frame: Frame) -> None:
         """Undo what was done since the opening of a frame."""
-        self.its.before_undo()
+        self.foreign.before_undo()
         for sql in frame.undoing:
             await self.value((sql, ()))
 
@@ -147,14 +147,14 @@ async def bound(connection: Any, schema: str) -> Bound:
     """
     if connection is None:
         connection = default_connection()
-    its = await _foreign(connection)
-    if its is None:
+    adapted = await _foreign(connection)
+    if adapted is None:
         raise TypeError(
             f"{type(connection).__name__} is no connection that txqueue.testing can use; pass one"
             " of psycopg2, psycopg, asyncpg or SQLAlchemy, the transaction of a queue, or the alias"
             " of a database of Django"
         )
-    return Bound(its, schema)
+    return Bound(adapted, schema)
 
 
 async def _foreign(connection: Any) -> ForeignConnection | None:
@@ -182,12 +182,17 @@ async def _of_django(using: str) -> ForeignConnection:
     from txqueue.adapters.django import foreign
 
     if not in_asyncio():
-        its = _blocking(foreign, using)
-        return evolve(its, value=partial(_blocking, its.value), rows=partial(_blocking, its.rows))
+        adapted = _blocking(foreign, using)
+        return evolve(
+            adapted, value=partial(_blocking, adapted.value), rows=partial(_blocking, adapted.rows)
+        )
     # Django's connections are of the thread of synchronous code.
-    its = await apart(foreign, using)
+    adapted = await apart(foreign, using)
     return evolve(
-        its, value=partial(apart, its.value), rows=partial(apart, its.rows), is_asynchronous=True
+        adapted,
+        value=partial(apart, adapted.value),
+        rows=partial(apart, adapted.rows),
+        is_asynchronous=True,
     )
 
 
@@ -237,14 +242,14 @@ def finished(coroutine: Coroutine[Any, Any, T], connection: Any, asynchronous: s
         TypeError: When it is, or is Django's in a coroutine.
     """
     try:
-        its = default_connection() if connection is None else connection
-        if not _is_asynchronous(its):
+        used = default_connection() if connection is None else connection
+        if not _is_asynchronous(used):
             coroutine.send(None)
     except StopIteration as end:
         return end.value  # type: ignore[no-any-return]
     finally:
         coroutine.close()
-    raise TypeError(_remedy(its, asynchronous))
+    raise TypeError(_remedy(used, asynchronous))
 
 
 def _remedy(connection: Any, asynchronous: str) -> str:
@@ -272,7 +277,7 @@ async def apart(function: Callable[..., T], *arguments: Any, **options: Any) -> 
 
 async def pause(connection: Bound, seconds: float) -> None:
     """Wait for some seconds, whatever runs the caller."""
-    if not connection.its.is_asynchronous:
+    if not connection.foreign.is_asynchronous:
         time.sleep(seconds)
     elif in_asyncio():
         await asyncio.sleep(seconds)

@@ -131,21 +131,23 @@ class _Terms:
 async def _drained(
     connection: Any, schema: str, where: Where, until: Until, terms: _Terms
 ) -> list[Outcome]:
-    until, its = _checked(until), await bound(connection, schema)
-    given = GivenJobs(schema, its.its.style)
+    until, session = _checked(until), await bound(connection, schema)
+    given = GivenJobs(schema, session.foreign.style)
     types = [cls for cls in served_types() if not issubclass(cls, WorksetJob)]
-    since = int(await its.value(last_number(schema, its.its.style)))
-    ids = await _first_jobs(its, where)
-    moment = await _moment(its, given, until)
-    node = json.loads(await its.value(given.register(_name(), [policy_row(cls) for cls in types])))
+    since = int(await session.value(last_number(schema, session.foreign.style)))
+    ids = await _first_jobs(session, where)
+    moment = await _moment(session, given, until)
+    node = json.loads(
+        await session.value(given.register(_name(), [policy_row(cls) for cls in types]))
+    )
     names = [name for cls in types for name in (cls.work_type, type_version(cls))]
-    drain = _Drain(its, given, terms, (node[0], node[1]), names, ids, since, moment)
+    drain = _Drain(session, given, terms, (node[0], node[1]), names, ids, since, moment)
     try:
         await drain.run()
     finally:
         # Whatever ended the drain counts more.
         with suppress(Exception):
-            await its.value(given.leave(node[1]))
+            await session.value(given.leave(node[1]))
     return drain.outcomes
 
 
@@ -153,9 +155,9 @@ def _name() -> str:
     return f"txqueue.testing {os.getpid()} {uuid4().hex[:12]}"
 
 
-async def _first_jobs(its: Bound, where: Where) -> set[int]:
+async def _first_jobs(session: Bound, where: Where) -> set[int]:
     ids = [each for each in _listed(where) if isinstance(each, int)]
-    found = [await _find(its, search) for search in _searches(where, its)]
+    found = [await _find(session, search) for search in _searches(where, session)]
     return {*ids, *(number for numbers in found for number in numbers)}
 
 
@@ -164,16 +166,16 @@ def _listed(where: Any) -> list[Any]:
     return list(where) if is_list else [where]
 
 
-def _searches(where: Any, its: Bound) -> list[JobSearch]:
+def _searches(where: Any, session: Bound) -> list[JobSearch]:
     if where is None:
-        return [JobSearch(is_own=its.its.is_open)]
+        return [JobSearch(is_own=session.foreign.is_open)]
     if isinstance(where, Mapping):
         return [Wanted.of(None, where).search]
     return [Wanted.of(kind, {}).search for kind in _listed(where) if not isinstance(kind, int)]
 
 
-async def _find(its: Bound, search: JobSearch) -> list[int]:
-    text = await its.value(find_jobs(search, its.schema, its.its.style))
+async def _find(session: Bound, search: JobSearch) -> list[int]:
+    text = await session.value(find_jobs(search, session.schema, session.foreign.style))
     return [job.id for job, _ in found_jobs(text)]
 
 
@@ -187,9 +189,9 @@ def _checked(until: Any) -> Until:
     return until
 
 
-async def _moment(its: Bound, given: GivenJobs, until: Until) -> datetime:
+async def _moment(session: Bound, given: GivenJobs, until: Until) -> datetime:
     seconds = until.total_seconds() if isinstance(until, timedelta) else 0.0
-    now = datetime.fromisoformat(await its.value(given.moment(seconds)))
+    now = datetime.fromisoformat(await session.value(given.moment(seconds)))
     return max(now, until) if isinstance(until, datetime) else now
 
 
@@ -197,7 +199,7 @@ async def _moment(its: Bound, given: GivenJobs, until: Until) -> datetime:
 class _Drain:
     """One drain: the state that its runs change."""
 
-    its: Bound
+    session: Bound
     given: GivenJobs
     terms: _Terms
     node: tuple[int, int]
@@ -218,7 +220,7 @@ class _Drain:
 
     async def _claim(self) -> dict[str, Any] | None:
         while True:
-            claimed: dict[str, Any] = json.loads(await self.its.value(self._claiming()))
+            claimed: dict[str, Any] = json.loads(await self.session.value(self._claiming()))
             if "assignment" in claimed:
                 self.ids.update(claimed["children"] or ())
                 return claimed
@@ -231,7 +233,7 @@ class _Drain:
             self.work_types,
             given=self.ids,
             since=self.since,
-            is_own=self.its.its.is_open,
+            is_own=self.session.foreign.is_open,
             moment=self.now,
         )
 
@@ -266,18 +268,18 @@ class _Drain:
             _raise(ending)
 
     async def _borrow(self) -> Bound:
-        return self.its
+        return self.session
 
     async def _within_savepoint(self, assignment: Assignment, opener: OpenTransaction) -> Ending:
         """Run a job; if one of its statements has failed the transaction, undo what it did."""
-        if self.its.its.is_alone:
+        if self.session.foreign.is_alone:
             return await self.terms.run(assignment, opener)
-        await self.its.value((SAVEPOINT.opening, ()))
+        await self.session.value((SAVEPOINT.opening, ()))
         ending = await self.terms.run(assignment, opener)
         try:
-            await self.its.value((SAVEPOINT.closing, ()))
+            await self.session.value((SAVEPOINT.closing, ()))
         except Exception:
-            await self.its.undo(SAVEPOINT)
+            await self.session.undo(SAVEPOINT)
         return ending
 
     async def _write(
@@ -289,13 +291,13 @@ class _Drain:
         settled = ending.settled
         if settled.outcome in _LATER and settled.delay is not None:
             settled = evolve(settled, delay=settled.delay + ahead)
-        await self.its.value(self.given.settle(self.node[1], [settled]))
+        await self.session.value(self.given.settle(self.node[1], [settled]))
 
     async def _completed(self, assignment: Assignment, job_id: int, results: str) -> bool:
         completing = self.given.complete(
             self.node[1], assignment.lane, assignment.number, job_id, results
         )
-        return bool(await self.its.value(completing) == "1")
+        return bool(await self.session.value(completing) == "1")
 
     async def _complete_own(self, assignment: Assignment, job: RunningJob) -> None:
         """Complete a job at the end of its own transaction."""
@@ -305,7 +307,7 @@ class _Drain:
         else:
             result, progress = json.loads(job.result or "null"), json.loads(job.last_progress)
             done = SettledJob(job.id, assignment.number, "done", result=result, progress=progress)
-            is_ended = await self.its.value(self.given.settle(self.node[1], [done])) == "1"
+            is_ended = await self.session.value(self.given.settle(self.node[1], [done])) == "1"
         if not is_ended:
             raise TokenLost(f"job {job.id} has ended meanwhile", "end it once only")
 
