@@ -1,5 +1,6 @@
 """What Django asks of any backend of its tasks, asked of this one."""
 
+import copyreg
 import logging
 import pickle
 from collections.abc import Iterator
@@ -7,6 +8,7 @@ from contextlib import closing
 from dataclasses import asdict
 from datetime import datetime
 from importlib import import_module
+from types import MethodType
 from typing import Any, Final
 
 import psycopg2
@@ -221,8 +223,11 @@ def test_a_task_can_be_called(tasks: Any) -> None:
 
 
 @pytest.mark.skipif(not hasattr(Task, "_reconstruct"), reason="tasks of Django before 6.1")
-def test_tasks_and_results_are_pickled(tasks: Any) -> None:
+def test_tasks_and_results_are_pickled(tasks: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """With what `using` has changed, and with errors."""
+    # Django pickles a task by a class method, which no process can once twisted.persisted.styles
+    # has been imported, as by twistd.
+    monkeypatch.delitem(copyreg.dispatch_table, MethodType, raising=False)
     changed = tasks.fails.using(priority=7, queue_name="mail")
     assert pickle.loads(pickle.dumps(changed)) == changed
     for result in (changed.enqueue(), ran(changed)):
