@@ -15,7 +15,8 @@ import psycopg
 import psycopg2
 import pytest
 import sqlalchemy
-from django.db import transaction
+from asgiref.sync import sync_to_async
+from django.db import connections, transaction
 from psycopg import rows
 from psycopg2.extras import RealDictCursor
 from sqlalchemy.ext.asyncio import (
@@ -332,9 +333,13 @@ def test_django_enqueues_from_coroutines(dsn: str) -> None:
     async def test() -> None:
         set_up_django(dsn)
         before = count(dsn)
-        one = await over_django.aenqueue(Note(), priority=9)
-        assert await over_django.aenqueue_many([Note()]) == [one + 1]
-        assert count(dsn) == before + 2
+        try:
+            one = await over_django.aenqueue(Note(), priority=9)
+            assert await over_django.aenqueue_many([Note()]) == [one + 1]
+            assert count(dsn) == before + 2
+        finally:
+            # Coroutines of all tests have the connections of one other thread.
+            await sync_to_async(connections.close_all)()
 
     in_loop(test())
 
