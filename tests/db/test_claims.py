@@ -56,6 +56,16 @@ def test_what_is_behind_a_job_that_is_passed_over_overtakes_no_other_queue(node:
     assert node.take(1, queues=queues).ids == []
 
 
+@pytest.mark.parametrize("moment", ["infinity", "2999-01-01"])
+def test_a_job_that_is_run_now_does_not_keep_a_later_rank(node: Master, moment: str) -> None:
+    """An operator has brought it forward: it goes before what is enqueued afterwards."""
+    (later,) = node.enqueue({"not_before": moment})
+    assert node.value("select retried from txqueue.retry(%s, 'me')", [later]) == [later]
+    (other,) = node.enqueue({})
+    assert node.take(1).ids == [later]
+    assert node.take(1).ids == [other]
+
+
 def enqueue_into_lanes(node: Master, wanted: list[Wanted]) -> list[int]:
     """Enqueue each job where it is wanted; returns their numbers."""
     now = node.value("select now()")

@@ -190,6 +190,18 @@ def test_jobs_beyond_a_limit_do_not_go_first(kind: str, what: str, node: Master)
     assert explained(node, last).reason == "next"
 
 
+def test_the_heaviest_tenant_may_go_first_of_a_limited_queue(node: Master) -> None:
+    """The limit lets one of them start, and the tenants' turns tell which."""
+    node.cursor.execute("update txqueue.node_info set capacity = 4, queues = '{default,mail}'")
+    node.value("select txqueue.set_limit('queue', 'mail', 1, null, null, null, null, 'me')")
+    light, heavy = {"tenant": "ann", "priority": 9}, {"tenant": "bob", "weight": 3}
+    *_, job_id = node.enqueue(
+        {**light, "queue": "mail"}, {**heavy, "queue": "mail"}, {"weight": 2, "tenant": "eve"}
+    )
+    told = explained(node, job_id)
+    assert (told.reason, told.detail.startswith("1 job goes first")) == ("no_free_capacity", True)
+
+
 def test_many_jobs_of_a_group_block_their_workers(node: Master) -> None:
     """While another one runs, there is no fault; once all are blocked, there is."""
     node.value("select txqueue.set_limit('group', 'g', 12, null, null, null, null, 'ann')")

@@ -12,9 +12,12 @@ begin
     elsif this.state = 'waiting' or this.attempt > 0 or this.not_before < clock_timestamp() then
         this.not_before := clock_timestamp();
     end if;
+    select * into strict settings from setting;
     if at is not null or this.state <> 'waiting' then
-        select * into strict settings from setting;
         this.rank := compute_rank(this.not_before, this.not_after, this.priority, settings.aging);
+    else
+        -- A job that waits for a retry keeps its place; one that was due later does not go behind all until then.
+        this.rank := least(this.rank, compute_rank(this.not_before, this.not_after, this.priority, settings.aging));
     end if;
     if this.state <> 'waiting' then
         this.attempt := 0;
