@@ -43,10 +43,10 @@ begin
                        and (kind, key) in (('queue', other.queue), ('tenant', other.tenant), ('group', other."group")))
              limit most),
         placed as (
-            -- Of tenants, the heaviest may have its turn first.
+            -- Of tenants, the heaviest may start first: another one may wait for its turn or its group.
             select weight, deaths, queue, tenant,
                    row_number() over (partition by queue order by case when tenant is not null then weight end desc nulls last, rank, job_id) as in_queue,
-                   row_number() over (partition by tenant order by rank, job_id) as in_tenant
+                   row_number() over (partition by tenant order by weight desc, rank, job_id) as in_tenant
               from first)
         select jsonb_build_object('jobs', count(*), 'weight', coalesce(sum(weight), 0), 'heaviest', max(weight),
                          'suspects', count(*) filter (where deaths > 1))
