@@ -86,6 +86,21 @@ def shared_database(server_dsn: str, templates: Templates) -> Iterator[str]:
         yield dsn
 
 
+@pytest.fixture(scope="module")
+def _shop_database(dsn18: str, templates: Templates) -> Iterator[str]:
+    with fresh_database(dsn18, templates.name(dsn18)) as dsn:
+        yield dsn
+
+
+@pytest.fixture
+def shop_database(_shop_database: str) -> str:
+    """The DSN of a database with the schema, for the project of Django, with no job in it."""
+    with closing(psycopg2.connect(_shop_database)) as connection, connection.cursor() as cursor:
+        cursor.execute(EMPTY)
+        connection.commit()
+    return _shop_database
+
+
 @pytest.fixture
 def dsn(shared_database: str) -> str:
     """The DSN of a database with the schema and no row in it."""

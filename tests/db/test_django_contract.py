@@ -3,24 +3,19 @@
 import copyreg
 import logging
 import pickle
-from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import asdict
 from datetime import datetime
 from importlib import import_module
 from types import MethodType
 from typing import Any, Final
 
-import psycopg2
 import pytest
 from asgiref.sync import async_to_sync, sync_to_async
 from django.db import transaction
 from django.test import override_settings
 from django.utils import timezone
 
-from tests.db.conftest import EMPTY
 from tests.django_shop.configuration import set_up_django
-from tests.fixtures.databases import Templates, fresh_database
 from txqueue.django import AttemptFailed, TxqueueBackend
 from txqueue.django.framework import (
     FAMILY,
@@ -49,20 +44,10 @@ class OneByOne(TxqueueBackend):
     supports_async_task = False
 
 
-@pytest.fixture(scope="module")
-def database(dsn18: str, templates: Templates) -> Iterator[str]:
-    """The DSN of a database with the schema."""
-    with fresh_database(dsn18, templates.name(dsn18)) as dsn:
-        yield dsn
-
-
 @pytest.fixture
-def tasks(database: str) -> Any:
+def tasks(shop_database: str) -> Any:
     """The tasks of the project, over the database, with no job in it."""
-    set_up_django(database)
-    with closing(psycopg2.connect(database)) as connection, connection.cursor() as cursor:
-        cursor.execute(EMPTY)
-        connection.commit()
+    set_up_django(shop_database)
     return import_module("tests.django_shop.tasks")
 
 

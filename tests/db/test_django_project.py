@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import closing
 from importlib import import_module
 from typing import Any
 
@@ -12,9 +11,8 @@ from django.core.management import CommandError, call_command
 from django.db import connections, transaction
 from django.test import Client, override_settings
 
-from tests.db.conftest import EMPTY
 from tests.django_shop.configuration import set_up_django, settings_of
-from tests.fixtures.databases import Templates, fresh_database
+from tests.fixtures.databases import fresh_database
 from txqueue.adapters.django import is_of_tests
 from txqueue.django.checks import check_databases, check_settings
 from txqueue.django.databases import dsn_of
@@ -23,20 +21,10 @@ from txqueue.testing import drain
 pytestmark = pytest.mark.django
 
 
-@pytest.fixture(scope="module")
-def database(dsn18: str, templates: Templates) -> Iterator[str]:
-    """The DSN of a database with the schema."""
-    with fresh_database(dsn18, templates.name(dsn18)) as dsn:
-        yield dsn
-
-
 @pytest.fixture
-def empty(database: str) -> str:
+def empty(shop_database: str) -> str:
     """The DSN of the database, with no job in it."""
-    with closing(psycopg2.connect(database)) as connection, connection.cursor() as cursor:
-        cursor.execute(EMPTY)
-        connection.commit()
-    return database
+    return shop_database
 
 
 @pytest.fixture

@@ -1,21 +1,16 @@
 """The backend of Django's tasks, as its documentation describes one, without a node."""
 
 import json
-from collections.abc import Iterator
-from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from importlib import import_module
 from typing import Any, Final
 
-import psycopg2
 import pytest
 from asgiref.sync import async_to_sync
 from django.db import connections, transaction
 from django.test import override_settings
 
-from tests.db.conftest import EMPTY
 from tests.django_shop.configuration import set_up_django
-from tests.fixtures.databases import Templates, fresh_database
 from txqueue import Every, Key, Retry
 from txqueue.django import (
     AttemptFailed,
@@ -43,20 +38,10 @@ task: Any = import_module(FAMILY).task
 TaskResultMismatch: Any = import_module(f"{FAMILY}.exceptions").TaskResultMismatch
 
 
-@pytest.fixture(scope="module")
-def database(dsn18: str, templates: Templates) -> Iterator[str]:
-    """The DSN of a database with the schema."""
-    with fresh_database(dsn18, templates.name(dsn18)) as dsn:
-        yield dsn
-
-
 @pytest.fixture
-def dsn(database: str) -> str:
+def dsn(shop_database: str) -> str:
     """The DSN of the database, with no job in it."""
-    with closing(psycopg2.connect(database)) as connection, connection.cursor() as cursor:
-        cursor.execute(EMPTY)
-        connection.commit()
-    return database
+    return shop_database
 
 
 @pytest.fixture(autouse=True)
