@@ -1,21 +1,41 @@
 """txqueue beside other queues: the same work, on one machine, by turns.
 
-    python -m benchmarks.rivals [--tcp] [jobs [rounds [name …]]]
+    python -m benchmarks.rivals [--rows ROW,…] [--tcp] [--cloud] [--disk MS] [--network MS]
+                                [--folder FOLDER] [jobs [rounds [name …]]]
 
-The others are graphile-worker (needs npm), PGQueuer, procrastinate, and Celery (needs
-redis-server); all, or those that are named. Installs them into a temporary folder, runs a fresh
-embedded server, and measures one thing with each of them before the next, some rounds: enqueueing
-one at a time on one connection and in bulk, and two workers that drain a full queue of jobs that do
-nothing; how soon a job starts on an idle worker, one every 20 ms; and that at a steady 500 a
-second, with the CPU time in seconds of 1,000 such jobs. txqueue's also where its process has
-joined the node.
+The others are graphile-worker (needs npm), PGQueuer, procrastinate, Oban (needs Python 3.12), and
+Celery (needs redis-server); all, or those that are named. Installs them into a temporary folder (or
+into FOLDER, where the next run finds them), runs a fresh embedded server, and measures one thing
+with each of them before the next, some rounds. Rows:
 
-With --tcp all connections to PostgreSQL lead through a port of this host, which trusts all accounts
-of it, as long as this runs; otherwise through a unix socket.
+bulk     enqueueing one at a time on one connection and in bulk, and two workers that drain a full
+         queue of jobs that do nothing
+idle     how soon a job starts on an idle worker, one every 20 ms
+steady   that at a steady 500 a second, with the CPU time in seconds of 1,000 such jobs
+joined   idle and steady of txqueue where its process has joined the node
+rest     what all processes of an idle worker, of txqueue's a node with one, take of memory (RSS and
+         PSS in MiB), and how many statements (Celery: commands) they send a second
 
-Prints all figures, their medians, and how many times better txqueue is: the middle of the rounds'
-ratios. Figures of one run belong to one machine and one hour: compare them with each other and
-nothing else.
+With --cloud a commit takes 2 ms longer (--disk 2), and other rows are measured: of txqueue, of
+graphile-worker, and of a bare insert into a table. pgbench enqueues by plain SQL, one job a
+transaction, while a node with two workers, or a worker of graphile-worker, runs the jobs:
+
+enqueue_1, enqueue_8, enqueue_32  of so many clients: transactions a second, and how soon a job
+         starts after its client has the answer of its commit (below 0: before that)
+lone     that of one client that enqueues 50 a second
+standby  16 clients; each commit waits until a standby has applied it, 20 ms late; "no node" is
+         txqueue without a node
+commit_delay  16 clients with commit_delay = 5000, commit_siblings = 0
+
+--disk MS makes fdatasync take so much longer (by a library that cc compiles and the server loads),
+--network MS puts so much of a round trip between the server and all its clients; both for any
+rows. Of a bare insert `idle` is then the floor: half a round trip there, a commit, and half a round
+trip to the worker. --tcp connects through a port of this host, which trusts all accounts of it, as
+long as this runs; --network does so, too; otherwise through a unix socket.
+
+Prints all figures as JSON, their medians also as a table, and how many times better txqueue is: the
+middle of the rounds' ratios. Figures of one run belong to one machine and one hour: compare them
+with each other and nothing else.
 
 The rivals' time of a drain is from the first job that ran to the last one that ran; txqueue's also
 has the claim of the first and the completion of the last. graphile-worker and Celery delete jobs
@@ -25,85 +45,50 @@ worker begins it, and Redis answers before it has written anything: a crash of e
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-import tempfile
+import argparse
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from rich.console import Console
+from rich.table import Table
 
+from benchmarks.rivals.cloud import CONDITIONS, server
+from benchmarks.rivals.commits import CLIENTS, LONE
 from benchmarks.rivals.installed import RIVALS, VERSIONS, rivals
-from benchmarks.rivals.rival import LIMIT, RATE, STEADY_SECONDS, TIMED, WORKERS, Figures, Stage
-from txqueue.embedded import EmbeddedServer
+from benchmarks.rivals.ours import Bare, Ours, RivalBySql
+from benchmarks.rivals.rival import Rival, Stage
 from txqueue.store.inquiries.reader import Session
 from txqueue_bench.environment import warm_log
-from txqueue_torture.node import free_port
+from txqueue_torture.server import Server, short_folder
 
-FALLS = ("p50", "p99", "steady_p50", "steady_p99", "steady_cpu")
+ROWS = ("bulk", "idle", "steady", "joined", "rest")
+CLOUD_ROWS = (*CLIENTS, LONE)
+FALLS = ("p50", "p99", "cpu", "rss", "pss", "statements")
+BY_SQL = {"graphile-worker": "select graphile_worker.add_job('started', '{}')"}
 
-
-def ours(dsn: str) -> Mapping[str, Stage]:
-    """Measure txqueue by its own commands, by plain SQL and where the process has joined a node."""
-
-    def bench(*what: object) -> dict[str, Any]:
-        line = [Path(sys.executable).parent / "txqueue", "bench", *what, "--json"]
-        told = subprocess.run(
-            [*map(str, line)],
-            env={**os.environ, "TXQUEUE_DSN": dsn},
-            check=True,
-            timeout=LIMIT,
-            stdout=subprocess.PIPE,
-        )
-        return dict(json.loads(told.stdout))
-
-    def bulk(jobs: int) -> Figures:
-        enqueued = bench("enqueue", "--jobs", jobs)
-        return {
-            "one_at_a_time": enqueued["one_at_a_time_per_second"],
-            "bulk": enqueued["bulk_per_second"],
-            "drain": bench("drain", "--jobs", jobs, "--workers", WORKERS)["jobs_per_second"],
-        }
-
-    def idle(way: str, *road: str) -> Figures:
-        told = bench("latency", "--jobs", TIMED, *road)
-        return {f"{way}p50": told["p50_ms"], f"{way}p99": told["p99_ms"]}
-
-    def steady(way: str, *road: str) -> Figures:
-        told = bench("steady", "--rate", RATE, "--seconds", STEADY_SECONDS, *road)
-        return {
-            f"steady_{way}p50": told["p50_ms"],
-            f"steady_{way}p99": told["p99_ms"],
-            f"steady_{way}cpu": told["cpu_seconds_per_1000"],
-        }
-
-    return {
-        "bulk": bulk,
-        "idle": lambda _: idle("", "--road", "claim"),
-        "steady": lambda _: steady("", "--road", "claim"),
-        "joined": lambda _: idle("joined_") | steady("joined_"),
-    }
+Systems = Mapping[str, Mapping[str, Stage]]
+Measured = Mapping[str, Mapping[str, list[float]]]
 
 
 def better(what: str, mine: float, theirs: float) -> float:
-    """Say how many times as good one figure is as another."""
-    return round(theirs / mine if what in FALLS else mine / theirs, 2)
+    """Say how many times as good one figure is as another; 0 if one of them is not above 0."""
+    if min(mine, theirs) <= 0:
+        return 0.0
+    return round(theirs / mine if what.endswith(FALLS) else mine / theirs, 2)
 
 
-def summary(figures: Mapping[str, Mapping[str, list[float]]]) -> dict[str, Any]:
+def summary(figures: Measured) -> dict[str, Any]:
     """Return the medians, and how many times as good txqueue's figures are as each rival's: the
     middle of the rounds' own ratios, as the machine's pace changes from round to round.
     """
     mine = figures["txqueue"]
     return {
         "medians": {
-            name: {what: median(rounds) for what, rounds in its.items()}
+            name: {what: round(median(rounds), 2) for what, rounds in its.items()}
             for name, its in figures.items()
         },
         "times_as_good": {
@@ -117,53 +102,112 @@ def summary(figures: Mapping[str, Mapping[str, list[float]]]) -> dict[str, Any]:
     }
 
 
-def turns(systems: Mapping[str, Mapping[str, Stage]]) -> Iterator[tuple[str, str, Stage]]:
+def table(told: Mapping[str, Any]) -> Table:
+    """Return the medians as a table, a column for each system; beside it, how good txqueue is."""
+    medians, ratios = told["medians"], told["times_as_good"]
+    shown = Table("what", *medians)
+    for what in dict.fromkeys(what for its in medians.values() for what in its):
+        cells = [
+            f"{its.get(what, ''):}"
+            + (f" ({ratios[name][what]})" if what in ratios.get(name, {}) else "")
+            for name, its in medians.items()
+        ]
+        shown.add_row(what, *cells)
+    return shown
+
+
+def turns(systems: Systems, rows: Sequence[str]) -> Iterator[tuple[str, str, Stage]]:
     """Give one round's measurements: each of them by all systems, before the next."""
-    for what in max(systems.values(), key=len):
+    for what in rows:
         for name, stages in systems.items():
             if what in stages:
                 yield name, what, stages[what]
 
 
-@contextmanager
-def server(*, by_tcp: bool) -> Iterator[str]:
-    """Run a server; return its DSN."""
-    if not by_tcp:
-        with EmbeddedServer() as dsn:
-            yield dsn
-        return
-    port = free_port()
-    with EmbeddedServer(settings={"listen_addresses": "127.0.0.1", "port": str(port)}):
-        yield f"postgresql://postgres@127.0.0.1:{port}/postgres"
+def alike(rows: Sequence[str]) -> list[list[str]]:
+    """Put rows together that are measured under the same condition of the server."""
+    plain = [row for row in rows if row not in CONDITIONS]
+    return [group for group in (plain, *([row] for row in rows if row in CONDITIONS)) if group]
 
 
-def main(
-    jobs: int = 200_000, rounds: int = 3, names: Collection[str] = RIVALS, *, by_tcp: bool = False
-) -> None:
+def systems_of(one: Server, dsn: str, others: Mapping[str, Rival]) -> Systems:
+    """Return what is measured, and how."""
+    programs = Path(f"/proc/{one.postmaster}/exe").resolve().parent
+    ours = Ours(dsn, one.folder / "postgres.log", programs)
+    theirs = {
+        name: RivalBySql(each, programs, BY_SQL[name]).stages if name in BY_SQL else each.stages
+        for name, each in others.items()
+    }
+    return {
+        "txqueue": ours.stages,
+        "no node": ours.alone,
+        "bare insert": Bare(dsn, programs).stages,
+        **theirs,
+    }
+
+
+def measured(
+    plan: argparse.Namespace, one: Server, session: Session, systems: Systems, console: Console
+) -> Measured:
+    """Measure all rows, some rounds."""
+    figures: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for rows in alike(plan.rows):
+        with CONDITIONS.get(rows[0], lambda _: nullcontext())(one):
+            for turn in range(plan.rounds):
+                for name, what, measure in turns(systems, rows):
+                    console.print(f"round {turn + 1}, {what}: {name}")
+                    session.rows("checkpoint")
+                    for figure, value in measure(plan.jobs).items():
+                        figures[name][figure].append(round(value, 2))
+    return figures
+
+
+def planned(words: Sequence[str] | None = None) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser("python -m benchmarks.rivals", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("jobs", nargs="?", type=int, default=200_000)
+    parser.add_argument("rounds", nargs="?", type=int, default=3)
+    parser.add_argument("names", nargs="*", metavar="name")
+    parser.add_argument("--rows", type=lambda text: text.split(","))
+    parser.add_argument("--tcp", action="store_true")
+    parser.add_argument("--cloud", action="store_true")
+    parser.add_argument("--disk", type=float, metavar="MS")
+    parser.add_argument("--network", type=float, default=0.0, metavar="MS")
+    parser.add_argument("--folder", type=Path)
+    plan = parser.parse_args(words)
+    plan.rows = plan.rows or [*(CLOUD_ROWS if plan.cloud else ROWS)]
+    plan.names = plan.names or [*(BY_SQL if plan.cloud else RIVALS)]
+    plan.disk = (2.0 if plan.cloud else 0.0) if plan.disk is None else plan.disk
+    for given, known in ((plan.rows, (*ROWS, *CLOUD_ROWS)), (plan.names, RIVALS)):
+        if unknown := set(given) - set(known):
+            parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(known)}")
+    return plan
+
+
+def main(plan: argparse.Namespace) -> None:
     """Run and print."""
     console = Console(stderr=True)
-    versions = {name: VERSIONS[name] for name in names}
-    figures: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    with (
-        tempfile.TemporaryDirectory(prefix="txqueue-rivals-") as folder,
-        server(by_tcp=by_tcp) as dsn,
-        rivals(dsn, Path(folder), names) as others,
-        Session(dsn) as session,
-    ):
+    with ExitStack() as stack:
+        folder = stack.enter_context(short_folder())
+        one, dsn = stack.enter_context(
+            server(folder, by_tcp=plan.tcp, disk=plan.disk, network=plan.network)
+        )
+        place = plan.folder or folder / "rivals"
+        place.mkdir(parents=True, exist_ok=True)
+        log = one.folder / "postgres.log"
+        others = stack.enter_context(rivals(dsn, log, place.absolute(), plan.names))
         for rival in others.values():
             rival.ask("migrate")
+        session = stack.enter_context(one.session())
         warm_log(session)
-        systems = {"txqueue": ours(dsn), **{name: each.stages for name, each in others.items()}}
-        for turn in range(rounds):
-            for name, what, measure in turns(systems):
-                console.print(f"round {turn + 1}, {what}: {name}")
-                session.rows("checkpoint")
-                for figure, value in measure(jobs).items():
-                    figures[name][figure].append(round(value, 2))
-    Console().print_json(data={"versions": versions, "figures": figures, **summary(figures)})
+        figures = measured(plan, one, session, systems_of(one, dsn, others), console)
+    told = summary(figures)
+    console.print(table(told))
+    versions = {name: VERSIONS[name] for name in plan.names}
+    where = {"disk_ms": plan.disk, "network_ms": plan.network}
+    Console().print_json(data={"versions": versions, **where, "figures": figures, **told})
 
 
 if __name__ == "__main__":
-    given = [word for word in sys.argv[1:] if word != "--tcp"]
-    jobs, rounds, *names = [*given, *("200000", "3")[len(given) :]]
-    main(int(jobs), int(rounds), names or RIVALS, by_tcp="--tcp" in sys.argv)
+    main(planned())

@@ -57,7 +57,7 @@ const verbs = {
     }),
   work: async (kind) => {
     let count = 0, first = null, last = null;
-    const took = [];
+    const took = [], started = [];
     const taskList = {
       noop: async () => {
         last = seconds();
@@ -67,12 +67,16 @@ const verbs = {
       timed: async (payload) => {
         took.push((seconds() - payload.sent) * 1000);
       },
+      started: async (payload) => {
+        const now = Math.round((performance.timeOrigin + performance.now()) * 1000);
+        started.push([payload.client, payload.number, now]);
+      },
     };
-    const preset = { worker: kind === "single" ? single : worker };
+    const preset = { worker: kind === "bulk" ? worker : single };
     const runner = await run({ preset, logger, taskList, noHandleSignals: true });
     process.on("SIGTERM", async () => {
       await runner.stop();
-      const told = JSON.stringify({ count, first, last, took });
+      const told = JSON.stringify({ count, first, last, took, started });
       process.stdout.write(told + "\n", () => process.exit(0));
     });
     console.log("ready");

@@ -12,6 +12,7 @@ from pathlib import Path
 import psycopg2.extensions
 
 from benchmarks.rivals.rival import LIMIT, PostgresBroker, RedisBroker, Rival
+from txqueue.errors import TxqueueError
 from txqueue.store.inquiries.reader import Session
 
 __all__ = ["RIVALS", "VERSIONS", "rivals"]
@@ -21,6 +22,7 @@ VERSIONS = {
     "graphile-worker": "0.18.0",
     "pgqueuer": "1.6.0",
     "procrastinate": "3.10.0",
+    "oban": "0.7.0",
     "celery": "5.7.0",
 }
 RIVALS = tuple(VERSIONS)
@@ -29,31 +31,36 @@ WAITING = {
     "pgqueuer": "select exists (select from pgqueuer)",
     "procrastinate": "select exists (select from procrastinate_jobs"
     " where status in ('todo', 'doing'))",
+    "oban": "select exists (select from oban_jobs where state not in ('completed', 'discarded'))",
 }
+NEEDS = {"oban": (3, 12)}
 PACKAGES = {
     "pgqueuer": "pgqueuer[asyncpg]",
     "procrastinate": "procrastinate",
+    "oban": "oban",
     "celery": "celery[redis]",
 }
 
 
 @contextmanager
-def rivals(dsn: str, folder: Path, names: Collection[str]) -> Iterator[dict[str, Rival]]:
+def rivals(dsn: str, log: Path, folder: Path, names: Collection[str]) -> Iterator[dict[str, Rival]]:
     """Install some, and give each its database, or its Redis.
 
     Args:
         dsn: The server in which databases are made.
-        folder: Where to install; it is the caller's to remove.
+        log: The server's.
+        folder: Where to install what is not there yet; it is the caller's to remove.
         names: Of RIVALS.
     """
     with ExitStack() as stack:
-        yield {name: stack.enter_context(rival(name, dsn, folder / name)) for name in names}
+        yield {name: stack.enter_context(rival(name, dsn, log, folder)) for name in names}
 
 
 @contextmanager
-def rival(name: str, dsn: str, folder: Path) -> Iterator[Rival]:
+def rival(name: str, dsn: str, log: Path, there: Path) -> Iterator[Rival]:
     """Install one."""
-    folder.mkdir()
+    folder = there / f"{name}-{VERSIONS[name]}"
+    folder.mkdir(exist_ok=True)
     command = INSTALL.get(name, installed_python)(name, folder)
     if name == "celery":
         with RedisBroker.started(folder) as redis:
@@ -62,10 +69,10 @@ def rival(name: str, dsn: str, folder: Path) -> Iterator[Rival]:
     database = name.replace("-", "_")
     with Session(dsn) as session:
         session.rows(f"create database {database}")
-    there = psycopg2.extensions.parse_dsn(dsn)
-    with Session(psycopg2.extensions.make_dsn(**{**there, "dbname": database})) as session:
-        broker = PostgresBroker(session, WAITING[name])
-        yield Rival(command, environment(there, database), broker)
+    place = psycopg2.extensions.parse_dsn(dsn)
+    with Session(psycopg2.extensions.make_dsn(**{**place, "dbname": database})) as session:
+        broker = PostgresBroker(session, WAITING[name], log)
+        yield Rival(command, environment(place, database), broker)
 
 
 def environment(there: Mapping[str, str], name: str) -> dict[str, str]:
@@ -77,9 +84,9 @@ def environment(there: Mapping[str, str], name: str) -> dict[str, str]:
 def installed_node(name: str, folder: Path) -> tuple[str, ...]:
     """Install a package of npm; returns the command of the program beside it."""
     package = f"{name}@{VERSIONS[name]}"
-    subprocess.run(
-        ["npm", "install", "--silent", "--prefix", folder, package], check=True, timeout=LIMIT
-    )
+    line = ["npm", "install", "--silent", "--prefix", folder, package]
+    if not (folder / "node_modules" / name).exists():
+        subprocess.run([*map(str, line)], check=True, timeout=LIMIT)
     program = folder / "graphile_worker.js"
     program.write_text((HERE / program.name).read_text())
     return "node", str(program)
@@ -87,11 +94,39 @@ def installed_node(name: str, folder: Path) -> tuple[str, ...]:
 
 def installed_python(name: str, folder: Path) -> tuple[str, ...]:
     """Install a package of Python; returns the command of its program."""
-    subprocess.run([sys.executable, "-m", "venv", folder / "venv"], check=True, timeout=LIMIT)
     python = folder / "venv" / "bin" / "python"
+    command = str(python), str(HERE / f"with_{name}.py")
+    if (done := folder / "installed").exists():
+        return command
+    subprocess.run([python_for(name), "-m", "venv", folder / "venv"], check=True, timeout=LIMIT)
     package = f"{PACKAGES[name]}=={VERSIONS[name]}"
     subprocess.run([python, "-m", "pip", "install", "--quiet", package], check=True, timeout=LIMIT)
-    return str(python), str(HERE / f"with_{name}.py")
+    done.touch()
+    return command
+
+
+def python_for(name: str) -> str:
+    """Return a Python that is new enough for a package.
+
+    Raises:
+        TxqueueError: If there is none.
+    """
+    least = NEEDS.get(name, (3, 11))
+    places = os.environ["PATH"].split(os.pathsep)
+    versions = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    folders = [*map(Path, places), *versions.glob("*/bin")]
+    there = (str(path) for folder in folders for path in pythons(folder))
+    for python in (sys.executable, *there):
+        check = f"import sys; sys.exit(sys.version_info < {least})"
+        if not subprocess.run([python, "-c", check], capture_output=True, check=False).returncode:
+            return python
+    wanted = ".".join(map(str, least))
+    raise TxqueueError(f"{name} needs Python {wanted} or newer", "install it, or leave it out")
+
+
+def pythons(folder: Path) -> list[Path]:
+    """Return the Pythons of a folder, the newest first."""
+    return sorted(folder.glob("python3.[0-9][0-9]"), reverse=True)
 
 
 INSTALL: dict[str, Callable[[str, Path], tuple[str, ...]]] = {"graphile-worker": installed_node}

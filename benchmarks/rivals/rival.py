@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from statistics import quantiles
@@ -15,14 +16,16 @@ from typing import Any, Protocol
 
 from attrs import frozen
 
+from benchmarks.footprint import Footprint
 from txqueue.store.inquiries.reader import Session
-from txqueue.system.procfs import all_processes, stat_of
+from txqueue.system.procfs import all_processes, descendants_of, stat_of
 from txqueue_bench.cpu_time import cpu_seconds
 
 __all__ = [
     "EVERY_MS",
     "LIMIT",
     "RATE",
+    "SETTLE",
     "STEADY_SECONDS",
     "TIMED",
     "WORKERS",
@@ -31,12 +34,17 @@ __all__ = [
     "RedisBroker",
     "Rival",
     "Stage",
+    "at_rest",
+    "ended",
+    "statements_in",
 ]
 
 WORKERS, SECONDS, TIMED, WARM_UP, EVERY_MS = 2, 3, 500, 20, 20
 RATE, STEADY_SECONDS = 500, 10
 LIMIT = 900.0
 SETTLE = 2.0
+# Seconds in which the statements of an idle worker are counted.
+REST = 15.0
 # Indexes in /proc/PID/stat after the name: the group, and the times of a process and its children.
 GROUP = 2
 TIMES = slice(11, 15)
@@ -58,6 +66,9 @@ class Broker(Protocol):
     def cpu_seconds(self, group: int) -> float:
         """Return the CPU time of it and of a process group so far, in seconds."""
 
+    def statements(self) -> int:
+        """Return how many statements it has carried out so far."""
+
 
 @frozen
 class PostgresBroker:
@@ -66,10 +77,12 @@ class PostgresBroker:
     Attributes:
         session: A session in it.
         waiting: The statement that tells whether jobs are waiting or running.
+        log: The server's, with a line for each statement while the rest is measured.
     """
 
     session: Session
     waiting: str
+    log: Path
 
     def is_busy(self) -> bool:
         """Tell whether jobs are waiting or running."""
@@ -82,6 +95,11 @@ class PostgresBroker:
     def cpu_seconds(self, group: int) -> float:
         """Return the CPU time of the server and of a process group so far, in seconds."""
         return cpu_seconds(group, int(self.session.value("select pg_backend_pid()"))) or 0.0
+
+    def statements(self) -> int:
+        """Return how many statements the log has of this database."""
+        database = self.session.value("select current_database()")
+        return statements_in(self.log.read_text("utf-8", "replace"), database)
 
 
 @frozen
@@ -132,6 +150,31 @@ class RedisBroker:
         """Return the CPU time of the server and of a process group so far, in seconds."""
         return sum(map(group_cpu_seconds, (group, self.process.pid)))
 
+    def statements(self) -> int:
+        """Return how many commands it has carried out so far, but those that ask for it."""
+        calls = re.findall(r"^cmdstat_(\w+):calls=(\d+)", self.ask("info", "commandstats"), re.M)
+        return sum(int(count) for name, count in calls if name != "info")
+
+
+def statements_in(log: str, database: str) -> int:
+    """Count the statements that a server's log has of a database; its lines begin with that."""
+    begins = tuple(f"{database} LOG:  {what}" for what in ("statement: ", "execute "))
+    return sum(line.startswith(begins) for line in log.splitlines())
+
+
+def at_rest(pids: Iterable[int], statements: Callable[[], int]) -> Figures:
+    """Return what idle processes take of memory, in MiB, and how many statements they send.
+
+    Args:
+        pids: All processes of a worker.
+        statements: Tells how many statements there were so far.
+    """
+    memory = Footprint.of(pids).mib()
+    before, began = statements(), time.monotonic()
+    time.sleep(REST)
+    passed = time.monotonic() - began
+    return {**memory, "statements": (statements() - before) / passed}
+
 
 def group_cpu_seconds(group: int) -> float:
     """Return the CPU time of a process group so far, in seconds."""
@@ -176,6 +219,14 @@ class Rival:
             process_group=0,
         )
 
+    def begin_single(self) -> subprocess.Popen[str]:
+        """Start a worker process for single jobs; wait until it is ready."""
+        process = self.begin("single")
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(SETTLE)
+        return process
+
     def wait_until_done(self) -> None:
         """Wait until no job is left."""
         until = time.monotonic() + LIMIT
@@ -201,10 +252,20 @@ class Rival:
         steady = self.latency(RATE * STEADY_SECONDS, 1000 / RATE)
         return {f"steady_{part}": figure for part, figure in steady.items()}
 
+    def rest(self, _: int) -> Figures:
+        """Measure an idle worker that has run some jobs."""
+        process = self.begin_single()
+        self.ask("send", WARM_UP, EVERY_MS)
+        self.wait_until_done()
+        time.sleep(SETTLE)
+        figures = at_rest([process.pid, *descendants_of(process.pid)], self.broker.statements)
+        ended(process)
+        return figures
+
     @property
     def stages(self) -> Mapping[str, Stage]:
         """The measurements, in their order."""
-        return {"bulk": self.bulk, "idle": self.idle, "steady": self.steady}
+        return {"bulk": self.bulk, "idle": self.idle, "steady": self.steady, "rest": self.rest}
 
     def drain(self, workers: int = WORKERS) -> float:
         """Return the jobs a second of some workers."""
@@ -219,10 +280,7 @@ class Rival:
         """Return how soon jobs start, enqueued at an interval in ms, in ms; and the CPU time of the
         worker and the broker, in seconds per 1,000 jobs.
         """
-        process = self.begin("single")
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
-        time.sleep(SETTLE)
+        process = self.begin_single()
         before = self.broker.cpu_seconds(process.pid)
         self.ask("send", WARM_UP + jobs, every_ms)
         self.wait_until_done()

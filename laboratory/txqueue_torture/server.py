@@ -25,6 +25,7 @@ from txqueue_torture.needs import program_path
 from txqueue_torture.proxy import Address
 
 __all__ = [
+    "PORT",
     "Server",
     "dsn_of",
     "lagging_standby_of",

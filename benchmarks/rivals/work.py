@@ -1,0 +1,43 @@
+"""The work item of the rows in which many clients enqueue."""
+
+from __future__ import annotations
+
+import time
+from array import array
+from typing import Any
+
+from attrs import define
+
+from benchmarks.rivals.commits import Start
+from txqueue import WorkItem
+from txqueue_bench.tally import Tally
+
+__all__ = ["Started", "starts_in"]
+
+# A client's transactions have numbers below this.
+CLIENT = 1 << 40
+
+_tally = Tally()
+
+
+@define
+class Started(WorkItem):
+    """Work that records when it starts, by the numbers of its client and transaction."""
+
+    client: int
+    number: int
+
+    work_type = "benchmarks.started"
+
+    async def perform(self, job: Any) -> None:  # noqa: ARG002 - the handler's signature
+        """Record the numbers, then the microseconds since 1970."""
+        _tally.add(self.client * CLIENT + self.number)
+        _tally.add(time.time_ns() // 1000)
+
+
+def starts_in(noted: array[int]) -> list[Start]:
+    """Return what has been recorded."""
+    return [
+        (*divmod(which, CLIENT), moment)
+        for which, moment in zip(noted[::2], noted[1::2], strict=True)
+    ]
