@@ -569,10 +569,10 @@ claim_ready(its_node integer, its_incarnation integer, queues text[], work_types
 next_job(its_node integer, its_incarnation integer, queues text[], work_types text[], free_weight integer,
     largest integer, capacity integer, chunk_jobs integer, workers integer, since timestamptz = null,
     take_suspects boolean = true, from_rank timestamptz = '-infinity', after_tenant text = '', from_job bigint = 0,
-    its_load double precision = null, ahead integer = 0) returns table(lane smallint, assignment bigint, jobs integer,
-    weight bigint, chunk text, alone boolean, due_in double precision, seen_at timestamptz, reached text,
-    last_tenant text, reached_job bigint, searched double precision, passed text, passed_job bigint,
-    left_job bigint);  -- worker
+    its_load double precision = null, ahead integer = 0, turn_length integer = 100) returns table(lane smallint,
+    assignment bigint, jobs integer, weight bigint, chunk text, alone boolean, due_in double precision,
+    seen_at timestamptz, reached text, last_tenant text, reached_job bigint, searched double precision, passed text,
+    passed_job bigint, left_job bigint);  -- worker
 set_aside(its_incarnation integer, queues text[]) returns bigint[];  -- worker
 -- only the owner may execute: assign_N, attainable_room, bound_step, chunk_entry, chunk_of, fail_unreadable,
 -- find_fault, find_head, find_heads, find_last, find_loss, fit_capacity_N, in_order, job_terms, leave_remnant,
@@ -611,7 +611,7 @@ enqueue_many(jobs jsonb) returns bigint[];  -- enqueue, worker
 -- enqueue_each, find_broken_length, find_broken_option, find_broken_rule, has_broken_tag, has_open_credit,
 -- has_sleeping_master, known_options, may_assign_at_once, may_notify, member_text, payload_octets, refuse_computed,
 -- refuse_full_queue, refuse_job, refuse_keyless, refuse_member, refuse_option, refuse_unknown_keys,
--- refuse_unknown_option, wake_masters, with_keys, without_keys_option
+-- refuse_unknown_option, try_turn, wake_masters, with_keys, without_keys_option
 
 -- groups
 -- only the owner may execute: admit_groups_N, end_rate_waits, free_groups, free_late_groups, group_slots, lock_groups,

@@ -273,6 +273,7 @@ def test_every_function_pins_its_search_path(node: Master) -> None:
         "payload_octets",
         *(f"take_first_{lane}" for lane in range(8)),
         *(f"take_step_{lane}" for lane in range(8)),
+        "try_turn",
         "turn_to_reserve",
         "updated_at",
         "wake_masters",

@@ -29,7 +29,8 @@ async def test_an_idle_listener_runs_claims(dsn: str) -> None:
 
     async def claim() -> None:
         """Claim, of nothing."""
-        assert await functions.claim_ready(1, 1, ["default"], ["none"], 1) == ([], True)
+        taken, is_ordinary, _ = await functions.claim_ready(1, 1, ["default"], ["none"], 1)
+        assert (taken, is_ordinary) == ([], True)
 
     async def last() -> list[str]:
         """The first word after "from" of the listener's last statement."""

@@ -74,7 +74,7 @@ async def test_the_next_claim_goes_on(node: Master, dsn: str) -> None:
     identity = node.node_id, node.incarnation
 
     async def claim() -> list[int]:
-        taken, _ = await functions.claim_ready(*identity, ["default"], ["test.kind"], 8)
+        taken, *_ = await functions.claim_ready(*identity, ["default"], ["test.kind"], 8)
         return [job.job_id for each in taken for job in read_chunk(each.chunk)]
 
     try:

@@ -9,11 +9,12 @@ from tests.db.masters import Master
 
 def asleep(node: Master) -> bool:
     """Whether some master says that it sleeps."""
-    return bool(node.value("select last_value from txqueue.asleep"))
+    return bool(node.value("select txqueue.has_sleeping_master()"))
 
 
 def notifications(node: Master) -> int:
-    """How many notifications arrived since the last call."""
+    """How many notifications arrived since the last call; they come with a statement's answer."""
+    node.value("select 1")
     node.connection.poll()
     heard = len(node.connection.notifies)
     node.connection.notifies.clear()

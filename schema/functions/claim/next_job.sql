@@ -41,7 +41,8 @@ create or replace function txqueue.next_job(
     its_node integer, its_incarnation integer, queues text[], work_types text[],
     free_weight integer, largest integer, capacity integer, chunk_jobs integer, workers integer,
     since timestamptz default null, take_suspects boolean default true, from_rank timestamptz default '-infinity',
-    after_tenant text default '', from_job bigint default 0, its_load double precision default null, ahead integer default 0)
+    after_tenant text default '', from_job bigint default 0, its_load double precision default null, ahead integer default 0,
+    turn_length integer default 100)
 returns table (lane smallint, assignment bigint, jobs integer, weight bigint, chunk text, alone boolean,
                due_in double precision, seen_at timestamptz, reached text, last_tenant text, reached_job bigint,
                searched double precision, passed text, passed_job bigint, left_job bigint)
@@ -253,7 +254,11 @@ begin
         -- If the only ready job was taken, there is no stream of jobs: the next enqueue may wake this master.
         is_busy := total > 1 or (total = 1 and reached is not null);
         if free_weight > 0 and is_busy = has_sleeping_master() then
-            perform setval('asleep', case when is_busy then 0 else 1 end);
+            -- A claim that has taken nothing does not wait for the disk: after a crash, the next one says it again.
+            if pg_current_xact_id_if_assigned() is null then
+                perform set_config('synchronous_commit', 'off', true);
+            end if;
+            perform setval('asleep', 2 * turn_length + case when is_busy then 0 else 1 end);
         end if;
     end if;
     if clock_timestamp() - began > interval '1 millisecond' and may_go_on then

@@ -83,7 +83,7 @@ begin
          where node.incarnation = pg_sequence_last_value('open_credit') >> 20
            and node.state = 'alive' and node.heartbeat_at > clock_timestamp() - node.lease / 2 and node.vouched_at is null
            and enqueue.queue = any (node.queues) and enqueue.work_type = any (node.work_types);
-        if found then
+        if found and try_turn(0) then
             taken := nextval('open_credit');
         end if;
     end if;
@@ -113,9 +113,9 @@ begin
     if tenant is not null then
         perform note_tenants();
     end if;
-    -- Checked here as well, because calling the function costs more than the check.
-    if has_sleeping_master() and not_before < now() + interval '3 seconds' then
-        perform wake_masters();
+    -- As in wake_masters(): calling it costs more than this.
+    if has_sleeping_master() and not_before < now() + interval '3 seconds' and may_notify() and try_turn(1) then
+        perform pg_notify('txqueue', 'jobs 1 ' || pg_current_xact_id());
     end if;
     return job_id;
 end $$;

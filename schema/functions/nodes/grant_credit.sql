@@ -17,6 +17,9 @@ begin
     -- A limit that older code sets during an upgrade, or that a replica has without the sequence, is noted here.
     if not has_limits() and exists (select from control) then
         perform setval('has_limits', 1);
+    else
+        -- The node and the jobs' clients need not wait for the disk: credit that a crash undoes is granted anew.
+        perform set_config('synchronous_commit', 'off', true);
     end if;
     if credit >> 20 is distinct from its_incarnation then
         if jobs <= 0 then

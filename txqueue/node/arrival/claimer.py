@@ -19,6 +19,7 @@ from txqueue.node.state.periodic import Periodic
 from txqueue.node.state.wakeups import Wakeups
 from txqueue.policy.placement.idling import idle_delay
 from txqueue.policy.placement.room import JobPlace, Room, claim_delay, earlier, rewind_interval
+from txqueue.policy.placement.stragglers import Stragglers, turn_length
 from txqueue.store.node.functions import StoredFunctions
 from txqueue.store.node.replies import Claim
 from txqueue.system.clock import Clock
@@ -138,6 +139,7 @@ class Claimer(Periodic):
         self._wants_room = False
         # When the next claim of any jobs is due; until then, a claim of ordinary jobs will do.
         self._next_full_claim_at = self._ordinary_from = float("-inf")
+        self._stragglers = Stragglers()
 
     @property
     def claim(self) -> int | None:
@@ -180,12 +182,13 @@ class Claimer(Periodic):
     async def _claim_ready(self, identity: Identity, room: Room) -> float:
         """Claim a few ordinary jobs; return the seconds until the next claim."""
         most = min(FEW, room.free)
-        assignments, is_ordinary = await self._answer(
+        assignments, is_ordinary, begun = await self._answer(
             self._functions.claim_ready(*identity, self._queues, self._versions.claimed, most)
         )
         if self._is_searching and time.monotonic() - self._claimed_at > SLOW:
             self._ordinary_from = self._rewound_at + max(REWIND, self._rewind_interval)
         await self._hand_over(identity, assignments)
+        self._stragglers.claimed(begun, time.monotonic(), found=bool(assignments))
         self._wants_room = False
         if not is_ordinary:
             self._ordinary_from = time.monotonic() + ORDINARY_REST
@@ -198,7 +201,7 @@ class Claimer(Periodic):
             self._open_credit.missed()
         rewind_due = self._rewound_at + max(REWIND, self._rewind_interval)
         self._next_full_claim_at = min(self._next_full_claim_at, rewind_due)
-        return max(BREATH, self._next_full_claim_at - time.monotonic())
+        return max(BREATH, self._before_stragglers(self._next_full_claim_at - time.monotonic()))
 
     async def _claim(self, identity: Identity, room: Room, place: JobPlace | None) -> Claim:
         claim = await self._answer(
@@ -217,6 +220,7 @@ class Claimer(Periodic):
                 reached=place,
                 after_tenant=self._last_tenant,
                 load=self._heavy_jobs.compared_load(self._workers.load),
+                turn_length=turn_length(self._meters.commit_time),
             )
         )
         self._since = claim.seen_at - PROMOTED_MARGIN
@@ -276,7 +280,9 @@ class Claimer(Periodic):
             for listener in self._listeners:
                 listener.looked(has_backlog=claim.reached is not None)
         self._next_full_claim_at = float("-inf")
+        self._stragglers.claimed(claim.open, time.monotonic(), found=claim.jobs > 0)
         if not claim.is_quiet:
+            self._stragglers.disarmed()
             self._empty_claims = 0
             return 0.0 if claim.reached else BREATH
         if claim.is_cut_short:
@@ -293,7 +299,13 @@ class Claimer(Periodic):
             pause = min(pause, max(0.0, self._rewind_due - time.monotonic()))
         if claim.reached is None and len(self._queues) <= FEW_QUEUES:
             self._next_full_claim_at = time.monotonic() + pause
-        return pause
+        self._stragglers.armed()
+        return self._before_stragglers(pause)
+
+    def _before_stragglers(self, pause: float) -> float:
+        """Return the seconds until the next claim, which may be due for open transactions."""
+        due = self._stragglers.pause(time.monotonic(), self._meters.commit_time)
+        return pause if due is None else min(pause, due)
 
     def _place_after(self, claim: Claim, place: JobPlace | None) -> JobPlace | None:
         """Return where the next claim goes on; None for the first rank."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -25,8 +24,6 @@ __all__ = ["ChannelListener", "OpenCredit"]
 # if an open transaction has used it, that would collect more and more: so they double each time, up
 # to the second number. Jobs that come too fast get no credit for the first.
 STALE, LONGEST = 1.0, 60.0
-# How many of the last statements tell how long a commit takes.
-TIMED = 8
 
 
 class ChannelListener(Protocol):
@@ -86,16 +83,12 @@ class OpenCredit(Periodic):
         self._wakeups = wakeups
         self._has_backlog = True
         self._is_missed = False
-        # The credit as this node has granted it last, how much of it is known to be used up, and in
-        # how many commits about.
-        self._granted = self._spent = self._commits = 0
+        # The credit as this node has granted it last, and how much of it is known to be used up.
+        self._granted = self._spent = 0
         self._granted_at = self._stale_at = self._rests_until = float("-inf")
         self._patience = STALE
         # Another node's credit, which kept this one from granting any.
         self._unused: int | None = None
-        # How long the last grants, which commit, and the last readings, which do not, took.
-        self._grants: deque[float] = deque(maxlen=TIMED)
-        self._readings: deque[float] = deque(maxlen=TIMED)
         self.received = 0
 
     def missed(self) -> None:
@@ -126,24 +119,14 @@ class OpenCredit(Periodic):
         return None
 
     async def _read(self, incarnation: int, named: Sequence[NamedJob]) -> None:
-        began = self._clock.seconds()
         try:
             assignments = await self._functions.notified_jobs(incarnation, named)
         except Exception:
             self._notices.put_back(named)
             raise
-        self._readings.append(self._clock.seconds() - began)
         accepted = self._intake.take(assignments)
         self.received += len(accepted)
         self._spent += len(accepted)
-        self._commits += 1
-
-    @property
-    def _committing(self) -> float:
-        """How many seconds the commits of jobs with credit took; 0 until several were timed."""
-        if len(self._grants) < TIMED or len(self._readings) < TIMED:
-            return 0.0
-        return self._commits * (min(self._grants) - min(self._readings))
 
     @property
     def _is_half_spent(self) -> bool:
@@ -153,7 +136,7 @@ class OpenCredit(Periodic):
     async def _review(self, incarnation: int) -> None:
         """Grant as much credit as this node may give now, or withdraw it."""
         now = self._clock.seconds()
-        if is_too_fast(self._spent, now - self._granted_at, self._committing):
+        if is_too_fast(self._spent, now - self._granted_at):
             self._rests_until = now + STALE
         offer, had = self._offer, self._granted
         if offer and not (self._is_missed or self._is_half_spent):
@@ -164,7 +147,7 @@ class OpenCredit(Periodic):
         is_used_up = 2 * self._spent >= had
         if had:
             self._patience = STALE if is_used_up else min(2 * self._patience, LONGEST)
-        self._granted, self._spent, self._commits, self._granted_at = offer, 0, 0, now
+        self._granted, self._spent, self._granted_at = offer, 0, now
         self._stale_at = now if is_used_up and not offer else now + self._patience
         try:
             await self._grant(incarnation, offer)
@@ -174,13 +157,9 @@ class OpenCredit(Periodic):
             raise
 
     async def _grant(self, incarnation: int, offer: int) -> None:
-        began = self._clock.seconds()
         self._unused = await self._functions.grant_credit(incarnation, offer, self._unused)
-        now = self._clock.seconds()
         if self._unused is not None:
-            self._granted, self._stale_at = 0, now + self._patience
-        elif offer:
-            self._grants.append(now - began)
+            self._granted, self._stale_at = 0, self._clock.seconds() + self._patience
 
     @property
     def _offer(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable
 from typing import Any
 
@@ -15,6 +15,10 @@ __all__ = ["Meters"]
 
 # Of more pairs of queue and work type the later ones count together, without names.
 _MOST_WAITS = 1000
+
+
+# How many of the last statements tell how long a commit takes.
+_TIMED = 8
 
 
 def _statements() -> Histogram:
@@ -37,6 +41,7 @@ class Meters:
             ``expired`` leases, or masters of this host that have ``ended``.
         tokens_lost: How many jobs ended whose outcome changed nothing: they were assigned anew
             by then, or an earlier statement had written it although its answer was lost.
+        commits: How long the last short statements took that commit, in seconds.
     """
 
     tally: RunTally = field(factory=RunTally)
@@ -47,6 +52,12 @@ class Meters:
     worker_deaths: int = 0
     rescues: Counter[str] = field(factory=Counter)
     tokens_lost: int = 0
+    commits: deque[float] = field(factory=lambda: deque(maxlen=_TIMED))
+
+    @property
+    def commit_time(self) -> float | None:
+        """About how many seconds a commit takes; None while none was timed."""
+        return min(self.commits, default=None)
 
     def waited(self, counted: Iterable[tuple[Any, ...]]) -> None:
         """Add the waits of a minute; see `StoredFunctions.measure_minute`."""

@@ -231,7 +231,8 @@ class Completions(Periodic):
         began = self._clock.seconds()
         try:
             written = await self._functions.complete(incarnation, jobs)
-            self._meters.completions.observe(self._clock.seconds() - began)
+            self._meters.completions.observe(took := self._clock.seconds() - began)
+            self._meters.commits.append(took)
         except Exception as error:
             now = self._clock.seconds()
             if not is_passing(error):

@@ -4,22 +4,34 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["COMPLETE", "NEXT_JOB", "PASS_ON", "REGISTER_NODE", "RELEASE", "SETTLE", "STARTED"]
+__all__ = [
+    "COMPLETE",
+    "NEXT_JOB",
+    "OPEN_TRANSACTIONS",
+    "PASS_ON",
+    "REGISTER_NODE",
+    "RELEASE",
+    "SETTLE",
+    "STARTED",
+]
 
 REGISTER_NODE: Final = """
     select node_id, incarnation from {schema}.register_node(
         its_name => %s, its_hostname => %s, its_pid => %s, its_port => %s, its_lease => %s,
         its_capacity => %s, its_queues => %s::text[], its_work_types => %s, its_version => %s,
         its_address => %s, reserved => %s, its_former => %s, former_died => %s)"""
+# A snapshot lists no transaction that has begun since the last one ended; age() tells how far their
+# numbers go, without taking a number.
+OPEN_TRANSACTIONS: Final = "pg_current_snapshot() || ':' || age('3'::xid)"
 # The text of a frequent statement is the same at each call, so that it is prepared.
-NEXT_JOB: Final = """
+NEXT_JOB: Final = f"""
     select lane, assignment, jobs, weight, chunk, alone, due_in, seen_at, last_tenant, reached,
-           reached_job, searched, passed, passed_job, left_job
-      from {schema}.next_job(
+           reached_job, searched, passed, passed_job, left_job, {OPEN_TRANSACTIONS}
+      from {{schema}}.next_job(
         its_node => %s, its_incarnation => %s, queues => %s::text[], work_types => %s::text[],
         free_weight => %s, largest => %s, capacity => %s, chunk_jobs => %s, workers => %s,
         since => %s, take_suspects => %s, from_rank => %s, from_job => %s, after_tenant => %s,
-        its_load => %s, ahead => %s)"""
+        its_load => %s, ahead => %s, turn_length => %s)"""
 COMPLETE: Final = """
     select total, freed, freed_rank, freed_job from {schema}.complete(
         its_incarnation => %s, lanes => %s::smallint[], assignments => %s::bigint[],

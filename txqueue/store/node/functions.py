@@ -24,13 +24,14 @@ from txqueue.store.driver.refused_statements import RefusedStatements, ServerAns
 from txqueue.store.node.function_calls import (
     COMPLETE,
     NEXT_JOB,
+    OPEN_TRANSACTIONS,
     PASS_ON,
     RELEASE,
     SETTLE,
     STARTED,
 )
 from txqueue.store.node.outcomes import joined_outcomes, nulls_or_texts
-from txqueue.store.node.replies import Claim, WrittenEnds
+from txqueue.store.node.replies import Claim, WrittenEnds, open_transactions
 from txqueue.store.node.run_functions import RunFunctions
 from txqueue.store.node.unreadable_jobs import Rows, taken
 
@@ -105,6 +106,7 @@ class StoredFunctions(RunFunctions):
         after_tenant: str | None = None,
         load: float | None = None,
         ahead: int = 0,
+        turn_length: int = 100,
     ) -> Claim:
         """Promote due jobs and claim ready ones in rank order; see ``next_job.sql``."""
         asked_at = time.monotonic()
@@ -128,6 +130,7 @@ class StoredFunctions(RunFunctions):
                 after_tenant or "",
                 load,
                 ahead,
+                turn_length,
             ),
         )
         rows = await self._taken(asking, incarnation, queues)
@@ -141,26 +144,28 @@ class StoredFunctions(RunFunctions):
         queues: Sequence[str],
         work_types: Sequence[str],
         at_most: int,
-    ) -> tuple[list[Assignment], bool]:
+    ) -> tuple[list[Assignment], bool, frozenset[int]]:
         """Claim the first jobs of the current lane, if all of them are ordinary.
 
         A job is ordinary if it is small, has weight 1, is no suspect, and has no group, tenant or
         limit.
 
         Returns:
-            The jobs taken, and whether the first jobs are ordinary; if not, none was taken, and
-            `next_job` can take them.
+            The jobs taken; whether the first jobs are ordinary (if not, none was taken, and
+            `next_job` can take them); the transactions that were open when it began.
         """
         asked_at = time.monotonic()
         asking = self._query_quickly(
-            "select lane, assignment, jobs, weight, chunk, is_ordinary"
+            "select lane, assignment, jobs, weight, chunk, is_ordinary,"
+            f" {OPEN_TRANSACTIONS}"
             f" from {self.schema}.claim_ready(its_node => %s, its_incarnation => %s,"
             " queues => %s::text[], work_types => %s::text[], at_most => %s)",
             (node_id, incarnation, list(queues), list(work_types), at_most),
         )
         rows = await self._taken(asking, incarnation, queues)
-        *row, is_ordinary = rows[0]
-        return [_assignment(incarnation, asked_at, row)] if row[2] else [], is_ordinary
+        *row, is_ordinary, begun = rows[0]
+        assignments = [_assignment(incarnation, asked_at, row)] if row[2] else []
+        return assignments, is_ordinary, open_transactions(begun)
 
     @property
     def _quickest(self) -> Connection | ConnectionPool:

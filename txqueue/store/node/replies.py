@@ -10,7 +10,11 @@ from attrs import field, frozen
 
 from txqueue.model.assignment import Assignment, CancelledJob
 
-__all__ = ["Claim", "HeartbeatReply", "WrittenEnds"]
+__all__ = ["Claim", "HeartbeatReply", "WrittenEnds", "open_transactions"]
+
+# A single transaction with many savepoints may have any number of them. Polling finds the jobs of
+# those that are left out.
+MOST_UNLISTED = 1_000
 
 
 @frozen
@@ -101,6 +105,7 @@ class Claim:
             may take: the rank, as text, and the number of the first job that was ready, or of the
             last one that is left.
         left_job: The first heavy job that was left to a less loaded node.
+        open: The transactions that were open when the claim began.
     """
 
     assignments: list[Assignment]
@@ -111,15 +116,24 @@ class Claim:
     searched: float = 0.0
     passed: tuple[str, int] | None = None
     left_job: int | None = None
+    open: frozenset[int] = frozenset()
 
     @classmethod
     def of_row(cls, assignments: list[Assignment], row: Sequence[Any]) -> Claim:
         """Return the claim that took some assignments and ended with a row of ``next_job()``."""
-        due_in, seen_at, tenant, rank, job_id, searched, last_rank, last_id, left = row
+        due_in, seen_at, tenant, rank, job_id, searched, last_rank, last_id, left, begun = row
         reached = rank and (rank, job_id)
         passed = last_rank and (last_rank, last_id)
         return cls(
-            assignments, due_in, seen_at, reached, tenant, searched or 0.0, passed, left_job=left
+            assignments,
+            due_in,
+            seen_at,
+            reached,
+            tenant,
+            searched or 0.0,
+            passed,
+            left,
+            open_transactions(begun),
         )
 
     @property
@@ -136,3 +150,15 @@ class Claim:
     def is_cut_short(self) -> bool:
         """Whether the claim has stopped at a bound of its own, or more jobs are due now."""
         return self.due_in is not None and self.due_in <= 0
+
+
+def open_transactions(answer: str) -> frozenset[int]:
+    """Return the numbers of transactions that had begun to write, and not ended.
+
+    Args:
+        answer: Of `OPEN_TRANSACTIONS`: a snapshot, and by how much the next number is above 3.
+    """
+    _, after, listed, age = answer.split(":")
+    following = int(after) + (int(age) + 3 - int(after)) % 2**32
+    unlisted = range(max(int(after), following - MOST_UNLISTED), following)
+    return frozenset([*map(int, filter(None, listed.split(","))), *unlisted])

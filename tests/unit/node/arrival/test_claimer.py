@@ -18,6 +18,7 @@ from txqueue.node.state.meters import Meters
 from txqueue.node.state.wakeups import Wakeups
 from txqueue.node.workers.versions import WorkerVersions
 from txqueue.policy.placement.idling import FIRST_IDLE
+from txqueue.policy.placement.stragglers import UNTIMED
 from txqueue.store.node.replies import Claim
 
 PLACE = "2030-01-01", 5
@@ -34,6 +35,7 @@ class Harness:
         self.looks: list[bool] = []
         self.ordinary: list[tuple[int, bool]] = []
         self.asked_for: list[int] = []
+        self.begun: list[frozenset[int]] = []
         self.misses = 0
         clock = Clock()
         self.wakeups = Wakeups(clock)
@@ -75,11 +77,12 @@ class Harness:
             self.wakeups.look_for_work(self.during_claims.pop(0))
         return self.claims.pop(0)
 
-    async def claim_ready(self, *asked: Any) -> tuple[list[Assignment], bool]:
+    async def claim_ready(self, *asked: Any) -> tuple[list[Assignment], bool, frozenset[int]]:
         """Answer the next claim of ordinary jobs."""
         self.asked_for.append(asked[-1])
         jobs, is_ordinary = self.ordinary.pop(0)
-        return [Assignment(1, 6, 0, jobs, jobs, "[]")] if jobs else [], is_ordinary
+        begun = self.begun.pop(0) if self.begun else frozenset[int]()
+        return [Assignment(1, 6, 0, jobs, jobs, "[]")] if jobs else [], is_ordinary, begun
 
     async def steps(self, count: int) -> list[float | None]:
         """Claim so many times, each woken before its pause is over; returns the pauses."""
@@ -124,11 +127,14 @@ async def test_a_look_at_a_part_says_nothing(monkeypatch: pytest.MonkeyPatch) ->
     [(1, None, FIRST_IDLE), (1, PLACE, 0.0), (2, None, claimer.BREATH), (2, PLACE, 0.0)],
 )
 async def test_a_single_job_is_followed_by_no_claim(
-    jobs: int, reached: tuple[str, int] | None, pause: float
+    jobs: int, reached: tuple[str, int] | None, pause: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If it was all there was; nor does the worker that has done with it ask for one."""
+    monkeypatch.setattr(claimer, "FEW_QUEUES", 0)
     harness = Harness()
-    harness.claims = [claim(Assignment(1, 5, 0, jobs, jobs, "[]"), reached=reached)]
+    one = claim(Assignment(1, 5, 0, jobs, jobs, "[]"), reached=reached)
+    harness.claims = [claim(reached=None), one]
+    await harness.steps(1)
     assert await harness.claimer.step() == pause
     harness.claimer.room_made()
     waiting = Deferred.fromCoroutine(harness.claimer.alarm.wait(1.0))
@@ -144,7 +150,18 @@ async def test_pauses_grow_only_while_nothing_is_found(monkeypatch: pytest.Monke
     one = claim(Assignment(1, 5, 0, 1, 1, "[]"), reached=None)
     harness.claims = [claim(reached=None), claim(reached=None), one, claim(reached=None)]
     pauses = await harness.steps(4)
-    assert pauses == [FIRST_IDLE, 2 * FIRST_IDLE, FIRST_IDLE, 2 * FIRST_IDLE]
+    assert pauses == [UNTIMED, 2 * FIRST_IDLE, FIRST_IDLE, 2 * FIRST_IDLE]
+
+
+async def test_open_transactions_are_looked_for_by_claims_of_ordinary_jobs() -> None:
+    """Soon after the claim that a notification has brought, until they have ended."""
+    harness = Harness()
+    harness.claims = [claim(reached=None)]
+    harness.ordinary = [(1, True), (0, True), (0, True)]
+    harness.begun = [frozenset({7}), frozenset({7, 8}), frozenset({8})]
+    pauses = [pause for pause in await harness.steps(4) if pause is not None]
+    assert pauses[1:3] == [UNTIMED, UNTIMED]
+    assert pauses[3] > UNTIMED
 
 
 async def test_a_claim_that_was_cut_short_is_followed_at_once() -> None:
@@ -152,7 +169,7 @@ async def test_a_claim_that_was_cut_short_is_followed_at_once() -> None:
     harness = Harness()
     cut = Claim([], 0.0, SEEN, PLACE)
     harness.claims = [cut, claim(reached=None), cut, claim(reached=None), claim(reached=None)]
-    assert await harness.steps(5) == [0.0, 0.0, 0.0, 0.0, FIRST_IDLE]
+    assert await harness.steps(5) == [0.0, 0.0, 0.0, 0.0, UNTIMED]
 
 
 LONG_SEARCH = Claim([], None, SEEN, None, None, searched=60.0, passed=PLACE)
