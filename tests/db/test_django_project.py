@@ -1,5 +1,6 @@
 """What the app adds to a project of Django: checks, migrations, a command and the admin."""
 
+import json
 import os
 from collections.abc import Iterator
 from importlib import import_module
@@ -16,7 +17,16 @@ from tests.fixtures.databases import fresh_database
 from txqueue.adapters.django import is_of_tests
 from txqueue.django.checks import check_databases, check_settings
 from txqueue.django.databases import dsn_of
-from txqueue.testing import drain
+from txqueue.testing import (
+    all_enqueued,
+    assert_enqueued,
+    capture_enqueued,
+    clear,
+    connected,
+    drain,
+    refute_enqueued,
+)
+from txqueue.testing.connections import alias_of, schemas_of
 
 pytestmark = pytest.mark.django
 
@@ -267,10 +277,76 @@ def test_the_command_has_the_project_s_database(
     with pytest.raises(SystemExit) as ended:
         call_command("txqueue", "enqueue", "mail.welcome", '{"user": 1}', "--json")
     assert ended.value.code == 0
-    assert capfd.readouterr().out == '{"job_ids": [1]}\n'
+    assert capfd.readouterr().out == '{"job_ids": [1], "new_ids": [1]}\n'
     assert psycopg2.extensions.parse_dsn(os.environ["TXQUEUE_DSN"])["dbname"] in empty
     with pytest.raises(CommandError, match="no such backend"):
         call_command("txqueue", "--backend", "none", "status")
+
+
+@pytest.mark.parametrize(
+    "leading",
+    [
+        ["--json"],
+        ["--json", "--backend", "second"],
+        ["--node", "", "--json", "--no-color"],
+        ["--schema", "txqueue", "--debug", "--json"],
+    ],
+)
+def test_options_of_the_command_may_stand_before_its_name(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, leading: list[str]
+) -> None:
+    """Those that every command of txqueue takes, with their values."""
+    monkeypatch.setenv("TXQUEUE_DSN", "dbname=none")
+    monkeypatch.setenv("TXQUEUE_SCHEMA", "txqueue")
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+    with pytest.raises(SystemExit) as ended:
+        call_command("txqueue", *leading, "jobs", "--limit", "5")
+    assert ended.value.code == 0
+    assert json.loads(capfd.readouterr().out)["jobs"] == []
+
+
+def test_the_colours_of_django_s_option_are_the_command_s(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Django takes that option itself."""
+    calls: list[list[str]] = []
+    monkeypatch.setattr("txqueue.cli.root.main", calls.append)
+    monkeypatch.setenv("TXQUEUE_DSN", "dbname=none")
+    monkeypatch.setenv("TXQUEUE_SCHEMA", "txqueue")
+    call_command("txqueue", "--no-color", "jobs")
+    assert calls == [["--no-color", "jobs"]]
+
+
+def test_a_test_uses_the_database_and_schema_of_the_backend(
+    bare: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a word in the test; a schema that is passed counts more."""
+    from txqueue.store.schema.migrations import migrate
+
+    migrate(bare)
+    migrate(bare, "work")
+    set_up_django(bare)
+    tasks = import_module("tests.django_shop.tasks")
+    with tasks_with(schema="work"):
+        tasks.add.enqueue(1)
+        assert_enqueued(tasks.add, args=[1])
+        with capture_enqueued() as captured:
+            tasks.add.enqueue(2)
+        assert len(captured) == len(all_enqueued(schema="txqueue", connection="default")) + 1
+        assert len(drain()) == 2
+        refute_enqueued()
+        tasks.add.enqueue(3)
+        monkeypatch.setattr("txqueue.adapters.django._named", {"default": "shop"})
+        clear()
+        refute_enqueued()
+
+
+def test_a_test_uses_the_database_of_the_first_backend() -> None:
+    """Unless another alias is named."""
+    with tasks_with(database="lite", schema="work"):
+        assert alias_of(None) == "lite"
+        with connected("default"):
+            assert alias_of(None) == "default"
+        assert (schemas_of("lite"), schemas_of("default")) == (["work"], ["txqueue"])
+    assert alias_of(None) == "default"
 
 
 def test_a_dsn_has_what_libpq_takes(empty: str) -> None:

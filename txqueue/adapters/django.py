@@ -167,14 +167,14 @@ def _names_of_tests() -> Iterator[str]:
             yield str(own)
 
 
-def databases_of_tests() -> list[dict[str, Any]]:
-    """Return what Django connects with, for each test database of PostgreSQL that it has used."""
+def databases_of_tests() -> dict[str, dict[str, Any]]:
+    """Return what Django connects with, by alias, for each test database that it has used."""
     used = connections.all(initialized_only=True)
-    return [
-        each.get_connection_params()
+    return {
+        each.alias: each.get_connection_params()
         for each in used
         if each.vendor == "postgresql" and is_of_tests(each.alias)
-    ]
+    }
 
 
 def foreign(using: str) -> ForeignConnection:

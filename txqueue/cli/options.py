@@ -23,6 +23,7 @@ __all__ = [
     "Group",
     "limited",
     "on_node",
+    "options_of_every_command",
     "searching",
     "selecting",
     "together",
@@ -83,7 +84,8 @@ def _option(*names: str, **attributes: Any) -> click.Option:
     return click.Option(list(names), expose_value=False, callback=_keep, **attributes)
 
 
-def _everywhere() -> list[click.Parameter]:
+def options_of_every_command() -> list[click.Option]:
+    """Return the options that each command takes."""
     return [
         _option("--dsn", metavar="DSN", help="The database; TXQUEUE_DSN keeps it out of ps."),
         _option(
@@ -117,7 +119,7 @@ class Command(click.Command):
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
-        self.params += _everywhere()
+        self.params += options_of_every_command()
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the help of the options."""
@@ -132,7 +134,7 @@ class Group(click.Group):
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
-        self.params += _everywhere()
+        self.params += options_of_every_command()
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's
         """Return the names in the order in which the commands were added."""

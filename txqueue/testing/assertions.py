@@ -36,7 +36,7 @@ def assert_enqueued(
     count: int | None = None,
     within: float = 0.0,
     connection: Any = None,
-    schema: str = "txqueue",
+    schema: str | None = None,
     **match: Any,
 ) -> Job:
     """Assert that a job is enqueued, and return it; of several, the last one.
@@ -49,7 +49,7 @@ def assert_enqueued(
         count: How many such jobs there must be; None for at least one.
         within: Seconds to wait, for jobs that other processes enqueue.
         connection: The test's connection; see `connected`.
-        schema: The name of txqueue's schema.
+        schema: The name of txqueue's schema; see `connected`.
         match: Values of fields of the class, and of attributes of the job: ``queue``,
             ``priority``, ``group``, ``tenant``, ``not_before``, ``tags`` (these and perhaps
             others), ``state`` and so on.
@@ -70,7 +70,7 @@ def refute_enqueued(
     *,
     within: float = 0.0,
     connection: Any = None,
-    schema: str = "txqueue",
+    schema: str | None = None,
     **match: Any,
 ) -> None:
     """Assert that no such job is enqueued, and with ``within``, that none is for so many seconds.
@@ -85,7 +85,7 @@ def refute_enqueued(
 
 
 def all_enqueued(
-    cls: Kind | None = None, *, connection: Any = None, schema: str = "txqueue", **match: Any
+    cls: Kind | None = None, *, connection: Any = None, schema: str | None = None, **match: Any
 ) -> list[Job]:
     """Return all such jobs, in the order in which they were enqueued; see `assert_enqueued`."""
     finding = aall_enqueued(cls, connection=connection, schema=schema, **match)
@@ -98,7 +98,7 @@ async def aassert_enqueued(
     count: int | None = None,
     within: float = 0.0,
     connection: Any = None,
-    schema: str = "txqueue",
+    schema: str | None = None,
     **match: Any,
 ) -> Job:
     """Assert that a job is enqueued, over any connection; see `assert_enqueued`."""
@@ -118,7 +118,7 @@ async def arefute_enqueued(
     *,
     within: float = 0.0,
     connection: Any = None,
-    schema: str = "txqueue",
+    schema: str | None = None,
     **match: Any,
 ) -> None:
     """Assert that no such job is enqueued, over any connection; see `refute_enqueued`."""
@@ -131,7 +131,7 @@ async def arefute_enqueued(
 
 
 async def aall_enqueued(
-    cls: Kind | None = None, *, connection: Any = None, schema: str = "txqueue", **match: Any
+    cls: Kind | None = None, *, connection: Any = None, schema: str | None = None, **match: Any
 ) -> list[Job]:
     """Return all such jobs, over any connection; see `all_enqueued`."""
     wanted, session = Wanted.of(cls, match), await bound(connection, schema)
@@ -141,7 +141,7 @@ async def aall_enqueued(
 class Capture(list[Job]):
     """The jobs that were enqueued in a block, once it has ended; made by `capture_enqueued`."""
 
-    def __init__(self, wanted: Wanted, connection: Any, schema: str) -> None:
+    def __init__(self, wanted: Wanted, connection: Any, schema: str | None) -> None:
         super().__init__()
         self._wanted = wanted
         self._connection = connection
@@ -178,7 +178,7 @@ class Capture(list[Job]):
 
 
 def capture_enqueued(
-    cls: Kind | None = None, *, connection: Any = None, schema: str = "txqueue", **match: Any
+    cls: Kind | None = None, *, connection: Any = None, schema: str | None = None, **match: Any
 ) -> Capture:
     """Collect the jobs that are enqueued in a ``with`` block, or an ``async with`` block.
 

@@ -14,7 +14,7 @@ from txqueue.testing.connections import alias_of, bound, finished
 __all__ = ["aclear", "clear", "clear_django"]
 
 
-def clear(*, connection: Any = None, schema: str = "txqueue") -> None:
+def clear(*, connection: Any = None, schema: str | None = None) -> None:
     """Delete all jobs, with their history, schedules, limits and worksets, in the transaction.
 
     For tests that commit. The settings of the installation stay, and so do nodes that run. Over
@@ -22,7 +22,7 @@ def clear(*, connection: Any = None, schema: str = "txqueue") -> None:
 
     Args:
         connection: The test's connection; see `connected`.
-        schema: The name of txqueue's schema.
+        schema: The name of txqueue's schema; see `connected`.
 
     Raises:
         ConfigurationError: When the database is the project's own, in place of Django's for tests.
@@ -30,7 +30,7 @@ def clear(*, connection: Any = None, schema: str = "txqueue") -> None:
     finished(aclear(connection=connection, schema=schema), connection, "aclear()")
 
 
-async def aclear(*, connection: Any = None, schema: str = "txqueue") -> None:
+async def aclear(*, connection: Any = None, schema: str | None = None) -> None:
     """Delete all jobs, over any connection; see `clear`."""
     if (using := alias_of(connection)) is not None:
         _refuse_own_database(using)
@@ -49,13 +49,18 @@ def _refuse_own_database(using: str) -> None:
         )
 
 
-def clear_django(databases: Iterable[Mapping[str, Any]], schema: str = "txqueue") -> None:
-    """Delete the jobs in the test databases of Django that have the schema.
+def clear_django(databases: Iterable[tuple[Mapping[str, Any], Iterable[str]]]) -> None:
+    """Delete the jobs in the test databases of Django, in the schemas named with each.
 
     A database is emptied over a connection of its own: after a test, the application's may be
     closed to tests, and after the last one Django has put back the names of the real databases.
     """
-    for parameters in databases:
-        # After the last test of a run, the database itself may be gone.
-        with suppress(DatabaseUnavailable), emptier(dsn_of_parameters(parameters), schema) as empty:
-            empty()
+    for parameters, schemas in databases:
+        for schema in schemas:
+            _empty(dsn_of_parameters(parameters), schema)
+
+
+def _empty(dsn: str, schema: str) -> None:
+    # After the last test of a run, the database itself may be gone.
+    with suppress(DatabaseUnavailable), emptier(dsn, schema) as empty:
+        empty()

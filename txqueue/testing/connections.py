@@ -30,6 +30,7 @@ __all__ = [
     "in_django",
     "in_loop",
     "pause",
+    "schemas_of",
 ]
 
 # pytest and unittest leave this module out of tracebacks.
@@ -39,6 +40,7 @@ T = TypeVar("T")
 # No context variable: fixtures, with pytest-twisted or pytest-asyncio, run in another context than
 # the tests that they serve.
 _chosen: Final[list[Any]] = []
+_SCHEMA: Final = "txqueue"
 # A transaction whose module is not imported cannot be there.
 _TRANSACTIONS: Final = {
     "txqueue.aio.transaction": "AsyncTransaction",
@@ -49,6 +51,9 @@ _TRANSACTIONS: Final = {
 @contextmanager
 def connected(connection: Any) -> Iterator[None]:
     """Have the functions of `txqueue.testing` use a connection where none is passed.
+
+    In a project of Django, they use the database of its first backend of tasks without that. The
+    schema is ``txqueue``, or that of the backend of the alias, unless it is passed.
 
     Args:
         connection: A connection or session of any driver that has an adapter, the transaction of a
@@ -70,7 +75,7 @@ def default_connection() -> Any:
     if _chosen:
         return _chosen[-1]
     if _has_django():
-        return "default"
+        return _database_of_tasks()
     raise ConfigurationError(
         "this call needs the test's connection to the database, and was given none",
         "pass connection=, or call it inside: with txqueue.testing.connected(connection)",
@@ -80,6 +85,22 @@ def default_connection() -> Any:
 def _has_django() -> bool:
     conf = sys.modules.get("django.conf")
     return conf is not None and bool(conf.settings.configured)
+
+
+def _backends() -> list[Any]:
+    """Return the backends of Django's tasks, if the project has the app."""
+    module = sys.modules.get("txqueue.django.databases")
+    return [] if module is None else list(module.backends())
+
+
+def _database_of_tasks() -> str:
+    return next((backend.database for backend in _backends()), "default")
+
+
+def schemas_of(using: str) -> list[str]:
+    """Return the schemas of backends of tasks in a database of Django, the first one first."""
+    of_backends = [each.schema for each in _backends() if each.database == using]
+    return list(dict.fromkeys(of_backends)) or [_SCHEMA]
 
 
 def in_django(connection: Any) -> bool:
@@ -92,7 +113,7 @@ def alias_of(connection: Any) -> str | None:
     if connection is None and _chosen:
         connection = _chosen[-1]
     if connection is None and _has_django():
-        return "default"
+        return _database_of_tasks()
     return connection if isinstance(connection, str) else None
 
 
@@ -135,12 +156,12 @@ class Bound:
             await self.value((sql, ()))
 
 
-async def bound(connection: Any, schema: str) -> Bound:
+async def bound(connection: Any, schema: str | None) -> Bound:
     """Return a connection as the coroutines of this package use it.
 
     Args:
         connection: The connection; None for the test's.
-        schema: The name of txqueue's schema.
+        schema: The name of txqueue's schema; None for that of the backend of tasks.
 
     Raises:
         TypeError: When it is no connection of a known driver.
@@ -154,7 +175,11 @@ async def bound(connection: Any, schema: str) -> Bound:
             " of psycopg2, psycopg, asyncpg or SQLAlchemy, the transaction of a queue, or the alias"
             " of a database of Django"
         )
-    return Bound(adapted, schema)
+    return Bound(adapted, schema or _schema_of(connection))
+
+
+def _schema_of(connection: Any) -> str:
+    return schemas_of(connection)[0] if isinstance(connection, str) else _SCHEMA
 
 
 async def _foreign(connection: Any) -> ForeignConnection | None:

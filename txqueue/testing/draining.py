@@ -51,7 +51,7 @@ def drain(
     limit: int = 1000,
     raise_errors: bool = True,
     connection: Any = None,
-    schema: str = "txqueue",
+    schema: str | None = None,
 ) -> list[Outcome]:
     """Run jobs here, one after the other, until none of them is due; return how the runs ended.
 
@@ -67,7 +67,7 @@ def drain(
         limit: The most runs.
         raise_errors: Whether the first failed attempt raises the error of its handler.
         connection: The test's connection; see `connected`.
-        schema: The name of txqueue's schema.
+        schema: The name of txqueue's schema; see `connected`.
 
     Raises:
         AssertionError: When ``limit`` runs have not been enough; says which they were.
@@ -89,7 +89,7 @@ async def adrain(
     limit: int = 1000,
     raise_errors: bool = True,
     connection: Any = None,
-    schema: str = "txqueue",
+    schema: str | None = None,
 ) -> list[Outcome]:
     """Run jobs here, over any connection, with handlers that wait; see `drain`."""
     if in_asyncio() and in_django(connection):
@@ -129,12 +129,12 @@ class _Terms:
 
 
 async def _drained(
-    connection: Any, schema: str, where: Where, until: Until, terms: _Terms
+    connection: Any, schema: str | None, where: Where, until: Until, terms: _Terms
 ) -> list[Outcome]:
     until, session = _checked(until), await bound(connection, schema)
-    given = GivenJobs(schema, session.foreign.style)
+    given = GivenJobs(session.schema, session.foreign.style)
     types = [cls for cls in served_types() if not issubclass(cls, WorksetJob)]
-    since = int(await session.value(last_number(schema, session.foreign.style)))
+    since = int(await session.value(last_number(session.schema, session.foreign.style)))
     ids = await _first_jobs(session, where)
     moment = await _moment(session, given, until)
     node = json.loads(

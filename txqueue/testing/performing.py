@@ -27,7 +27,7 @@ def perform(
     work: WorkItem,
     *,
     connection: Any = None,
-    schema: str = "txqueue",
+    schema: str | None = None,
     attempt: int = 1,
     **options: Unpack[EnqueueOptions],
 ) -> Outcome:
@@ -40,7 +40,7 @@ def perform(
     Args:
         work: The work item.
         connection: What ``job.transaction()`` uses, in a savepoint; see `connected`.
-        schema: The name of txqueue's schema.
+        schema: The name of txqueue's schema; see `connected`.
         attempt: The number of the run.
         options: As for ``enqueue``: ``tags``, ``attempts`` and what else a handler can see.
 
@@ -59,7 +59,7 @@ async def aperform(
     work: WorkItem,
     *,
     connection: Any = None,
-    schema: str = "txqueue",
+    schema: str | None = None,
     attempt: int = 1,
     **options: Unpack[EnqueueOptions],
 ) -> Outcome:

@@ -132,12 +132,17 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
         clear_django(databases)
 
 
-def _test_databases(item: pytest.Item) -> list[dict[str, Any]]:
+def _test_databases(item: pytest.Item) -> list[tuple[dict[str, Any], list[str]]]:
     if "django.test" not in sys.modules or not _commits(item):
         return []
     from txqueue.adapters.django import databases_of_tests
+    from txqueue.testing.connections import schemas_of
 
-    return databases_of_tests()
+    # The adapter's calls need not have the schema of the tasks.
+    return [
+        (parameters, list({*schemas_of(using), "txqueue"}))
+        for using, parameters in databases_of_tests().items()
+    ]
 
 
 def _commits(item: pytest.Item) -> bool:
