@@ -80,7 +80,10 @@ def test_every_option_is_stored(dsn: str, capsys: pytest.CaptureFixture[str]) ->
     payload = '{"price": 1.10, "big": 12345678901234567890, "text": "é \\"%"}'
     assert run(["enqueue", "mail.send", payload, *words, "--json"], GlobalOptions()) == 0
     (job,) = stored(dsn)
-    assert json.loads(capsys.readouterr().out) == {"job_ids": [job["job_id"]]}
+    assert json.loads(capsys.readouterr().out) == {
+        "job_ids": [job["job_id"]],
+        "new_ids": [job["job_id"]],
+    }
     assert (job["queue"], job["priority"], job["weight"]) == ("mail", 7, 3)
     assert (job["group"], job["work_type"]) == ("user:7 %s", "mail.send")
     assert (job["tenant"], job["options"]) == ("acme", {"attempts": 3, "timeout": 120.0})
@@ -99,6 +102,64 @@ def test_many_of_the_same(dsn: str, capsys: pytest.CaptureFixture[str]) -> None:
     said = capsys.readouterr()
     assert said.out == "Enqueued 2 jobs: 2501, 2502.\n"
     assert "No node has published t yet" in said.err
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--unique-mode", "once", "--once-for", "7d"], "no other is enqueued"),
+        (["--unique-mode", "keep"], "no other is enqueued"),
+        (["--unique-mode", "replace"], "it has the new payload and options now"),
+        (["--unique-mode", "again"], "it has the new payload and options now"),
+    ],
+)
+def test_a_job_that_has_the_unique_key_is_named(
+    dsn: str, capsys: pytest.CaptureFixture[str], words: list[str], told: str
+) -> None:
+    """Not as an enqueued one; --json tells which of the numbers are new."""
+    words = ["enqueue", "test.kind", "{}", "--unique", "7", *words]
+    assert run([*words, "--count", "3"], GlobalOptions()) == 0
+    (job,) = stored(dsn)
+    job_id = job["job_id"]
+    assert capsys.readouterr().out == (f"Enqueued job {job_id}: it has the unique key of all 3.\n")
+    assert run(words, GlobalOptions()) == 0
+    assert capsys.readouterr().out == f"Job {job_id} has this unique key: {told}.\n"
+    assert run([*words, "--json"], GlobalOptions()) == 0
+    assert json.loads(capsys.readouterr().out) == {"job_ids": [job_id], "new_ids": []}
+
+
+def test_a_remembered_job_that_is_gone_is_named(
+    dsn: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its key is remembered for longer than its row."""
+    words = ["enqueue", "test.kind", "{}", "--unique", "7", "--unique-mode", "once"]
+    assert run(words, GlobalOptions()) == 0
+    (job,) = stored(dsn)
+    with Session(dsn) as session:
+        session.rows("delete from txqueue.job")
+        session.rows("delete from txqueue.unique_job")
+    capsys.readouterr()
+    assert run(words, GlobalOptions()) == 0
+    assert "no other is enqueued" in capsys.readouterr().out
+    assert run([*words, "--json"], GlobalOptions()) == 0
+    assert json.loads(capsys.readouterr().out) == {"job_ids": [job["job_id"]], "new_ids": []}
+
+
+def test_a_repeat_that_enqueues_nothing_says_so(
+    dsn: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As another job has the unique key."""
+    words = ["enqueue", "test.kind", "{}", "--unique", "7"]
+    assert run(words, GlobalOptions()) == 0
+    (first,) = stored(dsn)
+    with Session(dsn) as session:
+        session.rows("select txqueue.cancel(%s::bigint[], 'ann')", ([first["job_id"]],))
+    assert run(words, GlobalOptions()) == 0
+    capsys.readouterr()
+    assert run(["repeat", str(first["job_id"])], GlobalOptions()) == 0
+    old, new = (job["job_id"] for job in stored(dsn))
+    out = capsys.readouterr().out
+    assert out == f"Job {old} is not enqueued again: job {new} has its unique key.\n"
 
 
 def test_the_payload_from_standard_input(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,7 +18,7 @@ from txqueue.model.humanize import amount
 if TYPE_CHECKING:
     from txqueue.store.inquiries.reader import Session
 
-__all__ = ["enqueue"]
+__all__ = ["enqueue", "is_new", "written_rows"]
 
 BATCH = 1000
 LISTED = 10
@@ -44,27 +44,38 @@ def enqueue(
     _check_together(columns)
     text = checked_payload(sys.stdin.read() if payload == "-" else payload)
     element = job_text(work_type, text, columns)
-    with open_session(options) as session:
-        with session.transaction():
-            ids = _put(session, element, count)
-        waits = _waits_for(session, ids[0])
-    say(options, {"job_ids": ids}, _enqueued(ids))
-    if waits == "type":
+    with open_session(options) as session, session.transaction():
+        ids = _put(session, element, count)
+        rows = written_rows(session, ids)
+    new = ids if rows is None else [job_id for job_id in ids if is_new(rows, job_id)]
+    document = {"job_ids": ids, "new_ids": None if rows is None else sorted(set(new))}
+    say(options, document, _told(ids, new, rows))
+    if rows and (row := rows.get(ids[0])) and row["waiting_for"] == "type":
         note(
             options,
             f"No node has published {work_type} yet: the job waits for a node that has it.",
         )
 
 
-def _waits_for(session: Session, job_id: int) -> str | None:
-    """Return what a job waits for, unless this role may enqueue but not read jobs."""
+def written_rows(session: Session, job_ids: Sequence[int]) -> dict[int, dict[str, Any]] | None:
+    """Return which jobs the open transaction has enqueued or changed, and what these wait for.
+
+    None if this role may enqueue but not read jobs.
+    """
     table = f"{session.schema}.job"
     if not session.value("select has_table_privilege(%s, 'select')", (table,)):
         return None
-    waits: str | None = session.value(
-        f"select waiting_for from {table} where job_id = %s", (job_id,)
+    # The moment of a transaction is also that of the jobs which it enqueues.
+    sql = (
+        "select job_id, waiting_for, enqueued_at = now() as is_new,"
+        f" xmin = pg_current_xact_id()::xid as is_changed from {table} where job_id = any(%s)"
     )
-    return waits
+    return {row["job_id"]: row for row in session.dicts(sql, (list(set(job_ids)),))}
+
+
+def is_new(rows: Mapping[int, Mapping[str, Any]], job_id: int) -> bool:
+    """Tell whether a job did not exist before; one of those remembered by a key may be gone."""
+    return job_id in rows and bool(rows[job_id]["is_new"])
 
 
 def _check_together(columns: Mapping[str, Any]) -> None:
@@ -82,8 +93,14 @@ def _put(session: Session, element: str, count: int) -> list[int]:
     return ids
 
 
-def _enqueued(ids: list[int]) -> str:
-    if len(ids) == 1:
-        return f"Enqueued job {ids[0]}."
-    listed = ", ".join(map(str, ids)) if len(ids) <= LISTED else f"{ids[0]} to {ids[-1]}"
-    return f"Enqueued {amount(len(ids))} jobs: {listed}."
+def _told(ids: list[int], new: list[int], rows: dict[int, dict[str, Any]] | None) -> str:
+    """Return what was enqueued; all jobs of one command have the same unique key, if any."""
+    if not new:
+        is_changed = bool(rows and rows.get(ids[0], {}).get("is_changed"))
+        change = "it has the new payload and options now" if is_changed else "no other is enqueued"
+        return f"Job {ids[0]} has this unique key: {change}."
+    if len(distinct := sorted(set(new))) == 1:
+        others = f": it has the unique key of all {amount(len(ids))}" if len(ids) > 1 else ""
+        return f"Enqueued job {distinct[0]}{others}."
+    listed = ", ".join(map(str, new)) if len(new) <= LISTED else f"{new[0]} to {new[-1]}"
+    return f"Enqueued {amount(len(new))} jobs: {listed}."

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from txqueue.cli.archived_jobs import archived_row
+from txqueue.cli.enqueue import is_new, written_rows
 from txqueue.cli.jobs import NUMBER
 from txqueue.cli.options import Command, GlobalOptions
-from txqueue.cli.output import Lines, show, styled
+from txqueue.cli.output import show, styled
 from txqueue.cli.source import open_session
 
 if TYPE_CHECKING:
+    from rich.text import Text
+
     from txqueue.store.inquiries.reader import Session
 
 __all__ = ["repeat"]
@@ -34,8 +37,12 @@ def repeat(options: GlobalOptions, ids: Sequence[int]) -> None:
         calls = [_call(options, session, job_id) for job_id in ids]
         with session.transaction():
             numbers = [int(session.value(*call)) for call in calls]
-    repeated = [{"job_id": old, "new_id": new} for old, new in zip(ids, numbers, strict=True)]
-    show(options, {"repeated": repeated}, lambda: _lines(ids, numbers))
+            rows = written_rows(session, numbers)
+    repeated = [
+        {"job_id": old, "new_id": new, "is_new": None if rows is None else is_new(rows, new)}
+        for old, new in zip(ids, numbers, strict=True)
+    ]
+    show(options, {"repeated": repeated}, lambda: map(_line, repeated))
 
 
 def _call(options: GlobalOptions, session: Session, job_id: int) -> tuple[str, tuple[object, ...]]:
@@ -54,6 +61,8 @@ def _call(options: GlobalOptions, session: Session, job_id: int) -> tuple[str, t
     return f"select {schema}.repeat(%s, '')", (job_id,)
 
 
-def _lines(ids: Sequence[int], numbers: Sequence[int]) -> Lines:
-    for old, new in zip(ids, numbers, strict=True):
-        yield styled(f"Job {old} is enqueued again as job {new}.")
+def _line(repeated: Mapping[str, Any]) -> Text:
+    old, new = repeated["job_id"], repeated["new_id"]
+    if repeated["is_new"] is False:
+        return styled(f"Job {old} is not enqueued again: job {new} has its unique key.")
+    return styled(f"Job {old} is enqueued again as job {new}.")

@@ -187,7 +187,7 @@ def run_now(options: GlobalOptions, name: str) -> None:
     """Enqueue a schedule's job now, even if it is paused; its next moment does not change."""
     ran = _act(options, "run", name)
     document = {"name": name, "job_id": ran}
-    say(options, document, f"Enqueued job {ran} of schedule {name}.")
+    say(options, document, f"Job {ran} of schedule {name} is enqueued.")
 
 
 @schedule.command(cls=Command)
