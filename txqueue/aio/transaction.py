@@ -13,7 +13,7 @@ from txqueue.adapters import psycopg as adapter
 from txqueue.errors import TransactionMisused
 from txqueue.model.enqueue_options import EnqueueOptions
 from txqueue.model.work_item import WorkItem
-from txqueue.standalone.sessions import answered, check_end, check_process, lost
+from txqueue.standalone.sessions import answered, check_end, check_process, lost, part_after_fork
 from txqueue.store.enqueueing.batch import Batch
 
 __all__ = ["AsyncTransaction"]
@@ -115,8 +115,9 @@ class AsyncTransaction:
         return adapter.abatch(self.connection, callback, schema=self._schema, **options)
 
     def end(self) -> None:
-        """Refuse further use."""
+        """Refuse further use; leave the session to the parent process after a fork."""
         self._is_open = False
+        part_after_fork(self._connection, self._pid)
 
     def check(self) -> None:
         """Check, at its end, that the transaction can be committed.
@@ -124,5 +125,7 @@ class AsyncTransaction:
         Raises:
             Refused: When a statement has failed, and its error was swallowed.
             TransactionMisused: When a statement has ended the transaction.
+            ConfigurationError: When this process is a fork of the one that began it.
         """
+        check_process(self._pid)
         check_end(self._connection)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+import socket
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -49,6 +50,7 @@ __all__ = [
     "is_reusable",
     "lost",
     "parameters_of",
+    "part_after_fork",
     "read_all_moments",
     "translation",
 ]
@@ -111,6 +113,23 @@ def check_process(pid: int) -> None:
             " connections, and read the answers to each other's statements",
             "connect a queue in each process, after the fork (gunicorn: in post_fork)",
         )
+
+
+def part_after_fork(
+    connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any], pid: int
+) -> None:
+    """Close a connection in a fork of the process that opened it, which goes on to use it.
+
+    Whatever this process sent, such as the rollback of an open transaction or the message with
+    which libpq closes, would reach the parent's session.
+    """
+    if os.getpid() == pid or connection.closed:
+        return
+    deaf, peer = socket.socketpair()
+    peer.close()
+    os.dup2(deaf.fileno(), connection.pgconn.socket)
+    deaf.close()
+    connection.pgconn.finish()
 
 
 def dsn_of_pool(pool: ConnectionPool[Any] | AsyncConnectionPool[Any]) -> str | None:
