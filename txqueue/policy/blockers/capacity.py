@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
-from math import ceil
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from attrs import evolve
 
 from txqueue.model.humanize import age, counted, first_of, joined
+from txqueue.policy.blockers.node_room import (
+    HIGH,
+    Node,
+    capped,
+    closed_weight,
+    fits,
+    free_weight,
+    job_weight,
+    kept_weight,
+    largest_free,
+    least_load,
+    weight_to_fill,
+)
 from txqueue.policy.blockers.reason import (
     HEAVY_HEAD,
     Blocker,
@@ -43,10 +54,6 @@ __all__ = [
     "without_worker",
 ]
 
-Node = Mapping[str, Any]
-
-# Jobs of this priority or higher may use a queue's reserve.
-HIGH = 7
 # A job that was running when more processes than this died runs in a process without other jobs.
 FEW_DEATHS = 1
 # Seconds from which the longest run is named, where there is no room.
@@ -179,7 +186,7 @@ def without_room(facts: Facts) -> Iterator[Blocker]:
     nodes = _working(facts)
     if is_suspect(facts):
         yield from _suspect(facts, nodes)
-    if any(_fits(facts, node) for node in nodes):
+    if any(fits(facts, node) for node in nodes):
         yield from _behind_others(facts, nodes)
     elif _kept_by_reserve(facts, nodes):
         yield _reserve(facts, nodes)
@@ -199,7 +206,7 @@ def _obstacle(facts: Facts, node: Node) -> WorkerObstacle | None:
 def _too_heavy(facts: Facts, node: Node) -> WorkerObstacle | None:
     """Return that threads of ended jobs leave no worker with enough room for the job."""
     threads = threads_left(node)
-    if threads is None or (weight := _weight(facts, node)) <= node["room"]["attainable"]:
+    if threads is None or (weight := job_weight(facts, node)) <= node["room"]["attainable"]:
         return None
     is_passing = bool((node.get("closed") or {}).get("starting"))
     return WorkerObstacle(
@@ -209,13 +216,13 @@ def _too_heavy(facts: Facts, node: Node) -> WorkerObstacle | None:
 
 def _all_kept(facts: Facts, node: Node) -> WorkerObstacle | None:
     """Return that the reserve of the job's queue takes all that the node could have free."""
-    kept_weight, closed, threads = _kept(facts, node), node.get("closed") or {}, threads_left(node)
+    kept, closed, threads = kept_weight(facts, node), node.get("closed") or {}, threads_left(node)
     unable = closed.get("blocked", 0) + closed.get("stuck", 0)
-    if not kept_weight or not (unable or threads):
+    if not kept or not (unable or threads):
         return None
     left = (node["workers"] - unable) * node["room"]["capacity"]
     left -= node["left"]["weight"] if threads else 0
-    if _weight(facts, node) <= left - kept_weight:
+    if job_weight(facts, node) <= left - kept:
         return None
     why = [f"{unable} can start no job"] if unable else []
     why += [f"{threads} of their weight"] if threads else []
@@ -278,71 +285,10 @@ def no_process_for_suspects(nodes: Sequence[Node]) -> Blocker | None:
     )
 
 
-def _free(node: Node) -> int:
-    """The weight that a node can take: what it said, and what has changed since."""
-    room = node.get("room")
-    if room is None:
-        unused: float = node["capacity"] * (1 - node["load"])
-        return max(0, round(unused))
-    free: int = room["free"] + room["weight"] - node["held"]
-    return max(0, free)
-
-
-def _largest(node: Node) -> int:
-    """The weight of the heaviest job that a worker of the node can take."""
-    room = node.get("room")
-    if room is None:
-        return _free(node)
-    return min(int(room["largest"] + max(0, room["weight"] - node["held"])), _free(node))
-
-
-def _kept(facts: Facts, node: Node) -> int:
-    """The weight of a node that the job's queue keeps for jobs of high priority."""
-    reserve = control(facts, "queue").get("reserve") or 0.0
-    if not reserve:
-        return 0
-    if facts["job"]["priority"] >= HIGH and not _is_limited(control(facts, "tenant")):
-        return 0
-    capacity: int = node["capacity"]
-    return max(0, min(ceil(reserve * capacity), capacity - 1))
-
-
-def _closed(facts: Facts, node: Node) -> int:
-    """The free weight that the job may not take: what its queue keeps, and what is beyond that."""
-    kept = _kept(facts, node)
-    return kept + _ahead(node) if kept else 0
-
-
-def _ahead(node: Node) -> int:
-    """The weight that the node may hold beyond what it runs, as it ends jobs quickly."""
-    return int((node.get("room") or {}).get("ahead") or 0)
-
-
-def _is_limited(tenant: Mapping[str, Any]) -> bool:
-    """Tell whether a tenant has a limit: in the turn of the reserve, its jobs are not counted."""
-    return tenant.get("concurrency") is not None or tenant.get("rate") is not None
-
-
-def _weight(facts: Facts, node: Node) -> int:
-    """The job's weight; one that is heavier than a worker counts as what the worker has."""
-    return _capped(facts["job"]["weight"], node)
-
-
-def _capped(weight: int, node: Node) -> int:
-    of_worker = (node.get("room") or {}).get("capacity") or node["capacity"]
-    return int(min(weight, of_worker))
-
-
-def _fits(facts: Facts, node: Node) -> bool:
-    weight, free = _weight(facts, node), _free(node)
-    if not 0 < weight <= _largest(node):
-        return False
-    return weight <= free - _closed(facts, node) or free - _ahead(node) >= node["capacity"]
-
-
 def _kept_by_reserve(facts: Facts, nodes: Sequence[Node]) -> bool:
     return any(
-        _kept(facts, node) and _weight(facts, node) <= min(_largest(node), _free(node))
+        kept_weight(facts, node)
+        and job_weight(facts, node) <= min(largest_free(node), free_weight(node))
         for node in nodes
     )
 
@@ -350,7 +296,7 @@ def _kept_by_reserve(facts: Facts, nodes: Sequence[Node]) -> bool:
 def _reserve(facts: Facts, nodes: Sequence[Node]) -> Blocker:
     job = facts["job"]
     part = f"{control(facts, 'queue')['reserve']:.0%}"
-    if all(_weight(facts, node) > node["capacity"] - _kept(facts, node) for node in nodes):
+    if all(job_weight(facts, node) > node["capacity"] - kept_weight(facts, node) for node in nodes):
         return Blocker(
             "reserve",
             f"its weight of {job['weight']} is more than the reserve of the queue {job['queue']}"
@@ -361,7 +307,7 @@ def _reserve(facts: Facts, nodes: Sequence[Node]) -> Blocker:
     return Blocker(
         "reserve",
         f"the queue {job['queue']} keeps {part} of each node for priority {HIGH} and up, and the"
-        f" least loaded node is at {_least(nodes):.0%}",
+        f" least loaded node is at {least_load(nodes):.0%}",
         f"nothing: it starts when there is room; or: txqueue priority {HIGH} {job['job_id']}",
     )
 
@@ -369,12 +315,12 @@ def _reserve(facts: Facts, nodes: Sequence[Node]) -> Blocker:
 def _full(facts: Facts, nodes: Sequence[Node]) -> Blocker:
     weight, ahead = facts["job"]["weight"], facts["ahead"]["jobs"]
     first = first_of(ahead) if ahead else "it is next"
-    largest = max(map(_largest, nodes))
+    largest = max(map(largest_free, nodes))
     if largest:
         first += f", its weight is {weight}, and no worker has more than {largest} free"
         if not ahead and _has_waited(facts) >= LONG:
             return _heavy_head(f"{first}{_kept_by_threads(nodes)}")
-    where = f"the least loaded of {counted(len(nodes), 'node')} is at {_least(nodes):.0%}"
+    where = f"the least loaded of {counted(len(nodes), 'node')} is at {least_load(nodes):.0%}"
     since = min((node["busy_since"] for node in nodes if node.get("busy_since")), default=None)
     longest = seconds_between(facts["now"], since) if since else 0.0
     long = f"; the longest of their jobs has run for {age(longest)}" if longest >= LONG else ""
@@ -415,35 +361,16 @@ def _kept_by_threads(nodes: Sequence[Node]) -> str:
 def _behind_others(facts: Facts, nodes: Sequence[Node]) -> Iterator[Blocker]:
     """Yield the jobs before it, unless there is room for it wherever these start."""
     ahead = facts["ahead"]
-    enough = sum(_weight_to_fill(facts, node) for node in nodes if _fits(facts, node))
+    enough = sum(weight_to_fill(facts, node) for node in nodes if fits(facts, node))
     if ahead["jobs"] and ahead["weight"] >= enough:
-        free = sum(_free(node) - _closed(facts, node) for node in nodes)
+        free = sum(free_weight(node) - closed_weight(facts, node) for node in nodes)
         heaviest = ahead.get("heaviest") or 0
-        largest = max(map(_largest, nodes))
+        largest = max(map(largest_free, nodes))
         heavy = f"; one weighs {heaviest:,}, and no worker has more than {largest:,} free"
-        is_heavy = all(_capped(heaviest, node) > _largest(node) for node in nodes)
+        is_heavy = all(capped(heaviest, node) > largest_free(node) for node in nodes)
         yield Blocker(
             "no_free_capacity",
             f"{first_of(ahead['jobs'])}, and the nodes have room for a weight of"
             f" {max(0, free):,}{heavy if is_heavy else ''}{_kept_by_threads(nodes)}",
             "nothing: it starts in its turn; or add nodes or workers",
         )
-
-
-def _weight_to_fill(facts: Facts, node: Node) -> int:
-    """The least weight of other jobs that leaves a node no room for this one, which now fits.
-
-    Nor for the heaviest of those before it: claims of a node do not overtake one that does not fit.
-    """
-    weight = max(_weight(facts, node), _capped(facts["ahead"].get("heaviest") or 0, node))
-    free = _free(node)
-    if weight > _largest(node):
-        return 0
-    workers = node.get("workers") or 1
-    of_workers = max(_largest(node) - weight + 1, free - workers * (weight - 1))
-    return max(1, min(free - _closed(facts, node) - weight + 1, of_workers))
-
-
-def _least(nodes: Sequence[Node]) -> float:
-    """The load of the least loaded node, by the jobs that it holds now."""
-    return min((max(node["load"], node["held"] / node["capacity"]) for node in nodes), default=0.0)
