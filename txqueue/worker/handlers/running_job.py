@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, NoReturn, Unpack
 
 from attrs import frozen
 
-from txqueue.errors import InvalidWork
+from txqueue.errors import InvalidWork, TransactionMisused
 from txqueue.model.assignment import Assignment, JobKey
 from txqueue.model.chunk import AssignedJob
 from txqueue.model.enqueue_options import EnqueueOptions
@@ -76,6 +76,32 @@ class HeldAssignment:
         """Note that the worker no longer holds a job of a given weight."""
         self.jobs += 1
         self.weight += weight
+
+
+class _OfCoroutine(AbstractAsyncContextManager["Transaction"]):
+    """A job's own transaction, which ``with`` cannot open."""
+
+    __slots__ = ("_job_id", "_opened")
+
+    def __init__(self, opened: AbstractAsyncContextManager[Transaction], job_id: int) -> None:
+        self._opened, self._job_id = opened, job_id
+
+    # No coroutines of their own, which would be one more for each step.
+    def __aenter__(self) -> Coroutine[Any, Any, Transaction]:
+        return self._opened.__aenter__()
+
+    def __aexit__(self, *error: Any) -> Coroutine[Any, Any, bool | None]:
+        return self._opened.__aexit__(*error)
+
+    def __enter__(self) -> NoReturn:
+        raise TransactionMisused(
+            f"job {self._job_id} opens its own transaction by with, as no coroutine does",
+            "in a coroutine, write async with; a function in a thread has no such transaction: make"
+            " it a coroutine, and call what blocks by deferToThread() or asyncio.to_thread()",
+        )
+
+    def __exit__(self, *error: object) -> None:
+        """Do nothing, as nothing was opened."""
 
 
 class TransactionPhase(Enum):
@@ -278,9 +304,10 @@ class RunningJob:
                 timeout or heartbeat is over before it has a connection.
             TokenLost: At its end, when the job has been assigned elsewhere since; the transaction
                 is rolled back.
-            TransactionMisused: When one is open, or one has completed the job.
+            TransactionMisused: When one is open, one has completed the job, or a function in a
+                thread would open it.
         """
-        return self._open(self)
+        return _OfCoroutine(self._open(self), self.id)
 
     @property
     def parents(self) -> Parents | None:
