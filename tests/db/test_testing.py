@@ -16,8 +16,8 @@ from attrs import frozen
 from tests.db.tested_work import Mail
 from tests.db.testing_checks import CHECKS
 from tests.fixtures.databases import Templates, fresh_database
-from txqueue import task, testing
-from txqueue.adapters.psycopg2 import enqueue
+from txqueue import Fail, RunningJob, task, testing
+from txqueue.adapters.psycopg2 import batch, enqueue
 from txqueue.errors import ConfigurationError
 from txqueue.store.schema.files import functions
 
@@ -46,6 +46,38 @@ def connection(open_connection: Any) -> Iterator[Any]:
 def test_it_keeps_its_promises(name: str, connection: Any) -> None:
     """Each check passes."""
     CHECKS[name](connection)
+
+
+@task(name="testing.sum_of_parents")
+async def sum_of_parents(job: RunningJob) -> None:
+    """Store the sum of what the parents have returned."""
+    assert job.parents is not None
+    assert job.parents.ids is not None
+    async with job.transaction() as txn:
+        await txn.execute(
+            "insert into total select sum(result::text::int) from txqueue.job"
+            " where job_id = any(%s) and state = 'done'",
+            [list(job.parents.ids)],
+        )
+
+
+@task(name="testing.number")
+def number(value: int) -> int:
+    """Return a number, unless it is 13."""
+    if value == 13:
+        raise Fail("unlucky")
+    return value
+
+
+def test_a_callback_reads_the_results_of_its_parents(connection: Any) -> None:
+    """By their numbers, in its own transaction."""
+    connection.cursor().execute("create temporary table total (value int) on commit drop")
+    with batch(connection, sum_of_parents.work()) as jobs:
+        jobs.enqueue_many([number.work(value) for value in (1, 13, 30)])
+    testing.drain(raise_errors=False)
+    with connection.cursor() as cursor:
+        cursor.execute("select value from total")
+        assert cursor.fetchall() == [(31,)]
 
 
 @task(name="testing.commit_elsewhere")

@@ -113,11 +113,16 @@ class TransactionPhase(Enum):
 
 @frozen
 class Parents:
-    """How many of the jobs that a job waited for are done, failed and cancelled."""
+    """How many of the jobs that a job waited for are done, failed and cancelled.
+
+    ``ids`` has their numbers, by which `WorkQueue.job` and SQL find their results; it is None for
+    more than a thousand, and for a job that is a copy.
+    """
 
     done: int
     failed: int
     cancelled: int
+    ids: Sequence[int] | None = None
 
 
 class RunningJob:
@@ -311,12 +316,15 @@ class RunningJob:
 
     @property
     def parents(self) -> Parents | None:
-        """The outcomes of the jobs that this job waited for, in a batch or by ``after_any_end``.
+        """The jobs that this job waited for, in a batch or by ``after``, and how they ended.
 
         None for other jobs.
         """
-        ends = (self.terms or {}).get("parents")
-        return None if ends is None else Parents(**ends)
+        terms = self.terms or {}
+        if (ends := terms.get("parents")) is None:
+            return None
+        ids = terms.get("after")
+        return Parents(**ends, ids=tuple(ids) if isinstance(ids, list) else None)
 
     def then(self, work: WorkItem, **options: Unpack[EnqueueOptions]) -> Awaitable[int | None]:
         """Enqueue work when this job completes; if it does not complete, nothing is enqueued.

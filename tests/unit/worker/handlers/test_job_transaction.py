@@ -267,10 +267,13 @@ def test_a_job_knows_how_its_parents_ended(harness: Harness) -> None:
         seen.append(job.parents)
 
     ends = {"done": 2, "failed": 1, "cancelled": 0}
+    few, many = {"parents": ends, "after": [4, 5, 6]}, {"parents": ends, "after": 3000}
     with harness.handler(perform):
-        harness.hand(1, Handled.entry(7, terms={"parents": ends}), Handled.entry(8))
+        harness.hand(1, Handled.entry(7, terms=few), Handled.entry(8))
+        harness.hand(2, Handled.entry(9, terms=many), Handled.entry(10, terms={"parents": ends}))
         harness.turn()
-    assert seen == [Parents(2, 1, 0), None]
+    of_unknown = Parents(2, 1, 0, None)
+    assert seen == [Parents(2, 1, 0, (4, 5, 6)), None, of_unknown, of_unknown]
 
 
 async def test_taking_others_along_needs_the_own_transaction(harness: Harness) -> None:
