@@ -49,6 +49,7 @@ import argparse
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -93,7 +94,7 @@ def summary(figures: Measured) -> dict[str, Any]:
         },
         "times_as_good": {
             name: {
-                what: median(better(what, *pair) for pair in zip(mine[what], rounds, strict=True))
+                what: round(median(map(partial(better, what), mine[what], rounds)), 2)
                 for what, rounds in its.items()
             }
             for name, its in figures.items()
@@ -155,10 +156,11 @@ def measured(
         with CONDITIONS.get(rows[0], lambda _: nullcontext())(one):
             for turn in range(plan.rounds):
                 for name, what, measure in turns(systems, rows):
-                    console.print(f"round {turn + 1}, {what}: {name}")
                     session.rows("checkpoint")
-                    for figure, value in measure(plan.jobs).items():
-                        figures[name][figure].append(round(value, 2))
+                    told = {figure: round(it, 2) for figure, it in measure(plan.jobs).items()}
+                    console.print(f"round {turn + 1}, {what}: {name} {told}")
+                    for figure, value in told.items():
+                        figures[name][figure].append(value)
     return figures
 
 

@@ -21,6 +21,9 @@ const worker = {
 };
 // For single jobs it is faster without its local queue.
 const single = { connectionString, maxPoolSize: 10, concurrentJobs: 24 };
+// At rest one poll then serves all that may run at once.
+const rest = { ...single, localQueue: { size: 500 } };
+const presets = { bulk: worker, single, rest };
 const logger = new Logger(() => () => {});
 const seconds = () => Number(process.hrtime.bigint()) / 1e9;
 
@@ -72,7 +75,7 @@ const verbs = {
         started.push([payload.client, payload.number, now]);
       },
     };
-    const preset = { worker: kind === "bulk" ? worker : single };
+    const preset = { worker: presets[kind] };
     const runner = await run({ preset, logger, taskList, noHandleSignals: true });
     process.on("SIGTERM", async () => {
       await runner.stop();

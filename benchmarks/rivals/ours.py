@@ -247,7 +247,7 @@ class RivalBySql:
         """Run its worker."""
         place = self.rival.environment
         dsn = "host={PGHOST} port={PGPORT} user={PGUSER} dbname={PGDATABASE}".format_map(place)
-        with self.rival.begin_single() as process:
+        with self.rival.begin_ready() as process:
 
             def finish() -> list[Start]:
                 self.rival.wait_until_done()

@@ -219,9 +219,9 @@ class Rival:
             process_group=0,
         )
 
-    def begin_single(self) -> subprocess.Popen[str]:
-        """Start a worker process for single jobs; wait until it is ready."""
-        process = self.begin("single")
+    def begin_ready(self, kind: str = "single") -> subprocess.Popen[str]:
+        """Start a worker process for single jobs, or to rest; wait until it is ready."""
+        process = self.begin(kind)
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
         time.sleep(SETTLE)
@@ -254,7 +254,7 @@ class Rival:
 
     def rest(self, _: int) -> Figures:
         """Measure an idle worker that has run some jobs."""
-        process = self.begin_single()
+        process = self.begin_ready("rest")
         self.ask("send", WARM_UP, EVERY_MS)
         self.wait_until_done()
         time.sleep(SETTLE)
@@ -280,7 +280,7 @@ class Rival:
         """Return how soon jobs start, enqueued at an interval in ms, in ms; and the CPU time of the
         worker and the broker, in seconds per 1,000 jobs.
         """
-        process = self.begin_single()
+        process = self.begin_ready()
         before = self.broker.cpu_seconds(process.pid)
         self.ask("send", WARM_UP + jobs, every_ms)
         self.wait_until_done()

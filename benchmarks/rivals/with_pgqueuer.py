@@ -67,7 +67,7 @@ async def work(connection: Any, kind: str = "bulk") -> dict[str, Any]:
 
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, queuer.shutdown.set)
     print("ready", flush=True)
-    if kind == "single":
+    if kind != "bulk":
         await queuer.run()
     else:
         await queuer.run(
