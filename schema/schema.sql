@@ -1,4 +1,4 @@
--- The schema txqueue, version 23, to be read; `txqueue migrate --sql` prints the script to run.
+-- The schema txqueue, version 24, to be read; `txqueue migrate --sql` prints the script to run.
 -- Generated from the catalogue of a migrated database by: python -m tests.db.snapshot
 -- N is a lane, 0 to 7. Not shown: the partitions of single days, the tables of single worksets, and
 -- the sequences of single limits. Definitions of functions and views are in schema/functions.
@@ -665,7 +665,8 @@ drain_node(its_name text, who text) returns boolean;  -- worker
 grant_credit(its_incarnation integer, jobs integer, unused bigint = null) returns bigint;  -- worker
 heartbeat(its_incarnation integer, its_load double precision, its_report jsonb = '{}') returns (owned boolean,
     its_state text, peers jsonb, cancels jsonb, neighbours jsonb, next_end double precision, place integer,
-    places integer, rescued integer, nodes integer, beats bigint, server text, restarts jsonb);  -- worker
+    places integer, rescued integer, nodes integer, beats bigint, server text, restarts jsonb, is_idle boolean,
+    work_in double precision, schedule_in double precision);  -- worker
 identity() returns uuid;  -- enqueue, read, worker
 jobs_of(its_incarnation integer, assignments bigint[]) returns table(assignment bigint, job_id bigint);  -- worker
 lacking_right(report jsonb, is_silent boolean) returns (what text, remedy text);  -- read, worker
@@ -685,8 +686,8 @@ reserve_run(its_name text) returns (incarnation integer, former integer);  -- wo
 silent_jobs() returns bigint[];  -- read, worker
 undrain_node(its_name text, who text) returns boolean;  -- worker
 -- only the owner may execute: cancel_returned, find_cancellations, first_end, forget_future_beats, has_lighter_node,
--- has_reader, is_stale_cancellation, lease_margin, lock_live_node, mark_dead, nearest_nodes, refused_session,
--- review_unread, server_identity, starts_jobs
+-- has_reader, is_stale_cancellation, lease_margin, lock_live_node, look_around, mark_dead, nearest_nodes,
+-- refused_session, review_unread, server_identity, starts_jobs
 
 -- operators
 cancel(ids bigint[], who text) returns (cancelled bigint[], requested jsonb, refused bigint[]);  -- worker

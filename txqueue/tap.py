@@ -49,6 +49,8 @@ _OPTIONS = {
     "capacity": "total weight of the jobs that a worker runs at a time (default: 100)",
     "name": "the node's name (default: the host's name)",
     "lease": "seconds of silence after which a node is presumed dead (default: 10)",
+    "poll": "the most seconds for which an idle node does not look for work that no notification"
+    " told of; at most a third of the lease (default: 4)",
     "kill-stuck": "seconds after which a worker is killed that handlers keep from starting jobs"
     " (default: never)",
     "unreadable-for": "seconds after which a job fails whose payload no node can read"

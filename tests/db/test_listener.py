@@ -133,6 +133,33 @@ async def test_a_silent_connection_is_replaced(
             assert [failure.type for failure in errors] == [DatabaseUnavailable] * does_claim
 
 
+async def test_a_listener_notifies_itself_now_and_then(dsn: str) -> None:
+    """The answer proves that notifications pass; it is passed on to no other."""
+    heard: list[str] = []
+    one = Listener(running_reactor(), dsn, "txqueue", heard.extend)
+    pool = ConnectionPool(running_reactor(), dsn, 1, "notifying")
+    with closing(one), closing(pool):
+        await one.ensure("txqueue_run_1")
+        assert not one.is_proven(60)
+        await one.check(tested=0.0)
+        await eventually(lambda: one.is_proven(60))
+        assert not one.is_deaf
+        assert heard == []
+        await pool.query("notify txqueue, 'jobs'")
+        await eventually(lambda: heard)
+        assert heard == ["jobs"]
+        assert one.idle is not None
+        await one.idle.query('unlisten "txqueue_run_1"')
+        await eventually(lambda: is_deaf(one))
+        assert not one.is_proven(1)
+
+
+async def is_deaf(one: Listener) -> bool:
+    """Whether it finds itself deaf, tested each time."""
+    await one.check(tested=0.0, probed=1.5)
+    return one.is_deaf
+
+
 async def silent(one: Listener) -> bool:
     """Whether a check finds it silent."""
     return not await one.check()

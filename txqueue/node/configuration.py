@@ -10,6 +10,7 @@ from pathlib import Path
 from txqueue.errors import ConfigurationError
 from txqueue.node.settings import NodeSettings
 from txqueue.policy.endings.batching import RESULT_LIMIT
+from txqueue.policy.placement.idling import LEAST_BEATS
 from txqueue.policy.worker_start import checked_start
 from txqueue.store.schema.files import checked_name
 from txqueue.system.procfs import host_identity
@@ -47,6 +48,7 @@ def node_settings(settings: Settings, dsn: str, index: int) -> NodeSettings:
         capacity=settings.whole("capacity", 100),
         name=name,
         lease=settings.seconds("lease", 10.0, least=1.0),
+        poll=_poll(settings),
         schema=checked_name(str(settings.get("schema", "txqueue"))),
         kill_stuck=_kill_stuck(settings),
         result_limit=settings.whole("result_limit", RESULT_LIMIT),
@@ -81,6 +83,21 @@ def _peer_endpoint(text: object, credentials: Credentials | None) -> Endpoint | 
             f"peers of other hosts cannot reach {endpoint}", "give --listen tcp:PORT"
         )
     return endpoint
+
+
+def _poll(settings: Settings) -> float | None:
+    if settings.get("poll") is None:
+        return None
+    poll = settings.seconds("poll", 0.0, least=1.0)
+    lease = settings.seconds("lease", 10.0, least=1.0)
+    if poll * LEAST_BEATS > lease:
+        raise ConfigurationError(
+            f"--poll {poll:g} is longer than a third of the lease of {lease:g} s, in which a node"
+            " must send three heartbeats",
+            f"give --lease {LEAST_BEATS * poll:g}, after which the jobs of a dead node run again,"
+            " or a shorter --poll",
+        )
+    return poll
 
 
 def _kill_stuck(settings: Settings) -> float | None:

@@ -16,7 +16,7 @@ from txqueue.node.arrival.orphans import OrphanFinder
 from txqueue.node.arrival.scheduler import Scheduler
 from txqueue.node.description import Description
 from txqueue.node.figures import FigureCollector
-from txqueue.node.leasing.heartbeats import BEATS_A_LEASE, DatabaseLife, Heartbeats
+from txqueue.node.leasing.heartbeats import DatabaseLife, Heartbeats
 from txqueue.node.leasing.keeper import LeaseKeeper
 from txqueue.node.leasing.proxy import LeaseProxy
 from txqueue.node.leasing.reconciliation import Reconciliation
@@ -88,6 +88,7 @@ class Services(SharedState):
         """Registers the node and renews its lease."""
         listeners: list[BeatListener | None] = [
             self.wakeups,
+            self.scheduler,
             self.workers,
             self.peer_network,
             self.lease_proxy,
@@ -268,7 +269,7 @@ class Services(SharedState):
             self.reactor,
             self.functions,
             lease=self.lease,
-            every=self.settings.lease / BEATS_A_LEASE,
+            every=self.wakeups.pace.beat,
             workers=self.workers,
             records=self.completions,
             claims=self.claimer,
@@ -306,7 +307,7 @@ class Services(SharedState):
     @cached_property
     def lag(self) -> LagMeter:
         """Measures reactor lag and waiting jobs."""
-        return LagMeter(self.reactor, self.workers)
+        return LagMeter(self.reactor, self.workers, self.peer_table)
 
     @cached_property
     def own_report(self) -> OwnReport:
@@ -363,6 +364,7 @@ class Services(SharedState):
             workers=self.workers,
             records=self.completions,
             meters=self.meters,
+            wakeups=self.wakeups,
         )
 
     @cached_property

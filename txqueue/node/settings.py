@@ -45,6 +45,7 @@ class NodeSettings:
         capacity: The weight that each worker runs at a time.
         name: The node's name.
         lease: Seconds of silence after which a node is presumed dead.
+        poll: The most seconds for which an idle node sends no statement; None for the usual pace.
         schema: The name of the schema.
         admin: The admin endpoint; None for no endpoint.
         listen: The endpoint for peers; None for no peers.
@@ -63,6 +64,7 @@ class NodeSettings:
     capacity: int = 100
     name: str = field(factory=socket.gethostname)
     lease: float = 10.0
+    poll: float | None = None
     schema: str = "txqueue"
     admin: Endpoint | None = None
     listen: Endpoint | None = None

@@ -17,6 +17,7 @@ from txqueue.node.state.meters import Meters
 from txqueue.node.state.wakeups import Wakeups
 from txqueue.node.workers.suspects import Suspects
 from txqueue.node.workers.versions import WorkerVersions
+from txqueue.policy.placement.idling import IdlePace
 from txqueue.store.driver.connection_pool import ConnectionPool
 from txqueue.store.driver.reconnecting import ReconnectBackoff
 from txqueue.store.driver.refused_statements import RefusedStatements
@@ -57,7 +58,7 @@ class SharedState:
     @cached_property
     def wakeups(self) -> Wakeups:
         """The alarms by which services wake each other."""
-        return Wakeups(self.reactor)
+        return Wakeups(self.reactor, IdlePace(self.settings.lease, self.settings.poll))
 
     @cached_property
     def deduplicator(self) -> Deduplicator:

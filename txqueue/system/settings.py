@@ -18,7 +18,7 @@ __all__ = ["Settings"]
 PREFIX = "TXQUEUE_"
 NAMES: Final = frozenset(
     {
-        *("dsn", "schema", "node", "app", "workers", "queues", "capacity", "name", "lease"),
+        *("dsn", "schema", "node", "app", "workers", "queues", "capacity", "name", "lease", "poll"),
         *("admin", "listen", "tls_dir", "state_dir", "host", "operator", "kill_stuck"),
         *("worker_start", "result_limit", "connection_wait", "unreadable_for"),
         *("health", "metrics", "log_format"),

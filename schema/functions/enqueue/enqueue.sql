@@ -114,7 +114,7 @@ begin
         perform note_tenants();
     end if;
     -- As in wake_masters(): calling it costs more than this.
-    if has_sleeping_master() and not_before < now() + interval '3 seconds' and may_notify() and try_turn(1) then
+    if has_sleeping_master() and not_before < now() + interval '5 seconds' and may_notify() and try_turn(1) then
         perform pg_notify('txqueue', 'jobs 1 ' || pg_current_xact_id());
     end if;
     return job_id;

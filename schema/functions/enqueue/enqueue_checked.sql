@@ -58,7 +58,7 @@ begin
          where refused is null
         returning job_id, not_before, tenant
     )
-    select array_agg(job_id order by job_id), min(not_before) < now() + interval '3 seconds', count(tenant) > 0
+    select array_agg(job_id order by job_id), min(not_before) < now() + interval '5 seconds', count(tenant) > 0
       into ids, is_soon, has_tenant from put;
     if has_tenant then
         perform note_tenants();

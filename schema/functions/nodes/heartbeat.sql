@@ -6,13 +6,13 @@
 -- [[assignment, job_id, who], ...], the other nodes of its host, as [[incarnation, pid], ...], in how
 -- many seconds it may rescue the first of the nodes next to it, its place, from 0, among the so many nodes
 -- that have room and serve the same queues and types (the place is null if it has no room), how many jobs it
--- rescued, how many nodes live, how many heartbeats its row has counted, the server_identity(), and the runs that it must end, in the form of cancels. Of more than
--- eight nodes only about eight a round do what concerns all, and those that find a node next to them dead.
+-- rescued, how many nodes live, how many heartbeats its row has counted, the server_identity(), and the runs that it must end, in the form of cancels, and what look_around() sees.
+-- Of more than eight nodes only about eight a round do what concerns all, and those that find a node next to them dead.
 create or replace function txqueue.heartbeat(
     its_incarnation integer, its_load double precision, its_report jsonb default '{}',
     out owned boolean, out its_state text, out peers jsonb, out cancels jsonb, out neighbours jsonb, out next_end double precision,
     out place integer, out places integer, out rescued integer, out nodes integer, out beats bigint, out server text,
-    out restarts jsonb)
+    out restarts jsonb, out is_idle boolean, out work_in double precision, out schedule_in double precision)
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
 set jit = off
@@ -20,6 +20,7 @@ as $$
 declare
     own     record;
     readied integer := 0;
+    seen    record;
 begin
     rescued := 0;
     update node_info as node
@@ -71,6 +72,10 @@ begin
     if its_load >= 1 then
         place := null;
     end if;
+    seen := look_around(own.queues, own.work_types);
+    is_idle := seen.is_idle;
+    work_in := seen.work_in;
+    schedule_in := seen.schedule_in;
     if rescued >= 5000 or readied >= 10000 then
         -- There may be more jobs, for a separate transaction.
         next_end := 0;

@@ -234,7 +234,7 @@ class Claimer(Periodic):
         try:
             answer = await claim
         except DatabaseUnavailable:
-            self._wakeups.reconciliation.ring()
+            self._wakeups.doubt()
             raise
         finally:
             self._is_claiming = False
@@ -292,7 +292,9 @@ class Claimer(Periodic):
         # The remaining jobs are too heavy for the room, or left to another node.
         self._wants_room = claim.reached is not None
         self._empty_claims = 1 if claim.assignments else self._empty_claims + 1
-        pause = self._heavy_jobs.pause(idle_delay(self._empty_claims, self._wakeups.place))
+        wakeups = self._wakeups
+        idle = idle_delay(self._empty_claims, wakeups.place, wakeups.slowest_claim)
+        pause = self._heavy_jobs.pause(idle)
         if claim.due_in is not None:
             pause = min(pause, claim.due_in)
         if self._is_searching and not from_start:

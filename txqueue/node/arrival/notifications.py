@@ -8,7 +8,7 @@ from txqueue.errors import ConfigurationError
 from txqueue.node.state.lease import Lease
 from txqueue.node.state.periodic import Periodic
 from txqueue.node.state.wakeups import Wakeups
-from txqueue.store.driver.listener import Listener
+from txqueue.store.driver.listener import PROBED, TESTED, Listener
 from txqueue.store.node.functions import StoredFunctions
 from txqueue.system.clock import Clock
 
@@ -20,6 +20,9 @@ UNHEARD_RETRY = 600.0
 # After a loss, jobs that notifications may have named are polled for so many times: the first poll
 # leaves out those of the last moment.
 POLLS = 2
+# Each probe wakes all listening sessions of the database for a moment: of more than this many nodes
+# each sends fewer. And how many probes in a row may be late or lost.
+PROBING, LOST = 8, 2.5
 
 
 class Notifications(Periodic):
@@ -50,26 +53,51 @@ class Notifications(Periodic):
         self._lease = lease
         self._wakeups = wakeups
         self._polls = 0
+        self._is_deaf = False
 
     async def step(self) -> float | None:
         """Reconnect if the connection was lost, and listen on the channel of the node's run."""
         try:
-            if not await self._listener.check():
+            if not await self._listener.check(self._tested, self._probed):
                 # It withdraws its credit before the attempt to connect, which may take long.
                 self._wakeups.open_credit.ring()
             if await self._listener.ensure(self._own_channel):
                 self._wakeups.look_for_work()
+                self._wakeups.doubt()
                 self._polls = POLLS
         except ConfigurationError as error:
             self.log.warn("{error}", error=error)
             return UNHEARD_RETRY
         finally:
+            self._note_proof()
             # It grants no credit while no notification would arrive.
             self._wakeups.open_credit.ring()
         if self._polls:
             self._polls -= 1
             self._wakeups.orphans.ring()
         return CHECK
+
+    @property
+    def _probed(self) -> float:
+        """Seconds between two probes."""
+        return self._wakeups.upkeep(PROBED * max(1.0, self._wakeups.nodes / PROBING))
+
+    @property
+    def _tested(self) -> float:
+        """Seconds after which a connection is tested that nothing passes."""
+        is_proven = self._wakeups.has_notifications or self._is_deaf
+        return self._wakeups.upkeep(PROBED) if self._wakeups.is_idle and is_proven else TESTED
+
+    def _note_proof(self) -> None:
+        """Note whether probes arrive; while none does, the node polls as often as without them."""
+        self._wakeups.has_notifications = self._listener.is_proven(LOST * self._probed)
+        is_deaf = self._listener.is_deaf
+        if is_deaf and not self._is_deaf:
+            self.log.warn(
+                "a notification of this node to itself has not arrived: new jobs may wait for a"
+                " poll, up to a second; see that no pooler in transaction mode is in between"
+            )
+        self._is_deaf = is_deaf
 
     @property
     def _own_channel(self) -> str:

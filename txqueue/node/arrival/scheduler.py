@@ -14,6 +14,7 @@ from txqueue.model.work_item import WorkItem
 from txqueue.node.state.lease import Lease
 from txqueue.node.state.periodic import Periodic
 from txqueue.node.state.wakeups import Wakeups
+from txqueue.store.node.replies import HeartbeatReply
 from txqueue.store.schedules import (
     Due,
     Judged,
@@ -90,6 +91,8 @@ class Scheduler(Periodic):
         self._is_published = False
         self._looked_at = self._looked_far_at = self._mended_at = float("-inf")
         self._next_look = float("-inf")
+        # Whether the last heartbeat has seen that no schedule is due before the next.
+        self._is_none_due = False
         self._since: datetime | None = None
 
     def stopService(self) -> Deferred[None]:
@@ -101,6 +104,17 @@ class Scheduler(Periodic):
         if stopping is not None:
             await stopping
         await self._checks.end()
+
+    def heard(self, reply: HeartbeatReply) -> None:
+        """Look when a schedule is due that the heartbeat has seen."""
+        self._is_none_due = reply.is_idle
+        if reply.schedule_in is not None:
+            due_at = time.monotonic() + reply.schedule_in
+            self._is_none_due &= reply.schedule_in > self._wakeups.beat
+            if due_at < self._next_look - SHORTEST:
+                self.alarm.ring()
+        if not self._is_none_due and self._next_look > self._looked_at + self._longest:
+            self.alarm.ring()
 
     async def step(self) -> float | None:
         """Tick schedules whose conditions were checked; look for due ones if it is time."""
@@ -124,8 +138,9 @@ class Scheduler(Periodic):
         self._looked_at = now
         due = await self._schedules.due(self._promoted_since(now), self._checks.busy)
         self._since = due.seen_at - MARGIN
-        self._next_look = now + LONGEST
-        self._look_in(LONGEST if due.due_in is None else due.due_in)
+        self._next_look = now + self._longest
+        if due.due_in is not None:
+            self._look_in(due.due_in)
         await self._tick(unconditional(due.rows), due)
         self._checks.begin(due)
         await self._tick_judged()
@@ -156,8 +171,13 @@ class Scheduler(Periodic):
 
     def _look_in(self, seconds: float) -> None:
         """Look after some seconds, if no look is due before."""
-        pause = min(max(seconds, SHORTEST), LONGEST)
+        pause = max(seconds, SHORTEST)
         self._next_look = min(self._next_look, time.monotonic() + pause)
+
+    @property
+    def _longest(self) -> float:
+        """The most seconds between two looks; heartbeats look, too, while nothing is to be done."""
+        return self._wakeups.upkeep(MENDING) if self._is_none_due else LONGEST
 
     def _promoted_since(self, now: float) -> datetime | None:
         if self._since is not None and now - self._looked_far_at < FULL_PROMOTION:

@@ -21,7 +21,7 @@ from txqueue.store.node.replies import HeartbeatReply
 from txqueue.system.clock import Clock
 from txqueue.system.procfs import has_ended
 
-__all__ = ["BEATS_A_LEASE", "DatabaseLife", "Heartbeats", "LoadMeter", "Processes"]
+__all__ = ["DatabaseLife", "Heartbeats", "LoadMeter", "Processes"]
 
 
 class DatabaseLife:
@@ -65,7 +65,6 @@ class DatabaseLife:
         return not lacking.isdisjoint(self._holdings.assignments)
 
 
-BEATS_A_LEASE = 4
 LEAST_PAUSE = 0.05
 
 
@@ -152,7 +151,7 @@ class Heartbeats(Periodic):
             # The first heartbeat names the peers.
             return 0.0
         await self._renew()
-        interval = self._lease.seconds / BEATS_A_LEASE
+        interval = self._wakeups.beat
         # If another node's lease expires before the next heartbeat, send one at that time, to
         # rescue that node's jobs.
         return (

@@ -106,6 +106,7 @@ class Reconciliation(Periodic):
         wakeups: Wakeups,
     ) -> None:
         super().__init__(clock, wakeups.reconciliation)
+        self._wakeups = wakeups
         self._clock = clock
         self._functions = functions
         self._lease = lease
@@ -124,6 +125,10 @@ class Reconciliation(Periodic):
         if identity is None:
             self._last = None
             return self._every
+        if self._wakeups.is_idle:
+            # The heartbeat has seen that no node has any job.
+            self._last, self.missing = None, 0
+            return self._wakeups.beat
         assigned, duration = await self._functions.assignments_of(identity.incarnation, YOUNGEST)
         counts = missing(assigned, self._workers.holdings)
         if self._last is None:

@@ -5,21 +5,31 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
+from typing import Protocol
 
 from txqueue.node.state.collaborators import Capacity
 from txqueue.node.state.periodic import Periodic
 from txqueue.policy.placement.room import ahead_of
 from txqueue.system.clock import Clock
 
-__all__ = ["LagMeter", "memory"]
+__all__ = ["ConnectedPeers", "LagMeter", "memory"]
 
-BEAT = 0.1
-# The fraction of the measured lag that remains after each beat: a stall shows for about a second.
+# Seconds between two measurements, and between those of a node without peers while it has no job.
+BEAT, RESTING = 0.1, 1.0
+# The fraction of the measured lag that remains after a beat: a stall shows for about a second.
 FADING = 0.8
 # Seconds for which a measurement of memory is used, as reading it costs more than all else in a
 # report.
 MEMORY_AGE = 1.0
 _STATM = Path("/proc/self/statm")
+
+
+class ConnectedPeers(Protocol):
+    """The other masters."""
+
+    @property
+    def has_fresh(self) -> bool:
+        """Whether one has reported recently."""
 
 
 class LagMeter(Periodic):
@@ -28,6 +38,7 @@ class LagMeter(Periodic):
     Args:
         clock: Times the measurements.
         workers: Have the jobs that wait in them.
+        peers: Tell whether there are peers, which act on the measurements.
 
     Attributes:
         lag: Seconds by which the reactor has recently called timers late.
@@ -36,10 +47,12 @@ class LagMeter(Periodic):
 
     name = "lag"
 
-    def __init__(self, clock: Clock, workers: Capacity) -> None:
+    def __init__(self, clock: Clock, workers: Capacity, peers: ConnectedPeers) -> None:
         super().__init__(clock)
         self._workers = workers
+        self._peers = peers
         self._due_at = float("inf")
+        self._pause = BEAT
         self._waited = 0
         self.lag = 0.0
         self.steady = 0
@@ -59,10 +72,11 @@ class LagMeter(Periodic):
         """Measure once."""
         now, waits = time.monotonic(), ahead_of(self._workers.loads)[0]
         late = max(0.0, now - self._due_at)
-        self.lag = round(max(late, self.lag * FADING), 4)
+        self.lag = round(max(late, self.lag * FADING ** (self._pause / BEAT)), 4)
         self.steady, self._waited = min(waits, self._waited), waits
-        self._due_at = now + BEAT
-        return BEAT
+        self._pause = BEAT if self._workers.load > 0 or self._peers.has_fresh else RESTING
+        self._due_at = now + self._pause
+        return self._pause
 
 
 def memory() -> int:

@@ -8,6 +8,7 @@ from txqueue.model.run_tally import WAIT_BOUNDS
 from txqueue.node.state.collaborators import Capacity, Records
 from txqueue.node.state.meters import Meters
 from txqueue.node.state.periodic import Periodic
+from txqueue.node.state.wakeups import Wakeups
 from txqueue.store.node.functions import StoredFunctions
 from txqueue.store.node.replies import HeartbeatReply
 from txqueue.system.clock import Clock
@@ -34,6 +35,7 @@ class Maintenance(Periodic):
         workers: Tell whether the node has work.
         records: Tell whether outcomes of jobs are still to be written.
         meters: Count how long jobs waited.
+        wakeups: Tell whether the node is idle, and how often such a one sends statements.
     """
 
     name = "maintenance"
@@ -41,16 +43,19 @@ class Maintenance(Periodic):
     def __init__(
         self,
         clock: Clock,
+        *,
         functions: StoredFunctions,
         workers: Capacity,
         records: Records,
         meters: Meters,
+        wakeups: Wakeups,
     ) -> None:
         super().__init__(clock)
         self._functions = functions
         self._workers = workers
         self._records = records
         self._meters = meters
+        self._wakeups = wakeups
         self._history_at = float("-inf")
         self._minute_at = float("-inf")
         self._taken = 0
@@ -73,11 +78,13 @@ class Maintenance(Periodic):
         if time.monotonic() - self._history_at > HISTORY:
             await self._functions.ensure_history()
             self._history_at = time.monotonic()
-        if time.monotonic() - self._minute_at > MINUTE:
+        if time.monotonic() - self._minute_at > self._wakeups.upkeep(MINUTE):
             self._meters.waited(await self._functions.measure_minute(WAIT_BOUNDS))
             self._minute_at = time.monotonic()
         did, self._holders = await self._functions.rotate(self._holders)
-        return self._pause_for(ROTATE_BUSY if did or self._is_busy else ROTATE_IDLE)
+        if did or self._is_busy:
+            return self._pause_for(ROTATE_BUSY)
+        return self._wakeups.upkeep(self._pause_for(ROTATE_IDLE))
 
     def _pause_for(self, alone: float) -> float:
         """Return the pause of one of many nodes, from that of a node alone, in seconds."""

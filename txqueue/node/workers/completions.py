@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from attrs import Factory, define
 from twisted.internet.defer import Deferred
@@ -259,8 +259,7 @@ class Completions(Periodic):
         short = [len(report.outcomes) for report in settled if not _is_long(report)]
         reports = settled[: self._settled.first(short)]
         try:
-            written = await self._functions.settle(incarnation, reports)
-            self._tell(sum(report.jobs for report in reports), written)
+            await self._write_outcomes(incarnation, reports)
         except Exception as error:
             if is_passing(error):
                 self._settled.failed(len(reports), self._clock.seconds())
@@ -272,10 +271,16 @@ class Completions(Periodic):
             self._settled.succeeded(self._clock.seconds())
         del settled[: len(reports)]
 
+    async def _write_outcomes(self, incarnation: int, reports: Sequence[SettledJobs]) -> None:
+        written = await self._functions.settle(incarnation, reports)
+        # Some of the jobs may be due again soon.
+        self._wakeups.outcome_written()
+        self._tell(sum(report.jobs for report in reports), written)
+
     async def _settle_one(self, incarnation: int, job: SettledJob) -> None:
         """Write one outcome alone; if it cannot be stored, let its job fail with that error."""
         try:
-            self._tell(1, await self._functions.settle(incarnation, [as_settled_jobs([job])]))
+            await self._write_outcomes(incarnation, [as_settled_jobs([job])])
         except Exception as error:
             if is_passing(error):
                 raise
@@ -284,7 +289,7 @@ class Completions(Periodic):
     async def _settle_long(self, incarnation: int, settled: list[SettledJobs]) -> None:
         """Write the first outcome, a long one; if it fails a few times, let its job fail."""
         try:
-            self._tell(settled[0].jobs, await self._functions.settle(incarnation, settled[:1]))
+            await self._write_outcomes(incarnation, settled[:1])
         except Exception as error:
             job, *more = settled_jobs_in(settled[:1])
             if more:

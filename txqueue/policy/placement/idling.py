@@ -6,7 +6,7 @@ import re
 
 from attrs import frozen
 
-__all__ = ["WakePlace", "idle_delay", "is_about_jobs", "wakes"]
+__all__ = ["LEAST_BEATS", "IdlePace", "WakePlace", "idle_delay", "is_about_jobs", "wakes"]
 
 # The text of a notification by wake_masters(): how many jobs at least, and the transaction.
 _TEXT = re.compile(r"jobs(?: (\d{1,18}) (\d{1,20}))?")
@@ -16,6 +16,50 @@ WOKEN = 4
 # before the master set it; then at growing intervals. The longest interval grows with the number
 # of nodes: together they still poll SHARED times a second or more.
 FIRST_IDLE, LONGEST_IDLE, SHARED, LONGEST_OF_MANY = 0.05, 1.0, 16, 4.0
+# While notifications are known to arrive, the intervals grow further, each a quarter of the time
+# since the last job: so a job that a transaction enqueued before that, and committed now, waits at
+# most a quarter as long as the transaction took.
+SLOW_FROM, FIRST_SLOW, GROWTH = 14, 2.38, 1.25
+# Seconds between two looks of an idle node, and between two claims if heartbeats look as often.
+LOOK, SELDOM = 4.0, 10.0
+# Heartbeats in a lease, and the fewest: a node that is silent for longer is suspected by its peers.
+BEATS_A_LEASE, LEAST_BEATS = 4, 3
+
+
+@frozen
+class IdlePace:
+    """How often a node sends statements while no node has jobs and notifications arrive.
+
+    Each heartbeat looks for jobs and schedules, and wakes what acts on them; so nothing waits
+    longer for a lost notification than until the next heartbeat or claim.
+
+    Attributes:
+        lease: The node's lease in seconds.
+        poll: The longest time without a look, in seconds; None for the usual one.
+    """
+
+    lease: float
+    poll: float | None = None
+
+    @property
+    def beat(self) -> float:
+        """Seconds between two heartbeats while any node has jobs."""
+        return self.lease / BEATS_A_LEASE
+
+    @property
+    def idle_beat(self) -> float:
+        """Seconds between two heartbeats of an idle node."""
+        return min(max(self.beat, self.poll or 0.0), self.lease / LEAST_BEATS)
+
+    @property
+    def claim(self) -> float:
+        """The most seconds between two claims of an idle node."""
+        look = LOOK if self.poll is None else self.poll
+        return max(look, SELDOM) if self.idle_beat <= look else look
+
+    def upkeep(self, usual: float) -> float:
+        """Return the seconds between two steps of other services, for the usual ones."""
+        return max(usual, self.poll or 0.0)
 
 
 @frozen
@@ -55,14 +99,20 @@ def wakes(text: str, place: WakePlace | None) -> bool:
     return (place.number - transaction * WOKEN) % place.of < max(jobs, WOKEN)
 
 
-def idle_delay(empty_claims: int, place: WakePlace | None = None) -> float:
+def idle_delay(
+    empty_claims: int, place: WakePlace | None = None, slowest: float = LONGEST_IDLE
+) -> float:
     """Return the seconds to sleep after a number of claims in a row found nothing.
 
     Args:
         empty_claims: How many claims.
         place: The node's place among nodes of its kind; None if it is not known.
+        slowest: The most seconds, if heartbeats look and notifications are known to arrive.
     """
     nodes = 1 if place is None else place.of
     longest = min(max(LONGEST_IDLE, nodes / SHARED), LONGEST_OF_MANY)
     delay: float = FIRST_IDLE * (1 << min(empty_claims - 1, 20))
+    if empty_claims >= SLOW_FROM:
+        slow: float = FIRST_SLOW * GROWTH ** min(empty_claims - SLOW_FROM, 100)
+        longest = max(longest, min(slow, slowest))
     return min(delay, longest)

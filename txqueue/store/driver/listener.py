@@ -24,6 +24,8 @@ HEARS_WITHIN = 2.0
 # the server does not execute shows that its connection is silent: open, but no data pass. Seconds
 # in which an answer arrives that the server has just sent.
 TESTED, SILENT, ARRIVING = 1.0, 0.8, 0.1
+# The text of the notification by which a listener tests itself, and seconds between two tests.
+PROBE, PROBED = "probe", 10.0
 
 
 class Listener:
@@ -63,6 +65,8 @@ class Listener:
         self._own_channel = ""
         self._longest_life = LONGEST_LIFE * uniform(0.8, 1.0)
         self._awaited: Deferred[bool] | None = None
+        # When the last probe was sent, and when the last one has arrived.
+        self._probed_at = self._proven_at = float("-inf")
 
     async def ensure(self, own_channel: str = "") -> bool:
         """Reconnect if necessary; return whether notifications may have been missed.
@@ -91,16 +95,34 @@ class Listener:
         self._is_ready = True
         return True
 
-    async def check(self) -> bool:
+    async def check(self, tested: float = TESTED, probed: float = PROBED) -> bool:
         """Close the connection if it is silent; return whether it listens.
+
+        Args:
+            tested: Seconds without an answer after which an idle connection is tested.
+            probed: Seconds after which such a test is a probe: a notification to itself.
 
         Raises:
             DatabaseUnavailable: When no other connection can be made to ask the server.
         """
         working = self._working
+        if working is not None and working.is_idle and working.quiet >= tested:
+            self._test(working, probed)
         if working is not None and await self._is_silent(working):
             self.close()
         return self._working is not None
+
+    def is_proven(self, within: float) -> bool:
+        """Whether a probe has arrived within some seconds."""
+        return self._working is not None and self._reactor.seconds() - self._proven_at <= within
+
+    @property
+    def is_deaf(self) -> bool:
+        """Whether the last probe was sent a second ago or more, and has not arrived."""
+        return (
+            self._working is not None
+            and self._proven_at < self._probed_at <= self._reactor.seconds() - TESTED
+        )
 
     @property
     def idle(self) -> Connection | None:
@@ -121,15 +143,21 @@ class Listener:
         return self._working is not None and own_channel == self._own_channel
 
     async def _is_silent(self, working: Connection) -> bool:
-        """Whether neither statements nor notifications pass; tests a connection that is idle."""
-        if working.is_idle and working.quiet >= TESTED:
-            testing = Deferred.fromCoroutine(working.query("select 1"))
-            # The next call sees whether there was an answer.
-            testing.addErrback(lambda _: None)
+        """Whether neither statements nor notifications pass."""
         if self._is_pooled or working.waited < SILENT or await self._is_executed(working):
             return False
         await deferLater(self._reactor, ARRIVING)
         return working.waited >= SILENT
+
+    def _test(self, working: Connection, probed: float) -> None:
+        """Send a statement; later checks see whether its answer, and its notification, arrived."""
+        now = self._reactor.seconds()
+        if self._own_channel and now - self._probed_at >= probed:
+            self._probed_at = now
+            asking = working.query("select pg_notify(%s, %s)", (self._own_channel, PROBE))
+        else:
+            asking = working.query("select 1")
+        Deferred.fromCoroutine(asking).addErrback(lambda _: None)
 
     async def _is_executed(self, working: Connection) -> bool:
         """Ask the server over another connection whether it executes the statement on this one."""
@@ -157,7 +185,11 @@ class Listener:
         if self._awaited is not None:
             awaited, self._awaited = self._awaited, None
             awaited.callback(True)
-        self._receive(texts)
+        if PROBE in texts:
+            self._proven_at = self._reactor.seconds()
+            texts = [text for text in texts if text != PROBE]
+        if texts:
+            self._receive(texts)
 
     async def _hears(self) -> bool:
         """Test from another connection whether notifications arrive, as a pooler may drop them."""
@@ -187,6 +219,7 @@ class Listener:
         """Stop listening."""
         self._is_ready = False
         self._own_channel = ""
+        self._probed_at = self._proven_at = float("-inf")
         if self._connection is not None:
             self._connection.close()
             self._connection = None

@@ -37,6 +37,10 @@ class HeartbeatReply:
         nodes: How many nodes are alive, with this one.
         beats: How many heartbeats of this run the database has counted.
         server: Identifies the server and its timeline.
+        is_idle: Whether no node has any job, as far as some master sleeps.
+        work_in: Seconds until a job of the node's queues is due, 0 if one is ready; None if none
+            is, or all masters are awake.
+        schedule_in: Seconds until a schedule is due that this node can tick; likewise.
     """
 
     owned: bool
@@ -51,6 +55,9 @@ class HeartbeatReply:
     nodes: int = 1
     beats: int = 1
     server: str = ""
+    is_idle: bool = False
+    work_in: float | None = None
+    schedule_in: float | None = None
 
     @classmethod
     def of_row(cls, row: Sequence[Any]) -> Self:

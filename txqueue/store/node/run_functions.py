@@ -99,7 +99,8 @@ class RunFunctions:
         """Renew the lease and rescue dead nodes' jobs; return what concerns the node."""
         rows = await self._query(
             "select owned, its_state, peers, cancels, neighbours, next_end, place, places, rescued,"
-            f" nodes, beats, server, restarts from {self.schema}.heartbeat(%s, %s, %s)",
+            " nodes, beats, server, is_idle, work_in, schedule_in, restarts"
+            f" from {self.schema}.heartbeat(%s, %s, %s)",
             (incarnation, load, json.dumps(report)),
         )
         return HeartbeatReply.of_row(rows[0])

@@ -15,6 +15,7 @@ from txqueue.node.arrival.notifications import CHECK, UNHEARD_RETRY, Notificatio
 from txqueue.node.state.lease import Identity, Lease
 from txqueue.node.state.wakeups import Wakeups
 from txqueue.policy.placement.idling import WOKEN
+from txqueue.store.driver.listener import PROBED, TESTED
 from txqueue.store.node.functions import StoredFunctions
 from txqueue.store.node.replies import HeartbeatReply
 
@@ -27,10 +28,18 @@ class Listening:
     channels: list[str] = field(factory=list)
     listens: bool = True
     connecting: Deferred[None] = field(factory=lambda: succeed(None))
+    is_heard: bool = False
+    is_deaf: bool = False
+    tested: list[tuple[float, float]] = field(factory=list)
 
-    async def check(self) -> bool:
+    async def check(self, tested: float, probed: float) -> bool:
         """Say whether it listens."""
+        self.tested.append((tested, probed))
         return self.listens
+
+    def is_proven(self, within: float) -> bool:
+        """Say whether a probe has arrived."""
+        return self.is_heard
 
     async def ensure(self, own_channel: str) -> bool:
         """Listen, or say why not."""
@@ -88,6 +97,48 @@ async def test_the_channel_is_that_of_the_run() -> None:
     lease.register(Identity(1, 7))
     await service.step()
     assert listening.channels == ["", "txqueue_run_7"]
+
+
+async def test_an_idle_node_tests_its_connection_seldom_while_its_probes_arrive() -> None:
+    """It polls seldom, too; among many nodes each sends fewer probes."""
+    listening = Listening([False] * 5)
+    service, wakeups = notifications(listening)
+    beat = HeartbeatReply(True, "alive", [], [], is_idle=True, nodes=80)
+    for is_heard in (False, True, True):
+        listening.is_heard = is_heard
+        await service.step()
+        assert wakeups.has_notifications == is_heard
+        wakeups.heard(beat)
+    await service.step()
+    assert listening.tested == [(TESTED, PROBED), *[(TESTED, 100.0)], *[(PROBED, 100.0)] * 2]
+    wakeups.heard(HeartbeatReply(True, "alive", [], []))
+    await service.step()
+    assert listening.tested[-1] == (TESTED, PROBED)
+
+
+async def test_a_probe_that_does_not_arrive_is_warned_of_once() -> None:
+    """Meanwhile the node polls as often as without probes, and tests go on."""
+    listening = Listening([False] * 4, is_deaf=True)
+    service, wakeups = notifications(listening)
+    warnings: list[str] = []
+    service.log = Warned(warnings)  # type: ignore[assignment]
+    for is_deaf in (True, True, False, True):
+        listening.is_deaf = is_deaf
+        await service.step()
+        assert not wakeups.has_notifications
+    assert len(warnings) == 2
+    assert "has not arrived" in warnings[0]
+
+
+@define
+class Warned:
+    """A log that keeps warnings."""
+
+    warnings: list[str]
+
+    def warn(self, text: str) -> None:
+        """Keep it."""
+        self.warnings.append(text)
 
 
 @pytest.mark.parametrize("said", [False, DatabaseUnavailable("away"), ConfigurationError("deaf")])

@@ -34,8 +34,8 @@ class Shelter:
         self.deduplicator = Deduplicator()
         self.lifecycle = Lifecycle(Loop())
         self.records = Records()
-        wakeups = Wakeups(self.clock)
-        self.inbox = Inbox(wakeups)
+        self.wakeups = Wakeups(self.clock)
+        self.inbox = Inbox(self.wakeups)
         self.adoption = OrphanFinder(
             self.clock,
             self,  # type: ignore[arg-type]
@@ -45,7 +45,7 @@ class Shelter:
             intake=Intake(self.workers, self.deduplicator, self.lifecycle, self.records),
             clients=self,
             peers=self,
-            wakeups=wakeups,
+            wakeups=self.wakeups,
         )
 
     @property
@@ -118,6 +118,22 @@ def test_how_often_it_looks() -> None:
             before = len(shelter.asked)
             shelter.clock.pump([0.5] * 60)
             assert len(shelter.asked) - before == 30 / expected
+
+
+def test_while_heartbeats_find_no_job_only_what_clients_and_peers_send_is_polled_for() -> None:
+    """Until one finds some."""
+    shelter = Shelter()
+    shelter.wakeups.is_idle = True
+    with shelter.running():
+        shelter.clock.pump([SELDOM] * 5)
+        assert shelter.asked == []
+        shelter.has_fresh = True
+        shelter.clock.pump([SELDOM] * 2)
+        assert len(shelter.asked) >= 1
+        shelter.has_fresh = False
+        shelter.asked.clear()
+        shelter.wakeups.doubt()
+        assert len(shelter.asked) == 1
 
 
 def test_assignments_that_are_named() -> None:

@@ -15,9 +15,10 @@ from txqueue.errors import DatabaseUnavailable, InvalidWork, Refused
 from txqueue.model.schedule import Every
 from txqueue.model.work_item import WorkItem
 from txqueue.node.arrival.condition_checks import ConditionChecks
-from txqueue.node.arrival.scheduler import LONGEST, MARGIN, SHORTEST, WOKEN, Scheduler
+from txqueue.node.arrival.scheduler import LONGEST, MARGIN, MENDING, SHORTEST, WOKEN, Scheduler
 from txqueue.node.state.lease import Identity, Lease
 from txqueue.node.state.wakeups import Wakeups
+from txqueue.store.node.replies import HeartbeatReply
 from txqueue.store.schedules import CONDITION_PATIENCE, Due, Schedules
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
@@ -166,6 +167,40 @@ def test_it_looks_when_something_is_due_and_else_now_and_then(bench: Bench) -> N
     before = len(bench.schedules.looks)
     passes(bench, 2.0)
     assert 5 <= len(bench.schedules.looks) - before <= 2.0 / SHORTEST + 1
+
+
+def beat(bench: Bench, schedule_in: float | None, *, is_idle: bool = True) -> None:
+    """Have a heartbeat answer so."""
+    reply = HeartbeatReply(True, "alive", [], [], is_idle=is_idle, schedule_in=schedule_in)
+    bench.wakeups.heard(reply)
+    bench.service.heard(reply)
+
+
+def test_it_looks_seldom_while_heartbeats_see_that_none_is_due(bench: Bench) -> None:
+    """And at once when one sees that one is, or no longer looks."""
+    beat(bench, None)
+    bench.service.startService()
+    passes(bench, MENDING - 1)
+    assert len(bench.schedules.looks) == 1
+    beat(bench, 0.0)
+    assert len(bench.schedules.looks) == 2
+    beat(bench, None)
+    passes(bench, 5 * LONGEST)
+    assert len(bench.schedules.looks) == 3
+    beat(bench, None, is_idle=False)
+    passes(bench, 2 * LONGEST)
+    assert len(bench.schedules.looks) >= 5
+
+
+def test_a_schedule_that_a_look_found_is_not_looked_for_by_each_heartbeat(bench: Bench) -> None:
+    """Both name the same moment."""
+    bench.schedules.due_in = 30.0
+    beat(bench, 30.0)
+    bench.service.startService()
+    for passed in range(1, 20):
+        passes(bench, 1.0)
+        beat(bench, 30.0 - passed)
+    assert len(bench.schedules.looks) == 1
 
 
 def test_wake_ups_bring_a_look_but_not_each_its_own(bench: Bench) -> None:

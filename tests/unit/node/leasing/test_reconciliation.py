@@ -33,6 +33,7 @@ class Harness:
         self.lease = lease_of()
         self.released: list[int] = []
         self.deduplicator = Deduplicator()
+        self.wakeups = Wakeups(self.clock)
         self.reconciliation = Reconciliation(
             self.clock,
             self,  # type: ignore[arg-type]
@@ -42,7 +43,7 @@ class Harness:
             records=self.records,
             claims=self,
             deduplicator=self.deduplicator,
-            wakeups=Wakeups(self.clock),
+            wakeups=self.wakeups,
         )
 
     async def assignments_of(
@@ -108,6 +109,20 @@ def test_what_a_lost_claim_took_is_given_back() -> None:
         harness.look()
     assert harness.released == [50, 51]
     assert harness.reconciliation.given_back == 2
+
+
+def test_nothing_is_compared_while_heartbeats_find_no_job() -> None:
+    """Once one finds some, two checks must agree as ever."""
+    harness = Harness()
+    harness.assigned = {5: [50]}
+    harness.wakeups.is_idle = True
+    with harness.running():
+        harness.look(4)
+        assert harness.released == []
+        harness.wakeups.doubt()
+        assert harness.released == []
+        harness.look()
+    assert harness.released == [50]
 
 
 def test_an_outage_does_not_delay_the_next_check() -> None:

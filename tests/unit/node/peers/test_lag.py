@@ -8,7 +8,7 @@ from twisted.internet.task import Clock
 
 from tests.unit.node.doubles import Workers
 from txqueue.node.peers import lag
-from txqueue.node.peers.lag import BEAT, LagMeter, memory
+from txqueue.node.peers.lag import BEAT, RESTING, LagMeter, memory
 from txqueue.policy.placement.room import Load
 
 
@@ -18,18 +18,19 @@ class Felt:
     def __init__(self) -> None:
         self.now = 100.0
         self.workers = Workers()
-        self.pulse = LagMeter(Clock(), self.workers)
+        self.has_fresh = True
+        self.pulse = LagMeter(Clock(), self.workers, self)
 
     def monotonic(self) -> float:
         """The monotonic clock."""
         return self.now
 
-    def beat(self, seconds: float = BEAT) -> None:
-        """Let it beat after some time."""
+    def beat(self, seconds: float = BEAT, pause: float = BEAT) -> None:
+        """Let it beat after some time; it pauses until the next beat."""
         self.now += seconds
         said: list[object] = []
         Deferred.fromCoroutine(self.pulse.step()).addBoth(said.append)
-        assert said == [BEAT]
+        assert said == [pause]
 
 
 @pytest.fixture
@@ -61,6 +62,18 @@ def test_only_what_keeps_waiting_counts(felt: Felt) -> None:
         felt.beat()
         seen.append(felt.pulse.steady)
     assert seen == [0, 0, 0, 0, 30, 20]
+
+
+def test_a_node_without_peers_and_jobs_measures_seldom(felt: Felt) -> None:
+    """A stall fades as quickly."""
+    felt.beat(BEAT + 0.5)
+    felt.has_fresh = False
+    felt.beat(pause=RESTING)
+    felt.beat(RESTING, pause=RESTING)
+    assert felt.pulse.lag < 0.1
+    felt.workers.held = 1
+    felt.beat(RESTING)
+    felt.beat()
 
 
 def test_memory_is_reported_in_bytes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

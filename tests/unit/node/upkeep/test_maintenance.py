@@ -9,6 +9,7 @@ from twisted.internet.task import Clock
 
 from tests.unit.node.doubles import Records, Workers
 from txqueue.node.state.meters import Meters
+from txqueue.node.state.wakeups import Wakeups
 from txqueue.node.upkeep.maintenance import LONGEST, ROTATE_BUSY, ROTATE_IDLE, ROTATING, Maintenance
 from txqueue.store.node.replies import HeartbeatReply
 
@@ -31,7 +32,15 @@ class Tables:
 def pause_among(nodes: int, load: float) -> float:
     """Return the pause of a node after a rotation, among so many."""
     workers = Workers(held=round(load * 100))
-    upkeep = Maintenance(Clock(), Tables(), workers, Records(), Meters())  # type: ignore[arg-type]
+    clock = Clock()
+    upkeep = Maintenance(
+        clock,
+        functions=Tables(),  # type: ignore[arg-type]
+        workers=workers,
+        records=Records(),
+        meters=Meters(),
+        wakeups=Wakeups(clock),
+    )
     upkeep.heard(HeartbeatReply(True, "alive", [], [], nodes=nodes))
     found: list[object] = []
     Deferred.fromCoroutine(upkeep.step()).addBoth(found.append)

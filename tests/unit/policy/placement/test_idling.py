@@ -1,13 +1,18 @@
 """Which nodes a notification wakes, and how often idle ones poll."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from txqueue.policy.placement.idling import (
+    LEAST_BEATS,
     LONGEST_IDLE,
     LONGEST_OF_MANY,
+    LOOK,
+    SELDOM,
     SHARED,
     WOKEN,
+    IdlePace,
     WakePlace,
     idle_delay,
     is_about_jobs,
@@ -75,3 +80,29 @@ def test_the_first_idle_sleep_is_short_and_the_last_is_the_poll() -> None:
 def test_many_nodes_together_poll_as_often_as_a_few(place: WakePlace) -> None:
     """So a job of which no notification arrived is found as soon; each node polls less."""
     assert place.of / idle_delay(100, place) >= min(place.of, SHARED)
+
+
+def test_polls_of_a_node_that_hears_grow_further() -> None:
+    """Each by a quarter of the idle time at most, up to what heartbeats make needless."""
+    slept = 0.0
+    for empty in range(1, 100):
+        delay = idle_delay(empty, slowest=SELDOM)
+        assert delay <= max(LONGEST_IDLE, slept / 4)
+        slept += delay
+    assert delay == SELDOM
+
+
+@pytest.mark.parametrize(
+    ("pace", "beat", "claim"),
+    [
+        (IdlePace(10.0), 2.5, SELDOM),
+        (IdlePace(60.0), 15.0, LOOK),
+        (IdlePace(10.0, poll=1.0), 2.5, 1.0),
+        (IdlePace(900.0, poll=300.0), 300.0, 300.0),
+        (IdlePace(30.0, poll=300.0), 10.0, 300.0),
+    ],
+)
+def test_the_pace_of_an_idle_node(pace: IdlePace, beat: float, claim: float) -> None:
+    """A heartbeat or a claim looks at least every four seconds, or as often as --poll says."""
+    assert (pace.idle_beat, pace.claim) == (beat, claim)
+    assert pace.idle_beat * LEAST_BEATS <= pace.lease
