@@ -7,26 +7,25 @@ txqueue``.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from txqueue.errors import TxqueueError
-from txqueue.model.directives import Discard, Fail, Next, Snooze
-from txqueue.model.enqueue_options import EnqueueOptions
-from txqueue.model.failed_attempt import FailedAttempt, on_failure
-from txqueue.model.job import Attempt, Job, State
-from txqueue.model.keys import Key
-from txqueue.model.middleware import middleware
-from txqueue.model.retry import Retry
-from txqueue.model.schedule import CatchUp, Cooldown, Cron, Every, Exists
-from txqueue.model.work_item import Priority, Runtime, UniqueMode, WorkItem
-from txqueue.model.workset_item import ExistingTable, WorksetItem, WorksetStatus
-from txqueue.worker.handlers.task import Task, task
-
 if TYPE_CHECKING:
     from txqueue.client.node_link import Membership
     from txqueue.client.queue import WorkQueue
+    from txqueue.errors import TxqueueError
+    from txqueue.model.directives import Discard, Fail, Next, Snooze
+    from txqueue.model.enqueue_options import EnqueueOptions
+    from txqueue.model.failed_attempt import FailedAttempt, on_failure
+    from txqueue.model.job import Attempt, Job, State
+    from txqueue.model.keys import Key
+    from txqueue.model.middleware import middleware
+    from txqueue.model.retry import Retry
+    from txqueue.model.schedule import CatchUp, Cooldown, Cron, Every, Exists
+    from txqueue.model.work_item import Priority, Runtime, UniqueMode, WorkItem
+    from txqueue.model.workset_item import ExistingTable, WorksetItem, WorksetStatus
     from txqueue.store.enqueueing.batch import Batch
     from txqueue.store.enqueueing.transaction import Transaction, enqueue
     from txqueue.store.schedules import ScheduleRun, Schedules
     from txqueue.worker.handlers.running_job import Parents, RunningJob
+    from txqueue.worker.handlers.task import Task, task
     from txqueue.worker.running.workset_runner import RunningPart
 
 __all__ = [
@@ -70,8 +69,37 @@ __all__ = [
     "task",
 ]
 
-# These import Twisted and the driver. A process that only enqueues by an adapter needs neither.
+# Each is imported when it is used. Some import Twisted and the driver, which a process that only
+# enqueues by an adapter does not need, and a command that only reads needs none of them.
 _HOMES = {
+    "Attempt": "txqueue.model.job",
+    "CatchUp": "txqueue.model.schedule",
+    "Cooldown": "txqueue.model.schedule",
+    "Cron": "txqueue.model.schedule",
+    "Discard": "txqueue.model.directives",
+    "EnqueueOptions": "txqueue.model.enqueue_options",
+    "Every": "txqueue.model.schedule",
+    "ExistingTable": "txqueue.model.workset_item",
+    "Exists": "txqueue.model.schedule",
+    "Fail": "txqueue.model.directives",
+    "FailedAttempt": "txqueue.model.failed_attempt",
+    "Job": "txqueue.model.job",
+    "Key": "txqueue.model.keys",
+    "Next": "txqueue.model.directives",
+    "Priority": "txqueue.model.work_item",
+    "Retry": "txqueue.model.retry",
+    "Runtime": "txqueue.model.work_item",
+    "Snooze": "txqueue.model.directives",
+    "State": "txqueue.model.job",
+    "Task": "txqueue.worker.handlers.task",
+    "TxqueueError": "txqueue.errors",
+    "UniqueMode": "txqueue.model.work_item",
+    "WorkItem": "txqueue.model.work_item",
+    "WorksetItem": "txqueue.model.workset_item",
+    "WorksetStatus": "txqueue.model.workset_item",
+    "middleware": "txqueue.model.middleware",
+    "on_failure": "txqueue.model.failed_attempt",
+    "task": "txqueue.worker.handlers.task",
     "Membership": "txqueue.client.node_link",
     "WorkQueue": "txqueue.client.queue",
     "Batch": "txqueue.store.enqueueing.batch",

@@ -112,6 +112,34 @@ def test_a_queue_without_twisted_is_light(tmp_path: Path, name: str) -> None:
     assert f"txqueue.{other}" not in loaded
 
 
+READS: Final = """
+import json, sys
+from txqueue.cli.root import run
+from txqueue.cli.options import GlobalOptions
+code = run({words!r}, GlobalOptions())
+print(json.dumps([code, sorted(sys.modules)]))
+"""
+
+
+@pytest.mark.parametrize("words", [["status"], ["nodes"], ["jobs"], ["failures"], ["limits"]])
+def test_a_command_that_reads_is_light(tmp_path: Path, words: list[str]) -> None:
+    """It imports neither Twisted nor what converts payloads, nor other commands and their needs;
+    here it finds no server, and says so.
+    """
+    ran = subprocess.run(
+        [sys.executable, "-c", READS.format(words=[*words, "--dsn", f"host={tmp_path}"])],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
+    )
+    code, modules = json.loads(ran.stdout)
+    assert (code, "the database does not answer" in ran.stderr) == (1, True), ran.stderr
+    tops = {name.partition(".")[0] for name in modules}
+    assert not tops & {"twisted", "zope", "txpostgres", "cattrs", "asyncio", "email", "http"}
+    assert not {"txqueue.cli.dev", "txqueue.cli.web", "txqueue.model.payload"} & set(modules)
+
+
 def test_a_project_of_django_is_light(tmp_path: Path) -> None:
     """With the app, its checks and a task; only nodes and commands need more."""
     pytest.importorskip("django")

@@ -6,34 +6,14 @@ import errno
 import signal
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from importlib import import_module
+from typing import Final, NoReturn
 
 import click
 
-from txqueue.cli.batch import batch
-from txqueue.cli.certs import certs
-from txqueue.cli.demo import demo
-from txqueue.cli.dev import dev
-from txqueue.cli.doctor import doctor
-from txqueue.cli.enqueue import enqueue
-from txqueue.cli.failures import failures
-from txqueue.cli.health import health
-from txqueue.cli.history import archive, history, stats
-from txqueue.cli.job_actions import cancel, priority, restart, retry
-from txqueue.cli.jobs import explain, job, jobs
 from txqueue.cli.laboratory import WithLaboratory
-from txqueue.cli.limits import actions, limits
-from txqueue.cli.migrate import migrate
-from txqueue.cli.nodes import nodes
 from txqueue.cli.options import GlobalOptions
-from txqueue.cli.queue_actions import drain, limit, pause, resume, undrain
-from txqueue.cli.repeat import repeat
-from txqueue.cli.schedule_actions import schedule
-from txqueue.cli.schedules import schedules
-from txqueue.cli.status import status
 from txqueue.cli.streams import discard_output, prepare_streams
-from txqueue.cli.web import web, web_user
-from txqueue.cli.worksets import tenants, worksets
 from txqueue.errors import ConfigurationError, TxqueueError
 
 __all__ = ["main", "root"]
@@ -41,31 +21,55 @@ __all__ = ["main", "root"]
 DONE, FAULT, WRONG_CALL, INTERRUPTED = 0, 1, 2, 130
 
 
-@click.group(cls=WithLaboratory, invoke_without_command=True)
+# The commands in the order of the help, by the module that has them.
+_HOMES: Final = {
+    "demo": "demo",
+    "migrate": "migrate",
+    "enqueue": "enqueue",
+    "repeat": "repeat",
+    "status": "status",
+    "health": "health",
+    "nodes": "nodes",
+    **dict.fromkeys(("jobs", "job", "explain"), "jobs"),
+    "batch": "batch",
+    "doctor": "doctor",
+    **dict.fromkeys(("limits", "actions"), "limits"),
+    **dict.fromkeys(("worksets", "tenants"), "worksets"),
+    "schedules": "schedules",
+    "schedule": "schedule_actions",
+    "failures": "failures",
+    **dict.fromkeys(("history", "stats", "archive"), "history"),
+    **dict.fromkeys(("cancel", "restart", "retry", "priority"), "job_actions"),
+    **dict.fromkeys(("pause", "resume", "limit", "drain", "undrain"), "queue_actions"),
+    "dev": "dev",
+    **dict.fromkeys(("web", "web-user"), "web"),
+    "certs": "certs",
+}
+
+
+class Commands(WithLaboratory):
+    """The commands; the module of each is imported when it is used, as all take a while."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return all names."""
+        return [*_HOMES, *super().list_commands(ctx)]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a command; None if there is none of that name."""
+        if cmd_name not in _HOMES:
+            return super().get_command(ctx, cmd_name)
+        home = import_module(f"txqueue.cli.{_HOMES[cmd_name]}")
+        command: click.Command = getattr(home, cmd_name.replace("-", "_"))
+        return command
+
+
+@click.group(cls=Commands, invoke_without_command=True)
 @click.version_option(package_name="txqueue", message="%(prog)s %(version)s")
 @click.pass_context
 def root(context: click.Context) -> None:
     """A distributed work queue for Twisted, on PostgreSQL."""
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
-
-
-_LOOKING = (demo, migrate, enqueue, repeat, status, health, nodes, jobs, job, explain, batch)
-_RECORDS = (doctor, limits, actions, worksets, tenants)
-_PAST = (failures, history, stats, archive)
-_RECURRING = (schedules, schedule)
-_ACTING = (cancel, restart, retry, priority, pause, resume, limit, drain, undrain)
-_SERVING = (dev, web, web_user)
-for _command in (
-    *_LOOKING,
-    *_RECORDS,
-    *_RECURRING,
-    *_PAST,
-    *_ACTING,
-    *_SERVING,
-    certs,
-):
-    root.add_command(_command)
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:

@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 from attrs import frozen
 
 from txqueue.errors import ConfigurationError, InvalidWork
-from txqueue.model.payload import encode_result
 from txqueue.model.tags import TAG_NAME
 from txqueue.model.time_text import length_of, moment_of
 
@@ -124,6 +123,9 @@ def check_storable(text: str) -> str:
 def _json_of(text: str) -> str | None:
     """Return JSON text that PostgreSQL accepts; None if the text is none."""
     try:
+        # Not for those that filter nothing: it takes a while.
+        from txqueue.model.payload import encode_result
+
         return encode_result(json.loads(text))
     except (ValueError, RecursionError, InvalidWork):
         return None

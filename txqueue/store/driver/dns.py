@@ -6,14 +6,15 @@ import os
 import socket
 from collections.abc import Mapping
 from ipaddress import ip_address
-
-from twisted.internet.defer import Deferred
-from twisted.internet.error import TimeoutError
-from twisted.internet.threads import deferToThreadPool
+from typing import TYPE_CHECKING
 
 from txqueue.errors import DatabaseUnavailable
 from txqueue.store.driver.conninfo import ConnectAttempt
-from txqueue.store.driver.raw_connection import IStoreReactor
+
+if TYPE_CHECKING:
+    from twisted.internet.defer import Deferred
+
+    from txqueue.store.driver.raw_connection import IStoreReactor
 
 __all__ = ["looked_up", "name_in", "resolved"]
 
@@ -41,6 +42,10 @@ async def resolved(reactor: IStoreReactor, attempt: ConnectAttempt) -> list[Conn
     Raises:
         DatabaseUnavailable: When there is no such host, or the resolver does not answer.
     """
+    # Here, as commands look names up without Twisted.
+    from twisted.internet.error import TimeoutError
+    from twisted.internet.threads import deferToThreadPool
+
     name = name_in(attempt.parameters)
     if name is None:
         return [attempt]

@@ -1,14 +1,12 @@
 """Converts the driver's errors into txqueue's."""
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import psycopg2
 from psycopg2 import errorcodes
-from twisted.internet.defer import CancelledError
-from twisted.internet.error import ConnectionDone, ConnectionLost
-from txpostgres.txpostgres import RollbackFailed
 
 from txqueue.errors import (
     DatabaseUnavailable,
@@ -46,13 +44,31 @@ _OF_A_ROW = _DAMAGE | {
 }
 
 
+def _is_of(error: BaseException, module: str, *names: str) -> bool:
+    """Whether an error has one of the classes of a module; it has none if that is not imported.
+
+    So a command that uses no reactor need not import Twisted.
+    """
+    loaded = sys.modules.get(module)
+    return loaded is not None and isinstance(error, tuple(getattr(loaded, name) for name in names))
+
+
+def _rollback_error(error: BaseException) -> BaseException | None:
+    """Return the error because of which a transaction was to be rolled back, which failed too."""
+    if not _is_of(error, "txpostgres.txpostgres", "RollbackFailed"):
+        return None
+    cause: BaseException = error.originalFailure.value  # type: ignore[attr-defined]
+    return cause
+
+
 def translation(error: BaseException) -> BaseException:
     """Return the error to raise instead of a driver's error; return other errors unchanged."""
-    if isinstance(error, RollbackFailed):
-        return translation(error.originalFailure.value)
+    if (cause := _rollback_error(error)) is not None:
+        return translation(cause)
     if isinstance(error, psycopg2.Error):
         return _of_the_server(error)
-    return _unavailable(error) if isinstance(error, ConnectionDone | ConnectionLost) else error
+    is_closed = _is_of(error, "twisted.internet.error", "ConnectionDone", "ConnectionLost")
+    return _unavailable(error) if is_closed else error
 
 
 def lost(error: BaseException) -> BaseException:
@@ -61,8 +77,8 @@ def lost(error: BaseException) -> BaseException:
     Only a lost connection becomes an error of txqueue; for its own statements the application gets
     psycopg2's errors.
     """
-    if isinstance(error, RollbackFailed):
-        return lost(error.originalFailure.value)
+    if (cause := _rollback_error(error)) is not None:
+        return lost(cause)
     if isinstance(error, psycopg2.Error) and not _is_lost(error):
         return error
     return translation(error)
@@ -192,12 +208,8 @@ def answered(
     try:
         with translated():
             yield
-    except (psycopg2.errors.QueryCanceled, CancelledError):
-        # txpostgres confuses a statement timeout of the server with a cancellation by the caller.
-        raise Refused(
-            f"the database did not answer within {patience:g} s",
-            remedy,
-        ) from None
+    except psycopg2.errors.QueryCanceled:
+        raise _unanswered(patience, remedy) from None
     except psycopg2.errors.LockNotAvailable:
         raise Refused(
             "an open transaction of another session has locked what this needs; nothing has"
@@ -210,3 +222,12 @@ def answered(
         raise Refused(
             f"the database refuses: {error_text}", error.diag.message_hint or ""
         ) from None
+    except Exception as error:
+        # txpostgres confuses a statement timeout of the server with a cancellation by the caller.
+        if _is_of(error, "twisted.internet.defer", "CancelledError"):
+            raise _unanswered(patience, remedy) from None
+        raise
+
+
+def _unanswered(patience: float, remedy: str) -> Refused:
+    return Refused(f"the database did not answer within {patience:g} s", remedy)
