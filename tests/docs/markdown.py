@@ -8,6 +8,7 @@ A comment in the line above a block says what a test does with it:
     <!-- run: until -->         the command is run again until it says what the block shows
     <!-- said: NAME -->         the command of that name prints this, sooner or later
     <!-- end: NAME -->          after these commands the one of that name ends by itself
+    <!-- fails -->              each command ends with an error, and prints this
     <!-- not run -->            for readers only
 """
 

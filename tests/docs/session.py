@@ -109,8 +109,8 @@ class Session:
     def _await_words(self, name: str, shown: str) -> None:
         _await(lambda: self._running[name].said, shown, name)
 
-    def run(self, command: str) -> str:
-        """Run a command to its end, and return what it printed."""
+    def run(self, command: str, *, fails: bool = False) -> str:
+        """Run a command to its end, which must be good or an error, and return what it printed."""
         done = subprocess.run(
             command,
             shell=True,
@@ -123,7 +123,7 @@ class Session:
             timeout=PATIENCE,
             check=False,
         )
-        assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
+        assert bool(done.returncode) == fails, f"{command}: {done.stdout}{done.stderr}"
         return done.stdout + done.stderr
 
     def _type(self, block: Block) -> None:
@@ -133,7 +133,7 @@ class Session:
             elif (block.action, block.name) == ("run", "until"):
                 _await(partial(self.run, typed.command), typed.shown, typed.command)
             else:
-                said = self.run(typed.command)
+                said = self.run(typed.command, fails=block.action == "fails")
                 assert not typed.shown or _fits(typed.shown, said), f"{typed.command}: {said}"
         if block.action == "end":
             status = self._running[block.name].process.wait(PATIENCE)

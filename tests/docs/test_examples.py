@@ -33,6 +33,7 @@ LATE: Final = (
 )
 ACCOUNT: Final = "create table account (id bigint, balance int); insert into account values (1, 0)"
 READY: Final = "registered as node"
+STATES: Final = ("waiting", "ready", "assigned", "done", "failed", "cancelled")
 # Roles belong to the server, which outlives the test.
 ROLES: Final = "drop role if exists web_application, shop_node, shop_web"
 
@@ -327,6 +328,17 @@ def test_queues_are_looked_after(migrated_database18: str, tmp_path: Path) -> No
     assert len([line for line in client.text.splitlines() if line]) == 10
     acts = run_sql(migrated_database18, "select what from txqueue.action order by action_id")
     assert [what for (what,) in acts].count("pause") == 3
+
+
+@pytest.mark.slow
+def test_symptoms_lead_to_remedies(migrated_database18: str, tmp_path: Path) -> None:
+    """Each command prints what the page shows, and the sizes are those of all partitions."""
+    page = HOWTO / "troubleshoot.md"
+    with Session(tmp_path, {"TXQUEUE_DSN": migrated_database18}) as session:
+        session.follow(blocks(page))
+    [sizes] = statements(page)
+    parts = {part for part, _ in run_sql(migrated_database18, sizes)}
+    assert parts == {f"txqueue.job_{state}" for state in STATES}
 
 
 @pytest.mark.slow
