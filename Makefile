@@ -13,13 +13,14 @@ DECLARED := setup.cfg pyproject.toml laboratory/setup.cfg laboratory/pyproject.t
 PYTEST_ARGS ?=
 SCREENSHOTS_ARGS ?=
 MATRIX ?=
+SITE ?= build/site
 PYTEST := $(BIN)/python -m pytest
 RUFF = $(BIN)/ruff check . && $(BIN)/ruff format --check .
 SLOW := tests/cluster
 FAULTS := tests/faults
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast coverage matrix lint compiled screenshots clean
+.PHONY: help demo test test-fast coverage matrix lint compiled docs dist screenshots clean
 
 help:
 	@echo "make demo    install into $(VENV) and run txqueue demo on an embedded PostgreSQL"
@@ -28,6 +29,8 @@ help:
 	@echo "make coverage  the lines that the tests run, without those of many processes"
 	@echo "make matrix  the core tests with other Pythons, servers and packages"
 	@echo "make lint    ruff and mypy only"
+	@echo "make docs    the documentation as a site, in build/site (SITE=... another folder)"
+	@echo "make dist    what is uploaded of a release, built twice and checked, in dist"
 	@echo "make screenshots  pictures of the dashboard into build/screenshots (needs chromium)"
 	@echo "make clean   remove $(VENV) and everything that was built"
 	@echo "PYTHON=...   the Python that makes $(VENV) (now: $(PYTHON))"
@@ -76,6 +79,14 @@ compiled: $(DEV_STAMP)
 # With MATRIX="py3.13-pg17-pinned ..." only these.
 matrix: $(DEV_STAMP)
 	$(BIN)/python -m tests.matrix $(MATRIX)
+
+# Fails on a warning and on a dead link.
+docs: $(DEV_STAMP)
+	$(BIN)/python docs/build_site.py $(SITE)
+
+# Fails unless two builds have the same bytes, and each Python here installs and runs them.
+dist: $(DEV_STAMP)
+	$(BIN)/python -m tests.release
 
 # SCREENSHOTS_ARGS=--docs also writes those that the documentation shows.
 screenshots: $(DEV_STAMP)

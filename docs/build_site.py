@@ -1,0 +1,222 @@
+"""Builds the documentation as a site: HTML, the pages as Markdown, llms.txt and one text of all.
+
+    python docs/build_site.py [FOLDER]
+
+It writes FOLDER/VERSION (FOLDER is build/site by default) and FOLDER/index.html, which lists the
+versions that the folder has. What is linked from docs/README.md is a page; its sections are those
+of the navigation. Warnings of Sphinx and dead links are errors.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from configparser import ConfigParser
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Final, NamedTuple
+from urllib.parse import unquote, urlsplit
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+INDEX: Final = ROOT / "docs" / "README.md"
+SOURCE: Final = ROOT / "build" / "site-source"
+SITE: Final = ROOT / "build" / "site"
+
+_FENCED: Final = re.compile(r"(^```.*?^```$)", re.DOTALL | re.MULTILINE)
+_LINK: Final = re.compile(r"(?<=\]\()([^)\s:#]+)(#[^)\s]*)?(?=\))")
+_HEADING: Final = re.compile(r"^##+ (.+)$", re.MULTILINE)
+_VERSION_FOLDER: Final = re.compile(r"\d+(\.\d+)+")
+
+
+class Section(NamedTuple):
+    """A part of the navigation: its title, and the files of its pages."""
+
+    title: str
+    pages: list[Path]
+
+
+def version() -> str:
+    """Return the version of the package."""
+    setup = ConfigParser()
+    setup.read(ROOT / "setup.cfg")
+    return setup["metadata"]["version"]
+
+
+def sections() -> Iterator[Section]:
+    """Read the navigation from the index, a section for each heading that has pages under it."""
+    _, *parts = _HEADING.split(INDEX.read_text("utf-8"))
+    for title, text in zip(parts[::2], parts[1::2], strict=True):
+        found = (_target(INDEX, link[1]) for link in _LINK.finditer(text))
+        if pages := [page for page in dict.fromkeys(found) if page.suffix == ".md"]:
+            yield Section(title, pages)
+
+
+def pages() -> list[Path]:
+    """Return the files of all pages in the order of the navigation; the index is the first."""
+    listed = [INDEX, *(page for section in sections() for page in section.pages)]
+    return list(dict.fromkeys(listed))
+
+
+def _target(page: Path, link: str) -> Path:
+    return Path(os.path.normpath(page.parent / link))
+
+
+def place(file: Path) -> str:
+    """Return where a file stands in the site's source."""
+    path = file.relative_to(ROOT)
+    if file in (INDEX, ROOT / "README.md"):
+        return "index.md"
+    if path.parts[0] == "docs" and path.parts[1] != "examples":
+        return path.relative_to("docs").as_posix()
+    if path.suffix == ".md":
+        name = path.parent.name if path.stem == "README" else path.stem
+        return f"project/{name.lower().replace('_', '-')}.md"
+    return f"files/{path.as_posix()}"
+
+
+def moved(page: Path) -> str:
+    """Return the text of a page with links that fit its place in the site."""
+    folder = os.path.dirname(place(page)) or "."
+
+    def changed(link: re.Match[str]) -> str:
+        path = os.path.relpath(place(_target(page, link[1])), folder)
+        return Path(path).as_posix() + (link[2] or "")
+
+    # The texts between blocks have the even places.
+    parts = _FENCED.split(page.read_text("utf-8"))
+    parts[::2] = [_LINK.sub(changed, text) for text in parts[::2]]
+    return "".join(parts)
+
+
+def _navigation() -> Iterator[str]:
+    """Yield what Sphinx reads the navigation from, at the end of the site's first page."""
+    for title, files in sections():
+        names = "\n".join(place(page).removesuffix(".md") for page in files if page != INDEX)
+        yield f"\n```{{toctree}}\n:hidden:\n:caption: {title}\n\n{names}\n```\n"
+
+
+def stage(folder: Path) -> None:
+    """Write the site's source: the pages, and the files that they link to."""
+    shutil.rmtree(folder, ignore_errors=True)
+    for page in pages():
+        text = moved(page)
+        _write(folder / place(page), text)
+        for link in _LINK.finditer("".join(_FENCED.split(page.read_text("utf-8"))[::2])):
+            file = _target(page, link[1])
+            if file.suffix != ".md":
+                copy = folder / place(file)
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(file, copy)
+    with (folder / "index.md").open("a", encoding="utf-8") as index:
+        index.writelines(_navigation())
+
+
+def _write(file: Path, text: str) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text, "utf-8")
+
+
+def write_texts(folder: Path) -> None:
+    """Write the pages as Markdown, llms.txt that leads to them, and one text of them all."""
+    for page in pages():
+        _write(folder / place(page), moved(page))
+    title, summary, rest = moved(INDEX).split("\n\n", 2)
+    quoted = "\n".join(f"> {line}" for line in summary.splitlines())
+    _write(folder / "llms.txt", f"{title}\n\n{quoted}\n\n{rest}")
+    whole = (f"<!-- {place(page)} -->\n\n{moved(page).rstrip()}\n" for page in pages())
+    _write(folder / "llms-full.txt", "\n".join(whole))
+
+
+def write_versions(site: Path) -> None:
+    """Write the page that lists the versions in a folder, the newest first."""
+    found = [each.name for each in site.iterdir() if _VERSION_FOLDER.fullmatch(each.name)]
+    found.sort(key=lambda name: [int(part) for part in name.split(".")], reverse=True)
+    items = "\n".join(f'<li><a href="{name}/index.html">{name}</a></li>' for name in found)
+    _write(
+        site / "index.html",
+        f"""<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<meta name="color-scheme" content="light dark">
+<title>txqueue: documentation</title>
+<body style="font: 1.1rem/1.6 system-ui, sans-serif; max-width: 40rem; margin: 3rem auto">
+<h1>txqueue</h1>
+<p>The documentation of each release, the newest first:</p>
+<ul>
+{items}
+</ul>
+""",
+    )
+
+
+class _Anchors(HTMLParser):
+    """The links of an HTML page, and the places in it that links may lead to."""
+
+    def __init__(self, page: Path) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.names: set[str] = set()
+        self.feed(page.read_text("utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Note the attributes of an element that are links or names."""
+        for name, value in attrs:
+            if name in ("href", "src") and value is not None:
+                self.links.append(value)
+            elif name == "id" and value is not None:
+                self.names.add(value)
+
+
+def dead_links(folder: Path) -> Iterator[str]:
+    """Find the links of a built site that lead to no file or place in it, web links aside."""
+    read = {page: _Anchors(page) for page in sorted(folder.rglob("*.html"))}
+    for page, its in read.items():
+        for link in its.links:
+            parts = urlsplit(link)
+            if parts.scheme or parts.netloc:
+                continue
+            target = _target(page, unquote(parts.path)) if parts.path else page
+            anchor = unquote(parts.fragment)
+            is_dead = not target.exists() or (
+                anchor and target in read and anchor not in read[target].names
+            )
+            if is_dead:
+                yield f"{page.relative_to(folder)}: {link}"
+
+
+def build(site: Path, source: Path = SOURCE) -> Path:
+    """Build the site of this version into a folder, and return its place.
+
+    Args:
+        site: The folder of all versions.
+        source: Where to put what Sphinx reads.
+
+    Raises:
+        SystemExit: When Sphinx warns, or a link is dead.
+    """
+    target = site / version()
+    stage(source)
+    shutil.rmtree(target, ignore_errors=True)
+    # What Sphinx keeps between two builds is no part of the site.
+    words = ("-b", "html", "-W", "--keep-going", "-q", "-d", str(source.with_suffix(".cache")))
+    done = subprocess.run(
+        [sys.executable, "-m", "sphinx", *words, "-c", str(ROOT / "docs/site"), source, target],
+        env={**os.environ, "TXQUEUE_VERSION": version()},
+        check=False,
+    )
+    if done.returncode:
+        raise SystemExit("error: Sphinx has found errors, see above")
+    write_texts(target)
+    write_versions(site)
+    if dead := list(dead_links(site)):
+        raise SystemExit("error: dead links:\n" + "\n".join(dead))
+    return target
+
+
+if __name__ == "__main__":
+    print(build(Path(sys.argv[1]) if len(sys.argv) > 1 else SITE) / "index.html")

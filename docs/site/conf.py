@@ -1,0 +1,31 @@
+"""How Sphinx builds the site; `docs/build_site.py` makes its source and runs it."""
+
+import os
+
+project = "txqueue"
+author = "the txqueue developers"
+release = version = os.environ["TXQUEUE_VERSION"]
+html_title = f"txqueue {release}"
+root_doc = "index"
+language = "en"
+
+extensions = ["myst_parser", "sphinx_copybutton"]
+exclude_patterns = ["files"]
+# GitHub's anchors, down to the methods of the Python API.
+myst_heading_anchors = 4
+# Without prompts and output.
+copybutton_prompt_text = r"\$ |>>> |\.\.\. |\w*=[>#] "
+copybutton_prompt_is_regexp = True
+
+html_theme = "furo"
+html_favicon = "../../txqueue/web/static/mark.svg"
+html_copy_source = False
+html_show_copyright = False
+html_show_sphinx = False
+# A search from a folder of files may load scripts, but not read pages for their summaries.
+html_show_search_summary = False
+# The colours of the dashboard.
+html_theme_options = {
+    "light_css_variables": {"color-brand-primary": "#0b5f70", "color-brand-content": "#0b5f70"},
+    "dark_css_variables": {"color-brand-primary": "#74c6d6", "color-brand-content": "#74c6d6"},
+}
