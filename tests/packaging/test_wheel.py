@@ -16,6 +16,8 @@ from typing import Final
 import pytest
 from packaging.requirements import Requirement
 
+from tests.release import build, build_again, check, compare, export, hashes
+
 ROOT: Final = Path(__file__).resolve().parents[2]
 SQL: Final = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "schema").rglob("*.sql"))
 
@@ -53,8 +55,7 @@ class Greet(WorkItem):
 def distributions(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with both source distributions and the wheels that were built from them."""
     folder = tmp_path_factory.mktemp("dist")
-    for source in (ROOT, ROOT / "laboratory"):
-        run(sys.executable, "-m", "build", "--no-isolation", "--outdir", str(folder), str(source))
+    build(export(tmp_path_factory.mktemp("release") / "tree"), folder)
     return folder
 
 
@@ -154,6 +155,22 @@ def run(*command: str, folder: Path | None = None) -> str:
     )
     assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
     return done.stdout
+
+
+def test_two_builds_have_the_same_bytes(distributions: Path, tmp_path: Path) -> None:
+    """In another folder, with later files, and with wheels that come from the tree itself."""
+    found = hashes(distributions)
+    assert len(found) == 4
+    compare(found, hashes(build_again(tmp_path)))
+    with pytest.raises(SystemExit, match="two builds differ: "):
+        compare(found, {**found, "SHA256SUMS": ""})
+
+
+def test_the_index_would_take_them(distributions: Path) -> None:
+    """Their descriptions can be shown, and the wheels hold nothing that is there by accident."""
+    for name in ("twine", "check_wheel_contents"):
+        pytest.importorskip(name)
+    check(distributions)
 
 
 def test_the_wheel_holds_what_it_should(distributions: Path) -> None:
