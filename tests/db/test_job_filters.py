@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
-import psycopg2.extras
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -13,6 +12,7 @@ from hypothesis import strategies as st
 from tests.db.masters import Master
 from txqueue.errors import ConfigurationError
 from txqueue.policy.pagination import as_text, read_document
+from txqueue.store.driver.side_by_side import nested
 from txqueue.store.inquiries.inquiry import Inquiry
 from txqueue.store.inquiries.reader import Reader, Session
 from txqueue.store.reads import job_search
@@ -182,13 +182,14 @@ READ = (
 
 def run(node: Master, inquiry: Inquiry[T]) -> T:
     """Run an inquiry in the session's transaction, as a node runs it."""
-    with node.connection.cursor(cursor_factory=psycopg2.extras.RealDictCursor) as cursor:
+    with node.connection.cursor() as cursor:
         cursor.execute("set local enable_sort = off")
         try:
             question = next(inquiry)
             while True:
                 cursor.execute(question.sql, question.parameters)
-                question = inquiry.send([dict(row) for row in cursor.fetchall()])
+                names = [column.name for column in cursor.description or ()]
+                question = inquiry.send([nested(names, row) for row in cursor.fetchall()])
         except StopIteration as found:
             answer: T = found.value
             return answer

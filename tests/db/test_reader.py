@@ -2,6 +2,7 @@
 
 import socket
 from contextlib import closing
+from datetime import date
 from typing import Any
 
 import psycopg2
@@ -11,7 +12,9 @@ from psycopg2.extensions import make_dsn
 from txqueue.errors import Refused
 from txqueue.store.driver.blocking_connection import connect
 from txqueue.store.driver.conninfo import socket_of
-from txqueue.store.inquiries.reader import Session
+from txqueue.store.inquiries.inquiry import Inquiry, Question
+from txqueue.store.inquiries.reader import Reader, Session
+from txqueue.store.inquiries.together import rows_of, together
 from txqueue_torture.proxy import Address, Proxy
 
 
@@ -69,3 +72,22 @@ def test_a_command_gives_each_address_the_time_that_a_client_gives_it(
         with closing(connect(f"{dsn} {told}", "test")) as connection:
             assert connection.info.host == "db.example"
     assert seen == limits
+
+
+def test_inquiries_are_asked_together(dsn: str) -> None:
+    """Each gets its own rows: their order, their types, and columns that others have, too."""
+
+    def asks_twice() -> Inquiry[list[object]]:
+        first = yield Question("select each as n from generate_series(1, %s) as each", (3,))
+        second = yield Question("select n from unnest(%s) as n order by n desc", ([5, 7, 6],))
+        return [row["n"] for row in (*first, *second)]
+
+    def asks_nothing() -> Inquiry[str]:
+        return "nothing"
+        yield Question("select 1")
+
+    empty = rows_of(Question("select 1 as n where false"))
+    moment = rows_of(Question("select 'b' as n, date '2026-01-02' as day"))
+    with Session(dsn) as session:
+        found = Reader(session).find(together(asks_twice(), empty, asks_nothing(), moment))
+    assert found == ([1, 2, 3, 7, 6, 5], [], "nothing", [{"n": "b", "day": date(2026, 1, 2)}])

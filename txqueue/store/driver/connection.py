@@ -20,6 +20,7 @@ from txqueue.store.driver.reconnecting import ReconnectBackoff
 from txqueue.store.driver.redaction import redacting
 from txqueue.store.driver.session_bounds import ENCODED, SET, as_arrays
 from txqueue.store.driver.shared_errors import ended_inside, rolled_back
+from txqueue.store.driver.side_by_side import nested
 from txqueue.store.driver.timestamps import read_any_moment
 
 __all__ = ["Connection", "Statement"]
@@ -225,6 +226,13 @@ class Connection:
         """
         return list((await self._executed_often(sql, parameters)).fetchall())
 
+    async def query_alone(self, sql: str, parameters: Sequence[object]) -> list[tuple[Any, ...]]:
+        """Run the only statement of a transaction: it needs no ``begin`` and no ``commit``."""
+        is_beginning, self._is_beginning = self._is_beginning, False
+        rows = await self.query_often(sql, parameters)
+        self._is_beginning = is_beginning
+        return rows
+
     async def _executed_often(self, sql: str, parameters: Sequence[object], then: str = "") -> Any:
         try:
             execution = self._prepared.execution(sql) or await self._prepare(sql)
@@ -259,7 +267,7 @@ class Connection:
         """Run one statement and return its rows as dictionaries by column name."""
         cursor = await self._executed(sql, parameters)
         names = [column.name for column in cursor.description]
-        return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+        return [nested(names, row) for row in cursor.fetchall()]
 
     def begin(self) -> None:
         """Open a transaction with the next statement, in the same message."""

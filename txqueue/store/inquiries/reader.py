@@ -9,8 +9,9 @@ from typing import Any, Self, TypeVar
 from txqueue.store.driver.blocking_connection import connect
 from txqueue.store.driver.errors import answered
 from txqueue.store.driver.session_bounds import SET, TO_READ, as_arrays, of_a_tool
+from txqueue.store.driver.side_by_side import nested
 from txqueue.store.driver.timestamps import read_any_moment
-from txqueue.store.inquiries.inquiry import Inquiry, answer
+from txqueue.store.inquiries.inquiry import Inquiry, Question, Rows, answer
 from txqueue.store.inquiries.schema_version import ensure_version
 from txqueue.store.schema.files import checked_name
 
@@ -49,9 +50,8 @@ class Session:
         self._patience = patience
         with answered(patience):
             self._connection = connect(dsn, application_name)
-            backend = self._connection.get_backend_pid()
-            self.rows(SET, (*as_arrays(of_a_tool()), backend))
         read_any_moment(self._connection)
+        self._is_set = False
 
     def __enter__(self) -> Self:
         """Return the session."""
@@ -71,7 +71,17 @@ class Session:
         Raises:
             SchemaMismatch: When the schema is missing, older, or too new.
         """
-        answer(ensure_version(self.schema), lambda each: self.dicts(each.sql, each.parameters))
+        answer(ensure_version(self.schema), self._begun_with)
+
+    def _begun_with(self, question: Question) -> Rows:
+        """Set the session and ask the first question in the same message."""
+        names, rows = self._sent(f"{SET}; {question.sql}", (*self._settings, *question.parameters))
+        self._is_set = True
+        return [dict(zip(names, row, strict=True)) for row in rows]
+
+    @property
+    def _settings(self) -> tuple[object, ...]:
+        return (*as_arrays(of_a_tool()), self._connection.get_backend_pid())
 
     def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """Run a statement and return its rows; an empty list if it has none.
@@ -85,7 +95,7 @@ class Session:
     def dicts(self, sql: str, parameters: Sequence[object] = ()) -> list[dict[str, Any]]:
         """Run a statement and return its rows as dictionaries by column name."""
         names, rows = self._run(sql, parameters)
-        return [dict(zip(names, row, strict=True)) for row in rows]
+        return [nested(names, row) for row in rows]
 
     def value(self, sql: str, parameters: Sequence[object] = ()) -> Any:
         """Run a statement and return the first column of its first row."""
@@ -123,6 +133,14 @@ class Session:
         return int(self.value(f"select count(*) from {table} where state in {states}"))
 
     def _run(
+        self, sql: str, parameters: Sequence[object]
+    ) -> tuple[list[str], list[tuple[Any, ...]]]:
+        if not self._is_set:
+            self._sent(SET, self._settings)
+            self._is_set = True
+        return self._sent(sql, parameters)
+
+    def _sent(
         self, sql: str, parameters: Sequence[object]
     ) -> tuple[list[str], list[tuple[Any, ...]]]:
         with answered(self._patience), self._connection.cursor() as cursor:

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from txqueue.policy.facts.status import depth
 from txqueue.store.inquiries.inquiry import Inquiry, Question, Rows
+from txqueue.store.inquiries.together import rows_of, together
 from txqueue.store.reads.queue_state import about_clock
 
 __all__ = [
@@ -147,21 +148,26 @@ def about_family(schema: str, job_id: int, after: object = None) -> Inquiry[dict
     Returns:
         ``parents`` and ``children``: number, state and work type of each, at most twenty.
     """
-    relatives = {}
-    for name, source, target in (("parents", "child", "parent"), ("children", "parent", "child")):
-        relatives[name] = yield Question(
-            f"select link.{target} as job_id, its.state::text as state, its.work_type, link.any_end"
-            f" from {schema}.job_parent as link, lateral {schema}.find_job(link.{target}) as its"
-            f" where link.{source} = %s order by link.{target} limit %s",
-            (job_id, _FAMILY_TOLD),
-        )
-    if not relatives["parents"] and isinstance(after, list):
-        relatives["parents"] = yield Question(
+    parents, children = yield from together(
+        rows_of(_relatives(schema, job_id, "child", "parent")),
+        rows_of(_relatives(schema, job_id, "parent", "child")),
+    )
+    if not parents and isinstance(after, list):
+        parents = yield Question(
             "select its.job_id, its.state::text as state, its.work_type, null as any_end"
             f" from unnest(%s::bigint[]) as parent, lateral {schema}.find_job(parent) as its",
             (after[:_FAMILY_TOLD],),
         )
-    return relatives
+    return {"parents": parents, "children": children}
+
+
+def _relatives(schema: str, job_id: int, source: str, target: str) -> Question:
+    return Question(
+        f"select link.{target} as job_id, its.state::text as state, its.work_type, link.any_end"
+        f" from {schema}.job_parent as link, lateral {schema}.find_job(link.{target}) as its"
+        f" where link.{source} = %s order by link.{target} limit %s",
+        (job_id, _FAMILY_TOLD),
+    )
 
 
 def about_live_jobs(schema: str, column: Column, name: str) -> Inquiry[dict[str, Any]]:
@@ -179,8 +185,9 @@ def about_live_jobs(schema: str, column: Column, name: str) -> Inquiry[dict[str,
     sql = _LIVE.format(
         column=column, other=_OTHER[column], ready=_READY[column].format(**terms), **terms
     )
-    rows = yield Question(sql, [name] * sql.count("%s"))
-    return depth(rows, LOOKED_AT, (yield from about_clock()))
+    question = Question(sql, [name] * sql.count("%s"))
+    rows, now = yield from together(rows_of(question), about_clock())
+    return depth(rows, LOOKED_AT, now)
 
 
 def about_node_jobs(schema: str, incarnation: int, limit: int) -> Inquiry[Rows]:
@@ -214,8 +221,10 @@ def about_ended(
     sql = _ENDED.format(
         schema=schema, column=column, other=_OTHER[column], sums=_SUMS, most=_PARTS_TOLD
     )
-    rows = yield Question(sql, (*parameters, name))
-    covered = yield Question(_COVERED.format(schema=schema), parameters)
+    rows, covered = yield from together(
+        rows_of(Question(sql, (*parameters, name))),
+        rows_of(Question(_COVERED.format(schema=schema), parameters)),
+    )
     return rows, {row["span"]: row["seconds"] for row in covered}
 
 

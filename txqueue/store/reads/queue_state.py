@@ -23,6 +23,7 @@ from txqueue.policy.facts.status import hidden_values, node_document, queues, su
 from txqueue.policy.facts.warnings import idle, recurring
 from txqueue.policy.stages import with_stages, without_stages
 from txqueue.store.inquiries.inquiry import Inquiry, Question, Rows
+from txqueue.store.inquiries.together import rows_of, together
 from txqueue.store.reads.blocked_counts import about_blocked
 from txqueue.store.reads.job_filters import damage_read_by, job_conditions
 from txqueue.store.reads.live_counts import (
@@ -105,22 +106,31 @@ _LIVING_FIRST = "state in ('alive', 'draining') desc, heartbeat_at desc, name"
 
 def about_all(schema: str) -> Inquiry[dict[str, Any]]:
     """Query the state of all queues and nodes, with warnings; see `summary`."""
-    nodes = yield from _living_first(schema)
-    document = summary(
-        live=(yield from about_live(schema, nodes, LARGEST)),
-        recent=(yield from about_recent(schema, LARGEST)),
-        nodes=nodes,
-        snapshots=(yield _view(schema, "old_snapshots", "since nulls last, name")),
-        history=(yield _view(schema, "history_size", "state")),
-        controls=(yield from about_controls(schema)),
-        now=(yield from about_clock()),
+    nodes, recent, snapshots, history, controls, worksets, [schedules], now = yield from together(
+        _living_first(schema),
+        about_recent(schema, LARGEST),
+        _view(schema, "old_snapshots", "since nulls last, name"),
+        _view(schema, "history_size", "state"),
+        about_controls(schema),
+        about_worksets(schema),
+        rows_of(Question(_SCHEDULES.format(schema=schema))),
+        about_clock(),
     )
+    # Alone, as these take long where there are many jobs.
+    live = yield from about_live(schema, nodes, LARGEST)
     tenants = yield from about_tenants(schema, _TENANTS_TOLD)
-    [schedules] = yield Question(_SCHEDULES.format(schema=schema))
-    document["warnings"] += recurring(schedules)
-    worksets = yield from about_worksets(schema)
-    document["warnings"] += idle(worksets)
     blocked = yield from about_blocked(schema)
+    document = summary(
+        live=live,
+        recent=recent,
+        nodes=nodes,
+        snapshots=snapshots,
+        history=history,
+        controls=controls,
+        now=now,
+    )
+    document["warnings"] += recurring(schedules)
+    document["warnings"] += idle(worksets)
     document["warnings"] = blocked_warnings(blocked.reasons) + document["warnings"]
     counts = {"blocked": blocked.reasons, "blocked_left_out": blocked.left_out}
     lists = {**counts, "tenants": tenants, "worksets": worksets}
@@ -162,8 +172,7 @@ def about_queues(
 
 def about_nodes(schema: str) -> Inquiry[list[dict[str, Any]]]:
     """Query the nodes by name; of more than a thousand, those that live or did so last."""
-    nodes = yield from _living_first(schema)
-    now = yield from about_clock()
+    nodes, now = yield from together(_living_first(schema), about_clock())
     return [node_document(node, now) for node in nodes]
 
 
@@ -175,12 +184,12 @@ def about_node_page(schema: str, after: str | None, limit: int) -> Inquiry[list[
         after: The last name of the previous page; None for the first page.
         limit: The largest number of rows.
     """
-    nodes = yield Question(
+    page = Question(
         f'select * from {schema}.node_status where %s::text is null or name collate "C" > %s'
         ' order by name collate "C" limit %s',
         (after, after, limit),
     )
-    now = yield from about_clock()
+    nodes, now = yield from together(rows_of(page), about_clock())
     return [node_document(node, now) for node in nodes]
 
 
@@ -197,10 +206,14 @@ def about_work_types(schema: str) -> Inquiry[tuple[list[dict[str, Any]], Rest]]:
     Returns:
         The first published ones, and those with the most jobs; and the others together.
     """
-    published = yield Question(
-        f"select * from {schema}.work_type order by work_type limit %s", (_TYPES_TOLD,)
+    published, nodes = yield from together(
+        rows_of(
+            Question(
+                f"select * from {schema}.work_type order by work_type limit %s", (_TYPES_TOLD,)
+            )
+        ),
+        _living_first(schema),
     )
-    nodes = yield from _living_first(schema)
     live = yield from about_live(schema, nodes, LARGEST)
     return work_types(published, live.work_types, nodes), live.other_types
 
@@ -238,14 +251,15 @@ def about_jobs(
     where, values = job_conditions(schema, filters, is_shown=is_shown)
     is_by_time = filters.get("running_for") is not None
     order = "job.started_at, job.job_id" if is_by_time else "job.job_id desc"
-    rows = yield Question(
+    page = Question(
         f"select {_LISTED.format(schema=schema)}, {damage_read_by(schema, filters)} as damage"
         f" from {schema}.job as job"
         f" left join {schema}.node_info as node on node.node_id = job.node_id"
         f" {where} order by {order} limit %s",
         (*values, limit),
     )
-    return rows, (yield from about_clock())
+    rows, now = yield from together(rows_of(page), about_clock())
+    return rows, now
 
 
 def about_depth(schema: str, bounds: Mapping[str, object], most: int) -> Inquiry[int]:
@@ -310,7 +324,7 @@ def _told(schema: str, row: Mapping[str, Any]) -> Inquiry[dict[str, Any]]:
     values |= hidden_values(row["policy"], values["options"], values["progress"])
     question = _actions(schema, _NAMING.format(schema=schema), job_id, _ACTIONS_TOLD)
     acts = yield evolve(question, sql=f"{_BY_INDEX}{question.sql}")
-    attempts = yield Question(
+    failed = Question(
         "select attempt, began, at, failed.node_id, name as node,"
         f" left({schema}.readable_text(error), 1000) as error, error_class,"
         f" {schema}.readable_text(log) as log, {schema}.readable_text(restarted_by) as restarted_by"
@@ -318,7 +332,9 @@ def _told(schema: str, row: Mapping[str, Any]) -> Inquiry[dict[str, Any]]:
         " where job_id = %s order by at desc limit %s",
         (job_id, _ATTEMPTS_TOLD),
     )
-    workset = yield from workset_of(schema, row["work_type"])
+    attempts, workset, now = yield from together(
+        rows_of(failed), workset_of(schema, row["work_type"]), about_clock()
+    )
     options, stages = without_stages(values["options"])
     details = {
         "options": options,
@@ -329,7 +345,7 @@ def _told(schema: str, row: Mapping[str, Any]) -> Inquiry[dict[str, Any]]:
         "workset": workset,
         "archived": False,
     }
-    return {**row, **values, **details, "at": (yield from about_clock())}
+    return {**row, **values, **details, "at": now}
 
 
 def about_obstacles(schema: str, job_id: int) -> Inquiry[Explanation]:
@@ -410,5 +426,5 @@ def about_clock(schema: str = "") -> Inquiry[datetime]:  # noqa: ARG001 - as the
     return now
 
 
-def _view(schema: str, name: str, order: str) -> Question:
-    return Question(f"select * from {schema}.{name} order by {order}")
+def _view(schema: str, name: str, order: str) -> Inquiry[Rows]:
+    return (yield Question(f"select * from {schema}.{name} order by {order}"))

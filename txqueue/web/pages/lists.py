@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from txqueue.policy.facts.status import largest
 from txqueue.store.inquiries.inquiry import Inquiry
+from txqueue.store.inquiries.together import together
 from txqueue.store.reads import queue_state
 from txqueue.store.reads.dashboard import about_last_hour
 from txqueue.store.reads.history import about_failures
@@ -136,9 +137,8 @@ async def actions(services: PageServices, request: PageRequest) -> Reply:
 
 async def _listed(services: PageServices, request: PageRequest, name: str, inquiry: Rows) -> Reply:
     """Show the page of a list that is read for one viewer."""
-    rows = await services.reads.find(inquiry)
-    now = await services.reads.shared("clock", queue_state.about_clock)
-    return services.show(name, request, **_first(name, rows), now=now.value)
+    rows, now = await services.reads.find(together(inquiry, queue_state.about_clock()))
+    return services.show(name, request, **_first(name, rows), now=now)
 
 
 async def _shared(

@@ -6,6 +6,7 @@ from typing import Any
 
 from txqueue.errors import TxqueueError
 from txqueue.policy.facts.warnings import unknown_type
+from txqueue.store.inquiries.together import together
 from txqueue.store.reads.dashboard import LOOKED_AT, about_live_jobs, about_policy
 from txqueue.store.reads.history import about_failures
 from txqueue.store.reads.queue_state import about_nodes
@@ -31,9 +32,12 @@ async def work_type(services: PageServices, request: PageRequest) -> Reply:
         f"jobs of type {name}", lambda schema: about_live_jobs(schema, "work_type", name)
     )
     depth = figures.value
-    policy = await services.reads.find(about_policy(schema, name))
+    policy, schedules = await services.reads.find(
+        together(
+            about_policy(schema, name), about_schedules(schema, {"work_type": name}, _TOLD + 1)
+        )
+    )
     nodes = (await shared("nodes", about_nodes)).value
-    inquiry = about_schedules(schema, {"work_type": name}, _TOLD + 1)
     return services.show(
         "type",
         request,
@@ -45,7 +49,7 @@ async def work_type(services: PageServices, request: PageRequest) -> Reply:
         nodes=[node for node in nodes if name in node["work_types"]][:_NODES_TOLD],
         trouble=unknown_type(name, nodes, is_published=policy is not None),
         kinds=await _kinds(services, name),
-        schedules=await services.reads.find(inquiry),
+        schedules=schedules,
         told=_TOLD,
         **await ended(
             services=services, request=request, now=depth["at"], column="work_type", name=name

@@ -1,0 +1,75 @@
+"""Asks several inquiries in one statement, so that each round trip serves all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from txqueue.store.driver.side_by_side import PART, PLACE
+from txqueue.store.inquiries.inquiry import Inquiry, Question, Rows
+
+__all__ = ["rows_of", "together"]
+
+
+def together(*inquiries: Inquiry[Any]) -> Inquiry[tuple[Any, ...]]:
+    """Run inquiries side by side: the first questions of all are one statement, and so on.
+
+    The statement's time limit is that of all of them together, so what may take long is better
+    asked alone. A question must be one statement without settings before it.
+
+    Returns:
+        The results, in the order of the inquiries.
+    """
+    results: dict[int, Any] = {}
+    answers: Iterable[tuple[int, Rows | None]] = [(place, None) for place in range(len(inquiries))]
+    while asked := _questions(inquiries, answers, results):
+        rows = yield _joined(list(asked.values()))
+        answers = zip(asked, _parts(rows, len(asked)), strict=True)
+    return tuple(results[place] for place in range(len(inquiries)))
+
+
+def _questions(
+    inquiries: Sequence[Inquiry[Any]],
+    answers: Iterable[tuple[int, Rows | None]],
+    results: dict[int, Any],
+) -> dict[int, Question]:
+    """Pass answers on and return the next questions, by place; note the results of the others."""
+    asked: dict[int, Question] = {}
+    for place, rows in answers:
+        try:
+            # A generator begins with None.
+            asked[place] = inquiries[place].send(rows)  # type: ignore[arg-type]
+        except StopIteration as end:
+            results[place] = end.value
+    return asked
+
+
+def rows_of(question: Question) -> Inquiry[Rows]:
+    """Ask one question."""
+    return (yield question)
+
+
+def _joined(questions: Sequence[Question]) -> Question:
+    """Return one statement: the rows of all questions side by side, by their numbers.
+
+    Drivers return the result of only one statement of a message. Side by side, all columns keep
+    their types; the text of the names says where the columns of a question begin.
+    """
+    parts = [
+        f'(select row_number() over () as "{PLACE}", true as "{PART}{number}", its.*'
+        f" from ({question.sql}) as its) as part{number}"
+        for number, question in enumerate(questions)
+    ]
+    sources = " full join ".join(
+        part if number == 0 else f'{part} using ("{PLACE}")' for number, part in enumerate(parts)
+    )
+    parameters = [value for question in questions for value in question.parameters]
+    return Question(f"select * from {sources}", parameters)
+
+
+def _parts(rows: Rows, count: int) -> list[Rows]:
+    ordered = sorted(rows, key=lambda row: row[PLACE])
+    return [
+        [row[part] for row in ordered if row[part] is not None]
+        for part in (f"{PART}{number}" for number in range(count))
+    ]
