@@ -55,6 +55,7 @@ if os.environ.get("TXQUEUE_TEST_REQUIRE") != "1" and not all(map(find_spec, DRIV
         "test_adapters.py",
         "test_adapters_of_drivers.py",
         "test_queues_without_twisted.py",
+        "test_round_trips_of_drivers.py",
         "test_testing_of_drivers.py",
     ]
 if os.environ.get("TXQUEUE_TEST_REQUIRE") != "1" and not find_spec("django"):

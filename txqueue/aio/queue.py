@@ -49,7 +49,7 @@ from txqueue.store.inquiries.archived_jobs import (
     row_in,
 )
 from txqueue.store.inquiries.inquiry import Inquiry, Rows, aanswer
-from txqueue.store.inquiries.jobs import FINAL, about_jobs, with_attempts
+from txqueue.store.inquiries.jobs import FINAL, about_jobs, about_one_job, with_attempts
 from txqueue.store.inquiries.schema_version import ensure_version
 
 if TYPE_CHECKING:
@@ -236,9 +236,9 @@ class Queue:
             InvalidWork: When it is no number of a job.
         """
         number = job_number(job_id)
-        found = await self._find(about_jobs(self._schema, [number]))
-        job = found[0] if found else await self._archived(number)
-        if job is None:
+        if (job := await self._find(about_one_job(self._schema, number))) is not None:
+            return job
+        if (job := await self._archived(number)) is None:
             raise missing(number, is_in_transaction=IS_IN_TRANSACTION.get())
         return await self._find(with_attempts(self._schema, job)) if job.attempt else job
 

@@ -6,10 +6,11 @@ import os
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack, cast, overload
 
-from twisted.internet.defer import CancelledError, Deferred, TimeoutError, maybeDeferred, succeed
+from twisted.internet.defer import CancelledError, Deferred, TimeoutError, maybeDeferred
 from twisted.internet.interfaces import IReactorProcess
 
 from txqueue.client.archived_jobs import ArchivedJobs
@@ -24,13 +25,13 @@ from txqueue.model.workset_item import WorksetItem, WorksetStatus
 from txqueue.store.driver.connection_pool import ConnectionPool
 from txqueue.store.driver.raw_connection import IStoreReactor
 from txqueue.store.enqueueing.batch import Batch
-from txqueue.store.enqueueing.calls import enqueue_call
+from txqueue.store.enqueueing.calls import BATCH, enqueue_call
 from txqueue.store.enqueueing.direct_dispatch import DirectDispatch
 from txqueue.store.enqueueing.results import closed_before, missing, not_in_time, result_of
-from txqueue.store.enqueueing.transaction import Transaction
+from txqueue.store.enqueueing.transaction import Transaction, enqueue_alone
 from txqueue.store.enqueueing.worksets import Worksets
 from txqueue.store.inquiries.inquiry import Inquiry
-from txqueue.store.inquiries.jobs import FINAL, about_jobs, with_attempts
+from txqueue.store.inquiries.jobs import FINAL, about_jobs, about_one_job, with_attempts
 from txqueue.store.inquiries.pooled import find
 from txqueue.store.inquiries.schema_version import ensure_version
 from txqueue.store.node.functions import StoredFunctions
@@ -239,8 +240,12 @@ class WorkQueue:
         Returns:
             The jobs' numbers, in the order of the work items.
         """
+        remaining = iter(works)
+        first = list(islice(remaining, BATCH + 1))
         async with self.transaction() as txn:
-            return await txn.enqueue_many(works, **options)
+            if len(first) > BATCH:
+                return await txn.enqueue_many(chain(first, remaining), **options)
+            return await enqueue_alone(txn, first, options)
 
     async def fill(self, cls: type[WorksetItem], items: Iterable[WorksetItem]) -> int:
         """Put items into a workset in one transaction; see `Transaction.fill`."""
@@ -332,9 +337,9 @@ class WorkQueue:
             InvalidWork: When it is no number of a job.
         """
         number = job_number(job_id)
-        found = await self._find(about_jobs(self._schema, [number]))
-        job = found[0] if found else await self._archived.job(number)
-        if job is None:
+        if (job := await self._find(about_one_job(self._schema, number))) is not None:
+            return job
+        if (job := await self._archived.job(number)) is None:
             raise missing(number, is_in_transaction=_IS_IN_TRANSACTION.get())
         return await self._find(with_attempts(self._schema, job))
 
@@ -360,21 +365,31 @@ class WorkQueue:
             ArchiveUnavailable: When the job is archived, and the archive cannot be read.
             KeyUnavailable: When the result is encrypted, and this process cannot decrypt it.
         """
-        job_id = job_number(job_id)
-        known_job = await self.job(job_id)
-        # An archived job is not in the table, where the ends of others are found.
-        ending = succeed(known_job) if known_job.state.is_final else self._waiter.ended(job_id)
+        job_id, job = job_number(job_id), None
+        # Before the job is read: an end after that is announced.
+        ending = self._waiter.ended(job_id)
+        try:
+            job = await self.job(job_id)
+        finally:
+            # An archived job is not in the table, where the ends of others are found.
+            if job is None or job.state.is_final:
+                ending.addErrback(lambda _: None).cancel()
+        if not job.state.is_final:
+            self._waiter.look_soon()
+            job = await self._in_time(ending, job_id, timeout)
+        return result_of(job)
+
+    async def _in_time(self, ending: Deferred[Job], job_id: int, timeout: float | None) -> Job:
         if timeout is not None:
             ending.addTimeout(timeout, self._reactor)
         try:
-            job = await ending
+            return await ending
         except TimeoutError:
             raise not_in_time(job_id, timeout or 0) from None
         except CancelledError:
             if not self._is_closed:
                 raise
             raise closed_before(job_id) from None
-        return result_of(job)
 
     async def close(self) -> None:
         """Close the connections; callers that still wait get `DatabaseUnavailable`."""

@@ -44,13 +44,21 @@ class EndWaiter:
         self._backoff = Backoff(FIRST, LONGEST, FACTOR)
 
     def ended(self, job_id: int) -> Deferred[Job]:
-        """Return a Deferred that fires with the job once the job has ended."""
+        """Return a Deferred that fires with the job once its end is announced or found.
+
+        The caller reads the job next, as an end before this call is not announced, and then calls
+        `look_soon` or cancels the Deferred.
+        """
         waiter: Deferred[Job] = Deferred(lambda _: self._forget(job_id, waiter))
         self._awaited.add(job_id, waiter)
-        self._backoff.reset()
-        if not self._is_asking:
-            self._schedule(0)
         return waiter
+
+    def look_soon(self) -> None:
+        """Request announcements, and poll from now on: a caller has read that its job runs."""
+        self._before_look()
+        self._backoff.reset()
+        if self._awaited and not self._is_asking:
+            self._schedule(self._backoff.take())
 
     def note_ends(self, ended: frozenset[int] | None) -> None:
         """Poll at once if an awaited job has ended; None means that any job may have ended."""

@@ -45,7 +45,7 @@ from txqueue.store.inquiries.archived_jobs import (
     row_in,
 )
 from txqueue.store.inquiries.inquiry import Inquiry, Rows, answer
-from txqueue.store.inquiries.jobs import FINAL, about_jobs, with_attempts
+from txqueue.store.inquiries.jobs import FINAL, about_jobs, about_one_job, with_attempts
 from txqueue.store.inquiries.schema_version import ensure_version
 from txqueue.sync.connections import BlockingConnections
 from txqueue.sync.transaction import BlockingTransaction
@@ -226,9 +226,9 @@ class Queue:
             InvalidWork: When it is no number of a job.
         """
         number = job_number(job_id)
-        found = self._find(about_jobs(self._schema, [number]))
-        job = found[0] if found else self._archived(number)
-        if job is None:
+        if (job := self._find(about_one_job(self._schema, number))) is not None:
+            return job
+        if (job := self._archived(number)) is None:
             raise missing(number, is_in_transaction=IS_IN_TRANSACTION.get())
         return self._find(with_attempts(self._schema, job)) if job.attempt else job
 

@@ -10,7 +10,7 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import Clock
 
 from txqueue import Job, State
-from txqueue.client.waiting import LONGEST, EndWaiter
+from txqueue.client.waiting import FIRST, LONGEST, EndWaiter
 from txqueue.policy.awaited_ends import job_ids_in
 
 
@@ -30,6 +30,12 @@ class Asked:
         self.ended: set[int] = set()
         self.error: Exception | None = None
 
+    def wait(self, job_id: int) -> Deferred[Job]:
+        """Wait as a caller whose job has not ended."""
+        waiter = self.waiting.ended(job_id)
+        self.waiting.look_soon()
+        return waiter
+
     async def ask(self, job_ids: Sequence[int]) -> list[Job]:
         """Say which of them have ended."""
         self.questions.append(sorted(job_ids))
@@ -41,9 +47,9 @@ class Asked:
 async def test_one_question_for_all() -> None:
     """For all waiting callers, even two for the same job."""
     asked = Asked()
-    waits = [asked.waiting.ended(job_id) for job_id in (1, 2, 2)]
+    waits = [asked.wait(job_id) for job_id in (1, 2, 2)]
     asked.ended = {1, 2}
-    asked.clock.advance(0)
+    asked.clock.advance(FIRST)
     assert asked.questions == [[1, 2]]
     assert [(await wait).result for wait in waits] == [1, 2, 2]
     assert asked.clock.getDelayedCalls() == []
@@ -52,7 +58,7 @@ async def test_one_question_for_all() -> None:
 async def test_the_longer_the_rarer() -> None:
     """Questions come at growing pauses, up to a bound, until the job has ended."""
     asked = Asked()
-    wait = asked.waiting.ended(1)
+    wait = asked.wait(1)
     moments = []
     while asked.clock.seconds() < 20:
         before = len(asked.questions)
@@ -70,11 +76,11 @@ async def test_the_longer_the_rarer() -> None:
 async def test_who_comes_later_is_asked_for_soon() -> None:
     """However long the others have waited already."""
     asked = Asked()
-    first = asked.waiting.ended(1)
+    first = asked.wait(1)
     asked.clock.pump([0.1] * 50)
-    second = asked.waiting.ended(2)
+    second = asked.wait(2)
     asked.ended = {2}
-    asked.clock.advance(0)
+    asked.clock.advance(FIRST)
     assert (await second).id == 2
     first.cancel()
     with pytest.raises(CancelledError):
@@ -86,25 +92,25 @@ async def test_an_error_ends_the_waits() -> None:
     """All of them; new ones start another query."""
     asked = Asked()
     asked.error = ValueError("mine")
-    waits = [asked.waiting.ended(1), asked.waiting.ended(2)]
-    asked.clock.advance(0)
+    waits = [asked.wait(1), asked.wait(2)]
+    asked.clock.advance(FIRST)
     for wait in waits:
         with pytest.raises(ValueError, match="mine"):
             await wait
     asked.error = None
     asked.ended = {3}
-    again = asked.waiting.ended(3)
-    asked.clock.advance(0)
+    again = asked.wait(3)
+    asked.clock.advance(FIRST)
     assert (await again).id == 3
 
 
 async def test_a_notified_caller_may_cancel_the_others() -> None:
     """The other callers are notified, and no query is lost."""
     asked = Asked()
-    first, second, third = (asked.waiting.ended(number) for number in (1, 1, 2))
+    first, second, third = (asked.wait(number) for number in (1, 1, 2))
     first.addCallback(lambda _: second.cancel())
     asked.ended = {1}
-    asked.clock.advance(0)
+    asked.clock.advance(FIRST)
     with pytest.raises(CancelledError):
         await second
     asked.ended = {2}
@@ -115,7 +121,7 @@ async def test_a_notified_caller_may_cancel_the_others() -> None:
 async def test_stopping_cancels_all_waits() -> None:
     """And leaves no timer."""
     asked = Asked()
-    waits: list[Deferred[Job]] = [asked.waiting.ended(1), asked.waiting.ended(1)]
+    waits: list[Deferred[Job]] = [asked.wait(1), asked.wait(1)]
     asked.waiting.stop()
     for wait in waits:
         with pytest.raises(CancelledError):
@@ -126,15 +132,15 @@ async def test_stopping_cancels_all_waits() -> None:
 async def test_an_announced_end_causes_a_query_at_once() -> None:
     """Only announced ends of awaited jobs cause an early query."""
     asked = Asked()
-    wait = asked.waiting.ended(1)
+    wait = asked.wait(1)
     asked.clock.pump([0.1] * 200)
     before = len(asked.questions)
     asked.ended = {1}
     asked.waiting.note_ends(frozenset({2, 3}))
-    asked.clock.advance(0)
+    asked.clock.advance(FIRST)
     assert len(asked.questions) == before
     asked.waiting.note_ends(frozenset({1, 2}))
-    asked.clock.advance(0)
+    asked.clock.advance(FIRST)
     assert (await wait).id == 1
     assert asked.clock.getDelayedCalls() == []
 
@@ -148,11 +154,11 @@ def test_a_notification_without_numbers_may_mean_any(text: str) -> None:
 async def test_an_end_that_may_be_any_makes_all_ask() -> None:
     """Too many jobs ended at once to be named."""
     asked = Asked()
-    wait = asked.waiting.ended(1)
+    wait = asked.wait(1)
     asked.clock.pump([0.1] * 200)
     asked.ended = {1}
     asked.waiting.note_ends(job_ids_in(""))
-    asked.clock.advance(0)
+    asked.clock.advance(FIRST)
     assert (await wait).id == 1
     assert job_ids_in("12,7") == frozenset({7, 12})
 

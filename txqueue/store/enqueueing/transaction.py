@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Coroutine,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import asynccontextmanager
 from functools import partial
 from itertools import chain
@@ -31,7 +39,7 @@ from txqueue.store.enqueueing.worksets import fill
 from txqueue.store.schema.files import checked_name
 from txqueue.tracing.choice import sending
 
-__all__ = ["Transaction", "enqueue"]
+__all__ = ["Transaction", "enqueue", "enqueue_alone"]
 
 _COALESCE_INTO: Final = """
     select taken_type, taken_payload from {schema}.coalesce_into(
@@ -178,6 +186,14 @@ class Transaction:
         self, works: Iterable[WorkItem], **options: Unpack[EnqueueOptions]
     ) -> list[int]:
         """Enqueue many work items, a thousand per round trip; return the job numbers in order."""
+        return await self._enqueue_many(works, options, self._enqueue_text)
+
+    async def _enqueue_many(
+        self,
+        works: Iterable[WorkItem],
+        options: Mapping[str, Any],
+        store: Callable[[str], Coroutine[Any, Any, list[int]]],
+    ) -> list[int]:
         self._check()
         if self._dispatch is not None:
             self._dispatch.note_others()
@@ -187,12 +203,14 @@ class Transaction:
             return []
         with sending(first, options) as call:
             ids = await self._enqueue_texts(
-                batches(call.watch(chain([first], remaining)), call.options)
+                batches(call.watch(chain([first], remaining)), call.options), store
             )
             call.enqueued(*ids)
         return ids
 
-    async def _enqueue_texts(self, texts: Iterator[str]) -> list[int]:
+    async def _enqueue_texts(
+        self, texts: Iterator[str], store: Callable[[str], Coroutine[Any, Any, list[int]]]
+    ) -> list[int]:
         ids: list[int] = []
         storing: Deferred[list[int]] = succeed([])
         while True:
@@ -203,7 +221,7 @@ class Transaction:
                 ids += await storing
             if text is None:
                 return ids
-            storing = Deferred.fromCoroutine(self._enqueue_text(text))
+            storing = Deferred.fromCoroutine(store(text))
 
     async def fill(self, cls: type[WorksetItem], items: Iterable[WorksetItem]) -> int:
         """Put items into a workset as part of this transaction.
@@ -270,6 +288,11 @@ class Transaction:
         )
         return list(rows[0][0])
 
+    async def _enqueue_text_alone(self, text: str) -> list[int]:
+        sql = f"select {self._schema}.enqueue_checked(%s)"
+        rows = await self._alone(self._connection.query_alone, sql, (text,))
+        return list(rows[0][0])
+
     def _check(self) -> None:
         if not self._is_open:
             raise TransactionMisused(
@@ -297,6 +320,19 @@ class Transaction:
             return await query(sql, parameters)
         finally:
             self._is_busy = False
+
+
+async def enqueue_alone(
+    txn: Transaction, works: Sequence[WorkItem], options: Mapping[str, Any]
+) -> list[int]:
+    """Enqueue up to a thousand work items, which is all that a transaction does.
+
+    Args:
+        txn: The transaction, which has run no statement.
+        works: The work items.
+        options: As for `Transaction.enqueue`.
+    """
+    return await txn._enqueue_many(works, options, txn._enqueue_text_alone)
 
 
 async def enqueue(

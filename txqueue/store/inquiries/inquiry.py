@@ -7,6 +7,8 @@ from typing import Any, TypeVar
 
 from attrs import frozen
 
+from txqueue.errors import TxqueueError
+
 __all__ = ["Inquiry", "Question", "Rows", "aanswer", "answer"]
 
 Rows = list[dict[str, Any]]
@@ -29,7 +31,12 @@ def answer(inquiry: Inquiry[T], ask: Callable[[Question], Rows]) -> T:
     try:
         question = next(inquiry)
         while True:
-            question = inquiry.send(ask(question))
+            try:
+                rows = ask(question)
+            except TxqueueError as error:
+                question = inquiry.throw(error)
+            else:
+                question = inquiry.send(rows)
     except StopIteration as end:
         result: T = end.value
         return result
@@ -40,7 +47,12 @@ async def aanswer(inquiry: Inquiry[T], ask: Callable[[Question], Awaitable[Rows]
     try:
         question = next(inquiry)
         while True:
-            question = inquiry.send(await ask(question))
+            try:
+                rows = await ask(question)
+            except TxqueueError as error:
+                question = inquiry.throw(error)
+            else:
+                question = inquiry.send(rows)
     except StopIteration as end:
         result: T = end.value
         return result

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from txqueue.errors import SchemaMismatch
 from txqueue.store.inquiries.inquiry import Inquiry, Question
 from txqueue.store.schema.version import FIND, SchemaVersion, check_version
 
@@ -14,10 +15,10 @@ def ensure_version(schema: str) -> Inquiry[None]:
     Raises:
         SchemaMismatch: When the schema is missing, older, or too new.
     """
-    table = f"{schema}.migration"
-    [found] = yield Question("select to_regclass(%s) is not null as is_there", (table,))
-    version = None
-    if found["is_there"]:
+    try:
         [row] = yield Question(FIND.format(schema=schema))
-        version = SchemaVersion(row["number"], row["serves"])
-    check_version(version, schema)
+    except SchemaMismatch:
+        # There is no such table.
+        check_version(None, schema)
+    else:
+        check_version(SchemaVersion(row["number"], row["serves"]), schema)

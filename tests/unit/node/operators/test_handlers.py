@@ -5,6 +5,7 @@ import os
 import pwd
 import socket
 import struct
+from itertools import zip_longest
 from typing import Any
 
 import psycopg2
@@ -21,6 +22,7 @@ from tests.unit.node.doubles import Workers, lease_of
 from txqueue.errors import AdminRefused, DatabaseUnavailable, Refused
 from txqueue.model.assignment import CancelledJob
 from txqueue.node.operators.handlers import AdminHandlers
+from txqueue.store.driver.side_by_side import PART, PLACE
 from txqueue.store.reads.archive_process import ArchiveProcess
 from txqueue.wire import admin_commands as wire
 from txqueue.wire.pipe import Pipe
@@ -217,22 +219,34 @@ def test_a_node_without_its_database_tells_of_itself() -> None:
     assert json.loads(line.ask(wire.ListNodes)["nodes"]) == [{"incarnation": 3, "name": "venus"}]
 
 
+class Clock:
+    """A moment."""
+
+    @staticmethod
+    def isoformat() -> str:
+        """Return its text."""
+        return NOW
+
+
+def with_clock(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return rows as the database answers them together with the time."""
+    together = zip_longest(rows, [{"now": Clock}])
+    return [
+        {PLACE: place, f"{PART}0": row, f"{PART}1": now}
+        for place, (row, now) in enumerate(together)
+    ]
+
+
 def test_lists_are_paged() -> None:
     """By the last one's name or number, until next is empty; each page fits an AMP value."""
     rows: list[dict[str, Any]] = [
         {"job_id": number, "group": "x" * 900} for number in range(300, 0, -1)
     ]
 
-    class Clock:
-        @staticmethod
-        def isoformat() -> str:
-            return NOW
-
     def answer(sql: str) -> list[dict[str, Any]]:
-        if "clock_timestamp" in sql:
-            return [{"now": Clock}]
+        assert "clock_timestamp" in sql
         after = int(line.pool.statements[-1].split("job.job_id < ")[1].split()[0])
-        return [row for row in rows if row["job_id"] < after]
+        return with_clock([row for row in rows if row["job_id"] < after])
 
     line = Line(answer)
     seen: list[int] = []
@@ -248,13 +262,7 @@ def test_lists_are_paged() -> None:
 
 def test_a_limit_is_kept() -> None:
     """`next` has the start of the next page."""
-    line = Line(
-        lambda sql: (
-            [{"now": type("Now", (), {"isoformat": staticmethod(lambda: NOW)})}]
-            if "clock" in sql
-            else [{"job_id": 9}, {"job_id": 8}, {"job_id": 7}]
-        )
-    )
+    line = Line(with_clock([{"job_id": 9}, {"job_id": 8}, {"job_id": 7}]))
     said = line.ask(wire.ListJobs, limit=2)
     assert (json.loads(said["jobs"]), said["next"]) == ([{"job_id": 9}, {"job_id": 8}], "8")
 
