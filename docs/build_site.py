@@ -93,7 +93,8 @@ def moved(page: Path) -> str:
 
 
 def _navigation() -> Iterator[str]:
-    """Yield what Sphinx reads the navigation from, at the end of the site's first page."""
+    """Yield the end of the site's first page: the other versions, and the navigation of Sphinx."""
+    yield f'\n<p>This is version {version()}; see <a href="../index.html">all versions</a>.</p>\n'
     for title, files in sections():
         names = "\n".join(place(page).removesuffix(".md") for page in files if page != INDEX)
         yield f"\n```{{toctree}}\n:hidden:\n:caption: {title}\n\n{names}\n```\n"

@@ -21,6 +21,7 @@ html_theme = "furo"
 html_favicon = "../../txqueue/web/static/mark.svg"
 html_copy_source = False
 html_show_copyright = False
+html_use_index = False
 html_show_sphinx = False
 # A search from a folder of files may load scripts, but not read pages for their summaries.
 html_show_search_summary = False

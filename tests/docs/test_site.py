@@ -101,3 +101,4 @@ def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
     assert index.startswith("Search.setIndex(")
     assert all((folder / place(page)).with_suffix(".html").exists() for page in pages())
     assert '"howto/troubleshoot"' in index
+    assert '<a href="../index.html">all versions</a>' in (folder / "index.html").read_text("utf-8")
