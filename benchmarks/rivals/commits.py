@@ -17,11 +17,9 @@ from statistics import quantiles
 from attrs import frozen
 
 from benchmarks.rivals.rival import Figures, Stage
+from benchmarks.rivals.work import Start
 
-__all__ = ["CLIENTS", "LONE", "Enqueuer", "Start", "Traffic", "started_after"]
-
-Start = tuple[int, int, int]
-"""The client, its transaction, and when the job has started, in microseconds since 1970."""
+__all__ = ["CLIENTS", "LONE", "Enqueuer", "Traffic", "started_after"]
 
 SECONDS, THREADS = 4, 2
 CLIENTS = {

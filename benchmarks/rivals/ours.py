@@ -15,12 +15,12 @@ from typing import Any
 
 from attrs import frozen
 
-from benchmarks.rivals.commits import Enqueuer, Start, Work
+from benchmarks.rivals.commits import Enqueuer, Work
 from benchmarks.rivals.rival import (
+    CALM,
     EVERY_MS,
     LIMIT,
     RATE,
-    SETTLE,
     STEADY_SECONDS,
     TIMED,
     WORKERS,
@@ -31,7 +31,7 @@ from benchmarks.rivals.rival import (
     ended,
     statements_in,
 )
-from benchmarks.rivals.work import Started, starts_in
+from benchmarks.rivals.work import Start, Started, starts_in
 from txqueue.demo.environment import TemporarySchema
 from txqueue.demo.node import RunningNode
 from txqueue.demo.progress import Advance
@@ -129,7 +129,7 @@ class Ours:
         """Measure an idle node with one worker that has run some jobs."""
         with warm_node(self.dsn, workers=1) as warm:
             node = warm[-1]
-            time.sleep(SETTLE)
+            time.sleep(CALM)
             return at_rest([node.pid, *descendants_of(node.pid)], self.statements)
 
     def statements(self) -> int:

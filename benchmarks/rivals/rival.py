@@ -22,10 +22,10 @@ from txqueue.system.procfs import all_processes, descendants_of, stat_of
 from txqueue_bench.cpu_time import cpu_seconds
 
 __all__ = [
+    "CALM",
     "EVERY_MS",
     "LIMIT",
     "RATE",
-    "SETTLE",
     "STEADY_SECONDS",
     "TIMED",
     "WORKERS",
@@ -43,8 +43,8 @@ WORKERS, SECONDS, TIMED, WARM_UP, EVERY_MS = 2, 3, 500, 20, 20
 RATE, STEADY_SECONDS = 500, 10
 LIMIT = 900.0
 SETTLE = 2.0
-# Seconds in which the statements of an idle worker are counted.
-REST = 15.0
+# Seconds until a worker counts as idle after a job, and in which its statements are counted.
+CALM, REST = 15.0, 15.0
 # Indexes in /proc/PID/stat after the name: the group, and the times of a process and its children.
 GROUP = 2
 TIMES = slice(11, 15)
@@ -257,7 +257,7 @@ class Rival:
         process = self.begin_ready("rest")
         self.ask("send", WARM_UP, EVERY_MS)
         self.wait_until_done()
-        time.sleep(SETTLE)
+        time.sleep(CALM)
         figures = at_rest([process.pid, *descendants_of(process.pid)], self.broker.statements)
         ended(process)
         return figures

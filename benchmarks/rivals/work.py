@@ -1,4 +1,7 @@
-"""The work item of the rows in which many clients enqueue."""
+"""The work item of the rows in which many clients enqueue.
+
+It imports no more than a small application would, as a node's memory is measured with it.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,13 @@ from typing import Any
 
 from attrs import define
 
-from benchmarks.rivals.commits import Start
 from txqueue import WorkItem
 from txqueue_bench.tally import Tally
 
-__all__ = ["Started", "starts_in"]
+__all__ = ["Start", "Started", "starts_in"]
+
+Start = tuple[int, int, int]
+"""The client, its transaction, and when the job has started, in microseconds since 1970."""
 
 # A client's transactions have numbers below this.
 CLIENT = 1 << 40
