@@ -1,7 +1,9 @@
 """When a master counts as asleep, and which notification an enqueue sends then."""
 
+from contextlib import closing
 from typing import Any
 
+import psycopg2
 import pytest
 
 from tests.db.masters import Master
@@ -62,6 +64,22 @@ def test_an_enqueue_of_a_job_due_soon_wakes_a_sleeping_master(
     assert notifications(node) == 0
     node.connection.commit()
     assert notifications(node) == heard
+
+
+def test_a_full_queue_of_notifications_is_emptied(node: Master, dsn: str) -> None:
+    """Once no session holds it up; the server does not look again before the next one fits in."""
+    segments = "select count(*) from pg_ls_dir('pg_notify')"
+    with closing(psycopg2.connect(dsn)) as stuck, stuck.cursor() as cursor:
+        cursor.execute("listen txqueue_test")
+        stuck.commit()
+        cursor.execute("select 1")
+        node.value(
+            "select count(pg_notify('txqueue_test', number || repeat('x', 7900)))"
+            " from generate_series(1, 200) as number"
+        )
+    assert node.value(segments) > 2
+    node.column("select queue from txqueue.measure_minute('{1}')")
+    assert node.value(segments) <= 2
 
 
 def test_a_rolled_back_enqueue_wakes_no_master(node: Master) -> None:

@@ -15,6 +15,9 @@ declare
     until timestamptz;
     since timestamptz;
 begin
+    -- This also empties the queue of notifications of what all sessions have read. Once it is full, PostgreSQL refuses
+    -- commits that notify, and does not look again by itself.
+    perform pg_notification_queue_usage();
     if not note_minute() then
         return;
     end if;
