@@ -33,8 +33,9 @@ LAST_TRIES = 6
 # Tries of a long outcome, each beside a short statement that succeeds, after which its job fails,
 # and the seconds between them.
 LONG_TRIES, LONG_PAUSE = 3, 5.0
-# The delay after a statement, in seconds, in which a few more jobs are collected for the next.
-GATHERING, FEW = 0.01, 50
+# The delay after a statement, in seconds, in which a few more jobs are collected for the next: so
+# many times what a commit takes, within bounds, as clients' commits wait for this one.
+GATHERING, LONGEST_GATHERING, COMMITS, FEW = 0.01, 0.02, 8, 50
 # The most assignments that one statement returns.
 MOST_GIVEN_BACK = 500
 
@@ -192,9 +193,14 @@ class Completions(Periodic):
                 return self._long_at - self._written_at
         return None
 
+    @property
+    def _gathering(self) -> float:
+        commits = COMMITS * (self._meters.commit_time or 0.0)
+        return min(max(GATHERING, commits), LONGEST_GATHERING)
+
     async def _gather(self) -> None:
         """Wait briefly for more entries after a statement, unless a caller may wait."""
-        pause = self._written_at + GATHERING - self._clock.seconds()
+        pause = self._written_at + self._gathering - self._clock.seconds()
         if pause > 0 and self.running and not self._has_freed and self._open.can_wait:
             timer: Deferred[None] = Deferred()
             self._clock.callLater(pause, timer.callback, None)

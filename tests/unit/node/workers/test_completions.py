@@ -1,8 +1,9 @@
 """What the ledger writes: much at once, and nothing twice."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import cast
 
+import pytest
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
@@ -41,6 +42,7 @@ class Book:
         self.most = 1_000_000
         self.refused = self.slow = "what is not there"
         self.tried: list[int] = []
+        self.pause: Callable[[], None] = lambda: None
 
     async def complete(self, incarnation: int, finished: Sequence[CompletedJobs]) -> WrittenEnds:
         """Complete, unless that are too many."""
@@ -50,6 +52,7 @@ class Book:
         self._check_time("".join(each.results or "" for each in finished))
         if any(self.refused in (each.results or each.ids) for each in finished):
             raise Refused("it cannot be stored")
+        self.pause()
         self.completed.append([each.assignment for each in finished])
         jobs = sum(len(each.ids.split(",")) for each in finished)
         return WrittenEnds(jobs - self.foreign, self._frees)
@@ -127,10 +130,11 @@ def test_a_statement_gives_back_only_so_much() -> None:
     assert [len(numbers) for numbers, _, _ in written(*many).released] == [500, 1]
 
 
-def begun(book: Book) -> tuple[Clock, Completions]:
-    """A ledger that runs."""
+def begun(book: Book, commit: float = 0.0) -> tuple[Clock, Completions]:
+    """A ledger that runs, where a statement takes so long."""
     clock = Clock()
     clock.advance(100)
+    book.pause = lambda: clock.advance(commit)
     under_test = Completions(
         clock,
         cast("StoredFunctions", book),
@@ -154,6 +158,22 @@ def test_completions_that_follow_closely_are_one_statement() -> None:
     clock.advance(1)
     under_test.complete(CompletedJobs(0, 4, "1"))
     assert book.completed[2:] == [[4]]
+    under_test.stopService()
+
+
+@pytest.mark.parametrize(("commit", "gathering"), [(0.0, 0.01), (0.002, 0.016), (0.1, 0.02)])
+def test_where_commits_are_slow_more_completions_are_one_statement(
+    commit: float, gathering: float
+) -> None:
+    """Clients' commits wait while the disk writes this one; within bounds."""
+    book = Book()
+    clock, under_test = begun(book, commit)
+    under_test.complete(CompletedJobs(0, 1, "1"))
+    under_test.complete(CompletedJobs(0, 2, "1"))
+    clock.advance(gathering - 0.001)
+    assert book.completed == [[1]]
+    clock.advance(0.001)
+    assert book.completed == [[1], [2]]
     under_test.stopService()
 
 
