@@ -78,12 +78,12 @@ begin
     end if;
     if has_open_credit() and waits_for is null and weight = 1 and not is_limited and not is_related
        and "group" is null and tenant is null and not_after is null
-       and pg_column_size(payload) < 2000 and may_assign_at_once() then
+       and pg_column_size(payload) < 2000 and may_assign_at_once() and try_turn(0) then
         select node.node_id, node.incarnation into its_node, its_incarnation from node_info as node
          where node.incarnation = pg_sequence_last_value('open_credit') >> 20
            and node.state = 'alive' and node.heartbeat_at > clock_timestamp() - node.lease / 2 and node.vouched_at is null
            and enqueue.queue = any (node.queues) and enqueue.work_type = any (node.work_types);
-        if found and try_turn(0) then
+        if found then
             taken := nextval('open_credit');
         end if;
     end if;
