@@ -15,6 +15,7 @@ import sys
 import tarfile
 import time
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import MappingProxyType
@@ -27,16 +28,22 @@ PYTHONS: Final = ("3.11", "3.12", "3.13", "3.14")
 PROJECTS: Final = (".", "laboratory")
 
 
+@cache
+def commit() -> str:
+    """Return the last commit; later ones do not change a release that is being built."""
+    return _run("git", "-C", str(ROOT), "rev-parse", "HEAD").strip()
+
+
 def epoch() -> int:
-    """Return the time of the last commit, which all files of a release have."""
-    return int(_run("git", "-C", str(ROOT), "log", "-1", "--format=%ct"))
+    """Return the time of the commit, which all files of a release have."""
+    return int(_run("git", "-C", str(ROOT), "log", "-1", "--format=%ct", commit()))
 
 
 def export(folder: Path) -> Path:
-    """Put the files of the last commit into a folder: what is not committed is not released."""
+    """Put the files of the commit into a folder: what is not committed is not released."""
     folder.mkdir(parents=True)
     archive = folder.with_suffix(".tar")
-    _run("git", "-C", str(ROOT), "archive", "--output", str(archive), "HEAD")
+    _run("git", "-C", str(ROOT), "archive", "--output", str(archive), commit())
     _extract(archive, folder)
     archive.unlink()
     return folder
