@@ -150,8 +150,13 @@ async def test_a_listener_notifies_itself_now_and_then(dsn: str) -> None:
         assert heard == ["jobs"]
         assert one.idle is not None
         await one.idle.query('unlisten "txqueue_run_1"')
+        assert one.listens_on("txqueue_run_1")
         await eventually(lambda: is_deaf(one))
         assert not one.is_proven(1)
+        # Even while the next probe is on its way; no job may be assigned meanwhile by credit.
+        await one.check(tested=0.0, probed=0.0)
+        assert one.is_deaf
+        assert not one.listens_on("txqueue_run_1")
 
 
 async def is_deaf(one: Listener) -> bool:

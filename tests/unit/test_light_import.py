@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
@@ -159,3 +160,30 @@ def test_a_name_that_there_is_not_is_an_attribute_error() -> None:
     """As in any module."""
     with pytest.raises(AttributeError, match="module 'txqueue' has no attribute 'Queue'"):
         _ = txqueue.Queue  # type: ignore[attr-defined]
+
+
+NEEDLESS: Final = {
+    "txqueue.tap": {
+        *("txqueue.web", "txqueue.cli", "txqueue.metrics", "txqueue.health", "txqueue.demo"),
+        *("txqueue.archive", "txqueue.embedded", "txqueue.worker.running", "txqueue.client.queue"),
+    },
+    "txqueue.worker.__main__": {
+        *("txqueue.node", "txqueue.client", "txqueue.web", "txqueue.cli", "txqueue.wire.endpoints"),
+        *("txqueue.wire.tls", "txqueue.tap", "txqueue.admin", "txqueue.policy.blockers"),
+        *("twisted.internet.endpoints", "twisted.application", "twisted.plugin"),
+    },
+}
+"""What a node's processes do not import without the option that needs it, and a worker never."""
+LIBRARIES: Final = {
+    *("click", "rich", "jinja2", "pyarrow", "prometheus_client", "psycopg", "django"),
+    *("opentelemetry", "sqlalchemy", "asyncpg"),
+}
+
+
+@pytest.mark.parametrize("program", NEEDLESS)
+def test_a_nodes_process_imports_nothing_for_other_programs(tmp_path: Path, program: str) -> None:
+    """Each module stays in memory in each process of each node."""
+    modules = imported(tmp_path, program)
+    assert all(map(find_spec, NEEDLESS[program])), "one of these does not exist"
+    needless = NEEDLESS[program] | LIBRARIES | {"twisted.web", "twisted.mail", "twisted.conch"}
+    assert {name for name in needless if name in modules} == set()

@@ -93,9 +93,9 @@ class OrphanFinder(Periodic):
         for assignment in named:
             self._adopt(await self._functions.direct_jobs(identity.incarnation, assignment))
         has_found = False
-        if self._wakeups.is_idle and not named and self._every == SELDOM:
+        if self._wakeups.is_idle and not named and not self._clients.are_out:
             # The heartbeat has seen that no node has any job.
-            return SELDOM
+            return self._every
         if not named or self._clock.seconds() - self._looked_at >= OFTEN:
             has_found = await self._look(identity.incarnation)
         return 0.0 if has_found or self._inbox else self._every

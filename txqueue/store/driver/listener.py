@@ -65,8 +65,10 @@ class Listener:
         self._own_channel = ""
         self._longest_life = LONGEST_LIFE * uniform(0.8, 1.0)
         self._awaited: Deferred[bool] | None = None
-        # When the last probe was sent, and when the last one has arrived.
+        # When the last probe was sent, when the last one arrived, and when the first one after that
+        # was sent.
         self._probed_at = self._proven_at = float("-inf")
+        self._unproven_at = float("inf")
 
     async def ensure(self, own_channel: str = "") -> bool:
         """Reconnect if necessary; return whether notifications may have been missed.
@@ -118,11 +120,8 @@ class Listener:
 
     @property
     def is_deaf(self) -> bool:
-        """Whether the last probe was sent a second ago or more, and has not arrived."""
-        return (
-            self._working is not None
-            and self._proven_at < self._probed_at <= self._reactor.seconds() - TESTED
-        )
+        """Whether no probe has arrived since one was sent, a second ago or more."""
+        return self._reactor.seconds() - self._unproven_at >= TESTED
 
     @property
     def idle(self) -> Connection | None:
@@ -139,8 +138,9 @@ class Listener:
         return connection
 
     def listens_on(self, own_channel: str) -> bool:
-        """Whether the connection listens on the second channel of this name."""
-        return self._working is not None and own_channel == self._own_channel
+        """Whether the connection listens on the second channel of this name, and is not deaf."""
+        is_listening = self._working is not None and own_channel == self._own_channel
+        return is_listening and not self.is_deaf
 
     async def _is_silent(self, working: Connection) -> bool:
         """Whether neither statements nor notifications pass."""
@@ -153,7 +153,7 @@ class Listener:
         """Send a statement; later checks see whether its answer, and its notification, arrived."""
         now = self._reactor.seconds()
         if self._own_channel and now - self._probed_at >= probed:
-            self._probed_at = now
+            self._probed_at, self._unproven_at = now, min(now, self._unproven_at)
             asking = working.query("select pg_notify(%s, %s)", (self._own_channel, PROBE))
         else:
             asking = working.query("select 1")
@@ -186,7 +186,7 @@ class Listener:
             awaited, self._awaited = self._awaited, None
             awaited.callback(True)
         if PROBE in texts:
-            self._proven_at = self._reactor.seconds()
+            self._proven_at, self._unproven_at = self._reactor.seconds(), float("inf")
             texts = [text for text in texts if text != PROBE]
         if texts:
             self._receive(texts)
@@ -220,6 +220,7 @@ class Listener:
         self._is_ready = False
         self._own_channel = ""
         self._probed_at = self._proven_at = float("-inf")
+        self._unproven_at = float("inf")
         if self._connection is not None:
             self._connection.close()
             self._connection = None

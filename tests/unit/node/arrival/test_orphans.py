@@ -120,7 +120,7 @@ def test_how_often_it_looks() -> None:
             assert len(shelter.asked) - before == 30 / expected
 
 
-def test_while_heartbeats_find_no_job_only_what_clients_and_peers_send_is_polled_for() -> None:
+def test_while_heartbeats_find_no_job_only_what_clients_send_is_polled_for() -> None:
     """Until one finds some."""
     shelter = Shelter()
     shelter.wakeups.is_idle = True
@@ -129,8 +129,11 @@ def test_while_heartbeats_find_no_job_only_what_clients_and_peers_send_is_polled
         assert shelter.asked == []
         shelter.has_fresh = True
         shelter.clock.pump([SELDOM] * 2)
+        assert shelter.asked == []
+        shelter.are_out = True
+        shelter.clock.pump([SELDOM] * 2)
         assert len(shelter.asked) >= 1
-        shelter.has_fresh = False
+        shelter.are_out = False
         shelter.asked.clear()
         shelter.wakeups.doubt()
         assert len(shelter.asked) == 1
