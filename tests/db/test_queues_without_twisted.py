@@ -288,7 +288,7 @@ def test_an_end_that_no_node_announces_is_found(dsn: str, node: Master, opened: 
 
 
 def test_a_thread_is_started_by_the_first_wait(dsn: str, node: Master) -> None:
-    """One for all, whatever the threads of the callers."""
+    """One for all, whatever the threads of the callers; none for a job that has ended."""
 
     def ends() -> list[str]:
         return [each.name for each in threading.enumerate() if each.name == "txqueue ends"]
@@ -296,10 +296,15 @@ def test_a_thread_is_started_by_the_first_wait(dsn: str, node: Master) -> None:
     with sync.Queue.connect(dsn) as queue, ThreadPoolExecutor(8) as threads:
         many = list(threads.map(lambda _: queue.enqueue_many([Note()] * 10), range(40)))
         assert len({each for ids in many for each in ids}) == 400
+        ended, *ids = node.enqueue(*[{}] * 9)
+        for chunk in node.claim(1):
+            node.complete(chunk)
+        assert queue.wait(ended) is None
         assert ends() == []
-        ids = node.enqueue(*[{}] * 8)
+        waits = [threads.submit(queue.wait, each, 30) for each in ids]
+        in_loop(until(ends))
         complete(node)
-        assert list(threads.map(queue.wait, ids)) == [None] * 8
+        assert [each.result() for each in waits] == [None] * 8
         assert ends() == ["txqueue ends"]
 
 

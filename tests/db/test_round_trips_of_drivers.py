@@ -48,6 +48,7 @@ def test_an_adapter(name: str, trips: RoundTrips) -> None:
 def test_a_queue_for_threads(node: Master, trips: RoundTrips) -> None:
     """As that of Twisted, but the driver sends the ``begin`` of a transaction alone."""
     (job_id,) = node.enqueue({})
+    node.complete(node.claim()[0])
     with sync.Queue.connect(trips.dsn) as queue:
         counts = [trips.taken()]
         queue.enqueue(Note())
@@ -59,12 +60,14 @@ def test_a_queue_for_threads(node: Master, trips: RoundTrips) -> None:
         counts.append(trips.taken())
         queue.job(job_id)
         counts.append(trips.taken())
-    assert counts == [2, 1, 1, 3, 1]
+        queue.wait(job_id)
+    assert [*counts, trips.taken()] == [2, 1, 1, 3, 1, 1]
 
 
 def test_a_queue_for_asyncio(node: Master, trips: RoundTrips) -> None:
     """As that for threads."""
     (job_id,) = node.enqueue({})
+    node.complete(node.claim()[0])
 
     async def count() -> list[int]:
         async with await aio.Queue.connect(trips.dsn) as queue:
@@ -78,9 +81,10 @@ def test_a_queue_for_asyncio(node: Master, trips: RoundTrips) -> None:
             counts.append(trips.taken())
             await queue.job(job_id)
             counts.append(trips.taken())
-        return counts
+            await queue.wait(job_id)
+        return [*counts, trips.taken()]
 
-    assert in_a_loop(count()) == [2, 1, 1, 3, 1]
+    assert in_a_loop(count()) == [2, 1, 1, 3, 1, 1]
 
 
 def in_a_loop(coroutine: Any) -> Any:

@@ -271,6 +271,7 @@ class Queue:
         with self._waiter.waiting(number) as ending:
             job = await self.job(number)
             if not job.state.is_final:
+                self._waiter.look_on()
                 job = await _in_time(ending, number, timeout)
         return result_of(job)
 

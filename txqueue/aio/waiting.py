@@ -64,14 +64,13 @@ class AsyncEndWaiter:
 
     @contextmanager
     def waiting(self, job_id: int) -> Iterator[asyncio.Future[Job]]:
-        """Wait for a job inside the block, which reads the job first.
+        """Wait for a job inside the block, which reads the job, and calls `look_on` if it runs.
 
         Returns:
             A context manager whose value is a future of the ended job.
         """
         waiter: asyncio.Future[Job] = asyncio.get_running_loop().create_future()
         self._looks.add(job_id, waiter, monotonic())
-        self._start()
         try:
             yield waiter
         finally:
@@ -84,7 +83,8 @@ class AsyncEndWaiter:
         for waiter, job_id in self._looks.awaited.released():
             _fail(waiter, closed_before(job_id))
 
-    def _start(self) -> None:
+    def look_on(self) -> None:
+        """Look and listen from now on, while callers wait."""
         if self._looking is None or self._looking.done():
             self._looking = asyncio.create_task(self._look_on(), name="txqueue looks")
         elif not self._looks.is_listening:

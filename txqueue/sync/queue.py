@@ -261,6 +261,7 @@ class Queue:
         with self._waiter.waiting(number) as ending:
             job = self.job(number)
             if not job.state.is_final:
+                self._waiter.look_on()
                 try:
                     job = ending.result(timeout)
                 except TimeoutError:

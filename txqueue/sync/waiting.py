@@ -75,7 +75,7 @@ class BlockingEndWaiter:
 
     @contextmanager
     def waiting(self, job_id: int) -> Iterator[Future[Job]]:
-        """Wait for a job inside the block, which reads the job first.
+        """Wait for a job inside the block, which reads the job, and calls `look_on` if it runs.
 
         Returns:
             A context manager whose value is a future of the ended job.
@@ -84,11 +84,7 @@ class BlockingEndWaiter:
         with self._lock:
             if self._is_closed:
                 raise closed_before(job_id)
-            must_wake = not self._looks.awaited or not self._looks.is_listening
             self._looks.add(job_id, waiter, monotonic())
-            self._start()
-        if must_wake:
-            self._wake()
         try:
             yield waiter
         finally:
@@ -108,10 +104,13 @@ class BlockingEndWaiter:
         else:
             self._close_sockets()
 
-    def _start(self) -> None:
-        if self._thread is None:
-            self._thread = Thread(target=self._run, name="txqueue ends", daemon=True)
-            self._thread.start()
+    def look_on(self) -> None:
+        """Look and listen from now on, while callers wait."""
+        with self._lock:
+            if self._thread is None and not self._is_closed:
+                self._thread = Thread(target=self._run, name="txqueue ends", daemon=True)
+                self._thread.start()
+        self._wake()
 
     def _wake(self) -> None:
         # A full buffer has woken the thread already.
