@@ -16,10 +16,9 @@ WOKEN = 4
 # before the master set it; then at growing intervals. The longest interval grows with the number
 # of nodes: together they still poll SHARED times a second or more.
 FIRST_IDLE, LONGEST_IDLE, SHARED, LONGEST_OF_MANY = 0.05, 1.0, 16, 4.0
-# While notifications are known to arrive, the intervals grow further, each a quarter of the time
-# since the last job: so a job that a transaction enqueued before that, and committed now, waits at
-# most a quarter as long as the transaction took.
-SLOW_FROM, FIRST_SLOW, GROWTH = 14, 2.38, 1.25
+# While heartbeats look and notifications are known to arrive, claims are rare from the one on that
+# follows about ten seconds without a job.
+SLOW_FROM = 14
 # Seconds between two looks of an idle node, and between two claims if heartbeats look as often.
 LOOK, SELDOM = 4.0, 10.0
 # Heartbeats in a lease, and the fewest: a node that is silent for longer is suspected by its peers.
@@ -112,7 +111,4 @@ def idle_delay(
     nodes = 1 if place is None else place.of
     longest = min(max(LONGEST_IDLE, nodes / SHARED), LONGEST_OF_MANY)
     delay: float = FIRST_IDLE * (1 << min(empty_claims - 1, 20))
-    if empty_claims >= SLOW_FROM:
-        slow: float = FIRST_SLOW * GROWTH ** min(empty_claims - SLOW_FROM, 100)
-        longest = max(longest, min(slow, slowest))
-    return min(delay, longest)
+    return min(delay, longest if empty_claims < SLOW_FROM else max(longest, slowest))

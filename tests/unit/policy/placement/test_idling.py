@@ -82,14 +82,13 @@ def test_many_nodes_together_poll_as_often_as_a_few(place: WakePlace) -> None:
     assert place.of / idle_delay(100, place) >= min(place.of, SHARED)
 
 
-def test_polls_of_a_node_that_hears_grow_further() -> None:
-    """Each by a quarter of the idle time at most, up to what heartbeats make needless."""
-    slept = 0.0
-    for empty in range(1, 100):
-        delay = idle_delay(empty, slowest=SELDOM)
-        assert delay <= max(LONGEST_IDLE, slept / 4)
-        slept += delay
-    assert delay == SELDOM
+def test_claims_of_a_node_that_receives_notifications_become_rare() -> None:
+    """Not before it has been idle for about as long as they are apart."""
+    slept, empty = 0.0, 1
+    while (delay := idle_delay(empty, slowest=SELDOM)) <= LONGEST_IDLE:
+        slept, empty = slept + delay, empty + 1
+    assert delay == idle_delay(empty + 50, slowest=SELDOM) == SELDOM
+    assert 9 < slept < 11
 
 
 @pytest.mark.parametrize(
