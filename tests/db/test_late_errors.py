@@ -1,9 +1,11 @@
 """Errors of handlers whose own transactions have completed their jobs before."""
 
+import psycopg2
 import pytest
 
 from tests.db.masters import Master
 
+COMPLETE = "select txqueue.complete_one(%s, %s, %s, %s, null, %s)"
 NOTE = "select txqueue.note_late_error(%s, %s, %s, %s)"
 
 
@@ -19,3 +21,25 @@ def test_the_error_stands_with_the_done_job(node: Master, is_other: bool) -> Non
     states = "select array[state::text, error] from txqueue.job where job_id = %s"
     assert node.value(states, done) == ["done", None if is_other else "after it: x"]
     assert node.value(states, assigned) == ["assigned", None]
+
+
+@pytest.mark.parametrize("lane", [None, 0, 1, 7, 8])
+def test_a_job_is_completed_whichever_lane_is_named(node: Master, lane: int | None) -> None:
+    """With its result; the next job of its group becomes ready."""
+    first, parked = node.enqueue({"group": "g"}, {"group": "g"})
+    (chunk,) = node.claim()
+    node.value(COMPLETE, node.incarnation, chunk.assignment, first, '{"a": 1}', lane)
+    done = node.job(first)
+    assert (done["state"], done["result"]) == ("done", {"a": 1})
+    assert node.ready() == [parked]
+
+
+@pytest.mark.parametrize("lane", [None, 0])
+def test_a_job_of_another_assignment_is_not_completed(node: Master, lane: int | None) -> None:
+    """The transaction of the run that has lost it fails."""
+    (job_id,) = node.enqueue({})
+    (chunk,) = node.claim()
+    with pytest.raises(psycopg2.Error) as refused:
+        node.value(COMPLETE, node.incarnation, chunk.assignment + 1, job_id, None, lane)
+    assert refused.value.pgcode == "TXQ04"
+    assert node.job(job_id)["state"] == "assigned"

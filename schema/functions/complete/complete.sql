@@ -58,15 +58,9 @@ begin
             freed := freed or limited > 0;
         end loop;
     end loop;
-    if followed <> '{}' then
-        first := propagate_ends(followed, 'done');
-    end if;
-    if has_waiting_clients() then
-        perform notify_ended_jobs(translate(array_to_string(ids, ','), '{}', ''));
-    end if;
-    if groups is not null then
-        first := least(first, free_groups(groups));
-        freed := true;
+    if followed <> '{}' or groups is not null or has_waiting_clients() then
+        first := pass_on_ends(translate(array_to_string(ids, ','), '{}', ''), nullif(followed, '{}'), groups);
+        freed := freed or groups is not null;
     end if;
     if first.rank is not null then
         freed := true;
