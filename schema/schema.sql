@@ -593,7 +593,7 @@ settle(its_incarnation integer, outcomes jsonb) returns (settled bigint[], freed
 started(its_incarnation integer, assignments bigint[], ids bigint[], seconds double precision[], progress text[] = null)
     returns integer;  -- worker
 -- only the owner may execute: complete_each_N, complete_in_N, end_assigned, fail_unread, forget_attempts, give_back,
--- lane_of_jobs, leave_unread, make_next_stage, note_attempt, note_restart, return_unread, stages_with,
+-- lane_of_jobs, leave_unread, make_next_stage, note_attempt, note_restart, pass_on_ends, return_unread, stages_with,
 -- start_next_stages, with_no_key, with_unread, without_assignment
 
 -- enqueue
@@ -712,8 +712,8 @@ retry_failures(its_fingerprint text, who text, before timestamptz = null, at_mos
 set_priority(ids bigint[], its_priority integer, who text) returns (changed bigint[], refused bigint[]);  -- worker
 updated_at(its job) returns timestamptz;  -- read, worker
 -- only the owner may execute: ahead_facts, blocker_facts, cancel_jobs, control_facts, enqueue_again, error_kind,
--- fingerprint, format_job_ids, goes_first, grant_roles, group_facts, is_live_job, limited_now, lock_acted_on,
--- lock_facts, note_action, passes_over, related_facts, reopen, reopen_obstacles, reset_for_retry
+-- error_shape, fingerprint, format_job_ids, goes_first, grant_roles, group_facts, is_live_job, limited_now,
+-- lock_acted_on, lock_facts, note_action, passes_over, related_facts, reopen, reopen_obstacles, reset_for_retry
 
 -- relations
 request_end_notices(seconds integer = 10) returns void;  -- enqueue, worker

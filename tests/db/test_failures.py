@@ -1,5 +1,7 @@
 """Failures by kind: what errors have in common, counted, run again and postponed all at once."""
 
+import json
+
 import pytest
 
 from tests.db.masters import Master
@@ -14,6 +16,7 @@ Traceback (most recent call last):
 {said}"""
 
 
+SAME_KIND = "select txqueue.fingerprint(%s) = txqueue.fingerprint(txqueue.error_shape(%s))"
 POSTPONE = "postpone_failures(%s, 'ann', 60, null, 1)"
 
 
@@ -88,6 +91,56 @@ def test_what_differs_from_job_to_job_does_not_count(node: Master, one: str, oth
     same = "select txqueue.fingerprint(%s) = txqueue.fingerprint(%s)"
     assert node.value(same, one, other)
     assert node.value(same, error(one, line=7), error(other, release="r2", line=99))
+    for text in (one, error(one), error(f"{one}\nDETAIL: 7 of 9"), error(one) + error(other)):
+        assert node.value(
+            "select txqueue.fingerprint(%s) = txqueue.fingerprint(txqueue.error_shape(%s))",
+            text,
+            text,
+        )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "\n\nTraceback 12",
+        error(""),
+        error("7"),
+        error('Bad File "/srv/a1.py", line 5, in f7'),
+        error("mail"),
+        error("E") + "\nE",
+        error("remote") + "\n\nremote",
+    ],
+)
+def test_an_unusual_error_has_a_shape_of_the_same_kind(node: Master, text: str) -> None:
+    """Whatever its message repeats, or has of a traceback."""
+    assert node.value(
+        "select txqueue.fingerprint(%s) = txqueue.fingerprint(txqueue.error_shape(%s))", text, text
+    )
+
+
+def test_errors_that_differ_in_numbers_have_one_shape(node: Master) -> None:
+    """A statement computes their fingerprint once."""
+    same = "select txqueue.error_shape(%s) = txqueue.error_shape(%s)"
+    assert node.value(same, error("ValueError: row 17"), error("ValueError: row 42"))
+    assert node.value(same, "row 17 is bad", "row 42 is bad")
+    assert not node.value(same, error("ValueError: row 17"), error("ValueError: no 17"))
+    assert not node.value(same, error("V: 1"), error("V: 1", function="check"))
+
+
+def test_failures_written_together_keep_their_own_kinds(node: Master) -> None:
+    """Those of one kind have one fingerprint, the others theirs."""
+    texts = [error("V: 1"), error("V: 2"), error("K: 1"), "V: 1"]
+    node.enqueue(*[{}] * len(texts))
+    (chunk,) = node.claim()
+    outcomes = [
+        {"job_id": job, "assignment": chunk.assignment, "outcome": "failed", "error": text}
+        for job, text in zip(chunk.ids, texts, strict=True)
+    ]
+    settled = "select settled from txqueue.settle(%s, %s)"
+    assert node.value(settled, node.incarnation, json.dumps(outcomes)) == chunk.ids
+    found = [node.job(job)["fingerprint"] for job in chunk.ids]
+    assert found == [node.value("select txqueue.fingerprint(%s)", text) for text in texts]
 
 
 @pytest.mark.parametrize(

@@ -36,9 +36,12 @@ begin
                said.outcome in ('retry', 'snooze') as waits,
                said.unstarted is not true as ran,
                coalesce(said.error, gone.error) as its_error,
-               case when said.outcome in ('retry', 'failed') then fingerprint(coalesce(said.error, gone.error)) end as kind,
+               case when said.outcome in ('retry', 'failed') then error_shape(coalesce(said.error, gone.error)) end collate "C" as shape,
                case when said.outcome = 'snooze' or said.unstarted then gone.attempt else least(gone.attempt + 1, 32767) end as runs
           from gone join said on said.job_id = gone.job_id and said.assignment = gone.assignment
+    ), known as (
+        -- Failures that come together are mostly of few kinds.
+        select shape, fingerprint(shape) as kind from ended where shape is not null group by shape
     ), noted as (
         insert into failed_attempt (job_id, attempt, began, node_id, error, error_class, log)
         select job_id, runs, coalesce(started_at, assigned_at), node_id, left(its_error, 4000), its_class, its_log
@@ -66,7 +69,7 @@ begin
             its_error, kind, case when kind is not null then clock_timestamp() end,
             case when waits then result else its_result end,
             case when not waits then coalesce(its_progress, progress) end, followed
-          from ended
+          from ended left join known using (shape)
     )
     select coalesce(array_agg(job_id order by place), '{}'),
            coalesce(array_agg("group") filter (where "group" is not null), '{}'),
