@@ -38,6 +38,8 @@ _KEY = re.compile(r"\[.*\]")
 _PLAIN = frozenset({str, int, float, bool, NoneType})
 # The database may return a float as an int.
 _CONSTANT = _PLAIN - {float}
+# The encoders of json.dumps() with these options, which it makes for each call.
+_result_json = json.JSONEncoder(allow_nan=False, ensure_ascii=False).encode
 _TEXT = frozenset({str})
 
 _converter = strict_converter(detailed_validation=False)
@@ -333,8 +335,8 @@ def encode_result(value: Any) -> str:
         InvalidWork: When the result does not fit JSON.
     """
     try:
-        plain = _converter.unstructure(value)
-        return _checked(json.dumps(plain, allow_nan=False, ensure_ascii=False))
+        plain = value if _is_json_already(value) else _converter.unstructure(value)
+        return _checked(_result_json(plain))
     except BaseException as error:
         raise InvalidWork(
             f"the result is not JSON: {text_of(error)}", "return plain data or an attrs object"
@@ -346,6 +348,6 @@ _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 def _checked(text: str) -> str:
     text.encode()  # This raises for lone surrogates, which PostgreSQL cannot store either.
-    if _NUL.search(text):
+    if "\\u0000" in text and _NUL.search(text):
         raise ValueError("PostgreSQL cannot store a NUL character")
     return text

@@ -200,4 +200,6 @@ def late_error_text(error: object) -> str:
 
 def storable(text: str) -> str:
     """Return text that PostgreSQL can store: without NUL and lone surrogates."""
+    if text.isascii() and "\x00" not in text:
+        return text
     return text.replace("\x00", "�").encode("utf-8", "replace").decode()

@@ -1,5 +1,7 @@
 """Formats exceptions; the text of a traceback is kept for later failures at the same place.
 
+A handler's traceback begins with the handler, not with the worker's own frames that have called it.
+
 Python's own formatter calls methods of the exceptions, so it gets only those that behave. For
 others the text is made of what the interpreter itself keeps.
 """
@@ -9,6 +11,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Iterator
 from itertools import islice
+from pathlib import Path
 from types import CodeType, TracebackType
 from typing import Any, Final, cast
 
@@ -33,13 +36,16 @@ LONGEST_CHAIN, MOST_LINKED = 10, 200
 _WITH_MORE: Final = (SyntaxError, NameError, AttributeError, ImportError)
 _CAUSED: Final = "\nThe above exception was the direct cause of the following exception:\n\n"
 _DURING: Final = "\nDuring handling of the above exception, another exception occurred:\n\n"
+# The files of the worker whose frames lead to a handler.
+_WORKER: Final = Path(__file__).parents[2] / "worker"
+_CALLERS: Final = (f"{_WORKER / 'handlers' / '_'}"[:-1], f"{_WORKER / 'running' / 'performer.py'}")
 _Place = tuple[tuple[CodeType, int], ...]
 _texts: dict[_Place, str] = {}
 
 
 def exception_line(error: object) -> str:
     """Return an exception's type and message, without its traceback."""
-    return _line(error, _all_behave(error, is_linked=_is_linked(error)))
+    return _line(error, is_linked=_is_linked(error))
 
 
 def exception_text(error: object) -> tuple[str, str]:
@@ -48,19 +54,20 @@ def exception_text(error: object) -> tuple[str, str]:
     The text of the frames is kept for later failures at the same place.
     """
     is_linked = _is_linked(error)
-    all_behave = _all_behave(error, is_linked=is_linked)
-    line = _line(error, all_behave)
+    line = _line(error, is_linked=is_linked)
+    frames = _without_callers(traceback_of(error))
     if not is_linked:
-        return line, _formatted(traceback_of(error)) + line
+        return line, _formatted(frames) + line
     whole = ""
-    if all_behave:
-        whole = looked(lambda: "".join(traceback.format_exception(cast("Any", error))), "")
+    if _all_behave(error, is_linked=True):
+        made = cast("Any", error)
+        whole = looked(lambda: "".join(traceback.format_exception(type(made), made, frames)), "")
     return line, whole or _chain_text(error)
 
 
-def _line(error: Any, all_behave: bool) -> str:
+def _line(error: Any, *, is_linked: bool) -> str:
     has_more = is_a(error, *_WITH_MORE) or looked(lambda: hasattr(error, "__notes__"), False)
-    if not (has_more and all_behave):
+    if not (has_more and _all_behave(error, is_linked=is_linked)):
         return _plain_line(error)
     return looked(lambda: "".join(traceback.format_exception_only(error)), "") or _plain_line(error)
 
@@ -80,7 +87,7 @@ def _chain_text(error: object) -> str:
     words = ""
     while this is not None and id(this) not in ids and len(ids) < LONGEST_CHAIN:
         ids.add(id(this))
-        parts += [words, _plain_line(this), _formatted(traceback_of(this))]
+        parts += [words, _plain_line(this), _formatted(_without_callers(traceback_of(this)))]
         this, is_cause = link_of(this)
         words = _CAUSED if is_cause else _DURING
     return "".join(reversed(parts))
@@ -109,6 +116,14 @@ def _linked(error: object) -> Iterator[object]:
             ids.add(id(this))
             yield this
             left += members_of(this)
+
+
+def _without_callers(frames: TracebackType | None) -> TracebackType | None:
+    """Leave out the first frames, which have called the handler; no frame if no other is left."""
+    inner = frames
+    while inner is not None and inner.tb_frame.f_code.co_filename.startswith(_CALLERS):
+        inner = inner.tb_next
+    return inner or frames
 
 
 def _place(frames: TracebackType | None) -> _Place:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from operator import attrgetter
 from typing import Any, Final
 
 from attrs import fields
@@ -24,6 +25,7 @@ __all__ = [
 LONGEST: Final = 1 << 15
 """Characters of the outcomes that a worker reports together."""
 _NAMES: Final = [field.name for field in fields(SettledJob)]
+_VALUES: Final = attrgetter(*_NAMES)
 
 
 def outcomes_texts(jobs: Iterable[SettledJob], longest: int = LONGEST) -> Iterator[str]:
@@ -82,7 +84,9 @@ def nulls_or_texts(texts: list[str | None]) -> list[str | None] | None:
 
 
 def _object(job: SettledJob) -> dict[str, Any]:
-    members = {name: getattr(job, name) for name in _NAMES}
+    members = {
+        name: value for name, value in zip(_NAMES, _VALUES(job), strict=True) if value is not None
+    }
     if not job.unstarted:
         del members["unstarted"]
-    return {name: value for name, value in members.items() if value is not None}
+    return members

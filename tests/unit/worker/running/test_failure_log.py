@@ -164,3 +164,28 @@ def test_a_job_that_needs_a_missing_key_is_logged() -> None:
     assert not is_grave
     assert "needs a key that this node does not have, and is tried again in 60 s" in text
     assert "s3cr3t" not in text
+
+
+def test_the_traceback_of_a_handler_begins_with_the_handler(hooks: list[FailedAttempt]) -> None:
+    """The worker's own frames that have called it are left out, also of a chain's last error."""
+
+    def inner() -> None:
+        raise ValueError("v")
+
+    def perform(_: Any, job: RunningJob) -> None:
+        try:
+            inner()
+        except ValueError as error:
+            if job.id == 2:
+                raise KeyError("k") from error
+            raise
+
+    bench = Harness()
+    with bench.handler(perform):
+        bench.hand(5, Handled.entry(1), Handled.entry(2))
+        bench.turn()
+    for said, frames in zip(bench.settled, (2, 3), strict=True):
+        lines = [line for line in said["error"].split("\n") if line.startswith("  File")]
+        assert len(lines) == frames
+        assert all(__file__ in line for line in lines)
+    assert len(hooks) == 2
