@@ -123,6 +123,19 @@ def test_one_open_transaction_takes_of_the_open_credit(
     assert notifications(listening) == 2
 
 
+def test_where_commits_are_quick_several_transactions_take_of_it(
+    listening: Master, sessions: list[Any]
+) -> None:
+    """To wait for each other costs less there than to claim their jobs."""
+    listening.value("select txqueue.grant_credit(%s, 32)", listening.incarnation)
+    listening.value("select setval('txqueue.asleep', %s)", 2 * 12 + 1)
+    ids = {run(session): run(session, "select pg_backend_pid()") % 4 for session in sessions}
+    for session in sessions:
+        session.commit()
+    assigned = [pid for job_id, pid in ids.items() if listening.job(job_id)["state"] == "assigned"]
+    assert set(assigned) == set(ids.values())
+
+
 def test_a_session_that_may_not_notify_takes_no_turn(
     listening: Master, sessions: list[Any]
 ) -> None:
@@ -133,6 +146,17 @@ def test_a_session_that_may_not_notify_takes_no_turn(
     for session in sessions[:2]:
         session.commit()
     assert notifications(listening) == 1
+
+
+def test_an_idle_master_corrects_the_length_of_turns(node: Master) -> None:
+    """If its commits take less than half of what is known, or more than twice as long."""
+    node.take()
+    node.value("select setval('txqueue.asleep', %s)", 2 * 201 + 1)
+    node.take()
+    assert node.value("select last_value from txqueue.asleep") == 2 * 100 + 1
+    node.value("select setval('txqueue.asleep', %s)", 2 * 199 + 1)
+    node.take()
+    assert node.value("select last_value from txqueue.asleep") == 2 * 199 + 1
 
 
 def test_a_claim_that_finds_nothing_does_not_wait_for_the_disk(node: Master) -> None:

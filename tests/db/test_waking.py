@@ -77,6 +77,8 @@ def test_a_full_queue_of_notifications_is_emptied(node: Master, dsn: str) -> Non
             "select count(pg_notify('txqueue_test', number || repeat('x', 7900)))"
             " from generate_series(1, 200) as number"
         )
+        cursor.execute("unlisten *")
+        stuck.commit()
     assert node.value(segments) > 2
     node.column("select queue from txqueue.measure_minute('{1}')")
     assert node.value(segments) <= 2

@@ -72,6 +72,7 @@ declare
     is_last     boolean := false;
     is_all      boolean := true;
     is_busy     boolean;
+    known_turn  bigint;
     -- The turns of tenants, of jobs without a tenant, and of the reserve.
     turn        claim_turn;
     part        integer;
@@ -253,7 +254,8 @@ begin
         due_in := least(due_in, opened.opens_in);
         -- If the only ready job was taken, there is no stream of jobs: the next enqueue may wake this master.
         is_busy := total > 1 or (total = 1 and reached is not null);
-        if free_weight > 0 and is_busy = has_sleeping_master() then
+        known_turn := coalesce(pg_sequence_last_value('asleep') >> 1, 0);
+        if free_weight > 0 and (is_busy = has_sleeping_master() or 2 * turn_length < known_turn or turn_length > 2 * known_turn) then
             -- A claim that has taken nothing does not wait for the disk: after a crash, the next one says it again.
             if pg_current_xact_id_if_assigned() is null then
                 perform set_config('synchronous_commit', 'off', true);
