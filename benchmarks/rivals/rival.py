@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -17,6 +18,7 @@ from typing import Any, Protocol
 from attrs import frozen
 
 from benchmarks.footprint import Footprint
+from txqueue.errors import TxqueueError
 from txqueue.store.inquiries.reader import Session
 from txqueue.system.procfs import all_processes, descendants_of, stat_of
 from txqueue_bench.cpu_time import cpu_seconds
@@ -113,6 +115,8 @@ class RedisBroker:
     @contextmanager
     def started(cls, folder: Path) -> Iterator[RedisBroker]:
         """Start one with its default durability: snapshots now and then."""
+        if shutil.which("redis-server") is None:
+            raise TxqueueError("there is no redis-server", "install it, or name the other queues")
         socket = folder / "redis.sock"
         line = ["redis-server", "--port", "0", "--unixsocket", str(socket), "--dir", str(folder)]
         process = subprocess.Popen(line, stdout=subprocess.DEVNULL, process_group=0)
