@@ -176,9 +176,19 @@ def in_a_thread(test: Callable[[], None]) -> None:
         thread.submit(test).result(60)
 
 
-def test_a_handler_that_breaks_djangos_block_fails_alone(shared_database: str) -> None:
-    """In atomic(), the default alias is used, and works on after a handler's failed statement."""
+@pytest.fixture
+def django_database(shared_database: str) -> Iterator[None]:
+    """The database in Django, as one of tests: else the first one of a process is the project's."""
     set_up_django(shared_database)
+    settings = connections["default"].settings_dict
+    settings["TEST"]["NAME"] = settings["NAME"]
+    yield
+    settings["TEST"]["NAME"] = None
+
+
+@pytest.mark.usefixtures("django_database")
+def test_a_handler_that_breaks_djangos_block_fails_alone() -> None:
+    """In atomic(), the default alias is used, and works on after a handler's failed statement."""
 
     def test() -> None:
         try:
@@ -196,9 +206,9 @@ def test_a_handler_that_breaks_djangos_block_fails_alone(shared_database: str) -
     in_a_thread(test)
 
 
-def test_without_a_transaction_all_jobs_run(shared_database: str) -> None:
+@pytest.mark.usefixtures("django_database")
+def test_without_a_transaction_all_jobs_run() -> None:
     """In autocommit mode a drain runs what is committed, and clear() deletes it."""
-    set_up_django(shared_database)
 
     def test() -> None:
         try:
@@ -213,9 +223,9 @@ def test_without_a_transaction_all_jobs_run(shared_database: str) -> None:
     in_a_thread(test)
 
 
-def test_a_coroutine_of_django(shared_database: str) -> None:
+@pytest.mark.usefixtures("django_database")
+def test_a_coroutine_of_django() -> None:
     """From a coroutine, the connection is that of synchronous code."""
-    set_up_django(shared_database)
 
     async def test() -> None:
         await txqueue.adapters.django.aenqueue(add.work(1), group="async")
@@ -230,10 +240,10 @@ def test_a_coroutine_of_django(shared_database: str) -> None:
     in_a_thread(lambda: asyncio.run(test()))
 
 
+@pytest.mark.usefixtures("django_database")
 @pytest.mark.parametrize("name", ["assert_enqueued", "all_enqueued", "drain", "clear"])
-def test_a_plain_call_in_a_coroutine_of_django_is_refused(shared_database: str, name: str) -> None:
+def test_a_plain_call_in_a_coroutine_of_django_is_refused(name: str) -> None:
     """The error names the coroutine to call."""
-    set_up_django(shared_database)
 
     async def test() -> None:
         with pytest.raises(TypeError, match=rf"block a coroutine: await a{name}\(\)"):
