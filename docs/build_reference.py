@@ -49,7 +49,11 @@ CHAPTERS: Final = (
     ),
     ("Recurring work", "txqueue", ("Every", "Cron", "Cooldown", "CatchUp", "Exists")),
     ("Schedules by their names", "txqueue", ("Schedules", "ScheduleRun")),
-    ("Inside a handler", "txqueue", ("RunningJob", "Snooze", "Discard", "Fail", "Next")),
+    (
+        "Inside a handler",
+        "txqueue",
+        ("RunningJob", "ThreadJob", "Snooze", "Discard", "Fail", "Next"),
+    ),
     ("Failures as they happen", "txqueue", ("on_failure", "FailedAttempt")),
     ("Worksets", "txqueue", ("WorksetItem", "ExistingTable")),
     ("How far a workset is", "txqueue", ("WorksetStatus",)),
@@ -127,6 +131,7 @@ MADE_BY_OTHERS: Final = frozenset(
         "RunningJob",
         "Schedules",
         "Task",
+        "ThreadJob",
         "Transaction",
         "WorkQueue",
     }

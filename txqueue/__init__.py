@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from txqueue.store.schedules import ScheduleRun, Schedules
     from txqueue.worker.handlers.running_job import Parents, RunningJob
     from txqueue.worker.handlers.task import Task, task
+    from txqueue.worker.handlers.thread_job import ThreadJob
     from txqueue.worker.running.workset_runner import RunningPart
 
 __all__ = [
@@ -56,6 +57,7 @@ __all__ = [
     "Snooze",
     "State",
     "Task",
+    "ThreadJob",
     "Transaction",
     "TxqueueError",
     "UniqueMode",
@@ -109,6 +111,7 @@ _HOMES = {
     "enqueue": "txqueue.store.enqueueing.transaction",
     "Parents": "txqueue.worker.handlers.running_job",
     "RunningJob": "txqueue.worker.handlers.running_job",
+    "ThreadJob": "txqueue.worker.handlers.thread_job",
     "RunningPart": "txqueue.worker.running.workset_runner",
 }
 

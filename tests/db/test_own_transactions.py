@@ -6,14 +6,17 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from twisted.internet.task import Clock
+from twisted.python.threadpool import ThreadPool
 
 from tests.db.letters import Note
 from tests.db.masters import Master
 from tests.waiting import running_reactor, within
-from txqueue import RunningJob
+from txqueue import RunningJob, ThreadJob
 from txqueue.model.assignment import Assignment
+from txqueue.worker.handlers.blocking import ReactorCalls
 from txqueue.worker.handlers.job_transaction import MOST_CONNECTIONS, OwnTransactions, complete
 from txqueue.worker.handlers.running_job import HeldAssignment, begun, change
+from txqueue.worker.handlers.threads import HandlerThreads
 
 LIMIT = 10.0
 
@@ -57,3 +60,32 @@ async def test_a_late_error_does_not_wait_for_handlers(node: Master, dsn: str) -
         await within(LIMIT, complete(job, transactions.open, Clock()))
         await within(LIMIT, transactions.note_late_error(job, "after it: x"))
         assert node.job(job.id)["error"] == "after it: x"
+
+
+async def test_a_function_in_a_thread_writes_in_its_own_transaction(node: Master, dsn: str) -> None:
+    """Its rows, a batch and the job's completion commit together."""
+    transactions = OwnTransactions(running_reactor(), dsn, "txqueue", "test")
+    pool = ThreadPool(0, 1)
+    pool.start()
+    threads = HandlerThreads(running_reactor(), pool, most=1)
+    node.enqueue({})
+    (chunk,) = node.claim()
+    told = Assignment(node.incarnation, chunk.assignment, chunk.lane, 1, 1, "")
+    job = begun(chunk.jobs[0], HeldAssignment(told), transactions.open)
+
+    def perform(calls: ReactorCalls) -> object:
+        with ThreadJob(job, calls).transaction() as txn:
+            with txn.batch(Note()) as batch:
+                batch.enqueue(Note())
+                batch.enqueue_many(Note() for _ in range(2))
+            return txn.execute("select %s", [len(batch.ids)]), batch.callback_id
+
+    try:
+        ended = await within(LIMIT, threads.run(job, perform))
+    finally:
+        transactions.close()
+        pool.stop()
+    rows, callback = ended.get()
+    assert rows == [(3,)]
+    assert node.job(callback)["waiting_for"] is not None
+    assert node.states() == {"done": 1, "waiting": 4}

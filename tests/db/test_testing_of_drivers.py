@@ -17,7 +17,15 @@ from django.db import transaction as django_transaction
 import txqueue.adapters.django
 from tests.db.conftest import EMPTY
 from tests.db.driver_faces import NAMES, NOT_BLOCKING, Face, tried
-from tests.db.tested_work import Mail, Transfer, TransferInAsyncio, add, report_on, wait_for_loop
+from tests.db.tested_work import (
+    Mail,
+    Transfer,
+    TransferInAsyncio,
+    TransferInThread,
+    add,
+    report_on,
+    wait_for_loop,
+)
 from tests.django_shop.configuration import set_up_django
 from tests.fixtures.databases import Templates, fresh_database
 from txqueue import task, testing
@@ -99,6 +107,23 @@ def test_own_transactions_are_savepoints(over: Any, work: Any) -> None:
         await face.enqueue(work(5))
         await face.enqueue(work(-5))
         outcomes = await tester.drain([work], raise_errors=False)
+        assert [each.kind for each in outcomes] == ["done", "retry", "done"]
+        assert await face.execute("select amount, text from app") == [(5, "50%")]
+        await tester.assert_enqueued(Mail, state="done", to="owner of 5", tags={"kind": "receipt"})
+
+    over(test)
+
+
+def test_own_transactions_of_functions(over: Any) -> None:
+    """They block, over a connection that does; one that does not is refused with the remedy."""
+
+    async def test(face: Face, tester: Functions) -> None:
+        await face.enqueue(TransferInThread(5))
+        await face.enqueue(TransferInThread(-5))
+        outcomes = await tester.drain([TransferInThread], raise_errors=False)
+        if tester.is_async:
+            assert "over a connection that blocks" in str(outcomes[0].error)
+            return
         assert [each.kind for each in outcomes] == ["done", "retry", "done"]
         assert await face.execute("select amount, text from app") == [(5, "50%")]
         await tester.assert_enqueued(Mail, state="done", to="owner of 5", tags={"kind": "receipt"})

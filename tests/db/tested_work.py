@@ -11,7 +11,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import deferLater
 
 from tests.waiting import running_reactor
-from txqueue import Fail, Key, Next, Retry, RunningJob, Runtime, Snooze, WorkItem, task
+from txqueue import Fail, Key, Next, Retry, RunningJob, Runtime, Snooze, ThreadJob, WorkItem, task
 
 
 @define
@@ -112,6 +112,25 @@ class TransferInAsyncio(WorkItem):
         await asyncio.sleep(0)
         writing = Deferred.fromCoroutine(Transfer(self.amount).perform(job))
         await writing.asFuture(asyncio.get_running_loop())
+
+
+@define
+class TransferInThread(WorkItem):
+    """The same in a function, which runs in a thread of a node."""
+
+    work_type = "testing.transfer_in_thread"
+    runtime = Runtime.THREAD
+
+    amount: int
+
+    def perform(self, job: ThreadJob) -> None:
+        """Write in the job's own transaction, by calls that block."""
+        with job.transaction() as txn:
+            txn.execute("insert into app values (%s, %s)", (self.amount, "50%"))
+            txn.execute("select 1 / %s", (self.amount,))
+            txn.enqueue_many([Mail(f"owner of {self.amount}")], tags={"kind": "receipt"})
+            if self.amount < 0:
+                raise ValueError("too little")
 
 
 @task(name="testing.add")

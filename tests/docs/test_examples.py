@@ -52,6 +52,7 @@ HANDLED: Final[Mapping[tuple[str, str], tuple[str, object]]] = {
     ("sync.Sync", '{"account": 3}'): ("waiting", None),
     ("sync.Sync", '{"account": 4}'): ("failed", None),
     ("billing.Bill", '{"account": 1, "amount": 2}'): ("done", None),
+    ("billing_thread.BillInThread", '{"account": 1, "amount": 4}'): ("done", None),
     ("billing_asyncio.BillInAsyncio", '{"account": 1, "amount": 3}'): ("done", None),
     ("mailbox.Deliver", '{"mailbox": "ada", "number": 1}'): ("done", None),
     ("mailbox.Deliver", '{"mailbox": "ada", "number": 2}'): ("done", None),
@@ -300,7 +301,7 @@ def test_the_handlers_run(migrated_database18: str, tmp_path: Path) -> None:
         ended = _await_runs(migrated_database18, len(HANDLED) + 1)
     assert ended.pop(("billing.Notify", '{"account": 1}')) == ("done", None)
     assert ended == {(kind, _plain(payload)): how for (kind, payload), how in HANDLED.items()}
-    assert run_sql(migrated_database18, "select balance from account") == [(5,)]
+    assert run_sql(migrated_database18, "select balance from account") == [(9,)]
 
 
 def test_functions_run_as_work(migrated_database18: str, tmp_path: Path) -> None:

@@ -57,7 +57,9 @@ def classes_in(source: str) -> Iterator[tuple[str, Class]]:
     """The classes of a module by name."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.ClassDef):
-            bases = tuple(dotted(base).rsplit(".", maxsplit=1)[-1] for base in node.bases)
+            # A generic base is the class before its brackets.
+            plain = (each.value if isinstance(each, ast.Subscript) else each for each in node.bases)
+            bases = tuple(dotted(base).rsplit(".", maxsplit=1)[-1] for base in plain)
             yield node.name, Class(bases, frozenset(filter(is_private, names_defined_in(node))))
 
 

@@ -11,6 +11,7 @@ from attrs import define
 from twisted.internet.defer import Deferred
 
 from txqueue.adapters.driver_errors import error_of
+from txqueue.errors import TransactionMisused
 from txqueue.store.driver.connection import Connection
 from txqueue.store.enqueueing.portable_calls import Frame
 from txqueue.store.enqueueing.transaction import Transaction
@@ -59,12 +60,14 @@ class BorrowedTransactions:
     Attributes:
         borrow: Returns the test's connection.
         is_of_asyncio: Whether the handlers run in a loop of asyncio's, without Twisted's reactor.
+        is_blocking: Whether the handlers are functions, which elsewhere run in threads.
         complete: Completes a job at the end of its transaction; None if it has no row.
     """
 
     borrow: Callable[[], Coroutine[Any, Any, Bound]]
     is_of_asyncio: bool
     complete: Callable[[RunningJob], Coroutine[Any, Any, None]] | None = None
+    is_blocking: bool = False
 
     def __call__(self, job: RunningJob) -> AbstractAsyncContextManager[Transaction]:
         """Open the transaction of a job."""
@@ -81,6 +84,12 @@ class BorrowedTransactions:
     @asynccontextmanager
     async def _open(self, job: RunningJob) -> AsyncIterator[Transaction]:
         bound = await self._wait(self.borrow())
+        if self.is_blocking and bound.foreign.is_asynchronous:
+            raise TransactionMisused(
+                f"the function of {job.work_type} would block the test, whose connection is"
+                " asynchronous and needs it to go on",
+                "test job.transaction() of functions over a connection that blocks",
+            )
         frame, given = bound.frame, GivenJobs(bound.schema, bound.foreign.style)
         await self._wait(bound.value((frame.opening, ())))
         try:
@@ -114,6 +123,6 @@ class BorrowedTransactions:
 
     def _wait(self, coroutine: Coroutine[Any, Any, T]) -> Deferred[T]:
         """Return what a handler of any kind can await, as it awaits statements on a node."""
-        if self.is_of_asyncio:
+        if self.is_of_asyncio and not self.is_blocking:
             return Deferred.fromFuture(asyncio.ensure_future(coroutine))
         return Deferred.fromCoroutine(coroutine)

@@ -121,11 +121,11 @@ class _Terms:
         """Tell whether the handlers of a work type run in a loop of asyncio's."""
         if self.is_of_asyncio is not None:
             return self.is_of_asyncio
-        return any(
-            cls.runtime is Runtime.ASYNCIO
-            for cls in known_work_types()
-            if cls.work_type == work_type
-        )
+        return _has_runtime(work_type, Runtime.ASYNCIO)
+
+
+def _has_runtime(work_type: str, runtime: Runtime) -> bool:
+    return any(cls.runtime is runtime for cls in known_work_types() if cls.work_type == work_type)
 
 
 async def _drained(
@@ -259,7 +259,10 @@ class _Drain:
         job = read_chunk(chunk)[0]
         complete = partial(self._complete_own, assignment)
         is_of_asyncio = self.terms.runs_in_asyncio(job.work_type)
-        opener = BorrowedTransactions(self._borrow, is_of_asyncio, complete)
+        is_blocking = _has_runtime(job.work_type, Runtime.THREAD)
+        opener = BorrowedTransactions(
+            self._borrow, is_of_asyncio, complete, is_blocking=is_blocking
+        )
         ending = await self._within_savepoint(assignment, opener)
         if not ending.is_written:
             await self._write(assignment, job.job_id, ending, ahead)

@@ -50,8 +50,12 @@ def perform(
             `aperform` with a reactor.
     """
     assignment = _assignment(work, options, attempt)
-    is_of_asyncio = type(work).runtime is Runtime.ASYNCIO
-    opener = BorrowedTransactions(lambda: bound(connection, schema), is_of_asyncio)
+    runtime = type(work).runtime
+    opener = BorrowedTransactions(
+        lambda: bound(connection, schema),
+        runtime is Runtime.ASYNCIO,
+        is_blocking=runtime is Runtime.THREAD,
+    )
     return run_here(assignment, opener, "aperform").outcome
 
 
@@ -68,8 +72,13 @@ async def aperform(
         return await apart(
             perform, work, connection=connection, schema=schema, attempt=attempt, **options
         )
-    opener = BorrowedTransactions(lambda: bound(connection, schema), in_asyncio())
-    return (await run_waiting(_assignment(work, options, attempt), opener)).outcome
+    assignment = _assignment(work, options, attempt)
+    opener = BorrowedTransactions(
+        lambda: bound(connection, schema),
+        in_asyncio(),
+        is_blocking=type(work).runtime is Runtime.THREAD,
+    )
+    return (await run_waiting(assignment, opener)).outcome
 
 
 def _assignment(work: WorkItem, options: EnqueueOptions, attempt: int) -> Assignment:

@@ -23,6 +23,7 @@ from txqueue.store.enqueueing.encryption import decrypted, decrypted_result
 from txqueue.system.clock import Clock, Timer
 from txqueue.testing.connections import in_asyncio, in_loop
 from txqueue.testing.outcomes import Outcome
+from txqueue.worker.handlers.blocking import ReactorCalls
 from txqueue.worker.handlers.running_job import HeldAssignment, OpenTransaction, RunningJob
 from txqueue.worker.handlers.threads import HandlerThreads
 from txqueue.worker.handlers.waiting import Ended, called
@@ -106,17 +107,23 @@ class _CallersThread:
 
     free = most = 1
 
-    def run(
-        self,
-        job: Any,  # noqa: ARG002
-        function: Callable[..., Any],
-        *args: Any,
-    ) -> Deferred[Ended]:
+    def run(self, job: Any, function: Callable[[ReactorCalls], Any]) -> Deferred[Ended]:
         """Call a function."""
-        return succeed(copy_context().run(called, function, *args))
+        calls = ReactorCalls(job, _call, is_apart=False)
+        try:
+            return succeed(copy_context().run(called, function, calls))
+        finally:
+            calls.close()
+
+    def interrupt(self, job: Any) -> None:
+        """Interrupt nothing: while a function runs here, nothing else does."""
 
     def left_by(self, job: Any) -> None:
         """No function goes on."""
+
+
+def _call(function: Callable[..., object], *args: Any) -> None:
+    function(*args)
 
 
 class _LoopClock:

@@ -100,7 +100,7 @@ def test_a_nested_transaction_is_refused(harness: Harness, database: Database) -
 
 
 def test_a_transaction_without_async_is_refused(harness: Harness, database: Database) -> None:
-    """As a function in a thread would open it; nothing is opened."""
+    """A coroutine cannot block; nothing is opened."""
 
     async def perform(_: object, job: RunningJob) -> None:
         with job.transaction():  # type: ignore[attr-defined]
@@ -110,7 +110,7 @@ def test_a_transaction_without_async_is_refused(harness: Harness, database: Data
     assert database.committed == []
     (settled,) = harness.settled
     assert settled["outcome"] == "failed"
-    assert "in a coroutine, write async with; a function in a thread has no" in settled["error"]
+    assert "write async with; with runtime = Runtime.THREAD, a plain function" in settled["error"]
 
 
 def test_a_handler_may_go_on_in_the_transaction_that_is_open(

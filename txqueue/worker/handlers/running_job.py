@@ -96,8 +96,7 @@ class _OfCoroutine(AbstractAsyncContextManager["Transaction"]):
     def __enter__(self) -> NoReturn:
         raise TransactionMisused(
             f"job {self._job_id} opens its own transaction by with, as no coroutine does",
-            "in a coroutine, write async with; a function in a thread has no such transaction: make"
-            " it a coroutine, and call what blocks by deferToThread() or asyncio.to_thread()",
+            "write async with; with runtime = Runtime.THREAD, a plain function writes with",
         )
 
     def __exit__(self, *error: object) -> None:
@@ -301,7 +300,8 @@ class RunningJob:
         A run has one such transaction; after one that was rolled back it may open another.
 
         Returns:
-            An asynchronous context manager whose value is a `Transaction`.
+            An asynchronous context manager whose value is a `Transaction`; a function in a thread
+            enters it by ``with``.
 
         Raises:
             DatabaseUnavailable: When no connection can be made; if the handler lets the error
@@ -309,8 +309,7 @@ class RunningJob:
                 timeout or heartbeat is over before it has a connection.
             TokenLost: At its end, when the job has been assigned elsewhere since; the transaction
                 is rolled back.
-            TransactionMisused: When one is open, one has completed the job, or a function in a
-                thread would open it.
+            TransactionMisused: When one is open, or one has completed the job.
         """
         return _OfCoroutine(self._open(self), self.id)
 

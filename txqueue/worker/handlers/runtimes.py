@@ -21,7 +21,9 @@ from txqueue.model.type_version import UNKNOWN, NotRead, type_version
 from txqueue.model.work_item import Runtime, WorkItem, find_work_type
 from txqueue.model.workset_item import WorksetItem, WorksetJob
 from txqueue.store.enqueueing.encryption import decrypted
+from txqueue.worker.handlers.blocking import ReactorCalls
 from txqueue.worker.handlers.layers import awaiting, layered
+from txqueue.worker.handlers.thread_job import ThreadJob
 from txqueue.worker.handlers.threads import HandlerThreads
 from txqueue.worker.handlers.waiting import Ended, Waiting, driven, waiting_for, waiting_for_task
 
@@ -159,9 +161,11 @@ def _beginning(cls: type[WorkItem], threads: HandlerThreads) -> Perform:
 def _threaded(
     threads: HandlerThreads, layers: Sequence[Layer], work: WorkItem, job: Any
 ) -> Deferred[Ended]:
-    if not layers:
-        return threads.run(job, work.perform, job)
-    return threads.run(job, layered(layers, partial(work.perform, job), job))
+    def perform(calls: ReactorCalls) -> Any:
+        seen = ThreadJob(job, calls)
+        return layered(layers, partial(work.perform, seen), seen)()
+
+    return threads.run(job, perform)
 
 
 def _in_thread(threaded: Perform, work: WorkItem, job: Any) -> Waiting:

@@ -33,15 +33,17 @@ from txqueue.model.work_item import Runtime, UniqueMode, WorkItem
 
 if TYPE_CHECKING:
     from txqueue.worker.handlers.running_job import RunningJob
+    from txqueue.worker.handlers.thread_job import ThreadJob
 
 __all__ = ["Task", "TaskPolicy", "task"]
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")
 R = TypeVar("R")
+J = TypeVar("J", "RunningJob", "ThreadJob")
 
 # An annotation that names it is not evaluated: that would import Twisted.
-_JOB: Final = re.compile(r"(?:\w+\.)*RunningJob")
+_JOB: Final = re.compile(r"(?:\w+\.)*(?:RunningJob|ThreadJob)")
 _POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
@@ -114,17 +116,15 @@ class TaskMaker(Protocol):
 
     @overload
     def __call__(
-        self, function: Callable[Concatenate[RunningJob, P], R], /
-    ) -> Task[P, Concatenate[RunningJob, P], R]: ...
+        self, function: Callable[Concatenate[J, P], R], /
+    ) -> Task[P, Concatenate[J, P], R]: ...
 
     @overload
     def __call__(self, function: Callable[P, R], /) -> Task[P, P, R]: ...
 
 
 @overload
-def task(
-    function: Callable[Concatenate[RunningJob, P], R], /
-) -> Task[P, Concatenate[RunningJob, P], R]: ...
+def task(function: Callable[Concatenate[J, P], R], /) -> Task[P, Concatenate[J, P], R]: ...
 
 
 @overload
@@ -145,8 +145,9 @@ def task(
     """Make a work type of a function; a decorator, with or without options.
 
     Its parameters are the payload, and need annotations. If the first one is annotated as
-    `RunningJob`, it gets the job and is no part of the payload. A coroutine awaits Deferreds, or,
-    with ``runtime=Runtime.ASYNCIO``, what asyncio has; a plain function runs in a thread.
+    `RunningJob`, or `ThreadJob` in a thread, it gets the job and is no part of the payload. A
+    coroutine awaits Deferreds, or, with ``runtime=Runtime.ASYNCIO``, what asyncio has; a plain
+    function runs in a thread.
 
     Args:
         function: The function, defined in a module that nodes import.
@@ -220,7 +221,7 @@ def _annotated(function: Callable[..., Any]) -> list[inspect.Parameter]:
 def _is_job(annotation: object) -> bool:
     if isinstance(annotation, str):
         return _JOB.fullmatch(annotation) is not None
-    return isinstance(annotation, type) and annotation.__name__ == "RunningJob"
+    return isinstance(annotation, type) and annotation.__name__ in ("RunningJob", "ThreadJob")
 
 
 def _split(parameters: list[inspect.Parameter]) -> tuple[bool, list[inspect.Parameter]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from contextvars import copy_context
 from functools import partial
@@ -14,6 +13,7 @@ from twisted.python.failure import Failure
 from twisted.python.threadpool import ThreadPool
 
 from txqueue.store.driver.raw_connection import IStoreReactor
+from txqueue.worker.handlers.blocking import ReactorCalls
 from txqueue.worker.handlers.waiting import Ended, called
 
 __all__ = ["MOST_THREADS", "HandlerThreads"]
@@ -36,7 +36,7 @@ class HandlerThreads:
         self._reactor = reactor
         self._pool = pool
         self.most = most
-        self._busy: Counter[Any] = Counter()
+        self._busy: dict[Any, list[ReactorCalls]] = {}
         self._leaving: dict[Any, Deferred[None]] = {}
 
     @classmethod
@@ -54,27 +54,32 @@ class HandlerThreads:
     @property
     def free(self) -> int:
         """How many more jobs may start a function."""
-        return max(0, self.most - self._busy.total())
+        return max(0, self.most - sum(map(len, self._busy.values())))
 
-    def run(self, job: Any, function: Callable[..., Any], *args: Any) -> Deferred[Ended]:
+    def run(self, job: Any, function: Callable[[ReactorCalls], Any]) -> Deferred[Ended]:
         """Call a function in a thread, with the context variables of the caller.
 
         Args:
             job: The job of the function.
-            function: The function.
-            args: Its arguments.
+            function: The function; it gets what has the reactor's thread do work for it.
 
         Returns:
             A Deferred of how it ended; cancelling it leaves the thread behind.
         """
-        ending: Deferred[Ended] = Deferred()
+        calls = ReactorCalls(job, self._reactor.callFromThread)
+        ending: Deferred[Ended] = Deferred(lambda _: calls.close())
 
         def over(is_done: bool, result: Any) -> None:
-            self._reactor.callFromThread(self._over, job, ending, is_done, result)
+            self._reactor.callFromThread(self._over, job, calls, ending, is_done, result)
 
-        self._busy[job] += 1
-        self._pool.callInThreadWithCallback(over, copy_context().run, called, function, *args)
+        self._busy.setdefault(job, []).append(calls)
+        self._pool.callInThreadWithCallback(over, copy_context().run, called, function, calls)
         return ending
+
+    def interrupt(self, job: Any) -> None:
+        """End what the functions of a job wait for, as the job should end."""
+        for calls in self._busy.get(job, ()):
+            calls.interrupt()
 
     def left_by(self, job: Any) -> Deferred[None] | None:
         """Return a Deferred of the end of the threads that an ended job has left behind.
@@ -86,8 +91,11 @@ class HandlerThreads:
             return None
         return self._leaving.setdefault(job, Deferred())
 
-    def _over(self, job: Any, ending: Deferred[Ended], is_done: bool, result: Any) -> None:
-        self._busy[job] -= 1
+    def _over(
+        self, job: Any, calls: ReactorCalls, ending: Deferred[Ended], is_done: bool, result: Any
+    ) -> None:
+        calls.close()
+        self._busy[job].remove(calls)
         if not self._busy[job]:
             del self._busy[job]
         if ending.called:

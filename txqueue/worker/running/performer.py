@@ -191,7 +191,7 @@ class Performer:
             change(running.job, cancelled_by=who)
             # A job whose handler has returned is done, once that can be written.
             if not running.is_completing:
-                running.interrupt(self._reactor.seconds())
+                self._interrupt(running)
 
     def restart(self, assignment: int, job_id: int) -> None:
         """End the run of a job that runs again: drop it if unstarted, else leave its thread."""
@@ -218,8 +218,12 @@ class Performer:
         """
         for running in self._grouped(run):
             change(running.job, is_ended=True)
-            running.interrupt(self._reactor.seconds())
+            self._interrupt(running)
         return bool(self._grouped(run))
+
+    def _interrupt(self, running: WaitingRun) -> None:
+        running.interrupt(self._reactor.seconds())
+        self._threads.interrupt(running.job)
 
     def _grouped(self, run: int | None) -> list[WaitingRun]:
         return [

@@ -63,7 +63,7 @@ class WaitingRun:
     log = Logger()
 
     def interrupt(self, now: float) -> None:
-        """Interrupt the handler; a function in a thread must check `is_cancelled` itself."""
+        """Interrupt the handler; a function in a thread sees that itself, in its next call."""
         if self.kind.cls.runtime is not Runtime.THREAD:
             self.cancel(now)
         elif self.cancelled_at is None:

@@ -27,8 +27,10 @@ from txqueue.policy.endings.outcome import judge, summary_of
 from txqueue.store.driver.raw_connection import IStoreReactor
 from txqueue.store.enqueueing.transaction import Transaction
 from txqueue.store.enqueueing.worksets import Part, Parts, Performed, count_call
+from txqueue.worker.handlers.blocking import Blocking, ReactorCalls, direct, entering
 from txqueue.worker.handlers.layers import layered
 from txqueue.worker.handlers.running_job import RunningJob, change
+from txqueue.worker.handlers.thread_job import ThreadJob, ThreadTransaction
 from txqueue.worker.handlers.threads import HandlerThreads
 from txqueue.worker.handlers.waiting import Ended, awaited, waiting_for_task
 
@@ -164,6 +166,30 @@ class RunningPart:
         return failure if verdict.delay is None else {**failure, "delay": verdict.delay}
 
 
+class ThreadPart(Blocking[RunningPart]):
+    """A part of a workset, as a function in a thread processes it; see `RunningPart`.
+
+    Attributes:
+        items: The items of the part.
+        attempt: The number of this attempt to process the items, from 1.
+    """
+
+    items: list[WorksetItem]
+    attempt: int
+
+    __slots__ = ()
+
+    @property
+    def job(self) -> ThreadJob:
+        """The `ThreadJob` that processes the part."""
+        return ThreadJob(self._target.job, self._calls)
+
+    beat = direct(RunningPart.beat)
+    fail = direct(RunningPart.fail)
+    heard = direct(RunningPart.heard)
+    transaction = entering(RunningPart.transaction, ThreadTransaction)
+
+
 class WorksetWork:
     """Works through worksets in one worker process.
 
@@ -259,8 +285,11 @@ class WorksetWork:
         (await ending).get()
 
     async def _in_thread(self, cls: type[WorksetItem], running: RunningPart) -> None:
-        each = layered(thread_layers(), partial(_each_in_turn, cls, running), running.job)
-        (await self._threads.run(running.job, each)).get()
+        def perform(calls: ReactorCalls) -> None:
+            part = ThreadPart(running, calls)
+            layered(thread_layers(), partial(_each_in_turn, cls, part), part.job)()
+
+        (await self._threads.run(running.job, perform)).get()
 
 
 def _timed_out(ended: Ended | Failure, timeout: float) -> Ended:
@@ -291,7 +320,7 @@ async def _value_of(cls: type[WorksetItem], value: Any) -> Any:
     return await value if is_awaited else value
 
 
-def _each_in_turn(cls: type[WorksetItem], running: RunningPart) -> None:
+def _each_in_turn(cls: type[WorksetItem], running: ThreadPart) -> None:
     if cls.performs_parts():
         cls.perform_part(running.items, running)
         return

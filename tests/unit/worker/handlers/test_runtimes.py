@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from attrs import define
@@ -229,10 +230,11 @@ async def test_an_asyncio_handler_that_takes_too_long_timed_out() -> None:
 async def test_a_threaded_handler_runs_in_a_thread(threads: HandlerThreads) -> None:
     """It may block; its value comes back to the reactor's thread."""
 
-    def perform(self: object, job: int) -> tuple[int, int]:
-        return job + 1, threading.get_ident()
+    def perform(self: object, job: Any) -> tuple[int, int]:
+        return job.attempt + 1, threading.get_ident()
 
-    value, thread = await begun_with(perform, 7, Runtime.THREAD, threads)
+    job = Mock(attempt=7)
+    value, thread = await begun_with(perform, job, Runtime.THREAD, threads)
     assert value == 8
     assert thread != threading.get_ident()
 

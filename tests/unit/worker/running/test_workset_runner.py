@@ -62,8 +62,10 @@ class Threaded(WorksetItem):
     runtime = Runtime.THREAD
 
     def perform(self, job: Any) -> None:
-        """Note it."""
+        """Note it, and count the part."""
         NOTES.append((f"item {self.number}", current_thread()))
+        with job.transaction() as txn:
+            txn.execute("insert")
 
 
 NOTES: list[tuple[str, Thread]] = []
@@ -183,8 +185,10 @@ async def test_middleware_runs_around_each_part(monkeypatch: pytest.MonkeyPatch)
     pool.start()
     threads = HandlerThreads(running_reactor(), pool, most=1)
     try:
-        assert await work_through(OnePart('[{"number": 1}]'), Threaded, threads) is None
+        parts = OnePart('[{"number": 1}]')
+        assert await work_through(parts, Threaded, threads) is None
     finally:
         pool.stop()
     assert [name for name, _ in NOTES] == ["outer 7", "inner 7", "item 1", "outer ends"]
     assert NOTES[1][1] is NOTES[2][1] is not main_thread()
+    assert parts.connections.committed == ["insert", "select"]
