@@ -52,6 +52,7 @@ create sequence awaited       minvalue 0;                         -- Until when 
                                                                   -- since 1970.
 create sequence has_late_ends minvalue 0;                         -- 1 while late_end may have rows.
 create sequence has_limits    minvalue 0;                         -- 1 once a limit or a pause was set.
+create sequence has_signals   minvalue 0;                         -- 1 once a signal was sent.
 create sequence has_tenants   minvalue 0;                         -- 1 once a job with a tenant was enqueued.
 create sequence incarnation   as integer;                         -- The numbers of the runs of nodes.
 create sequence job_id;                                           -- The numbers of jobs.
@@ -101,7 +102,8 @@ create table job (
     fingerprint  text collate "C",             -- The fingerprint of its last error; for failed jobs and jobs that wait
                                                -- for a retry.
     failed_at    timestamptz,                  -- When the last attempt failed.
-    progress     jsonb                         -- The last progress that its handler reported: [done, total, note].
+    progress     jsonb,                        -- The last progress that its handler reported: [done, total, note].
+    steps        jsonb                         -- The steps of a job that is done or cancelled, in their order.
 ) partition by list (state);  -- replica identity full
 
 create table job_waiting partition of job for values in ('waiting');
@@ -134,6 +136,35 @@ create index on job_done (job_id);
 create index on job_failed (fingerprint, work_type, failed_at) where fingerprint is not null;
 create index on job_failed (job_id);
 create index on job_cancelled (job_id);
+
+-- The steps of jobs that have not ended as done or cancelled: what they returned, and what the jobs wait for.
+create table job_step (
+    number    bigint generated always as identity,
+    job_id    bigint not null,
+    name      text collate "C" not null check (length(name) between 1 and 200),
+    kind      text not null check (kind in ('step', 'cursor', 'sleep', 'signal', 'call')),
+    result    jsonb,
+    error     text,              -- Why a wait has no result: its time was over, or its child has failed.
+    signal    text collate "C",  -- The name of the awaited signal.
+    child     bigint,            -- The job that was enqueued for this step, for whose end it waits.
+    until     timestamptz,       -- When a wait ends by itself.
+    began_at  timestamptz not null default clock_timestamp(),
+    ended_at  timestamptz,       -- Null while the job waits.
+    primary key (job_id, name)
+);
+
+-- The signals sent to jobs that have not ended.
+create table job_signal (
+    number    bigint generated always as identity primary key,
+    job_id    bigint not null,
+    name      text collate "C" not null check (length(name) between 1 and 200),
+    key       text collate "C" check (length(key) between 1 and 1000),
+                            -- A second signal of this key and name is the same one.
+    value     jsonb,
+    sent_at   timestamptz not null default clock_timestamp(),
+    taken_at  timestamptz,  -- When a step of the job has taken it.
+    unique (job_id, name, key)
+);
 
 -- The failed attempts of jobs, kept as long as history.
 create table failed_attempt (
@@ -748,6 +779,19 @@ tick(ticks jsonb) returns integer;  -- worker
 -- only the owner may execute: check_schedule, check_schedule_times, cooldown_start, enqueue_runs, first_due,
 -- lock_schedule, next_due_within, only_enqueued, save_schedule, schedule_options, start_cooldowns
 
+-- steps
+load_steps(its_job_id bigint) returns (name text, kind text, result text, error text, is_ended boolean,
+    seconds double precision, child bigint, child_state text, child_type text, child_result text,
+    child_error text);  -- worker
+signal(job_id bigint, name text, value jsonb = null, key text = null) returns boolean;  -- enqueue, worker
+signal_keyed(work_type text, "unique" text, name text, value jsonb = null, key text = null)
+    returns boolean;  -- enqueue, worker
+write_step(its_incarnation integer, its_assignment bigint, its_job_id bigint, its_name text, its_result jsonb,
+    its_child bigint = null) returns void;  -- worker
+write_steps(its_incarnation integer, given jsonb) returns (place integer, value text);  -- worker
+-- only the owner may execute: end_steps, has_signals, refuse_signal, restore_steps, resume_signalled, suspend_jobs,
+-- take_signal, take_signals, wait_for_steps
+
 -- tenants
 -- only the owner may execute: is_unlimited_tenant, next_tenants, note_tenants, tenant_turns
 
@@ -782,7 +826,7 @@ start_workset(its_name text, its_items bigint = null) returns integer;  -- worke
 -- txqueue_enqueue   usage      schema txqueue
 --                   select     migration
 --                   execute    backlog, demand, enqueue, enqueue_assigned, enqueue_checked, enqueue_many, identity,
---                              request_end_notices
+--                              request_end_notices, signal, signal_keyed
 --
 -- txqueue_read      usage      schema txqueue
 --                   select     all tables and views
@@ -799,15 +843,16 @@ start_workset(its_name text, its_items bigint = null) returns integer;  -- worke
 --                              enqueue_many, ensure_history, ensure_workset, explain_each, explain_facts,
 --                              failure_kinds, fill_workset, find_archived, find_damage, find_job, find_met_conditions,
 --                              grant_credit, heartbeat, history_due, hold_archiving, identity, is_input, jobs_of,
---                              lacking_right, lagging_sequences, leave, lock_next_cut, measure_minute, next_job,
---                              next_part, note_late_error, note_minute, notified_jobs, pass_on, pause, pause_schedule,
---                              postpone_failures, publish, publish_schedules, put_schedule, readable_json,
---                              readable_text, refresh_backlog_flags, register_node, release, remove_schedule,
---                              renew_for_peer, repeat, repeat_archived, request_end_notices, rescue,
+--                              lacking_right, lagging_sequences, leave, load_steps, lock_next_cut, measure_minute,
+--                              next_job, next_part, note_late_error, note_minute, notified_jobs, pass_on, pause,
+--                              pause_schedule, postpone_failures, publish, publish_schedules, put_schedule,
+--                              readable_json, readable_text, refresh_backlog_flags, register_node, release,
+--                              remove_schedule, renew_for_peer, repeat, repeat_archived, request_end_notices, rescue,
 --                              reserve_incarnation, reserve_run, restart, resume, resume_schedule, retry,
 --                              retry_failures, retry_workset, rotate, run_schedule, schedule_runs, scheduled_keys,
---                              set_aside, set_limit, set_priority, settle, silent_jobs, split_workset_part,
---                              start_missed_cooldowns, start_workset, started, stats, tick, undrain_node, updated_at
+--                              set_aside, set_limit, set_priority, settle, signal, signal_keyed, silent_jobs,
+--                              split_workset_part, start_missed_cooldowns, start_workset, started, stats, tick,
+--                              undrain_node, updated_at, write_step, write_steps
 --
 -- txqueue_worksets  usage      schema txqueue
 --                   select     migration

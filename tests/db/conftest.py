@@ -43,7 +43,8 @@ EMPTY = """
     insert into txqueue.setting default values;
     select setval('txqueue.job_id', 1, false);
     select setval('txqueue.asleep', 0), setval('txqueue.lane', 0), setval('txqueue.has_tenants', 0),
-        setval('txqueue.has_late_ends', 0), setval('txqueue.has_limits', 0),
+        setval('txqueue.has_late_ends', 0),
+        setval('txqueue.has_signals', 0), setval('txqueue.has_limits', 0),
         setval('txqueue.open_credit', 0, false);
 """
 

@@ -31,7 +31,7 @@ N is a lane, 0 to 7. Not shown: the partitions of single days, the tables of sin
 the sequences of single limits. Definitions of functions and views are in schema/functions."""
 
 TABLES: Final = {
-    "jobs": ("job", "failed_attempt", "unread_job"),
+    "jobs": ("job", "job_step", "job_signal", "failed_attempt", "unread_job"),
     "unique keys, parents and groups": (
         *("unique_job", "seen_key", "job_parent", "late_end", "late_group", "group_front"),
     ),

@@ -32,6 +32,7 @@ begin
         ('incarnation', (select max(incarnation)::bigint from node_info where incarnation < 1073741824)),
         ('has_limits', (select 1 where exists (select from control))),
         ('has_late_ends', (select 1 where exists (select from late_end))),
+        ('has_signals', (select 1 where exists (select from job_signal))),
         ('has_tenants', (
             select 1 where exists (select from job_ready where tenant is not null)
                 or exists (select from job_assigned where tenant is not null)

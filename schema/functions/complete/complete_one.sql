@@ -1,6 +1,7 @@
 -- Completes one job in the caller's transaction, atomically with its writes: raises an error when its token
 -- no longer holds, so that a commit in the same message does not happen. Searches the given lane first, if
--- any: with one statement, as complete() costs as much again for a single job.
+-- any: with one statement, as complete() costs as much again for a single job. The progress of a job with steps is not
+-- null, but may be the null of JSON.
 create or replace function txqueue.complete_one(
     its_incarnation integer, its_assignment bigint, its_job_id bigint, its_result jsonb, its_progress jsonb default null,
     its_lane integer default null)

@@ -1,5 +1,5 @@
 -- Moves assigned jobs to the partitions of their outcomes, all with one statement, except those with a next
--- stage, and those whose payload was not read. Of two outcomes of one job the first counts. Returns the jobs for which settle() has more to do. Its
+-- stage, those whose payload was not read, and those that wait for a step. Of two outcomes of one job the first counts. Returns the jobs for which settle() has more to do. Its
 -- plan is pinned: each job is found by its number, and its outcome by a hash, so that many cost no more each
 -- than a few.
 create or replace function txqueue.end_assigned(
@@ -26,9 +26,9 @@ begin
          order by each.job_id, each.assignment, each.place
     ), gone as (
         delete from job_assigned
-         where job_id = any (array(select said.job_id from said where (said.outcome in ('next', 'unread')) is not true)) and incarnation = its_incarnation
+         where job_id = any (array(select said.job_id from said where (said.outcome in ('next', 'unread', 'suspended')) is not true)) and incarnation = its_incarnation
            -- Not a join, which might read all outcomes for each job.
-           and ((job_id, assignment) in (select said.job_id, said.assignment from said where (said.outcome in ('next', 'unread')) is not true)) is true
+           and ((job_id, assignment) in (select said.job_id, said.assignment from said where (said.outcome in ('next', 'unread', 'suspended')) is not true)) is true
         returning *
     ), ended as (
         select gone.*, said.place, said.outcome, said.delay, said.result as its_result, said.progress as its_progress,
@@ -51,7 +51,7 @@ begin
         insert into job (job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at, finished_at,
             assignment, node_id, incarnation, weight, priority, attempt, deaths, lane,
             state, waiting_for, work_type, queue, "group", tenant, options, payload,
-            error, fingerprint, failed_at, result, progress, followed)
+            error, fingerprint, failed_at, result, progress, followed, steps)
         select job_id, rank,
             case when waits then clock_timestamp() + make_interval(secs => greatest(0, least(coalesce(delay, 0), 3155760000)))
                  else not_before end,
@@ -68,7 +68,8 @@ begin
                  when options ? 'no_key' then nullif(options - 'no_key', '{}') else options end, payload,
             its_error, kind, case when kind is not null then clock_timestamp() end,
             case when waits then result else its_result end,
-            case when not waits then coalesce(its_progress, progress) end, followed
+            case when not waits then coalesce(its_progress, progress) end, followed,
+            case when outcome in ('done', 'cancelled') and options ? 'steps' then end_steps(job_id) end
           from ended left join known using (shape)
     )
     select coalesce(array_agg(job_id order by place), '{}'),
@@ -78,7 +79,7 @@ begin
            coalesce(array_agg(job_id) filter (where followed is not null and outcome = 'failed'), '{}'),
            coalesce(array_agg(job_id) filter (where followed is not null and outcome = 'cancelled'), '{}'),
            array_agg(job_id) filter (where runs > 100 and ran and outcome in ('retry', 'failed')),
-           exists (select from said where said.outcome in ('next', 'unread'))
+           exists (select from said where said.outcome in ('next', 'unread', 'suspended'))
       into settled, groups, limited, done, failed, stopped, often, others
       from ended;
     if often is not null then

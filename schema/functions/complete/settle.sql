@@ -1,6 +1,6 @@
 -- Writes the outcomes of jobs that did not just return: an array of objects with job_id, lane, assignment,
--- outcome ('done', 'retry', 'snooze', 'next', 'unread', 'failed', 'cancelled'), and where they apply delay
--- (seconds), error, error_class, log, result, progress, version (of the type that could not read it), and
+-- outcome ('done', 'retry', 'snooze', 'next', 'unread', 'suspended', 'failed', 'cancelled'), and where they apply delay
+-- (seconds), waits (see suspend_jobs()), error, error_class, log, result, progress, version (of the type that could not read it), and
 -- unstarted if it never ran. Only jobs whose token still holds
 -- are changed. Returns their numbers, whether other jobs may have become ready, and the first of those that are known,
 -- as complete() does.
@@ -18,6 +18,7 @@ declare
     failed  bigint[];
     groups  text[];
     first   ready_head;
+    resumed ready_head;
 begin
     ended := end_assigned(its_incarnation, outcomes);
     settled := ended.settled;
@@ -35,6 +36,11 @@ begin
         freed := freed or moved_on.settled <> '{}';
         failed := failed || moved_on.failed;
         groups := groups || array_remove(moved_on.groups, null);
+        moved_on := suspend_jobs(its_incarnation, outcomes);
+        settled := settled || moved_on.settled;
+        freed := freed or moved_on.limited;
+        groups := groups || array_remove(moved_on.groups, null);
+        resumed := moved_on.first;
     end if;
     if ended.done || failed || ended.stopped <> '{}' then
         locked := lock_children(ended.done, failed || ended.stopped);
@@ -55,6 +61,7 @@ begin
         first := least(first, free_groups(groups));
         freed := true;
     end if;
+    first := least(first, resumed);
     if first.rank is not null then
         freed := true;
         freed_rank := first.rank;

@@ -33,6 +33,10 @@ begin
         if said.unstarted is not true then
             this.attempt := least(this.attempt + 1, 32767);
         end if;
+        if this.options ? 'steps' then
+            -- The names of steps are those of one stage.
+            perform end_steps(this.job_id);
+        end if;
         this := make_next_stage(this, said.stage);
         insert into job values (this.*);
         settled := settled || this.job_id;

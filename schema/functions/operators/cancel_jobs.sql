@@ -30,6 +30,9 @@ begin
         this.state := 'cancelled';
         this.waiting_for := null;
         this.finished_at := clock_timestamp();
+        if this.options ? 'steps' then
+            this.steps := end_steps(this.job_id);
+        end if;
         insert into job values (this.*);
         cancelled := cancelled || this.job_id;
     end loop;

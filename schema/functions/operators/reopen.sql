@@ -42,7 +42,7 @@ begin
             again := hold_for_parents_again(reset_for_retry(this, at));
             if again.state <> 'cancelled' then
                 reopened := reopened || this.job_id;
-                this := again;
+                this := restore_steps(again);
             end if;
         end if;
         insert into job values (this.*);

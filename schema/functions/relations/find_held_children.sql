@@ -16,5 +16,6 @@ begin
         )
         select distinct heir.first from heir
          where heir.job_id <> all (locked)
-           and exists (select from job_waiting as held where held.job_id = heir.job_id and held.waiting_for = 'parents'));
+           and exists (select from job_waiting as held where held.job_id = heir.job_id and held.waiting_for in ('parents', 'time'))
+           and exists (select from job_parent where child = heir.job_id));
 end $$;

@@ -26,8 +26,8 @@ begin
         union
         select child from job_parent where parent = any (done));
     if may_wait then
-        return array(select job_id from job_waiting where waiting_for = 'parents' and job_id = any (found) order by job_id for update);
+        return array(select job_id from job_waiting where waiting_for in ('parents', 'time') and job_id = any (found) order by job_id for update);
     end if;
     return array(
-        select job_id from job_waiting where waiting_for = 'parents' and job_id = any (found) order by job_id for update skip locked);
+        select job_id from job_waiting where waiting_for in ('parents', 'time') and job_id = any (found) order by job_id for update skip locked);
 end $$;

@@ -15,6 +15,9 @@ begin
         locked := lock_children(case ended when 'done' then ids end, case when ended <> 'done' then ids end);
     end if;
     loop
+        if has_signals() then
+            delete from job_signal where job_id = any (ids);
+        end if;
         perform start_cooldowns(ids, ended);
         freed := least(freed, pass_on_unique_keys(ids));
         heirs := unblock_children(ids, ended, locked);

@@ -1,5 +1,5 @@
 -- Processes the recorded late ends: updates the followers of ended jobs, and marks jobs that have not ended
--- as followed. Records locked by an open transaction stay for the next call, which may be many times a
+-- as followed. A job to which a signal was sent is recorded too, and goes on if it waits for that. Records locked by an open transaction stay for the next call, which may be many times a
 -- second: it costs little and leaves no dead row. Returns whether other jobs may have become ready.
 create or replace function txqueue.propagate_late_ends() returns boolean
 language plpgsql volatile
@@ -41,6 +41,9 @@ begin
     end if;
     marked := array(select job_id from job where job_id = any (late) and state in ('waiting', 'ready', 'assigned')
                        for update skip locked);
+    if has_signals() then
+        freed := resume_signalled(marked) <> '{}';
+    end if;
     update job set followed = 1
      where job_id = any (marked) and state in ('waiting', 'ready', 'assigned') and followed is null;
     perform wait_for_new_ends(marked, locked);

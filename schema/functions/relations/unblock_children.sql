@@ -42,13 +42,17 @@ begin
     end if;
     for this in
         delete from job_waiting as waiting
-         where waiting.job_id = any (children) and waiting.waiting_for = 'parents' and (
+         where waiting.job_id = any (children) and waiting.waiting_for in ('parents', 'time') and (
             -- The last ones first, as earlier ones have left dead entries in the index.
             select link.parent from job_parent as link where link.child = waiting.job_id and link.ended is null
              order by link.parent desc limit 1) is null
         returning *
     loop
         continue when has_large_values(this) and fail_if_damaged(this);
+        if this.options ? 'steps' then
+            -- Beside its calls it may wait for a moment.
+            this.not_before := least(this.not_before, clock_timestamp());
+        end if;
         this := make_eligible(add_parent_outcomes(this));
         insert into job values (this.*);
         freed := least(freed, row(null, null, this.rank, this.job_id, null, null)::ready_head);
@@ -56,6 +60,6 @@ begin
     -- First the children that no longer wait, as the others may have a million parents, which would all be
     -- read.
     children := array(select id from unnest(children) as id
-                       where not exists (select from job_waiting where job_id = id and waiting_for = 'parents'));
+                       where not exists (select from job_waiting where job_id = id and waiting_for in ('parents', 'time')));
     delete from job_parent where child = any (children);
 end $$;

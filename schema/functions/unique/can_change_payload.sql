@@ -4,7 +4,7 @@ create or replace function txqueue.can_change_payload(this job) returns boolean
 language sql immutable
 set search_path = txqueue, pg_temp
 as $$
-    select case this.state
+    select (this.options ? 'steps') is not true and case this.state
         when 'ready' then this."group" is null
         when 'waiting' then this.waiting_for in ('time', 'type', 'unique', 'version')
         else false end

@@ -32,13 +32,13 @@ begin
             select job_id from job_waiting
              where "group" = holder."group" and (waiting_for = 'group' or later and waiting_for in ('time', 'rate'))
                and work_type = holder.work_type and queue = holder.queue and followed is null
-               and (options ? 'unread') is not true
+               and (options ?| array['unread', 'steps']) is not true
                and tenant is not distinct from holder.tenant
              order by rank, job_id limit at_most for update skip locked);
         ready := array(
             select job_id from job_ready
              where "group" = holder."group" and work_type = holder.work_type and queue = holder.queue and followed is null
-               and (options ? 'unread') is not true
+               and (options ?| array['unread', 'steps']) is not true
                and tenant is not distinct from holder.tenant
              order by rank, job_id limit at_most - cardinality(waiting) for update skip locked);
     else
@@ -47,14 +47,14 @@ begin
                 select job_id from job_ready
                  where queue = holder.queue and tenant is null
                    and work_type = holder.work_type and "group" is null and followed is null
-                   and (options ? 'unread') is not true
+                   and (options ?| array['unread', 'steps']) is not true
                  order by rank, job_id limit at_most for update skip locked);
         else
             ready := array(
                 select job_id from job_ready
                  where queue = holder.queue and tenant = holder.tenant
                    and work_type = holder.work_type and "group" is null and followed is null
-                   and (options ? 'unread') is not true
+                   and (options ?| array['unread', 'steps']) is not true
                  order by rank, job_id limit at_most for update skip locked);
         end if;
         if later then
@@ -62,7 +62,7 @@ begin
                 select job_id from job_waiting
                  where waiting_for in ('time', 'rate') and queue = holder.queue and work_type = holder.work_type
                    and tenant is not distinct from holder.tenant and "group" is null and followed is null
-                   and (options ? 'unread') is not true
+                   and (options ?| array['unread', 'steps']) is not true
                  order by not_before limit at_most - cardinality(ready) for update skip locked);
         end if;
     end if;

@@ -1,0 +1,18 @@
+-- Deletes the steps of a job that ends, and returns them for its row of history.
+create or replace function txqueue.end_steps(its_job_id bigint) returns jsonb
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+set jit = off
+as $$
+declare
+    steps jsonb;
+begin
+    with gone as (
+        delete from job_step where job_id = its_job_id returning *
+    )
+    select jsonb_agg(jsonb_strip_nulls(to_jsonb(gone) - array['number', 'job_id', 'result'])
+                     || case when result is null then '{}' else jsonb_build_object('result', result) end order by number)
+      into steps from gone;
+    return steps;
+end $$;

@@ -1,0 +1,40 @@
+-- Sends a signal to a job that has not ended, in the caller's transaction. The first step of the job that waits for a
+-- signal of this name takes it, now or later. Returns whether it is new: a second one of the same name and key is not.
+--
+-- The row of the job is not locked, as the caller's transaction may take long: propagate_late_ends() lets the job go
+-- on once the signal is committed.
+create or replace function txqueue.signal(job_id bigint, name text, value jsonb default null, key text default null)
+returns boolean
+language plpgsql volatile security definer
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+set jit = off
+as $$
+#variable_conflict use_variable
+begin
+    if (length(name) between 1 and 200) is not true or (length(key) between 1 and 1000) is false then
+        perform refuse('a signal has a name of 1 to 200 characters, and a key of at most 1,000', 'give it a shorter one');
+    end if;
+    if octet_length(value::text) > (select payload_limit from setting) then
+        perform refuse(format('the value of the signal %s has more bytes of JSON than the limit of payloads', name),
+                       'store large data elsewhere and send its key');
+    end if;
+    perform from job_waiting as waiting where waiting.job_id = job_id;
+    if not found then
+        perform from job as live where live.job_id = job_id and live.state in ('waiting', 'ready', 'assigned');
+        if not found then
+            perform refuse_signal(job_id, name);
+        end if;
+    end if;
+    insert into job_signal (job_id, name, value, key) values (job_id, name, value, key)
+        on conflict on constraint job_signal_job_id_name_key_key do nothing;
+    if not found then
+        return false;
+    end if;
+    perform setval('has_signals', 1) from has_signals where last_value = 0;
+    insert into late_end values (job_id);
+    perform setval('has_late_ends', 1) from has_late_ends where last_value = 0;
+    perform wake_masters();
+    return true;
+end $$;
+comment on function txqueue.signal(bigint, text, jsonb, text) is 'Send a signal to a job, in the caller''s transaction.';

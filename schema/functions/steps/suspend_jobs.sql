@@ -1,0 +1,55 @@
+-- Moves assigned jobs whose runs have ended at a wait to the waiting ones, for settle(): until a signal comes, a moment,
+-- or the ends of their children. Each outcome has waits: the name and kind of each, and the first time its signal, the
+-- seconds until it ends by itself, and its child. No attempt is spent. Returns the jobs for which settle() has more to do, and
+-- the first of those that can run on at once.
+create or replace function txqueue.suspend_jobs(
+    its_incarnation integer, outcomes jsonb, out settled bigint[], out groups text[], out limited boolean, out first txqueue.ready_head)
+language plpgsql volatile
+set search_path = txqueue, pg_temp
+set enable_seqscan = off
+set jit = off
+as $$
+declare
+    said     record;
+    this     job;
+    awaited  record;
+begin
+    settled := '{}';
+    groups := '{}';
+    limited := false;
+    for said in
+        select * from jsonb_to_recordset(outcomes) as each (
+            job_id bigint, assignment bigint, outcome text, waits jsonb, progress jsonb)
+         where outcome = 'suspended'
+    loop
+        delete from job_assigned where job_id = said.job_id and assignment = said.assignment
+           and incarnation = its_incarnation returning * into this;
+        continue when not found;
+        settled := settled || this.job_id;
+        groups := groups || this."group";
+        limited := limited or this.counted is not null;
+        insert into job_step (job_id, name, kind, signal, child, until)
+        select this.job_id, name, kind, signal, child,
+               case when seconds is not null then clock_timestamp() + make_interval(secs => greatest(0, least(seconds, 3155760000))) end
+          from jsonb_to_recordset(said.waits) as each (name text, kind text, signal text, child bigint, seconds double precision)
+            on conflict do nothing;
+        -- With a snapshot that is newer than the lock of the job: propagate_late_ends() skips a locked job, and sees
+        -- one that waits.
+        select min(step.until) as until, array_agg(step.child) filter (where step.child is not null) as children,
+               cardinality(take_signals(array[this.job_id])) > 0 as is_signalled
+          into awaited from job_step as step
+         where step.job_id = this.job_id and step.ended_at is null
+           and step.name = any (array(select each ->> 'name' from jsonb_array_elements(said.waits) as each));
+        this.options := (coalesce(this.options, '{}') - 'no_key')
+            || case when this.options ? 'due' and not this.options ? 'began'
+                    then jsonb_build_object('began', coalesce(this.started_at, this.assigned_at)) else '{}' end
+            || '{"steps": true}';
+        this.progress := coalesce(said.progress, this.progress);
+        this.deaths := 0;
+        this := wait_for_steps(without_assignment(this), awaited.until, awaited.children, awaited.is_signalled);
+        insert into job values (this.*);
+        if this.state = 'ready' then
+            first := least(first, row(null, null, this.rank, this.job_id, null, null)::ready_head);
+        end if;
+    end loop;
+end $$;

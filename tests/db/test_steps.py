@@ -1,0 +1,309 @@
+"""The stored functions of steps and signals: what is written once, and what lets a job go on."""
+
+import json
+from typing import Any
+
+import psycopg2
+import pytest
+
+from tests.db.masters import Master
+from tests.db.stored import Taken
+
+
+def write(node: Master, chunk: Taken, *steps: dict[str, Any]) -> dict[int, str | None]:
+    """Write steps of the first job of a chunk; returns the answers by place."""
+    job_id = chunk.ids[0]
+    told = [
+        {"job_id": job_id, "assignment": chunk.assignment, "kind": "step", **step} for step in steps
+    ]
+    node.cursor.execute(
+        "select place, value from txqueue.write_steps(%s, %s)",
+        (node.incarnation, json.dumps(told)),
+    )
+    return dict(node.cursor.fetchall())
+
+
+def suspend(node: Master, chunk: Taken, *waits: dict[str, Any]) -> list[int]:
+    """End the run of all jobs of a chunk at some waits."""
+    return node.settle(chunk, "suspended", waits=waits)
+
+
+def steps(node: Master, job_id: int) -> dict[str, Any]:
+    """The results of a job's steps, as its worker loads them."""
+    node.cursor.execute("select name, result from txqueue.load_steps(%s)", (job_id,))
+    return {name: result and json.loads(result) for name, result in node.cursor.fetchall()}
+
+
+def signal(node: Master, job_id: int, name: str, value: Any = None, key: str | None = None) -> bool:
+    """Send a signal."""
+    return bool(
+        node.value("select txqueue.signal(%s, %s, %s, %s)", job_id, name, json.dumps(value), key)
+    )
+
+
+APPROVAL = {"name": "approval", "kind": "signal", "signal": "approved"}
+
+
+def started(node: Master, **options: Any) -> Taken:
+    """Enqueue and claim one job."""
+    node.enqueue(options)
+    (chunk,) = node.claim()
+    return chunk
+
+
+def test_a_step_is_there_for_the_next_run(node: Master) -> None:
+    """A step that was written is loaded by the run after a retry, whose terms tell of it."""
+    chunk = started(node)
+    assert chunk.jobs[0].terms is None
+    assert write(node, chunk, {"name": "charge", "result": {"id": 7}}) == {0: None}
+    node.settle(chunk, "retry", delay=0, error="x")
+    (again,) = node.claim()
+    assert again.jobs[0].terms["steps"] is True
+    assert steps(node, again.ids[0]) == {"charge": {"id": 7}}
+
+
+def test_a_run_that_has_lost_its_job_writes_no_step(node: Master) -> None:
+    """A stale token is refused, and the other steps of the same call are written."""
+    chunk = started(node)
+    assert write(
+        node, chunk, {"name": "a", "assignment": 1}, {"name": "b"}, {"name": "c", "job_id": 99}
+    ) == {1: None}
+    assert steps(node, chunk.ids[0]) == {"b": None}
+    with pytest.raises(psycopg2.Error) as error:
+        node.value(
+            "select txqueue.write_step(%s, 1, %s, 'x', null)", node.incarnation, chunk.ids[0]
+        )
+    assert error.value.pgcode == "TXQ04"
+
+
+@pytest.mark.parametrize("outcome", ["done", "cancelled"])
+def test_steps_go_into_history(node: Master, outcome: str) -> None:
+    """A job that ends takes its steps, in their order, into its row."""
+    chunk = started(node)
+    write(node, chunk, {"name": "b", "result": 1}, {"name": "a"})
+    assert node.settle(chunk, outcome) == chunk.ids
+    kept = node.job(chunk.ids[0])["steps"]
+    assert [step["name"] for step in kept] == ["b", "a"]
+    assert kept[0]["result"] == 1
+    assert node.value("select count(*) from txqueue.job_step") == 0
+
+
+def test_steps_of_a_failed_job_serve_its_retry(node: Master) -> None:
+    """A failed job keeps its steps, and one that was cancelled gets them back."""
+    chunk = started(node)
+    write(node, chunk, {"name": "charge", "result": 7})
+    node.settle(chunk, "failed", error="x")
+    assert steps(node, chunk.ids[0]) == {"charge": 7}
+    node.value("select cancelled from txqueue.cancel(%s, 'me')", chunk.ids)
+    assert steps(node, chunk.ids[0]) == {}
+    assert node.value("select retried from txqueue.retry(%s, 'me')", chunk.ids) == chunk.ids
+    assert steps(node, chunk.ids[0]) == {"charge": 7}
+    assert node.job(chunk.ids[0])["steps"] is None
+
+
+def test_a_signal_lets_a_waiting_job_go_on(node: Master) -> None:
+    """A job that waits takes no room until the signal comes, and then has its value."""
+    chunk = started(node)
+    assert suspend(node, chunk, APPROVAL) == chunk.ids
+    job = node.job(chunk.ids[0])
+    assert (job["state"], job["waiting_for"], job["attempt"]) == ("waiting", "signal", 0)
+    assert node.claim() == []
+    assert signal(node, chunk.ids[0], "other")
+    assert node.claim() == []
+    assert signal(node, chunk.ids[0], "approved", "by Ada")
+    (again,) = node.claim()
+    assert steps(node, again.ids[0]) == {"approval": "by Ada"}
+
+
+def test_a_signal_that_came_first_is_kept(node: Master) -> None:
+    """A job that reaches its wait after the signal goes on at once."""
+    chunk = started(node)
+    assert signal(node, chunk.ids[0], "approved", 1)
+    assert node.claim() == []
+    suspend(node, chunk, APPROVAL)
+    (again,) = node.claim()
+    assert steps(node, again.ids[0]) == {"approval": 1}
+
+
+def test_a_running_job_takes_a_signal_without_an_end(node: Master) -> None:
+    """A signal that is there becomes a step at once; one that is not leaves nothing."""
+    chunk = started(node)
+    asked = {**APPROVAL, "name": "approval"}
+    assert write(node, chunk, asked) == {0: None}
+    assert steps(node, chunk.ids[0]) == {}
+    signal(node, chunk.ids[0], "approved")
+    assert write(node, chunk, asked) == {0: "null"}
+    assert steps(node, chunk.ids[0]) == {"approval": None}
+
+
+def test_a_signal_of_one_key_counts_once(node: Master) -> None:
+    """A second one with the same key changes nothing, even after the first was taken."""
+    chunk = started(node)
+    assert signal(node, chunk.ids[0], "approved", 1, "click 1")
+    assert not signal(node, chunk.ids[0], "approved", 2, "click 1")
+    write(node, chunk, APPROVAL)
+    assert not signal(node, chunk.ids[0], "approved", 2, "click 1")
+    assert signal(node, chunk.ids[0], "approved", 2, "click 2")
+
+
+def test_signals_of_one_name_are_taken_in_their_order(node: Master) -> None:
+    """Each wait takes one, the oldest first."""
+    chunk = started(node)
+    for value in (1, 2, 3):
+        signal(node, chunk.ids[0], "item", value)
+    suspend(node, chunk, *({"name": f"item {n}", "kind": "signal", "signal": "item"} for n in "ab"))
+    assert steps(node, chunk.ids[0]) == {"item a": 1, "item b": 2}
+
+
+def test_a_signal_to_a_job_that_ended(node: Master) -> None:
+    """It is refused with the reason, and so is one to no job."""
+    chunk = started(node)
+    signal(node, chunk.ids[0], "unread")
+    node.settle(chunk, "failed", error="x")
+    with pytest.raises(psycopg2.Error, match="it has failed"):
+        signal(node, chunk.ids[0], "approved")
+    with pytest.raises(psycopg2.Error, match="there is no job 99"):
+        signal(node, 99, "approved")
+    with pytest.raises(psycopg2.Error, match="a signal has a name"):
+        signal(node, 99, "")
+    node.claim()
+    assert node.value("select count(*) from txqueue.job_signal") == 0
+
+
+def test_a_signal_by_a_unique_key(node: Master) -> None:
+    """The key names the job that holds it."""
+    (job_id,) = node.enqueue({"unique": "order 7"})
+    (chunk,) = node.claim()
+    suspend(node, chunk, APPROVAL)
+    call = "select txqueue.signal_keyed('test.kind', %s, 'approved')"
+    assert node.value(call, "order 7")
+    assert node.claimed_ids() == [job_id]
+    with pytest.raises(psycopg2.Error, match="no job of"):
+        node.value(call, "order 8")
+
+
+def test_the_moment_of_a_wait(node: Master) -> None:
+    """A wait with a limit ends then, a sleep too; neither begins anew if the job waits again."""
+    chunk = started(node)
+    suspend(
+        node, chunk, {**APPROVAL, "seconds": 3600}, {"name": "nap", "kind": "sleep", "seconds": 60}
+    )
+    job = node.job(chunk.ids[0])
+    assert job["waiting_for"] == "time"
+    left = "select extract(epoch from not_before - now()) from txqueue.job where job_id = %s"
+    assert 50 < node.value(left, chunk.ids[0]) <= 60
+    node.cursor.execute("update txqueue.job_step set until = until - interval '1 hour'")
+    node.cursor.execute(
+        "update txqueue.job_waiting set not_before = not_before - interval '1 hour'"
+    )
+    (again,) = node.claim()
+    suspend(node, again, {**APPROVAL, "seconds": 3600})
+    assert node.job(again.ids[0])["state"] == "ready"
+
+
+def test_a_signal_ends_a_wait_with_a_time_limit(node: Master) -> None:
+    """The job goes on before its moment."""
+    chunk = started(node)
+    suspend(node, chunk, {**APPROVAL, "seconds": 3600})
+    signal(node, chunk.ids[0], "approved")
+    assert node.claimed_ids() == chunk.ids
+
+
+def test_the_end_of_a_child(node: Master) -> None:
+    """A job that waits for its children goes on when the last has ended, however they did."""
+    chunk = started(node)
+    children = node.enqueue({}, {})
+    waits = [
+        {"name": f"call {child}", "kind": "call", "child": child, "seconds": None}
+        for child in children
+    ]
+    suspend(node, chunk, *waits)
+    assert node.job(chunk.ids[0])["waiting_for"] == "parents"
+    (of_children,) = node.claim()
+    first, second = of_children.ids
+    one = [{"job_id": first, "assignment": of_children.assignment, "outcome": "failed"}]
+    node.value("select settled from txqueue.settle(%s, %s)", node.incarnation, json.dumps(one))
+    assert node.claim() == []
+    one[0] |= {"job_id": second, "outcome": "done", "result": 5}
+    node.value("select settled from txqueue.settle(%s, %s)", node.incarnation, json.dumps(one))
+    (again,) = node.claim()
+    assert again.ids == chunk.ids
+    node.cursor.execute(
+        "select child_state, child_result from txqueue.load_steps(%s)", (again.ids[0],)
+    )
+    assert node.cursor.fetchall() == [("failed", None), ("done", "5")]
+    assert "parents" not in again.jobs[0].terms
+
+
+def test_a_child_that_ended_before_the_wait(node: Master) -> None:
+    """The job does not wait."""
+    chunk = started(node)
+    (child,) = node.enqueue({})
+    node.complete(node.claim()[0])
+    suspend(node, chunk, {"name": "call", "kind": "call", "child": child})
+    assert node.job(chunk.ids[0])["state"] == "ready"
+
+
+def test_children_and_a_moment(node: Master) -> None:
+    """The job goes on at the end of its children or at the moment, whichever is first."""
+    chunk = started(node)
+    (child,) = node.enqueue({})
+    (of_child,) = node.claim()
+    suspend(
+        node,
+        chunk,
+        {"name": "call", "kind": "call", "child": child},
+        {"name": "nap", "kind": "sleep", "seconds": 3600},
+    )
+    assert node.job(chunk.ids[0])["waiting_for"] == "time"
+    node.claim()
+    node.complete(of_child)
+    assert node.claimed_ids() == chunk.ids
+
+
+def test_the_wait_of_a_cancelled_job_ends(node: Master) -> None:
+    """It keeps its steps, and its signals are gone."""
+    chunk = started(node)
+    suspend(node, chunk, APPROVAL)
+    signal(node, chunk.ids[0], "other")
+    node.value("select cancelled from txqueue.cancel(%s, 'me')", chunk.ids)
+    node.claim()
+    job = node.job(chunk.ids[0])
+    assert (job["state"], job["steps"][0]["name"]) == ("cancelled", "approval")
+    assert node.value("select count(*) from txqueue.job_signal") == 0
+
+
+def test_a_wait_frees_the_group(node: Master) -> None:
+    """The next job of the group runs while the first one waits."""
+    first, second = node.enqueue({"group": "a"}, {"group": "a"})
+    (chunk,) = node.claim()
+    assert chunk.ids == [first]
+    suspend(node, chunk, APPROVAL)
+    (chunk,) = node.claim()
+    assert chunk.ids == [second]
+    signal(node, first, "approved")
+    assert node.claim() == []
+    node.complete(chunk)
+    assert node.claimed_ids() == [first]
+
+
+@pytest.mark.parametrize("when", ["before the snapshot", "during the end of the run"])
+def test_a_signal_and_a_wait_at_the_same_moment(node: Master, other: Master, when: str) -> None:
+    """Neither of two open transactions sees the other; the job goes on once both are committed."""
+    chunk = started(node)
+    other.connection.autocommit = False
+    if when == "before the snapshot":
+        signal(other, chunk.ids[0], "approved")
+        suspend(node, chunk, APPROVAL)
+        assert node.claim() == []
+        other.connection.commit()
+    else:
+        suspend(other, Taken(chunk.lane, chunk.assignment, chunk.jobs), APPROVAL)
+        other.connection.rollback()
+        other.incarnation, kept = node.incarnation, other.incarnation
+        suspend(other, chunk, APPROVAL)
+        signal(node, chunk.ids[0], "approved")
+        assert node.claim() == []
+        other.connection.commit()
+        other.incarnation = kept
+    assert node.claimed_ids() == chunk.ids
