@@ -17,6 +17,8 @@ __all__ = [
     "QueueFull",
     "Refused",
     "SchemaMismatch",
+    "Suspended",
+    "TimedOut",
     "TokenLost",
     "TransactionMisused",
     "TxqueueError",
@@ -117,6 +119,14 @@ class JobFailed(TxqueueError):
 
 class WaitTimeout(TxqueueError):
     """The awaited job did not end in time; the job itself is not affected."""
+
+
+class TimedOut(TxqueueError):
+    """The signal that a job waited for did not come in time."""
+
+
+class Suspended(BaseException):
+    """Ends a run whose job waits for a signal, a moment or a child; it must not be swallowed."""
 
 
 class Hung(TxqueueError):

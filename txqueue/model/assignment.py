@@ -133,7 +133,8 @@ class SettledJob:
     Attributes:
         job_id: The job's number.
         assignment: The number of the job's assignment.
-        outcome: ``done``, ``retry``, ``snooze``, ``next``, ``unread``, ``failed`` or ``cancelled``.
+        outcome: ``done``, ``retry``, ``snooze``, ``next``, ``unread``, ``suspended``, ``failed`` or
+            ``cancelled``.
         delay: Seconds until the next run, if there is one.
         error: The text to store with the job.
         result: The value that the handler returned, as plain data that fits JSON.
@@ -143,6 +144,7 @@ class SettledJob:
         error_class: The module and name of the class of the error, if the attempt failed by one.
         log: The last entries that a failed attempt has logged, a line for each.
         version: The version of the work type that could not read the payload; see `type_version`.
+        waits: The steps for which the job waits, if the outcome is ``suspended``.
     """
 
     job_id: int
@@ -157,6 +159,7 @@ class SettledJob:
     error_class: str | None = None
     log: str | None = None
     version: str | None = None
+    waits: Sequence[Mapping[str, Any]] | None = None
 
 
 @frozen

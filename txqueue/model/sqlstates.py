@@ -26,7 +26,7 @@ __all__ = [
 
 IN_FAILED_TRANSACTION = "25P02"
 READ_ONLY = "25006"
-# Raised by refuse(), refuse_full_queue(), refuse_duplicate() and complete_one() of the schema.
+# Raised by refuse(), refuse_full_queue(), refuse_duplicate(), complete_one() and write_step().
 _REFUSALS: dict[str | None, type[TxqueueError]] = {
     "TXQ01": Refused,
     "TXQ02": QueueFull,

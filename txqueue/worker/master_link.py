@@ -173,6 +173,7 @@ class MasterLink:
             report=self,
             open_transaction=transactions.open,
             work_through=worksets.work_through,
+            steps=transactions.steps,
             in_flight=in_flight,
             longest_result=options["result_limit"],
         )

@@ -25,6 +25,7 @@ from txqueue.worker.handlers.running_job import (
     TransactionPhase,
     change,
 )
+from txqueue.worker.handlers.step_store import StepStore
 
 __all__ = [
     "MOST_COMPLETING",
@@ -65,6 +66,7 @@ class OwnTransactions:
 
     Attributes:
         connections: The connections for handlers.
+        steps: Reads and writes the steps of jobs.
     """
 
     def __init__(self, reactor: IStoreReactor, dsn: str, schema: str, name: str) -> None:
@@ -72,6 +74,7 @@ class OwnTransactions:
         self.connections = pool(MOST_CONNECTIONS, f"txqueue worker {name}")
         self._completing = pool(MOST_COMPLETING, f"txqueue worker {name}")
         self._schema = schema
+        self.steps = StepStore(reactor, lambda: self._free, schema)
         self._complete_one = _COMPLETE_ONE.format(schema=schema)
         self._note_late_error = _NOTE_LATE_ERROR.format(schema=schema)
 

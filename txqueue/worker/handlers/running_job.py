@@ -24,10 +24,13 @@ from txqueue.model.tags import tags_of
 from txqueue.model.work_item import WorkItem
 from txqueue.policy.endings.outcome import storable
 from txqueue.store.enqueueing.calls import job_object, json_text
+from txqueue.worker.handlers.durable_job import NO_PROGRESS, DurableJob, no_store
 
 if TYPE_CHECKING:
     from txqueue.store.enqueueing.transaction import Transaction
     from txqueue.tracing.spans import RunSpan
+    from txqueue.worker.handlers.step_store import StepStore
+    from txqueue.worker.handlers.steps import JobSteps
 
 __all__ = [
     "HeldAssignment",
@@ -55,11 +58,13 @@ class HeldAssignment:
         jobs: How many jobs the worker no longer holds, since the last report: done, completed by
             their own transaction, or dropped.
         weight: The weight of the jobs that the worker no longer holds.
+        steps: Reads and writes the steps of the jobs; None where no steps are kept.
     """
 
-    __slots__ = ("asked_at", "done", "jobs", "lane", "results", "token", "weight")
+    __slots__ = ("asked_at", "done", "jobs", "lane", "results", "steps", "token", "weight")
 
-    def __init__(self, assignment: Assignment) -> None:
+    def __init__(self, assignment: Assignment, steps: StepStore | None = None) -> None:
+        self.steps = steps
         self.token = assignment.token
         self.asked_at = assignment.asked_at
         self.lane = assignment.lane
@@ -124,7 +129,7 @@ class Parents:
     ids: Sequence[int] | None = None
 
 
-class RunningJob:
+class RunningJob(DurableJob):
     """A job while its handler runs; the argument of `perform`. A handler cannot set its attributes.
 
     Attributes:
@@ -172,9 +177,11 @@ class RunningJob:
     _open: OpenTransaction
     _has_beaten: bool
     _progress: str | None
+    _its_steps: JobSteps
 
     __slots__ = (
         "_has_beaten",
+        "_its_steps",
         "_open",
         "_progress",
         "assignment",
@@ -293,6 +300,31 @@ class RunningJob:
         if has_beaten:
             change(self, _has_beaten=False)
         return has_beaten
+
+    @property
+    def waits(self) -> Sequence[Mapping[str, Any]]:
+        """The waits for which the run ends; none if it goes on."""
+        return self._its_steps.waits if hasattr(self, "_its_steps") else ()
+
+    def note_steps(self) -> None:
+        """Note that the job has steps, with which its end must be written."""
+        if self.last_progress is None:
+            change(self, last_progress=NO_PROGRESS)
+
+    def note_unavailable(self, error: Exception) -> None:
+        """Note that the run ends as it got no connection, which spends no attempt."""
+        change(self, unavailable=error)
+
+    def _steps(self) -> JobSteps:
+        if not hasattr(self, "_its_steps"):
+            # Imported late: few jobs have steps.
+            from txqueue.worker.handlers.steps import JobSteps
+
+            if self.assignment.steps is None:
+                raise no_store(self.id)
+            is_first = not (self.terms or {}).get("steps")
+            change(self, _its_steps=JobSteps(self, self.assignment.steps, is_first=is_first))
+        return self._its_steps
 
     def transaction(self) -> AbstractAsyncContextManager[Transaction]:
         """Open a transaction whose commit also completes this job, atomically.

@@ -31,6 +31,7 @@ from txqueue.policy.endings.outcome import (
     storable,
     summary_of,
 )
+from txqueue.policy.endings.suspension import is_suspension
 from txqueue.store.enqueueing.calls import job_object, json_text
 from txqueue.store.enqueueing.encryption import encrypted
 from txqueue.system.inflight import InFlight
@@ -129,6 +130,10 @@ class Endings:
             self.undecided(job, error)
 
     def _take(self, job: RunningJob, kind: Kind, value: Any) -> None:
+        if job.last_progress is not None and job.waits:
+            # The handler has swallowed what ends a run that waits.
+            self._suspend(job)
+            return
         if job.is_completed or (value is None and not job.follow_ups):
             if job.is_completed and is_a(value, *_DIRECTIVES):
                 self.note_late(job, kind, value)
@@ -158,7 +163,10 @@ class Endings:
     def done(self, job: RunningJob) -> None:
         """Note that a handler has returned None, or that a transaction has completed its job."""
         if job.last_progress is not None and not job.is_completed:
-            self.settle(job, SettledJob(job.id, job.token.assignment, "done"))
+            if job.waits:
+                self._suspend(job)
+            else:
+                self.settle(job, SettledJob(job.id, job.token.assignment, "done"))
             return
         self._runs.done.append(job.work_type)
         if job.log is not None or job.span is not None:
@@ -197,10 +205,17 @@ class Endings:
         elif job.is_cancelled:
             verdict = RUN_AGAIN if who is None else judge_cancelled(error, who)
             self.settle(job, verdict.of(job.key))
+        elif job.last_progress is not None and job.waits and is_suspension(error):
+            self._suspend(job)
         elif error is job.unavailable:
             self.settle(job, judge_unavailable(error, random.random()).of(job.key))
         else:
             self.judged(job, _retry_of(kind, terms), error, kind)
+
+    def _suspend(self, job: RunningJob) -> None:
+        """End the run of a job that waits."""
+        key = job.key
+        self.settle(job, SettledJob(key.job_id, key.assignment, "suspended", waits=job.waits))
 
     def note_late(self, job: RunningJob, kind: Kind | None, error: Any) -> None:
         """Log and store an error of a handler whose transaction has completed the job before."""

@@ -30,6 +30,7 @@ from txqueue.worker.handlers.running_job import (
     change,
 )
 from txqueue.worker.handlers.runtimes import Kind, WorkThrough, class_of, kind_of
+from txqueue.worker.handlers.step_store import StepStore
 from txqueue.worker.handlers.threads import HandlerThreads
 from txqueue.worker.handlers.waiting import Ended, Waiting, waiting_for
 from txqueue.worker.running.backlog import Backlog
@@ -68,6 +69,7 @@ class Performer:
         report: Receives the worker's reports.
         open_transaction: Opens a job's own transaction.
         work_through: Runs the jobs of worksets.
+        steps: Reads and writes the steps of jobs.
         in_flight: Records the running jobs, in case this process dies.
         longest_result: The longest result or next stage of a job, in bytes of JSON text.
         hooks: Returns what is called for each failed attempt.
@@ -82,6 +84,7 @@ class Performer:
         open_transaction: OpenTransaction,
         *,
         work_through: WorkThrough | None = None,
+        steps: StepStore | None = None,
         in_flight: InFlight | None = None,
         longest_result: int = RESULT_LIMIT,
         hooks: Callable[[], Iterable[FailureHook]] = failure_hooks,
@@ -93,6 +96,7 @@ class Performer:
         self._report = report
         self._open_transaction = one_at_most(open_transaction)
         self._work_through = work_through
+        self._steps = steps
         self._waiting = Backlog()
         self._running: dict[RunningJob, WaitingRun] = {}
         self._running_weight = 0
@@ -141,7 +145,7 @@ class Performer:
 
     def perform(self, assignment: Assignment) -> None:
         """Accept the jobs of an assignment, and start them as the capacity allows."""
-        held = HeldAssignment(assignment)
+        held = HeldAssignment(assignment, self._steps)
         is_idle = not self._waiting and not self._turns.is_due
         self._waiting.extend(zip(repeat(held), read_chunk(assignment.chunk), strict=False))
         if self._incarnation not in (0, assignment.incarnation):
@@ -302,6 +306,8 @@ class Performer:
         try:
             if terms is not None:
                 check_terms(terms)
+                if "steps" in terms:
+                    job.note_steps()
             if kind is None:
                 kind = self._learn(assigned.work_type)
             if kind.takes_thread and not self._threads.free:

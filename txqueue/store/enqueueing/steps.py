@@ -1,0 +1,93 @@
+"""The calls of the stored functions for steps of running jobs, and for signals."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any, Final
+
+from attrs import astuple, frozen
+
+from txqueue.model.job import Token
+from txqueue.model.step import Memo
+from txqueue.store.driver.connection import Statement
+
+__all__ = ["StepWrite", "child_written", "loaded", "memo_of", "step_written", "steps_written"]
+
+_LOAD: Final = """
+    select name, kind, result, error, is_ended, seconds, child, child_state, child_type,
+        child_result, child_error from {schema}.load_steps(%s)"""
+_WRITE_MANY: Final = "select place, value from {schema}.write_steps(%s, %s)"
+_WRITE: Final = """
+    select {schema}.write_step(
+        its_incarnation => %s, its_assignment => %s, its_job_id => %s, its_name => %s,
+        its_result => %s, its_child => %s)"""
+
+
+@frozen
+class StepWrite:
+    """A step to be written for a running job.
+
+    Attributes:
+        token: The fencing token of its run.
+        job_id: The number of the job.
+        name: The name of the step.
+        kind: ``step``, ``cursor``, ``call``, or ``signal`` to take one that is there.
+        result: The result as JSON text; None for none.
+        error: Why a call has no result.
+        signal: The name of the signal.
+        is_over: Whether the time to wait for the signal is over.
+    """
+
+    token: Token
+    job_id: int
+    name: str
+    kind: str
+    result: str | None = None
+    error: str | None = None
+    signal: str | None = None
+    is_over: bool = False
+
+    @property
+    def text(self) -> str:
+        """The step as `write_steps` takes it."""
+        about: dict[str, Any] = {
+            "job_id": self.job_id,
+            "assignment": self.token.assignment,
+            "name": self.name,
+            "kind": self.kind,
+        }
+        if self.error is not None:
+            about["error"] = self.error
+        if self.signal is not None:
+            about |= {"signal": self.signal, "is_over": self.is_over}
+        result = "" if self.result is None else f', "result": {self.result}'
+        return f"{json.dumps(about)[:-1]}{result}}}"
+
+
+def loaded(schema: str, job_id: int) -> Statement:
+    """Return the statement that reads the steps of a job, a row for each `memo_of`."""
+    return _LOAD.format(schema=schema), (job_id,)
+
+
+def memo_of(row: tuple[Any, ...]) -> Memo:
+    """Return the step that a row of `loaded` describes."""
+    return Memo(*row)
+
+
+def steps_written(schema: str, incarnation: int, steps: Iterable[StepWrite]) -> Statement:
+    """Return the statement that writes steps of runs of one incarnation."""
+    text = f"[{','.join(step.text for step in steps)}]"
+    return _WRITE_MANY.format(schema=schema), (incarnation, text)
+
+
+def step_written(
+    schema: str, token: Token, job_id: int, name: str, result: str | None
+) -> Statement:
+    """Return the last statement of a transaction that is a step."""
+    return _WRITE.format(schema=schema), (*astuple(token), job_id, name, result, None)
+
+
+def child_written(schema: str, token: Token, job_id: int, name: str, child: int) -> Statement:
+    """Return the last statement of a transaction that has enqueued the child of a call."""
+    return _WRITE.format(schema=schema), (*astuple(token), job_id, name, None, child)

@@ -1,0 +1,149 @@
+"""Durable steps, as a handler sees them: methods of its job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final, Unpack
+
+from txqueue.errors import InvalidWork
+from txqueue.model.enqueue_options import EnqueueOptions
+from txqueue.model.work_item import WorkItem
+
+if TYPE_CHECKING:
+    from txqueue.worker.handlers.steps import JobSteps, StepCursor, StepTransaction
+
+__all__ = ["NO_PROGRESS", "DurableJob", "no_store"]
+
+NO_PROGRESS: Final = "null"
+"""The last progress of a job that has steps and has reported none: its end is then written by
+itself, with its steps, as that of a job with progress.
+"""
+
+
+class DurableJob:
+    """The part of a `RunningJob` that is about steps, waits and calls.
+
+    A handler runs from its top again when it goes on. A step that is done is not done again, but
+    returns what it returned. The name of a step is its identity: no order is checked.
+    """
+
+    __slots__ = ()
+
+    async def step(
+        self, name: str, function: Callable[..., Any], *args: Any, **options: Any
+    ) -> Any:
+        """Call a function once, also if the handler runs again, and return its result.
+
+        The result is kept once the function has returned: a function whose process dies before that
+        is called again, so its effects outside of the database must be idempotent.
+
+        Args:
+            name: The name of the step, used once in a run; in a loop, ``f"page {number}"``.
+            function: A function, or one that returns a coroutine or a Deferred. Later runs decode
+                its result by the annotation of what it returns.
+            args: Its arguments.
+            options: Its named arguments; and ``retry``, a `Retry` for short waits between several
+                calls of it. Without one an error is the job's.
+
+        Returns:
+            What the function returns, as a later run would read it.
+
+        Raises:
+            InvalidWork: When the name is used twice in a run, or the result does not fit JSON or
+                its annotation.
+            TokenLost: When the job has been assigned elsewhere since.
+        """
+        return await self._steps().step(name, function, args, options)
+
+    def step_transaction(self, name: str) -> AbstractAsyncContextManager[StepTransaction]:
+        """Open a transaction that is a step: its writes and its result are committed once.
+
+        Args:
+            name: The name of the step.
+
+        Returns:
+            An asynchronous context manager whose value is a `StepTransaction`. If its ``is_done``
+            is true, an earlier run has committed it: skip what the block does. Otherwise use its
+            ``txn``, and set its ``result``.
+
+        Raises:
+            DatabaseUnavailable: When no connection can be made.
+            TokenLost: At its end, when the job has been assigned elsewhere since; the transaction
+                is rolled back.
+        """
+        return self._steps().transaction(name)
+
+    async def wait_for(
+        self, name: str, *, timeout: float | timedelta | None = None, signal: str | None = None
+    ) -> Any:
+        """Return the value of a signal; until it comes, the job takes no worker.
+
+        If the signal is not there, this raises `Suspended`, which ends the run and which the
+        handler must let through. The handler runs again once `WorkQueue.signal` has sent the
+        signal. A signal that came before this call is kept. A wait spends no attempt.
+
+        Args:
+            name: The name of the step.
+            timeout: How long to wait, from the first call on; None for no limit.
+            signal: The name of the signal, if several steps wait for signals of one name; else it
+                is the name of the step.
+
+        Returns:
+            The value that was sent with the signal.
+
+        Raises:
+            TimedOut: When the time is over. Later runs raise it, too.
+        """
+        return await self._steps().wait_for(name, timeout, signal)
+
+    async def sleep(self, name: str, length: float | timedelta) -> None:
+        """Wait for a time; meanwhile the job takes no worker.
+
+        Args:
+            name: The name of the step.
+            length: How long, from the first call on.
+        """
+        await self._steps().sleep(name, length)
+
+    async def call(self, name: str, work: WorkItem, **options: Unpack[EnqueueOptions]) -> Any:
+        """Enqueue a job once and return its result; until it ends, this job takes no worker.
+
+        Args:
+            name: The name of the step.
+            work: The work of the other job.
+            options: As for `WorkQueue.enqueue`.
+
+        Returns:
+            The result of the other job.
+
+        Raises:
+            JobFailed: When it has failed or was cancelled.
+        """
+        return await self._steps().call(name, work, dict(options))
+
+    def cursor(self, name: str, start: Any = 0) -> StepCursor:
+        """Return an asynchronous iterator over positions, of which the last survives a restart.
+
+        Each turn of the loop is a step: the position is kept after it. A number's next position is
+        one more; set ``following`` for another one, such as a key, or None to end the loop.
+
+        Args:
+            name: The name of the step.
+            start: The first position.
+        """
+        from txqueue.worker.handlers.steps import StepCursor
+
+        return StepCursor(self._steps(), name, start)
+
+    def _steps(self) -> JobSteps:
+        raise NotImplementedError
+
+
+def no_store(job_id: int) -> InvalidWork:
+    """Return the error for a job that runs where no steps can be kept."""
+    return InvalidWork(
+        f"job {job_id} runs where no steps are kept",
+        "run it by a node; jobs of worksets have no steps",
+    )

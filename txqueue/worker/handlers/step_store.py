@@ -1,0 +1,172 @@
+"""Where the steps of a worker's jobs are read and written: those of many jobs with one commit."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+from itertools import groupby
+from typing import Final
+
+from attrs import define, field
+from twisted.internet.defer import Deferred
+from twisted.internet.task import deferLater
+
+from txqueue.errors import TokenLost
+from txqueue.model.job import Token
+from txqueue.model.step import Memo
+from txqueue.policy.backoff import Backoff
+from txqueue.store.driver.connection import Statement
+from txqueue.store.driver.connection_pool import ConnectionPool
+from txqueue.store.driver.errors import is_passing
+from txqueue.store.driver.raw_connection import IStoreReactor
+from txqueue.store.enqueueing.steps import (
+    StepWrite,
+    child_written,
+    loaded,
+    memo_of,
+    step_written,
+    steps_written,
+)
+from txqueue.store.enqueueing.transaction import Transaction
+
+__all__ = ["LastOfTransaction", "StepStore"]
+
+MOST_TOGETHER: Final = 200
+"""Steps that one statement writes."""
+# Shortest and longest pause before steps are written again, while the database is away.
+FIRST_PAUSE, LONGEST_PAUSE = 0.2, 5.0
+
+LastOfTransaction = Callable[[], Statement]
+
+
+@define(eq=False)
+class _Entry:
+    step: StepWrite
+    written: Deferred[str | None] = field(factory=Deferred)
+
+
+class StepStore:
+    """Reads and writes the steps of a worker's jobs.
+
+    Args:
+        reactor: Times the retries.
+        pool: Returns the connections to use.
+        schema: The name of the schema.
+    """
+
+    def __init__(
+        self, reactor: IStoreReactor, pool: Callable[[], ConnectionPool], schema: str
+    ) -> None:
+        self._reactor = reactor
+        self._pool = pool
+        self._schema = schema
+        self._entries: list[_Entry] = []
+        self._is_writing = False
+
+    async def load(self, job_id: int) -> list[Memo]:
+        """Return the steps of a job that its earlier runs have left."""
+        rows = await self._pool().query_often(*loaded(self._schema, job_id))
+        return [memo_of(row) for row in rows]
+
+    def write(self, step: StepWrite) -> Deferred[str | None]:
+        """Write a step, together with those that other jobs end meanwhile.
+
+        Returns:
+            Fires once it is committed: with the value of the signal that it took, as JSON text;
+            fails with `TokenLost` if the job has been assigned elsewhere since.
+        """
+        entry = _Entry(step)
+        self._entries.append(entry)
+        if not self._is_writing:
+            self._is_writing = True
+            # The other jobs of this turn of the reactor end steps too.
+            self._reactor.callLater(0, self._start)
+        return entry.written
+
+    @asynccontextmanager
+    async def transaction(
+        self, token: Token, job_id: int, name: str, result: Callable[[], str | None]
+    ) -> AsyncIterator[Transaction]:
+        """Open a transaction whose commit also writes a step.
+
+        Args:
+            token: The fencing token of the run.
+            job_id: The number of the job.
+            name: The name of the step.
+            result: Returns what the step returns, as JSON text, when the transaction ends.
+        """
+        async with self._transaction(
+            lambda: step_written(self._schema, token, job_id, name, result())
+        ) as txn:
+            yield txn
+
+    @asynccontextmanager
+    async def calling(
+        self, token: Token, job_id: int, name: str, child: Callable[[], int]
+    ) -> AsyncIterator[Transaction]:
+        """Open a transaction whose commit also writes which job was enqueued for a call."""
+        async with self._transaction(
+            lambda: child_written(self._schema, token, job_id, name, child())
+        ) as txn:
+            yield txn
+
+    @asynccontextmanager
+    async def _transaction(self, last: LastOfTransaction) -> AsyncIterator[Transaction]:
+        async with self._pool().transaction(last) as connection:
+            txn = Transaction(connection, self._schema)
+            try:
+                yield txn
+            finally:
+                txn.end()
+
+    def pause(self, seconds: float) -> Deferred[None]:
+        """Return a Deferred that fires after a time."""
+        return deferLater(self._reactor, seconds)
+
+    def _start(self) -> None:
+        Deferred.fromCoroutine(self._write_all())
+
+    async def _write_all(self) -> None:
+        while self._entries:
+            entries, self._entries = self._entries[:MOST_TOGETHER], self._entries[MOST_TOGETHER:]
+            for incarnation, those in groupby(entries, lambda each: each.step.token.incarnation):
+                await self._write_some(incarnation, list(those))
+        self._is_writing = False
+
+    async def _write_some(self, incarnation: int, entries: Sequence[_Entry]) -> None:
+        """Write some steps; if the database refuses one of them, each by itself."""
+        try:
+            answers = await self._written(incarnation, entries)
+        except BaseException as error:
+            if len(entries) == 1:
+                entries[0].written.errback(error)
+                return
+            for entry in entries:
+                await self._write_some(incarnation, [entry])
+            return
+        for place, entry in enumerate(entries):
+            if place in answers:
+                entry.written.callback(answers[place])
+            else:
+                entry.written.errback(_lost(entry.step))
+
+    async def _written(self, incarnation: int, entries: Iterable[_Entry]) -> dict[int, str | None]:
+        """Write steps; again and again while the database is away, as what they did is done."""
+        sql, parameters = steps_written(
+            self._schema, incarnation, [entry.step for entry in entries]
+        )
+        backoff = Backoff(FIRST_PAUSE, LONGEST_PAUSE)
+        while True:
+            try:
+                return dict(await self._pool().query_often(sql, parameters))
+            except Exception as error:
+                if not is_passing(error):
+                    raise
+            await deferLater(self._reactor, backoff.take())
+
+
+def _lost(step: StepWrite) -> TokenLost:
+    return TokenLost(
+        f"job {step.job_id} has been assigned elsewhere since",
+        f"nothing: it runs there; step {step.name!r} of this run is not kept",
+    )

@@ -1,0 +1,390 @@
+"""The steps of a run: what earlier runs have done is not done again, and what the job waits for."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from inspect import isawaitable
+from typing import TYPE_CHECKING, Any, Final
+
+from twisted.internet.defer import Deferred
+
+from txqueue.errors import DatabaseUnavailable, InvalidWork, JobFailed, Suspended, TimedOut
+from txqueue.model.retry import Retry
+from txqueue.model.step import (
+    Memo,
+    check_name,
+    read_result,
+    result_type,
+    seconds_of,
+    step_text,
+)
+from txqueue.model.work_item import WorkItem, find_work_type
+from txqueue.store.enqueueing.encryption import decrypted, decrypted_result, encrypted
+from txqueue.store.enqueueing.steps import StepWrite
+from txqueue.worker.handlers.step_store import StepStore
+
+if TYPE_CHECKING:
+    from txqueue.store.enqueueing.transaction import Transaction
+    from txqueue.worker.handlers.running_job import RunningJob
+
+__all__ = ["JobSteps", "StepCursor", "StepTransaction"]
+
+_PART: Final = "step"
+
+
+class JobSteps:
+    """The steps of one run of a job.
+
+    Args:
+        job: The job.
+        store: Reads and writes its steps.
+        is_first: Whether no earlier run can have left any.
+
+    Attributes:
+        waits: What the run has ended for, as `suspend_jobs` takes it.
+    """
+
+    def __init__(self, job: RunningJob, store: StepStore, *, is_first: bool) -> None:
+        self._job = job
+        self._store = store
+        self._memos: dict[str, Memo] | None = {} if is_first else None
+        self._loading: list[Deferred[None]] | None = None
+        self._names: set[str] = set()
+        self.waits: list[dict[str, Any]] = []
+
+    # What a handler calls ----------------------------------------------------------------------
+
+    async def step(
+        self, name: str, function: Callable[..., Any], args: Sequence[Any], named: dict[str, Any]
+    ) -> Any:
+        """Call a function unless an earlier run has; return what it returned."""
+        retry: Retry | None = named.pop("retry", None)
+        kind = result_type(function)
+        memo = await self.begin(name, "step")
+        if memo is not None:
+            return self.read(name, kind, memo.result)
+        value = await self._tried(function, args, named, retry)
+        text = step_text(name, value)
+        result = read_result(name, kind, text)
+        await self.write(name, "step", result=text)
+        return result
+
+    async def wait_for(
+        self, name: str, timeout: float | timedelta | None, signal: str | None
+    ) -> Any:
+        """Return the value of a signal, or end the run until it comes."""
+        signal = name if signal is None else signal
+        check_name(signal, "signal")
+        seconds = None if timeout is None else seconds_of(timeout, "the timeout")
+        memo = await self.begin(name, "signal")
+        if memo is not None and memo.is_ended:
+            return self._signalled(memo, signal)
+        is_over = memo is not None and memo.is_over
+        text = await self.write(name, "signal", signal=signal, is_over=is_over)
+        if text is not None:
+            return self.read(name, Any, text)
+        if is_over:
+            raise _timed_out(name, signal)
+        raise self._suspended(name=name, kind="signal", signal=signal, seconds=seconds)
+
+    async def sleep(self, name: str, length: float | timedelta) -> None:
+        """Return once a time is over that began when a run first called this."""
+        seconds = seconds_of(length, "the length")
+        memo = await self.begin(name, "sleep")
+        if seconds <= 0 if memo is None else memo.is_over:
+            return
+        raise self._suspended(name=name, kind="sleep", seconds=seconds)
+
+    async def call(self, name: str, work: WorkItem, options: dict[str, Any]) -> Any:
+        """Return the result of a job that is enqueued once, or end the run until it ends."""
+        memo = await self.begin(name, "call")
+        if memo is None:
+            child = await self._enqueue(name, work, options)
+        elif memo.is_ended:
+            return self._of_child(memo, work)
+        else:
+            assert memo.child is not None
+            child = memo.child
+            if memo.child_state in ("done", "failed", "cancelled", None):
+                return await self._ended_child(memo, work)
+        raise self._suspended(name=name, kind="call", child=child)
+
+    @asynccontextmanager
+    async def transaction(self, name: str) -> AsyncIterator[StepTransaction]:
+        """Open a transaction that is a step, unless an earlier run has committed it."""
+        memo = await self.begin(name, "step")
+        if memo is not None:
+            yield StepTransaction(name, is_done=True, result=self.read(name, Any, memo.result))
+            return
+        step = StepTransaction(name)
+        opening = self._store.transaction(
+            self._job.token, self._job.id, name, lambda: self._stored(step_text(name, step.result))
+        )
+        async with opening as txn:
+            step.txn = txn
+            self._job.note_steps()
+            yield step
+        step.end()
+
+    # What these are made of --------------------------------------------------------------------
+
+    async def begin(self, name: str, kind: str) -> Memo | None:
+        """Begin a step; return what an earlier run has left of it.
+
+        Raises:
+            InvalidWork: When the name is not valid, or is that of another step.
+            Suspended: When the run ends for a wait.
+        """
+        check_name(name)
+        if self.waits and kind in ("step", "cursor"):
+            raise Suspended(f"job {self._job.id} waits for {self.waits[0]['name']!r}")
+        if self._job.is_completed:
+            raise InvalidWork(
+                f"job {self._job.id} is completed, and step {name!r} comes too late",
+                "do it before the end of job.transaction(), or in a job of its own",
+            )
+        if name in self._names:
+            raise InvalidWork(
+                f"job {self._job.id} uses the name {name!r} for two steps",
+                'give each a name of its own: in a loop, f"page {number}"',
+            )
+        self._names.add(name)
+        self._job.note_steps()
+        memo = (await self._loaded()).get(name)
+        if memo is not None and memo.kind != kind:
+            raise InvalidWork(
+                f"{name!r} of job {self._job.id} is a {kind} now, but was a {memo.kind}",
+                "give the new one another name",
+            )
+        return memo
+
+    async def write(
+        self,
+        name: str,
+        kind: str,
+        *,
+        result: str | None = None,
+        error: str | None = None,
+        signal: str | None = None,
+        is_over: bool = False,
+    ) -> str | None:
+        """Write a step; return the value of the signal that it took, as JSON text."""
+        step = StepWrite(
+            self._job.token,
+            self._job.id,
+            name,
+            kind,
+            result=self._stored(result),
+            error=error,
+            signal=signal,
+            is_over=is_over,
+        )
+        taken: str | None = await _awaitable(self._store.write(step))
+        return taken
+
+    def read(self, name: str, kind: Any, text: str | None) -> Any:
+        """Return what a step has returned, decrypted if the type is encrypted."""
+        if text is not None and self._is_encrypted and '"encrypted"' in text:
+            value = decrypted(self._job.work_type, _PART, read_result(name, Any, text))
+            text = step_text(name, value)
+        return read_result(name, kind, text)
+
+    def _stored(self, text: str | None) -> str | None:
+        if text is None or not self._is_encrypted:
+            return text
+        value = read_result("", Any, text)
+        return step_text("", encrypted(self._job.work_type, _PART, value))
+
+    @property
+    def _is_encrypted(self) -> bool:
+        return find_work_type(self._job.work_type).encrypted
+
+    async def _loaded(self) -> dict[str, Memo]:
+        """Return the steps of earlier runs, read once."""
+        if self._memos is None:
+            if self._loading is None:
+                await self._load()
+            else:
+                waiting: Deferred[None] = Deferred()
+                self._loading.append(waiting)
+                await _awaitable(waiting)
+        assert self._memos is not None
+        return self._memos
+
+    async def _load(self) -> None:
+        waiting: list[Deferred[None]] = []
+        self._loading = waiting
+        loading = Deferred.fromCoroutine(self._store.load(self._job.id))
+        try:
+            self._memos = {memo.name: memo for memo in await _awaitable(loading)}
+        except BaseException as error:
+            self._loading = None
+            for other in waiting:
+                other.errback(error)
+            if isinstance(error, DatabaseUnavailable):
+                self._job.note_unavailable(error)
+            raise
+        for other in waiting:
+            other.callback(None)
+
+    async def _tried(
+        self,
+        function: Callable[..., Any],
+        args: Sequence[Any],
+        named: dict[str, Any],
+        retry: Retry | None,
+    ) -> Any:
+        """Call a function, and again in place if the step has a retry policy."""
+        failures = 0
+        while True:
+            try:
+                value = function(*args, **named)
+                return await value if isawaitable(value) else value
+            except Exception as error:
+                failures += 1
+                if retry is None or retry.is_spent(failures) or isinstance(error, retry.fatal):
+                    raise
+            await _awaitable(self._store.pause(retry.delay(failures, random.random())))
+
+    def _suspended(self, **wait: Any) -> Suspended:
+        self.waits.append({name: value for name, value in wait.items() if value is not None})
+        return Suspended(
+            f"job {self._job.id} waits for {wait['name']!r}: let this exception through"
+        )
+
+    def _signalled(self, memo: Memo, signal: str) -> Any:
+        if memo.error is not None:
+            raise _timed_out(memo.name, signal)
+        return self.read(memo.name, Any, memo.result)
+
+    async def _enqueue(self, name: str, work: WorkItem, options: dict[str, Any]) -> int:
+        enqueueing = Deferred.fromCoroutine(self._enqueued(name, work, options))
+        return int(await _awaitable(enqueueing))
+
+    async def _enqueued(self, name: str, work: WorkItem, options: dict[str, Any]) -> int:
+        child = 0
+        async with self._store.calling(self._job.token, self._job.id, name, lambda: child) as txn:
+            child = await txn.enqueue(work, **options)
+        return child
+
+    async def _ended_child(self, memo: Memo, work: WorkItem) -> Any:
+        """Keep how the child of a call has ended, and return its result."""
+        if memo.child_state == "done":
+            text = memo.child_result
+            if text is not None and '"encrypted"' in text:
+                value = decrypted_result(memo.child_type or "", read_result(memo.name, Any, text))
+                text = step_text(memo.name, value)
+            await self.write(memo.name, "call", result=text)
+            return read_result(memo.name, result_type(type(work).perform), text)
+        reason = (memo.child_error or "no reason given").splitlines()[0]
+        how = memo.child_state or "gone, and its history dropped"
+        error = f"job {memo.child}, called by step {memo.name!r}, is {how}: {reason}"
+        await self.write(memo.name, "call", error=error)
+        raise JobFailed(error)
+
+    def _of_child(self, memo: Memo, work: WorkItem) -> Any:
+        if memo.error is not None:
+            raise JobFailed(memo.error)
+        return self.read(memo.name, result_type(type(work).perform), memo.result)
+
+
+class StepTransaction:
+    """A step that is a transaction: its writes and its result are kept together.
+
+    Args:
+        name: The name of the step.
+        is_done: Whether an earlier run has committed it.
+        result: What that has returned.
+
+    Attributes:
+        is_done: Whether an earlier run has committed it: nothing is to be done then.
+        result: What the step returns: set it before the end; later runs get it.
+    """
+
+    def __init__(self, name: str, *, is_done: bool = False, result: Any = None) -> None:
+        self._name = name
+        self._txn: Transaction | None = None
+        self.is_done = is_done
+        self.result = result
+
+    @property
+    def txn(self) -> Transaction:
+        """The transaction.
+
+        Raises:
+            InvalidWork: When an earlier run has committed the step, or the block has ended.
+        """
+        if self._txn is None:
+            raise InvalidWork(
+                f"step {self._name!r} is done and has no transaction",
+                "use it only inside of the block, and only if not step.is_done",
+            )
+        return self._txn
+
+    @txn.setter
+    def txn(self, txn: Transaction) -> None:
+        self._txn = txn
+
+    def end(self) -> None:
+        """Refuse further use."""
+        self._txn = None
+
+
+class StepCursor:
+    """A position in a loop that survives a restart; see `RunningJob.cursor`.
+
+    Args:
+        steps: The steps of the run.
+        name: The name of the step.
+        start: The first position.
+
+    Attributes:
+        following: The position after this one; an integer's is the next one by itself.
+    """
+
+    def __init__(self, steps: JobSteps, name: str, start: Any) -> None:
+        self._steps = steps
+        self._name = name
+        self._start = start
+        self._has_begun = False
+        self.following: Any = None
+
+    def __aiter__(self) -> StepCursor:
+        return self
+
+    async def __anext__(self) -> Any:
+        """Keep the position after the turn that has ended, and return it."""
+        if not self._has_begun:
+            self._has_begun = True
+            memo = await self._steps.begin(self._name, "cursor")
+            position = self._start
+            if memo is not None:
+                position = self._steps.read(self._name, Any, memo.result)
+        else:
+            position = self.following
+            await self._steps.write(self._name, "cursor", result=step_text(self._name, position))
+        if position is None:
+            raise StopAsyncIteration
+        self.following = position + 1 if type(position) is int else None
+        return position
+
+
+def _timed_out(name: str, signal: str) -> TimedOut:
+    return TimedOut(
+        f"the signal {signal!r} for which step {name!r} waits did not come in time",
+        "catch TimedOut if the job can go on without it",
+    )
+
+
+def _awaitable(deferred: Deferred[Any]) -> Awaitable[Any]:
+    """Return what a handler's own runtime can await: a future inside of a task of asyncio's."""
+    try:
+        loop = asyncio.get_running_loop()
+        is_task = asyncio.current_task(loop) is not None
+    except RuntimeError:
+        return deferred
+    return deferred.asFuture(loop) if is_task else deferred
