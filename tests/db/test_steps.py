@@ -8,6 +8,7 @@ import pytest
 
 from tests.db.masters import Master
 from tests.db.stored import Taken
+from txqueue.policy.blockers import explain
 
 
 def write(node: Master, chunk: Taken, *steps: dict[str, Any]) -> dict[int, str | None]:
@@ -307,3 +308,55 @@ def test_a_signal_and_a_wait_at_the_same_moment(node: Master, other: Master, whe
         other.connection.commit()
         other.incarnation = kept
     assert node.claimed_ids() == chunk.ids
+
+
+def test_a_retry_from_a_step(node: Master) -> None:
+    """That step and those that began after it are done again; those before are kept."""
+    chunk = started(node)
+    write(node, chunk, {"name": "a", "result": 1}, {"name": "b"}, {"name": "c"})
+    node.settle(chunk, "failed", error="x")
+    retry = "select txqueue.retry_from(%s, %s, 'me')"
+    with pytest.raises(psycopg2.Error, match="has no step z"):
+        node.value(retry, chunk.ids[0], "z")
+    assert node.value(retry, chunk.ids[0], "b") == 2
+    assert steps(node, chunk.ids[0]) == {"a": 1}
+    assert node.claimed_ids() == chunk.ids
+    with pytest.raises(psycopg2.Error, match="cannot be retried now"):
+        node.value(retry, chunk.ids[0], "a")
+
+
+@pytest.mark.parametrize(
+    ("waits", "reason", "detail"),
+    [
+        ([APPROVAL], "signal", "at step 'approval' for the signal 'approved', for "),
+        ([{**APPROVAL, "seconds": 3600}], "signal", " so far, at most until "),
+        ([{"name": "nap", "kind": "sleep", "seconds": 3600}], "sleep", "'nap' for a moment, "),
+        ([{"name": "part", "kind": "call", "child": 1}], "call", "for the end of job 1"),
+    ],
+)
+def test_what_a_job_waits_for_is_explained(
+    node: Master, waits: list[dict[str, Any]], reason: str, detail: str
+) -> None:
+    """The explanation names the step, and what ends the wait."""
+    node.enqueue({"not_before": "2100-01-01T00:00:00Z"})
+    chunk = started(node)
+    suspend(node, chunk, *waits)
+    why = explain(node.value("select txqueue.explain_facts(%s)", chunk.ids[0]))
+    assert why.reason == reason
+    assert detail in why.detail
+
+
+def test_jobs_without_steps_pay_nothing(node: Master) -> None:
+    """Their whole life reads and writes no table of steps and signals."""
+    looks = (
+        "select sum(seq_scan + coalesce(idx_scan, 0) + n_tup_ins)::int from pg_stat_xact_user_tables"
+        " where schemaname = 'txqueue' and relname in ('job_step', 'job_signal')"
+    )
+    node.connection.autocommit = False
+    node.enqueue({}, {}, {"unique": "a"}, {"group": "b"})
+    done, *others = node.claim()
+    node.settle(done, "retry", delay=0)
+    (again,) = [chunk for chunk in node.claim() if chunk.ids]
+    node.complete(again)
+    assert node.value(looks) == 0
+    node.connection.commit()

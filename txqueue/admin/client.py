@@ -268,6 +268,19 @@ class Admin:
         answer = await self._each(wire.RetryJobs, ids)
         return answer["retried"], answer["refused"]
 
+    async def retry_from(self, job_id: int, step: str) -> int:
+        """Retry a job from one of its steps on; return how many steps are done again."""
+        answer = await self._say(wire.RetryFrom, job_id=job_id, step=step)
+        return int(answer["forgotten"])
+
+    async def signal(
+        self, job_id: int, name: str, value: Any = None, *, key: str | None = None
+    ) -> bool:
+        """Send a signal to a job; return whether it is new. See `Transaction.signal`."""
+        text = None if value is None else json.dumps(value)
+        arguments = _given(job_id=job_id, name=name, value=text, key=key)
+        return bool((await self._say(wire.SendSignal, **arguments))["is_new"])
+
     async def set_priority(self, ids: Iterable[int], priority: int) -> tuple[list[int], list[int]]:
         """Change jobs' priority; return the numbers of changed and of refused jobs."""
         answer = await self._each(wire.SetPriority, ids, priority=priority)

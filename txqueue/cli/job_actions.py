@@ -20,7 +20,7 @@ from txqueue.cli.options import (
     selecting,
     together,
 )
-from txqueue.cli.output import Lines, show, styled
+from txqueue.cli.output import Lines, say, show, styled
 from txqueue.cli.refusals import refusal_lines, refusals
 from txqueue.cli.source import act_by_node
 from txqueue.cli.times import Length
@@ -163,9 +163,12 @@ def restart(
 
 @click.command(cls=Command, short_help="Run failed or cancelled jobs again.")
 @_choosing(RETRIABLE)
+@click.option("--from", "step", help="Do this step of the one job again, and all after it.")
 @click.pass_obj
-def retry(options: GlobalOptions, /, ids: Sequence[int], **filters: Any) -> int:
+def retry(options: GlobalOptions, /, ids: Sequence[int], step: str | None, **filters: Any) -> int:
     """Run failed or cancelled jobs again; jobs that wait for a time or a retry run now."""
+    if step is not None:
+        return _retry_from(options, ids, step)
     if filters["is_all"] and filters["state"] is None:
         filters["state"] = "failed"
     words = {
@@ -180,6 +183,15 @@ def retry(options: GlobalOptions, /, ids: Sequence[int], **filters: Any) -> int:
         act=lambda admin, some: admin.retry(some),
         words=words,
     )
+
+
+def _retry_from(options: GlobalOptions, ids: Sequence[int], step: str) -> int:
+    if len(ids) != 1:
+        raise click.UsageError("give the number of one job with --from")
+    forgotten = act_by_node(options, lambda admin: admin.retry_from(ids[0], step))
+    sentence = f"Job {ids[0]}: to run again, with {amount(forgotten)} of its steps."
+    say(options, {"job_id": ids[0], "forgotten": forgotten}, sentence)
+    return 0
 
 
 @click.command(cls=Command, short_help="Give jobs another priority.")

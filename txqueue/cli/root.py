@@ -31,6 +31,7 @@ _HOMES: Final = {
     "health": "health",
     "nodes": "nodes",
     **dict.fromkeys(("jobs", "job", "explain"), "jobs"),
+    **dict.fromkeys(("steps", "signal"), "steps"),
     "batch": "batch",
     "doctor": "doctor",
     **dict.fromkeys(("limits", "actions"), "limits"),

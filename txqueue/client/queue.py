@@ -247,6 +247,18 @@ class WorkQueue:
                 return await txn.enqueue_many(chain(first, remaining), **options)
             return await enqueue_alone(txn, first, options)
 
+    async def signal(
+        self,
+        of: int | tuple[type[WorkItem], str],
+        name: str,
+        value: Any = None,
+        *,
+        key: str | None = None,
+    ) -> bool:
+        """Send a signal to a job, in a transaction of its own; see `Transaction.signal`."""
+        async with self.transaction() as txn:
+            return await txn.signal(of, name, value, key=key)
+
     async def fill(self, cls: type[WorksetItem], items: Iterable[WorksetItem]) -> int:
         """Put items into a workset in one transaction; see `Transaction.fill`."""
         async with self.transaction() as txn:

@@ -80,6 +80,7 @@ def _limit(name: str, kind: ValueKind) -> Value:
 
 _SUBJECT = (Value("kind", ValueKind.TEXT, "its_kind"), Value("key", ValueKind.TEXT, "its_key"))
 _IDS = Value("ids", ValueKind.IDS)
+_JOB = Value("job_id", ValueKind.WHOLE, "its_job_id")
 _NAME = Value("name", ValueKind.TEXT, "its_name")
 _FINGERPRINT = Value("fingerprint", ValueKind.TEXT, "its_fingerprint")
 _BEFORE = Value("before", ValueKind.MOMENT, is_optional=True)
@@ -111,6 +112,18 @@ ACTS: Final[Mapping[str, Act]] = {
         (Value("restarted", ValueKind.RUNS), Value("requested", ValueKind.RUNS), _REFUSED),
     ),
     "retry": Act((_IDS,), (Value("retried", ValueKind.IDS), _REFUSED)),
+    "retry_from": Act(
+        (_JOB, Value("step", ValueKind.TEXT, "its_step")), (Value("forgotten", ValueKind.WHOLE),)
+    ),
+    "send_signal": Act(
+        (
+            _JOB,
+            _NAME,
+            Value("value", ValueKind.JSON, "its_value", is_optional=True),
+            Value("key", ValueKind.TEXT, "its_key", is_optional=True),
+        ),
+        (Value("is_new", ValueKind.FLAG),),
+    ),
     "set_priority": Act(
         (_IDS, Value("priority", ValueKind.WHOLE, "its_priority")),
         (Value("changed", ValueKind.IDS), _REFUSED),

@@ -38,7 +38,9 @@ __all__ = [
     "RestartJobs",
     "Resume",
     "RetryFailures",
+    "RetryFrom",
     "RetryJobs",
+    "SendSignal",
     "SetLimit",
     "SetPriority",
     "UndrainNode",
@@ -246,6 +248,18 @@ class RetryJobs(_Act):
     """Retry failed and cancelled jobs, and run at once the jobs that wait for a retry."""
 
     act, arguments, response = _declared("retry")
+
+
+class RetryFrom(_Act):
+    """Retry a job from one of its steps on; the answer has how many steps are done again."""
+
+    act, arguments, response = _declared("retry_from")
+
+
+class SendSignal(_Act):
+    """Send a signal with a JSON value to a job; of the same name and key only the first is new."""
+
+    act, arguments, response = _declared("send_signal")
 
 
 class ListFailures(_Command):

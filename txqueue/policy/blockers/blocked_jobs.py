@@ -16,7 +16,7 @@ Row = Mapping[str, Any]
 FAR: Final = 600.0
 """Seconds before its moment until which what would stop a job is not warned of."""
 
-_FOR_TIME = ("time", "backoff", "workset")
+_FOR_TIME = ("time", "backoff", "workset", "sleep", "signal")
 # Nothing keeps these jobs from running.
 _RUNNING = ("next", "running", "done", "failed", "cancelled", "quarantine")
 COUNTED_BY_NAME: Final = ("unserved_queue", "unknown_type", "paused")

@@ -23,6 +23,7 @@ from txqueue.policy.blockers.ended import cancelled, done, failed
 from txqueue.policy.blockers.limits import behind_group, for_rate, held_back, locked
 from txqueue.policy.blockers.reason import Blocker, Facts, Gravity, is_due, shown_moment, until
 from txqueue.policy.blockers.unreadable import damaged, fixed, in_clear, unreadable
+from txqueue.policy.blockers.waits import at_wait
 
 __all__ = ["Explanation", "explain", "explain_archived", "judged"]
 
@@ -35,9 +36,9 @@ class Explanation:
         job_id: The job's number.
         state: The job's state.
         reason: One word for programs: ``time, backoff, workset, rate, group, parents, unique,
-            unknown_type, no_key, unreadable, damaged, pause, no_capable_node, no_worker, suspect,
-            locked, limit, reserve, no_free_capacity, next, assigned, running, rescue, done, failed,
-            quarantine, cancelled``.
+            signal, sleep, call, unknown_type, no_key, unreadable, damaged, pause,
+            no_capable_node, no_worker, suspect, locked, limit, reserve, no_free_capacity, next,
+            assigned, running, rescue, done, failed, quarantine, cancelled``.
         detail: The reason in one sentence for people. If the job waits for another one that does
             not run, also the reason of that.
         remedy: What would make the job run.
@@ -165,6 +166,8 @@ def _never(facts: Facts) -> Iterator[Blocker]:
 
 
 def _waiting(facts: Facts) -> Blocker:
+    if facts.get("waits") and not (facts["job"]["waiting_for"] == "time" and is_due(facts)):
+        return at_wait(facts)
     return _WAITING_FOR[facts["job"]["waiting_for"]](facts)
 
 
@@ -280,5 +283,6 @@ _WAITING_FOR: Mapping[str, Callable[[Facts], Blocker]] = {
     "rate": _for_rate,
     "group": _for_group,
     "parents": _for_parents,
+    "signal": at_wait,
     "unique": _for_unique,
 }

@@ -35,6 +35,7 @@ from txqueue.store.enqueueing.statement_effects import (
     may_change_session,
     may_end_transaction,
 )
+from txqueue.store.enqueueing.steps import signal_sent
 from txqueue.store.enqueueing.worksets import fill
 from txqueue.store.schema.files import checked_name
 from txqueue.tracing.choice import sending
@@ -181,6 +182,33 @@ class Transaction:
             sql += " from set_config('txqueue.ending_job', %s, true)"
             parameters = (*parameters, str(self._ends))
         return await self._query_often(sql, parameters)
+
+    async def signal(
+        self,
+        of: int | tuple[type[WorkItem], str],
+        name: str,
+        value: Any = None,
+        *,
+        key: str | None = None,
+    ) -> bool:
+        """Send a signal to a job, as part of this transaction; see `RunningJob.wait_for`.
+
+        Args:
+            of: The number of the job, or its class and the unique key that it holds.
+            name: The name of the signal.
+            value: What `wait_for` returns: plain data or an attrs object.
+            key: Makes the call idempotent: a second signal of this name and key changes nothing.
+
+        Returns:
+            Whether the signal is new.
+
+        Raises:
+            InvalidWork: When the name or the value is not valid.
+            Refused: When the job has ended or there is none; the transaction must be rolled back.
+        """
+        self._check()
+        sql, parameters = signal_sent(self._schema, of, name, value, key)
+        return bool((await self._query_often(sql, parameters))[0][0])
 
     async def enqueue_many(
         self, works: Iterable[WorkItem], **options: Unpack[EnqueueOptions]

@@ -52,6 +52,7 @@ _CLASSES: Final = """
         (select 'waiting', case when waiting_for not in ('time', 'rate') then waiting_for
                                 when not_before <= clock_timestamp() then 'nothing'
                                 when not_before = 'infinity' then 'never'
+                                when options ? 'steps' then 'step'
                                 when attempt > 0 then 'backoff'
                                 else waiting_for end,
                 queue, work_type, tenant, "group",
