@@ -783,6 +783,8 @@ tick(ticks jsonb) returns integer;  -- worker
 load_steps(its_job_id bigint) returns (name text, kind text, result text, error text, is_ended boolean,
     seconds double precision, child bigint, child_state text, child_type text, child_result text,
     child_error text);  -- worker
+retry_from(its_job_id bigint, its_step text, who text) returns integer;  -- worker
+send_signal(its_job_id bigint, its_name text, its_value jsonb, its_key text, who text) returns boolean;  -- worker
 signal(job_id bigint, name text, value jsonb = null, key text = null) returns boolean;  -- enqueue, worker
 signal_keyed(work_type text, "unique" text, name text, value jsonb = null, key text = null)
     returns boolean;  -- enqueue, worker
@@ -849,10 +851,10 @@ start_workset(its_name text, its_items bigint = null) returns integer;  -- worke
 --                              readable_json, readable_text, refresh_backlog_flags, register_node, release,
 --                              remove_schedule, renew_for_peer, repeat, repeat_archived, request_end_notices, rescue,
 --                              reserve_incarnation, reserve_run, restart, resume, resume_schedule, retry,
---                              retry_failures, retry_workset, rotate, run_schedule, schedule_runs, scheduled_keys,
---                              set_aside, set_limit, set_priority, settle, signal, signal_keyed, silent_jobs,
---                              split_workset_part, start_missed_cooldowns, start_workset, started, stats, tick,
---                              undrain_node, updated_at, write_step, write_steps
+--                              retry_failures, retry_from, retry_workset, rotate, run_schedule, schedule_runs,
+--                              scheduled_keys, send_signal, set_aside, set_limit, set_priority, settle, signal,
+--                              signal_keyed, silent_jobs, split_workset_part, start_missed_cooldowns, start_workset,
+--                              started, stats, tick, undrain_node, updated_at, write_step, write_steps
 --
 -- txqueue_worksets  usage      schema txqueue
 --                   select     migration

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from txqueue.store.enqueueing.transaction import Transaction, enqueue
     from txqueue.store.schedules import ScheduleRun, Schedules
     from txqueue.worker.handlers.running_job import Parents, RunningJob
+    from txqueue.worker.handlers.steps import StepCursor, StepTransaction
     from txqueue.worker.handlers.task import Task, task
     from txqueue.worker.handlers.thread_job import ThreadJob
     from txqueue.worker.running.workset_runner import RunningPart
@@ -56,6 +57,8 @@ __all__ = [
     "Schedules",
     "Snooze",
     "State",
+    "StepCursor",
+    "StepTransaction",
     "Task",
     "ThreadJob",
     "Transaction",
@@ -113,6 +116,8 @@ _HOMES = {
     "RunningJob": "txqueue.worker.handlers.running_job",
     "ThreadJob": "txqueue.worker.handlers.thread_job",
     "RunningPart": "txqueue.worker.running.workset_runner",
+    "StepCursor": "txqueue.worker.handlers.steps",
+    "StepTransaction": "txqueue.worker.handlers.steps",
 }
 
 if not TYPE_CHECKING:
