@@ -100,7 +100,7 @@ class Pages(WorkItem):
             diary.note(job, f"page {page}")
             if page == self.pages:
                 cursor.following = None
-        return page
+        return self.pages
 
 
 @define
