@@ -24,8 +24,6 @@ begin
           from (select job_id, assignment from job_assigned
                  where job_id = any (array(select (each ->> 'job_id')::bigint from jsonb_array_elements(given) as each))
                    and incarnation = its_incarnation
-                   and ((job_id, assignment) in (select (each ->> 'job_id')::bigint, (each ->> 'assignment')::bigint
-                                                   from jsonb_array_elements(given) as each)) is true
                  order by job_id for key share) as locked;
         -- Rotation may just have moved a job to another lane.
         exit when cardinality(held) = (select count(distinct each ->> 'job_id') from jsonb_array_elements(given) as each);

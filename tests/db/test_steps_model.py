@@ -1,0 +1,336 @@
+"""Jobs with steps under all that may happen to them: nothing is done twice, and no job is stuck.
+
+Each job has a script of steps. A run does what earlier runs have not done, as a worker does, and
+may die before a statement, or after the commit and before its answer.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from attrs import Factory, define
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
+
+from tests.db.conftest import EMPTY
+from tests.db.masters import Master, master
+from tests.db.stored import Taken
+
+KINDS = ("step", "txn", "wait", "limited", "sleep", "call")
+MOST_RUNS = 200
+DUE = """
+    update txqueue.job_step set until = until - interval '2 hours' where ended_at is null;
+    update txqueue.job_waiting set not_before = not_before - interval '2 hours'
+     where waiting_for = 'time' and options ? 'steps';
+"""
+scripts = st.lists(st.sampled_from(KINDS), max_size=4).map(lambda script: ["txn", *script])
+
+
+class Killed(Exception):
+    """The process of the run has died."""
+
+
+class Ended(Exception):
+    """The run waits."""
+
+
+@define
+class Modelled:
+    """A job: its script, which of its steps were forgotten, and how many signals it was sent."""
+
+    script: list[str]
+    forgotten: set[str] = Factory(set)
+    sent: int = 0
+    is_cancelled: bool = False
+
+
+class Run:
+    """One run of a job, as a worker does it.
+
+    Args:
+        node: The session of the node.
+        chunk: The job, claimed alone.
+        script: Its steps.
+        life: How many statements it survives; its process dies at the next one.
+        is_late: Whether that one is committed all the same.
+    """
+
+    def __init__(
+        self, node: Master, chunk: Taken, script: list[str], life: int, *, is_late: bool
+    ) -> None:
+        self.node = node
+        self.chunk = chunk
+        self.script = script
+        self.life = life
+        self.is_late = is_late
+        self.job_id = chunk.ids[0]
+        self.key = (chunk.assignment, self.job_id)
+
+    def go(self) -> None:
+        """Do the script from its top."""
+        terms = self.chunk.jobs[0].terms or {}
+        memos = self._loaded() if terms.get("steps") else {}
+        for place, kind in enumerate(self.script):
+            name = f"{kind} {place}"
+            memo = memos.get(name)
+            if memo is None or not memo[1]:
+                getattr(self, f"_{kind}")(name, memo)
+        self._sent(lambda: self._settle("done"))
+
+    def _loaded(self) -> dict[str, tuple[str | None, bool, float | None, Any, Any]]:
+        self.node.cursor.execute(
+            "select name, result, is_ended, seconds, child, child_state"
+            " from txqueue.load_steps(%s)",
+            (self.job_id,),
+        )
+        return {name: tuple(rest) for name, *rest in self.node.cursor.fetchall()}
+
+    def _sent(self, statement: Any) -> Any:
+        """Send a statement; the process may die before it, or before its answer."""
+        self.life -= 1
+        if self.life < 0 and not self.is_late:
+            raise Killed
+        answer = statement()
+        if self.life < 0:
+            raise Killed
+        return answer
+
+    def _settle(self, outcome: str, **more: Any) -> None:
+        assert self.node.settle(self.chunk, outcome, **more) == [self.job_id]
+
+    def write(self, **step: Any) -> dict[int, str | None]:
+        """Write one step, or take a signal."""
+        about = {"job_id": self.job_id, "assignment": self.chunk.assignment, **step}
+        self.node.cursor.execute(
+            "select place, value from txqueue.write_steps(%s, %s)",
+            (self.node.incarnation, json.dumps([about])),
+        )
+        return dict(self.node.cursor.fetchall())
+
+    def _step(self, name: str, memo: Any) -> None:
+        assert self._sent(lambda: self.write(name=name, kind="step", result=name)) == {0: None}
+
+    def _txn(self, name: str, memo: Any) -> None:
+        self._sent(
+            lambda: self.node.cursor.execute(
+                "with own as (insert into app values (%s, %s))"
+                " select txqueue.write_step(%s, %s, %s, %s, null)",
+                (
+                    self.job_id,
+                    name,
+                    self.node.incarnation,
+                    self.chunk.assignment,
+                    self.job_id,
+                    name,
+                ),
+            )
+        )
+
+    def _wait(self, name: str, memo: Any, seconds: float | None = None) -> None:
+        is_over = bool(memo and memo[2] is not None and memo[2] <= 0)
+        taken = self._sent(
+            lambda: self.write(name=name, kind="signal", signal="go", is_over=is_over)
+        )
+        if taken[0] is None and not is_over:
+            self._suspend(name=name, kind="signal", signal="go", seconds=seconds)
+
+    def _limited(self, name: str, memo: Any) -> None:
+        self._wait(name, memo, 3600.0)
+
+    def _sleep(self, name: str, memo: Any) -> None:
+        if memo is None or memo[2] > 0:
+            self._suspend(name=name, kind="sleep", seconds=3600.0)
+
+    def _call(self, name: str, memo: Any) -> None:
+        if memo is None:
+            child = self._sent(lambda: self._enqueued(name))
+        elif memo[4] in ("done", "failed", "cancelled"):
+            self._sent(lambda: self.write(name=name, kind="call", result=memo[4]))
+            return
+        else:
+            child = memo[3]
+        self._suspend(name=name, kind="call", child=child)
+
+    def _enqueued(self, name: str) -> int:
+        child: int = self.node.value(
+            "with child as materialized (select txqueue.enqueue('test.kind', '{}') as id)"
+            " select id from child, txqueue.write_step(%s, %s, %s, %s, null, id)",
+            self.node.incarnation,
+            self.chunk.assignment,
+            self.job_id,
+            name,
+        )
+        return child
+
+    def _suspend(self, **wait: Any) -> None:
+        self._sent(lambda: self._settle("suspended", waits=[wait]))
+        raise Ended
+
+
+class Steps(RuleBasedStateMachine):
+    """The stored functions under random runs, deaths, signals and acts of operators."""
+
+    dsn: str
+
+    def __init__(self) -> None:
+        super().__init__()
+        with master(self.dsn) as session:
+            session.cursor.execute(EMPTY)
+            session.cursor.execute("create table app (job_id bigint, step text)")
+        self.node = Master(self.dsn)
+        self.jobs: dict[int, Modelled] = {}
+        self.stale: list[Run] = []
+
+    def teardown(self) -> None:
+        """Let all jobs end, and look at what they have done."""
+        try:
+            self.finish()
+        finally:
+            self.node.connection.close()
+
+    @rule(script=scripts)
+    def enqueue(self, script: list[str]) -> None:
+        """A new job."""
+        (job_id,) = self.node.enqueue({})
+        self.jobs[job_id] = Modelled(script)
+
+    @rule(life=st.integers(0, 6), is_late=st.booleans(), fails=st.booleans())
+    def run_some(self, life: int, is_late: bool, fails: bool) -> None:
+        """Claim jobs and run them, until each process dies or the job waits or ends."""
+        self._run_all(life, is_late, fails)
+
+    def _run_all(self, life: int = 1000, is_late: bool = False, fails: bool = False) -> bool:
+        chunks = self.node.claim()
+        for chunk in chunks:
+            for job in chunk.jobs:
+                self._run_one(Taken(chunk.lane, chunk.assignment, [job]), life, is_late, fails)
+        return bool(chunks)
+
+    def _run_one(self, chunk: Taken, life: int, is_late: bool, fails: bool) -> None:
+        (job_id,) = chunk.ids
+        if job_id not in self.jobs:
+            self.node.settle(chunk, "failed" if fails else "done", error="x")
+            return
+        run = Run(self.node, chunk, self.jobs[job_id].script, life, is_late=is_late)
+        try:
+            run.go()
+        except Ended:
+            pass
+        except Killed:
+            self.stale.append(run)
+            self.node.value(
+                "select txqueue.release(%s, %s, false, ids => %s)",
+                self.node.incarnation,
+                [chunk.assignment],
+                chunk.ids,
+            )
+
+    @precondition(lambda self: self.stale)
+    @rule()
+    def write_late(self) -> None:
+        """A process that was taken for dead goes on: nothing of it is written."""
+        run = self.stale.pop()
+        assert run.write(name="late", kind="step") == {}
+        assert run.node.settle(run.chunk, "suspended", waits=[]) == []
+
+    @precondition(lambda self: self.jobs)
+    @rule(pick=st.integers(0), key=st.sampled_from([None, "a", "b"]))
+    def signal(self, pick: int, key: str | None) -> None:
+        """Send a signal to a job that has not ended."""
+        job_id = self._picked(pick)
+        if self.node.job(job_id)["state"] in ("waiting", "ready", "assigned"):
+            job = self.jobs[job_id]
+            is_new = self.node.value(
+                "select txqueue.signal(%s, 'go', %s, %s)", job_id, str(job.sent), key
+            )
+            job.sent += is_new
+
+    @precondition(lambda self: self.jobs)
+    @rule(pick=st.integers(0))
+    def cancel(self, pick: int) -> None:
+        """An operator cancels a job."""
+        self.node.value("select cancelled from txqueue.cancel(%s, 'me')", [self._picked(pick)])
+
+    @precondition(lambda self: self.jobs)
+    @rule(pick=st.integers(0))
+    def retry(self, pick: int) -> None:
+        """An operator retries a job that was cancelled, or one that sleeps."""
+        self.node.value("select retried from txqueue.retry(%s, 'me')", [self._picked(pick)])
+
+    @precondition(lambda self: self.jobs)
+    @rule(pick=st.integers(0), place=st.integers(0, 4))
+    def retry_from(self, pick: int, place: int) -> None:
+        """An operator retries a job from one of its steps on."""
+        job_id = self._picked(pick)
+        script = self.jobs[job_id].script
+        name = f"{script[place % len(script)]} {place % len(script)}"
+        begun = self._names(job_id)
+        if name in begun and self.node.job(job_id)["state"] == "cancelled":
+            self.node.value("select txqueue.retry_from(%s, %s, 'me')", job_id, name)
+            self.jobs[job_id].forgotten |= set(begun[begun.index(name) :])
+
+    @rule()
+    def pass_time(self) -> None:
+        """Two hours pass."""
+        self.node.cursor.execute(DUE)
+
+    def _picked(self, pick: int) -> int:
+        return list(self.jobs)[pick % len(self.jobs)]
+
+    def _names(self, job_id: int) -> list[str]:
+        kept = self.node.job(job_id)["steps"]
+        if kept is not None:
+            return [step["name"] for step in kept]
+        return self.node.column(
+            "select name from txqueue.job_step where job_id = %s order by number", job_id
+        )
+
+    def finish(self) -> None:
+        """Send what jobs wait for until all have ended; each step was done once."""
+        for _ in range(MOST_RUNS):
+            waiting = self.node.column(
+                "select job_id from txqueue.job_waiting where waiting_for = 'signal'"
+            )
+            for job_id in waiting:
+                self.node.value("select txqueue.signal(%s, 'go', '-1')", job_id)
+            if not self._run_all() and not waiting:
+                self.pass_time()
+                if not self._run_all():
+                    break
+        assert set(self.node.states()) <= {"done", "cancelled", "failed"}, self.node.states()
+        for job_id, job in self.jobs.items():
+            self._check(job_id, job)
+        assert self.node.column("select job_id from txqueue.job_signal") == []
+
+    def _check(self, job_id: int, job: Modelled) -> None:
+        row = self.node.job(job_id)
+        names = [f"{kind} {place}" for place, kind in enumerate(job.script)]
+        kept = {step["name"]: step for step in row["steps"] or ()}
+        if row["state"] == "done":
+            assert list(kept) == names
+        written = self.node.column("select step from app where job_id = %s", job_id)
+        for name in set(written) - job.forgotten:
+            assert written.count(name) == 1, name
+        if not job.forgotten:
+            taken = [
+                step["result"]
+                for step in kept.values()
+                if step.get("signal") and step.get("result") not in (None, -1)
+            ]
+            assert taken == sorted(set(taken)), taken
+
+
+def test_steps_against_a_model(dsn: str) -> None:
+    """Whatever happens, the steps of each job are done once, in its order, and it ends."""
+    Steps.dsn = dsn
+    run_state_machine_as_test(
+        Steps,
+        settings=settings(
+            max_examples=25,
+            stateful_step_count=25,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
