@@ -350,7 +350,8 @@ def test_jobs_without_steps_pay_nothing(node: Master) -> None:
     """Their whole life reads and writes no table of steps and signals."""
     looks = (
         "select sum(seq_scan + coalesce(idx_scan, 0) + n_tup_ins)::int"
-        " from pg_stat_xact_user_tables where schemaname = 'txqueue' and relname in ('job_step', 'job_signal')"
+        " from pg_stat_xact_user_tables where schemaname = 'txqueue'"
+        " and relname in ('job_step', 'job_signal')"
     )
     node.connection.autocommit = False
     node.enqueue({}, {}, {"unique": "a"}, {"group": "b"})
