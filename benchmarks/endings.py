@@ -4,7 +4,8 @@
 
 Runs a fresh embedded server and one node. In each round the queue is filled with jobs of one kind
 after the other and drained: jobs that do nothing, return a small value, fail for good, fail once
-before they succeed, and insert a row in `job.transaction()`. Prints the medians, each as a ratio to
+before they succeed, insert a row in `job.transaction()`,
+do five steps, and insert a row in a step. Prints the medians, each as a ratio to
 the jobs that do nothing; and for the last also to what the database does of it by itself: `begin`,
 an insert, a delete and insert as the completion is, `commit`, a round trip each, from four
 connections.
@@ -123,6 +124,39 @@ class Writes(WorkItem):
             await txn.execute(INSERT, (self.number,))
 
 
+@define
+class Steps(WorkItem):
+    """Does five steps that do nothing."""
+
+    number: int
+
+    work_type = "benchmarks.endings.steps"
+
+    async def perform(self, job: Any) -> None:
+        """Do the steps."""
+        for number in range(5):
+            await job.step(f"step {number}", _nothing)
+
+
+@define
+class WritesInStep(WorkItem):
+    """Writes a row in a step."""
+
+    number: int
+
+    work_type = "benchmarks.endings.writes_in_step"
+
+    async def perform(self, job: Any) -> None:
+        """Write the number."""
+        async with job.step_transaction("write") as step:
+            if not step.is_done:
+                await step.txn.execute(INSERT, (self.number,))
+
+
+def _nothing() -> None:
+    """Do nothing."""
+
+
 # Each kind, and the share of the jobs that does in about the same time.
 KINDS: dict[str, tuple[type[WorkItem], float]] = {
     "nothing": (Nothing, 1.0),
@@ -130,6 +164,8 @@ KINDS: dict[str, tuple[type[WorkItem], float]] = {
     "fails": (Fails, 0.15),
     "fails_once": (FailsOnce, 0.1),
     "writes": (Writes, 0.05),
+    "steps": (Steps, 0.05),
+    "writes_in_step": (WritesInStep, 0.05),
 }
 
 

@@ -789,10 +789,10 @@ signal(job_id bigint, name text, value jsonb = null, key text = null) returns bo
 signal_keyed(work_type text, "unique" text, name text, value jsonb = null, key text = null)
     returns boolean;  -- enqueue, worker
 write_step(its_incarnation integer, its_assignment bigint, its_job_id bigint, its_name text, its_result jsonb,
-    its_child bigint = null) returns void;  -- worker
+    its_child bigint = null, its_lane integer = null) returns void;  -- worker
 write_steps(its_incarnation integer, given jsonb) returns (place integer, value text);  -- worker
--- only the owner may execute: end_steps, has_signals, refuse_signal, restore_steps, resume_signalled, suspend_jobs,
--- take_signal, take_signals, wait_for_steps
+-- only the owner may execute: end_steps, has_signals, hold_for_step_N, refuse_signal, restore_steps, resume_signalled,
+-- suspend_jobs, take_signal, take_signals, wait_for_steps
 
 -- tenants
 -- only the owner may execute: is_unlimited_tenant, next_tenants, note_tenants, tenant_turns

@@ -17,6 +17,8 @@ ENQUEUING = [
     "enqueue_many",
     "identity",
     "request_end_notices",
+    "signal",
+    "signal_keyed",
 ]
 WORKSETS = ["ensure_workset", "fill_workset", "retry_workset", "start_workset"]
 READING = [

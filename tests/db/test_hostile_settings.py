@@ -250,6 +250,7 @@ def test_every_function_pins_its_search_path(node: Master) -> None:
         "has_large_values",
         "has_limits",
         "has_open_credit",
+        "has_signals",
         "has_sleeping_master",
         "has_waiting_clients",
         "in_order",

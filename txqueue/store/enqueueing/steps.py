@@ -14,6 +14,7 @@ from txqueue.model.work_item import WorkItem
 from txqueue.store.driver.connection import Statement
 
 __all__ = [
+    "StepRun",
     "StepWrite",
     "child_written",
     "loaded",
@@ -30,7 +31,7 @@ _WRITE_MANY: Final = "select place, value from {schema}.write_steps(%s, %s)"
 _WRITE: Final = """
     select {schema}.write_step(
         its_incarnation => %s, its_assignment => %s, its_job_id => %s, its_name => %s,
-        its_result => %s, its_child => %s)"""
+        its_result => %s, its_child => %s, its_lane => %s)"""
 
 
 _SIGNAL: Final = "select {schema}.signal(%s, %s, %s, %s)"
@@ -38,12 +39,26 @@ _SIGNAL_KEYED: Final = "select {schema}.signal_keyed(%s, %s, %s, %s, %s)"
 
 
 @frozen
+class StepRun:
+    """The run of a job that has steps.
+
+    Attributes:
+        token: Its fencing token.
+        job_id: The number of the job.
+        lane: The lane that had the row of the job when it was assigned.
+    """
+
+    token: Token
+    job_id: int
+    lane: int
+
+
+@frozen
 class StepWrite:
     """A step to be written for a running job.
 
     Attributes:
-        token: The fencing token of its run.
-        job_id: The number of the job.
+        run: The run that has done it.
         name: The name of the step.
         kind: ``step``, ``cursor``, ``call``, or ``signal`` to take one that is there.
         result: The result as JSON text; None for none.
@@ -52,8 +67,7 @@ class StepWrite:
         is_over: Whether the time to wait for the signal is over.
     """
 
-    token: Token
-    job_id: int
+    run: StepRun
     name: str
     kind: str
     result: str | None = None
@@ -65,8 +79,8 @@ class StepWrite:
     def text(self) -> str:
         """The step as `write_steps` takes it."""
         about: dict[str, Any] = {
-            "job_id": self.job_id,
-            "assignment": self.token.assignment,
+            "job_id": self.run.job_id,
+            "assignment": self.run.token.assignment,
             "name": self.name,
             "kind": self.kind,
         }
@@ -94,16 +108,18 @@ def steps_written(schema: str, incarnation: int, steps: Iterable[StepWrite]) -> 
     return _WRITE_MANY.format(schema=schema), (incarnation, text)
 
 
-def step_written(
-    schema: str, token: Token, job_id: int, name: str, result: str | None
-) -> Statement:
+def step_written(schema: str, run: StepRun, name: str, result: str | None) -> Statement:
     """Return the last statement of a transaction that is a step."""
-    return _WRITE.format(schema=schema), (*astuple(token), job_id, name, result, None)
+    return _WRITE.format(schema=schema), _of(run, name, result, None)
 
 
-def child_written(schema: str, token: Token, job_id: int, name: str, child: int) -> Statement:
+def child_written(schema: str, run: StepRun, name: str, child: int) -> Statement:
     """Return the last statement of a transaction that has enqueued the child of a call."""
-    return _WRITE.format(schema=schema), (*astuple(token), job_id, name, None, child)
+    return _WRITE.format(schema=schema), _of(run, name, None, child)
+
+
+def _of(run: StepRun, name: str, result: str | None, child: int | None) -> tuple[object, ...]:
+    return (*astuple(run.token), run.job_id, name, result, child, run.lane)
 
 
 def signal_sent(

@@ -12,7 +12,6 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import deferLater
 
 from txqueue.errors import TokenLost
-from txqueue.model.job import Token
 from txqueue.model.step import Memo
 from txqueue.policy.backoff import Backoff
 from txqueue.store.driver.connection import Statement
@@ -20,6 +19,7 @@ from txqueue.store.driver.connection_pool import ConnectionPool
 from txqueue.store.driver.errors import is_passing
 from txqueue.store.driver.raw_connection import IStoreReactor
 from txqueue.store.enqueueing.steps import (
+    StepRun,
     StepWrite,
     child_written,
     loaded,
@@ -85,28 +85,27 @@ class StepStore:
 
     @asynccontextmanager
     async def transaction(
-        self, token: Token, job_id: int, name: str, result: Callable[[], str | None]
+        self, run: StepRun, name: str, result: Callable[[], str | None]
     ) -> AsyncIterator[Transaction]:
         """Open a transaction whose commit also writes a step.
 
         Args:
-            token: The fencing token of the run.
-            job_id: The number of the job.
+            run: The run of the job.
             name: The name of the step.
             result: Returns what the step returns, as JSON text, when the transaction ends.
         """
         async with self._transaction(
-            lambda: step_written(self._schema, token, job_id, name, result())
+            lambda: step_written(self._schema, run, name, result())
         ) as txn:
             yield txn
 
     @asynccontextmanager
     async def calling(
-        self, token: Token, job_id: int, name: str, child: Callable[[], int]
+        self, run: StepRun, name: str, child: Callable[[], int]
     ) -> AsyncIterator[Transaction]:
         """Open a transaction whose commit also writes which job was enqueued for a call."""
         async with self._transaction(
-            lambda: child_written(self._schema, token, job_id, name, child())
+            lambda: child_written(self._schema, run, name, child())
         ) as txn:
             yield txn
 
@@ -129,7 +128,9 @@ class StepStore:
     async def _write_all(self) -> None:
         while self._entries:
             entries, self._entries = self._entries[:MOST_TOGETHER], self._entries[MOST_TOGETHER:]
-            for incarnation, those in groupby(entries, lambda each: each.step.token.incarnation):
+            for incarnation, those in groupby(
+                entries, lambda each: each.step.run.token.incarnation
+            ):
                 await self._write_some(incarnation, list(those))
         self._is_writing = False
 
@@ -167,6 +168,6 @@ class StepStore:
 
 def _lost(step: StepWrite) -> TokenLost:
     return TokenLost(
-        f"job {step.job_id} has been assigned elsewhere since",
+        f"job {step.run.job_id} has been assigned elsewhere since",
         f"nothing: it runs there; step {step.name!r} of this run is not kept",
     )

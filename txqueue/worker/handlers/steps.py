@@ -24,7 +24,7 @@ from txqueue.model.step import (
 )
 from txqueue.model.work_item import WorkItem, find_work_type
 from txqueue.store.enqueueing.encryption import decrypted, decrypted_result, encrypted
-from txqueue.store.enqueueing.steps import StepWrite
+from txqueue.store.enqueueing.steps import StepRun, StepWrite
 from txqueue.worker.handlers.step_store import StepStore
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ class JobSteps:
             return
         step = StepTransaction(name)
         opening = self._store.transaction(
-            self._job.token, self._job.id, name, lambda: self._stored(step_text(name, step.result))
+            self._run, name, lambda: self._stored(step_text(name, step.result))
         )
         async with opening as txn:
             step.txn = txn
@@ -174,8 +174,7 @@ class JobSteps:
     ) -> str | None:
         """Write a step; return the value of the signal that it took, as JSON text."""
         step = StepWrite(
-            self._job.token,
-            self._job.id,
+            self._run,
             name,
             kind,
             result=self._stored(result),
@@ -198,6 +197,10 @@ class JobSteps:
             return text
         value = read_result("", Any, text)
         return step_text("", encrypted(self._job.work_type, _PART, value))
+
+    @property
+    def _run(self) -> StepRun:
+        return StepRun(self._job.token, self._job.id, self._job.assignment.lane)
 
     @property
     def _is_encrypted(self) -> bool:
@@ -267,7 +270,7 @@ class JobSteps:
 
     async def _enqueued(self, name: str, work: WorkItem, options: dict[str, Any]) -> int:
         child = 0
-        async with self._store.calling(self._job.token, self._job.id, name, lambda: child) as txn:
+        async with self._store.calling(self._run, name, lambda: child) as txn:
             child = await txn.enqueue(work, **options)
         return child
 
