@@ -1,0 +1,88 @@
+"""``txqueue steps`` on the command line, and signals by the queue and by operators."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.db.stored import Stored, stored
+from txqueue import WorkQueue
+from txqueue.cli.options import GlobalOptions
+from txqueue.cli.root import run
+from txqueue.errors import InvalidWork, Refused
+
+
+@pytest.fixture
+def node(migrated_database18: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A node's session, on the database that the environment names."""
+    monkeypatch.setenv("TXQUEUE_DSN", migrated_database18)
+    monkeypatch.delenv("TXQUEUE_SCHEMA", raising=False)
+    with stored(migrated_database18) as session:
+        yield session
+
+
+def test_steps_are_shown(node: Stored, capsys: pytest.CaptureFixture[str]) -> None:
+    """Those that are done, what the job waits for, and both once it has ended."""
+    (job_id,) = node.enqueue({})
+    (chunk,) = node.claim()
+    step = {"job_id": job_id, "assignment": chunk.assignment, "name": "charge", "kind": "step"}
+    node.cursor.execute(
+        "select from txqueue.write_steps(%s, %s)",
+        (node.incarnation, json.dumps([{**step, "result": {"id": 7}}])),
+    )
+    wait = {"name": "approval", "kind": "signal", "signal": "approved"}
+    node.settle(chunk, "suspended", waits=[wait])
+    for state in ("waiting", "cancelled"):
+        capsys.readouterr()
+        assert run(["steps", str(job_id), "--json"], GlobalOptions()) == 0
+        document = json.loads(capsys.readouterr().out)
+        assert document["state"] == state
+        assert [each["name"] for each in document["steps"]] == ["charge", "approval"]
+        assert run(["steps", str(job_id)], GlobalOptions()) == 0
+        shown = capsys.readouterr().out
+        assert '{"id": 7}' in shown
+        assert "waits for the signal approved" in shown
+        node.value("select cancelled from txqueue.cancel(%s, 'me')", [job_id])
+
+
+async def roll_back(queue: WorkQueue, job_id: int) -> None:
+    """Send a signal in a transaction that fails."""
+    async with queue.transaction() as txn:
+        assert await txn.signal(job_id, "go", 1)
+        raise ValueError("rolled back")
+
+
+async def test_a_signal_in_a_transaction(node: Stored, migrated_database18: str) -> None:
+    """It counts if the transaction commits; a job that has ended takes none."""
+    (job_id,) = node.enqueue({"unique": "order 7"})
+    queue = await WorkQueue.connect(migrated_database18)
+    try:
+        with pytest.raises(ValueError, match="rolled back"):
+            await roll_back(queue, job_id)
+        assert await queue.signal(job_id, "go", {"by": "Ada"}, key="a")
+        assert not await queue.signal(job_id, "go", key="a")
+        assert node.column("select value from txqueue.job_signal") == [{"by": "Ada"}]
+        with pytest.raises(InvalidWork):
+            await queue.signal(job_id, "")
+        node.value("select cancelled from txqueue.cancel(%s, 'me')", [job_id])
+        with pytest.raises(Refused, match="it was cancelled"):
+            await queue.signal(job_id, "go")
+    finally:
+        await queue.close()
+
+
+def test_a_signal_of_an_operator_is_recorded(node: Stored) -> None:
+    """With its name, and without its value."""
+    (job_id,) = node.enqueue({})
+    assert node.value("select txqueue.send_signal(%s, 'go', '\"secret\"', null, 'ada')", job_id)
+    ((what, who, detail),) = rows(node, "select what, who, detail from txqueue.action")
+    assert (what, who) == ("signal", "ada")
+    assert detail == {"jobs": [job_id], "name": "go"}
+
+
+def rows(node: Stored, sql: str) -> list[tuple[Any, ...]]:
+    """The rows of a query."""
+    node.cursor.execute(sql)
+    return node.cursor.fetchall()

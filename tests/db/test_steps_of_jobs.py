@@ -1,0 +1,180 @@
+"""The steps of a run, over a real connection: what a handler calls, and what is then stored."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from attrs import define
+from cryptography.fernet import Fernet
+from twisted.internet.defer import Deferred, gatherResults
+
+from tests.db.masters import Master
+from tests.waiting import running_reactor
+from txqueue import Retry, RunningJob, WorkItem
+from txqueue.errors import InvalidWork, Suspended, TokenLost
+from txqueue.model.assignment import Assignment
+from txqueue.worker.handlers.job_transaction import OwnTransactions
+from txqueue.worker.handlers.running_job import HeldAssignment, begun, change
+
+
+@define
+class Kind(WorkItem):
+    """The kind of the tests."""
+
+    work_type = "test.kind"
+
+    async def perform(self, job: Any) -> None:
+        """Never called."""
+
+
+@define
+class Place:
+    """What a step returns."""
+
+    x: int
+
+
+@asynccontextmanager
+async def running(node: Master, dsn: str, **options: Any) -> AsyncIterator[RunningJob]:
+    """Yield a job that a worker has begun."""
+    transactions = OwnTransactions(running_reactor(), dsn, "txqueue", "test")
+    node.enqueue(options)
+    try:
+        yield next_run(node, transactions)
+    finally:
+        transactions.close()
+
+
+def next_run(node: Master, transactions: OwnTransactions) -> RunningJob:
+    """Claim a job, and return its next run."""
+    (chunk,) = node.claim()
+    told = Assignment(node.incarnation, chunk.assignment, chunk.lane, 1, 1, "")
+    return begun(chunk.jobs[0], HeldAssignment(told, transactions.steps), transactions.open)
+
+
+async def test_a_name_is_used_once(node: Master, dsn: str) -> None:
+    """A second step of the name is an error that names it."""
+    async with running(node, dsn) as job:
+        await job.step("a", int)
+        with pytest.raises(InvalidWork, match="uses the name 'a' for two steps"):
+            await job.sleep("a", 1)
+
+
+async def test_a_result_is_read_as_later_runs_read_it(node: Master, dsn: str) -> None:
+    """The first run, too, gets what the annotation says."""
+
+    def place() -> tuple[Place, ...]:
+        return (Place(1),)
+
+    async with running(node, dsn) as job:
+        assert await job.step("place", place) == (Place(1),)
+
+
+async def test_a_step_that_fails_is_tried_again_in_place(node: Master, dsn: str) -> None:
+    """As often as its policy says; then its error is the job's, and nothing is kept."""
+    tries: list[int] = []
+
+    def fails() -> None:
+        tries.append(1)
+        raise ValueError("no")
+
+    async with running(node, dsn) as job:
+        with pytest.raises(ValueError, match="no"):
+            await job.step("fails", fails, retry=Retry(3, first=0.0))
+        assert len(tries) == 3
+        assert node.value("select count(*) from txqueue.job_step") == 0
+
+
+async def test_steps_that_end_together_are_written_together(node: Master, dsn: str) -> None:
+    """Those of one turn of the reactor are committed at once."""
+    async with running(node, dsn) as job:
+        await gatherResults([Deferred.fromCoroutine(job.step(f"step {n}", int)) for n in range(9)])
+        assert node.value("select count(distinct xmin::text) from txqueue.job_step") == 1
+        assert node.value("select count(*) from txqueue.job_step") == 9
+
+
+async def lose(job: RunningJob) -> None:
+    """Write a row in a step that fails."""
+    async with job.step_transaction("lost") as step:
+        await step.txn.execute("insert into app values (1)")
+        raise ValueError("lost")
+
+
+async def test_a_transaction_is_a_step(node: Master, dsn: str) -> None:
+    """What it writes and its result are there together, or not at all."""
+    node.cursor.execute("create table app (number int)")
+    async with running(node, dsn) as job:
+        with pytest.raises(ValueError, match="lost"):
+            await lose(job)
+        async with job.step_transaction("kept") as step:
+            await step.txn.execute("insert into app values (2)")
+            step.result = 2
+        assert node.column("select number from app") == [2]
+        assert node.column("select name from txqueue.job_step") == ["kept"]
+        with pytest.raises(InvalidWork, match="has no transaction"):
+            _ = step.txn
+
+
+async def test_a_run_that_has_lost_its_job(node: Master, dsn: str) -> None:
+    """Neither its step nor its transaction is kept."""
+    node.cursor.execute("create table app (number int)")
+    async with running(node, dsn) as job:
+        node.value(
+            "select txqueue.release(%s, %s, false)", node.incarnation, [job.token.assignment]
+        )
+        with pytest.raises(TokenLost, match="assigned elsewhere"):
+            await job.step("a", int)
+        with pytest.raises(TokenLost):
+            async with job.step_transaction("b") as step:
+                await step.txn.execute("insert into app values (1)")
+        assert node.column("select number from app") == []
+        assert node.column("select name from txqueue.job_step") == []
+
+
+async def test_after_a_wait_no_step_begins(node: Master, dsn: str) -> None:
+    """A handler that swallows the suspension does nothing more; other waits are added."""
+    async with running(node, dsn) as job:
+        for name in ("a", "b"):
+            with pytest.raises(Suspended):
+                await job.wait_for(name)
+        with pytest.raises(Suspended):
+            await job.step("c", int)
+        assert [wait["name"] for wait in job.waits] == ["a", "b"]
+
+
+async def test_a_completed_job_has_no_more_steps(node: Master, dsn: str) -> None:
+    """The error says that the step comes too late."""
+    async with running(node, dsn) as job:
+        change(job, is_completed=True)
+        with pytest.raises(InvalidWork, match="comes too late"):
+            await job.step("a", int)
+
+
+async def test_steps_of_an_encrypted_type(
+    node: Master, dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their results are stored encrypted, and read by the next run."""
+    monkeypatch.setenv("TXQUEUE_PAYLOAD_KEY", Fernet.generate_key().decode())
+    monkeypatch.setattr(Kind, "encrypted", True)
+    async with running(node, dsn) as job:
+        assert await job.step("secret", lambda: "card 7") == "card 7"
+        stored = node.value("select result from txqueue.job_step")
+        assert list(stored) == ["encrypted"]
+        assert job.assignment.steps is not None
+        (memo,) = await job.assignment.steps.load(job.id)
+        assert "card" not in str(memo.result)
+
+
+async def test_a_cursor_over_keys(node: Master, dsn: str) -> None:
+    """The position is what the handler sets, and the loop ends by None."""
+    following = {"": "b", "b": "f", "f": None}
+    seen = []
+    async with running(node, dsn) as job:
+        async for key in (cursor := job.cursor("keys", start="")):
+            seen.append(key)
+            cursor.following = following[key]
+    assert seen == ["", "b", "f"]
+    assert node.column("select result from txqueue.job_step") == [None]
