@@ -5,7 +5,7 @@
 Runs a fresh embedded server and one node. In each round the queue is filled with jobs of one kind
 after the other and drained: jobs that do nothing, return a small value, fail for good, fail once
 before they succeed, insert a row in `job.transaction()`,
-do five steps, and insert a row in a step. Prints the medians, each as a ratio to
+do five steps, and insert a row in each of five steps. Prints the medians, each as a ratio to
 the jobs that do nothing; and for the last also to what the database does of it by itself: `begin`,
 an insert, a delete and insert as the completion is, `commit`, a round trip each, from four
 connections.
@@ -139,18 +139,19 @@ class Steps(WorkItem):
 
 
 @define
-class WritesInStep(WorkItem):
-    """Writes a row in a step."""
+class WritesInSteps(WorkItem):
+    """Writes a row in each of five steps."""
 
     number: int
 
-    work_type = "benchmarks.endings.writes_in_step"
+    work_type = "benchmarks.endings.writes_in_steps"
 
     async def perform(self, job: Any) -> None:
         """Write the number."""
-        async with job.step_transaction("write") as step:
-            if not step.is_done:
-                await step.txn.execute(INSERT, (self.number,))
+        for number in range(5):
+            async with job.step_transaction(f"write {number}") as step:
+                if not step.is_done:
+                    await step.txn.execute(INSERT, (self.number,))
 
 
 def _nothing() -> None:
@@ -165,7 +166,7 @@ KINDS: dict[str, tuple[type[WorkItem], float]] = {
     "fails_once": (FailsOnce, 0.1),
     "writes": (Writes, 0.05),
     "steps": (Steps, 0.05),
-    "writes_in_step": (WritesInStep, 0.05),
+    "writes_in_steps": (WritesInSteps, 0.01),
 }
 
 
