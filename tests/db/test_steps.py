@@ -361,3 +361,18 @@ def test_jobs_without_steps_pay_nothing(node: Master) -> None:
     node.complete(again)
     assert node.value(looks) == 0
     node.connection.commit()
+
+
+def test_a_signal_does_not_end_a_backoff(node: Master) -> None:
+    """A job that waits for a retry takes the signal of an earlier wait when it runs again."""
+    chunk = started(node)
+    suspend(node, chunk, APPROVAL, {"name": "other", "kind": "signal", "signal": "other"})
+    signal(node, chunk.ids[0], "other")
+    (again,) = node.claim()
+    node.settle(again, "retry", delay=3600, error="x")
+    signal(node, chunk.ids[0], "approved", 1)
+    assert node.claim() == []
+    assert explain(node.value("select txqueue.explain_facts(%s)", chunk.ids[0])).reason == "backoff"
+    node.value("select retried from txqueue.retry(%s, 'me')", chunk.ids)
+    (third,) = node.claim()
+    assert write(node, third, APPROVAL) == {0: "1"}

@@ -10,7 +10,9 @@ declare
     to_lane smallint := current_lane();
     resumed bigint[] := take_signals(array(
         select job_id from job_waiting
-         where job_id = any (ids) and waiting_for in ('signal', 'time', 'parents') and options ? 'steps'));
+         where job_id = any (ids) and waiting_for in ('signal', 'time', 'parents') and options ? 'steps'
+           -- Not one that waits for a retry, whose run will take the signal.
+           and fingerprint is null));
 begin
     if resumed <> '{}' then
         with gone as (

@@ -46,6 +46,8 @@ begin
             || '{"steps": true}';
         this.progress := coalesce(said.progress, this.progress);
         this.deaths := 0;
+        this.fingerprint := null;
+        this.failed_at := null;
         this := wait_for_steps(without_assignment(this), awaited.until, awaited.children, awaited.is_signalled);
         insert into job values (this.*);
         if this.state = 'ready' then
