@@ -1,5 +1,6 @@
 """The application of jobs with steps: what earlier runs have done is not done again."""
 
+import asyncio
 import os
 import signal
 from typing import Any
@@ -10,7 +11,7 @@ from twisted.internet.defer import Deferred, gatherResults
 from tests.cluster.app import ONCE
 from tests.cluster.diary import diary
 from tests.waiting import pause
-from txqueue import Retry, WorkItem
+from txqueue import Retry, Runtime, WorkItem
 from txqueue.errors import JobFailed, TimedOut
 
 
@@ -82,6 +83,28 @@ class Together(WorkItem):
     def count(self, job: Any, number: int) -> int:
         """Return the number."""
         diary.note(job, f"step {number}")
+        return number
+
+
+@define
+class InAsyncio(WorkItem):
+    """The same in a task of asyncio's."""
+
+    number: int
+    runtime = Runtime.ASYNCIO
+
+    async def perform(self, job: Any) -> list[Any]:
+        """Wait for all steps, for a signal, and for a child."""
+        steps = await asyncio.gather(*(job.step(f"step {n}", self.count, n) for n in range(6)))
+        async with asyncio.TaskGroup() as group:
+            answer = group.create_task(job.wait_for("answer"))
+            nap = group.create_task(job.sleep("nap", 0.1))
+        assert nap.done()
+        return [*steps, answer.result(), await job.call("child", Double(self.number))]
+
+    async def count(self, number: int) -> int:
+        """Return the number."""
+        await asyncio.sleep(0)
         return number
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import pytest_twisted
 
-from tests.cluster.app_of_steps import CallsFailing, Order, Pages, Swallows, Together
+from tests.cluster.app_of_steps import CallsFailing, InAsyncio, Order, Pages, Swallows, Together
 from tests.cluster.conftest import LIMIT, cluster
 from tests.cluster.database import Database
 from tests.cluster.nodes import Node, Nodes
@@ -62,6 +62,13 @@ async def test_steps_at_a_time(shared_queue: WorkQueue, shared_db: Database) -> 
         shared_db.value("select txqueue.signal(%s, %s, to_jsonb(%s::text))", job_id, name, name)
     assert await shared_queue.wait(job_id, LIMIT) == [*range(6), "left", "right"]
     assert sorted(notes(shared_db, job_id)) == ["killed", *(f"step {n}" for n in range(6))]
+
+
+async def test_steps_in_asyncio(shared_queue: WorkQueue, shared_db: Database) -> None:
+    """Tasks that wait at a time, in a gather and in a group of tasks."""
+    job_id = await shared_queue.enqueue(InAsyncio(4))
+    await shared_queue.signal(job_id, "answer", "yes")
+    assert await shared_queue.wait(job_id, LIMIT) == [*range(6), "yes", 8]
 
 
 async def test_a_cursor(shared_queue: WorkQueue, shared_db: Database) -> None:
