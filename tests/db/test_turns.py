@@ -123,19 +123,6 @@ def test_one_open_transaction_takes_of_the_open_credit(
     assert notifications(listening) == 2
 
 
-def test_where_commits_are_quick_several_transactions_take_of_it(
-    listening: Master, sessions: list[Any]
-) -> None:
-    """To wait for each other costs less there than to claim their jobs."""
-    listening.value("select txqueue.grant_credit(%s, 32)", listening.incarnation)
-    listening.value("select setval('txqueue.asleep', %s)", 2 * 12 + 1)
-    ids = {run(session): run(session, "select pg_backend_pid()") % 4 for session in sessions}
-    for session in sessions:
-        session.commit()
-    assigned = [pid for job_id, pid in ids.items() if listening.job(job_id)["state"] == "assigned"]
-    assert set(assigned) == set(ids.values())
-
-
 def test_a_session_that_may_not_notify_takes_no_turn(
     listening: Master, sessions: list[Any]
 ) -> None:

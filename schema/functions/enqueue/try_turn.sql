@@ -3,8 +3,6 @@
 -- the turn; the others send no notification, and commit together. A transaction that stays open keeps the turn for its
 -- slot of time only: several times as long as a commit takes, which masters measure and keep, in ms, above the lowest
 -- bit of the sequence asleep. kind: 0 for open credit, 1 to 4 for wake-ups by the digits of their number of jobs.
--- Where a commit takes less than 1.5 ms, four transactions may have a turn for open credit, by the numbers of their
--- processes: to wait for each other costs less than the claims of their jobs.
 -- Without settings of its own, so that it is inlined.
 create or replace function txqueue.try_turn(kind integer) returns boolean
 language sql volatile
@@ -12,7 +10,5 @@ as $$
     select pg_try_advisory_xact_lock(
         'txqueue.asleep'::regclass::oid::integer,
         ((date_part('epoch', clock_timestamp()) * 1000)::bigint / greatest(pg_sequence_last_value('txqueue.asleep') >> 1, 10)
-         % 100000000)::integer * 8
-        + case when kind = 0 and pg_sequence_last_value('txqueue.asleep') between 2 and 25 and pg_backend_pid() % 4 > 0
-               then 4 + pg_backend_pid() % 4 else kind end)
+         % 100000000)::integer * 8 + kind)
 $$;
