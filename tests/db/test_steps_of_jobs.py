@@ -24,7 +24,7 @@ from txqueue.worker.handlers.running_job import HeldAssignment, begun, change
 class Kind(WorkItem):
     """The kind of the tests."""
 
-    work_type = "test.kind"
+    work_type = "test.step_kind"
 
     async def perform(self, job: Any) -> None:
         """Never called."""
