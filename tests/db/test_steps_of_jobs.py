@@ -12,22 +12,13 @@ from cryptography.fernet import Fernet
 from twisted.internet.defer import Deferred, gatherResults
 
 from tests.db.masters import Master
+from tests.db.tagged_work import Tagged
 from tests.waiting import running_reactor
-from txqueue import Retry, RunningJob, WorkItem
+from txqueue import Retry, RunningJob
 from txqueue.errors import InvalidWork, Suspended, TokenLost
 from txqueue.model.assignment import Assignment
 from txqueue.worker.handlers.job_transaction import OwnTransactions
 from txqueue.worker.handlers.running_job import HeldAssignment, begun, change
-
-
-@define
-class Kind(WorkItem):
-    """The kind of the tests."""
-
-    work_type = "test.step_kind"
-
-    async def perform(self, job: Any) -> None:
-        """Never called."""
 
 
 @define
@@ -158,7 +149,7 @@ async def test_steps_of_an_encrypted_type(
 ) -> None:
     """Their results are stored encrypted, and read by the next run."""
     monkeypatch.setenv("TXQUEUE_PAYLOAD_KEY", Fernet.generate_key().decode())
-    monkeypatch.setattr(Kind, "encrypted", True)
+    monkeypatch.setattr(Tagged, "encrypted", True)
     async with running(node, dsn) as job:
         assert await job.step("secret", lambda: "card 7") == "card 7"
         stored = node.value("select result from txqueue.job_step")

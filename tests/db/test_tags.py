@@ -5,35 +5,18 @@ from typing import Any
 
 import psycopg2
 import pytest
-from attrs import define
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.db.letters import TRICKY, opened
 from tests.db.masters import Master
 from tests.db.recurring import made_due, schedule, tick
-from txqueue import Every, WorkItem
+from tests.db.tagged_work import Tagged
+from txqueue import Every
 from txqueue.errors import InvalidWork
 from txqueue.model.tags import checked_tags
 
 TAGS = {"campaign": "spring 100%_'\\", "v1.2_x-y": "<b>&é</b>"}
-
-
-@define
-class Tagged(WorkItem):
-    """Work with tags of its own."""
-
-    work_type = "test.kind"
-
-    team: str = "billing"
-
-    @property
-    def tags(self) -> dict[str, str]:
-        """Whose it is."""
-        return {"team": self.team}
-
-    def perform(self, job: Any) -> None:
-        """Do nothing."""
 
 
 def tags(node: Master, *ids: int) -> list[Any]:
