@@ -109,8 +109,8 @@ MUTATIONS: Final = {
         "taken_over",
         "I9",
         "schema/functions/complete/complete_one.sql",
-        "if not is_ended then",
-        "if false then",
+        "if not is_ended then\n        raise",
+        "if false then\n        raise",
     ),
     "rescue takes from the living": _of(
         "calm",
