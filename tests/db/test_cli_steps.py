@@ -47,6 +47,61 @@ def test_steps_are_shown(node: Stored, capsys: pytest.CaptureFixture[str]) -> No
         node.value("select cancelled from txqueue.cancel(%s, 'me')", [job_id])
 
 
+@pytest.mark.parametrize("reason", ["redacted", "encrypted"])
+@pytest.mark.parametrize("state", ["waiting", "cancelled"])
+def test_hidden_types_show_no_values(
+    node: Stored, capsys: pytest.CaptureFixture[str], reason: str, state: str
+) -> None:
+    """The results of steps, the values of signals and the errors of calls are hidden."""
+    (job_id,) = node.enqueue({})
+    write_secrets(node)
+    publish(node, reason)
+    if state == "cancelled":
+        node.value("select cancelled from txqueue.cancel(%s, 'me')", [job_id])
+    for more in ([], ["--json"]):
+        assert run(["steps", str(job_id), *more], GlobalOptions()) == 0
+        shown = capsys.readouterr().out
+        assert "secret" not in shown
+        assert reason in shown
+        assert "charge" in shown
+
+
+def test_the_result_of_a_child_whose_type_is_unknown_is_hidden(
+    node: Stored, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The parent shows its own values, and none of a child that is gone."""
+    (job_id,) = node.enqueue({})
+    write_secrets(node)
+    assert run(["steps", str(job_id), "--json"], GlobalOptions()) == 0
+    shown = {each["name"]: each for each in json.loads(capsys.readouterr().out)["steps"]}
+    assert shown["charge"]["result"] == "secret"
+    assert shown["pay"]["error"] == "redacted"
+
+
+def publish(node: Stored, reason: str) -> None:
+    """Give the type of all jobs that are hidden a policy."""
+    node.cursor.execute(
+        "insert into txqueue.work_type (work_type, queue, priority, weight, policy)"
+        " values ('test.kind', 'default', 0, 1, %s::jsonb)"
+        " on conflict (work_type) do update set policy = excluded.policy",
+        (json.dumps({reason: True}),),
+    )
+
+
+def write_secrets(node: Stored) -> None:
+    """Write steps of the job that is ready, with values that only its worker may see."""
+    (chunk,) = node.claim()
+    step = {"job_id": chunk.ids[0], "assignment": chunk.assignment}
+    steps = [
+        {**step, "name": "charge", "kind": "step", "result": "secret"},
+        {**step, "name": "pay", "kind": "call", "error": "secret"},
+    ]
+    node.cursor.execute(
+        "select from txqueue.write_steps(%s, %s)", (node.incarnation, json.dumps(steps))
+    )
+    node.cursor.execute("update txqueue.job_step set child = 999999 where name = 'pay'")
+
+
 async def roll_back(queue: WorkQueue, job_id: int) -> None:
     """Send a signal in a transaction that fails."""
     async with queue.transaction() as txn:

@@ -24,13 +24,13 @@ __all__ = ["signal", "steps"]
 @click.pass_obj
 def steps(options: GlobalOptions, job_id: int) -> None:
     """Show the steps that the job ID has done, with their results, and what it waits for."""
-    from txqueue.store.reads.steps import about_steps, archived_steps
+    from txqueue.store.reads.steps import about_archived_steps, about_steps
 
     document = or_archived(
         options,
         job_id,
         lambda: read_database(options, lambda schema: about_steps(schema, job_id)),
-        archived_steps,
+        lambda row: read_database(options, lambda schema: about_archived_steps(schema, row)),
     )
     columns = ["step", "kind", "began", "ended", "result"]
     show(
