@@ -2,23 +2,39 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from attrs import define
+from attrs import define, evolve
 from cryptography.fernet import Fernet
 from twisted.internet.defer import Deferred, gatherResults
 
 from tests.db.masters import Master
 from tests.db.tagged_work import Tagged
 from tests.waiting import running_reactor
-from txqueue import Retry, RunningJob
-from txqueue.errors import InvalidWork, Suspended, TokenLost
+from txqueue import Retry, RunningJob, WorkItem
+from txqueue.errors import InvalidWork, JobFailed, Suspended, TokenLost
 from txqueue.model.assignment import Assignment
+from txqueue.model.step import Memo
+from txqueue.store.enqueueing.encryption import encrypted
 from txqueue.worker.handlers.job_transaction import OwnTransactions
 from txqueue.worker.handlers.running_job import HeldAssignment, begun, change
+from txqueue.worker.handlers.steps import JobSteps
+
+
+@define
+class Secret(WorkItem):
+    """Work whose result is encrypted."""
+
+    work_type = "test.secret"
+    encrypted = True
+
+    async def perform(self, job: RunningJob) -> str:
+        """Return a secret."""
+        return "card 7"
 
 
 @define
@@ -157,6 +173,44 @@ async def test_steps_of_an_encrypted_type(
         assert job.assignment.steps is not None
         (memo,) = await job.assignment.steps.load(job.id)
         assert "card" not in str(memo.result)
+
+
+@pytest.mark.parametrize("is_parent_encrypted", [False, True])
+async def test_the_result_of_an_encrypted_child(
+    node: Master, dsn: str, monkeypatch: pytest.MonkeyPatch, *, is_parent_encrypted: bool
+) -> None:
+    """The step of the parent keeps it encrypted, and this run and later ones read it."""
+    monkeypatch.setenv("TXQUEUE_PAYLOAD_KEY", Fernet.generate_key().decode())
+    monkeypatch.setattr(Tagged, "encrypted", is_parent_encrypted)
+    result = json.dumps(encrypted(Secret.work_type, "result", "card 7"))
+    async with running(node, dsn) as job:
+        store = job.assignment.steps
+        assert store is not None
+        memo = Memo("pay", "call", child=9, child_state="done", child_type=Secret.work_type)
+        ended = evolve(memo, child_result=result, is_ended=False)
+        first = JobSteps(job, store, is_first=False)
+        first._memos = {"pay": ended}
+        assert await first.call("pay", Secret(), {}) == "card 7"
+        (kept,) = await store.load(job.id)
+        assert "card" not in str(kept.result)
+        assert "encrypted" in str(kept.result)
+        later = JobSteps(job, store, is_first=False)
+        assert await later.call("pay", Secret(), {}) == "card 7"
+
+
+async def test_a_call_that_has_failed_names_the_remedy(node: Master, dsn: str) -> None:
+    """The step keeps the failure, so the error says how to repeat the call, in later runs too."""
+    async with running(node, dsn) as job:
+        store = job.assignment.steps
+        assert store is not None
+        steps = JobSteps(job, store, is_first=False)
+        failed = Memo(
+            "pay", "call", child=9, child_state="failed", child_error="no", is_ended=False
+        )
+        steps._memos = {"pay": failed}
+        for run in (steps, JobSteps(job, store, is_first=False)):
+            with pytest.raises(JobFailed, match=f"txqueue retry {job.id} --from pay"):
+                await run.call("pay", Secret(), {})
 
 
 async def test_a_cursor_over_keys(node: Master, dsn: str) -> None:

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from inspect import isawaitable
+from shlex import quote
 from typing import TYPE_CHECKING, Any, Final
 
 from twisted.internet.defer import Deferred
@@ -277,22 +278,23 @@ class JobSteps:
     async def _ended_child(self, memo: Memo, work: WorkItem) -> Any:
         """Keep how the child of a call has ended, and return its result."""
         if memo.child_state == "done":
-            text = memo.child_result
-            if text is not None and '"encrypted"' in text:
-                value = decrypted_result(memo.child_type or "", read_result(memo.name, Any, text))
-                text = step_text(memo.name, value)
-            await self.write(memo.name, "call", result=text)
-            return read_result(memo.name, result_type(type(work).perform), text)
+            await self.write(memo.name, "call", result=memo.child_result)
+            return _result_of(memo, work, memo.child_result)
         reason = (memo.child_error or "no reason given").splitlines()[0]
         how = memo.child_state or "gone, and its history dropped"
         error = f"job {memo.child}, called by step {memo.name!r}, is {how}: {reason}"
         await self.write(memo.name, "call", error=error)
-        raise JobFailed(error)
+        raise self._failed_call(memo.name, error)
+
+    def _failed_call(self, name: str, error: str) -> JobFailed:
+        again = f"txqueue retry {self._job.id} --from {quote(name)}"
+        return JobFailed(error, f"this call keeps that; to repeat it: {again}")
 
     def _of_child(self, memo: Memo, work: WorkItem) -> Any:
         if memo.error is not None:
-            raise JobFailed(memo.error)
-        return self.read(memo.name, result_type(type(work).perform), memo.result)
+            raise self._failed_call(memo.name, memo.error)
+        kept = self.read(memo.name, Any, memo.result)
+        return _result_of(memo, work, step_text(memo.name, kept))
 
 
 class StepTransaction:
@@ -374,6 +376,14 @@ class StepCursor:
             raise StopAsyncIteration
         self.following = position + 1 if type(position) is int else None
         return position
+
+
+def _result_of(memo: Memo, work: WorkItem, text: str | None) -> Any:
+    """Return the result of a child, which is stored as that child has stored it."""
+    if text is not None and '"encrypted"' in text:
+        of = memo.child_type or type(work).work_type
+        text = step_text(memo.name, decrypted_result(of, read_result(memo.name, Any, text)))
+    return read_result(memo.name, result_type(type(work).perform), text)
 
 
 def _timed_out(name: str, signal: str) -> TimedOut:
