@@ -320,9 +320,13 @@ def test_a_retry_from_a_step(node: Master) -> None:
         node.value(retry, chunk.ids[0], "z")
     assert node.value(retry, chunk.ids[0], "b") == 2
     assert steps(node, chunk.ids[0]) == {"a": 1}
-    assert node.claimed_ids() == chunk.ids
-    with pytest.raises(psycopg2.Error, match="cannot be retried now"):
-        node.value(retry, chunk.ids[0], "a")
+    (again,) = node.claim()
+    assert again.ids == chunk.ids
+    for text in ("it is assigned", "it is done"):
+        with pytest.raises(psycopg2.Error, match=f"cannot be retried now: {text}"):
+            node.value(retry, chunk.ids[0], "a")
+        if text == "it is assigned":
+            node.settle(again, "done")
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,13 @@ set jit = off
 as $$
 declare
     retried bigint[];
+    found   text := (select state::text from job where job_id = its_job_id limit 1);
 begin
     perform check_isolation('jobs are not run again');
+    if found not in ('failed', 'cancelled') then
+        perform refuse(format('job %s cannot be retried now: it is %s, not failed or cancelled', its_job_id, found),
+                       case found when 'done' then 'enqueue the work again' else format('cancel it first, or see: txqueue explain %s', its_job_id) end);
+    end if;
     if not exists (select from job_step where job_id = its_job_id and name = its_step) and not exists (
            select from job where job_id = its_job_id and state = 'cancelled' and steps @> jsonb_build_array(jsonb_build_object('name', its_step))) then
         perform refuse(format('job %s has no step %s', its_job_id, its_step), format('see: txqueue steps %s', its_job_id));
