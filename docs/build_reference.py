@@ -163,12 +163,17 @@ HIDDEN: Final = frozenset(
         "Schedules.tick",
         "Schedules.trim",
         "Retry.delay",
+        "StepTransaction.end",
         "Retry.is_spent",
         "RunningJob.assignment",
         "RunningJob.key",
+        "RunningJob.note_steps",
         "Transaction.coalesce_into",
         "RunningJob.token",
     }
+)
+WITH_BASE: Final = MappingProxyType(
+    {"RunningJob": ("txqueue/worker/handlers/durable_job.py", "DurableJob")}
 )
 WIDTH: Final = 88
 OWN: Final = "the work type's own"
@@ -231,6 +236,21 @@ def _chapters() -> Iterator[str]:
             yield from _entry(name, _definition(module, name))
 
 
+def _methods(node: ast.ClassDef) -> Iterator[Function]:
+    """Yield the methods of a class, then those of a base that has no entry of its own."""
+    for function in _functions(node):
+        if not any(ast.unparse(each).endswith(".setter") for each in function.decorator_list):
+            yield function
+    if node.name in WITH_BASE:
+        yield from _functions(_base_of(node.name))
+
+
+def _base_of(name: str) -> ast.ClassDef:
+    file, base = WITH_BASE[name]
+    found = ast.parse((ROOT / file).read_text()).body
+    return next(each for each in found if isinstance(each, ast.ClassDef) and each.name == base)
+
+
 def _entry(name: str, node: ast.AST) -> Iterator[str]:
     yield f"### {name}\n"
     if isinstance(node, ast.ClassDef):
@@ -253,7 +273,7 @@ def _class(node: ast.ClassDef) -> Iterator[str]:
         yield from _rendered(_sections(ast.get_docstring(initialiser))[1:])
     if not any(section.title == "Attributes" for section in sections):
         yield from _fields(node)
-    for function in _functions(node):
+    for function in _methods(node):
         qualified = f"{node.name}.{function.name}"
         if not function.name.startswith("_") and qualified not in HIDDEN:
             yield f"#### {qualified}\n"

@@ -196,7 +196,8 @@ class Transaction:
         Args:
             of: The number of the job, or its class and the unique key that it holds.
             name: The name of the signal.
-            value: What `wait_for` returns: plain data or an attrs object.
+            value: What `wait_for` returns: plain data or an attrs object. It is stored in clear,
+                also for a job of an encrypted type: send a reference to what is secret.
             key: Makes the call idempotent: a second signal of this name and key changes nothing.
 
         Returns:
