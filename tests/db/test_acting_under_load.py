@@ -60,4 +60,5 @@ def test_operators_and_masters_at_once(node: Master, dsn: str, seed: int) -> Non
     assert node.states().keys() <= FINAL
     assert sum(node.states().values()) == JOBS
     node.value("select txqueue.heartbeat(%s, 0)", node.incarnation)
-    assert node.value("select count(*) from txqueue.action") >= 2 * ACTS
+    # An act that changes nothing is not recorded.
+    assert node.value("select count(*) from txqueue.action") >= ACTS

@@ -22,6 +22,7 @@ from txqueue.policy.blockers import (
     explanation,
     judged,
     limits,
+    node_room,
 )
 
 WORLDS, STATES = 3, 120
@@ -97,12 +98,13 @@ def without_rates(patch: pytest.MonkeyPatch) -> None:
 
 def without_reserve(patch: pytest.MonkeyPatch) -> None:
     """Have the reserves of queues overlooked."""
-    patch.setattr(capacity, "_kept", lambda *_: 0)
+    for module in (capacity, node_room):
+        patch.setattr(module, "kept_weight", lambda *_: 0)
 
 
 def with_room(patch: pytest.MonkeyPatch) -> None:
     """Have each node believed to have room for any job."""
-    patch.setattr(capacity, "_fits", lambda *_: True)
+    patch.setattr(capacity, "fits", lambda *_: True)
 
 
 def blocked(world: World) -> None:
