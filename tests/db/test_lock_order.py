@@ -266,7 +266,8 @@ def scene(migrated_database18: str) -> Iterator[Scene]:
 @contextmanager
 def session(scene: Scene) -> Iterator[Any]:
     """A session that runs statements, and notices deadlocks soon."""
-    with closing(psycopg2.connect(scene.dsn, options="-c deadlock_timeout=20ms")) as connection:
+    # Longer than rotate() waits for a lane, as on every server: that wait ends by itself.
+    with closing(psycopg2.connect(scene.dsn, options="-c deadlock_timeout=100ms")) as connection:
         yield connection
 
 
