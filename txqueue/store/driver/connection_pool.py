@@ -61,7 +61,7 @@ class ConnectionPool:
         self._patience = patience
         self._dsn = dsn
         self._application_name = application_name
-        self._turn = DeferredSemaphore(size)
+        self._turn = _Turn(size)
         self._idle: list[Connection] = []
         # Jitter, as all pools of a fleet may have started together.
         self._longest_life = LONGEST_LIFE * uniform(0.8, 1.0)
@@ -190,3 +190,24 @@ class ConnectionPool:
         else:
             self._idle.append(connection)
         self._turn.release()
+
+
+class _Turn(DeferredSemaphore):
+    """Gives callers their turn one after the other, and never one inside of another.
+
+    A caller may end its turn without having waited for the database. If the next one began within
+    that, the stack would be full after some dozens, and the others would never get theirs.
+    """
+
+    _ending = 0
+
+    def release(self) -> None:
+        """End a turn; if another one is just being ended, after that."""
+        self._ending += 1
+        if self._ending > 1:
+            return
+        while self._ending:
+            try:
+                super().release()
+            finally:
+                self._ending -= 1

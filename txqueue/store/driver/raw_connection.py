@@ -170,6 +170,7 @@ class _Statements:
         self._hear = hear
         self._cursor: Any = None
         self._waiting: Deferred[Any] | None = None
+        self._early: tuple[object] | None = None
         self.has_listener = False
         self._descriptor = os.dup(session.fileno())
         reactor.addReader(self)
@@ -191,7 +192,11 @@ class _Statements:
             return fail()
         self._cursor = cursor
         waiting = self._waiting = Deferred[Any](cancel)
-        self._go_on()
+        self._early = self._polled()
+        if self._early is not None:
+            # The server was faster than this process. Fired now, each caller that waits for the
+            # connection would run inside of the one before it, until the stack is full.
+            self._reactor.callLater(0, self._bring)
         return waiting
 
     @property
@@ -207,17 +212,26 @@ class _Statements:
             os.close(self._descriptor)
             self._descriptor = -1
 
+    def _bring(self) -> None:
+        """Fire the Deferred with an early answer, unless that has happened."""
+        if self._early is not None:
+            self._go_on()
+
     def _go_on(self) -> None:
         """Poll libpq, and fire the Deferred if the statement has ended."""
+        answer, self._early = self._early or self._polled(), None
+        if answer is not None:
+            self._fire(*answer)
+
+    def _polled(self) -> tuple[object] | None:
+        """Poll libpq, and return its answer if the statement has ended."""
         try:
             state = self._session.poll()
         except Exception as error:
-            self._fire(Failure(error))
-            return
+            return (Failure(error),)
         if state == POLL_WRITE:
             self._reactor.addWriter(self)
-        elif state != POLL_READ:
-            self._fire(self._cursor)
+        return None if state in (POLL_READ, POLL_WRITE) else (self._cursor,)
 
     def _fire(self, answer: object) -> None:
         if self._session.closed:

@@ -13,6 +13,9 @@ from txqueue.errors import DatabaseUnavailable
 from txqueue.store.driver import connection_pool as pool_module
 from txqueue.store.driver.connection_pool import ConnectionPool
 
+MANY = 400
+"""Callers, more than would fit into the stack if each ran inside of the one before it."""
+
 
 @define(eq=False)
 class Wire:
@@ -265,3 +268,27 @@ async def test_a_wait_for_a_connection_ends(server: Server) -> None:
     assert await late == [(1,)]
     assert len(server.opened) == len(lent) == 1
     assert not clock.getDelayedCalls()
+
+
+async def test_many_that_need_no_answer_take_their_turns(pool: ConnectionPool) -> None:
+    """One after the other, and not one inside of another until the stack is full."""
+    (_, back), (_, other_back) = lend(pool), lend(pool)
+    ends = [Deferred.fromCoroutine(pool.query("a")) for _ in range(MANY)]
+    back.callback(None)
+    other_back.callback(None)
+    assert all(end.called for end in ends)
+    assert [await end for end in ends] == [[(number,)] for number in range(1, MANY + 1)]
+    assert not pool.is_busy
+
+
+async def test_each_of_many_waiters_is_told_that_the_pool_is_closed(pool: ConnectionPool) -> None:
+    """None is left to wait."""
+    (_, back), (_, other_back) = lend(pool), lend(pool)
+    ends = [Deferred.fromCoroutine(pool.query("a")) for _ in range(MANY)]
+    pool.close()
+    back.callback(None)
+    other_back.callback(None)
+    assert all(end.called for end in ends)
+    for end in ends:
+        with pytest.raises(DatabaseUnavailable, match="closed"):
+            await end

@@ -1,0 +1,78 @@
+"""Many callers that wait for a few connections: each gets its turn, however fast the server is."""
+
+import select
+from functools import partial
+
+import psycopg2
+import pytest
+from psycopg2.extensions import STATUS_READY, connection
+from twisted.internet.defer import Deferred, DeferredList, gatherResults
+from txpostgres import txpostgres
+
+from tests.waiting import running_reactor
+from txqueue.store.driver.connection_pool import ConnectionPool
+
+MANY = 400
+SOON = 30.0
+
+
+class Overtaken(connection):
+    """A session of a process that the server's process overtakes: each answer is there at once."""
+
+    def poll(self) -> int:
+        """Poll once the answer is there."""
+        if self.status == STATUS_READY and self.isexecuting():
+            select.select([self], [], [], 5)
+        return int(super().poll())
+
+
+@pytest.fixture
+def pool(database18: str, monkeypatch: pytest.MonkeyPatch) -> ConnectionPool:
+    """A pool of two connections to a server that answers at once."""
+    connect = staticmethod(partial(psycopg2.connect, connection_factory=Overtaken))
+    monkeypatch.setattr(txpostgres.Connection, "connectionFactory", connect)
+    return ConnectionPool(running_reactor(), database18, 2, "txqueue test")
+
+
+async def in_transaction(pool: ConnectionPool, number: int) -> int:
+    """Return a number by way of the server."""
+    async with pool.transaction() as lent:
+        return int((await lent.query("select %s", (number,)))[0][0])
+
+
+def started(pool: ConnectionPool, count: int) -> list[Deferred[int]]:
+    """Some transactions at a time."""
+    return [Deferred.fromCoroutine(in_transaction(pool, number)) for number in range(count)]
+
+
+async def test_each_of_many_waiters_gets_its_turn(pool: ConnectionPool) -> None:
+    """Also if each answer is there before the caller has returned to the reactor."""
+    all_of_them = gatherResults(started(pool, MANY))
+    all_of_them.addTimeout(SOON, running_reactor())
+    assert await all_of_them == list(range(MANY))
+    assert not pool.is_busy
+    pool.close()
+
+
+async def test_an_error_that_comes_at_once_is_the_callers(pool: ConnectionPool) -> None:
+    """The next caller gets its own answer."""
+    wrong, right = (Deferred.fromCoroutine(pool.query(sql)) for sql in ("select 1 / 0", "select 1"))
+    with pytest.raises(psycopg2.errors.DivisionByZero):
+        await wrong
+    assert await right == [(1,)]
+    pool.close()
+
+
+@pytest.mark.parametrize("cancelled", range(6))
+async def test_a_cancelled_transaction_takes_no_turn_along(
+    pool: ConnectionPool, cancelled: int
+) -> None:
+    """Whether it runs or waits: the others get a connection, and none is lost."""
+    six = started(pool, 6)
+    six[cancelled].cancel()
+    ends = DeferredList(six, consumeErrors=True)
+    ends.addTimeout(SOON, running_reactor())
+    lost = [number for number, (is_done, _) in enumerate(await ends) if not is_done]
+    assert lost == [cancelled]
+    assert not pool.is_busy
+    pool.close()
