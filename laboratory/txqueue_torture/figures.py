@@ -10,7 +10,7 @@ from txqueue_torture.history import History, JobRun
 
 __all__ = ["DECLARED", "duplicates", "figures_of", "restarts"]
 
-DECLARED = frozenset({"raised", "snoozed", "cancelled", "token lost"})
+DECLARED = frozenset({"raised", "snoozed", "cancelled", "token lost", "suspended"})
 """How a run may end so that another run of the job is expected, and no duplicate."""
 
 

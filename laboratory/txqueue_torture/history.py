@@ -64,8 +64,8 @@ class JobRun:
             answer.
         ended: When the run ended, by the host's monotonic clock; None if no end was recorded.
         ended_at: When the run ended, by the database's clock.
-        how: ``returned``, ``raised``, ``committed``, ``token lost``, ``cancelled`` or
-            ``snoozed``; None if no end was recorded.
+        how: ``returned``, ``raised``, ``committed``, ``token lost``, ``cancelled``,
+            ``snoozed`` or ``suspended``; None if no end was recorded.
     """
 
     intent: str

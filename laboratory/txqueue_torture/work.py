@@ -14,7 +14,7 @@ from attrs import define, field, frozen
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import deferLater
 
-from txqueue.errors import TokenLost
+from txqueue.errors import Suspended, TokenLost
 from txqueue.model.directives import Snooze
 from txqueue.model.keys import Key
 from txqueue.model.retry import Retry
@@ -67,7 +67,12 @@ def noted(job: Any, intent: str, group: str | None = None) -> Iterator[Note]:
 
 
 def _ending_of(error: BaseException) -> str:
-    known = {TokenLost: "token lost", CancelledError: "cancelled", Snooze: "snoozed"}
+    known = {
+        TokenLost: "token lost",
+        CancelledError: "cancelled",
+        Snooze: "snoozed",
+        Suspended: "suspended",
+    }
     return known.get(type(error), "raised")
 
 

@@ -330,6 +330,51 @@ MUTATIONS: Final = {
         "this.state := 'ready';",
         "this.state := 'waiting'; this.waiting_for := 'group';",
     ),
+    "a step transaction commits without its token": _of(
+        "steps_taken_over",
+        "expected",
+        "schema/functions/steps/write_step.sql",
+        "if is_held is not true then",
+        "if false then",
+    ),
+    "a step is written without its token": _of(
+        "steps_taken_over",
+        "expected",
+        "schema/functions/steps/write_steps.sql",
+        "((job_id, assignment) in (select * from unnest(held, tokens))) is true and kind",
+        "kind",
+        "schema/functions/steps/write_steps.sql",
+        "where ((job_id, assignment) in (select * from unnest(held, tokens))) is true\n    loop",
+        "loop",
+    ),
+    "a signal is consumed twice": _of(
+        "steps_killed",
+        "expected",
+        "schema/functions/steps/take_signal.sql",
+        "its_signal and taken_at is null",
+        "its_signal",
+    ),
+    "a signal between the look and the wait is lost": _of(
+        "steps_killed",
+        "run",
+        "schema/functions/steps/suspend_jobs.sql",
+        "cardinality(take_signals(array[this.job_id])) > 0",
+        "false",
+    ),
+    "a repeated job keeps its later steps": _of(
+        "steps_killed",
+        "expected",
+        "schema/functions/steps/retry_from.sql",
+        "step.number >= first",
+        "step.number = first",
+    ),
+    "the end of a child is not noticed": _of(
+        "steps_killed",
+        "run",
+        "schema/functions/steps/wait_for_steps.sql",
+        "if children is not null then",
+        "if false then",
+    ),
 }
 """By what goes wrong."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import signal
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from attrs import define, field
 
@@ -16,7 +16,7 @@ from txqueue_torture.node import TortureNode, until
 from txqueue_torture.scenario import scenario
 from txqueue_torture.scenarios.calm import MIXED
 
-__all__ = ["process_chaos"]
+__all__ = ["NAMES", "Chaos", "process_chaos"]
 
 NAMES = ("n1", "n2", "n3")
 STEPS = 6
@@ -24,16 +24,21 @@ DEATHS = 5
 
 
 @define
-class _Chaos:
-    """Three nodes, and the faults that may be injected into one of them."""
+class Chaos:
+    """Three nodes, and the faults that may be injected into one of them.
+
+    Attributes:
+        app: More modules of work items.
+    """
 
     testbed: Testbed
+    app: Sequence[str] = ()
     nodes: dict[str, TortureNode] = field(factory=dict)
     done: Counter[str] = field(factory=Counter)
 
     def start(self, name: str) -> None:
         """Start or restart a node."""
-        self.nodes[name] = self.testbed.start_node(name, listen=True)
+        self.nodes[name] = self.testbed.start_node(name, listen=True, app=self.app)
 
     def step(self) -> None:
         """Inject a fault into one running node, and restart ended nodes."""
@@ -95,7 +100,7 @@ class _Chaos:
 @scenario("process_chaos", "workers and masters are killed, stopped and restarted at random")
 def process_chaos(testbed: Testbed) -> None:
     """Inject faults in random order: all promises hold."""
-    chaos = _Chaos(testbed)
+    chaos = Chaos(testbed)
     for name in NAMES:
         chaos.start(name)
     for node in chaos.nodes.values():
