@@ -18,7 +18,7 @@ from txqueue_torture.recorder import DSN_VARIABLE, FOLDER_VARIABLE
 from txqueue_torture.unnoted import UNNOTED
 from txqueue_torture.work import SCHEMA, SOON, Draw, Order, diary, kind, noted, sleep_for
 
-__all__ = ["AGAIN", "BOOKED", "MENDED", "SIGNAL", "STEP", "STEPS", "Stepped", "SteppedOnce"]
+__all__ = ["AGAIN", "BOOKED", "FIXED", "SIGNAL", "STEP", "STEPS", "Stepped", "SteppedOnce"]
 
 SIGNAL: Final = "go"
 STEP: Final = "step"
@@ -29,7 +29,7 @@ AGAIN: Final = "late"
 """The step from which failed jobs are done again."""
 STEPS: Final = ("left", "right", "book", "go 1", "rest", "go 2", "child", AGAIN, "book again")
 """All steps of `Stepped`, in their order; of these, ``rest`` returns nothing."""
-MENDED: Final = "mended"
+FIXED: Final = "fixed"
 """The file whose presence lets jobs succeed that would fail for good."""
 
 # Seconds in which a sent signal is noticed everywhere, between the look for it and the suspension.
@@ -63,7 +63,7 @@ class Stepped(WorkItem):
 
     Attributes:
         intent: The client's name for the job.
-        fails: Whether it fails as long as there is no file `MENDED`.
+        fails: Whether it fails as long as there is no file `FIXED`.
     """
 
     intent: str
@@ -83,7 +83,7 @@ class Stepped(WorkItem):
             _note(job, self.intent, "child", await job.call("child", Called(job.id)))
             await _kept(job, self.intent, AGAIN)
             await _booked(job, self.intent, "book again")
-            if self.fails and not (Path(os.environ[FOLDER_VARIABLE]) / MENDED).exists():
+            if self.fails and not (Path(os.environ[FOLDER_VARIABLE]) / FIXED).exists():
                 raise NotYet
 
     async def _signalled(self, job: Any, name: str) -> None:

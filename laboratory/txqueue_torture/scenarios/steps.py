@@ -14,7 +14,7 @@ from txqueue_torture.history import lines_of
 from txqueue_torture.kept_steps import StepRecords, broken_steps
 from txqueue_torture.scenario import scenario
 from txqueue_torture.scenarios.chaos import NAMES, Chaos
-from txqueue_torture.stepped import AGAIN, MENDED, SIGNAL, STEP, STEPS, Called, Stepped
+from txqueue_torture.stepped import AGAIN, FIXED, SIGNAL, STEP, STEPS, Called, Stepped
 
 __all__ = ["steps_killed", "steps_taken_over"]
 
@@ -82,7 +82,7 @@ class _Steps:
 
     def repeat_failed(self) -> None:
         """Retry the failed jobs from a step on, and let them succeed."""
-        (self.testbed.folder / MENDED).touch()
+        (self.testbed.folder / FIXED).touch()
         self.repeated = [job_id for job_id, state in self.states().items() if state == "failed"]
         for job_id in self.repeated:
             self.rows("select {schema}.retry_from(%s, %s, 'torture')", (job_id, AGAIN))
