@@ -1,16 +1,22 @@
-"""Many callers that wait for a few connections: each gets its turn, however fast the server is."""
+"""Many callers that wait for a few turns: each gets its own, however fast the server is."""
 
 import select
+from collections.abc import Callable, Coroutine
 from functools import partial
+from typing import Any, cast
 
 import psycopg2
 import pytest
 from psycopg2.extensions import STATUS_READY, connection
 from twisted.internet.defer import Deferred, DeferredList, gatherResults
+from twisted.python.failure import Failure
 from txpostgres import txpostgres
 
-from tests.waiting import running_reactor
+from tests.waiting import running_reactor, within
+from txqueue.errors import DatabaseUnavailable
 from txqueue.store.driver.connection_pool import ConnectionPool
+from txqueue.store.inquiries.inquiry import Inquiry, Question
+from txqueue.store.inquiries.operations import Operations
 
 MANY = 400
 SOON = 30.0
@@ -76,3 +82,32 @@ async def test_a_cancelled_transaction_takes_no_turn_along(
     assert lost == [cancelled]
     assert not pool.is_busy
     pool.close()
+
+
+def asked() -> Inquiry[int]:
+    """Ask the server for a number."""
+    rows = yield Question("select 1 as one")
+    return int(rows[0]["one"])
+
+
+async def find(operations: Operations) -> object:
+    """Run a query of an operator."""
+    return await operations.find(asked())
+
+
+async def act(operations: Operations) -> object:
+    """Run an act of an operator."""
+    return await operations.act("resume", {"queues": ["default"], "who": "test"})
+
+
+@pytest.mark.parametrize("asking", [find, act])
+async def test_each_of_many_operators_is_told_that_the_pool_is_closed(
+    pool: ConnectionPool, asking: Callable[[Operations], Coroutine[Any, Any, object]]
+) -> None:
+    """None is left to wait, though none of those that wait needs an answer of the server."""
+    operations = Operations(pool, "txqueue")
+    ends = [Deferred.fromCoroutine(asking(operations)) for _ in range(MANY)]
+    pool.close()
+    answers = await within(SOON, DeferredList(ends, consumeErrors=True))
+    refused = [type(cast("Failure", answer).value) for _, answer in answers[1:]]
+    assert refused == [DatabaseUnavailable] * (MANY - 1)

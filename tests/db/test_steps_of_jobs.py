@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from attrs import define, evolve
 from cryptography.fernet import Fernet
-from twisted.internet.defer import Deferred, gatherResults
+from twisted.internet.defer import Deferred, DeferredList, gatherResults
 
 from tests.db.masters import Master
 from tests.db.tagged_work import Tagged
@@ -101,6 +101,20 @@ async def test_steps_that_end_together_are_written_together(node: Master, dsn: s
         await gatherResults([Deferred.fromCoroutine(job.step(f"step {n}", int)) for n in range(9)])
         assert node.value("select count(distinct xmin::text) from txqueue.job_step") == 1
         assert node.value("select count(*) from txqueue.job_step") == 9
+
+
+@pytest.mark.parametrize("cancelled", [0, 1, 399])
+async def test_a_cancelled_step_takes_no_other_along(
+    node: Master, dsn: str, cancelled: int
+) -> None:
+    """Steps that wait for those of earlier runs, which are read once for all, go on."""
+    async with running(node, dsn) as job:
+        assert job.assignment.steps is not None
+        steps = JobSteps(job, job.assignment.steps, is_first=False)
+        begun = [Deferred.fromCoroutine(steps.begin(f"step {n}", "step")) for n in range(400)]
+        begun[cancelled].cancel()
+        ends = await DeferredList(begun, consumeErrors=True)
+    assert [n for n, (is_begun, _) in enumerate(ends) if not is_begun] == [cancelled]
 
 
 async def lose(job: RunningJob) -> None:

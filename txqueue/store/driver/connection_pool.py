@@ -7,13 +7,14 @@ from contextlib import asynccontextmanager
 from random import uniform
 from typing import Any, TypeVar
 
-from twisted.internet.defer import Deferred, DeferredSemaphore, TimeoutError
+from twisted.internet.defer import Deferred, TimeoutError
 from twisted.python.failure import Failure
 
 from txqueue.errors import DatabaseUnavailable
 from txqueue.store.driver.connection import Connection, Statement
 from txqueue.store.driver.raw_connection import IStoreReactor
 from txqueue.store.driver.reconnecting import ReconnectBackoff
+from txqueue.store.driver.semaphore import Semaphore
 from txqueue.store.driver.session_bounds import LONGEST_LIFE
 from txqueue.store.driver.shared_errors import none_free
 
@@ -61,7 +62,7 @@ class ConnectionPool:
         self._patience = patience
         self._dsn = dsn
         self._application_name = application_name
-        self._turn = _Turn(size)
+        self._turns = Semaphore(size)
         self._idle: list[Connection] = []
         # Jitter, as all pools of a fleet may have started together.
         self._longest_life = LONGEST_LIFE * uniform(0.8, 1.0)
@@ -70,7 +71,7 @@ class ConnectionPool:
     @property
     def is_busy(self) -> bool:
         """Whether all connections are lent, so that a caller would wait for one."""
-        return self._turn.tokens == 0
+        return self._turns.tokens == 0
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
@@ -149,11 +150,11 @@ class ConnectionPool:
         try:
             return self._working() or await self._new().open(self._dsn, self._backoff)
         except BaseException:
-            self._turn.release()
+            self._turns.release()
             raise
 
     def _acquired(self) -> Deferred[Any]:
-        acquiring = self._turn.acquire()
+        acquiring = self._turns.acquire()
         if self._wait is None or acquiring.called:
             return acquiring
         acquiring.addTimeout(self._wait, self._reactor)
@@ -189,25 +190,4 @@ class ConnectionPool:
             connection.close()
         else:
             self._idle.append(connection)
-        self._turn.release()
-
-
-class _Turn(DeferredSemaphore):
-    """Gives callers their turn one after the other, and never one inside of another.
-
-    A caller may end its turn without having waited for the database. If the next one began within
-    that, the stack would be full after some dozens, and the others would never get theirs.
-    """
-
-    _ending = 0
-
-    def release(self) -> None:
-        """End a turn; if another one is just being ended, after that."""
-        self._ending += 1
-        if self._ending > 1:
-            return
-        while self._ending:
-            try:
-                super().release()
-            finally:
-                self._ending -= 1
+        self._turns.release()

@@ -9,12 +9,11 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, TypeVar
 
-from twisted.internet.defer import DeferredLock, DeferredSemaphore
-
 from txqueue.errors import Refused
 from txqueue.model.operator_acts import ACTS, ValueKind
 from txqueue.store.driver.connection_pool import ConnectionPool
 from txqueue.store.driver.errors import answered
+from txqueue.store.driver.semaphore import Semaphore
 from txqueue.store.driver.session_bounds import TO_READ
 from txqueue.store.inquiries.inquiry import Inquiry
 
@@ -50,7 +49,7 @@ class Operations:
         self._schema = schema
         self._patience = patience
         self._bound = f"set local statement_timeout = {int(patience * 1000)}; "
-        self._questions, self._acts = DeferredSemaphore(at_once), DeferredLock()
+        self._questions, self._acts = Semaphore(at_once), Semaphore(1)
 
     async def find(self, inquiry: Inquiry[T]) -> T:
         """Run an inquiry and return its result.

@@ -53,7 +53,7 @@ class JobSteps:
         self._job = job
         self._store = store
         self._memos: dict[str, Memo] | None = {} if is_first else None
-        self._loading: list[Deferred[None]] | None = None
+        self._loading: list[Deferred[None]] = []
         self._names: set[str] = set()
         self.waits: list[dict[str, Any]] = []
 
@@ -210,30 +210,29 @@ class JobSteps:
     async def _loaded(self) -> dict[str, Memo]:
         """Return the steps of earlier runs, read once."""
         if self._memos is None:
-            if self._loading is None:
-                await self._load()
-            else:
-                waiting: Deferred[None] = Deferred()
-                self._loading.append(waiting)
-                await _awaitable(waiting)
+            waiting: Deferred[None] = Deferred()
+            self._loading.append(waiting)
+            if len(self._loading) == 1:
+                # Apart from all callers: one that is cancelled must not fail the others.
+                Deferred.fromCoroutine(self._load())
+            await _awaitable(waiting)
         assert self._memos is not None
         return self._memos
 
     async def _load(self) -> None:
-        waiting: list[Deferred[None]] = []
-        self._loading = waiting
-        loading = Deferred.fromCoroutine(self._store.load(self._job.id))
+        error: BaseException | None = None
         try:
-            self._memos = {memo.name: memo for memo in await _awaitable(loading)}
-        except BaseException as error:
-            self._loading = None
-            for other in waiting:
-                other.errback(error)
-            if isinstance(error, DatabaseUnavailable):
-                self._job.note_unavailable(error)
-            raise
-        for other in waiting:
-            other.callback(None)
+            self._memos = {memo.name: memo for memo in await self._store.load(self._job.id)}
+        except BaseException as caught:
+            error = caught
+        if isinstance(error, DatabaseUnavailable):
+            self._job.note_unavailable(error)
+        waiting, self._loading = self._loading, []
+        for each in waiting:
+            if error is None:
+                each.callback(None)
+            else:
+                each.errback(error)
 
     async def _tried(
         self,

@@ -1,0 +1,28 @@
+"""A semaphore whose waiters do not nest."""
+
+from __future__ import annotations
+
+from twisted.internet.defer import DeferredSemaphore
+
+__all__ = ["Semaphore"]
+
+
+class Semaphore(DeferredSemaphore):
+    """Gives callers their turn one after the other, and never one inside of another.
+
+    A caller may end its turn without having waited for the database. If the next one began within
+    that, the stack would be full after some dozens, and the others would never get theirs.
+    """
+
+    _ending = 0
+
+    def release(self) -> None:
+        """End a turn; if another one is just being ended, after that."""
+        self._ending += 1
+        if self._ending > 1:
+            return
+        while self._ending:
+            try:
+                super().release()
+            finally:
+                self._ending -= 1
