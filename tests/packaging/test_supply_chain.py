@@ -8,19 +8,20 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 ROOT = Path(__file__).parents[2]
 STATIC = ROOT / "txqueue/web/static"
 OUR_OWN = {"dashboard.css", "dashboard.js", "mark.svg"}
 VENDORED = json.loads((ROOT / "packaging/vendored.json").read_text("utf-8"))
-PINS = {
-    canonicalize_name(pin.name): str(pin.specifier).removeprefix("==")
+PINS = [
+    Requirement(line)
     for line in (ROOT / "packaging/constraints.txt").read_text("utf-8").splitlines()
     if not line.startswith("#")
-    for pin in [Requirement(line)]
-}
+]
 SETUP = ConfigParser()
 SETUP.read(ROOT / "setup.cfg")
+PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 REQUIRED = [
     Requirement(line)
     for text in (SETUP["options"]["install_requires"], *SETUP["options.extras_require"].values())
@@ -45,8 +46,35 @@ def test_a_vendored_file_is_as_it_was_published(name: str) -> None:
 
 @pytest.mark.parametrize("required", REQUIRED, ids=str)
 def test_what_is_installed_is_pinned(required: Requirement) -> None:
-    """To a version that the requirement allows."""
-    assert required.specifier.contains(PINS[canonicalize_name(required.name)])
+    """To a version that the requirement allows, with each Python."""
+    for python in PYTHONS:
+        assert is_meant_for(required, python) <= required.specifier.contains(
+            pinned(required.name, python)
+        )
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+def test_each_python_gets_a_django_with_tasks(python: str) -> None:
+    """Those of its own since 6.0, which needs 3.12; before, those of a package beside it."""
+    has_package = any(
+        each.name == "django-tasks" and is_meant_for(each, python) for each in REQUIRED
+    )
+    assert has_package is (Version(pinned("django", python)) < Version("6.0"))
+
+
+def pinned(name: str, python: str) -> str:
+    """Return the version of a package that is installed with a Python."""
+    (version,) = (
+        str(pin.specifier).removeprefix("==")
+        for pin in PINS
+        if canonicalize_name(pin.name) == canonicalize_name(name) and is_meant_for(pin, python)
+    )
+    return version
+
+
+def is_meant_for(requirement: Requirement, python: str) -> bool:
+    """Tell whether it is one of a Python's."""
+    return requirement.marker is None or requirement.marker.evaluate({"python_version": python})
 
 
 @pytest.mark.parametrize("path", ["Makefile", "packaging/Dockerfile"])
