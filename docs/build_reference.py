@@ -167,6 +167,7 @@ HIDDEN: Final = frozenset(
         "Retry.is_spent",
         "RunningJob.assignment",
         "RunningJob.key",
+        "RunningJob.its_steps",
         "RunningJob.note_steps",
         "Transaction.coalesce_into",
         "RunningJob.token",

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from txqueue.store.enqueueing.transaction import Transaction, enqueue
     from txqueue.store.schedules import ScheduleRun, Schedules
     from txqueue.worker.handlers.running_job import Parents, RunningJob
-    from txqueue.worker.handlers.steps import StepCursor, StepTransaction
+    from txqueue.worker.handlers.step_scopes import StepCursor, StepTransaction
     from txqueue.worker.handlers.task import Task, task
     from txqueue.worker.handlers.thread_job import ThreadJob
     from txqueue.worker.running.workset_runner import RunningPart
@@ -116,8 +116,8 @@ _HOMES = {
     "RunningJob": "txqueue.worker.handlers.running_job",
     "ThreadJob": "txqueue.worker.handlers.thread_job",
     "RunningPart": "txqueue.worker.running.workset_runner",
-    "StepCursor": "txqueue.worker.handlers.steps",
-    "StepTransaction": "txqueue.worker.handlers.steps",
+    "StepCursor": "txqueue.worker.handlers.step_scopes",
+    "StepTransaction": "txqueue.worker.handlers.step_scopes",
 }
 
 if not TYPE_CHECKING:

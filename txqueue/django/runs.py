@@ -26,6 +26,7 @@ from txqueue.django.framework import (
 )
 from txqueue.model.directives import Discard, Fail, Next, Snooze
 from txqueue.policy.endings.outcome import error_class, judge
+from txqueue.policy.endings.suspension import is_suspension
 
 if TYPE_CHECKING:
     from txqueue.django.items import TaskWork
@@ -123,6 +124,8 @@ class Run:
             # Of a timeout, after which there may be another attempt: see `taken`.
             return False
         _running.pop(self._job.id, None)
+        if is_suspension(error) and not self._job.is_cancelled:
+            return False
         if self._is_last(error):
             self.fail(error)
             return True

@@ -24,6 +24,7 @@ from txqueue.model.enqueue_options import EnqueueOptions
 from txqueue.model.job import Token
 from txqueue.model.work_item import WorkItem
 from txqueue.model.workset_item import WorksetItem
+from txqueue.store.driver.awaitables import awaitable
 from txqueue.store.driver.connection import Connection
 from txqueue.store.driver.errors import lost, translated
 from txqueue.store.driver.shared_errors import ended_inside
@@ -247,7 +248,8 @@ class Transaction:
             try:
                 text = next(texts, None)
             finally:
-                ids += await storing
+                stored: list[int] = await awaitable(storing)
+                ids += stored
             if text is None:
                 return ids
             storing = Deferred.fromCoroutine(store(text))

@@ -5,18 +5,29 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from contextvars import copy_context
-from functools import wraps
+from functools import partial, wraps
 from itertools import islice
 from queue import Empty, SimpleQueue
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, ParamSpec, TypeVar, cast
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Final,
+    Generic,
+    ParamSpec,
+    TypeAlias,
+    TypeVar,
+    cast,
+)
 
+from attrs import frozen
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.python.threadable import isInIOThread
 
 from txqueue.errors import TransactionMisused
 from txqueue.model.foreign import derives_from, is_a, looked
-from txqueue.worker.handlers.waiting import Ended, awaited
+from txqueue.worker.handlers.waiting import Ended, awaited, called
 
 if TYPE_CHECKING:
     from txqueue.worker.handlers.running_job import RunningJob
@@ -25,11 +36,23 @@ __all__ = ["Blocking", "ReactorCalls", "blocking", "direct", "entering", "pieces
 
 P = ParamSpec("P")
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 R = TypeVar("R")
 F = TypeVar("F")
 
 TOGETHER: Final = 1_000
 """How many values of an iterable the reactor's thread gets at a time."""
+
+
+@frozen(eq=False)
+class _Asked:
+    """A function that the thread calls while it waits, as the reactor's thread has asked it to."""
+
+    call: Callable[[], Ended]
+    answer: Deferred[Ended]
+
+
+_Replies: TypeAlias = "SimpleQueue[Ended | _Asked]"
 
 
 class ReactorCalls:
@@ -67,15 +90,41 @@ class ReactorCalls:
         """
         if derives_from(awaitable, Deferred) and cast("Deferred[R]", awaitable).called:
             return _result(cast("Deferred[R]", awaitable))
-        replies: SimpleQueue[Ended] = SimpleQueue()
+        return self._wait(awaitable, SimpleQueue(), is_exit)
+
+    def wait_calling(
+        self, function: Callable[..., Any], begun: Callable[[Callable[..., Any]], Awaitable[R]]
+    ) -> R:
+        """Wait in the thread for what the reactor's thread awaits, and has a function called here.
+
+        Args:
+            function: The function.
+            begun: Returns the awaitable; it gets what has the function called in this thread.
+        """
+        replies: _Replies = SimpleQueue()
+        here = partial(self._asked, replies, function) if self._is_apart else function
+        return self._wait(begun(here), replies)
+
+    async def _asked(
+        self, replies: _Replies, function: Callable[..., Any], *args: Any, **named: Any
+    ) -> Any:
+        answer: Deferred[Ended] = Deferred()
+        call = partial(copy_context().run, called, partial(function, *args, **named))
+        replies.put(_Asked(call, answer))
+        return (await answer).get()
+
+    def _wait(self, awaitable: Awaitable[R], replies: _Replies, is_exit: bool = False) -> R:
         if self._is_over:
             # The reactor may have stopped.
             self._refuse(awaitable, replies.put)
         else:
             self._call(copy_context().run, self._begin, awaitable, replies.put, is_exit)
-        return cast("R", self._reply(replies).get())
+        while isinstance(reply := self._reply(replies), _Asked):
+            if not self._is_over:
+                self._call(reply.answer.callback, reply.call())
+        return cast("R", reply.get())
 
-    def _reply(self, replies: SimpleQueue[Ended]) -> Ended:
+    def _reply(self, replies: _Replies) -> Ended | _Asked:
         try:
             return replies.get(block=self._is_apart and not isInIOThread())
         except Empty:
@@ -164,7 +213,7 @@ def _result(deferred: Deferred[R]) -> R:
     return cast("R", ended[0].get())
 
 
-class Blocking(Generic[T]):
+class Blocking(Generic[T_co]):
     """An object as a function in a thread uses it.
 
     Args:
@@ -172,12 +221,12 @@ class Blocking(Generic[T]):
         calls: The calls of the function.
     """
 
-    _target: T
+    _target: T_co
     _calls: ReactorCalls
 
     __slots__ = ("_calls", "_target")
 
-    def __init__(self, target: T, calls: ReactorCalls) -> None:
+    def __init__(self, target: T_co, calls: ReactorCalls) -> None:
         object.__setattr__(self, "_target", target)
         object.__setattr__(self, "_calls", calls)
 
@@ -198,14 +247,18 @@ class _Entering(AbstractContextManager[F], Generic[R, F]):
 
     def __init__(
         self,
-        manager: AbstractAsyncContextManager[R],
+        make: Callable[[], AbstractAsyncContextManager[R]],
         face: Callable[[R, ReactorCalls], F],
         calls: ReactorCalls,
     ) -> None:
-        self._manager, self._face, self._calls = manager, face, calls
+        self._make, self._face, self._calls = make, face, calls
 
     def __enter__(self) -> F:
-        return self._face(self._calls.wait(self._calls.enter(self._manager)), self._calls)
+        return self._face(self._calls.wait(self._enter()), self._calls)
+
+    async def _enter(self) -> R:
+        self._manager = self._make()
+        return await self._calls.enter(self._manager)
 
     def __exit__(
         self,
@@ -260,8 +313,8 @@ def entering(
 
     @wraps(method)
     def call(self: Blocking[T], /, *args: P.args, **kwargs: P.kwargs) -> AbstractContextManager[F]:
-        manager = getattr(self._target, method.__name__)(*args, **kwargs)
-        return _Entering(manager, face, self._calls)
+        make = partial(getattr(self._target, method.__name__), *args, **kwargs)
+        return _Entering(make, face, self._calls)
 
     return call
 

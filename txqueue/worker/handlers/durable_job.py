@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from txqueue.errors import InvalidWork
 from txqueue.model.enqueue_options import EnqueueOptions
+from txqueue.model.step import result_type
 from txqueue.model.work_item import WorkItem
 
 if TYPE_CHECKING:
-    from txqueue.worker.handlers.steps import JobSteps, StepCursor, StepTransaction
+    from txqueue.worker.handlers.step_scopes import StepCursor, StepTransaction
+    from txqueue.worker.handlers.steps import JobSteps
 
 __all__ = ["NO_PROGRESS", "DurableJob", "no_store"]
 
@@ -55,7 +57,7 @@ class DurableJob:
                 its annotation.
             TokenLost: When the job has been assigned elsewhere since.
         """
-        return await self._steps().step(name, function, args, options)
+        return await self.its_steps().step(name, function, args, options, result_type(function))
 
     def step_transaction(self, name: str) -> AbstractAsyncContextManager[StepTransaction]:
         """Open a transaction that is a step: its writes and its result are committed once.
@@ -73,7 +75,7 @@ class DurableJob:
             TokenLost: At its end, when the job has been assigned elsewhere since; the transaction
                 is rolled back.
         """
-        return self._steps().transaction(name)
+        return self.its_steps().transaction(name)
 
     async def wait_for(
         self, name: str, *, timeout: float | timedelta | None = None, signal: str | None = None
@@ -96,7 +98,7 @@ class DurableJob:
         Raises:
             TimedOut: When the time is over. Later runs raise it, too.
         """
-        return await self._steps().wait_for(name, timeout, signal)
+        return await self.its_steps().wait_for(name, timeout, signal)
 
     async def sleep(self, name: str, length: float | timedelta) -> None:
         """Wait for a time; meanwhile the job takes no worker.
@@ -105,7 +107,7 @@ class DurableJob:
             name: The name of the step.
             length: How long, from the first call on.
         """
-        await self._steps().sleep(name, length)
+        await self.its_steps().sleep(name, length)
 
     async def call(self, name: str, work: WorkItem, **options: Unpack[EnqueueOptions]) -> Any:
         """Enqueue a job once and return its result; until it ends, this job takes no worker.
@@ -121,7 +123,7 @@ class DurableJob:
         Raises:
             JobFailed: When it has failed or was cancelled.
         """
-        return await self._steps().call(name, work, dict(options))
+        return await self.its_steps().call(name, work, dict(options))
 
     def cursor(self, name: str, start: Any = 0) -> StepCursor:
         """Return an asynchronous iterator over positions, of which the last survives a restart.
@@ -133,11 +135,12 @@ class DurableJob:
             name: The name of the step.
             start: The first position.
         """
-        from txqueue.worker.handlers.steps import StepCursor
+        from txqueue.worker.handlers.step_scopes import StepCursor
 
-        return StepCursor(self._steps(), name, start)
+        return StepCursor(self, name, start)
 
-    def _steps(self) -> JobSteps:
+    def its_steps(self) -> JobSteps:
+        """Return the steps of this run."""
         raise NotImplementedError
 
 

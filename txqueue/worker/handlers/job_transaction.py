@@ -13,6 +13,7 @@ from twisted.internet.task import deferLater
 
 from txqueue.errors import DatabaseUnavailable, TransactionMisused
 from txqueue.policy.backoff import Backoff
+from txqueue.store.driver.awaitables import entered
 from txqueue.store.driver.connection import Statement
 from txqueue.store.driver.connection_pool import ConnectionPool
 from txqueue.store.driver.errors import is_passing
@@ -82,7 +83,7 @@ class OwnTransactions:
     async def open(self, job: RunningJob) -> AsyncIterator[Transaction]:
         """Open a transaction whose commit completes a job and enqueues its follow-up work."""
         pool = self._free if job.has_returned else self.connections
-        async with pool.transaction(partial(self._completion, job)) as connection:
+        async with entered(pool.transaction(partial(self._completion, job))) as connection:
             txn = Transaction(connection, self._schema, ends=job.id)
             change(job, within=txn)
             try:

@@ -315,7 +315,8 @@ class RunningJob(DurableJob):
         """Note that the run ends as it got no connection, which spends no attempt."""
         change(self, unavailable=error)
 
-    def _steps(self) -> JobSteps:
+    def its_steps(self) -> JobSteps:
+        """Return the steps of this run."""
         if not hasattr(self, "_its_steps"):
             # Imported late: few jobs have steps.
             from txqueue.worker.handlers.steps import JobSteps

@@ -14,6 +14,7 @@ from twisted.internet.task import deferLater
 from txqueue.errors import TokenLost
 from txqueue.model.step import Memo
 from txqueue.policy.backoff import Backoff
+from txqueue.store.driver.awaitables import entered
 from txqueue.store.driver.connection import Statement
 from txqueue.store.driver.connection_pool import ConnectionPool
 from txqueue.store.driver.errors import is_passing
@@ -111,7 +112,7 @@ class StepStore:
 
     @asynccontextmanager
     async def _transaction(self, last: LastOfTransaction) -> AsyncIterator[Transaction]:
-        async with self._pool().transaction(last) as connection:
+        async with entered(self._pool().transaction(last)) as connection:
             txn = Transaction(connection, self._schema)
             try:
                 yield txn

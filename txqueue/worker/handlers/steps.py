@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from contextvars import ContextVar
 from datetime import timedelta
 from inspect import isawaitable
 from shlex import quote
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from twisted.internet.defer import Deferred
 
 from txqueue.errors import DatabaseUnavailable, InvalidWork, JobFailed, Suspended, TimedOut
+from txqueue.model.foreign import derives_from
 from txqueue.model.retry import Retry
 from txqueue.model.step import (
     Memo,
@@ -24,17 +25,24 @@ from txqueue.model.step import (
     step_text,
 )
 from txqueue.model.work_item import WorkItem, find_work_type
+from txqueue.store.driver.awaitables import awaitable
 from txqueue.store.enqueueing.encryption import decrypted, decrypted_result, encrypted
 from txqueue.store.enqueueing.steps import StepRun, StepWrite
+from txqueue.worker.handlers.step_scopes import StepTransaction
 from txqueue.worker.handlers.step_store import StepStore
 
 if TYPE_CHECKING:
-    from txqueue.store.enqueueing.transaction import Transaction
     from txqueue.worker.handlers.running_job import RunningJob
 
-__all__ = ["JobSteps", "StepCursor", "StepTransaction"]
+__all__ = ["JobSteps"]
 
 _PART: Final = "step"
+GRACE: Final = 0.02
+"""Seconds that a wait leaves to others of its run, of which one has ended, to begin a step."""
+_ENCLOSING: Final[ContextVar[tuple[object, frozenset[str]]]] = ContextVar(
+    "_ENCLOSING", default=(None, frozenset())
+)
+"""The steps whose functions call this, and the run of which they are."""
 
 
 class JobSteps:
@@ -55,23 +63,33 @@ class JobSteps:
         self._memos: dict[str, Memo] | None = {} if is_first else None
         self._loading: list[Deferred[None]] = []
         self._names: set[str] = set()
+        self._going_on: set[str] = set()
+        self._parked: list[tuple[Deferred[None], frozenset[str]]] = []
+        self._is_concurrent = False
+        self._is_looking = False
+        self._is_over = False
         self.waits: list[dict[str, Any]] = []
 
     # What a handler calls ----------------------------------------------------------------------
 
     async def step(
-        self, name: str, function: Callable[..., Any], args: Sequence[Any], named: dict[str, Any]
+        self,
+        name: str,
+        function: Callable[..., Any],
+        args: Sequence[Any],
+        named: dict[str, Any],
+        kind: Any,
     ) -> Any:
-        """Call a function unless an earlier run has; return what it returned."""
+        """Call a function unless an earlier run has; return what it returned, as a given type."""
         retry: Retry | None = named.pop("retry", None)
-        kind = result_type(function)
-        memo = await self.begin(name, "step")
-        if memo is not None:
-            return self.read(name, kind, memo.result)
-        value = await self._tried(function, args, named, retry)
-        text = step_text(name, value)
-        result = read_result(name, kind, text)
-        await self.write(name, "step", result=text)
+        with self._counted(name):
+            memo = await self.begin(name, "step")
+            if memo is not None:
+                return self.read(name, kind, memo.result)
+            value = await self._within(name, function, args, named, retry)
+            text = step_text(name, value)
+            result = read_result(name, kind, text)
+            await self.write(name, "step", result=text)
         return result
 
     async def wait_for(
@@ -81,38 +99,41 @@ class JobSteps:
         signal = name if signal is None else signal
         check_name(signal, "signal")
         seconds = None if timeout is None else seconds_of(timeout, "the timeout")
-        memo = await self.begin(name, "signal")
-        if memo is not None and memo.is_ended:
-            return self._signalled(memo, signal)
-        is_over = memo is not None and memo.is_over
-        text = await self.write(name, "signal", signal=signal, is_over=is_over)
-        if text is not None:
-            return self.read(name, Any, text)
-        if is_over:
-            raise _timed_out(name, signal)
-        raise self._suspended(name=name, kind="signal", signal=signal, seconds=seconds)
+        with self._counted(name):
+            memo = await self.begin(name, "signal")
+            if memo is not None and memo.is_ended:
+                return self._signalled(memo, signal)
+            is_over = memo is not None and memo.is_over
+            text = await self.write(name, "signal", signal=signal, is_over=is_over)
+            if text is not None:
+                return self.read(name, Any, text)
+            if is_over:
+                raise _timed_out(name, signal)
+            await self._suspend(name=name, kind="signal", signal=signal, seconds=seconds)
 
     async def sleep(self, name: str, length: float | timedelta) -> None:
         """Return once a time is over that began when a run first called this."""
         seconds = seconds_of(length, "the length")
-        memo = await self.begin(name, "sleep")
-        if seconds <= 0 if memo is None else memo.is_over:
-            return
-        raise self._suspended(name=name, kind="sleep", seconds=seconds)
+        with self._counted(name):
+            memo = await self.begin(name, "sleep")
+            if seconds <= 0 if memo is None else memo.is_over:
+                return
+            await self._suspend(name=name, kind="sleep", seconds=seconds)
 
     async def call(self, name: str, work: WorkItem, options: dict[str, Any]) -> Any:
         """Return the result of a job that is enqueued once, or end the run until it ends."""
-        memo = await self.begin(name, "call")
-        if memo is None:
-            child = await self._enqueue(name, work, options)
-        elif memo.is_ended:
-            return self._of_child(memo, work)
-        else:
-            assert memo.child is not None
-            child = memo.child
-            if memo.child_state in ("done", "failed", "cancelled", None):
-                return await self._ended_child(memo, work)
-        raise self._suspended(name=name, kind="call", child=child)
+        with self._counted(name):
+            memo = await self.begin(name, "call")
+            if memo is None:
+                child = await self._enqueue(name, work, options)
+            elif memo.is_ended:
+                return self._of_child(memo, work)
+            else:
+                assert memo.child is not None
+                child = memo.child
+                if memo.child_state in ("done", "failed", "cancelled", None):
+                    return await self._ended_child(memo, work)
+            await self._suspend(name=name, kind="call", child=child)
 
     @asynccontextmanager
     async def transaction(self, name: str) -> AsyncIterator[StepTransaction]:
@@ -141,7 +162,7 @@ class JobSteps:
             Suspended: When the run ends for a wait.
         """
         check_name(name)
-        if self.waits and kind in ("step", "cursor"):
+        if self._is_over and kind in ("step", "cursor"):
             raise Suspended(f"job {self._job.id} waits for {self.waits[0]['name']!r}")
         if self._job.is_completed:
             raise InvalidWork(
@@ -183,7 +204,7 @@ class JobSteps:
             signal=signal,
             is_over=is_over,
         )
-        taken: str | None = await _awaitable(self._store.write(step))
+        taken: str | None = await awaitable(self._store.write(step))
         return taken
 
     def read(self, name: str, kind: Any, text: str | None) -> Any:
@@ -215,7 +236,7 @@ class JobSteps:
             if len(self._loading) == 1:
                 # Apart from all callers: one that is cancelled must not fail the others.
                 Deferred.fromCoroutine(self._load())
-            await _awaitable(waiting)
+            await awaitable(waiting)
         assert self._memos is not None
         return self._memos
 
@@ -246,18 +267,79 @@ class JobSteps:
         while True:
             try:
                 value = function(*args, **named)
+                if derives_from(value, Deferred):
+                    value = awaitable(value)
                 return await value if isawaitable(value) else value
             except Exception as error:
                 failures += 1
                 if retry is None or retry.is_spent(failures) or isinstance(error, retry.fatal):
                     raise
-            await _awaitable(self._store.pause(retry.delay(failures, random.random())))
+            await awaitable(self._store.pause(retry.delay(failures, random.random())))
 
-    def _suspended(self, **wait: Any) -> Suspended:
+    async def _within(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        args: Sequence[Any],
+        named: dict[str, Any],
+        retry: Retry | None,
+    ) -> Any:
+        """Call the function of a step, which may itself call steps."""
+        enclosing = self._enclosing()
+        _ENCLOSING.set((self, enclosing | {name}))
+        try:
+            return await self._tried(function, args, named, retry)
+        finally:
+            _ENCLOSING.set((self, enclosing))
+
+    def _enclosing(self) -> frozenset[str]:
+        # Timers of the reactor have the context of what has set them, perhaps another run.
+        run, names = _ENCLOSING.get()
+        return names if run is self else frozenset()
+
+    @contextmanager
+    def _counted(self, name: str) -> Iterator[None]:
+        """Have the waits of this run not end it before the step of this name has ended."""
+        self._is_concurrent |= bool(self._going_on or self._parked)
+        self._going_on.add(name)
+        try:
+            yield
+        finally:
+            self._going_on.discard(name)
+            self._look()
+
+    async def _suspend(self, **wait: Any) -> NoReturn:
+        """End the run for a wait, once no other step goes on."""
         self.waits.append({name: value for name, value in wait.items() if value is not None})
-        return Suspended(
+        self._going_on.discard(wait["name"])
+        if not self._is_over:
+            resting: Deferred[None] = Deferred()
+            self._parked.append((resting, self._enclosing()))
+            self._look()
+            await awaitable(resting)
+        raise Suspended(
             f"job {self._job.id} waits for {wait['name']!r}: let this exception through"
         )
+
+    def _look(self) -> None:
+        if self._rests and not self._is_looking:
+            self._is_looking = True
+            Deferred.fromCoroutine(self._end_waits())
+
+    @property
+    def _rests(self) -> bool:
+        """Whether all that goes on waits, or is a step whose function waits."""
+        enclosing = frozenset[str]().union(*(names for _, names in self._parked))
+        return bool(self._parked) and self._going_on <= enclosing
+
+    async def _end_waits(self) -> None:
+        await self._store.pause(GRACE if self._is_concurrent else 0)
+        self._is_looking = False
+        if self._rests:
+            self._is_over = True
+            parked, self._parked = self._parked, []
+            for resting, _ in parked:
+                resting.callback(None)
 
     def _signalled(self, memo: Memo, signal: str) -> Any:
         if memo.error is not None:
@@ -266,7 +348,8 @@ class JobSteps:
 
     async def _enqueue(self, name: str, work: WorkItem, options: dict[str, Any]) -> int:
         enqueueing = Deferred.fromCoroutine(self._enqueued(name, work, options))
-        return int(await _awaitable(enqueueing))
+        child: int = await awaitable(enqueueing)
+        return child
 
     async def _enqueued(self, name: str, work: WorkItem, options: dict[str, Any]) -> int:
         child = 0
@@ -296,87 +379,6 @@ class JobSteps:
         return _result_of(memo, work, step_text(memo.name, kept))
 
 
-class StepTransaction:
-    """A step that is a transaction: its writes and its result are kept together.
-
-    Args:
-        name: The name of the step.
-        is_done: Whether an earlier run has committed it.
-        result: What that has returned.
-
-    Attributes:
-        is_done: Whether an earlier run has committed it: nothing is to be done then.
-        result: What the step returns: set it before the end; later runs get it.
-    """
-
-    def __init__(self, name: str, *, is_done: bool = False, result: Any = None) -> None:
-        self._name = name
-        self._txn: Transaction | None = None
-        self.is_done = is_done
-        self.result = result
-
-    @property
-    def txn(self) -> Transaction:
-        """The transaction.
-
-        Raises:
-            InvalidWork: When an earlier run has committed the step, or the block has ended.
-        """
-        if self._txn is None:
-            raise InvalidWork(
-                f"step {self._name!r} is done and has no transaction",
-                "use it only inside of the block, and only if not step.is_done",
-            )
-        return self._txn
-
-    @txn.setter
-    def txn(self, txn: Transaction) -> None:
-        self._txn = txn
-
-    def end(self) -> None:
-        """Refuse further use."""
-        self._txn = None
-
-
-class StepCursor:
-    """A position in a loop that survives a restart; see `RunningJob.cursor`.
-
-    Args:
-        steps: The steps of the run.
-        name: The name of the step.
-        start: The first position.
-
-    Attributes:
-        following: The position after this one; an integer's is the next one by itself.
-    """
-
-    def __init__(self, steps: JobSteps, name: str, start: Any) -> None:
-        self._steps = steps
-        self._name = name
-        self._start = start
-        self._has_begun = False
-        self.following: Any = None
-
-    def __aiter__(self) -> StepCursor:
-        return self
-
-    async def __anext__(self) -> Any:
-        """Keep the position after the turn that has ended, and return it."""
-        if not self._has_begun:
-            self._has_begun = True
-            memo = await self._steps.begin(self._name, "cursor")
-            position = self._start
-            if memo is not None:
-                position = self._steps.read(self._name, Any, memo.result)
-        else:
-            position = self.following
-            await self._steps.write(self._name, "cursor", result=step_text(self._name, position))
-        if position is None:
-            raise StopAsyncIteration
-        self.following = position + 1 if type(position) is int else None
-        return position
-
-
 def _result_of(memo: Memo, work: WorkItem, text: str | None) -> Any:
     """Return the result of a child, which is stored as that child has stored it."""
     if text is not None and '"encrypted"' in text:
@@ -390,13 +392,3 @@ def _timed_out(name: str, signal: str) -> TimedOut:
         f"the signal {signal!r} for which step {name!r} waits did not come in time",
         "catch TimedOut if the job can go on without it",
     )
-
-
-def _awaitable(deferred: Deferred[Any]) -> Awaitable[Any]:
-    """Return what a handler's own runtime can await: a future inside of a task of asyncio's."""
-    try:
-        loop = asyncio.get_running_loop()
-        is_task = asyncio.current_task(loop) is not None
-    except RuntimeError:
-        return deferred
-    return deferred.asFuture(loop) if is_task else deferred

@@ -268,10 +268,10 @@ def _perform(
         args = (getattr(work, name) for name in positional)
         return function(*leading, *args, **{name: getattr(work, name) for name in named})
 
-    if not inspect.iscoroutinefunction(function):
-        return called
-
     async def awaited(work: WorkItem, job: Any) -> Any:
         return await called(work, job)
 
-    return awaited
+    perform = awaited if inspect.iscoroutinefunction(function) else called
+    # By its annotation, a job that calls this one reads the result.
+    vars(perform).update(__signature__=inspect.signature(perform), __wrapped__=function)
+    return perform

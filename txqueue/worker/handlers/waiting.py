@@ -17,6 +17,7 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.python.failure import Failure
 
 from txqueue.model.foreign import class_name, derives_from, is_a, looked, text_of
+from txqueue.store.driver.awaitables import ForTask
 
 __all__ = [
     "Ended",
@@ -132,7 +133,10 @@ def _waitable(context: Context, coroutine: Coroutine[Any, Any, Any], awaited: An
     for _ in range(MOST_REFUSALS):
         if derives_from(awaited, Deferred):
             return awaited
-        awaited = context.run(coroutine.throw, _unfit())
+        go_on = partial(coroutine.send, awaited)
+        if not derives_from(awaited, ForTask):
+            go_on = partial(coroutine.throw, _unfit())
+        awaited = context.run(go_on)
     context.run(coroutine.close)
     raise _unfit()
 

@@ -15,6 +15,7 @@ import txqueue
 from txqueue import Key, Priority, Retry, Runtime, WorkItem, task
 from txqueue.errors import InvalidWork
 from txqueue.model.payload import decode, encode
+from txqueue.model.step import result_type
 from txqueue.model.work_item import find_work_type
 
 if TYPE_CHECKING:
@@ -186,3 +187,19 @@ def test_a_task_itself_is_not_a_work_item() -> None:
     with pytest.raises(InvalidWork, match="a Task is not a work item") as caught:
         encode(wrong)
     assert "work(...)" in str(caught.value)
+
+
+@task
+def _pair(number: int) -> tuple[int, str]:
+    return number, "one"
+
+
+@task
+async def _late_pair(number: int) -> tuple[int, str]:
+    return number, "one"
+
+
+@pytest.mark.parametrize("of", [_pair, _late_pair])
+def test_a_result_is_annotated_as_the_function_is(of: Any) -> None:
+    """A job that calls it reads the result by that."""
+    assert result_type(of.item.perform) == tuple[int, str]
