@@ -40,6 +40,12 @@ COLUMNS = (
 @click.command(cls=Command, short_help="Inject faults and check every promise.")
 @click.argument("names", metavar="[SCENARIO]...", nargs=-1)
 @click.option("--all", "is_all", is_flag=True, help="Run all scenarios that this machine allows.")
+@click.option(
+    "--ha",
+    "is_ha",
+    is_flag=True,
+    help="Run all scenarios on a cluster of Patroni and etcd, which --all leaves out.",
+)
 @click.option("--list", "is_list", is_flag=True, help="List the scenarios; run none.")
 @click.option("--embedded", is_flag=True, help="Use a fresh embedded server, which may be damaged.")
 @click.option(
@@ -64,6 +70,7 @@ def torture(
     names: tuple[str, ...],
     *,
     is_all: bool,
+    is_ha: bool,
     is_list: bool,
     embedded: bool,
     is_long: bool,
@@ -88,7 +95,7 @@ def torture(
         ]
         show(options, {"scenarios": listed}, lambda: [_list(listed)])
         return 0
-    chosen = _chosen(known, names, is_all)
+    chosen = _chosen(known, names, is_all=is_all, is_ha=is_ha)
     folder = keep or Path(tempfile.mkdtemp(prefix="txqueue-torture-"))
     scale = LONG if is_long else 1.0
     outcomes = _carry_out(options, chosen, folder, embedded=embedded, jobs=jobs, scale=scale)
@@ -102,12 +109,16 @@ def torture(
     return 1 if violations else 0
 
 
-def _chosen(known: Mapping[str, Scenario], names: Sequence[str], is_all: bool) -> list[Scenario]:
+def _chosen(
+    known: Mapping[str, Scenario], names: Sequence[str], *, is_all: bool, is_ha: bool
+) -> list[Scenario]:
     if unknown := [name for name in names if name not in known]:
         raise click.UsageError(f"there is no scenario {', '.join(unknown)}; --list shows them")
-    if not names and not is_all:
-        raise click.UsageError("name scenarios, or say --all; --list shows them")
-    return list(known.values()) if is_all else [known[name] for name in dict.fromkeys(names)]
+    if not (names or is_all or is_ha):
+        raise click.UsageError("name scenarios, or say --all or --ha; --list shows them")
+    families = {False: is_all, True: is_ha}
+    named = [known[name] for name in dict.fromkeys(names)]
+    return [it for it in known.values() if families[it.is_on_cluster]] or named
 
 
 def _carry_out(

@@ -77,19 +77,23 @@ class Testbed:
         self._leash = Leash()
         self._undo = ExitStack()
         self._database: Database | None = None
+        self._clock_dsn = ""
         self._recorder: Recorder | None = None
         self._is_drained = False
         self._strays: Strays | None = None
 
-    def use(self, dsn: str) -> None:
+    def use(self, dsn: str, *, has_our_clock: bool = False) -> None:
         """Use a database; a scenario that starts its own server calls this first.
 
         Args:
             dsn: The database's DSN, without a proxy.
+            has_our_clock: Whether its servers have this host's clock, so that the records need no
+                answer of a server that hangs.
         """
         self._database = Database(dsn, self.schema)
         self._database.prepare()
-        self._recorder = Recorder(self.folder, "ground", dsn)
+        self._clock_dsn = "" if has_our_clock else dsn
+        self._recorder = Recorder(self.folder, "ground", self._clock_dsn)
         self._strays = Strays(self._database.session)
         self._strays.start()
 
@@ -342,7 +346,7 @@ class Testbed:
             "TXQUEUE_DSN": self.dsn if dsn is None else dsn,
             "TXQUEUE_SCHEMA": self.schema,
             FOLDER_VARIABLE: str(self.folder),
-            DSN_VARIABLE: self.dsn,
+            DSN_VARIABLE: self._clock_dsn,
             **more,
         }
 

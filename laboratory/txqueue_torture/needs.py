@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from importlib.util import find_spec
 from pathlib import Path
 
-__all__ = ["FAKETIME", "NEEDS", "UNIX_SOCKET", "lacking", "program_path"]
+__all__ = ["CLUSTER", "FAKETIME", "NEEDS", "UNIX_SOCKET", "lacking", "program_path"]
 
 FAKETIME = "/usr/lib/*/faketime/libfaketime.so.1"
 
@@ -41,6 +41,11 @@ def _faketime() -> str | None:
     return None if is_here else "no libfaketime: apt-get install libfaketime"
 
 
+def _cluster() -> str | None:
+    missing = [name for name in ("patroni", "etcd", "haproxy") if program_path(name) is None]
+    return f"needs Patroni, etcd and HAProxy: no program {', '.join(missing)}" if missing else None
+
+
 def _root() -> str | None:
     return None if os.geteuid() == 0 else "only root may do this"
 
@@ -60,10 +65,14 @@ NEEDS: dict[str, Callable[[], str | None]] = {
     "embedded": _embedded,
     "pgbouncer": _pgbouncer,
     "faketime": _faketime,
+    "cluster": _cluster,
     "root": _root,
     "mount": _mount,
 }
 """The checks by name; each returns what is missing, or None."""
+
+CLUSTER = ("embedded", "cluster")
+"""The requirements of the scenarios on a cluster that fails over by itself."""
 
 UNIX_SOCKET = "unix socket"
 """A requirement on the database: only over a unix socket can a proxy read the messages."""

@@ -28,19 +28,21 @@ class Recorder:
     Args:
         folder: The folder of the records.
         name: The file's name, to which the process id is added.
-        dsn: The database whose clock is read, without a proxy.
+        dsn: The database whose clock is read, without a proxy; empty if it has this host's clock.
         node: The node that this process belongs to.
     """
 
     def __init__(self, folder: Path, name: str, dsn: str, node: str = "") -> None:
         self.node = node
         self._path = folder / f"{name}-{os.getpid()}{SUFFIX}"
-        self._clock = DatabaseClock(dsn)
+        self._clock = DatabaseClock(dsn) if dsn else None
         self._turn = Lock()
         self._file = -1
 
     def at(self) -> float | None:
         """Return the seconds since 1970 by the database's clock; None without an answer."""
+        if self._clock is None:
+            return time.time()
         with self._turn:
             return self._clock.now()
 
@@ -66,7 +68,8 @@ class Recorder:
     def close(self) -> None:
         """Close the file and the connection."""
         with self._turn:
-            self._clock.close()
+            if self._clock is not None:
+                self._clock.close()
             if self._file >= 0:
                 os.close(self._file)
                 self._file = -1

@@ -16,6 +16,7 @@ from txqueue.errors import TxqueueError
 from txqueue_torture.checker import Violation, check
 from txqueue_torture.environment import ScenarioFailed, Testbed
 from txqueue_torture.figures import figures_of
+from txqueue_torture.needs import CLUSTER
 
 __all__ = ["Scenario", "ScenarioOutcome", "known_scenarios", "run", "scenario"]
 
@@ -41,6 +42,11 @@ class Scenario:
     act: Act
     needs: tuple[str, ...] = ()
     own_server: bool = False
+
+    @property
+    def is_on_cluster(self) -> bool:
+        """Whether the scenario needs a cluster that fails over by itself: ``--ha`` runs those."""
+        return set(CLUSTER) <= set(self.needs)
 
 
 @frozen

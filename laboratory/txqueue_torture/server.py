@@ -27,9 +27,12 @@ from txqueue_torture.proxy import Address
 __all__ = [
     "PORT",
     "Server",
+    "as_account",
     "dsn_of",
     "lagging_standby_of",
     "pgbouncer",
+    "pgbouncer_at",
+    "program",
     "rejoin",
     "short_folder",
     "small_disk",
@@ -87,6 +90,11 @@ class Server:
         return (self.folder / "postgres.log").read_text("utf-8", "replace")
 
     @property
+    def programs(self) -> Path:
+        """The folder of the running server's programs."""
+        return Path(f"/proc/{self.postmaster}/exe").resolve().parent
+
+    @property
     def postmaster(self) -> int:
         """The postmaster's process id; 0 if the server does not run."""
         with suppress(OSError, ValueError):
@@ -117,14 +125,13 @@ class Server:
         """Kill one backend, after which the server ends all others and recovers."""
         os.kill(pid, signal.SIGKILL)
 
-    def run(self, program: str, *arguments: str) -> None:
+    def run(self, name: str, *arguments: str) -> None:
         """Run one of PostgreSQL's programs on this host, as the server's account.
 
         Raises:
             EmbeddedUnavailable: When the program fails.
         """
-        programs = Path(f"/proc/{self.postmaster}/exe").resolve().parent
-        _run([str(programs / program), *arguments], self.data.stat().st_uid)
+        _run([str(self.programs / name), *arguments], self.data.stat().st_uid)
 
     def session(self) -> Session:
         """Open a connection as the superuser."""
@@ -209,10 +216,22 @@ def _forget_lock(copy: Server) -> None:
 
 @contextmanager
 def pgbouncer(server: Server, folder: Path, mode: str, size: int = 10) -> Iterator[Address]:
-    """Run PgBouncer in front of a server.
+    """Run PgBouncer in front of a server; as `pgbouncer_at`."""
+    target = f"host={server.data} port=5432 user=postgres"
+    account = server.data.stat().st_uid
+    with pgbouncer_at(target, account, folder, mode, size) as address:
+        yield address
+
+
+@contextmanager
+def pgbouncer_at(
+    target: str, account: int, folder: Path, mode: str, size: int = 10
+) -> Iterator[Address]:
+    """Run PgBouncer.
 
     Args:
-        server: The server.
+        target: Where it connects to, as in its section ``[databases]``.
+        account: The account that it runs as.
         folder: The folder for PgBouncer's files, with a short path.
         mode: ``transaction``, ``session`` or ``statement``.
         size: The number of connections to the server.
@@ -221,14 +240,13 @@ def pgbouncer(server: Server, folder: Path, mode: str, size: int = 10) -> Iterat
         The address at which PgBouncer listens.
     """
     folder.mkdir()
-    account = pwd.getpwuid(server.data.stat().st_uid)
-    os.chown(folder, account.pw_uid, account.pw_gid)
+    os.chown(folder, account, pwd.getpwuid(account).pw_gid)
     address = Address(folder / ".s.PGSQL.6432")
     settings = folder / "pgbouncer.ini"
-    settings.write_text(_BOUNCER.format(data=server.data, folder=folder, mode=mode, size=size))
+    settings.write_text(_BOUNCER.format(target=target, folder=folder, mode=mode, size=size))
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(
-            [_program("pgbouncer"), str(settings)], stdout=log, stderr=log, **_as(account.pw_uid)
+            [program("pgbouncer"), str(settings)], stdout=log, stderr=log, **as_account(account)
         )
     try:
         _until(lambda: _listens(folder / ".s.PGSQL.6432"), "PgBouncer")
@@ -272,7 +290,7 @@ def small_disk(folder: Path, megabytes: int) -> Iterator[Path]:
 
 _BOUNCER = """\
 [databases]
-* = host={data} port=5432 user=postgres
+* = {target}
 [pgbouncer]
 listen_addr =
 listen_port = 6432
@@ -280,18 +298,24 @@ unix_socket_dir = {folder}
 auth_type = any
 pool_mode = {mode}
 default_pool_size = {size}
+server_login_retry = 1
 max_client_conn = 500
 """
 
 
-def _program(name: str) -> str:
+def program(name: str) -> str:
+    """Return the path of an installed program.
+
+    Raises:
+        EmbeddedUnavailable: When it is not installed.
+    """
     path = program_path(name)
     if path is None:
         raise EmbeddedUnavailable(f"{name} is not installed", f"apt-get install {name}")
     return path
 
 
-def _as(account: int) -> dict[str, Any]:
+def as_account(account: int) -> dict[str, Any]:
     """Return the arguments to run a process as another account, if permitted."""
     entry = pwd.getpwuid(account)
     environment = {key: text for key, text in os.environ.items() if not key.startswith("PG")}
@@ -302,7 +326,9 @@ def _as(account: int) -> dict[str, Any]:
 
 
 def _run(command: Sequence[str], account: int) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False, **_as(account))
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, **as_account(account)
+    )
     if done.returncode:
         error_text = " ".join(done.stderr.split())[-300:]
         raise EmbeddedUnavailable(f"{Path(command[0]).name} failed: {error_text}")

@@ -20,7 +20,7 @@ from typing import Any, Final
 import pytest
 from attrs import define, field
 
-from tests.faults.mutations import ROOT
+from tests.faults.mutations import OTHERS, ROOT
 
 PATIENCE: Final = 540.0
 """How long one may take at most with all that are played before it."""
@@ -45,7 +45,7 @@ class Players:
     @classmethod
     def started(cls, folder: Path, command: Sequence[str]) -> Players:
         """Start it apart from our terminal; without coverage, which would slow what is timed."""
-        kept = {k: v for k, v in os.environ.items() if not k.startswith(("TXQUEUE_", "COVERAGE_"))}
+        kept = {k: v for k, v in os.environ.items() if not OTHERS.match(k)}
         with (folder / "log").open("wb") as log:
             process = subprocess.Popen(
                 [sys.executable, *command],

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -23,6 +24,8 @@ LIMIT: Final = 300.0
 # Faults come when they come: a bug that one play has not met is looked for again.
 PLAYS: Final = 3
 PARTS: Final = ("txqueue", "schema", "twisted")
+OTHERS: Final = re.compile("TXQUEUE_(?!TEST_)|COVERAGE_")
+"""Variables that a run of its own does without; those of tests name programs."""
 
 
 @frozen
@@ -70,6 +73,13 @@ MUTATIONS: Final = {
         "schema/functions/claim/next_assignment.sql",
         "::bigint & 4194303)",
         "::bigint & 0)",
+    ),
+    "a completion ignores its token, on a highly available cluster": _of(
+        "ha_taken_over",
+        "I5",
+        "schema/functions/complete/complete_in.sql",
+        " and assignment = its_assignment and incarnation = its_incarnation",
+        "",
     ),
     "an assignment's number is of a sequence alone, after a failover": _of(
         "lagging_standby",
@@ -424,7 +434,7 @@ def _played_once(name: str) -> dict[str, Any]:
         copy = mutated(name, Path(home) / "copy")
         words = ["torture", *chosen, "--embedded", "--json"]
         command = [sys.executable, "-c", "from txqueue.cli import main; main()", *words]
-        ours = {k: v for k, v in os.environ.items() if not k.startswith(("TXQUEUE_", "COVERAGE_"))}
+        ours = {k: v for k, v in os.environ.items() if not OTHERS.match(k)}
         result = subprocess.run(
             [*command, "--keep", str(Path(home) / "records")],
             cwd=copy,

@@ -7,8 +7,16 @@ import pytest
 from tests.faults.conftest import REQUIRE, Players
 from txqueue_torture.scenario import known_scenarios
 
+ON_CLUSTER = ("ha_crashed",)
+"""The scenarios with Patroni that tests play, as each takes most of a minute."""
 
-@pytest.mark.parametrize("name", known_scenarios())
+
+PLAYED = [
+    name for name, each in known_scenarios().items() if name in ON_CLUSTER or not each.is_on_cluster
+]
+
+
+@pytest.mark.parametrize("name", PLAYED)
 def test_scenario(name: str, scenes: Players) -> None:
     """Nothing is lost, nothing runs twice without a cause, and so on: see the checker."""
     outcome = scenes.outcome(f"{name}/outcome.json")
