@@ -73,6 +73,9 @@ class OpenCreditGiver(Protocol):
     def missed(self) -> None:
         """Note that a job had to be claimed that might have been enqueued as assigned."""
 
+    def claimed(self, jobs: int) -> None:
+        """Note that a claim took a number of jobs."""
+
 
 class Claimer(Periodic):
     """Claims ready jobs while the workers have room, and sleeps while no job is ready.
@@ -251,6 +254,7 @@ class Claimer(Periodic):
         jobs = sum(assignment.jobs for assignment in assignments)
         self._meters.claimed += jobs
         self._lanes.claimed(jobs)
+        self._open_credit.claimed(jobs)
 
     def _promoted_since(self) -> datetime | None:
         if self._claimed_at - self._promoted_all_at < FULL_PROMOTION:

@@ -13,7 +13,7 @@ from txqueue.node.state.lease import Lease
 from txqueue.node.state.lifecycle import Lifecycle
 from txqueue.node.state.periodic import Periodic
 from txqueue.node.state.wakeups import Wakeups
-from txqueue.policy.placement.credit import is_too_fast, open_credit
+from txqueue.policy.placement.credit import is_stream, is_too_fast, open_credit
 from txqueue.store.node.functions import StoredFunctions
 from txqueue.system.clock import Clock
 
@@ -86,6 +86,8 @@ class OpenCredit(Periodic):
         # The credit as this node has granted it last, and how much of it is known to be used up.
         self._granted = self._spent = 0
         self._granted_at = self._stale_at = self._rests_until = float("-inf")
+        # How many jobs this node has claimed since then.
+        self._claimed = 0
         self._patience = STALE
         # Another node's credit, which kept this one from granting any.
         self._unused: int | None = None
@@ -97,6 +99,12 @@ class OpenCredit(Periodic):
         is_used_up = self._spent >= self._granted > 0 or now >= self._stale_at
         if is_used_up and now >= self._rests_until:
             self._is_missed = True
+            self.alarm.ring()
+
+    def claimed(self, jobs: int) -> None:
+        """Withdraw the credit if jobs come too fast for it, most of which are claimed anyway."""
+        self._claimed += jobs
+        if self._granted and self._is_stream:
             self.alarm.ring()
 
     def looked(self, *, has_backlog: bool) -> None:
@@ -113,7 +121,9 @@ class OpenCredit(Periodic):
         named = self._notices.take()
         if named:
             await self._read(identity.incarnation, named)
-        must_withdraw = self._granted and (self._has_backlog or self._lifecycle.is_draining)
+        must_withdraw = self._granted and (
+            self._has_backlog or self._is_stream or self._lifecycle.is_draining
+        )
         if not named or must_withdraw or self._is_missed or self._is_half_spent:
             await self._review(identity.incarnation)
         return None
@@ -133,10 +143,15 @@ class OpenCredit(Periodic):
         """Whether to renew the credit; with other nodes, one of them gets the next turn."""
         return 2 * self._spent >= self._granted > 0 and self._is_alone
 
+    @property
+    def _is_stream(self) -> bool:
+        """Whether many jobs have been claimed since the credit was granted."""
+        return is_stream(self._claimed, self._clock.seconds() - self._granted_at)
+
     async def _review(self, incarnation: int) -> None:
         """Grant as much credit as this node may give now, or withdraw it."""
         now = self._clock.seconds()
-        if is_too_fast(self._spent, now - self._granted_at):
+        if self._is_stream or is_too_fast(self._spent, now - self._granted_at):
             self._rests_until = now + STALE
         offer, had = self._offer, self._granted
         if offer and not (self._is_missed or self._is_half_spent):
@@ -145,9 +160,10 @@ class OpenCredit(Periodic):
         if not offer and not had:
             return
         is_used_up = 2 * self._spent >= had
-        if had:
+        if had and not self._is_stream:
             self._patience = STALE if is_used_up else min(2 * self._patience, LONGEST)
-        self._granted, self._spent, self._granted_at = offer, 0, now
+        self._granted, self._granted_at = offer, now
+        self._spent = self._claimed = 0
         self._stale_at = now if is_used_up and not offer else now + self._patience
         try:
             await self._grant(incarnation, offer)

@@ -8,7 +8,7 @@ from attrs import evolve, frozen
 
 from txqueue.policy.placement.room import Room
 
-__all__ = ["NodeLoad", "credit_limit", "is_too_fast", "new_credit", "open_credit"]
+__all__ = ["NodeLoad", "credit_limit", "is_stream", "is_too_fast", "new_credit", "open_credit"]
 
 # The weight that one client may enqueue as assigned before its node grants more credit, and the
 # steps in which credit is spread over the nodes.
@@ -16,8 +16,9 @@ MOST_CREDIT, CREDIT_STEP = 32, 4
 # The most jobs for a node that is alone, and the most while there are others: it is used up soon,
 # so that the nodes take turns.
 MOST, TURN = 32, 8
-# Jobs a second from which on they are claimed, many at a time, which costs less.
-MOST_A_SECOND = 1_000
+# Jobs a second from which on they are claimed, many at a time, which costs less; and how many
+# claimed ones show a rate, and not a burst.
+MOST_A_SECOND, BURST = 1_000, 100
 
 
 @frozen
@@ -91,3 +92,13 @@ def is_too_fast(jobs: int, seconds: float) -> bool:
         seconds: The time since they could be.
     """
     return jobs > seconds * MOST_A_SECOND
+
+
+def is_stream(claimed: int, seconds: float) -> bool:
+    """Return whether so many jobs are claimed that credit for some of them saves nothing.
+
+    Args:
+        claimed: How many the node has claimed.
+        seconds: The time since there is credit.
+    """
+    return claimed >= BURST and is_too_fast(claimed, seconds)

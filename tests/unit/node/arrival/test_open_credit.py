@@ -17,7 +17,7 @@ from txqueue.node.state.deduplication import Deduplicator
 from txqueue.node.state.lease import Identity, Lease
 from txqueue.node.state.lifecycle import Lifecycle
 from txqueue.node.state.wakeups import Wakeups
-from txqueue.policy.placement.credit import MOST, TURN
+from txqueue.policy.placement.credit import BURST, MOST, TURN
 from txqueue.policy.placement.idling import WakePlace
 
 CHANNEL = f"txqueue_run_{INCARNATION}"
@@ -225,6 +225,26 @@ def test_jobs_that_come_too_fast_are_claimed_for_a_while() -> None:
         assert bank.grants == [MOST, 0]
         bank.clock.advance(STALE)
         bank.service.missed()
+        assert bank.grants == [MOST, 0, MOST]
+
+
+def test_credit_is_withdrawn_while_many_jobs_are_claimed_beside_it() -> None:
+    """One client at a time takes of the credit, and to read its jobs one by one saves little."""
+    bank = Bank()
+    with bank.granted():
+        bank.clock.advance(BURST / 2000)
+        bank.name(1)
+        bank.service.claimed(BURST - 1)
+        assert bank.grants == [MOST]
+        bank.service.claimed(1)
+        assert bank.grants == [MOST, 0]
+        bank.service.missed()
+        assert bank.grants == [MOST, 0]
+        bank.clock.advance(STALE)
+        bank.service.missed()
+        assert bank.grants == [MOST, 0, MOST]
+        bank.clock.advance(1)
+        bank.service.claimed(BURST)
         assert bank.grants == [MOST, 0, MOST]
 
 

@@ -1,6 +1,6 @@
 """How many jobs any session may enqueue as assigned to a node."""
 
-from txqueue.policy.placement.credit import MOST, TURN, is_too_fast, open_credit
+from txqueue.policy.placement.credit import BURST, MOST, TURN, is_stream, is_too_fast, open_credit
 from txqueue.policy.placement.room import Room
 
 
@@ -24,3 +24,10 @@ def test_jobs_that_come_faster_than_a_thousand_a_second() -> None:
     assert is_too_fast(16, 0.01)
     assert not is_too_fast(16, 0.02)
     assert not is_too_fast(0, 0.0)
+
+
+def test_a_burst_of_claimed_jobs_is_no_stream() -> None:
+    """While many clients enqueue at a time, most of their jobs are claimed."""
+    assert is_stream(BURST, 0.09)
+    assert not is_stream(BURST, 0.1)
+    assert not is_stream(BURST - 1, 0.0)
