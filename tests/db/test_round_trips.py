@@ -41,6 +41,8 @@ COMMANDS = {
     "worksets": 3,
 }
 """The connection, the settings with the version, and the questions."""
+DOCTOR = 41
+"""The connection, its settings, the questions, and the probe of notifications with two more."""
 PAGES = {
     "/": 7,
     "/jobs": 4,
@@ -198,6 +200,16 @@ def test_a_command(
     arguments = words.replace("ID", str(job_id)).split()
     assert run(["--dsn", trips.dsn, *arguments], GlobalOptions()) == 0
     assert trips.taken() == COMMANDS[words]
+
+
+def test_the_check_of_an_installation(
+    node: Master, trips: RoundTrips, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One for each question, so that what the server refuses of one does not fail the others."""
+    monkeypatch.chdir(tmp_path)
+    # The server of the tests is not durable.
+    assert run(["--dsn", trips.dsn, "doctor"], GlobalOptions()) == 1
+    assert trips.taken("txqueue doctor") == DOCTOR
 
 
 @pytest.mark.parametrize("path", PAGES)

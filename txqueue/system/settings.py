@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import socket
-import tomllib
 from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
@@ -194,6 +193,9 @@ def _section(document: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _read(path: Path) -> Mapping[str, Any]:
+    # Imported late: most commands have no such file.
+    import tomllib
+
     try:
         return tomllib.loads(path.read_text("utf-8"))
     except (OSError, ValueError) as error:

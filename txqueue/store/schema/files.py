@@ -13,12 +13,16 @@ and nowhere else, turn it into the SQL that is sent:
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 from attrs import frozen
 
 from txqueue.errors import ConfigurationError
 
-__all__ = ["Migration", "checked_name", "functions", "migrations"]
+__all__ = ["Migration", "checked_name", "functions", "migrations", "newest_migration"]
+
+# Not by importlib.resources, which takes longer to import than most commands to ask.
+_FOLDER = Path(__file__).parents[2] / "schema"
 
 _NAME = re.compile(r"[a-z_][a-z0-9_]{0,40}")
 _SCHEMA = re.compile(r"\btxqueue(?=[.,_'])")
@@ -78,17 +82,18 @@ def functions(schema: str) -> list[tuple[str, str]]:
     return list(_sql_files("functions", schema))
 
 
+def newest_migration() -> int:
+    """Return the number of the last migration; no file is read for it."""
+    return max(int(path.name.partition("_")[0]) for path in _FOLDER.glob("migrations/*.sql"))
+
+
 def _sql_files(folder: str, schema: str) -> Iterator[tuple[str, str]]:
     # Functions are in folders by topic, migrations in one folder.
-    # Imported late: processes that only enqueue read no file.
-    from importlib.resources import files
-
-    entries = list(files("txqueue.schema").joinpath(folder).iterdir())
-    topics = [entry for entry in entries if entry.is_dir()]
-    entries += [entry for topic in topics for entry in topic.iterdir()]
-    for entry in sorted(entries, key=lambda entry: entry.name):
-        if entry.name.endswith(".sql"):
-            yield entry.name.removesuffix(".sql"), _sent(entry.read_text("utf-8"), schema)
+    paths = [
+        path for pattern in ("*.sql", "*/*.sql") for path in _FOLDER.joinpath(folder).glob(pattern)
+    ]
+    for path in sorted(paths, key=lambda path: path.name):
+        yield path.stem, _sent(path.read_text("utf-8"), schema)
 
 
 def _sent(sql: str, schema: str) -> str:

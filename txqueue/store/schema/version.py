@@ -8,7 +8,7 @@ from typing import Any, Final
 from attrs import frozen
 
 from txqueue.errors import SchemaMismatch
-from txqueue.store.schema.files import migrations
+from txqueue.store.schema.files import newest_migration
 
 __all__ = [
     "FIND",
@@ -41,7 +41,7 @@ class SchemaVersion:
 
 def latest_version() -> int:
     """Return the schema version that this code is made for."""
-    return migrations("txqueue")[-1].number
+    return newest_migration()
 
 
 def check_version(version: SchemaVersion | None, schema: str) -> None:

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from txqueue.store.schema.files import functions, migrations
+from txqueue.store.schema.files import functions, migrations, newest_migration
 
 SENT = functions("elsewhere") + [(step.name, step.sql) for step in migrations("elsewhere")]
 NOT_CODE = re.compile(r"--.*|'[^'\n]*'")
@@ -44,3 +44,8 @@ def test_a_branch_for_each_lane() -> None:
 def test_messages_name_the_program() -> None:
     """A hint tells what to type, whatever the schema's name."""
     assert "'see which live: txqueue nodes'" in dict(functions("elsewhere"))["lock_live_node"]
+
+
+def test_the_newest_migration_is_the_last_one() -> None:
+    """Its number follows from the names of the files alone."""
+    assert newest_migration() == migrations("txqueue")[-1].number

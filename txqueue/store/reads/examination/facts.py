@@ -31,6 +31,10 @@ __all__ = ["FACTS", "examine"]
 NAME: Final = "txqueue doctor"
 # Seconds for a query, and for its wait for a lock.
 QUERY, LOCK = 3.0, 1.0
+_LIMITED: Final = (
+    f"set local statement_timeout = {round(QUERY * 1000)};"
+    f" set local lock_timeout = {round(LOCK * 1000)}; set transaction read only; "
+)
 _DEFINED: Final = re.compile(r"^create or replace (?:function|view) \w+\.(\w+)", re.MULTILINE)
 _GRANTED: Final = re.compile(r"^ *(\w+) +constant text\[\] := array\[([^]]+)\]", re.MULTILINE)
 # The names, in grant_roles.sql, of the lists of functions that each role may call.
@@ -42,6 +46,7 @@ _LISTS: Final = {
 }
 
 Rows = list[dict[str, Any]]
+_Read = Callable[["_Questions"], Rows]
 
 wall_clock: Callable[[], float] = time.time
 
@@ -70,64 +75,87 @@ def examine(dsn: str, schema: str) -> dict[str, Fact]:
     return {**facts, "notifications": _notifications(dsn), "connection": []}
 
 
-def _read(session: Session, name: str, read: Callable[[Session], Rows]) -> Fact:
-    """Read one fact in a transaction of its own, which the server ends soon."""
+class _Questions:
+    """Asks a session read-only, with limits of time that travel in the same message.
+
+    Args:
+        session: The session.
+        before: Settings for each question alone.
+    """
+
+    def __init__(self, session: Session, before: str) -> None:
+        self._session = session
+        self._before = f"{_LIMITED}{before}"
+
+    @property
+    def schema(self) -> str:
+        """The name of the schema."""
+        return self._session.schema
+
+    def dicts(self, sql: str, parameters: Sequence[object] = ()) -> Rows:
+        """Return the rows of a question as dictionaries."""
+        return self._session.dicts(self._before + sql, parameters)
+
+    def value(self, sql: str, parameters: Sequence[object] = ()) -> Any:
+        """Return the first column of the first row."""
+        return self._session.value(self._before + sql, parameters)
+
+
+def _read(session: Session, name: str, read: _Read) -> Fact:
+    """Read one fact, apart from the others, as the server may refuse it."""
+    # The fact about settings is about JIT, too, as the session has it.
+    questions = _Questions(session, "" if name == "settings" else UNCOMPILED)
     try:
-        with session.transaction("read only"):
-            session.rows(f"set local statement_timeout = {round(QUERY * 1000)}")
-            session.rows(f"set local lock_timeout = {round(LOCK * 1000)}")
-            if name != "settings":
-                # That fact is about JIT, too, as the session has it.
-                session.rows(UNCOMPILED)
-            return read(session)
+        return read(questions)
     except SchemaMismatch:
         return Unread("the schema lacks what this check reads; run: txqueue migrate")
     except TxqueueError as error:
         return Unread(str(error))
 
 
-def _plain(sql: str) -> Callable[[Session], Rows]:
+def _plain(sql: str) -> _Read:
     """Return a reader of the rows of a query."""
-    return lambda session: session.dicts(sql.format(schema=session.schema))
+    return lambda questions: questions.dicts(sql.format(schema=questions.schema))
 
 
-def _of_all_sessions(sql: str) -> Callable[[Session], Rows]:
+def _of_all_sessions(sql: str) -> _Read:
     """Return a reader of the rows of a query about all sessions of the server."""
 
-    def read(session: Session) -> Rows:
-        if not session.value("select pg_has_role('pg_read_all_stats', 'usage')"):
+    def read(questions: _Questions) -> Rows:
+        if not questions.value("select pg_has_role('pg_read_all_stats', 'usage')"):
             raise TxqueueError(
                 "this role may not see the sessions of others",
                 "grant pg_read_all_stats to it, or connect as another role",
             )
-        return session.dicts(sql.format(schema=session.schema))
+        return questions.dicts(sql.format(schema=questions.schema))
 
     return read
 
 
-def _schema_version(session: Session) -> Rows:
-    table = f"{session.schema}.migration"
+def _schema_version(questions: _Questions) -> Rows:
+    table = f"{questions.schema}.migration"
     number = serves = None
-    if session.value("select to_regclass(%s) is not null", (table,)):
-        number, serves = session.rows(FIND.format(schema=session.schema))[0]
-    known = {"schema": session.schema, "needed": latest_version()}
+    if questions.value("select to_regclass(%s) is not null", (table,)):
+        [found] = questions.dicts(FIND.format(schema=questions.schema))
+        number, serves = found["number"], found["serves"]
+    known = {"schema": questions.schema, "needed": latest_version()}
     return [{**known, "number": number, "serves": serves}]
 
 
-def _missing_functions(session: Session) -> Rows:
-    sources = functions(session.schema)
+def _missing_functions(questions: _Questions) -> Rows:
+    sources = functions(questions.schema)
     names = sorted({name for _, sql in sources for name in _DEFINED.findall(sql)})
-    query = MISSING_FUNCTIONS.format(schema=session.schema)
-    return session.dicts(query, (names, latest_version()))
+    query = MISSING_FUNCTIONS.format(schema=questions.schema)
+    return questions.dicts(query, (names, latest_version()))
 
 
-def _compared_rights(sql: str) -> Callable[[Session], Rows]:
+def _compared_rights(sql: str) -> _Read:
     """Return a reader that compares the rights of txqueue's roles with those granted to them."""
 
-    def read(session: Session) -> Rows:
-        pairs = list(_granted(session.schema))
+    def read(questions: _Questions) -> Rows:
+        pairs = list(_granted(questions.schema))
         columns = ([role for role, _ in pairs], [name for _, name in pairs])
-        return session.dicts(sql.format(schema=session.schema), columns)
+        return questions.dicts(sql.format(schema=questions.schema), columns)
 
     return read
 
@@ -140,22 +168,22 @@ def _granted(schema: str) -> Iterator[tuple[str, str]]:
             yield f"{schema}_{_LISTS[list_name]}", name
 
 
-def _other_settings(session: Session) -> Rows:
+def _other_settings(questions: _Questions) -> Rows:
     """Return what stays as the role or database has it, as behind a pooler nothing is set."""
-    return session.dicts(OTHER_SETTINGS, as_arrays(PLAIN_SETTINGS))
+    return questions.dicts(OTHER_SETTINGS, as_arrays(PLAIN_SETTINGS))
 
 
-def _blocked(session: Session) -> Rows:
-    inquiry = about_blocked(session.schema)
+def _blocked(questions: _Questions) -> Rows:
+    inquiry = about_blocked(questions.schema)
     return answer(
-        inquiry, lambda question: session.dicts(question.sql, question.parameters)
+        inquiry, lambda question: questions.dicts(question.sql, question.parameters)
     ).reasons
 
 
-def _clock(session: Session) -> Rows:
+def _clock(questions: _Questions) -> Rows:
     """Compare this host's clock with the server's."""
     before = wall_clock()
-    server = session.value("select extract(epoch from clock_timestamp())::float8")
+    server = questions.value("select extract(epoch from clock_timestamp())::float8")
     after = wall_clock()
     return [{"offset": server - (before + after) / 2, "trip": after - before}]
 
@@ -167,7 +195,7 @@ def _notifications(dsn: str) -> Sequence[Mapping[str, Any]] | Unread:
         return Unread(str(error))
 
 
-FACTS: Final[Mapping[str, Callable[[Session], Rows]]] = {
+FACTS: Final[Mapping[str, _Read]] = {
     **{name: _plain(sql) for name, sql in PLAIN.items()},
     **{name: _of_all_sessions(sql) for name, sql in NEEDS_ALL_SESSIONS.items()},
     "schema_version": _schema_version,
