@@ -18,6 +18,7 @@ from txqueue.model.payload import encode_result
 from txqueue.model.strict_types import strict_converter
 
 __all__ = [
+    "ANY_KIND",
     "LONGEST_NAME",
     "Memo",
     "check_name",
@@ -29,6 +30,8 @@ __all__ = [
 
 LONGEST_NAME: Final = 200
 """Characters of the name of a step or a signal."""
+ANY_KIND: Final = ""
+"""The kind of a step that a test gives: it fits whatever has its name."""
 _PLAIN: Final = frozenset({str, int, float, bool, type(None)})
 _converter = strict_converter(detailed_validation=False)
 

@@ -11,7 +11,10 @@ from txqueue.model.assignment import SettledJob
 from txqueue.store.enqueueing.portable_calls import ParamStyle, Statement, text_statement
 from txqueue.store.node.outcomes import outcomes_text
 
-__all__ = ["GivenJobs"]
+__all__ = ["IDLE_LIMIT", "SET_IDLE_LIMIT", "GivenJobs"]
+
+IDLE_LIMIT: Final = "select current_setting('idle_in_transaction_session_timeout')"
+SET_IDLE_LIMIT: Final = "select set_config('idle_in_transaction_session_timeout', %s, true)"
 
 _REGISTER: Final = """
     select json_build_array(node_id, incarnation)::text from {schema}.register_node(

@@ -12,10 +12,9 @@ from twisted.internet.defer import Deferred
 
 from txqueue.adapters.driver_errors import error_of
 from txqueue.errors import TransactionMisused
-from txqueue.store.driver.connection import Connection
-from txqueue.store.enqueueing.portable_calls import Frame
+from txqueue.store.driver.connection import Connection, Statement
 from txqueue.store.enqueueing.transaction import Transaction
-from txqueue.store.given_jobs import GivenJobs
+from txqueue.store.given_jobs import IDLE_LIMIT, SET_IDLE_LIMIT, GivenJobs
 from txqueue.testing.connections import Bound
 from txqueue.worker.handlers.job_transaction import enqueue_follow_ups
 from txqueue.worker.handlers.running_job import RunningJob, change
@@ -83,28 +82,65 @@ class BorrowedTransactions:
 
     @asynccontextmanager
     async def _open(self, job: RunningJob) -> AsyncIterator[Transaction]:
-        bound = await self._wait(self.borrow())
-        if self.is_blocking and bound.foreign.is_asynchronous:
-            raise TransactionMisused(
-                f"the function of {job.work_type} would block the test, whose connection is"
-                " asynchronous and needs it to go on",
-                "test job.transaction() of functions over a connection that blocks",
-            )
-        frame, given = bound.frame, GivenJobs(bound.schema, bound.foreign.style)
-        await self._wait(bound.value((frame.opening, ())))
-        try:
+        bound = await self._bound(f"the function of {job.work_type}")
+        given = GivenJobs(bound.schema, bound.foreign.style)
+        async with self._framed(bound):
             await self._wait(bound.value(given.name_ending_job(job.id)))
             async with self._within(job, bound) as txn:
                 yield txn
             await self._wait(bound.value(given.name_ending_job(None)))
+        change(job, is_completed=True)
+
+    @asynccontextmanager
+    async def step(self, last: Callable[[], Statement | None]) -> AsyncIterator[Transaction]:
+        """Open a transaction that is a step.
+
+        Args:
+            last: Returns the statement that ends it; None for none.
+        """
+        bound = await self._bound("the function")
+        async with self._framed(bound):
+            txn = Transaction(cast("Connection", _Borrowed(bound, self._wait)), bound.schema)
+            try:
+                yield txn
+            finally:
+                txn.end()
+            if (statement := last()) is not None:
+                await self._ended_by(bound, statement)
+
+    async def _ended_by(self, bound: Bound, statement: Statement) -> None:
+        """End a step; the test's transaction keeps its own time limit."""
+        limit = await self._wait(bound.value((IDLE_LIMIT, ())))
+        await self._wait(bound.rows(*statement))
+        await self._wait(bound.rows(SET_IDLE_LIMIT, (limit,)))
+
+    def rows(self, sql: str, parameters: Sequence[object]) -> Awaitable[list[Any]]:
+        """Run a statement of txqueue over the test's connection."""
+        return self._wait(self._rows(sql, parameters))
+
+    async def _rows(self, sql: str, parameters: Sequence[object]) -> list[Any]:
+        return await (await self.borrow()).rows(sql, parameters)
+
+    async def _bound(self, what: str) -> Bound:
+        bound: Bound = await self._wait(self.borrow())
+        if self.is_blocking and bound.foreign.is_asynchronous:
+            raise TransactionMisused(
+                f"{what} would block the test, whose connection is"
+                " asynchronous and needs it to go on",
+                "test job.transaction() of functions over a connection that blocks",
+            )
+        return bound
+
+    @asynccontextmanager
+    async def _framed(self, bound: Bound) -> AsyncIterator[None]:
+        frame = bound.frame
+        await self._wait(bound.value((frame.opening, ())))
+        try:
+            yield
         except BaseException:
             with suppress(Exception):
                 await self._wait(bound.undo(frame))
             raise
-        await self._end(bound, frame)
-        change(job, is_completed=True)
-
-    async def _end(self, bound: Bound, frame: Frame) -> None:
         await self._wait(bound.value((frame.closing, ())))
 
     @asynccontextmanager

@@ -30,6 +30,7 @@ from txqueue.testing.connections import Bound, apart, bound, finished, in_asynci
 from txqueue.testing.matching import Kind, Wanted
 from txqueue.testing.outcomes import Outcome
 from txqueue.testing.running import Ending, run_here, run_waiting
+from txqueue.testing.steps import StepsOfRows
 from txqueue.worker.handlers.running_job import OpenTransaction, RunningJob
 
 __all__ = ["Where", "adrain", "drain"]
@@ -39,7 +40,7 @@ __tracebackhide__ = __unittest = True
 
 Where: TypeAlias = Kind | Mapping[str, Any] | Iterable[Kind | int] | None
 Until: TypeAlias = datetime | timedelta | None
-_Run: TypeAlias = Callable[[Assignment, OpenTransaction], Awaitable[Ending]]
+_Run: TypeAlias = Callable[[Assignment, OpenTransaction, StepsOfRows], Awaitable[Ending]]
 
 _LATER: Final = ("retry", "snooze")
 
@@ -75,8 +76,8 @@ def drain(
         TypeError: When a handler waits for a Deferred: call `adrain` with a reactor.
     """
 
-    async def run(assignment: Assignment, opener: OpenTransaction) -> Ending:
-        return run_here(assignment, opener, "adrain")
+    async def run(assignment: Assignment, opener: OpenTransaction, steps: StepsOfRows) -> Ending:
+        return run_here(assignment, opener, steps, "adrain")
 
     draining = _drained(connection, schema, where, until, _Terms(run, limit, raise_errors))
     return finished(draining, connection, "adrain()")
@@ -263,7 +264,8 @@ class _Drain:
         opener = BorrowedTransactions(
             self._borrow, is_of_asyncio, complete, is_blocking=is_blocking
         )
-        ending = await self._within_savepoint(assignment, opener)
+        steps = StepsOfRows(opener, schema=self.session.schema, ahead=ahead)
+        ending = await self._within_savepoint(assignment, opener, steps)
         if not ending.is_written:
             await self._write(assignment, job.job_id, ending, ahead)
         self.outcomes.append(ending.outcome)
@@ -273,12 +275,14 @@ class _Drain:
     async def _borrow(self) -> Bound:
         return self.session
 
-    async def _within_savepoint(self, assignment: Assignment, opener: OpenTransaction) -> Ending:
+    async def _within_savepoint(
+        self, assignment: Assignment, opener: OpenTransaction, steps: StepsOfRows
+    ) -> Ending:
         """Run a job; if one of its statements has failed the transaction, undo what it did."""
         if self.session.foreign.is_alone:
-            return await self.terms.run(assignment, opener)
+            return await self.terms.run(assignment, opener, steps)
         await self.session.value((SAVEPOINT.opening, ()))
-        ending = await self.terms.run(assignment, opener)
+        ending = await self.terms.run(assignment, opener, steps)
         try:
             await self.session.value((SAVEPOINT.closing, ()))
         except Exception:
@@ -294,6 +298,8 @@ class _Drain:
         settled = ending.settled
         if settled.outcome in _LATER and settled.delay is not None:
             settled = evolve(settled, delay=settled.delay + ahead)
+        if settled.waits:
+            settled = evolve(settled, waits=[_postponed(wait, ahead) for wait in settled.waits])
         await self.session.value(self.given.settle(self.node[1], [settled]))
 
     async def _completed(self, assignment: Assignment, job_id: int, results: str) -> bool:
@@ -323,6 +329,10 @@ class _Drain:
             f"{self.terms.limit} runs were not enough: {named}; pass limit=, an earlier until=, or"
             " where= for the jobs that the test is about"
         )
+
+
+def _postponed(wait: Mapping[str, Any], ahead: float) -> Mapping[str, Any]:
+    return {**wait, "seconds": wait["seconds"] + ahead} if "seconds" in wait else wait
 
 
 def _raise(ending: Ending) -> None:

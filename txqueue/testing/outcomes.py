@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attrs import Factory, field, frozen
@@ -18,8 +18,8 @@ class Outcome:
     """How a run has ended.
 
     Attributes:
-        kind: ``done``, ``retry``, ``snooze``, ``next``, ``failed``, ``cancelled``, or ``unread`` if
-            the payload does not fit the class.
+        kind: ``done``, ``retry``, ``snooze``, ``next``, ``suspended`` if the job waits, ``failed``,
+            ``cancelled``, or ``unread`` if the payload does not fit the class.
         result: What the handler returned, as it is stored.
         error: What the handler raised, or `Fail`; None if the attempt did not fail.
         reason: The text that is stored with the job: of the error, of `Fail` or of `Discard`.
@@ -30,6 +30,9 @@ class Outcome:
         job_id: The job's number; 0 for one that only `perform` has run.
         work_type: The name of its work type.
         attempt: The number of the run.
+        steps: What this run has done, by the names of the steps: what each has returned.
+        waits: What the job waits for, by the names of the steps: ``signal``, ``sleep`` or ``call``.
+        calls: The work that this run has enqueued by ``job.call()``, by the names of the steps.
     """
 
     kind: str
@@ -43,6 +46,9 @@ class Outcome:
     job_id: int = 0
     work_type: str = ""
     attempt: int = 1
+    steps: Mapping[str, Any] = Factory(dict)
+    waits: Mapping[str, str] = Factory(dict)
+    calls: Mapping[str, WorkItem] = Factory(dict)
 
     def get(self) -> Any:
         """Return the result of a job that is done.

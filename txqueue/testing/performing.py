@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Unpack
 
 from txqueue.errors import InvalidWork
@@ -15,6 +16,7 @@ from txqueue.testing.borrowed_transactions import BorrowedTransactions
 from txqueue.testing.connections import apart, bound, in_asyncio, in_django
 from txqueue.testing.outcomes import Outcome
 from txqueue.testing.running import run_here, run_waiting
+from txqueue.testing.steps import Signals, StepsInMemory
 from txqueue.worker.handlers.task import Task
 
 __all__ = ["aperform", "perform"]
@@ -29,6 +31,8 @@ def perform(
     connection: Any = None,
     schema: str | None = None,
     attempt: int = 1,
+    steps: Mapping[str, Any] | None = None,
+    signals: Signals = (),
     **options: Unpack[EnqueueOptions],
 ) -> Outcome:
     """Run the handler of a work item once, as a worker does, and return how that ended.
@@ -42,6 +46,9 @@ def perform(
         connection: What ``job.transaction()`` uses, in a savepoint; see `connected`.
         schema: The name of txqueue's schema; see `connected`.
         attempt: The number of the run.
+        steps: What earlier runs have done, by the names of the steps: what each returned, or, of a
+            wait or a call, the error that it raises. A sleep that is named is over.
+        signals: The signals that were sent: a mapping, or pairs of a name and a value.
         options: As for ``enqueue``: ``tags``, ``attempts`` and what else a handler can see.
 
     Raises:
@@ -49,14 +56,15 @@ def perform(
         TypeError: When it is a task, and no call of one; or the handler waits for a Deferred: call
             `aperform` with a reactor.
     """
-    assignment = _assignment(work, options, attempt)
+    assignment = _assignment(work, options, attempt, bool(steps))
     runtime = type(work).runtime
     opener = BorrowedTransactions(
         lambda: bound(connection, schema),
         runtime is Runtime.ASYNCIO,
         is_blocking=runtime is Runtime.THREAD,
     )
-    return run_here(assignment, opener, "aperform").outcome
+    its_steps = StepsInMemory.of(opener, steps or {}, signals)
+    return run_here(assignment, opener, its_steps, "aperform").outcome
 
 
 async def aperform(
@@ -65,30 +73,35 @@ async def aperform(
     connection: Any = None,
     schema: str | None = None,
     attempt: int = 1,
+    steps: Mapping[str, Any] | None = None,
+    signals: Signals = (),
     **options: Unpack[EnqueueOptions],
 ) -> Outcome:
     """Run the handler of a work item once, from a coroutine; see `perform`."""
     if in_asyncio() and in_django(connection):
-        return await apart(
-            perform, work, connection=connection, schema=schema, attempt=attempt, **options
-        )
-    assignment = _assignment(work, options, attempt)
+        given: dict[str, Any] = {"attempt": attempt, "steps": steps, "signals": signals, **options}
+        return await apart(perform, work, connection=connection, schema=schema, **given)
+    assignment = _assignment(work, options, attempt, bool(steps))
     opener = BorrowedTransactions(
         lambda: bound(connection, schema),
         in_asyncio(),
         is_blocking=type(work).runtime is Runtime.THREAD,
     )
-    return (await run_waiting(assignment, opener)).outcome
+    its_steps = StepsInMemory.of(opener, steps or {}, signals)
+    return (await run_waiting(assignment, opener, its_steps)).outcome
 
 
-def _assignment(work: WorkItem, options: EnqueueOptions, attempt: int) -> Assignment:
+def _assignment(
+    work: WorkItem, options: EnqueueOptions, attempt: int, has_steps: bool
+) -> Assignment:
     """Return the assignment of a job that has no row."""
     if not isinstance(work, WorkItem):
         raise TypeError(_remedy(work))
     if isinstance(work, WorksetJob):
         raise InvalidWork("the jobs of worksets cannot be performed alone", "perform an item")
     job = job_object(work, options)
-    entry = [0, work.work_type, attempt, work.weight, job["payload"], job.get("options")]
+    terms = {**(job.get("options") or {}), "steps": True} if has_steps else job.get("options")
+    entry = [0, work.work_type, attempt, work.weight, job["payload"], terms]
     chunk = json_text({"fields": FIELDS, "jobs": [entry]})
     return Assignment(incarnation=0, number=0, lane=0, jobs=1, weight=work.weight, chunk=chunk)
 

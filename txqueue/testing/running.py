@@ -8,6 +8,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import copy_context
+from functools import partial
 from typing import Any, cast
 
 from attrs import define, field
@@ -23,8 +24,10 @@ from txqueue.store.enqueueing.encryption import decrypted, decrypted_result
 from txqueue.system.clock import Clock, Timer
 from txqueue.testing.connections import in_asyncio, in_loop
 from txqueue.testing.outcomes import Outcome
+from txqueue.testing.steps import StepsInMemory, StepsOfRows, results_of
 from txqueue.worker.handlers.blocking import ReactorCalls
 from txqueue.worker.handlers.running_job import HeldAssignment, OpenTransaction, RunningJob
+from txqueue.worker.handlers.step_store import StepStore
 from txqueue.worker.handlers.threads import HandlerThreads
 from txqueue.worker.handlers.waiting import Ended, called
 from txqueue.worker.running.performer import Performer
@@ -161,6 +164,7 @@ class _Run:
 
     assignment: Assignment
     opener: OpenTransaction
+    steps: StepsInMemory | StepsOfRows
     report: _Report = field(factory=_Report)
     failures: list[FailedAttempt] = field(factory=list)
     jobs: list[RunningJob] = field(factory=list)
@@ -178,6 +182,7 @@ class _Run:
             1,
             self.report,
             self._open,
+            steps=cast("StepStore", self.steps),
             hooks=self._hooks,
         )
         with performer.reading():
@@ -210,6 +215,9 @@ class _Run:
             stage=_stage(settled),
             follow_ups=tuple(each for run in self.jobs for each in run.follow_ups),
             progress=settled.progress if settled else None,
+            steps=results_of(self.steps, partial(_revealed, job.work_type)),
+            waits={wait["name"]: wait["kind"] for wait in (settled and settled.waits) or ()},
+            calls=self.steps.calls,
             job_id=job.job_id,
             work_type=job.work_type,
             attempt=job.attempt,
@@ -224,6 +232,11 @@ class _Run:
         return json.loads(own) if own else results.get(str(self.assigned.job_id))
 
 
+def _revealed(work_type: str, value: Any) -> Any:
+    is_hidden = isinstance(value, dict) and find_work_type(work_type).encrypted
+    return decrypted(work_type, "step", value) if is_hidden else value
+
+
 def _stage(settled: SettledJob | None) -> WorkItem | None:
     if settled is None or settled.stage is None:
         return None
@@ -231,7 +244,12 @@ def _stage(settled: SettledJob | None) -> WorkItem | None:
     return decode(cls, decrypted(cls.work_type, "payload", payload) if cls.encrypted else payload)
 
 
-def run_here(assignment: Assignment, opener: OpenTransaction, asynchronous: str) -> Ending:
+def run_here(
+    assignment: Assignment,
+    opener: OpenTransaction,
+    steps: StepsInMemory | StepsOfRows,
+    asynchronous: str,
+) -> Ending:
     """Run a job to its end, in this thread.
 
     A handler of asyncio's gets a loop of its own.
@@ -239,13 +257,14 @@ def run_here(assignment: Assignment, opener: OpenTransaction, asynchronous: str)
     Args:
         assignment: The job's assignment.
         opener: Opens the job's own transaction.
+        steps: Reads and writes its steps.
         asynchronous: The function to call in place of the caller's if the handler waits.
 
     Raises:
         TypeError: When the handler waits for Twisted's reactor, which does not run; or a handler of
             asyncio's is called inside of a loop.
     """
-    run = _Run(assignment, opener)
+    run = _Run(assignment, opener, steps)
     if _is_of_asyncio(run.assigned.work_type):
         _check_loop(run, asynchronous)
         return asyncio.run(_waited(run))
@@ -273,9 +292,11 @@ def _is_of_asyncio(work_type: str) -> bool:
     )
 
 
-async def run_waiting(assignment: Assignment, opener: OpenTransaction) -> Ending:
+async def run_waiting(
+    assignment: Assignment, opener: OpenTransaction, steps: StepsInMemory | StepsOfRows
+) -> Ending:
     """Run a job to its end, in a coroutine of asyncio's or Twisted's."""
-    return await _waited(_Run(assignment, opener))
+    return await _waited(_Run(assignment, opener, steps))
 
 
 async def _waited(run: _Run) -> Ending:

@@ -27,6 +27,10 @@ begin
                                 and job_id = any (given) for update skip locked));
     perform end_rate_waits(array(select ctid from job_waiting where waiting_for = 'rate' and not_before <= clock_timestamp()
                                     and job_id = any (given) for update skip locked));
+    if exists (select from late_end) then
+        -- Of children called and of signals sent in this transaction, for example.
+        perform propagate_late_ends();
+    end if;
     for this in
         select ready.ctid as tid, ready.lane, ready.job_id, ready."group" from job_ready as ready
          where ready.job_id = any (given) and ready.work_type = any (work_types)

@@ -4,14 +4,27 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
 from attrs import define
 
-from txqueue import Discard, Fail, Next, Retry, RunningJob, Runtime, Snooze, WorkItem, task, testing
-from txqueue.errors import ConfigurationError, InvalidWork
+from txqueue import (
+    Discard,
+    Fail,
+    Next,
+    Retry,
+    RunningJob,
+    Runtime,
+    Snooze,
+    StepCursor,
+    ThreadJob,
+    WorkItem,
+    task,
+    testing,
+)
+from txqueue.errors import ConfigurationError, InvalidWork, TimedOut
 from txqueue.model import middleware as registered
 
 
@@ -186,3 +199,113 @@ def test_a_timer_of_a_reactor_that_does_not_run_is_an_error() -> None:
     run = [sys.executable, "-c", WAITING]
     said = subprocess.run(run, capture_output=True, text=True, timeout=60, check=True)
     assert "waits for a timer of Twisted's reactor, which does not run" in said.stdout, said.stderr
+
+
+@define
+class Approved(WorkItem):
+    """Waits for a person, and calls another job."""
+
+    work_type = "unit.testing.approved"
+
+    async def perform(self, job: RunningJob) -> Any:
+        """Go through all kinds of steps."""
+        charge = await job.step("charge", self.charge, retry=Retry(3, first=60))
+        try:
+            answer = await job.wait_for("approved", timeout=60)
+        except TimedOut:
+            return "too late"
+        await job.sleep("cool off", 3600)
+        pages = [page async for page in until(job.cursor("pages"), 2)]
+        return [charge, answer, pages, await job.call("child", Chosen("child"))]
+
+    def charge(self) -> str:
+        """Charge the card."""
+        return "ch_1"
+
+
+@define
+class ApprovedInAsyncio(Approved):
+    """The same in asyncio."""
+
+    work_type = "unit.testing.approved_in_asyncio"
+    runtime = Runtime.ASYNCIO
+
+
+@define
+class ApprovedInThread(WorkItem):
+    """The same in a thread."""
+
+    work_type = "unit.testing.approved_in_thread"
+    runtime = Runtime.THREAD
+
+    def perform(self, job: ThreadJob) -> Any:
+        """Go through all kinds of steps."""
+        charge = job.step("charge", str, "ch_1", retry=Retry(3, first=60))
+        try:
+            answer = job.wait_for("approved", timeout=60)
+        except TimedOut:
+            return "too late"
+        job.sleep("cool off", 3600)
+        pages = []
+        for page in (cursor := job.cursor("pages")):
+            pages.append(page)
+            cursor.following = page + 1 if page < 2 else None
+        return [charge, answer, pages, job.call("child", Chosen("child"))]
+
+
+async def until(cursor: StepCursor, last: int) -> AsyncIterator[int]:
+    """Go on to a last position."""
+    async for position in cursor:
+        yield position
+        cursor.following = position + 1 if position < last else None
+
+
+async def here(work: WorkItem, **given: Any) -> testing.Outcome:
+    """Perform without a reactor."""
+    return testing.perform(work, **given)
+
+
+@pytest.mark.parametrize(
+    ("cls", "perform"),
+    [
+        (Approved, here),
+        (ApprovedInThread, here),
+        (Approved, testing.aperform),
+        (ApprovedInThread, testing.aperform),
+        (ApprovedInAsyncio, testing.aperform),
+    ],
+)
+async def test_steps_in_memory(cls: type[WorkItem], perform: Any) -> None:
+    """A run begins with the steps and signals that the test gives, and says where it waits."""
+    first = await perform(cls())
+    assert (first.kind, first.steps) == ("suspended", {"charge": "ch_1"})
+    assert first.waits == {"approved": "signal"}
+    second = await perform(cls(), steps=first.steps, signals={"approved": [7]})
+    assert (second.steps, second.waits) == ({"approved": [7]}, {"cool off": "sleep"})
+    done = {**first.steps, **second.steps, "cool off": None}
+    third = await perform(cls(), steps=done)
+    assert third.calls == {"child": Chosen("child")}
+    assert third.waits == {"child": "call"}
+    last = await perform(cls(), steps=done | {"child": {"way": "child"}})
+    assert last.get() == ["ch_1", [7], [0, 1, 2], {"way": "child"}]
+    late = await perform(cls(), steps={"approved": TimedOut("too late")})
+    assert late.get() == "too late"
+
+
+@task(name="unit.testing.retrying", runtime=Runtime.THREAD)
+def retrying(job: ThreadJob) -> list[int]:
+    """Fail twice in one step, which is tried again in place."""
+    tries: list[int] = []
+
+    def fails() -> None:
+        tries.append(len(tries))
+        if len(tries) < 3:
+            raise ValueError("not yet")
+
+    job.step("fails", fails, retry=Retry(3, first=60))
+    return tries
+
+
+def test_a_step_is_tried_again_without_its_delay() -> None:
+    """A test waits for no time."""
+    assert testing.perform(retrying.work()).get() == [0, 1, 2]

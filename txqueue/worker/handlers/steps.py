@@ -17,6 +17,7 @@ from txqueue.errors import DatabaseUnavailable, InvalidWork, JobFailed, Suspende
 from txqueue.model.foreign import derives_from
 from txqueue.model.retry import Retry
 from txqueue.model.step import (
+    ANY_KIND,
     Memo,
     check_name,
     read_result,
@@ -177,7 +178,7 @@ class JobSteps:
         self._names.add(name)
         self._job.note_steps()
         memo = (await self._loaded()).get(name)
-        if memo is not None and memo.kind != kind:
+        if memo is not None and memo.kind not in (kind, ANY_KIND):
             raise InvalidWork(
                 f"{name!r} of job {self._job.id} is a {kind} now, but was a {memo.kind}",
                 "give the new one another name",

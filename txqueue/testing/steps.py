@@ -1,0 +1,223 @@
+"""The steps of jobs that a test runs: in memory for one that has no row, else in the database."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, cast
+
+from attrs import define, evolve, field
+from twisted.internet.defer import Deferred, succeed
+
+from txqueue.errors import TokenLost
+from txqueue.model.enqueue_options import EnqueueOptions
+from txqueue.model.step import ANY_KIND, Memo, read_result, step_text
+from txqueue.model.work_item import WorkItem
+from txqueue.store.driver.connection import Statement
+from txqueue.store.enqueueing.calls import job_object
+from txqueue.store.enqueueing.steps import (
+    StepRun,
+    StepWrite,
+    child_written,
+    loaded,
+    memo_of,
+    step_written,
+    steps_written,
+)
+from txqueue.store.enqueueing.transaction import Transaction
+from txqueue.testing.borrowed_transactions import BorrowedTransactions
+
+__all__ = ["Signals", "StepsInMemory", "StepsOfRows", "results_of"]
+
+# pytest and unittest leave this module out of tracebacks.
+__tracebackhide__ = __unittest = True
+
+Signals = Mapping[str, Any] | Iterable[tuple[str, Any]]
+# Seconds of a pause: other tasks get their turns meanwhile.
+_LONGEST_PAUSE = 0.02
+
+
+@define
+class _Steps:
+    """What both have: see `StepStore`.
+
+    Attributes:
+        opener: Opens transactions on the test's connection.
+        done: The results of the steps that the run has done, as JSON text.
+        calls: The work that the run has called.
+    """
+
+    opener: BorrowedTransactions
+    done: dict[str, str | None] = field(factory=dict)
+    calls: dict[str, WorkItem] = field(factory=dict)
+
+    def pause(self, seconds: float) -> Deferred[Any]:
+        """Have other tasks go on for a moment, if there can be any."""
+        if not self.opener.is_of_asyncio or self.opener.is_blocking:
+            return succeed(None)
+        pause = asyncio.sleep(min(seconds, _LONGEST_PAUSE))
+        return Deferred.fromFuture(asyncio.ensure_future(pause))
+
+    def _note(self, step: StepWrite) -> None:
+        if step.error is None:
+            self.done[step.name] = step.result
+
+    @asynccontextmanager
+    async def _transaction(
+        self, name: str, result: Callable[[], str | None], last: Callable[[], Statement | None]
+    ) -> AsyncIterator[Transaction]:
+        async with self.opener.step(last) as txn:
+            yield txn
+            text = result()
+        self.done[name] = text
+
+
+@define
+class _Calling:
+    """Takes the work that a run calls."""
+
+    name: str
+    calls: dict[str, WorkItem]
+    txn: Transaction | None = None
+
+    async def enqueue(self, work: WorkItem, **options: Any) -> int:
+        """Enqueue the work if the job has a row, else only check it."""
+        self.calls[self.name] = work
+        if self.txn is not None:
+            return await self.txn.enqueue(work, **options)
+        job_object(work, cast("EnqueueOptions", options))
+        return 0
+
+
+@define
+class StepsInMemory(_Steps):
+    """The steps of a job without a row.
+
+    Attributes:
+        given: What earlier runs have left.
+        signals: The signals that are there, the oldest first.
+    """
+
+    given: list[Memo] = field(factory=list)
+    signals: list[tuple[str, str]] = field(factory=list)
+
+    @classmethod
+    def of(
+        cls, opener: BorrowedTransactions, steps: Mapping[str, Any], signals: Signals
+    ) -> StepsInMemory:
+        """Return the steps of a run that begins with some, and with some signals.
+
+        Raises:
+            InvalidWork: When JSON cannot carry one of the values.
+        """
+        sent = signals.items() if isinstance(signals, Mapping) else signals
+        return cls(
+            opener,
+            given=[_memo(name, value) for name, value in steps.items()],
+            signals=[(name, step_text(name, value)) for name, value in sent],
+        )
+
+    async def load(self, job_id: int) -> list[Memo]:  # noqa: ARG002
+        """Return what earlier runs have left."""
+        return self.given
+
+    def write(self, step: StepWrite) -> Deferred[str | None]:
+        """Note a step; take a signal for one that waits."""
+        if step.kind != "signal":
+            self._note(step)
+            return succeed(None)
+        taken = next((each for each in self.signals if each[0] == step.signal), None)
+        if taken is None:
+            return succeed(None)
+        self.signals.remove(taken)
+        self.done[step.name] = taken[1]
+        return succeed(taken[1])
+
+    def transaction(
+        self,
+        run: StepRun,  # noqa: ARG002
+        name: str,
+        result: Callable[[], str | None],
+    ) -> AbstractAsyncContextManager[Transaction]:
+        """Open a savepoint of the test's connection that is a step."""
+        return self._transaction(name, result, lambda: None)
+
+    @asynccontextmanager
+    async def calling(
+        self,
+        run: StepRun,  # noqa: ARG002
+        name: str,
+        child: Callable[[], int],  # noqa: ARG002
+    ) -> AsyncIterator[_Calling]:
+        """Take the work of a call."""
+        yield _Calling(name, self.calls)
+
+
+def _memo(name: str, value: Any) -> Memo:
+    if isinstance(value, BaseException):
+        return Memo(name, ANY_KIND, error=str(value), seconds=0)
+    return Memo(name, ANY_KIND, result=step_text(name, value), seconds=0)
+
+
+@define
+class StepsOfRows(_Steps):
+    """The steps of a job that has a row, over the test's connection.
+
+    Attributes:
+        schema: The name of the schema.
+        ahead: The seconds between the clock and the moment that counts as now.
+    """
+
+    schema: str = field(kw_only=True)
+    ahead: float = field(kw_only=True)
+
+    async def load(self, job_id: int) -> list[Memo]:
+        """Return what earlier runs have left, as of the moment that counts as now."""
+        rows = await self.opener.rows(*loaded(self.schema, job_id))
+        return [self._moved(memo_of(tuple(row))) for row in rows]
+
+    def _moved(self, memo: Memo) -> Memo:
+        return memo if memo.seconds is None else evolve(memo, seconds=memo.seconds - self.ahead)
+
+    def write(self, step: StepWrite) -> Deferred[str | None]:
+        """Write a step."""
+        return Deferred.fromCoroutine(self._written(step))
+
+    async def _written(self, step: StepWrite) -> str | None:
+        written = steps_written(self.schema, step.run.token.incarnation, [step])
+        rows = await self.opener.rows(*written)
+        if not rows:
+            raise TokenLost(f"job {step.run.job_id} has ended meanwhile", "end it once only")
+        taken: str | None = rows[0][1]
+        if step.kind != "signal":
+            self._note(step)
+        elif taken is not None:
+            self.done[step.name] = taken
+        return taken
+
+    def transaction(
+        self, run: StepRun, name: str, result: Callable[[], str | None]
+    ) -> AbstractAsyncContextManager[Transaction]:
+        """Open a savepoint of the test's transaction that is a step."""
+        return self._transaction(
+            name, result, lambda: step_written(self.schema, run, name, result())
+        )
+
+    @asynccontextmanager
+    async def calling(
+        self, run: StepRun, name: str, child: Callable[[], int]
+    ) -> AsyncIterator[Transaction]:
+        """Open a savepoint in which a job is enqueued for a call."""
+        async with self.opener.step(lambda: child_written(self.schema, run, name, child())) as txn:
+            yield cast("Transaction", _Calling(name, self.calls, txn))
+
+
+def results_of(steps: _Steps, reveal: Callable[[Any], Any]) -> dict[str, Any]:
+    """Return the results of the steps that a run has done.
+
+    Args:
+        steps: The steps.
+        reveal: Decrypts what is stored encrypted.
+    """
+    return {name: reveal(read_result(name, Any, text)) for name, text in steps.done.items()}
