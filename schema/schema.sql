@@ -1,4 +1,4 @@
--- The schema txqueue, version 25, to be read; `txqueue migrate --sql` prints the script to run.
+-- The schema txqueue, version 26, to be read; `txqueue migrate --sql` prints the script to run.
 -- Generated from the catalogue of a migrated database by: python -m tests.db.snapshot
 -- N is a lane, 0 to 7. Not shown: the partitions of single days, the tables of single worksets, and
 -- the sequences of single limits. Definitions of functions and views are in schema/functions.
@@ -50,6 +50,7 @@ create sequence assignment;                                       -- The numbers
                                                                   -- share a fencing token.
 create sequence awaited       minvalue 0;                         -- Until when clients wait for jobs to end, in seconds
                                                                   -- since 1970.
+create sequence front_number;                                     -- The numbers of the rows of group_front.
 create sequence has_late_ends minvalue 0;                         -- 1 while late_end may have rows.
 create sequence has_limits    minvalue 0;                         -- 1 once a limit or a pause was set.
 create sequence has_signals   minvalue 0;                         -- 1 once a signal was sent.
@@ -236,7 +237,7 @@ create table late_group ("group" text not null);  -- replica identity full
 -- without one, all is read.
 create table group_front (
     "group"     text collate "C" not null,
-    number      bigint generated always as identity,
+    number      bigint not null default nextval('front_number'),
     rank        timestamptz not null,  -- With job_id: no job of the group is parked before it, and none was ready
                                        -- before it at looked_at.
     job_id      bigint not null,

@@ -29,6 +29,7 @@ begin
       from (values
         ('job_id', (select max(job_id) from job)),
         ('assignment', (select max(assignment) >> 22 from job_assigned)),
+        ('front_number', (select max(number) from group_front)),
         ('incarnation', (select max(incarnation)::bigint from node_info where incarnation < 1073741824)),
         ('has_limits', (select 1 where exists (select from control))),
         ('has_late_ends', (select 1 where exists (select from late_end))),
