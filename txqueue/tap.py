@@ -7,6 +7,7 @@ import os
 import socket
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -117,22 +118,31 @@ class Options(usage.Options):
         """Check all options before anything starts, and report an error as one line."""
         # Before the embedded server or any worker starts, which would inherit the variables.
         self.service_manager = take_service_manager(os.environ)
+        settings = _settings(self)
         try:
-            choose_log_format(_settings(self), self.parent)
-            _ensure_distinct(_settings(self))
-            self.nodes = _nodes_settings(self)
-            for node in self.nodes:
-                ensure_free(node, is_named=_settings(self).get("admin") is not None)
-            self.health = _health_endpoint(self)
+            choose_log_format(settings, self.parent)
+            _ensure_distinct(settings)
+            dsns = settings.dsns()
+            self._configure(dsns)
             _check_application(self.nodes[0].app)
+            if self["embedded"] and not any(dsns):
+                # After all other checks, as this takes seconds and writes files.
+                self._configure([_embedded_dsn(settings)])
             for node in self.nodes:
                 check_database(node.dsn, node.schema)
                 check_node_role(node.dsn, node.schema)
-            self.dashboard = _dashboard_settings(self)
-            self.metrics = _metrics_settings(self, self.nodes[0])
         except TxqueueError as error:
             # twistd prints a hundred lines of its own options before a UsageError.
             sys.exit(f"twistd txqueue: {' '.join(str(error).split())}")
+
+    def _configure(self, dsns: Sequence[str]) -> None:
+        settings = _settings(self)
+        self.nodes = [node_settings(settings, dsn, index) for index, dsn in enumerate(dsns)]
+        for node in self.nodes:
+            ensure_free(node, is_named=settings.get("admin") is not None)
+        self.health = _health_endpoint(self)
+        self.dashboard = _dashboard_settings(self)
+        self.metrics = _metrics_settings(self, self.nodes[0])
 
 
 def makeService(options: Options) -> MultiService:
@@ -260,15 +270,6 @@ def _check_application(modules: list[str]) -> None:
         check_key()
     # Report an invalid class as one line, not as a traceback of the service.
     declared(known_work_types())
-
-
-def _nodes_settings(options: Options) -> list[NodeSettings]:
-    """Return the settings of each database's node."""
-    settings = _settings(options)
-    dsns = settings.dsns()
-    if not any(dsns) and options["embedded"]:
-        dsns = [_embedded_dsn(settings)]
-    return [node_settings(settings, dsn, index) for index, dsn in enumerate(dsns)]
 
 
 def _settings(options: Options) -> Settings:

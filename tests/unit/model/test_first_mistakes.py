@@ -4,7 +4,7 @@ import asyncio
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any, cast
@@ -180,3 +180,28 @@ async def test_asyncio_in_the_runtime_of_twisted(cls: type[WorkItem]) -> None:
     kind = kind_of(define(cls), cast("Any", None))
     with pytest.raises(TypeError, match=r"declare runtime = Runtime.ASYNCIO"):
         await maybeDeferred(kind.begin, kind.cls(), object())
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--poll", "20", "--lease", "30"], "--poll 20 is longer than a third of the lease"),
+        (["--app", "there_is_none"], "there_is_none"),
+        (["--web", "unix:web", "--web-users", "/nowhere/users"], "/nowhere/users"),
+        (["--schema", "pg_own"], "is not a plain identifier"),
+    ],
+)
+def test_a_wrong_option_starts_no_server(tmp_path: Path, options: Sequence[str], said: str) -> None:
+    """All of them are checked before the embedded server is made and started."""
+    twistd = Path(sys.executable).with_name("twistd")
+    folder = tmp_path / "state"
+    words = [twistd, "-n", "txqueue", "--embedded", "--state-dir", folder, *options]
+    ended = subprocess.run(
+        [sys.executable, *map(str, words)],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        check=False,
+    )
+    assert (ended.returncode, said in ended.stderr) == (1, True), ended.stderr
+    assert not (folder / "embedded").exists()
