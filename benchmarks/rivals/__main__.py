@@ -4,9 +4,9 @@
                                 [--folder FOLDER] [jobs [rounds [name …]]]
 
 The others are graphile-worker (needs npm), PGQueuer, procrastinate, Oban (needs Python 3.12), and
-Celery (needs redis-server); all, or those that are named. Installs them into a temporary folder (or
-into FOLDER, where the next run finds them), runs a fresh embedded server, and measures one thing
-with each of them before the next, some rounds. Rows:
+Celery (needs redis-server); and of steps DBOS and Absurd; all, or those that are named. Installs
+them into a temporary folder (or into FOLDER, where the next run finds them), runs a fresh embedded
+server, and measures one thing with each of them before the next, some rounds. Rows:
 
 bulk     enqueueing one at a time on one connection and in bulk, and two workers that drain a full
          queue of jobs that do nothing
@@ -15,6 +15,8 @@ steady   that at a steady 500 a second, with the CPU time in seconds of 1,000 su
 joined   idle and steady of txqueue where its process has joined the node
 rest     what all processes of an idle worker, of txqueue's a node with one, take of memory (RSS and
          PSS in MiB), and how many statements (Celery: commands) they send a second
+steps    jobs of five empty steps a second by two workers, one such job for every 20 of the others:
+         of txqueue, DBOS and Absurd; for a rival from the begin of the first job that ran
 
 With --cloud a commit takes 2 ms longer (--disk 2), and other rows are measured: of txqueue, of
 graphile-worker, and of a bare insert into a table. pgbench enqueues by plain SQL, one job a
@@ -66,7 +68,7 @@ from txqueue.store.inquiries.reader import Session
 from txqueue_bench.environment import warm_log
 from txqueue_torture.server import Server, short_folder
 
-ROWS = ("bulk", "idle", "steady", "joined", "rest")
+ROWS = ("bulk", "idle", "steady", "joined", "rest", "steps")
 CLOUD_ROWS = (*CLIENTS, LONE)
 FALLS = ("p50", "p99", "cpu", "rss", "pss", "statements")
 BY_SQL = {"graphile-worker": "select graphile_worker.add_job('started', '{}')"}

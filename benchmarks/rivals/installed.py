@@ -11,11 +11,11 @@ from pathlib import Path
 
 import psycopg2.extensions
 
-from benchmarks.rivals.rival import LIMIT, PostgresBroker, RedisBroker, Rival
+from benchmarks.rivals.rival import LIMIT, PostgresBroker, RedisBroker, Rival, StepsRival
 from txqueue.errors import TxqueueError
 from txqueue.store.inquiries.reader import Session
 
-__all__ = ["RIVALS", "VERSIONS", "rivals"]
+__all__ = ["OF_STEPS", "RIVALS", "VERSIONS", "rivals"]
 
 HERE = Path(__file__).parent
 VERSIONS = {
@@ -24,7 +24,11 @@ VERSIONS = {
     "procrastinate": "3.10.0",
     "oban": "0.7.0",
     "celery": "5.7.0",
+    "dbos": "3.4.0",
+    "absurd": "0.5.0",
 }
+OF_STEPS = ("dbos", "absurd")
+"""Those whose jobs have durable steps, with which nothing else is measured."""
 RIVALS = tuple(VERSIONS)
 WAITING = {
     "graphile-worker": "select exists (select from graphile_worker._private_jobs)",
@@ -32,13 +36,18 @@ WAITING = {
     "procrastinate": "select exists (select from procrastinate_jobs"
     " where status in ('todo', 'doing'))",
     "oban": "select exists (select from oban_jobs where state not in ('completed', 'discarded'))",
+    "dbos": "select exists (select from dbos.workflow_status"
+    " where status not in ('SUCCESS', 'ERROR'))",
+    "absurd": "select exists (select from absurd.t_steps where state <> 'completed')",
 }
 NEEDS = {"oban": (3, 12)}
-PACKAGES = {
-    "pgqueuer": "pgqueuer[asyncpg]",
-    "procrastinate": "procrastinate",
-    "oban": "oban",
-    "celery": "celery[redis]",
+PACKAGES: dict[str, tuple[str, ...]] = {
+    "pgqueuer": ("pgqueuer[asyncpg]",),
+    "procrastinate": ("procrastinate",),
+    "oban": ("oban",),
+    "celery": ("celery[redis]",),
+    "dbos": ("dbos",),
+    "absurd": ("absurd-sdk", "absurdctl"),
 }
 
 
@@ -72,7 +81,8 @@ def rival(name: str, dsn: str, log: Path, there: Path) -> Iterator[Rival]:
     place = psycopg2.extensions.parse_dsn(dsn)
     with Session(psycopg2.extensions.make_dsn(**{**place, "dbname": database})) as session:
         broker = PostgresBroker(session, WAITING[name], log)
-        yield Rival(command, environment(place, database), broker)
+        kind = StepsRival if name in OF_STEPS else Rival
+        yield kind(command, environment(place, database), broker)
 
 
 def environment(there: Mapping[str, str], name: str) -> dict[str, str]:
@@ -99,8 +109,9 @@ def installed_python(name: str, folder: Path) -> tuple[str, ...]:
     if (done := folder / "installed").exists():
         return command
     subprocess.run([python_for(name), "-m", "venv", folder / "venv"], check=True, timeout=LIMIT)
-    package = f"{PACKAGES[name]}=={VERSIONS[name]}"
-    subprocess.run([python, "-m", "pip", "install", "--quiet", package], check=True, timeout=LIMIT)
+    packages = [f"{package}=={VERSIONS[name]}" for package in PACKAGES[name]]
+    line = [str(python), "-m", "pip", "install", "--quiet", *packages]
+    subprocess.run(line, check=True, timeout=LIMIT)
     done.touch()
     return command
 

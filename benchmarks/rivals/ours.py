@@ -15,6 +15,7 @@ from typing import Any
 
 from attrs import frozen
 
+from benchmarks.endings import Steps, drained
 from benchmarks.rivals.commits import Enqueuer, Work
 from benchmarks.rivals.rival import (
     CALM,
@@ -22,6 +23,7 @@ from benchmarks.rivals.rival import (
     LIMIT,
     RATE,
     STEADY_SECONDS,
+    STEPS_SHARE,
     TIMED,
     WORKERS,
     Figures,
@@ -44,6 +46,8 @@ from txqueue_bench.tally import noted_numbers
 __all__ = ["Bare", "Ours", "RivalBySql"]
 
 APP = "benchmarks.rivals.work"
+STEPS_APP = "benchmarks.endings"
+WARM_STEPS = 500
 WARM_UP = 20
 # Has the jobs that warm a node up.
 NO_CLIENT = 1 << 20
@@ -81,6 +85,7 @@ class Ours:
             "steady": lambda _: self.steady("", "--road", "claim"),
             "joined": lambda _: self.idle("joined_") | self.steady("joined_"),
             "rest": self.rest,
+            "steps": self.steps,
             **Enqueuer(self.programs, lambda: working(self.dsn)).stages,
         }
 
@@ -131,6 +136,17 @@ class Ours:
             node = warm[-1]
             time.sleep(CALM)
             return at_rest([node.pid, *descendants_of(node.pid)], self.statements)
+
+    def steps(self, jobs: int) -> Figures:
+        """Measure a drain of jobs of five empty steps, with a node that has run some."""
+        with (
+            own_schema(self.dsn, Silent()) as target,
+            target.session() as session,
+            RunningNode(target, STEPS_APP, WORKERS, settings={"PYTHONPATH": importable()}) as node,
+        ):
+            publish(session, Steps)
+            drained(session, node, Steps, WARM_STEPS)
+            return {"steps": drained(session, node, Steps, max(1, jobs // STEPS_SHARE)).speed}
 
     def statements(self) -> int:
         """Return how many statements the log has of the database."""

@@ -29,6 +29,7 @@ __all__ = [
     "LIMIT",
     "RATE",
     "STEADY_SECONDS",
+    "STEPS_SHARE",
     "TIMED",
     "WORKERS",
     "Figures",
@@ -36,6 +37,7 @@ __all__ = [
     "RedisBroker",
     "Rival",
     "Stage",
+    "StepsRival",
     "at_rest",
     "ended",
     "statements_in",
@@ -43,6 +45,8 @@ __all__ = [
 
 WORKERS, SECONDS, TIMED, WARM_UP, EVERY_MS = 2, 3, 500, 20, 20
 RATE, STEADY_SECONDS = 500, 10
+STEPS_SHARE = 20
+"""One of so many jobs has steps."""
 LIMIT = 900.0
 SETTLE = 2.0
 # Seconds until a worker counts as idle after a job, and in which its statements are counted.
@@ -291,6 +295,21 @@ class Rival:
         spent = self.broker.cpu_seconds(process.pid) - before
         parts = quantiles(ended(process)["took"][WARM_UP:], n=100)
         return {"p50": parts[49], "p99": parts[98], "cpu": spent / (WARM_UP + jobs) * 1000}
+
+
+@frozen
+class StepsRival(Rival):
+    """Another library whose jobs have durable steps, which a program of ours drives."""
+
+    @property
+    def stages(self) -> Mapping[str, Stage]:
+        """The only measurement."""
+        return {"steps": self.steps}
+
+    def steps(self, jobs: int) -> Figures:
+        """Measure a drain of jobs of five empty steps."""
+        self.ask("bulk", max(1, jobs // STEPS_SHARE))
+        return {"steps": self.drain()}
 
 
 def ended(process: subprocess.Popen[str]) -> dict[str, Any]:
