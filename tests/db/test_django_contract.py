@@ -4,14 +4,14 @@ import copyreg
 import logging
 import pickle
 from dataclasses import asdict
-from datetime import datetime
+from datetime import datetime, timedelta
 from importlib import import_module
 from types import MethodType
 from typing import Any, Final
 
 import pytest
 from asgiref.sync import async_to_sync, sync_to_async
-from django.db import transaction
+from django.db import connection, transaction
 from django.test import override_settings
 from django.utils import timezone
 
@@ -270,3 +270,31 @@ def test_a_receiver_may_be_a_coroutine(tasks: Any, name: str) -> None:
         for signal in sent:
             signal.disconnect(receive)
     assert seen == [("READY", True), ("RUNNING", True), ("SUCCESSFUL", True)]
+
+
+@pytest.mark.parametrize("name", ["steeps", "steeps_long"])
+def test_a_task_has_steps(tasks: Any, name: str) -> None:
+    """It goes on after a wait, at which it is not finished; in a test it waits for no time."""
+    finished: list[str] = []
+
+    def receive(task_result: Any, **rest: Any) -> None:
+        finished.append(task_result.status)
+
+    signals.task_finished.connect(receive)
+    try:
+        with transaction.atomic():
+            result = getattr(tasks, name).enqueue(6)
+            runs = drain(until=timedelta(minutes=2))
+            assert [dict(run.waits) for run in runs] == [
+                {"cool off": "sleep"},
+                {"tasted": "signal"},
+            ]
+            assert finished == []
+            with connection.cursor() as cursor:
+                cursor.execute("select txqueue.signal(%s, 'tasted', '\"good\"')", (result.id,))
+            drain([int(result.id)], until=timedelta(minutes=2))
+            result.refresh()
+    finally:
+        signals.task_finished.disconnect(receive)
+    assert result.return_value == [7, "good"]
+    assert finished == ["SUCCESSFUL"]

@@ -123,6 +123,32 @@ async def reads(context: Any, number: int) -> list[Any]:
     return [await sync_to_async(asked)(), context.attempt]
 
 
+@task(takes_context=True)
+def steeps(context: Any, number: int) -> list[Any]:
+    """Wait for a person after a step."""
+    steeped = context.job.step("steep", number.__add__, 1)
+    context.job.sleep("cool off", 60)
+    return [steeped, context.job.wait_for("tasted")]
+
+
+@task(takes_context=True)
+async def steeps_long(context: Any, number: int) -> list[Any]:
+    """Do the same in a coroutine."""
+
+    async def steep() -> int:
+        await asyncio.sleep(0)
+        return number
+
+    steeped = await context.job.step("steep", steep)
+    async with context.job.step_transaction("drip") as step:
+        if not step.is_done:
+            step.result = (await step.txn.execute("select %s + 1", (steeped,)))[0][0]
+    async for drop in (cursor := context.job.cursor("drops", start=1)):
+        cursor.following = drop + 1 if drop < 3 else None
+    await context.job.sleep("cool off", 60)
+    return [step.result, await context.job.wait_for("tasted")]
+
+
 @task
 async def counts() -> Any:
     """Count the jobs that Django's connection sees."""

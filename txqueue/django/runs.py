@@ -8,12 +8,13 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from traceback import format_exception
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from asgiref.sync import async_to_sync, sync_to_async
 from attrs import evolve
 from django.utils import timezone
 
+from txqueue.django.awaited_job import AwaitedJob
 from txqueue.django.declared import meant_task
 from txqueue.django.errors import TaskCancelled
 from txqueue.django.framework import (
@@ -177,7 +178,7 @@ def perform_elsewhere(item: TaskWork, job: RunningJob) -> Any:
 
     What it does by `sync_to_async` then uses the connection of the caller.
     """
-    return async_to_sync(perform_async)(item, job)
+    return async_to_sync(perform_async)(item, cast("RunningJob", AwaitedJob(job)))
 
 
 async def perform_async(item: TaskWork, job: RunningJob) -> Any:
