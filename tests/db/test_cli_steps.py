@@ -54,6 +54,7 @@ def test_hidden_types_show_no_values(
 ) -> None:
     """The results of steps, the values of signals and the errors of calls are hidden."""
     (job_id,) = node.enqueue({})
+    node.value("select txqueue.signal(%s, 'go', '\"secret\"')", job_id)
     write_secrets(node)
     publish(node, reason)
     if state == "cancelled":
@@ -126,6 +127,55 @@ async def test_a_signal_in_a_transaction(node: Stored, migrated_database18: str)
             await queue.signal(job_id, "go")
     finally:
         await queue.close()
+
+
+def test_signals_that_no_step_has_taken_are_shown(
+    node: Stored, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With their values and keys; one that was taken is a step."""
+    (job_id,) = node.enqueue({})
+    for name, value in (("go", 1), ("other", {"by": "Zoë"})):
+        node.value("select txqueue.signal(%s, %s, %s, 'k 7')", job_id, name, json.dumps(value))
+    (chunk,) = node.claim()
+    assert node.settle(chunk, "suspended", waits=[{"name": "go", "kind": "signal", "signal": "go"}])
+    assert run(["steps", str(job_id), "--json"], GlobalOptions()) == 0
+    [kept] = json.loads(capsys.readouterr().out)["signals"]
+    assert (kept["name"], kept["key"], kept["value"]) == ("other", "k 7", {"by": "Zoë"})
+    assert run(["steps", str(job_id)], GlobalOptions()) == 0
+    shown = capsys.readouterr().out
+    assert "Signals not taken yet" in shown
+    assert '{"by": "Zoë"}' in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["7"], "signal takes ID NAME [VALUE]"),
+        (["7", "go", "1", "2"], "a VALUE is one argument"),
+        (["seven", "go"], "'seven' is not a valid integer"),
+        (["7", "go", "{approved: true}"], "the value of the signal 'go' is not JSON"),
+        (["7", "go", "NaN"], "the value of the signal 'go' is not JSON"),
+        (["7", ""], "'' is no name of a signal"),
+        (["7", "go", "--key", ""], "'' is no key of a signal"),
+        (["--of", "test.kind", "k"], "Missing argument"),
+        (["--of", "test.kind", "k", "7", "go", "1"], "NAME [VALUE] after --of TYPE UNIQUE"),
+    ],
+)
+def test_a_wrong_call_of_signal(
+    node: Stored, capsys: pytest.CaptureFixture[str], words: list[str], why: str
+) -> None:
+    """Says what is wrong before it looks for a node."""
+    assert run(["signal", *words], GlobalOptions()) == 2
+    assert why in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_signal_by_a_key_that_no_job_holds(
+    node: Stored, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Says so."""
+    assert run(["signal", "--of", "test.kind", "order 7", "go"], GlobalOptions()) == 1
+    said = " ".join(capsys.readouterr().err.split())
+    assert "no job of test.kind that has not ended holds the unique key order 7" in said
 
 
 def test_a_signal_of_an_operator_is_recorded(node: Stored) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,9 +12,11 @@ import click
 from txqueue.cli.archived_jobs import or_archived
 from txqueue.cli.jobs import NUMBER
 from txqueue.cli.options import Command, GlobalOptions
-from txqueue.cli.output import listing, say, show
+from txqueue.cli.output import Lines, listing, say, show
 from txqueue.cli.source import act_by_node, read_database
+from txqueue.errors import InvalidWork
 from txqueue.model.humanize import moment
+from txqueue.model.step import check_key, check_name, signal_json
 
 __all__ = ["signal", "steps"]
 
@@ -23,7 +25,10 @@ __all__ = ["signal", "steps"]
 @click.argument("job_id", metavar="ID", type=NUMBER)
 @click.pass_obj
 def steps(options: GlobalOptions, job_id: int) -> None:
-    """Show the steps that the job ID has done, with their results, and what it waits for."""
+    """Show the steps that the job ID has done, with their results, and what it waits for.
+
+    Signals that no step has taken yet are listed, too.
+    """
     from txqueue.store.reads.steps import about_archived_steps, about_steps
 
     document = or_archived(
@@ -32,17 +37,28 @@ def steps(options: GlobalOptions, job_id: int) -> None:
         lambda: read_database(options, lambda schema: about_steps(schema, job_id)),
         lambda row: read_database(options, lambda schema: about_archived_steps(schema, row)),
     )
-    columns = ["step", "kind", "began", "ended", "result"]
-    show(
-        options,
-        document,
-        lambda: listing(f"Job {job_id}", columns, _rows(document), "The job has no steps."),
-    )
+    show(options, document, lambda: _lines(job_id, document))
 
 
-def _rows(document: Mapping[str, Any]) -> Iterator[list[object]]:
+def _lines(job_id: int, document: Mapping[str, Any]) -> Lines:
     now = datetime.now(UTC)
-    for step in document["steps"]:
+    columns = ["step", "kind", "began", "ended", "result"]
+    yield from listing(
+        f"Job {job_id}", columns, _rows(document["steps"], now), "The job has no steps."
+    )
+    if document["signals"]:
+        columns = ["signal", "sent", "key", "value"]
+        yield from listing("Signals not taken yet", columns, _signals(document["signals"], now), "")
+
+
+def _signals(found: Sequence[Mapping[str, Any]], now: datetime) -> Iterator[list[object]]:
+    for signal in found:
+        value = _json_text(signal["value"])
+        yield [signal["name"], _moment(signal["sent_at"], now), signal["key"] or "-", value]
+
+
+def _rows(steps: Sequence[Mapping[str, Any]], now: datetime) -> Iterator[list[object]]:
+    for step in steps:
         yield [
             step["name"],
             step["kind"],
@@ -62,37 +78,64 @@ def _result(step: Mapping[str, Any], now: datetime) -> str:
     if step.get("error"):
         return str(step["error"])
     if step.get("ended_at"):
-        return json.dumps(step.get("result"), ensure_ascii=False)
+        return _json_text(step.get("result"))
     what = {"signal": f"waits for the signal {step.get('signal')}"}
     what["call"] = f"waits for job {step.get('child')}"
     until = f" until {_moment(step['until'], now)}" if step.get("until") else ""
     return what.get(step["kind"], "waits") + until
 
 
+def _json_text(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
 @click.command(cls=Command, short_help="Send a signal to a job that waits for it.")
-@click.argument("job_id", metavar="ID", type=NUMBER)
-@click.argument("name")
-@click.argument("value", required=False)
+@click.argument("words", metavar="[ID] NAME [VALUE]", nargs=-1, required=True)
+@click.option(
+    "--of",
+    nargs=2,
+    metavar="TYPE UNIQUE",
+    help="Name the job by its work type and unique key, instead of ID.",
+)
 @click.option("--key", help="Send nothing if a signal with this name and key was sent before.")
 @click.pass_obj
 def signal(
-    options: GlobalOptions, job_id: int, name: str, value: str | None, key: str | None
+    options: GlobalOptions, words: tuple[str, ...], of: tuple[str, str] | None, key: str | None
 ) -> None:
     """Send the signal NAME to the job ID, with a VALUE in JSON.
 
     A job that does not wait for it yet takes it when it does.
     """
-    sent = act_by_node(options, lambda admin: admin.signal(job_id, name, _json(value), key=key))
+    number, (name, *rest) = _receiver(words, has_number=of is None)
+    value = _value(name, key, *rest)
+    job_id = number if of is None else _holder(options, *of)
+    sent = act_by_node(options, lambda admin: admin.signal(job_id, name, value, key=key))
     text = "has the signal" if sent else "has had this signal before"
     say(options, {"job_id": job_id, "is_new": sent}, f"Job {job_id} {text} {name}.")
 
 
-def _json(text: str | None) -> Any:
-    if text is None:
-        return None
-    try:
-        return json.loads(text)
-    except ValueError:
+def _receiver(words: Sequence[str], *, has_number: bool) -> tuple[int, Sequence[str]]:
+    """Return the number of the job, if it is the first word, and the other words."""
+    first = 1 if has_number else 0
+    if not first < len(words) <= first + 2:
+        takes = "ID NAME [VALUE]" if has_number else "NAME [VALUE] after --of TYPE UNIQUE"
         raise click.UsageError(
-            f"the value is not JSON: {text[:50]}; text has quotes of its own, as in '\"yes\"'"
-        ) from None
+            f"signal takes {takes}; a VALUE is one argument, as in '{{\"approved\": true}}'"
+        )
+    return NUMBER(words[0]) if has_number else 0, words[first:]
+
+
+def _value(name: str, key: str | None, text: str | None = None) -> Any:
+    try:
+        check_name(name, "signal")
+        if key is not None:
+            check_key(key)
+        return None if text is None else signal_json(name, text)
+    except InvalidWork as error:
+        raise click.UsageError(str(error)) from None
+
+
+def _holder(options: GlobalOptions, work_type: str, unique: str) -> int:
+    from txqueue.store.reads.steps import about_holder
+
+    return read_database(options, lambda schema: about_holder(schema, work_type, unique))

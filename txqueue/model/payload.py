@@ -328,8 +328,17 @@ def decode(cls: type[WorkItem], payload: Any) -> WorkItem:
     return work
 
 
-def encode_result(value: Any) -> str:
+def encode_result(
+    value: Any,
+    what: str = "the result",
+    remedy: str = "return plain data or an attrs object",
+) -> str:
     """Convert a handler's result into JSON text.
+
+    Args:
+        value: The result, or another value.
+        what: What an error calls it.
+        remedy: What the error advises.
 
     Raises:
         InvalidWork: When the result does not fit JSON.
@@ -338,9 +347,7 @@ def encode_result(value: Any) -> str:
         plain = value if _is_json_already(value) else _converter.unstructure(value)
         return _checked(_result_json(plain))
     except BaseException as error:
-        raise InvalidWork(
-            f"the result is not JSON: {text_of(error)}", "return plain data or an attrs object"
-        ) from None
+        raise InvalidWork(f"{what} is not JSON: {text_of(error)}", remedy) from None
 
 
 _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")

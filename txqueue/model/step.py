@@ -15,16 +15,20 @@ from attrs import frozen
 from txqueue.errors import InvalidWork
 from txqueue.model.foreign import text_of
 from txqueue.model.payload import encode_result
+from txqueue.model.storable import is_storable
 from txqueue.model.strict_types import strict_converter
 
 __all__ = [
     "ANY_KIND",
     "LONGEST_NAME",
     "Memo",
+    "check_key",
     "check_name",
     "read_result",
     "result_type",
     "seconds_of",
+    "signal_json",
+    "signal_text",
     "step_text",
 ]
 
@@ -32,6 +36,7 @@ LONGEST_NAME: Final = 200
 """Characters of the name of a step or a signal."""
 ANY_KIND: Final = ""
 """The kind of a step that a test gives: it fits whatever has its name."""
+_LONGEST_KEY: Final = 1000
 _PLAIN: Final = frozenset({str, int, float, bool, type(None)})
 _converter = strict_converter(detailed_validation=False)
 
@@ -78,11 +83,28 @@ def check_name(name: object, what: str = "step") -> None:
     Raises:
         InvalidWork: When it is not valid.
     """
-    if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME or "\x00" in name:
+    if not isinstance(name, str) or not _is_text(name, LONGEST_NAME):
         raise InvalidWork(
             f"{text_of(name)[:50]!r} is no name of a {what}",
             f"use text of 1 to {LONGEST_NAME} characters",
         )
+
+
+def check_key(key: object) -> None:
+    """Check the key of a signal.
+
+    Raises:
+        InvalidWork: When it is not valid.
+    """
+    if not isinstance(key, str) or not _is_text(key, _LONGEST_KEY):
+        raise InvalidWork(
+            f"{text_of(key)[:50]!r} is no key of a signal",
+            f"use text of 1 to {_LONGEST_KEY:,} characters",
+        )
+
+
+def _is_text(text: str, longest: int) -> bool:
+    return 0 < len(text) <= longest and is_storable(text)
 
 
 def seconds_of(length: float | timedelta, what: str) -> float:
@@ -128,6 +150,33 @@ def step_text(name: str, value: Any) -> str:
         return encode_result(value)
     except InvalidWork as error:
         raise InvalidWork(f"step {name!r}: {error.what}", error.remedy) from None
+
+
+def signal_text(name: str, value: Any) -> str:
+    """Return the value of a signal as JSON text.
+
+    Raises:
+        InvalidWork: When JSON cannot carry it.
+    """
+    what = f"the value of the signal {name!r}"
+    return encode_result(value, what, "pass plain data or an attrs object")
+
+
+def signal_json(name: str, text: str) -> Any:
+    """Return the value of a signal that was given as JSON text.
+
+    Raises:
+        InvalidWork: When it is no JSON that the database can store.
+    """
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        raise InvalidWork(
+            f"the value of the signal {name!r} is not JSON",
+            'text has quotes of its own, as in "yes"; so have the names in {"approved": true}',
+        ) from None
+    signal_text(name, value)
+    return value
 
 
 def read_result(name: str, kind: Any, text: str | None) -> Any:

@@ -1,4 +1,7 @@
-"""A read-only query about the steps of a job. See `txqueue.store.inquiries.inquiry`."""
+"""Read-only queries about the steps of a job and its signals.
+
+See `txqueue.store.inquiries.inquiry`.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,9 @@ from txqueue.model.job import read_json
 from txqueue.policy.facts.status import hidden_values
 from txqueue.store.inquiries.inquiry import Inquiry, Question
 
-__all__ = ["about_archived_steps", "about_steps"]
+__all__ = ["about_archived_steps", "about_holder", "about_steps"]
+
+_MOST_SIGNALS: Final = 100
 
 _HIDES: Final = """{schema}.readable_json(job.options)::text as options, kind.policy
       from {schema}.job as job
@@ -18,6 +23,9 @@ _HIDES: Final = """{schema}.readable_json(job.options)::text as options, kind.po
 _STEPS: Final = """
     select name, kind, result, error, signal, child, until, began_at, ended_at
       from {schema}.job_step where job_id = %s order by number"""
+_SIGNALS: Final = """
+    select name, key, {schema}.readable_json(value) as value, sent_at
+      from {schema}.job_signal where job_id = %s and taken_at is null order by number limit %s"""
 _KEPT: Final = """
     select its.* from jsonb_array_elements({schema}.readable_json(%s::jsonb))
       with ordinality as each (step, place),
@@ -28,7 +36,7 @@ _KEPT: Final = """
 
 
 def about_steps(schema: str, job_id: int) -> Inquiry[dict[str, Any]]:
-    """Query the steps of a job, in the order in which they began.
+    """Query the steps of a job, in the order in which they began, and signals not taken yet.
 
     Args:
         schema: The name of the schema.
@@ -47,8 +55,15 @@ def about_steps(schema: str, job_id: int) -> Inquiry[dict[str, Any]]:
     steps = yield Question(_STEPS.format(schema=schema), (job_id,))
     if not steps and found[0]["kept"]:
         steps = yield Question(_KEPT.format(schema=schema), (found[0]["kept"],))
-    steps = yield from _shown(schema, steps, _hidden(found[0]))
-    return {"job_id": job_id, "state": found[0]["state"], "steps": steps}
+    hidden = _hidden(found[0])
+    steps = yield from _shown(schema, steps, hidden)
+    signals = yield Question(_SIGNALS.format(schema=schema), (job_id, _MOST_SIGNALS))
+    return {
+        "job_id": job_id,
+        "state": found[0]["state"],
+        "steps": steps,
+        "signals": [_without(signal, hidden, "value") for signal in signals],
+    }
 
 
 def about_archived_steps(schema: str, job: Mapping[str, Any]) -> Inquiry[dict[str, Any]]:
@@ -64,7 +79,25 @@ def about_archived_steps(schema: str, job: Mapping[str, Any]) -> Inquiry[dict[st
     )
     hidden = _hidden({**kind, "options": job.get("options")})
     steps = yield from _shown(schema, read_json(job.get("steps")) or [], hidden)
-    return {"job_id": job["job_id"], "state": job["state"], "steps": steps}
+    return {"job_id": job["job_id"], "state": job["state"], "steps": steps, "signals": []}
+
+
+def about_holder(schema: str, work_type: str, key: str) -> Inquiry[int]:
+    """Query for the job that holds a unique key.
+
+    Raises:
+        JobNotFound: When none does.
+    """
+    rows = yield Question(
+        f"select job_id from {schema}.unique_job where work_type = %s and key = %s",
+        (work_type, key),
+    )
+    if not rows:
+        raise JobNotFound(
+            f"no job of {work_type} that has not ended holds the unique key {key}",
+            "check both, or name the job by its number",
+        )
+    return int(rows[0]["job_id"])
 
 
 def _shown(
@@ -81,12 +114,16 @@ def _shown(
     # The type of a child that is gone is unknown, so its result is not shown.
     of_children = dict.fromkeys(children, hidden or "redacted")
     of_children |= {row["job_id"]: _hidden(row) for row in found}
-    return [_without_values(step, of_children.get(step.get("child"), hidden)) for step in steps]
+    return [
+        _without(step, of_children.get(step.get("child"), hidden), "result", "error")
+        for step in steps
+    ]
 
 
-def _without_values(step: Mapping[str, Any], hidden: str | None) -> dict[str, Any]:
-    names = ("result", "error") if hidden else ()
-    return {**step, **{name: hidden for name in names if step.get(name) is not None}}
+def _without(row: Mapping[str, Any], hidden: str | None, *names: str) -> dict[str, Any]:
+    """Return a row with the reason in place of each value, if there is a reason to hide it."""
+    its = [name for name in names if hidden and row.get(name) is not None]
+    return {**row, **dict.fromkeys(its, hidden)}
 
 
 def _hidden(row: Mapping[str, Any]) -> str | None:
