@@ -781,6 +781,7 @@ tick(ticks jsonb) returns integer;  -- worker
 -- lock_schedule, next_due_within, only_enqueued, save_schedule, schedule_options, start_cooldowns
 
 -- steps
+encrypted_type(job_id bigint, name text) returns text;  -- enqueue, worker
 load_steps(its_job_id bigint) returns (name text, kind text, result text, error text, is_ended boolean,
     seconds double precision, child bigint, child_state text, child_type text, child_result text,
     child_error text);  -- worker
@@ -792,8 +793,8 @@ signal_keyed(work_type text, "unique" text, name text, value jsonb = null, key t
 write_step(its_incarnation integer, its_assignment bigint, its_job_id bigint, its_name text, its_result jsonb,
     its_child bigint = null, its_lane integer = null) returns void;  -- worker
 write_steps(its_incarnation integer, given jsonb) returns (place integer, value text);  -- worker
--- only the owner may execute: end_steps, has_signals, hold_for_step_N, refuse_signal, restore_steps, resume_signalled,
--- suspend_jobs, take_signal, take_signals, wait_for_steps
+-- only the owner may execute: end_steps, has_signals, hold_for_step_N, is_sealed, refuse_signal, restore_steps,
+-- resume_signalled, suspend_jobs, take_signal, take_signals, wait_for_steps
 
 -- tenants
 -- only the owner may execute: is_unlimited_tenant, next_tenants, note_tenants, tenant_turns
@@ -828,8 +829,8 @@ start_workset(its_name text, its_items bigint = null) returns integer;  -- worke
 --
 -- txqueue_enqueue   usage      schema txqueue
 --                   select     migration
---                   execute    backlog, demand, enqueue, enqueue_assigned, enqueue_checked, enqueue_many, identity,
---                              request_end_notices, signal, signal_keyed
+--                   execute    backlog, demand, encrypted_type, enqueue, enqueue_assigned, enqueue_checked,
+--                              enqueue_many, identity, request_end_notices, signal, signal_keyed
 --
 -- txqueue_read      usage      schema txqueue
 --                   select     all tables and views
@@ -842,16 +843,16 @@ start_workset(its_name text, its_items bigint = null) returns integer;  -- worke
 --                   execute    add_parts, advance_sequences, assignments_of, backlog, begin_archive, cancel, chart,
 --                              claim_given, claim_ready, coalesce_into, complete, complete_one, declare_dead, demand,
 --                              direct_jobs, discard_failures, drain_node, drop_archived, due_schedules, edit_schedule,
---                              end_archive, end_part, end_slot, enqueue, enqueue_assigned, enqueue_checked,
---                              enqueue_many, ensure_history, ensure_workset, explain_each, explain_facts,
---                              failure_kinds, fill_workset, find_archived, find_damage, find_job, find_met_conditions,
---                              grant_credit, heartbeat, history_due, hold_archiving, identity, is_input, jobs_of,
---                              lacking_right, lagging_sequences, leave, load_steps, lock_next_cut, measure_minute,
---                              next_job, next_part, note_late_error, note_minute, notified_jobs, pass_on, pause,
---                              pause_schedule, postpone_failures, publish, publish_schedules, put_schedule,
---                              readable_json, readable_text, refresh_backlog_flags, register_node, release,
---                              remove_schedule, renew_for_peer, repeat, repeat_archived, request_end_notices, rescue,
---                              reserve_incarnation, reserve_run, restart, resume, resume_schedule, retry,
+--                              encrypted_type, end_archive, end_part, end_slot, enqueue, enqueue_assigned,
+--                              enqueue_checked, enqueue_many, ensure_history, ensure_workset, explain_each,
+--                              explain_facts, failure_kinds, fill_workset, find_archived, find_damage, find_job,
+--                              find_met_conditions, grant_credit, heartbeat, history_due, hold_archiving, identity,
+--                              is_input, jobs_of, lacking_right, lagging_sequences, leave, load_steps, lock_next_cut,
+--                              measure_minute, next_job, next_part, note_late_error, note_minute, notified_jobs,
+--                              pass_on, pause, pause_schedule, postpone_failures, publish, publish_schedules,
+--                              put_schedule, readable_json, readable_text, refresh_backlog_flags, register_node,
+--                              release, remove_schedule, renew_for_peer, repeat, repeat_archived, request_end_notices,
+--                              rescue, reserve_incarnation, reserve_run, restart, resume, resume_schedule, retry,
 --                              retry_failures, retry_from, retry_workset, rotate, run_schedule, schedule_runs,
 --                              scheduled_keys, send_signal, set_aside, set_limit, set_priority, settle, signal,
 --                              signal_keyed, silent_jobs, split_workset_part, start_missed_cooldowns, start_workset,

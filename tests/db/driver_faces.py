@@ -64,6 +64,10 @@ class Face:
         """Enqueue many."""
         return await self._called("enqueue_many", works, **options)  # type: ignore[no-any-return]
 
+    async def signal(self, of: Any, name: str, value: Any = None, **options: Any) -> bool:
+        """Send a signal."""
+        return await self._called("signal", of, name, value, **options)  # type: ignore[no-any-return]
+
     async def execute(self, sql: str) -> list[tuple[Any, ...]]:
         """Run a statement of the application; return its rows."""
         return [tuple(row) for row in await now(self.query(sql))]
@@ -275,6 +279,10 @@ class OfQueue:
     def enqueue_many(self, txn: Any, works: Iterable[WorkItem], **options: Any) -> Any:
         """Enqueue many."""
         return txn.enqueue_many(works, **options)
+
+    def signal(self, txn: Any, *what: Any, schema: str = "txqueue", **options: Any) -> Any:
+        """Send a signal."""
+        return self._transaction(txn.connection, schema).signal(*what, **options)
 
     def batch(self, txn: Any, callback: WorkItem, **options: Any) -> Any:
         """Collect a batch."""

@@ -11,6 +11,7 @@ ROLES = ("txqueue_enqueue", "txqueue_worksets", "txqueue_worker", "txqueue_read"
 ENQUEUING = [
     "backlog",
     "demand",
+    "encrypted_type",
     "enqueue",
     "enqueue_assigned",
     "enqueue_checked",

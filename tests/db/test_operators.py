@@ -1,17 +1,23 @@
 """What a node asks and does for operators over its pool: bounded, and one thing at a time."""
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from cryptography.fernet import Fernet
 from twisted.internet.defer import Deferred, gatherResults
 
 from tests.db.masters import Master
+from tests.db.test_encrypted import Secret, Shy
 from tests.waiting import running_reactor
-from txqueue.errors import JobNotFound, Refused
+from txqueue.errors import JobNotFound, KeyUnavailable, Refused
+from txqueue.node.settings import policy_row
 from txqueue.store.driver.connection_pool import ConnectionPool
+from txqueue.store.enqueueing.encryption import KEY, decrypted
 from txqueue.store.inquiries.inquiry import Inquiry, Question
 from txqueue.store.inquiries.operations import Operations
+from txqueue.store.operator_signals import signal_to_send
 from txqueue.store.reads.queue_state import about_job, about_jobs, about_obstacles
 
 
@@ -130,3 +136,31 @@ async def test_a_job_and_what_was_done_to_it(pool: ConnectionPool, node: Master)
         inquiry: Inquiry[Any] = about("txqueue", 10**12)
         with pytest.raises(JobNotFound):
             await operations.find(inquiry)
+
+
+async def test_the_signal_of_an_operator_to_an_encrypted_type(
+    pool: ConnectionPool, node: Master, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The node encrypts its value; without a key, it is refused before it is sent."""
+    operations = Operations(pool, "txqueue")
+    rows = [policy_row(cls) for cls in (Secret, Shy)]
+    node.value("select txqueue.publish(%s)", json.dumps(rows))
+    secret, shy = node.enqueue(
+        {"work_type": Secret.work_type, "payload": {"encrypted": "x"}},
+        {"work_type": Shy.work_type},
+    )
+    signal = {"name": "go", "value": '{"code": 7}'}
+
+    async def stored(job_id: int) -> object:
+        arguments = await signal_to_send(operations, "txqueue", {**signal, "job_id": job_id})
+        await operations.act("send_signal", {**arguments, "who": "ann"})
+        return node.value("select value from txqueue.job_signal where job_id = %s", job_id)
+
+    monkeypatch.delenv(KEY, raising=False)
+    with pytest.raises(KeyUnavailable):
+        await stored(secret)
+    assert await stored(shy) == {"code": 7}
+    monkeypatch.setenv(KEY, Fernet.generate_key().decode())
+    assert decrypted(Secret.work_type, "signal", await stored(secret)) == {"code": 7}
+    with pytest.raises(Refused, match="there is no job 999"):
+        await stored(999)

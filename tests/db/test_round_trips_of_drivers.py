@@ -30,19 +30,21 @@ def trips(dsn: str) -> Iterator[RoundTrips]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_an_adapter(name: str, trips: RoundTrips) -> None:
-    """One for a job or a thousand jobs."""
+    """One for a job, a thousand jobs or a signal."""
 
     async def count(face: Face) -> list[int]:
         await face.execute("select 1")
         trips.taken()
-        await face.enqueue(Note())
+        job_id = await face.enqueue(Note())
         counts = [trips.taken()]
         await face.enqueue_many([Note()] * 1000)
+        counts.append(trips.taken())
+        await face.signal(job_id, "go", {"by": "Ada"})
         counts.append(trips.taken())
         await face.end(commit=True)
         return counts
 
-    assert tried(name, trips.dsn, count) == ([2, 2] if name in TWICE else [1, 1])
+    assert tried(name, trips.dsn, count) == [2 if name in TWICE else 1] * 3
 
 
 def test_a_queue_for_threads(node: Master, trips: RoundTrips) -> None:
@@ -51,7 +53,7 @@ def test_a_queue_for_threads(node: Master, trips: RoundTrips) -> None:
     node.complete(node.claim()[0])
     with sync.Queue.connect(trips.dsn) as queue:
         counts = [trips.taken()]
-        queue.enqueue(Note())
+        pending = queue.enqueue(Note())
         counts.append(trips.taken())
         queue.enqueue_many([Note()] * 1000)
         counts.append(trips.taken())
@@ -61,7 +63,9 @@ def test_a_queue_for_threads(node: Master, trips: RoundTrips) -> None:
         queue.job(job_id)
         counts.append(trips.taken())
         queue.wait(job_id)
-    assert [*counts, trips.taken()] == [2, 1, 1, 3, 1, 1]
+        counts.append(trips.taken())
+        queue.signal(pending, "go", 1)
+    assert [*counts, trips.taken()] == [2, 1, 1, 3, 1, 1, 1]
 
 
 def test_a_queue_for_asyncio(node: Master, trips: RoundTrips) -> None:
@@ -72,7 +76,7 @@ def test_a_queue_for_asyncio(node: Master, trips: RoundTrips) -> None:
     async def count() -> list[int]:
         async with await aio.Queue.connect(trips.dsn) as queue:
             counts = [trips.taken()]
-            await queue.enqueue(Note())
+            pending = await queue.enqueue(Note())
             counts.append(trips.taken())
             await queue.enqueue_many([Note()] * 1000)
             counts.append(trips.taken())
@@ -82,9 +86,11 @@ def test_a_queue_for_asyncio(node: Master, trips: RoundTrips) -> None:
             await queue.job(job_id)
             counts.append(trips.taken())
             await queue.wait(job_id)
+            counts.append(trips.taken())
+            await queue.signal(pending, "go", 1)
         return [*counts, trips.taken()]
 
-    assert in_a_loop(count()) == [2, 1, 1, 3, 1, 1]
+    assert in_a_loop(count()) == [2, 1, 1, 3, 1, 1, 1]
 
 
 def in_a_loop(coroutine: Any) -> Any:

@@ -237,3 +237,38 @@ async def test_a_cursor_over_keys(node: Master, dsn: str) -> None:
             cursor.following = following[key]
     assert seen == ["", "b", "f"]
     assert node.column("select result from txqueue.job_step") == [None]
+
+
+async def test_the_signals_of_an_encrypted_type(
+    node: Master, dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are stored encrypted, taken so, and read by this run and by later ones."""
+    monkeypatch.setenv("TXQUEUE_PAYLOAD_KEY", Fernet.generate_key().decode())
+    monkeypatch.setattr(Tagged, "encrypted", True)
+    async with running(node, dsn) as job:
+        send = "select txqueue.signal(%s, %s, %s)"
+        sealed = json.dumps(encrypted(job.work_type, "signal", {"card": 7}))
+        node.value(send, job.id, "go", sealed)
+        # One that was sent in clear, before the type was encrypted.
+        node.value(send, job.id, "old", '["encrypted"]')
+        assert await job.wait_for("go") == {"card": 7}
+        assert await job.wait_for("old") == ["encrypted"]
+        assert node.column("select result from txqueue.job_step")[0] == json.loads(sealed)
+        assert job.assignment.steps is not None
+        memo, _ = await job.assignment.steps.load(job.id)
+        later = JobSteps(job, job.assignment.steps, is_first=False)
+        assert await later.wait_for("go", None, None) == {"card": 7}
+        assert "card" not in str(memo.result)
+
+
+async def test_a_payload_is_no_signal(
+    node: Master, dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was encrypted as another part is refused, as it was put there from elsewhere."""
+    monkeypatch.setenv("TXQUEUE_PAYLOAD_KEY", Fernet.generate_key().decode())
+    monkeypatch.setattr(Tagged, "encrypted", True)
+    async with running(node, dsn) as job:
+        other = json.dumps(encrypted(job.work_type, "payload", {"approved": True}))
+        node.value("select txqueue.signal(%s, 'go', %s)", job.id, other)
+        with pytest.raises(InvalidWork, match="was encrypted as the payload of"):
+            await job.wait_for("go")

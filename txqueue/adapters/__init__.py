@@ -18,8 +18,17 @@ from txqueue.store.enqueueing.portable_calls import (
     many_statements,
     one_statement,
 )
+from txqueue.store.enqueueing.signals import Receiver, Signal
+from txqueue.store.enqueueing.signals import signal_statement as statement_of
 
-__all__ = ["BlockingBatch", "ParamStyle", "error_of", "statement", "statements"]
+__all__ = [
+    "BlockingBatch",
+    "ParamStyle",
+    "error_of",
+    "signal_statement",
+    "statement",
+    "statements",
+]
 
 
 def statement(
@@ -61,3 +70,33 @@ def statements(
     batch, enqueue its callback with ``after=numbers, after_any_end=True``.
     """
     return many_statements(works, options, schema, paramstyle)
+
+
+def signal_statement(
+    of: Receiver,
+    name: str,
+    value: Any = None,
+    *,
+    paramstyle: ParamStyle,
+    key: str | None = None,
+    schema: str = "txqueue",
+) -> tuple[str, Any]:
+    """Return the statement that sends a signal, and its parameters; see `statement`.
+
+    Its result has one row with one value: whether the signal is new. The value is encrypted if the
+    class of the job is named and is encrypted; for the number of such a job it is refused.
+
+    Args:
+        of: The number of the job, or its class and the unique key that it holds.
+        name: The name of the signal.
+        value: What `wait_for` of the job returns, as JSON has it: plain data or an attrs object.
+        paramstyle: How the driver spells parameters.
+        key: Makes the call idempotent: a second signal of this name and key changes nothing.
+        schema: The name of txqueue's schema.
+
+    Raises:
+        InvalidWork: When the name, the value or the key is not valid.
+        KeyUnavailable: When the value must be encrypted, and this process has no key.
+        ConfigurationError: When the paramstyle or the name of the schema is not valid.
+    """
+    return statement_of(Signal(of, name, value, key), schema, paramstyle)

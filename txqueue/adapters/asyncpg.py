@@ -11,14 +11,15 @@ from asyncpg import Connection
 from asyncpg.pool import PoolConnectionProxy
 
 from txqueue.adapters.batches import Calls, abatch
-from txqueue.adapters.exchanges import Terms, arun, asend_one, many, one
+from txqueue.adapters.exchanges import Signal, Terms, arun, asend_one, many, one, signalled
 from txqueue.adapters.foreign import ForeignConnection, as_numbered
 from txqueue.model.enqueue_options import EnqueueOptions
 from txqueue.model.work_item import WorkItem
 from txqueue.store.enqueueing.batch import Batch
 from txqueue.store.enqueueing.portable_calls import Parameters
+from txqueue.store.enqueueing.signals import Receiver
 
-__all__ = ["batch", "enqueue", "enqueue_many"]
+__all__ = ["batch", "enqueue", "enqueue_many", "signal"]
 
 AnyConnection: TypeAlias = "Connection[Any] | PoolConnectionProxy[Any]"
 
@@ -70,6 +71,43 @@ async def enqueue_many(
     """
     send = partial(_send, _checked(connection))
     return await arun(many(works, options, _terms(connection, schema, savepoint)), send)
+
+
+async def signal(
+    connection: AnyConnection,
+    of: Receiver,
+    name: str,
+    value: Any = None,
+    *,
+    key: str | None = None,
+    schema: str = "txqueue",
+    savepoint: bool = False,
+) -> bool:
+    """Send a signal to a job with steps, in the connection's transaction; without one, at once.
+
+    Args:
+        connection: The caller's own open connection, perhaps one that a pool has lent.
+        of: The number of the job, or its class and the unique key that it holds.
+        name: The name of the signal.
+        value: What `wait_for` of the job returns, as JSON has it: plain data or an attrs object. It
+            is encrypted if the job's type is and this process has the key.
+        key: Makes the call idempotent: a second signal of this name and key changes nothing.
+        schema: The name of txqueue's schema.
+        savepoint: Whether a refusal leaves the transaction usable, for two more statements.
+
+    Returns:
+        Whether the signal is new.
+
+    Raises:
+        InvalidWork: When the name, the value or the key is not valid; nothing is sent.
+        KeyUnavailable: When the value must be encrypted, and this process has no key.
+        Refused: When the job has ended or there is none, or when its type is encrypted and the
+            value is in clear; the transaction must be rolled back, unless there is a savepoint.
+        SchemaMismatch: When the database has no such schema.
+    """
+    send = partial(_send, _checked(connection))
+    signal = Signal(of, name, value, key)
+    return await arun(signalled(signal, _terms(connection, schema, savepoint)), send)
 
 
 def batch(

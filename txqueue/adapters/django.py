@@ -14,14 +14,23 @@ from django.db import connections
 
 from txqueue.adapters.batches import BlockingBatch, Calls
 from txqueue.adapters.batches import batch as collected
-from txqueue.adapters.exchanges import Terms, many, one, run, send_one
+from txqueue.adapters.exchanges import Signal, Terms, many, one, run, send_one, signalled
 from txqueue.adapters.foreign import ForeignConnection
 from txqueue.errors import ConfigurationError
 from txqueue.model.enqueue_options import EnqueueOptions
 from txqueue.model.work_item import WorkItem
 from txqueue.store.enqueueing.portable_calls import Parameters
+from txqueue.store.enqueueing.signals import Receiver
 
-__all__ = ["aenqueue", "aenqueue_many", "batch", "enqueue", "enqueue_many"]
+__all__ = [
+    "aenqueue",
+    "aenqueue_many",
+    "asignal",
+    "batch",
+    "enqueue",
+    "enqueue_many",
+    "signal",
+]
 
 _named: Final[dict[str, str]] = {}
 
@@ -73,6 +82,42 @@ def enqueue_many(
     """
     send = partial(_send, _checked(using))
     return run(many(works, options, _terms(using, schema, savepoint)), send)
+
+
+def signal(
+    of: Receiver,
+    name: str,
+    value: Any = None,
+    *,
+    key: str | None = None,
+    using: str = "default",
+    schema: str = "txqueue",
+    savepoint: bool = False,
+) -> bool:
+    """Send a signal to a job with steps, in the open `atomic` block; without one, at once.
+
+    Args:
+        of: The number of the job, or its class and the unique key that it holds.
+        name: The name of the signal.
+        value: What `wait_for` of the job returns, as JSON has it: plain data or an attrs object. It
+            is encrypted if the job's type is and this process has the key.
+        key: Makes the call idempotent: a second signal of this name and key changes nothing.
+        using: The alias of the database.
+        schema: The name of txqueue's schema.
+        savepoint: Whether a refusal leaves the transaction usable, for two more statements.
+
+    Returns:
+        Whether the signal is new.
+
+    Raises:
+        InvalidWork: When the name, the value or the key is not valid; nothing is sent.
+        KeyUnavailable: When the value must be encrypted, and this process has no key.
+        Refused: When the job has ended or there is none, or when its type is encrypted and the
+            value is in clear; the transaction must be rolled back, unless there is a savepoint.
+        SchemaMismatch: When the database has no such schema.
+    """
+    send = partial(_send, _checked(using))
+    return run(signalled(Signal(of, name, value, key), _terms(using, schema, savepoint)), send)
 
 
 def batch(
@@ -130,6 +175,22 @@ async def aenqueue_many(
     call = partial(enqueue_many, works, using=using, schema=schema, savepoint=savepoint, **options)
     numbers: list[int] = await sync_to_async(call)()
     return numbers
+
+
+async def asignal(
+    of: Receiver,
+    name: str,
+    value: Any = None,
+    *,
+    key: str | None = None,
+    using: str = "default",
+    schema: str = "txqueue",
+    savepoint: bool = False,
+) -> bool:
+    """Send a signal from a coroutine, over the connection of synchronous code; see `signal`."""
+    options: dict[str, Any] = {"key": key, "using": using, "schema": schema}
+    is_new: bool = await sync_to_async(signal)(of, name, value, savepoint=savepoint, **options)
+    return is_new
 
 
 def note_databases() -> None:

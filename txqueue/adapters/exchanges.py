@@ -6,15 +6,16 @@ driver that blocks and one that does not.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import chain
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 from attrs import frozen
 
 from txqueue.adapters.driver_errors import error_of
 from txqueue.model.work_item import WorkItem
+from txqueue.store.enqueueing.exchange import Exchange, arun, run
 from txqueue.store.enqueueing.portable_calls import (
     SAVEPOINT,
     TRANSACTION,
@@ -25,12 +26,23 @@ from txqueue.store.enqueueing.portable_calls import (
     many_statements,
     one_statement,
 )
+from txqueue.store.enqueueing.signals import Signal, signal_sent
 from txqueue.tracing.choice import sending
 
-__all__ = ["Exchange", "Terms", "arun", "asend_one", "many", "one", "run", "send_one"]
+__all__ = [
+    "Exchange",
+    "Signal",
+    "Terms",
+    "arun",
+    "asend_one",
+    "many",
+    "one",
+    "run",
+    "send_one",
+    "signalled",
+]
 
 T = TypeVar("T")
-Exchange: TypeAlias = Generator[Statement, Any, T]
 
 
 @frozen
@@ -127,6 +139,16 @@ def many(
     return ids
 
 
+def signalled(signal: Signal, terms: Terms) -> Exchange[bool]:
+    """Send a signal; return whether it is new."""
+    sending = signal_sent(signal, terms.schema, terms.style)
+    try:
+        return (yield from _framed(sending, terms.frame(is_one=True)))
+    except Exception as error:
+        _raise_refusal(error)
+        raise
+
+
 def _several(statements: Iterator[Statement], terms: Terms) -> Exchange[list[int]]:
     # All of one statement is checked before it is sent.
     first, second = next(statements), next(statements, None)
@@ -168,38 +190,3 @@ def _asked(statement: Statement) -> Exchange[Any]:
     except Exception as error:
         _raise_refusal(error)
         raise
-
-
-def run(exchange: Exchange[T], send: Callable[[str, Parameters], Any]) -> T:
-    """Run an exchange over a connection that blocks.
-
-    Args:
-        exchange: The exchange.
-        send: Sends a statement; returns the only value of its result, None for no result.
-    """
-    try:
-        statement = next(exchange)
-        while True:
-            try:
-                answer = send(*statement)
-            except BaseException as error:
-                statement = exchange.throw(error)
-            else:
-                statement = exchange.send(answer)
-    except StopIteration as end:
-        return end.value  # type: ignore[no-any-return]
-
-
-async def arun(exchange: Exchange[T], send: Callable[[str, Parameters], Awaitable[Any]]) -> T:
-    """Run an exchange over a connection that does not block; see `run`."""
-    try:
-        statement = next(exchange)
-        while True:
-            try:
-                answer = await send(*statement)
-            except BaseException as error:
-                statement = exchange.throw(error)
-            else:
-                statement = exchange.send(answer)
-    except StopIteration as end:
-        return end.value  # type: ignore[no-any-return]

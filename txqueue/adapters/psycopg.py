@@ -14,14 +14,34 @@ from psycopg.rows import tuple_row
 from txqueue.adapters.batches import BlockingBatch, Calls
 from txqueue.adapters.batches import abatch as acollected
 from txqueue.adapters.batches import batch as collected
-from txqueue.adapters.exchanges import Terms, arun, asend_one, many, one, run, send_one
+from txqueue.adapters.exchanges import (
+    Signal,
+    Terms,
+    arun,
+    asend_one,
+    many,
+    one,
+    run,
+    send_one,
+    signalled,
+)
 from txqueue.adapters.foreign import ForeignConnection
 from txqueue.model.enqueue_options import EnqueueOptions
 from txqueue.model.work_item import WorkItem
 from txqueue.store.enqueueing.batch import Batch
 from txqueue.store.enqueueing.portable_calls import Parameters
+from txqueue.store.enqueueing.signals import Receiver
 
-__all__ = ["abatch", "aenqueue", "aenqueue_many", "batch", "enqueue", "enqueue_many"]
+__all__ = [
+    "abatch",
+    "aenqueue",
+    "aenqueue_many",
+    "asignal",
+    "batch",
+    "enqueue",
+    "enqueue_many",
+    "signal",
+]
 
 T = TypeVar("T")
 
@@ -75,6 +95,44 @@ def enqueue_many(
     send = partial(_send, _checked(connection, Connection))
     with _synchronized(connection):
         return run(many(works, options, _terms(connection, schema, savepoint)), send)
+
+
+def signal(
+    connection: Connection[Any],
+    of: Receiver,
+    name: str,
+    value: Any = None,
+    *,
+    key: str | None = None,
+    schema: str = "txqueue",
+    savepoint: bool = False,
+) -> bool:
+    """Send a signal to a job with steps, in the connection's transaction.
+
+    Args:
+        connection: The caller's own open connection; it is not committed.
+        of: The number of the job, or its class and the unique key that it holds.
+        name: The name of the signal.
+        value: What `wait_for` of the job returns, as JSON has it: plain data or an attrs object. It
+            is encrypted if the job's type is and this process has the key.
+        key: Makes the call idempotent: a second signal of this name and key changes nothing.
+        schema: The name of txqueue's schema.
+        savepoint: Whether a refusal leaves the transaction usable, for two more statements.
+
+    Returns:
+        Whether the signal is new.
+
+    Raises:
+        InvalidWork: When the name, the value or the key is not valid; nothing is sent.
+        KeyUnavailable: When the value must be encrypted, and this process has no key.
+        Refused: When the job has ended or there is none, or when its type is encrypted and the
+            value is in clear; the transaction must be rolled back, unless there is a savepoint.
+        SchemaMismatch: When the database has no such schema.
+    """
+    send = partial(_send, _checked(connection, Connection))
+    signal = Signal(of, name, value, key)
+    with _synchronized(connection):
+        return run(signalled(signal, _terms(connection, schema, savepoint)), send)
 
 
 def batch(
@@ -134,6 +192,23 @@ async def aenqueue_many(
     send = partial(_asend, _checked(connection, AsyncConnection))
     async with _asynchronized(connection):
         return await arun(many(works, options, _terms(connection, schema, savepoint)), send)
+
+
+async def asignal(
+    connection: AsyncConnection[Any],
+    of: Receiver,
+    name: str,
+    value: Any = None,
+    *,
+    key: str | None = None,
+    schema: str = "txqueue",
+    savepoint: bool = False,
+) -> bool:
+    """Send a signal to a job with steps; see `signal`."""
+    send = partial(_asend, _checked(connection, AsyncConnection))
+    signal = Signal(of, name, value, key)
+    async with _asynchronized(connection):
+        return await arun(signalled(signal, _terms(connection, schema, savepoint)), send)
 
 
 def abatch(

@@ -17,18 +17,38 @@ from sqlalchemy.orm import Session, scoped_session
 from txqueue.adapters.batches import BlockingBatch, Calls
 from txqueue.adapters.batches import abatch as acollected
 from txqueue.adapters.batches import batch as collected
-from txqueue.adapters.exchanges import Terms, arun, asend_one, many, one, run, send_one
+from txqueue.adapters.exchanges import (
+    Signal,
+    Terms,
+    arun,
+    asend_one,
+    many,
+    one,
+    run,
+    send_one,
+    signalled,
+)
 from txqueue.adapters.foreign import ForeignConnection, as_numbered
 from txqueue.errors import ConfigurationError
 from txqueue.model.enqueue_options import EnqueueOptions
 from txqueue.model.work_item import WorkItem
 from txqueue.store.enqueueing.batch import Batch
 from txqueue.store.enqueueing.portable_calls import Parameters, ParamStyle
+from txqueue.store.enqueueing.signals import Receiver
 
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_scoped_session
 
-__all__ = ["abatch", "aenqueue", "aenqueue_many", "batch", "enqueue", "enqueue_many"]
+__all__ = [
+    "abatch",
+    "aenqueue",
+    "aenqueue_many",
+    "asignal",
+    "batch",
+    "enqueue",
+    "enqueue_many",
+    "signal",
+]
 
 Bind: TypeAlias = "Connection | Session | scoped_session[Any]"
 AsyncBind: TypeAlias = "AsyncConnection | AsyncSession | async_scoped_session[Any]"
@@ -83,6 +103,44 @@ def enqueue_many(
     connection = _connection(bind)
     terms = _terms(connection, schema, savepoint)
     return run(many(works, options, terms), partial(_send, connection))
+
+
+def signal(
+    bind: Bind,
+    of: Receiver,
+    name: str,
+    value: Any = None,
+    *,
+    key: str | None = None,
+    schema: str = "txqueue",
+    savepoint: bool = False,
+) -> bool:
+    """Send a signal to a job with steps, in the transaction of a connection or session.
+
+    Args:
+        bind: The caller's own connection or session; it is neither flushed nor committed.
+        of: The number of the job, or its class and the unique key that it holds.
+        name: The name of the signal.
+        value: What `wait_for` of the job returns, as JSON has it: plain data or an attrs object. It
+            is encrypted if the job's type is and this process has the key.
+        key: Makes the call idempotent: a second signal of this name and key changes nothing.
+        schema: The name of txqueue's schema.
+        savepoint: Whether a refusal leaves the transaction usable, for two more statements.
+
+    Returns:
+        Whether the signal is new.
+
+    Raises:
+        InvalidWork: When the name, the value or the key is not valid; nothing is sent.
+        KeyUnavailable: When the value must be encrypted, and this process has no key.
+        Refused: When the job has ended or there is none, or when its type is encrypted and the
+            value is in clear; the transaction must be rolled back, unless there is a savepoint.
+        SchemaMismatch: When the database has no such schema.
+    """
+    connection = _connection(bind)
+    signal = Signal(of, name, value, key)
+    terms = _terms(connection, schema, savepoint)
+    return run(signalled(signal, terms), partial(_send, connection))
 
 
 def batch(
@@ -144,6 +202,23 @@ async def aenqueue_many(
     connection = await _aconnection(bind)
     terms = _terms(connection.sync_connection, schema, savepoint)
     return await arun(many(works, options, terms), partial(_asend, connection))
+
+
+async def asignal(
+    bind: AsyncBind,
+    of: Receiver,
+    name: str,
+    value: Any = None,
+    *,
+    key: str | None = None,
+    schema: str = "txqueue",
+    savepoint: bool = False,
+) -> bool:
+    """Send a signal to a job with steps; see `signal`."""
+    connection = await _aconnection(bind)
+    signal = Signal(of, name, value, key)
+    terms = _terms(connection.sync_connection, schema, savepoint)
+    return await arun(signalled(signal, terms), partial(_asend, connection))
 
 
 @asynccontextmanager

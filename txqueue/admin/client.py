@@ -14,6 +14,7 @@ from twisted.internet.error import ConnectError, ConnectionClosed, DNSLookupErro
 from txqueue.admin.answers import Cancelled, JobsPage, Restarted
 from txqueue.errors import AdminRefused, NodeUnavailable
 from txqueue.model.schedule import Schedule, schedule_object
+from txqueue.model.step import signal_text
 from txqueue.policy.blockers import Explanation
 from txqueue.policy.pagination import MOST_NUMBERS, join_numbers, numbers, read_document
 from txqueue.store.schema.version import QueueIdentity
@@ -277,7 +278,7 @@ class Admin:
         self, job_id: int, name: str, value: Any = None, *, key: str | None = None
     ) -> bool:
         """Send a signal to a job; return whether it is new. See `Transaction.signal`."""
-        text = None if value is None else json.dumps(value)
+        text = None if value is None else signal_text(name, value)
         arguments = _given(job_id=job_id, name=name, value=text, key=key)
         return bool((await self._say(wire.SendSignal, **arguments))["is_new"])
 

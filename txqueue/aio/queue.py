@@ -41,6 +41,7 @@ from txqueue.standalone.sessions import (
     translation,
 )
 from txqueue.store.enqueueing.results import missing, not_in_time, result_of
+from txqueue.store.enqueueing.signals import Receiver
 from txqueue.store.inquiries.archived_jobs import (
     READ_COMMAND,
     about_archived_days,
@@ -223,6 +224,24 @@ class Queue:
             async with self._lent() as connection:
                 return await adapter.aenqueue_many(
                     connection, works, schema=self._schema, **options
+                )
+
+    async def signal(
+        self,
+        of: Receiver,
+        name: str,
+        value: Any = None,
+        *,
+        key: str | None = None,
+    ) -> bool:
+        """Send a signal to a job with steps, in a transaction of its own.
+
+        See `AsyncTransaction.signal`. With a key, the call may be repeated after a lost answer.
+        """
+        with answered():
+            async with self._lent() as connection:
+                return await adapter.asignal(
+                    connection, of, name, value, key=key, schema=self._schema
                 )
 
     async def job(self, job_id: int) -> Job:

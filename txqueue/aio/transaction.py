@@ -15,6 +15,7 @@ from txqueue.model.enqueue_options import EnqueueOptions
 from txqueue.model.work_item import WorkItem
 from txqueue.standalone.sessions import answered, check_end, check_process, lost, part_after_fork
 from txqueue.store.enqueueing.batch import Batch
+from txqueue.store.enqueueing.signals import Receiver
 
 __all__ = ["AsyncTransaction"]
 
@@ -101,6 +102,45 @@ class AsyncTransaction:
         with answered():
             return await adapter.aenqueue_many(
                 self.connection, works, schema=self._schema, savepoint=savepoint, **options
+            )
+
+    async def signal(
+        self,
+        of: Receiver,
+        name: str,
+        value: Any = None,
+        *,
+        key: str | None = None,
+        savepoint: bool = False,
+    ) -> bool:
+        """Send a signal to a job with steps, as part of this transaction.
+
+        Args:
+            of: The number of the job, or its class and the unique key that it holds.
+            name: The name of the signal.
+            value: What `wait_for` of the job returns, as JSON has it: plain data or an attrs
+                object. It is encrypted if the job's type is and this process has the key.
+            key: Makes the call idempotent: a second signal of this name and key changes nothing.
+            savepoint: Whether a refusal leaves the transaction usable, for two more statements.
+
+        Returns:
+            Whether the signal is new.
+
+        Raises:
+            InvalidWork: When the name, the value or the key is not valid; nothing is sent.
+            KeyUnavailable: When the value must be encrypted, and this process has no key.
+            Refused: When the job has ended or there is none, or when its type is encrypted and the
+                value is in clear.
+        """
+        with answered():
+            return await adapter.asignal(
+                self.connection,
+                of,
+                name,
+                value,
+                key=key,
+                schema=self._schema,
+                savepoint=savepoint,
             )
 
     def batch(

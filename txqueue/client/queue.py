@@ -28,6 +28,7 @@ from txqueue.store.enqueueing.batch import Batch
 from txqueue.store.enqueueing.calls import BATCH, enqueue_call
 from txqueue.store.enqueueing.direct_dispatch import DirectDispatch
 from txqueue.store.enqueueing.results import closed_before, missing, not_in_time, result_of
+from txqueue.store.enqueueing.signals import Receiver, Signal, sent
 from txqueue.store.enqueueing.transaction import Transaction, enqueue_alone
 from txqueue.store.enqueueing.worksets import Worksets
 from txqueue.store.inquiries.inquiry import Inquiry
@@ -249,15 +250,14 @@ class WorkQueue:
 
     async def signal(
         self,
-        of: int | tuple[type[WorkItem], str],
+        of: Receiver,
         name: str,
         value: Any = None,
         *,
         key: str | None = None,
     ) -> bool:
         """Send a signal to a job, in a transaction of its own; see `Transaction.signal`."""
-        async with self.transaction() as txn:
-            return await txn.signal(of, name, value, key=key)
+        return await sent(Signal(of, name, value, key), self._schema, self._pool.query_often)
 
     async def fill(self, cls: type[WorksetItem], items: Iterable[WorksetItem]) -> int:
         """Put items into a workset in one transaction; see `Transaction.fill`."""

@@ -37,6 +37,7 @@ from txqueue.standalone.sessions import (
     translation,
 )
 from txqueue.store.enqueueing.results import missing, not_in_time, result_of
+from txqueue.store.enqueueing.signals import Receiver
 from txqueue.store.inquiries.archived_jobs import (
     READ_COMMAND,
     about_archived_days,
@@ -214,6 +215,21 @@ class Queue:
         """
         with answered(), self._lent() as connection:
             return adapter.enqueue_many(connection, works, schema=self._schema, **options)
+
+    def signal(
+        self,
+        of: Receiver,
+        name: str,
+        value: Any = None,
+        *,
+        key: str | None = None,
+    ) -> bool:
+        """Send a signal to a job with steps, in a transaction of its own.
+
+        See `BlockingTransaction.signal`. With a key, the call may be repeated after a lost answer.
+        """
+        with answered(), self._lent() as connection:
+            return adapter.signal(connection, of, name, value, key=key, schema=self._schema)
 
     def job(self, job_id: int) -> Job:
         """Return a job's current state, with its failed attempts; an archived job's last state.

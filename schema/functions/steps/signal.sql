@@ -11,6 +11,8 @@ set enable_seqscan = off
 set jit = off
 as $$
 #variable_conflict use_variable
+declare
+    its_type text;
 begin
     if (length(name) between 1 and 200) is not true or (length(key) between 1 and 1000) is false then
         perform refuse('a signal has a name of 1 to 200 characters, and a key of at most 1,000', 'give it a shorter one');
@@ -19,12 +21,19 @@ begin
         perform refuse(format('the value of the signal %s has more bytes of JSON than the limit of payloads', name),
                        'store large data elsewhere and send its key');
     end if;
-    perform from job_waiting as waiting where waiting.job_id = job_id;
+    select waiting.work_type into its_type from job_waiting as waiting where waiting.job_id = job_id;
     if not found then
-        perform from job as live where live.job_id = job_id and live.state in ('waiting', 'ready', 'assigned');
+        select live.work_type into its_type from job as live where live.job_id = job_id and live.state in ('waiting', 'ready', 'assigned');
         if not found then
             perform refuse_signal(job_id, name);
         end if;
+    end if;
+    -- Before a node has published the type, the job tells whether it is encrypted.
+    if value <> 'null' and not is_sealed(value)
+       and (select kind.policy ? 'encrypted' from work_type as kind where kind.work_type = its_type) is not false
+       and encrypted_type(job_id, name) is not null then
+        perform refuse(format('signals to jobs of %s are encrypted, and the value of %s is in clear', its_type, name),
+                       'send it where TXQUEUE_PAYLOAD_KEY is set: by a Python client, or through a node that has the key');
     end if;
     insert into job_signal (job_id, name, value, key) values (job_id, name, value, key)
         on conflict on constraint job_signal_job_id_name_key_key do nothing;

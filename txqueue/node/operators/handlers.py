@@ -23,6 +23,7 @@ from txqueue.store.driver.connection_pool import ConnectionPool
 from txqueue.store.inquiries.archived_jobs import about_archived_days
 from txqueue.store.inquiries.inquiry import Inquiry
 from txqueue.store.inquiries.operations import Operations
+from txqueue.store.operator_signals import signal_to_send
 from txqueue.store.reads import queue_state
 from txqueue.store.reads.archive_process import ArchiveProcess
 from txqueue.store.reads.history import about_failures_after
@@ -100,6 +101,7 @@ class AdminHandlers:
             **{command: partial(self._list, *how) for command, how in _LISTS.items()},
             wire.ActOnSchedule: self._act_on_schedule,
             **{command: partial(self._act, name) for name, command in wire.ACT_COMMANDS.items()},
+            wire.SendSignal: self._send_signal,
         }
         return {
             command: partial(self._answer, pipe, function)
@@ -224,6 +226,10 @@ class AdminHandlers:
             value.name: self._written(value.kind, column, name, who)
             for value, column in zip(ACTS[name].gives, row, strict=True)
         }
+
+    async def _send_signal(self, who: str, **arguments: Any) -> Answer:
+        checked = await signal_to_send(self._operations, self._schema, arguments)
+        return await self._act("send_signal", who, **checked)
 
     async def _row(self, name: str, who: str, /, **arguments: Any) -> Sequence[Any]:
         values = {

@@ -24,6 +24,7 @@ __all__ = [
     "ParamStyle",
     "Parameters",
     "Statement",
+    "call_statement",
     "many_statements",
     "one_statement",
     "text_statement",
@@ -44,6 +45,7 @@ _PLACES: Final = {
 }
 _BY_NAME: Final = ("pyformat", "named")
 _JOBS: Final = ("jobs",)
+_TYPES: Final = {**SQL_TYPES, "job_id": "bigint", "name": "text", "value": "jsonb", "key": "text"}
 
 
 @frozen
@@ -73,13 +75,35 @@ def one_statement(
         ConfigurationError: When the schema's name or the style is not valid.
     """
     job = job_object(work, options)
-    names = tuple(job)
     texts = [_text(name, value) for name, value in job.items()]
+    return _called(schema, "enqueue", tuple(job), texts, style)
+
+
+def call_statement(
+    schema: str, function: str, arguments: Mapping[str, str], style: ParamStyle
+) -> Statement:
+    """Return the statement that calls a stored function, and its parameters.
+
+    Args:
+        schema: The name of the schema.
+        function: The name of the function.
+        arguments: The texts of its arguments, by their names.
+        style: How the driver spells parameters.
+
+    Raises:
+        ConfigurationError: When the schema's name or the style is not valid.
+    """
+    return _called(schema, function, tuple(arguments), list(arguments.values()), style)
+
+
+def _called(
+    schema: str, function: str, names: tuple[str, ...], texts: list[str], style: ParamStyle
+) -> Statement:
     try:
-        sql = _enqueue(schema, names, style)
+        sql = _call(schema, function, names, style)
     except TypeError:
         # An argument cannot be hashed: not cached, it is refused.
-        sql = _enqueue.__wrapped__(schema, names, style)
+        sql = _call.__wrapped__(schema, function, names, style)
     return sql, _arranged(names, texts, style)
 
 
@@ -121,12 +145,12 @@ def text_statement(sql: str, schema: str, style: ParamStyle, *texts: str) -> Sta
 
 # An application uses few different sets of options, so the statements are cached.
 @lru_cache
-def _enqueue(schema: str, names: tuple[str, ...], style: ParamStyle) -> str:
+def _call(schema: str, function: str, names: tuple[str, ...], style: ParamStyle) -> str:
     arguments = [
-        f'"{name}" => {_place(style, name, number)}::{SQL_TYPES[name]}'
+        f'"{name}" => {_place(style, name, number)}::{_TYPES[name]}'
         for number, name in enumerate(names, 1)
     ]
-    return f"select {checked_name(schema)}.enqueue({', '.join(arguments)})"
+    return f"select {checked_name(schema)}.{function}({', '.join(arguments)})"
 
 
 @lru_cache

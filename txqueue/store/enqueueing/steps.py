@@ -8,9 +8,8 @@ from typing import Any, Final
 
 from attrs import astuple, frozen
 
-from txqueue.model.job import Token, job_number
-from txqueue.model.step import Memo, check_name, step_text
-from txqueue.model.work_item import WorkItem
+from txqueue.model.job import Token
+from txqueue.model.step import Memo
 from txqueue.store.driver.connection import Statement
 
 __all__ = [
@@ -19,7 +18,6 @@ __all__ = [
     "child_written",
     "loaded",
     "memo_of",
-    "signal_sent",
     "step_written",
     "steps_written",
 ]
@@ -32,10 +30,6 @@ _WRITE: Final = """
     select {schema}.write_step(
         its_incarnation => %s, its_assignment => %s, its_job_id => %s, its_name => %s,
         its_result => %s, its_child => %s, its_lane => %s)"""
-
-
-_SIGNAL: Final = "select {schema}.signal(%s, %s, %s, %s)"
-_SIGNAL_KEYED: Final = "select {schema}.signal_keyed(%s, %s, %s, %s, %s)"
 
 
 @frozen
@@ -120,26 +114,3 @@ def child_written(schema: str, run: StepRun, name: str, child: int) -> Statement
 
 def _of(run: StepRun, name: str, result: str | None, child: int | None) -> tuple[object, ...]:
     return (*astuple(run.token), run.job_id, name, result, child, run.lane)
-
-
-def signal_sent(
-    schema: str, of: int | tuple[type[WorkItem], str], name: str, value: Any, key: str | None
-) -> Statement:
-    """Return the statement that sends a signal.
-
-    Args:
-        schema: The name of the schema.
-        of: The number of the job, or its class and unique key.
-        name: The name of the signal.
-        value: Its value, which fits JSON.
-        key: A key that makes it idempotent.
-
-    Raises:
-        InvalidWork: When the name or the value is not valid.
-    """
-    check_name(name, "signal")
-    text = None if value is None else step_text(name, value)
-    if isinstance(of, tuple):
-        cls, unique = of
-        return _SIGNAL_KEYED.format(schema=schema), (cls.work_type, unique, name, text, key)
-    return _SIGNAL.format(schema=schema), (job_number(of), name, text, key)

@@ -31,12 +31,12 @@ from txqueue.store.driver.shared_errors import ended_inside
 from txqueue.store.enqueueing.batch import Batch
 from txqueue.store.enqueueing.calls import batches, enqueue_call
 from txqueue.store.enqueueing.direct_dispatch import DirectDispatch, Query
+from txqueue.store.enqueueing.signals import Receiver, Signal, sent
 from txqueue.store.enqueueing.statement_effects import (
     copies,
     may_change_session,
     may_end_transaction,
 )
-from txqueue.store.enqueueing.steps import signal_sent
 from txqueue.store.enqueueing.worksets import fill
 from txqueue.store.schema.files import checked_name
 from txqueue.tracing.choice import sending
@@ -186,7 +186,7 @@ class Transaction:
 
     async def signal(
         self,
-        of: int | tuple[type[WorkItem], str],
+        of: Receiver,
         name: str,
         value: Any = None,
         *,
@@ -197,20 +197,21 @@ class Transaction:
         Args:
             of: The number of the job, or its class and the unique key that it holds.
             name: The name of the signal.
-            value: What `wait_for` returns: plain data or an attrs object. It is stored in clear,
-                also for a job of an encrypted type: send a reference to what is secret.
+            value: What `wait_for` returns, as JSON has it: plain data or an attrs object. It is
+                encrypted if the job's type is and this process has the key.
             key: Makes the call idempotent: a second signal of this name and key changes nothing.
 
         Returns:
             Whether the signal is new.
 
         Raises:
-            InvalidWork: When the name or the value is not valid.
-            Refused: When the job has ended or there is none; the transaction must be rolled back.
+            InvalidWork: When the name, the value or the key is not valid; nothing is sent.
+            KeyUnavailable: When the value must be encrypted, and this process has no key.
+            Refused: When the job has ended or there is none, or when its type is encrypted and the
+                value is in clear; the transaction must be rolled back.
         """
         self._check()
-        sql, parameters = signal_sent(self._schema, of, name, value, key)
-        return bool((await self._query_often(sql, parameters))[0][0])
+        return await sent(Signal(of, name, value, key), self._schema, self._query_often)
 
     async def enqueue_many(
         self, works: Iterable[WorkItem], **options: Unpack[EnqueueOptions]

@@ -27,7 +27,13 @@ from txqueue.model.step import (
 )
 from txqueue.model.work_item import WorkItem, find_work_type
 from txqueue.store.driver.awaitables import awaitable
-from txqueue.store.enqueueing.encryption import decrypted, decrypted_result, encrypted
+from txqueue.store.enqueueing import signals
+from txqueue.store.enqueueing.encryption import (
+    decrypted,
+    decrypted_result,
+    encrypted,
+    is_encrypted,
+)
 from txqueue.store.enqueueing.steps import StepRun, StepWrite
 from txqueue.worker.handlers.step_scopes import StepTransaction
 from txqueue.worker.handlers.step_store import StepStore
@@ -107,7 +113,7 @@ class JobSteps:
             is_over = memo is not None and memo.is_over
             text = await self.write(name, "signal", signal=signal, is_over=is_over)
             if text is not None:
-                return self.read(name, Any, text)
+                return self.read(name, Any, text, signals.PART)
             if is_over:
                 raise _timed_out(name, signal)
             await self._suspend(name=name, kind="signal", signal=signal, seconds=seconds)
@@ -208,11 +214,13 @@ class JobSteps:
         taken: str | None = await awaitable(self._store.write(step))
         return taken
 
-    def read(self, name: str, kind: Any, text: str | None) -> Any:
+    def read(self, name: str, kind: Any, text: str | None, part: str = _PART) -> Any:
         """Return what a step has returned, decrypted if the type is encrypted."""
-        if text is not None and self._is_encrypted and '"encrypted"' in text:
-            value = decrypted(self._job.work_type, _PART, read_result(name, Any, text))
-            text = step_text(name, value)
+        if text is not None and '"encrypted"' in text and self._is_encrypted:
+            value = read_result(name, Any, text)
+            # What was kept or sent before the type was encrypted is in clear.
+            if is_encrypted(value):
+                text = step_text(name, decrypted(self._job.work_type, part, value))
         return read_result(name, kind, text)
 
     def _stored(self, text: str | None) -> str | None:
@@ -345,7 +353,7 @@ class JobSteps:
     def _signalled(self, memo: Memo, signal: str) -> Any:
         if memo.error is not None:
             raise _timed_out(memo.name, signal)
-        return self.read(memo.name, Any, memo.result)
+        return self.read(memo.name, Any, memo.result, signals.PART)
 
     async def _enqueue(self, name: str, work: WorkItem, options: dict[str, Any]) -> int:
         enqueueing = Deferred.fromCoroutine(self._enqueued(name, work, options))
