@@ -139,6 +139,31 @@ async def test_a_transaction_is_a_step(node: Master, dsn: str) -> None:
             _ = step.txn
 
 
+async def booked(job: RunningJob, result: str) -> None:
+    """Write a row in a step, and let it return something."""
+    async with job.step_transaction("txn") as step:
+        await step.txn.execute("insert into app values (1)")
+        step.result = result
+
+
+async def test_a_result_that_is_too_long_is_not_kept(node: Master, dsn: str) -> None:
+    """The error names the step and the remedy, and the writes of a transaction are gone."""
+    node.cursor.execute("create table if not exists app (number integer); truncate app")
+    transactions = OwnTransactions(running_reactor(), dsn, "txqueue", "test", longest_result=10)
+    node.enqueue({})
+    try:
+        job = next_run(node, transactions)
+        with pytest.raises(InvalidWork, match=r"step 'long' has 12 bytes.*--result-limit"):
+            await job.step("long", "x".__mul__, 10)
+        with pytest.raises(InvalidWork, match="step 'txn' has 12 bytes"):
+            await booked(job, "x" * 10)
+        await job.step("short", "x".__mul__, 8)
+    finally:
+        transactions.close()
+    assert node.column("select name from txqueue.job_step") == ["short"]
+    assert node.column("select number from app") == []
+
+
 async def test_a_run_that_has_lost_its_job(node: Master, dsn: str) -> None:
     """Neither its step nor its transaction is kept."""
     node.cursor.execute("create table app (number int)")

@@ -27,6 +27,7 @@ from txqueue.model.work_item import WorkItem, is_work_type
 from txqueue.model.workset_item import WorksetItem
 
 __all__ = [
+    "check_length",
     "decode",
     "decoder",
     "encode",
@@ -358,3 +359,22 @@ def _checked(text: str) -> str:
     if "\\u0000" in text and _NUL.search(text):
         raise ValueError("PostgreSQL cannot store a NUL character")
     return text
+
+
+def check_length(what: str, text: str, longest: int) -> None:
+    """Check the length of a JSON text that a worker reports or stores.
+
+    Args:
+        what: What the text is, for the error.
+        text: The text.
+        longest: The most bytes that it may have.
+
+    Raises:
+        InvalidWork: When it is too long.
+    """
+    # A character takes four bytes at most.
+    if 4 * len(text) > longest and (length := len(text.encode())) > longest:
+        raise InvalidWork(
+            f"the {what} has {length:,} bytes of JSON, more than the {longest:,} of this node",
+            "store large data elsewhere and return its key, or raise --result-limit",
+        )

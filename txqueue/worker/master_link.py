@@ -156,7 +156,11 @@ class MasterLink:
     def _configure(self, settings: str) -> dict[str, Any]:
         options = json.loads(settings)
         transactions = self._transactions = OwnTransactions(
-            self._reactor, options["dsn"], options["schema"], options["name"]
+            self._reactor,
+            options["dsn"],
+            options["schema"],
+            options["name"],
+            longest_result=options["result_limit"],
         )
         import_application(options["app"], options["dsn"])
         self._watch_children()

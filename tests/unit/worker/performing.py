@@ -16,9 +16,11 @@ from txqueue.model.assignment import Assignment, SettledJob, StartedJob
 from txqueue.model.chunk import FIELDS, AssignedJob
 from txqueue.model.run_tally import RunTally
 from txqueue.policy.endings.batching import RESULT_LIMIT
+from txqueue.store.driver.connection_pool import ConnectionPool
 from txqueue.store.node.outcomes import outcomes_text
 from txqueue.system.inflight import InFlight
 from txqueue.worker.handlers.running_job import HeldAssignment, OpenTransaction
+from txqueue.worker.handlers.step_store import StepStore
 from txqueue.worker.handlers.threads import HandlerThreads
 from txqueue.worker.running.performer import Performer
 
@@ -105,6 +107,7 @@ class Harness:
             capacity,
             self,
             opener,
+            steps=StepStore(reactor, _no_connections, "txqueue", longest_result),
             in_flight=self.in_flight,
             longest_result=longest_result,
         )
@@ -202,3 +205,7 @@ class Harness:
         """Let all waiting jobs continue."""
         for job_id in list(self.running):
             self.end(job_id)
+
+
+def _no_connections() -> ConnectionPool:
+    raise AssertionError("a test without a database writes or reads a step")

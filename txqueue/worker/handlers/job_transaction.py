@@ -13,6 +13,7 @@ from twisted.internet.task import deferLater
 
 from txqueue.errors import DatabaseUnavailable, TransactionMisused
 from txqueue.policy.backoff import Backoff
+from txqueue.policy.endings.batching import RESULT_LIMIT
 from txqueue.store.driver.awaitables import entered
 from txqueue.store.driver.connection import Statement
 from txqueue.store.driver.connection_pool import ConnectionPool
@@ -64,18 +65,26 @@ class OwnTransactions:
         dsn: A libpq URI or keyword string.
         schema: The name of the schema.
         name: The worker's name, shown in ``pg_stat_activity``.
+        longest_result: The longest result of a step, in bytes of JSON text.
 
     Attributes:
         connections: The connections for handlers.
         steps: Reads and writes the steps of jobs.
     """
 
-    def __init__(self, reactor: IStoreReactor, dsn: str, schema: str, name: str) -> None:
+    def __init__(
+        self,
+        reactor: IStoreReactor,
+        dsn: str,
+        schema: str,
+        name: str,
+        longest_result: int = RESULT_LIMIT,
+    ) -> None:
         pool = partial(ConnectionPool, reactor, dsn, session=of_a_worker())
         self.connections = pool(MOST_CONNECTIONS, f"txqueue worker {name}")
         self._completing = pool(MOST_COMPLETING, f"txqueue worker {name}")
         self._schema = schema
-        self.steps = StepStore(reactor, lambda: self._free, schema)
+        self.steps = StepStore(reactor, lambda: self._free, schema, longest_result)
         self._complete_one = _COMPLETE_ONE.format(schema=schema)
         self._note_late_error = _NOTE_LATE_ERROR.format(schema=schema)
 

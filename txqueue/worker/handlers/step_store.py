@@ -12,6 +12,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import deferLater
 
 from txqueue.errors import TokenLost
+from txqueue.model.payload import check_length
 from txqueue.model.step import Memo
 from txqueue.policy.backoff import Backoff
 from txqueue.store.driver.awaitables import entered
@@ -53,14 +54,20 @@ class StepStore:
         reactor: Times the retries.
         pool: Returns the connections to use.
         schema: The name of the schema.
+        longest_result: The longest result of a step, in bytes of JSON text.
     """
 
     def __init__(
-        self, reactor: IStoreReactor, pool: Callable[[], ConnectionPool], schema: str
+        self,
+        reactor: IStoreReactor,
+        pool: Callable[[], ConnectionPool],
+        schema: str,
+        longest_result: int,
     ) -> None:
         self._reactor = reactor
         self._pool = pool
         self._schema = schema
+        self._longest_result = longest_result
         self._entries: list[_Entry] = []
         self._is_writing = False
 
@@ -75,7 +82,13 @@ class StepStore:
         Returns:
             Fires once it is committed: with the value of the signal that it took, as JSON text;
             fails with `TokenLost` if the job has been assigned elsewhere since.
+
+        Raises:
+            InvalidWork: When its result is too long.
         """
+        # What a child has returned was within the limit of the child's node.
+        if step.kind != "call":
+            self._check(step.name, step.result)
         entry = _Entry(step)
         self._entries.append(entry)
         if not self._is_writing:
@@ -96,7 +109,7 @@ class StepStore:
             result: Returns what the step returns, as JSON text, when the transaction ends.
         """
         async with self._transaction(
-            lambda: step_written(self._schema, run, name, result())
+            lambda: step_written(self._schema, run, name, self._check(name, result()))
         ) as txn:
             yield txn
 
@@ -118,6 +131,11 @@ class StepStore:
                 yield txn
             finally:
                 txn.end()
+
+    def _check(self, name: str, result: str | None) -> str | None:
+        if result is not None:
+            check_length(f"result of step {name!r}", result, self._longest_result)
+        return result
 
     def pause(self, seconds: float) -> Deferred[None]:
         """Return a Deferred that fires after a time."""

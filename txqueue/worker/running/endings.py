@@ -14,8 +14,8 @@ from twisted.internet.defer import CancelledError
 from txqueue.errors import InvalidWork, KeyUnavailable
 from txqueue.model.assignment import SettledJob, StartedJob
 from txqueue.model.directives import Discard, Fail, Next, Snooze
-from txqueue.model.foreign import is_a, text_of
-from txqueue.model.payload import encode_result
+from txqueue.model.foreign import is_a, looked, text_of
+from txqueue.model.payload import check_length, encode_result
 from txqueue.model.retry import Retry
 from txqueue.model.run_log import log_fields
 from txqueue.policy.endings.outcome import (
@@ -210,6 +210,8 @@ class Endings:
         elif error is job.unavailable:
             self.settle(job, judge_unavailable(error, random.random()).of(job.key))
         else:
+            if job.waits:
+                _note_lost_wait(job, error)
             self.judged(job, _retry_of(kind, terms), error, kind)
 
     def _suspend(self, job: RunningJob) -> None:
@@ -293,7 +295,7 @@ def _judge_next(directive: Next, job: RunningJob, longest: int) -> Verdict:
         # This is the only check before the report to the master.
         json_text(stage)
         text = json.dumps(stage, allow_nan=False, ensure_ascii=False)
-        _check_length("next stage", text, longest)
+        check_length("next stage", text, longest)
         stage = json.loads(text)
     except (InvalidWork, KeyUnavailable) as error:
         return Verdict("failed", error=storable(f"its next stage is not valid: {text_of(error)}"))
@@ -304,6 +306,18 @@ def _judge_next(directive: Next, job: RunningJob, longest: int) -> Verdict:
     return Verdict("next", stage=stage)
 
 
+def _note_lost_wait(job: RunningJob, error: Any) -> None:
+    """Add to an error that it has taken the place of what ends a run that waits."""
+    looked(
+        lambda: error.add_note(
+            f"This took the place of Suspended, by which the run ends to wait for"
+            f" {job.waits[0]['name']!r}: the job has failed instead, and does not wait. Raise"
+            " nothing in `finally`, and let Suspended through."
+        ),
+        None,
+    )
+
+
 def _result_text(kind: Kind, value: Any, longest: int) -> str:
     """Return the form in which a result is stored, as JSON text.
 
@@ -311,21 +325,7 @@ def _result_text(kind: Kind, value: Any, longest: int) -> str:
         InvalidWork: When JSON cannot carry the result, or it is too long.
     """
     text = encode_result(value)
-    _check_length("result", text, longest)
+    check_length("result", text, longest)
     if not kind.cls.encrypted:
         return text
     return json.dumps(encrypted(kind.cls.work_type, "result", json.loads(text)))
-
-
-def _check_length(name: str, text: str, longest: int) -> None:
-    """Check the length of a JSON text that a worker reports to its master.
-
-    Raises:
-        InvalidWork: When it is too long.
-    """
-    # A character takes four bytes at most.
-    if 4 * len(text) > longest and (length := len(text.encode())) > longest:
-        raise InvalidWork(
-            f"the {name} has {length:,} bytes of JSON, more than the {longest:,} of this node",
-            "store large data elsewhere and return its key, or raise --result-limit",
-        )

@@ -436,3 +436,36 @@ def test_the_job_that_runs_its_first_step_is_noted() -> None:
             harness.turn()
     assert seen == [1, 2]
     assert (harness.in_flight.beginning, harness.in_flight.ids) == (0, {1})
+
+
+def test_an_error_in_the_place_of_a_wait_says_so() -> None:
+    """The job fails by its policy, and the text names the wait and the remedy."""
+
+    async def perform(_: object, job: RunningJob) -> None:
+        try:
+            await job.sleep("nap", 60)
+        finally:
+            raise ValueError("the file cannot be closed")
+
+    harness = Harness(capacity=1)
+    with harness.handler(perform):
+        harness.hand(5, Handled.entry(1))
+        harness.turn()
+    (settled,) = harness.settled
+    assert settled["outcome"] == "retry"
+    assert settled["error"].startswith("ValueError: the file cannot be closed")
+    assert "wait for 'nap': the job has failed instead" in settled["error"]
+    assert "let Suspended through" in settled["error"]
+
+
+def test_an_error_that_a_wait_was_not_replaced_by_is_as_it_was() -> None:
+    """A handler that fails before it waits has no such text."""
+    harness = Harness(capacity=1)
+
+    async def perform(_: object, job: RunningJob) -> None:
+        raise ValueError("it has not waited")
+
+    with harness.handler(perform):
+        harness.hand(5, Handled.entry(1))
+        harness.turn()
+    assert "Suspended" not in harness.settled[0]["error"]
