@@ -198,7 +198,8 @@ def posted(url: str) -> int:
         with urlopen(url, None if "/jobs/" in url else b"") as answer:
             return int(answer.status)
     except HTTPError as error:
-        return error.code
+        with error:
+            return error.code
 
 
 @pytest.mark.slow

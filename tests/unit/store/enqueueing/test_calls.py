@@ -139,7 +139,7 @@ def test_a_wrong_option_is_refused(options: dict[str, Any], what: str, remedy: s
 
 def test_a_number_of_thousands_of_digits_is_refused() -> None:
     """Python itself refuses to show it."""
-    with pytest.raises(InvalidWork, match="priority of type int is not valid"):
+    with pytest.raises(InvalidWork, match=r"priority .*int.* is not valid"):
         job_object(Plain(), {"priority": 10**5000})
 
 
