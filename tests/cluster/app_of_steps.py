@@ -11,7 +11,7 @@ from twisted.internet.defer import Deferred, gatherResults
 from tests.cluster.app import ONCE
 from tests.cluster.diary import diary
 from tests.waiting import pause
-from txqueue import Retry, Runtime, WorkItem
+from txqueue import Retry, Runtime, ThreadJob, WorkItem
 from txqueue.errors import JobFailed, TimedOut
 
 
@@ -106,6 +106,33 @@ class InAsyncio(WorkItem):
         """Return the number."""
         await asyncio.sleep(0)
         return number
+
+
+@define
+class InThread(WorkItem):
+    """The same in a function that blocks, without the tasks."""
+
+    number: int
+    runtime = Runtime.THREAD
+
+    def perform(self, job: ThreadJob) -> list[Any]:
+        """Do a step, write in one, wait for a signal, and for a child."""
+        number = job.step("count", self.count, job)
+        with job.step_transaction("book") as step:
+            if not step.is_done:
+                step.txn.execute("insert into effect values (%s, 'booked')", (job.id,))
+        try:
+            answer = job.wait_for("answer")
+        except Exception as error:
+            diary.note(job, f"swallowed {error}")
+            raise
+        job.sleep("nap", 0.05)
+        return [number, answer, job.call("child", Double(self.number))]
+
+    def count(self, job: ThreadJob) -> int:
+        """Return the number."""
+        diary.note(job, "counted")
+        return self.number
 
 
 @define

@@ -6,7 +6,15 @@ from pathlib import Path
 import pytest
 import pytest_twisted
 
-from tests.cluster.app_of_steps import CallsFailing, InAsyncio, Order, Pages, Swallows, Together
+from tests.cluster.app_of_steps import (
+    CallsFailing,
+    InAsyncio,
+    InThread,
+    Order,
+    Pages,
+    Swallows,
+    Together,
+)
 from tests.cluster.conftest import LIMIT, cluster
 from tests.cluster.database import Database
 from tests.cluster.nodes import Node, Nodes
@@ -69,6 +77,16 @@ async def test_steps_in_asyncio(shared_queue: WorkQueue, shared_db: Database) ->
     job_id = await shared_queue.enqueue(InAsyncio(4))
     await shared_queue.signal(job_id, "answer", "yes")
     assert await shared_queue.wait(job_id, LIMIT) == [*range(6), "yes", 8]
+
+
+async def test_steps_in_a_thread(shared_queue: WorkQueue, shared_db: Database) -> None:
+    """Each is done once, although the function begins four times; no worker waits in it."""
+    job_id = await shared_queue.enqueue(InThread(4))
+    await eventually(lambda: waits_for(shared_db, job_id, "signal"), LIMIT)
+    await shared_queue.signal(job_id, "answer", "yes")
+    assert await shared_queue.wait(job_id, LIMIT) == [4, "yes", 8]
+    assert notes(shared_db, job_id) == ["counted"]
+    assert len(shared_db.rows("select from effect where job_id = %s", job_id)) == 1
 
 
 async def test_a_cursor(shared_queue: WorkQueue, shared_db: Database) -> None:

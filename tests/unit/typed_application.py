@@ -22,6 +22,7 @@ from txqueue import (
     RunningJob,
     RunningPart,
     Schedules,
+    ThreadJob,
     Transaction,
     WorkItem,
     WorkQueue,
@@ -185,3 +186,39 @@ async def enqueue_all(queue: WorkQueue) -> None:
     async with queue.batch(Plain(2)) as batch:
         assert_type(batch, Batch)
         await batch.enqueue(Plain(3))
+
+
+async def late(number: int) -> str:
+    """Return a text, later."""
+    return str(number)
+
+
+def twice(number: int) -> tuple[int, ...]:
+    """Return a number twice."""
+    return number, number
+
+
+def fired() -> Deferred[int]:
+    """Return a number, later."""
+    return succeed(1)
+
+
+async def go_through_steps(job: RunningJob) -> None:
+    """Get from each step what its function returns, or has awaited."""
+    assert_type(await job.step("late", late, 1), str)
+    assert_type(await job.step("twice", twice, 1, retry=Retry(3)), tuple[int, ...])
+    assert_type(await job.step("fired", fired), int)
+    async with job.step_transaction("book") as step:
+        assert_type(step.txn, Transaction)
+
+
+def go_through_steps_in_a_thread(job: ThreadJob) -> None:
+    """Do the same by calls that block."""
+    assert_type(job.step("twice", twice, 1), tuple[int, ...])
+    with job.step_transaction("book") as step:
+        assert_type(step.is_done, bool)
+        step.txn.execute("select 1")
+    for page in (cursor := job.cursor("pages", start=1)):
+        cursor.following = page
+    job.sleep("nap", 1)
+    job.wait_for("signal", timeout=3)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final, Unpack
+from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack, overload
 
 from txqueue.errors import InvalidWork
 from txqueue.model.enqueue_options import EnqueueOptions
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from txqueue.worker.handlers.steps import JobSteps
 
 __all__ = ["NO_PROGRESS", "DurableJob", "no_store"]
+
+R = TypeVar("R")
 
 NO_PROGRESS: Final = "null"
 """The last progress of a job that has steps and has reported none: its end is then written by
@@ -32,6 +34,16 @@ class DurableJob:
     """
 
     __slots__ = ()
+
+    @overload
+    async def step(
+        self, name: str, function: Callable[..., Awaitable[R]], *args: Any, **options: Any
+    ) -> R: ...
+
+    @overload
+    async def step(
+        self, name: str, function: Callable[..., R], *args: Any, **options: Any
+    ) -> R: ...
 
     async def step(
         self, name: str, function: Callable[..., Any], *args: Any, **options: Any
