@@ -35,6 +35,26 @@ def test_a_job_is_completed_whichever_lane_is_named(node: Master, lane: int | No
 
 
 @pytest.mark.parametrize("lane", [None, 0])
+def test_its_row_is_the_one_that_completions_together_leave(node: Master, lane: int | None) -> None:
+    """Without a result, too: it is null, not the null of JSON."""
+    common = {"payload": {"a": 1}, "priority": 2, "tenant": "t", "options": {"attempts": 3}}
+    alone, other = node.enqueue(common, common)
+    chunks = node.claim()
+    tokens = {job_id: chunk for chunk in chunks for job_id in chunk.ids}
+    node.value(COMPLETE, node.incarnation, tokens[alone].assignment, alone, None, lane)
+    for chunk in chunks:
+        node.complete(chunk)
+    rows = [node.job(job_id) for job_id in (alone, other)]
+    own = {"job_id", "rank", "assignment"}
+    moments = {"enqueued_at", "not_before", "assigned_at", "finished_at"}
+    for row in rows:
+        assert row["finished_at"] > row["assigned_at"]
+    one, two = [{k: v for k, v in row.items() if k not in own | moments} for row in rows]
+    assert one == two
+    assert node.value("select result is null from txqueue.job where job_id = %s", alone)
+
+
+@pytest.mark.parametrize("lane", [None, 0])
 def test_a_job_of_another_assignment_is_not_completed(node: Master, lane: int | None) -> None:
     """The transaction of the run that has lost it fails."""
     (job_id,) = node.enqueue({})
