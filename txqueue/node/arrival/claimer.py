@@ -151,8 +151,14 @@ class Claimer(Periodic):
 
     def room_made(self) -> None:
         """Claim, as workers have room, unless the last claim left no ready job."""
-        if self._wants_room:
+        if self._wants_room and not self._may_rest:
             self.alarm.ring()
+
+    @property
+    def _may_rest(self) -> bool:
+        """Whether a claim is due later, as all workers have work: as they end it, they report."""
+        room = self._workers.room
+        return room.is_stocked and claim_delay(room, time.monotonic() - self._claimed_at) != 0
 
     def stopService(self) -> Deferred[None] | None:
         """Stop claiming."""

@@ -31,8 +31,9 @@ MOST_AHEAD = 20_000
 MEMORY = 0.1
 # The least time, in seconds, over which the pace is measured.
 PACE_WINDOW = 0.02
-# The longest delay between two claims while there is little room, seconds.
-CLAIM_PAUSE = 0.008
+# The longest delay between two claims while there is little room, seconds; and while jobs wait in
+# each worker, in which about a quarter of what it was sent in advance is finished.
+CLAIM_PAUSE, STOCKED_PAUSE = 0.008, HORIZON / 4
 # Claims that read many ready jobs which the node may not take, such as jobs of other nodes' types,
 # or dead rows that an old snapshot keeps, spend no more than this part of the time on it, but look
 # back once in LONGEST_REWIND seconds.
@@ -91,6 +92,7 @@ class Room:
         workers: How many workers have room.
         ahead: The part of `limit` that workers have beyond their capacity, as they end jobs
             quickly.
+        is_stocked: Whether each worker holds at least what it can run at a time.
     """
 
     free: int
@@ -99,18 +101,21 @@ class Room:
     capacity: int
     workers: int
     ahead: int = 0
+    is_stocked: bool = False
 
 
 def room_of(loads: Iterable[Load]) -> Room:
     """Return what a claim may take, from the load of each worker."""
     # In one loop: this is computed for each claim, and so for each job that comes alone.
     free = limit = largest = capacity = workers = ahead = 0
+    is_stocked = True
     for load in loads:
         its_limit = load.limit
         its_room = its_limit - load.outstanding
         limit += its_limit
         ahead += its_limit - load.capacity
         capacity = max(capacity, load.capacity)
+        is_stocked = is_stocked and load.outstanding >= load.capacity
         if its_room > 0:
             free += its_room
             if load.left:
@@ -118,7 +123,7 @@ def room_of(loads: Iterable[Load]) -> Room:
                 its_room = min(its_room, load.capacity - load.left)
             largest = max(largest, its_room)
             workers += 1
-    return Room(free, limit, largest, capacity, workers, ahead)
+    return Room(free, limit, largest, capacity, workers, ahead, is_stocked and capacity > 0)
 
 
 def least_loaded(loads: Sequence[Load]) -> Load:
@@ -209,7 +214,7 @@ def claim_delay(room: Room, since_last: float) -> float | None:
         return None
     if room.free * 4 >= room.limit:
         return 0.0
-    return max(0.0, CLAIM_PAUSE - since_last)
+    return max(0.0, (STOCKED_PAUSE if room.is_stocked else CLAIM_PAUSE) - since_last)
 
 
 def rewind_interval(searched: float) -> float:

@@ -1,5 +1,6 @@
 """What a claim reports about the queue: whether ready jobs are left."""
 
+import time
 from datetime import UTC, datetime
 from typing import Any
 
@@ -18,6 +19,7 @@ from txqueue.node.state.meters import Meters
 from txqueue.node.state.wakeups import Wakeups
 from txqueue.node.workers.versions import WorkerVersions
 from txqueue.policy.placement.idling import FIRST_IDLE
+from txqueue.policy.placement.room import Room
 from txqueue.policy.placement.stragglers import UNTIMED
 from txqueue.store.node.replies import Claim
 
@@ -139,6 +141,24 @@ async def test_a_single_job_is_followed_by_no_claim(
     harness.claimer.room_made()
     waiting = Deferred.fromCoroutine(harness.claimer.alarm.wait(1.0))
     assert waiting.called == (pause != FIRST_IDLE)
+    harness.claimer.alarm.ring()
+    await waiting
+
+
+@pytest.mark.parametrize(("is_stocked", "since"), [(True, 0.0), (True, 1.0), (False, 0.0)])
+async def test_workers_with_enough_work_ask_for_no_claim_before_it_is_due(
+    is_stocked: bool, since: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of their reports would wake the claimer, which would only wait again."""
+    harness = Harness()
+    harness.claims = [claim(*TAKEN, reached=PLACE)]
+    await harness.claimer.step()
+    claimed_at = time.monotonic()
+    monkeypatch.setattr(claimer.time, "monotonic", lambda: claimed_at + since)
+    monkeypatch.setattr(Workers, "room", Room(5, 100, 5, 50, 1, 50, is_stocked))
+    harness.claimer.room_made()
+    waiting = Deferred.fromCoroutine(harness.claimer.alarm.wait(1.0))
+    assert waiting.called == (not is_stocked or since > 0)
     harness.claimer.alarm.ring()
     await waiting
 

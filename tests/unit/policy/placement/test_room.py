@@ -13,6 +13,7 @@ from txqueue.policy.placement.room import (
     MEMORY,
     MOST_AHEAD,
     SEARCH_SHARE,
+    STOCKED_PAUSE,
     JobPlace,
     Load,
     Room,
@@ -97,6 +98,7 @@ def test_room_sums_up_the_workers(workers: list[Load]) -> None:
         capacity=max(load.capacity for load in workers),
         workers=len([load for load in workers if load.free]),
         ahead=sum(load.limit - load.capacity for load in workers),
+        is_stocked=all(load.outstanding >= load.capacity for load in workers),
     )
     assert expected == room_of(workers)
 
@@ -108,7 +110,7 @@ def test_without_workers_there_is_no_room() -> None:
 
 @given(loads, st.floats(0, 10))
 def test_a_claim_waits_only_while_workers_are_busy(workers: list[Load], since: float) -> None:
-    """At once with a quarter free; soon with less; not at all with none."""
+    """At once with a quarter free; soon with less, later if all have work; not at all with none."""
     room = room_of(workers)
     delay = claim_delay(room, since)
     if room.free == 0:
@@ -116,7 +118,8 @@ def test_a_claim_waits_only_while_workers_are_busy(workers: list[Load], since: f
     elif room.free * 4 >= room.limit:
         assert delay == 0
     else:
-        assert delay == max(0.0, CLAIM_PAUSE - since)
+        is_stocked = all(load.outstanding >= load.capacity for load in workers)
+        assert delay == max(0.0, (STOCKED_PAUSE if is_stocked else CLAIM_PAUSE) - since)
 
 
 rates = st.floats(0, 1e6)
