@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from random import uniform
 from typing import Any, TypeVar
 
@@ -73,23 +73,17 @@ class ConnectionPool:
         """Whether all connections are lent, so that a caller would wait for one."""
         return self._turns.tokens == 0
 
-    @asynccontextmanager
-    async def connection(self) -> AsyncIterator[Connection]:
+    def connection(self) -> AbstractAsyncContextManager[Connection]:
         """Lend a connection; callers beyond the size wait for one.
 
         Raises:
             DatabaseUnavailable: When no connection can be made, or the pool is closed.
         """
-        connection = await self._take()
-        try:
-            yield connection
-        finally:
-            self._put_back(connection)
+        return _Lent(self)
 
-    @asynccontextmanager
-    async def transaction(
+    def transaction(
         self, last: Callable[[], Statement] | None = None
-    ) -> AsyncIterator[Connection]:
+    ) -> AbstractAsyncContextManager[Connection]:
         """Lend a connection inside a transaction: committed at the end, rolled back on an error.
 
         The transaction begins with its first statement, in the same message.
@@ -101,23 +95,16 @@ class ConnectionPool:
         Raises:
             Refused: At its end, when a statement in it had failed and its error was swallowed.
         """
-        async with self.connection() as connection:
-            connection.begin()
-            try:
-                yield connection
-                await connection.commit(None if last is None else last())
-            except BaseException:
-                await connection.roll_back()
-                raise
+        return _InTransaction(self, last)
 
     async def lend(self, borrower: Callable[[Connection], Awaitable[T]]) -> T:
         """Lend a connection to a function and return its result."""
         # The same as `connection`, but faster, as every enqueue uses this.
-        connection = await self._take()
+        connection = await self.take()
         try:
             return await borrower(connection)
         finally:
-            self._put_back(connection)
+            self.put_back(connection)
 
     async def query(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """Run one statement in a transaction of its own and return its rows."""
@@ -145,8 +132,10 @@ class ConnectionPool:
         while self._idle:
             self._idle.pop().close()
 
-    async def _take(self) -> Connection:
-        await self._acquired()
+    async def take(self) -> Connection:
+        """Take a connection, which the caller must put back; see `connection`."""
+        if not self._turns.take_at_once():
+            await self._acquired()
         try:
             return self._working() or await self._new().open(self._dsn, self._backoff)
         except BaseException:
@@ -183,7 +172,8 @@ class ConnectionPool:
             session=self._session,
         )
 
-    def _put_back(self, connection: Connection) -> None:
+    def put_back(self, connection: Connection) -> None:
+        """Put back a connection that was taken."""
         # A caller may have left a statement or transaction open; do not reuse such a connection.
         is_good = connection.is_reusable and not connection.is_dead and connection.is_idle
         if self._is_closed or not is_good:
@@ -191,3 +181,49 @@ class ConnectionPool:
         else:
             self._idle.append(connection)
         self._turns.release()
+
+
+class _Lent(AbstractAsyncContextManager[Connection]):
+    """A connection of a pool, lent for a block.
+
+    Blocks of jobs and clients are classes, as a generator for each costs more than the statement.
+    """
+
+    __slots__ = ("_connection", "_pool")
+
+    def __init__(self, pool: ConnectionPool) -> None:
+        self._pool = pool
+
+    async def __aenter__(self) -> Connection:
+        self._connection = await self._pool.take()
+        return self._connection
+
+    async def __aexit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        self._pool.put_back(self._connection)
+
+
+class _InTransaction(_Lent):
+    """The same, inside a transaction."""
+
+    __slots__ = ("_last",)
+
+    def __init__(self, pool: ConnectionPool, last: Callable[[], Statement] | None) -> None:
+        super().__init__(pool)
+        self._last = last
+
+    async def __aenter__(self) -> Connection:
+        connection = await super().__aenter__()
+        connection.begin()
+        return connection
+
+    async def __aexit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        try:
+            if kind is None:
+                await self._connection.commit(None if self._last is None else self._last())
+            else:
+                await self._connection.roll_back()
+        except BaseException:
+            await self._connection.roll_back()
+            raise
+        finally:
+            await super().__aexit__(kind, *error)

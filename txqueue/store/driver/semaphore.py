@@ -16,6 +16,13 @@ class Semaphore(DeferredSemaphore):
 
     _ending = 0
 
+    def take_at_once(self) -> bool:
+        """Take a turn if no caller waits for one; return whether it is taken."""
+        if self.tokens:
+            self.tokens -= 1
+            return True
+        return False
+
     def release(self) -> None:
         """End a turn; if another one is just being ended, after that."""
         self._ending += 1

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final
 
 __all__ = ["copies", "may_change_session", "may_end_transaction"]
 
+# An application runs few statements, with varying parameters: of so many, and so long ones, what
+# they may do is remembered.
+_MOST, _LONGEST = 256, 2000
 # The begin of a statement in a text that may have several, after comments.
 _BEGIN: Final = r"(?:\A|;)(?:\s|--[^\n]*\n|/\*.*?\*/)*"
 _ENDS: Final = re.compile(
@@ -36,7 +40,7 @@ def may_end_transaction(sql: object) -> bool:
     Returns:
         True also for some texts that do not, such as one with ``; commit`` inside a string.
     """
-    return _ENDS.search(_text(sql)) is not None
+    return _has(_ENDS, _text(sql))
 
 
 def copies(sql: object) -> bool:
@@ -45,7 +49,7 @@ def copies(sql: object) -> bool:
     Args:
         sql: The text, or what else psycopg2 accepts.
     """
-    return _COPIES.search(_text(sql)) is not None
+    return _has(_COPIES, _text(sql))
 
 
 def may_change_session(sql: object) -> bool:
@@ -59,7 +63,18 @@ def may_change_session(sql: object) -> bool:
     Returns:
         True also for some texts that do not; false for a function of the application that does.
     """
-    return _CHANGES.search(_text(sql)) is not None
+    return _has(_CHANGES, _text(sql))
+
+
+def _has(pattern: re.Pattern[str], text: str) -> bool:
+    return (_has_often if len(text) <= _LONGEST else _searched)(pattern, text)
+
+
+def _searched(pattern: re.Pattern[str], text: str) -> bool:
+    return pattern.search(text) is not None
+
+
+_has_often = lru_cache(3 * _MOST)(_searched)
 
 
 def _text(sql: object) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from functools import partial
-from typing import Final
+from types import TracebackType
+from typing import Any, Final
 
 from attrs import astuple
 from twisted.internet.interfaces import IReactorTime
@@ -88,20 +88,10 @@ class OwnTransactions:
         self._complete_one = _COMPLETE_ONE.format(schema=schema)
         self._note_late_error = _NOTE_LATE_ERROR.format(schema=schema)
 
-    @asynccontextmanager
-    async def open(self, job: RunningJob) -> AsyncIterator[Transaction]:
+    def open(self, job: RunningJob) -> AbstractAsyncContextManager[Transaction]:
         """Open a transaction whose commit completes a job and enqueues its follow-up work."""
         pool = self._free if job.has_returned else self.connections
-        async with entered(pool.transaction(partial(self._completion, job))) as connection:
-            txn = Transaction(connection, self._schema, ends=job.id)
-            change(job, within=txn)
-            try:
-                yield txn
-                await enqueue_follow_ups(job, txn)
-            finally:
-                change(job, within=None)
-                txn.end()
-        change(job, is_completed=True)
+        return _Completing(job, pool, self._schema, self._complete_one)
 
     async def note_late_error(self, job: RunningJob, text: str) -> None:
         """Store the error of a handler whose transaction has completed its job before."""
@@ -116,9 +106,56 @@ class OwnTransactions:
     def _free(self) -> ConnectionPool:
         return self._completing if self.connections.is_busy else self.connections
 
-    def _completion(self, job: RunningJob) -> Statement:
-        token, lane = astuple(job.token), job.assignment.lane
-        return self._complete_one, (*token, job.id, job.result, job.last_progress, lane)
+
+class _Completing(AbstractAsyncContextManager[Transaction]):
+    """A transaction whose commit completes a job; a class, as many jobs do little else."""
+
+    __slots__ = ("_complete_one", "_job", "_lent", "_schema", "_txn")
+
+    def __init__(
+        self, job: RunningJob, pool: ConnectionPool, schema: str, complete_one: str
+    ) -> None:
+        self._job = job
+        self._schema = schema
+        self._complete_one = complete_one
+        self._lent = entered(pool.transaction(self._completion))
+
+    async def __aenter__(self) -> Transaction:
+        connection = await self._lent.__aenter__()
+        self._txn = Transaction(connection, self._schema, ends=self._job.id)
+        change(self._job, within=self._txn)
+        return self._txn
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        try:
+            await self._end(is_failed=kind is not None)
+        except BaseException as broken:
+            await self._lent.__aexit__(type(broken), broken, broken.__traceback__)
+            raise
+        await self._lent.__aexit__(kind, error, traceback)
+        if kind is None:
+            change(self._job, is_completed=True)
+
+    async def _end(self, *, is_failed: bool) -> None:
+        try:
+            if not is_failed:
+                await enqueue_follow_ups(self._job, self._txn)
+        finally:
+            change(self._job, within=None)
+            self._txn.end()
+
+    def _completion(self) -> Statement:
+        job = self._job
+        token, lane = job.token, job.assignment.lane
+        return self._complete_one, (
+            *(token.incarnation, token.assignment, job.id),
+            *(job.result, job.last_progress, lane),
+        )
 
 
 async def enqueue_follow_ups(job: RunningJob, txn: Transaction) -> None:
@@ -133,23 +170,38 @@ def one_at_most(opener: OpenTransaction) -> OpenTransaction:
     Args:
         opener: Opens the own transaction of a job.
     """
-    return partial(_only, opener)
+    return partial(_OnlyOne, opener)
 
 
-@asynccontextmanager
-async def _only(opener: OpenTransaction, job: RunningJob) -> AsyncIterator[Transaction]:
-    _check_first(job)
-    change(job, phase=TransactionPhase.WAITING)
-    try:
-        async with opener(job) as txn:
-            change(job, phase=TransactionPhase.OPEN)
-            yield txn
-    except DatabaseUnavailable as error:
-        if job.waits_for_connection:
-            change(job, unavailable=error)
-        raise
-    finally:
-        change(job, phase=None)
+class _OnlyOne(AbstractAsyncContextManager[Transaction]):
+    """A run's own transaction, if it has no other."""
+
+    __slots__ = ("_job", "_opened", "_opener")
+
+    def __init__(self, opener: OpenTransaction, job: RunningJob) -> None:
+        self._opener = opener
+        self._job = job
+
+    async def __aenter__(self) -> Transaction:
+        job = self._job
+        _check_first(job)
+        change(job, phase=TransactionPhase.WAITING)
+        try:
+            self._opened = self._opener(job)
+            txn = await self._opened.__aenter__()
+        except BaseException as error:
+            change(job, phase=None)
+            if isinstance(error, DatabaseUnavailable):
+                change(job, unavailable=error)
+            raise
+        change(job, phase=TransactionPhase.OPEN)
+        return txn
+
+    async def __aexit__(self, *error: Any) -> bool | None:
+        try:
+            return await self._opened.__aexit__(*error)
+        finally:
+            change(self._job, phase=None)
 
 
 def _check_first(job: RunningJob) -> None:

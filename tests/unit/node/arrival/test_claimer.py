@@ -154,7 +154,7 @@ async def test_workers_with_enough_work_ask_for_no_claim_before_it_is_due(
     harness.claims = [claim(*TAKEN, reached=PLACE)]
     await harness.claimer.step()
     claimed_at = time.monotonic()
-    monkeypatch.setattr(claimer.time, "monotonic", lambda: claimed_at + since)
+    monkeypatch.setattr(time, "monotonic", lambda: claimed_at + since)
     monkeypatch.setattr(Workers, "room", Room(5, 100, 5, 50, 1, 50, is_stocked))
     harness.claimer.room_made()
     waiting = Deferred.fromCoroutine(harness.claimer.alarm.wait(1.0))
