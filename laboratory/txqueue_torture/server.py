@@ -58,11 +58,17 @@ class Server:
     Args:
         folder: The server's folder. Its path must be short, as the unix socket is in it.
         settings: PostgreSQL settings that override the defaults for tests.
+        version: The major version, as `EmbeddedServer` takes it.
     """
 
-    def __init__(self, folder: Path, settings: Mapping[str, str] = MappingProxyType({})) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        settings: Mapping[str, str] = MappingProxyType({}),
+        version: int = 18,
+    ) -> None:
         self.folder = folder
-        self._embedded = EmbeddedServer(folder, settings={**SETTINGS, **settings})
+        self._embedded = EmbeddedServer(folder, version, {**SETTINGS, **settings})
         self.dsn = ""
 
     def __enter__(self) -> Self:

@@ -11,6 +11,7 @@ from txqueue.node.figures import NodeFigures
 from txqueue.node.services import Services
 from txqueue.node.settings import NodeSettings
 from txqueue.node.state.collaborators import IMasterReactor
+from txqueue.node.state.periodic import Periodic
 from txqueue.policy.health import Health
 
 __all__ = ["Node", "NodeSettings"]
@@ -53,6 +54,7 @@ class Node(MultiService):
         ):
             if service is not None:
                 service.setServiceParent(self)
+        services.backoff.on_recovery = self._retry
 
     @property
     def _takers(self) -> list[Service]:
@@ -85,6 +87,12 @@ class Node(MultiService):
     def figures(self) -> NodeFigures:
         """What the node has counted, and its state now, without a query."""
         return self._services.figures.now()
+
+    def _retry(self) -> None:
+        """Let the services that failed without the database go on now that it answers."""
+        for service in self:
+            if isinstance(service, Periodic):
+                service.retry()
 
     def stopService(self) -> Deferred[None]:
         """Drain: claim nothing, return unstarted jobs, wait for running ones, and unregister."""

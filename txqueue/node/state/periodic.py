@@ -85,6 +85,12 @@ class Periodic(Service):
         self.alarm.ring()
         return self._finished
 
+    def retry(self) -> None:
+        """If the last step failed, repeat it at once instead of after its pause."""
+        if not self._backoff.is_fresh:
+            self._backoff.reset()
+            self.alarm.ring()
+
     async def _go_on(self) -> None:
         while self.running:
             await self.alarm.wait(await self._safe_step())

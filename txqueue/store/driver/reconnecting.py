@@ -21,6 +21,9 @@ class ReconnectBackoff:
     Args:
         now: Returns the time by the monotonic clock.
         longest: The longest such time in seconds, at most two.
+
+    Attributes:
+        on_recovery: Called when an attempt succeeds after one that failed.
     """
 
     def __init__(
@@ -30,6 +33,7 @@ class ReconnectBackoff:
         self._until = float("-inf")
         self._backoff = Backoff(FIRST, min(longest, LONGEST))
         self._failure: DatabaseUnavailable | None = None
+        self.on_recovery: Callable[[], None] = lambda: None
 
     @property
     def failure(self) -> str | None:
@@ -52,7 +56,9 @@ class ReconnectBackoff:
             self._begin(error)
             raise
         self._backoff.reset()
-        self._failure = None
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            self.on_recovery()
 
     def _begin(self, error: DatabaseUnavailable) -> None:
         self._failure = error

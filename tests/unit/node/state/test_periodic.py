@@ -184,3 +184,16 @@ def test_a_stop_waits_for_the_step_under_way() -> None:
     under_way.callback(None)
     assert stopped(service)
     assert service.taken == 1
+
+
+def test_a_failed_step_is_repeated_at_once_when_the_database_is_back() -> None:
+    """Not after its pause; a service whose last step succeeded goes on as it would."""
+    lost = failing(DatabaseUnavailable("the database is down", "retry"))
+    service = Steps(Clock(), lost, lambda: 60.0)
+    service.startService()
+    assert service.taken == 1
+    service.retry()
+    assert service.taken == 2
+    service.retry()
+    assert service.taken == 2
+    assert stopped(service)

@@ -102,3 +102,18 @@ def test_attempts_that_fail_together_count_once(time: Time) -> None:
     time.now += 2 * FIRST
     with backoff.attempt():
         pass
+
+
+def test_a_recovery_is_reported_once(door: Door, time: Time) -> None:
+    """By the first attempt that succeeds after one that failed."""
+    recoveries: list[float] = []
+    door.backoff.on_recovery = lambda: recoveries.append(time.now)
+    door.is_open = True
+    assert door.knock()
+    assert recoveries == []
+    door.is_open = False
+    door.knock()
+    door.is_open, time.now = True, LONGEST
+    assert door.knock()
+    assert door.knock()
+    assert recoveries == [LONGEST]
