@@ -1,11 +1,18 @@
 """The dashboard's page of one job, and when a job in the list is due."""
 
+import json
+from collections.abc import Mapping
+from typing import Any
+
 import pytest
 
 from tests.dashboards import served
 from tests.db.masters import Master
+from tests.db.test_dashboard import log_in, users
 from tests.db.test_dashboard_details import words
 from tests.db.test_parents import end
+
+__all__ = ["users"]
 
 
 async def test_a_job_that_has_failed_for_good_shows_its_last_failure_once(
@@ -68,3 +75,62 @@ async def test_a_child_that_was_cancelled_because_of_its_parent_tells_why(
     for job_id in (good, parent):
         assert f'href="/jobs/{job_id}"' in family
     assert f'href="/jobs/{parent}"' in text.partition('class="panel why')[2].partition("</p>")[0]
+
+
+async def test_the_steps_of_a_job_and_a_signal_to_it(
+    node: Master, dsn: str, users: Mapping[str, Any]
+) -> None:
+    """They are on its page, with a form for the signal that it waits for; a viewer has none."""
+    (job_id,) = node.enqueue({})
+    (chunk,) = node.claim()
+    step = {"job_id": job_id, "assignment": chunk.assignment, "name": "charge", "kind": "step"}
+    node.cursor.execute(
+        "select from txqueue.write_steps(%s, %s)",
+        (node.incarnation, json.dumps([{**step, "result": {"id": "<b>"}}])),
+    )
+    wait = {"name": "approval", "kind": "signal", "signal": "approved <&>"}
+    node.settle(chunk, "suspended", waits=[wait])
+    node.value("select txqueue.signal(%s, 'other', '7')", job_id)
+    async with served(dsn, users=users) as browser:
+        await log_in(browser, "bob")
+        assert "/act/signal" not in (await browser.get(f"/jobs/{job_id}")).text
+    async with served(dsn, users=users) as browser:
+        await log_in(browser, "ann")
+        text = (await browser.get(f"/jobs/{job_id}")).text
+        fields = {"id": job_id, "name": "approved <&>", "value": "{approved: true}"}
+        wrong = await browser.post("/act/signal", fields)
+        assert node.column("select name from txqueue.job_signal") == ["other"]
+        await browser.post("/act/signal", {**fields, "value": '{"by": "Ada"}'})
+    section = words(text.partition('id="steps"')[2].partition("</section>")[0])
+    assert "waits for the signal approved <&>" in section.replace("&lt;&amp;&gt;", "<&>")
+    assert "other" in section
+    form = text.partition('/act/signal"')[2].partition("</form>")[0]
+    assert "approved &lt;&amp;&gt;" in form
+    assert "is not JSON" in wrong.text
+    assert node.value("select value from txqueue.job_signal where name = %s", "approved <&>") == {
+        "by": "Ada"
+    }
+    assert node.column("select what || ' by ' || who from txqueue.action") == ["signal by ann"]
+
+
+@pytest.mark.parametrize("reason", ["redacted", "encrypted"])
+async def test_the_steps_of_a_hidden_type(node: Master, dsn: str, reason: str) -> None:
+    """Neither their results nor the values of signals are on the page."""
+    (job_id,) = node.enqueue({})
+    node.value("select txqueue.signal(%s, 'go', '\"secret\"')", job_id)
+    (chunk,) = node.claim()
+    step = {"job_id": job_id, "assignment": chunk.assignment, "name": "charge", "kind": "step"}
+    node.cursor.execute(
+        "select from txqueue.write_steps(%s, %s)",
+        (node.incarnation, json.dumps([{**step, "result": "secret"}])),
+    )
+    node.cursor.execute(
+        "insert into txqueue.work_type (work_type, queue, priority, weight, policy)"
+        " values ('test.kind', 'default', 0, 1, %s::jsonb)"
+        " on conflict (work_type) do update set policy = excluded.policy",
+        (json.dumps({reason: True}),),
+    )
+    async with served(dsn) as browser:
+        text = (await browser.get(f"/jobs/{job_id}")).text
+    assert "secret" not in text
+    assert "charge" in text

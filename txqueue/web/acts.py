@@ -10,7 +10,9 @@ from attrs import define, evolve, field
 
 from txqueue.errors import ConfigurationError, Refused, TxqueueError
 from txqueue.model.humanize import amount, counted, plain
+from txqueue.model.step import check_name
 from txqueue.policy.blockers import Explanation, explain_refusal, refusal_text
+from txqueue.store.operator_signals import signal_to_send
 from txqueue.store.reads.job_search import LOOKED_AT, about_bound
 from txqueue.store.reads.queue_state import about_clock, about_jobs, about_obstacles
 from txqueue.web.filters import chosen_filters
@@ -54,6 +56,7 @@ def acting_routes() -> list[Route]:
         "/act/failures": _act_on_failures,
         "/act/schedule": _act_on_schedule,
         "/act/node": _act_on_node,
+        "/act/signal": _send_signal,
     }
     return [
         *(
@@ -290,6 +293,15 @@ async def _act_on_node(services: PageServices, request: PageRequest) -> str:
     act, name = _one_of(request, "act", ("drain", "undrain")), _name(request, "name")
     await services.act(request, f"{act}_node", {"name": name})
     return f"Node {name} {'drains' if act == 'drain' else 'accepts jobs again'}."
+
+
+async def _send_signal(services: PageServices, request: PageRequest) -> str:
+    [job_id], name = _numbers([_needed(request, "id")]), _name(request, "name")
+    check_name(name, "signal")
+    given = {"job_id": job_id, "name": name, "value": request.sent("value") or None}
+    arguments = await signal_to_send(services.operations, services.reads.schema, given)
+    await services.act(request, "send_signal", arguments)
+    return f"Job {job_id} has the signal {name}."
 
 
 def _numbers(texts: Sequence[str]) -> list[int]:

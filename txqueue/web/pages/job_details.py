@@ -14,10 +14,11 @@ from txqueue.store.inquiries.archived_jobs import about_archived_days
 from txqueue.store.reads.batch_progress import ENDS, about_batch
 from txqueue.store.reads.dashboard import about_family
 from txqueue.store.reads.queue_state import about_archived_job, about_job, about_obstacles
+from txqueue.store.reads.steps import about_steps
 from txqueue.web.messages import PageRequest, Reply
 from txqueue.web.page_services import PageServices, marked
 
-__all__ = ["ended_text", "is_expected", "job", "timeline"]
+__all__ = ["awaited_signal", "ended_text", "is_expected", "job", "timeline"]
 
 # What delays a job by a time or limit that the application or an operator has chosen.
 _PLANNED = frozenset({"time", "rate", "limit"})
@@ -40,6 +41,7 @@ async def job(services: PageServices, request: PageRequest) -> Reply:
     family = await services.reads.find(about_family(schema, job_id, options.get("after")))
     has_parents = family["parents"] or "parents" in options
     batch = await _batch(services, job_id) if has_parents else None
+    steps = await _steps(services, job_id)
     return services.show(
         "job",
         request,
@@ -50,6 +52,9 @@ async def job(services: PageServices, request: PageRequest) -> Reply:
         parents=family["parents"],
         children=family["children"],
         batch=batch,
+        steps=steps["steps"],
+        signals=steps["signals"],
+        awaited=awaited_signal(steps["steps"]),
         ended=ended_text(batch) if batch else "",
         damage_remedy=DAMAGE_REMEDY,
         timeline=timeline(row),
@@ -95,6 +100,21 @@ async def _batch(services: PageServices, job_id: int) -> dict[str, Any] | None:
     except TxqueueError:
         # Its history is gone, or counting took too long: the rest of the page is still of use.
         return None
+
+
+async def _steps(services: PageServices, job_id: int) -> dict[str, Any]:
+    """Return the steps of a job and its signals; none for an archived job."""
+    try:
+        return await services.reads.find(about_steps(services.reads.schema, job_id))
+    except TxqueueError:
+        # The rest of the page is of use without.
+        return {"steps": [], "signals": []}
+
+
+def awaited_signal(steps: Sequence[Mapping[str, Any]]) -> str:
+    """Return the name of the signal for which a job has waited the longest; empty for none."""
+    waits = (step["signal"] for step in steps if step["signal"] and not step["ended_at"])
+    return next(waits, "")
 
 
 def is_expected(explanation: Explanation) -> bool:
