@@ -11,7 +11,7 @@ import pytest
 from tests.docs.markdown import DOCUMENTS, ROOT, blocks
 
 # Django's models have no types without a plugin.
-LEFT_OUT: Final = {ROOT / "docs" / "howto" / "django.md"}
+LEFT_OUT: Final = {ROOT / "docs" / folder / "django.md" for folder in ("howto", "tutorial")}
 # What Twisted, asyncpg and txpostgres leave untyped is no mistake of an application.
 MYPY: Final = ("--strict", "--allow-untyped-calls", "--ignore-missing-imports")
 PYRIGHT: Final = {
