@@ -24,6 +24,7 @@ FAULTS := tests/faults
 
 help:
 	@echo "make demo    install into $(VENV) and run txqueue demo on an embedded PostgreSQL"
+	@echo "make example-twisted (-fastapi, -django, ...)  one of the applications in examples/"
 	@echo "make test    install into $(VENV), lint, and run every test (PYTEST_ARGS adds arguments)"
 	@echo "make test-fast  lint and the unit tests: the inner loop"
 	@echo "make coverage  the lines that the tests run, without those of many processes"
@@ -95,6 +96,10 @@ screenshots: $(DEV_STAMP)
 clean:
 	rm -rf $(VENV) build dist *.egg-info laboratory/build laboratory/*.egg-info .coverage .coverage.* htmlcov
 	rm -rf .hypothesis .mypy_cache .pytest_cache .ruff_cache
+
+# NAME is that of an example: see `python -m examples` and examples/README.md.
+example-%: $(DEV_STAMP)
+	$(BIN)/python -m examples $*
 
 # Half an environment is worse than none: `python3 -m venv` leaves one where ensurepip is missing.
 $(BIN)/python:

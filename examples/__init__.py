@@ -1,0 +1,1 @@
+"""Small applications with txqueue; ``python -m examples NAME`` runs one."""

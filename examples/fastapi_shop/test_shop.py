@@ -1,0 +1,31 @@
+"""The shop's requests and work, in the transaction of each test."""
+
+import asyncio
+
+from examples.fastapi_shop.web import place
+from examples.fastapi_shop.work import FulfilOrder, SendMail, invoice
+from examples.tables import TABLES
+from txqueue.aio import Queue
+from txqueue.testing import aassert_enqueued, perform
+
+
+def test_an_invoice_has_its_amount() -> None:
+    """No database is needed."""
+    assert perform(invoice.work(7, 20)).get() == "invoice 7: 20 EUR"
+
+
+def test_a_request_enqueues_its_order(txqueue_dsn: str) -> None:
+    """With the row, in one transaction."""
+
+    async def order() -> None:
+        async with await Queue.connect(txqueue_dsn) as queue, queue.transaction() as txn:
+            await txn.execute(TABLES)
+            placed = await place("Ada", 20, txn)
+            await aassert_enqueued(FulfilOrder, order_id=placed["order"], connection=txn)
+
+    asyncio.run(order())
+
+
+def test_a_busy_mail_server_is_tried_again() -> None:
+    """By the policy of the class."""
+    assert perform(SendMail("Ada", "hello")).kind == "retry"

@@ -1,0 +1,57 @@
+"""The applications in examples/: each runs by its command, and so do its tests."""
+
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.docs.markdown import ROOT
+from tests.docs.session import Session
+
+# What each needs, and the last line of its tour.
+APPLICATIONS: Final = {
+    "twisted": ((), "the report counts 2 orders"),
+    "fastapi": (("psycopg", "fastapi", "uvicorn"), "'mail': 'invoice 2: 2000 EUR'}"),
+    "django": (("django",), "'orders': 2}"),
+}
+HAS_TASKS: Final = find_spec("django") is not None and find_spec("django.tasks") is not None
+# An installed txqueue brings the plugin along.
+PLUGIN: Final = {"PYTEST_PLUGINS": "txqueue.testing.plugin"}
+
+
+@pytest.fixture(params=APPLICATIONS)
+def application(request: pytest.FixtureRequest) -> str:
+    """The name of an application whose packages are installed."""
+    name = str(request.param)
+    for package in APPLICATIONS[name][0]:
+        pytest.importorskip(package)
+    if name == "django" and not HAS_TASKS:
+        pytest.skip("it needs the tasks of Django 6")
+    return name
+
+
+def test_an_application_runs(application: str, database18: str, tmp_path: Path) -> None:
+    """Its tour comes to the end."""
+    environment = {"TXQUEUE_DSN": database18, "PYTHONPATH": str(ROOT)}
+    with Session(tmp_path, environment) as session:
+        said = session.run(f"{sys.executable} -m examples {application}")
+    assert APPLICATIONS[application][1] in said
+
+
+def test_the_tests_of_an_application_pass(
+    application: str, dsn18: str, database18: str, tmp_path: Path
+) -> None:
+    """Those that a reader would run."""
+    environment = {"PYTHONPATH": str(ROOT), "TXQUEUE_TEST_SERVER": dsn18, **PLUGIN}
+    command = f"pytest -q -p no:cacheprovider {ROOT / 'examples' / application}_shop"
+    if application == "django":
+        environment = {
+            "PYTHONPATH": str(ROOT),
+            "TXQUEUE_DSN": database18,
+            "DJANGO_SETTINGS_MODULE": "examples.django_shop.settings",
+        }
+        command = "django test examples.django_shop"
+    with Session(tmp_path, environment) as session:
+        session.run(f"{sys.executable} -m {command}")
