@@ -301,8 +301,9 @@ class Testbed:
         for client in self.clients:
             client.stop()
         healed = time.monotonic()
-        until(lambda: not self.database.live_jobs(), within, ASK_EVERY)
-        left = self.database.live_jobs()
+        # A schedule may enqueue another job just after the last one has ended.
+        is_empty = until(lambda: not self.database.live_jobs(), within, ASK_EVERY)
+        left = 0 if is_empty else self.database.live_jobs()
         self._write("drain", healed=healed, ended=time.monotonic(), left=left)
         for node in self.nodes:
             node.ensure_unharmed()
