@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Final
 
 from txqueue.errors import JobNotFound, TxqueueError
 from txqueue.model.humanize import amount, counted, duration
@@ -24,6 +24,7 @@ __all__ = ["awaited_signal", "ended_text", "is_expected", "job", "timeline"]
 _PLANNED = frozenset({"time", "rate", "limit"})
 # Its last error says the same.
 _SAID = frozenset({"failed", "quarantine"})
+_NO_STEPS: Final[dict[str, Any]] = {"steps": [], "signals": []}
 
 
 @marked
@@ -41,7 +42,7 @@ async def job(services: PageServices, request: PageRequest) -> Reply:
     family = await services.reads.find(about_family(schema, job_id, options.get("after")))
     has_parents = family["parents"] or "parents" in options
     batch = await _batch(services, job_id) if has_parents else None
-    steps = await _steps(services, job_id)
+    steps = await _steps(services, job_id) if "steps" in options else _NO_STEPS
     return services.show(
         "job",
         request,
@@ -103,12 +104,12 @@ async def _batch(services: PageServices, job_id: int) -> dict[str, Any] | None:
 
 
 async def _steps(services: PageServices, job_id: int) -> dict[str, Any]:
-    """Return the steps of a job and its signals; none for an archived job."""
+    """Return the steps of a job and its signals; none if the table has none, as once archived."""
     try:
         return await services.reads.find(about_steps(services.reads.schema, job_id))
     except TxqueueError:
         # The rest of the page is of use without.
-        return {"steps": [], "signals": []}
+        return _NO_STEPS
 
 
 def awaited_signal(steps: Sequence[Mapping[str, Any]]) -> str:
