@@ -7,6 +7,7 @@ may die before a statement, or after the commit and before its answer.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 from attrs import Factory, define
@@ -24,6 +25,12 @@ DUE = """
     update txqueue.job_step set until = until - interval '2 hours' where ended_at is null;
     update txqueue.job_waiting set not_before = not_before - interval '2 hours'
      where waiting_for = 'time' and options ? 'steps';
+"""
+FORGOTTEN = """
+    select job_id from txqueue.job_waiting
+     where waiting_for = 'signal'
+       and job_id in (select job_id from txqueue.job_signal where taken_at is null)
+       and job_id not in (select job_id from txqueue.late_end)
 """
 scripts = st.lists(st.sampled_from(KINDS), max_size=4).map(lambda script: ["txn", *script])
 
@@ -55,16 +62,25 @@ class Run:
         script: Its steps.
         life: How many statements it survives; its process dies at the next one.
         is_late: Whether that one is committed all the same.
+        meddle: What happens between the look for a signal and the end of the run.
     """
 
     def __init__(
-        self, node: Master, chunk: Taken, script: list[str], life: int, *, is_late: bool
+        self,
+        node: Master,
+        chunk: Taken,
+        script: list[str],
+        life: int,
+        *,
+        is_late: bool,
+        meddle: Callable[[], object] = lambda: None,
     ) -> None:
         self.node = node
         self.chunk = chunk
         self.script = script
         self.life = life
         self.is_late = is_late
+        self.meddle = meddle
         self.job_id = chunk.ids[0]
         self.key = (chunk.assignment, self.job_id)
 
@@ -134,6 +150,7 @@ class Run:
             lambda: self.write(name=name, kind="signal", signal="go", is_over=is_over)
         )
         if taken[0] is None and not is_over:
+            self.meddle()
             self._suspend(name=name, kind="signal", signal="go", seconds=seconds)
 
     def _limited(self, name: str, memo: Any) -> None:
@@ -196,24 +213,29 @@ class Steps(RuleBasedStateMachine):
         (job_id,) = self.node.enqueue({})
         self.jobs[job_id] = Modelled(script)
 
-    @rule(life=st.integers(0, 6), is_late=st.booleans(), fails=st.booleans())
-    def run_some(self, life: int, is_late: bool, fails: bool) -> None:
+    @rule(life=st.integers(0, 6), is_late=st.booleans(), fails=st.booleans(), races=st.booleans())
+    def run_some(self, life: int, is_late: bool, fails: bool, races: bool) -> None:
         """Claim jobs and run them, until each process dies or the job waits or ends."""
-        self._run_all(life, is_late, fails)
+        self._run_all(life, is_late, fails, races)
 
-    def _run_all(self, life: int = 1000, is_late: bool = False, fails: bool = False) -> bool:
+    def _run_all(
+        self, life: int = 1000, is_late: bool = False, fails: bool = False, races: bool = False
+    ) -> bool:
         chunks = self.node.claim()
         for chunk in chunks:
             for job in chunk.jobs:
-                self._run_one(Taken(chunk.lane, chunk.assignment, [job]), life, is_late, fails)
+                taken = Taken(chunk.lane, chunk.assignment, [job])
+                self._run_one(taken, life, is_late, fails, races)
         return bool(chunks)
 
-    def _run_one(self, chunk: Taken, life: int, is_late: bool, fails: bool) -> None:
+    def _run_one(self, chunk: Taken, life: int, is_late: bool, fails: bool, races: bool) -> None:
         (job_id,) = chunk.ids
         if job_id not in self.jobs:
             self.node.settle(chunk, "failed" if fails else "done", error="x")
             return
         run = Run(self.node, chunk, self.jobs[job_id].script, life, is_late=is_late)
+        if races:
+            run.meddle = lambda: self._race(job_id)
         try:
             run.go()
         except Ended:
@@ -241,11 +263,18 @@ class Steps(RuleBasedStateMachine):
         """Send a signal to a job that has not ended."""
         job_id = self._picked(pick)
         if self.node.job(job_id)["state"] in ("waiting", "ready", "assigned"):
-            job = self.jobs[job_id]
-            is_new = self.node.value(
-                "select txqueue.signal(%s, 'go', %s, %s)", job_id, str(job.sent), key
-            )
-            job.sent += is_new
+            self._send(job_id, key)
+
+    def _send(self, job_id: int, key: str | None) -> None:
+        job = self.jobs[job_id]
+        job.sent += self.node.value(
+            "select txqueue.signal(%s, 'go', %s, %s)", job_id, str(job.sent), key
+        )
+
+    def _race(self, job_id: int) -> None:
+        """A signal comes, and another node looks at it before the wait is written."""
+        self._send(job_id, None)
+        self.node.value("select txqueue.propagate_late_ends()")
 
     @precondition(lambda self: self.jobs)
     @rule(pick=st.integers(0))
@@ -293,6 +322,7 @@ class Steps(RuleBasedStateMachine):
             waiting = self.node.column(
                 "select job_id from txqueue.job_waiting where waiting_for = 'signal'"
             )
+            assert self.node.column(FORGOTTEN) == []
             for job_id in waiting:
                 self.node.value("select txqueue.signal(%s, 'go', '-1')", job_id)
             if not self._run_all() and not waiting:
