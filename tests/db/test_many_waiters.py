@@ -111,13 +111,3 @@ async def test_each_of_many_operators_is_told_that_the_pool_is_closed(
     answers = await within(SOON, DeferredList(ends, consumeErrors=True))
     refused = [type(cast("Failure", answer).value) for _, answer in answers[1:]]
     assert refused == [DatabaseUnavailable] * (MANY - 1)
-
-
-async def test_a_connection_is_taken_until_its_caller_has_the_answer(pool: ConnectionPool) -> None:
-    """No other caller may send a statement before, though the server has answered the first one."""
-    async with pool.connection() as lent:
-        asking = Deferred.fromCoroutine(lent.query("select 1"))
-        assert not asking.called
-        assert not lent.is_idle
-        assert await asking == [(1,)]
-        assert lent.is_idle

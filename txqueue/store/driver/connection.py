@@ -90,9 +90,6 @@ class Connection:
     @property
     def is_idle(self) -> bool:
         """Whether neither a statement nor a transaction is open."""
-        if self._driver.is_awaited:
-            # The answer may be read already, by the call that has sent the statement.
-            return False
         session = self._driver.session
         # The status is libpq's. psycopg2 counts a statement as underway until its cursor has the
         # answer, and refuses another one.

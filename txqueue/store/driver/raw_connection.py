@@ -52,14 +52,9 @@ class Driver:
         return self._connection.pollable()
 
     @property
-    def is_awaited(self) -> bool:
-        """Whether a caller waits for the answer to a statement."""
-        return self._statements is not None and self._statements.is_awaited
-
-    @property
     def is_out_of_step(self) -> bool:
         """Whether psycopg2 takes no statement, as it runs one for which no caller waits."""
-        if self._statements is None or self.is_awaited or self.session.closed:
+        if self._statements is None or self._statements.is_awaited or self.session.closed:
             return False
         return bool(self.session.isexecuting())
 
@@ -175,7 +170,6 @@ class _Statements:
         self._hear = hear
         self._cursor: Any = None
         self._waiting: Deferred[Any] | None = None
-        self._early: tuple[object] | None = None
         self.has_listener = False
         self._descriptor = os.dup(session.fileno())
         reactor.addReader(self)
@@ -197,11 +191,7 @@ class _Statements:
             return fail()
         self._cursor = cursor
         waiting = self._waiting = Deferred[Any](cancel)
-        self._early = self._polled()
-        if self._early is not None:
-            # The server was faster than this process. Fired now, each caller that waits for the
-            # connection would run inside of the one before it, until the stack is full.
-            self._reactor.callLater(0, self._bring)
+        self._go_on()
         return waiting
 
     @property
@@ -217,26 +207,17 @@ class _Statements:
             os.close(self._descriptor)
             self._descriptor = -1
 
-    def _bring(self) -> None:
-        """Fire the Deferred with an early answer, unless that has happened."""
-        if self._early is not None:
-            self._go_on()
-
     def _go_on(self) -> None:
         """Poll libpq, and fire the Deferred if the statement has ended."""
-        answer, self._early = self._early or self._polled(), None
-        if answer is not None:
-            self._fire(*answer)
-
-    def _polled(self) -> tuple[object] | None:
-        """Poll libpq, and return its answer if the statement has ended."""
         try:
             state = self._session.poll()
         except Exception as error:
-            return (Failure(error),)
+            self._fire(Failure(error))
+            return
         if state == POLL_WRITE:
             self._reactor.addWriter(self)
-        return None if state in (POLL_READ, POLL_WRITE) else (self._cursor,)
+        elif state != POLL_READ:
+            self._fire(self._cursor)
 
     def _fire(self, answer: object) -> None:
         if self._session.closed:
