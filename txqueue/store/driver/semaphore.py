@@ -14,7 +14,8 @@ class Semaphore(DeferredSemaphore):
     that, the stack would be full after some dozens, and the others would never get theirs.
     """
 
-    _ending = 0
+    _ended = 0
+    _is_ending = False
 
     def take_at_once(self) -> bool:
         """Take a turn if no caller waits for one; return whether it is taken."""
@@ -25,11 +26,13 @@ class Semaphore(DeferredSemaphore):
 
     def release(self) -> None:
         """End a turn; if another one is just being ended, after that."""
-        self._ending += 1
-        if self._ending > 1:
+        self._ended += 1
+        if self._is_ending:
             return
-        while self._ending:
-            try:
+        self._is_ending = True
+        try:
+            while self._ended:
+                self._ended -= 1
                 super().release()
-            finally:
-                self._ending -= 1
+        finally:
+            self._is_ending = False
