@@ -25,10 +25,12 @@ SOON = 30.0
 class Overtaken(connection):
     """A session of a process that the server's process overtakes: each answer is there at once."""
 
+    most = 5.0
+
     def poll(self) -> int:
         """Poll once the answer is there."""
         if self.status == STATUS_READY and self.isexecuting():
-            select.select([self], [], [], 5)
+            select.select([self], [], [], self.most)
         return int(super().poll())
 
 
@@ -111,3 +113,26 @@ async def test_each_of_many_operators_is_told_that_the_pool_is_closed(
     answers = await within(SOON, DeferredList(ends, consumeErrors=True))
     refused = [type(cast("Failure", answer).value) for _, answer in answers[1:]]
     assert refused == [DatabaseUnavailable] * (MANY - 1)
+
+
+async def test_a_statement_sent_by_a_notification_keeps_its_time_limit(
+    pool: ConnectionPool, database18: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The end of the statement whose answer brought the notification does not end it."""
+    pool = ConnectionPool(running_reactor(), database18, 1, "txqueue test", patience=0.5)
+    lent = await pool.take()
+    sent: list[Deferred[Any]] = []
+
+    def receive(texts: list[str]) -> None:
+        del texts
+        monkeypatch.setattr(Overtaken, "most", 0.0)
+        sent.append(Deferred.fromCoroutine(lent.query("select pg_sleep(600)")))
+
+    await lent.query("listen overtaken")
+    lent.on_notify(receive)
+    await lent.query("select pg_notify('overtaken', '')")
+    (asking,) = sent
+    failure = await within(SOON, asking.addErrback(lambda failure: failure.type))
+    assert failure is DatabaseUnavailable
+    pool.put_back(lent)
+    pool.close()

@@ -350,7 +350,8 @@ class Connection:
                 raise
             raise other from None
         finally:
-            if self._asked_at is not None:
+            # A notification that came with the answer may have sent the next statement already.
+            if self._asked_at is not None and not self._driver.is_awaited:
                 self._asked_at = None
                 self._answered_at = self._reactor.seconds()
 

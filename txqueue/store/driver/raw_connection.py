@@ -52,9 +52,14 @@ class Driver:
         return self._connection.pollable()
 
     @property
+    def is_awaited(self) -> bool:
+        """Whether a caller waits for an answer."""
+        return self._statements is not None and self._statements.is_awaited
+
+    @property
     def is_out_of_step(self) -> bool:
         """Whether psycopg2 takes no statement, as it runs one for which no caller waits."""
-        if self._statements is None or self._statements.is_awaited or self.session.closed:
+        if self._statements is None or self.is_awaited or self.session.closed:
             return False
         return bool(self.session.isexecuting())
 
