@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from twisted.application.service import Service
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.logger import Logger
 
 from txqueue.policy.backoff import Backoff
@@ -15,6 +15,9 @@ from txqueue.system.clock import Clock, Timer
 __all__ = ["Alarm", "Periodic"]
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
+# Seconds after a stop in which the current step must end: a few times the patience of a statement.
+# A step whose answer never comes must not keep the node from its end.
+LAST_STEP = 30.0
 
 
 class Alarm:
@@ -63,6 +66,7 @@ class Periodic(Service):
 
     def __init__(self, clock: Clock, alarm: Alarm | None = None) -> None:
         self.alarm = Alarm(clock) if alarm is None else alarm
+        self._timer = clock
         self._backoff = Backoff(FIRST_PAUSE, LONGEST_PAUSE)
         self._finished: Deferred[None] | None = None
 
@@ -80,9 +84,11 @@ class Periodic(Service):
         self._finished = Deferred.fromCoroutine(self._go_on())
 
     def stopService(self) -> Deferred[None] | None:
-        """Stop after the current step."""
+        """Stop after the current step, which is cancelled if it takes too long."""
         super().stopService()
         self.alarm.ring()
+        if self._finished is not None:
+            self._finished.addTimeout(LAST_STEP, self._timer)  # type: ignore[arg-type]  # it needs callLater only
         return self._finished
 
     def retry(self) -> None:
@@ -98,6 +104,11 @@ class Periodic(Service):
     async def _safe_step(self) -> float | None:
         try:
             delay = await self.step()
+        except CancelledError:
+            self.log.warn(
+                "{service}: a step without an end was cancelled",
+                service=self.name or type(self).__name__,
+            )
         except Exception as error:
             self._complain(error)
         else:

@@ -109,7 +109,7 @@ def is_passing(error: BaseException) -> bool:
     if isinstance(error, DatabaseUnavailable | SchemaMismatch | NotPermitted):
         return True
     if not isinstance(error, psycopg2.Error):
-        return False
+        return _is_of(error, "twisted.internet.defer", "CancelledError")
     is_read_only = error.pgcode == errorcodes.READ_ONLY_SQL_TRANSACTION
     is_too_large = (error.pgcode or "").startswith(errorcodes.CLASS_PROGRAM_LIMIT_EXCEEDED)
     return is_read_only or (isinstance(error, psycopg2.OperationalError) and not is_too_large)

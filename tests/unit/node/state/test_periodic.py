@@ -8,7 +8,7 @@ from twisted.internet.task import Clock
 
 from tests.fixtures.leftovers import LoggedFailures
 from txqueue.errors import DatabaseUnavailable
-from txqueue.node.state.periodic import FIRST_PAUSE, LONGEST_PAUSE, Alarm, Periodic
+from txqueue.node.state.periodic import FIRST_PAUSE, LAST_STEP, LONGEST_PAUSE, Alarm, Periodic
 
 Step = Callable[[], float | None]
 
@@ -197,3 +197,41 @@ def test_a_failed_step_is_repeated_at_once_when_the_database_is_back() -> None:
     service.retry()
     assert service.taken == 2
     assert stopped(service)
+
+
+class Endless(Periodic):
+    """Waits for an answer that never comes."""
+
+    name = "endless"
+
+    async def step(self) -> float | None:
+        """Wait."""
+        await Deferred[None]()
+        return None
+
+
+def test_a_step_without_an_end_does_not_hold_up_the_stop() -> None:
+    """It is cancelled after some time, once, and no timer is left."""
+    clock = Clock()
+    service = Endless(clock)
+    service.startService()
+    stopping = service.stopService()
+    assert stopping is not None
+    clock.advance(LAST_STEP - 0.1)
+    assert not stopping.called
+    clock.advance(0.1)
+    assert stopping.called
+    assert stopping.result is None
+    assert clock.getDelayedCalls() == []
+
+
+def test_a_retry_after_the_stop_takes_no_step(logged_failures: LoggedFailures) -> None:
+    """The database may come back while the node ends."""
+    clock = Clock()
+    service = Steps(clock, failing(ValueError("broken")))
+    service.startService()
+    assert stopped(service)
+    service.retry()
+    clock.advance(1000.0)
+    assert service.taken == 1
+    assert len(logged_failures.flush(ValueError)) == 1

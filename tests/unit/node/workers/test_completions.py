@@ -17,6 +17,7 @@ from txqueue.model.assignment import (
     StartedJob,
 )
 from txqueue.node.state.meters import Meters
+from txqueue.node.state.periodic import LAST_STEP
 from txqueue.node.state.wakeups import Wakeups
 from txqueue.node.workers import completions
 from txqueue.node.workers.completions import Completions
@@ -375,3 +376,35 @@ def test_long_outcomes_are_written_one_at_a_time() -> None:
     assert book.released == [([1], False, None)]
     assert set(book.tried) == {1}
     under_test.stopService()
+
+
+class Silent(Book):
+    """A database that never answers the first outcome, and takes the same one later."""
+
+    async def settle(self, incarnation: int, settled: Sequence[SettledJobs]) -> WrittenEnds:
+        """Settle, but not at once."""
+        if not self.tried:
+            self.tried.append(0)
+            await Deferred[None]()
+        return await super().settle(incarnation, settled)
+
+
+def test_an_outcome_without_an_answer_is_written_as_it_is_at_the_end() -> None:
+    """The end of the node cancels the statement, and this is no reason to let the job fail."""
+    book, clock = Silent(), Clock()
+    under_test = Completions(
+        clock,
+        cast("StoredFunctions", book),
+        lease=lease_of(1),
+        wakeups=Wakeups(clock),
+        meters=Meters(),
+    )
+    job = SettledJob(7, 3, "dead", error="it was so")
+    under_test.startService()
+    under_test.settle(as_settled_jobs([job]))
+    clock.pump([0.1] * 5)
+    closing = Deferred.fromCoroutine(under_test.close())
+    clock.advance(LAST_STEP)
+    clock.pump([0.1] * 5)
+    assert closing.called
+    assert book.settled == [job]

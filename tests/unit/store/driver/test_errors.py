@@ -2,9 +2,10 @@
 
 import psycopg2
 import pytest
+from twisted.internet.defer import CancelledError
 
 from txqueue.errors import DatabaseUnavailable
-from txqueue.store.driver.errors import translated
+from txqueue.store.driver.errors import is_passing, translated
 
 CLIENTS = "connection to server failed: FATAL:  sorry, too many clients already"
 RESERVED = "FATAL:  remaining connection slots are reserved for roles with the SUPERUSER attribute"
@@ -39,3 +40,8 @@ def test_what_the_server_answered_is_told_apart_from_silence(
         raise raised(said, sqlstate)
     assert caught.value.what.startswith(f"the database {what}: ")
     assert caught.value.remedy.startswith(remedy)
+
+
+def test_a_cancelled_statement_is_no_fault_of_its_data() -> None:
+    """The outcome of a job that it would have written may be written later, as it is."""
+    assert is_passing(CancelledError())
