@@ -34,6 +34,9 @@ _days = click.IntRange(1, 36_500)
 )
 def certs() -> None:
     """Make the certificates that authenticate nodes and operators."""
+    from txqueue.wire.tls import require_packages
+
+    require_packages()
 
 
 @certs.command(cls=Command)

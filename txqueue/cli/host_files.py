@@ -78,11 +78,13 @@ def _mode(path: Path) -> Row:
 
 def _certificate(path: Path) -> Row:
     """Return how long a certificate is still valid."""
-    from cryptography.x509 import load_pem_x509_certificate
-
     row = {"path": str(path), "seconds_left": None, "error": None}
     try:
+        from cryptography.x509 import load_pem_x509_certificate
+
         until = load_pem_x509_certificate(path.read_bytes()).not_valid_after_utc
+    except ImportError:
+        return {**row, "error": "the package cryptography is not installed"}
     except ValueError:
         return {**row, "error": "it is not in PEM"}
     return {**row, "seconds_left": (until - datetime.now(UTC)).total_seconds()}

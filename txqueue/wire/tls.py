@@ -20,11 +20,36 @@ if TYPE_CHECKING:
     from cryptography.x509 import Certificate
     from twisted.internet.protocol import Factory
 
-__all__ = ["NODE", "OPERATOR", "Credentials", "identity_uri", "named_in", "peer_name", "stem"]
+__all__ = [
+    "NODE",
+    "OPERATOR",
+    "Credentials",
+    "identity_uri",
+    "named_in",
+    "peer_name",
+    "require_packages",
+    "stem",
+]
 
 NODE, OPERATOR = "node", "operator"
 _SCHEME = "txqueue://"
 _OTHERS = 0o077
+
+
+def require_packages() -> None:
+    """Check that what TLS needs is installed; a queue on one host does without it.
+
+    Raises:
+        ConfigurationError: When it is not; with the remedy.
+    """
+    try:
+        import cryptography  # noqa: F401
+        import OpenSSL  # noqa: F401
+    except ImportError as error:
+        raise ConfigurationError(
+            f"TLS needs the package {error.name}, which is not installed",
+            "pip install 'txqueue[tls]'",
+        ) from None
 
 
 def identity_uri(role: str, name: str) -> str:
@@ -111,8 +136,10 @@ class Credentials:
         """Check, when a process starts, that all files exist and match.
 
         Raises:
-            ConfigurationError: When a file is missing or does not match; with the remedy.
+            ConfigurationError: When a file is missing or does not match, or a package is not
+                installed; with the remedy.
         """
+        require_packages()
         authority, certificate = (
             _certificate(self.authority_path),
             _certificate(self.certificate_path),

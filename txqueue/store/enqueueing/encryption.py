@@ -73,8 +73,6 @@ def decrypted(work_type: str, part: str, stored: Any) -> Any:
             the other of payload and result.
         KeyUnavailable: When no key of this process decrypts the value.
     """
-    from cryptography.fernet import InvalidToken
-
     if not is_encrypted(stored):
         raise InvalidWork(
             f"the {part} of {work_type} is in clear, but its class is encrypted",
@@ -85,8 +83,11 @@ def decrypted(work_type: str, part: str, stored: Any) -> Any:
             f"the {part} of {work_type} is in no form that encryption makes",
             "find out which program put it there; no key can decrypt it",
         )
+    ring = _ring()
+    from cryptography.fernet import InvalidToken
+
     try:
-        text = _ring().decrypt(stored[_MARK].encode())
+        text = ring.decrypt(stored[_MARK].encode())
     except InvalidToken:
         raise KeyUnavailable(
             f"no key of this process decrypts the {part} of {work_type}", _REMEDY
