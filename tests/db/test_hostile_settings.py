@@ -255,6 +255,7 @@ def test_every_function_pins_its_search_path(node: Master) -> None:
         "has_waiting_clients",
         "in_order",
         "is_member",
+        "is_sealed",
         "is_unlimited_tenant",
         "job_terms",
         "key_of",
