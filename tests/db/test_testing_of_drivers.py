@@ -21,6 +21,7 @@ from tests.db.tested_work import (
     Mail,
     Transfer,
     TransferInAsyncio,
+    TransferInTask,
     TransferInThread,
     add,
     report_on,
@@ -99,7 +100,7 @@ def test_a_drain_runs_them(over: Any) -> None:
     over(test)
 
 
-@pytest.mark.parametrize("work", [Transfer, TransferInAsyncio])
+@pytest.mark.parametrize("work", [Transfer, TransferInAsyncio, TransferInTask])
 def test_own_transactions_are_savepoints(over: Any, work: Any) -> None:
     """What job.transaction() writes is there after it, and is undone if the handler fails."""
 

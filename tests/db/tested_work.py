@@ -115,6 +115,27 @@ class TransferInAsyncio(WorkItem):
 
 
 @define
+class TransferInTask(WorkItem):
+    """The same, and what else a job does in its transaction, by asyncio's own `await`."""
+
+    work_type = "testing.transfer_in_task"
+    runtime = Runtime.ASYNCIO
+    # Apart, as coalescing ends similar jobs.
+    group = Key("account {amount}")
+
+    amount: int
+
+    async def perform(self, job: RunningJob) -> None:
+        """Write in the job's own transaction, with follow-up work and the ends of similar jobs."""
+        async with job.transaction() as txn:
+            await txn.execute("insert into app values (%s, %s)", (self.amount, "50%"))
+            await job.then(Mail(f"owner of {self.amount}"), tags={"kind": "receipt"})
+            if self.amount < 0:
+                raise ValueError("too little")
+            await job.coalesce()
+
+
+@define
 class TransferInThread(WorkItem):
     """The same in a function, which runs in a thread of a node."""
 

@@ -12,6 +12,7 @@ from twisted.internet.defer import Deferred
 
 from txqueue.adapters.driver_errors import error_of
 from txqueue.errors import TransactionMisused
+from txqueue.store.driver.awaitables import awaitable
 from txqueue.store.driver.connection import Connection, Statement
 from txqueue.store.enqueueing.transaction import Transaction
 from txqueue.store.given_jobs import IDLE_LIMIT, SET_IDLE_LIMIT, GivenJobs
@@ -157,8 +158,8 @@ class BorrowedTransactions:
             change(job, within=None)
             txn.end()
 
-    def _wait(self, coroutine: Coroutine[Any, Any, T]) -> Deferred[T]:
+    def _wait(self, coroutine: Coroutine[Any, Any, T]) -> Awaitable[T]:
         """Return what a handler of any kind can await, as it awaits statements on a node."""
         if self.is_of_asyncio and not self.is_blocking:
-            return Deferred.fromFuture(asyncio.ensure_future(coroutine))
+            return awaitable(Deferred.fromFuture(asyncio.ensure_future(coroutine)))
         return Deferred.fromCoroutine(coroutine)
