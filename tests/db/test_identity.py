@@ -4,8 +4,11 @@ from contextlib import closing
 
 import psycopg2
 from psycopg2.extensions import make_dsn, parse_dsn
+from psycopg2.extras import RealDictCursor
 
 from tests.fixtures.databases import execute_apart, fresh_database
+from txqueue.store.schema.version import IDENTITY as PLACE
+from txqueue.store.schema.version import QueueIdentity
 
 IDENTITY = "select txqueue.identity()"
 
@@ -34,3 +37,24 @@ def test_a_server_that_hides_its_number(migrated_database18: str) -> None:
     execute_apart(migrated_database18, "grant create on schema {} to txqueue_worker", "txqueue")
     execute_apart(migrated_database18, give, "txqueue")
     assert identity(migrated_database18)
+
+
+def place(dsn: str, role: str | None = None) -> str:
+    """Return what people read as the place of the queue in a database, as a role sees it."""
+    with (
+        closing(psycopg2.connect(dsn)) as session,
+        session.cursor(cursor_factory=RealDictCursor) as cursor,
+    ):
+        if role is not None:
+            cursor.execute(f"set role {role}")
+        cursor.execute(PLACE.format(schema="txqueue"))
+        [row] = cursor.fetchall()
+    return QueueIdentity.of_row(row, "txqueue").place
+
+
+def test_the_place_of_a_queue_has_the_folder_and_port_of_its_socket(migrated_database: str) -> None:
+    """Servers of one host differ in nothing else; a role that may not read the folder sees none."""
+    where = parse_dsn(migrated_database)
+    at, port = f"the database {where['dbname']} at a unix socket", where.get("port", "5432")
+    assert place(migrated_database) == f"{at} in {where['host']}, port {port}, schema txqueue"
+    assert place(migrated_database, "txqueue_worker") == f"{at}, port {port}, schema txqueue"

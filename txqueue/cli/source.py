@@ -124,13 +124,23 @@ def _checked(
     async def checked(admin: Admin) -> T:
         served = await _served(admin)
         if served.identity != meant.identity:
-            raise NodeUnavailable(
-                f"the node serves {served.place}, and not {meant.place}, which the command names",
-                "name a node of that database: --node ENDPOINT; or name the node's own database",
-            )
+            raise _other_queue(served, meant)
         return await ask(admin)
 
     return checked
+
+
+def _other_queue(served: QueueIdentity, meant: QueueIdentity) -> NodeUnavailable:
+    if served.place == meant.place:
+        return NodeUnavailable(
+            f"the command names {meant.place}, and the node serves another one of that address",
+            "was the server replaced, or is it in another container? restart the node, or name one"
+            " of that database: --node ENDPOINT",
+        )
+    return NodeUnavailable(
+        f"the node serves {served.place}, and not {meant.place}, which the command names",
+        "name a node of that database: --node ENDPOINT; or name the node's own database",
+    )
 
 
 async def _served(admin: Admin) -> QueueIdentity:

@@ -6,7 +6,7 @@ import pytest
 
 from txqueue.admin import Admin
 from txqueue.cli.source import _checked
-from txqueue.errors import AdminRefused
+from txqueue.errors import AdminRefused, NodeUnavailable
 from txqueue.store.schema.version import QueueIdentity
 
 
@@ -30,4 +30,25 @@ async def test_a_node_that_does_not_say_which_queue_it_serves() -> None:
     assert str(caught.value) == (
         "whether the node serves the named database cannot be checked: no right; grant it;"
         " name no database: leave out --dsn and TXQUEUE_DSN"
+    )
+
+
+class ServingNode:
+    """A node of another queue, of a server that is reached by the same address."""
+
+    async def queue(self) -> QueueIdentity:
+        """Return the other queue."""
+        return QueueIdentity("other", "the database d")
+
+
+async def test_two_queues_of_one_address_are_not_told_apart_by_it() -> None:
+    """The refusal does not name the same place twice."""
+
+    async def ask(_: Admin) -> None:
+        pytest.fail("asked")
+
+    with pytest.raises(NodeUnavailable) as caught:
+        await _checked(QueueIdentity("meant", "the database d"), ask)(cast("Any", ServingNode()))
+    assert caught.value.what == (
+        "the command names the database d, and the node serves another one of that address"
     )

@@ -73,7 +73,9 @@ def check_version(version: SchemaVersion | None, schema: str) -> None:
 
 IDENTITY = (
     "select {schema}.identity()::text as identity, current_database() as database,"
-    " host(inet_server_addr()) as host, inet_server_port() as port"
+    " host(inet_server_addr()) as host, current_setting('port') as port,"
+    " case when pg_has_role(current_user, 'pg_read_all_settings', 'usage')"
+    " then current_setting('unix_socket_directories') end as folders"
 )
 """The query of a queue's identity; see `QueueIdentity.of_row`."""
 
@@ -93,6 +95,13 @@ class QueueIdentity:
     @classmethod
     def of_row(cls, row: Mapping[str, Any], schema: str) -> QueueIdentity:
         """Return what a row of `IDENTITY` says."""
-        server = f"{row['host']}:{row['port']}" if row["host"] else "a unix socket"
-        place = f"the database {row['database']} at {server}, schema {schema}"
+        place = f"the database {row['database']} at {_server(row)}, schema {schema}"
         return cls(row["identity"], place)
+
+
+def _server(row: Mapping[str, Any]) -> str:
+    """Return the address of a server; which folders it has, not every role may read."""
+    if row["host"]:
+        return f"{row['host']}:{row['port']}"
+    folders = f" in {row['folders']}" if row["folders"] else ""
+    return f"a unix socket{folders}, port {row['port']}"
