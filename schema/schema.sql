@@ -1,4 +1,4 @@
--- The schema txqueue, version 26, to be read; `txqueue migrate --sql` prints the script to run.
+-- The schema txqueue, version 27, to be read; `txqueue migrate --sql` prints the script to run.
 -- Generated from the catalogue of a migrated database by: python -m tests.db.snapshot
 -- N is a lane, 0 to 7. Not shown: the partitions of single days, the tables of single worksets, and
 -- the sequences of single limits. Definitions of functions and views are in schema/functions.
@@ -23,7 +23,7 @@ create type open_queue as (queue text, jobs integer, kept integer, is_counted bo
 -- How many jobs of a group may run, and where its jobs begin; see group_slots().
 create type group_slot as (name text, slots integer, paid_in double precision, rank timestamptz, job_id bigint,
     ready_rank timestamptz, ready_job bigint, assignment bigint, looked_at timestamptz, place tid, is_stale boolean,
-    oldest_rank timestamptz, oldest_job bigint);
+    oldest_rank timestamptz, oldest_job bigint, holders bigint[]);
 
 -- What a claim may look at: the room of the node and its capacity, the limits of its queues, the turns of its jobs, and
 -- what can become free.
@@ -246,6 +246,13 @@ create table group_front (
     looked_at   timestamptz not null   -- When all ready jobs of the group were looked at.
 );
 create index on group_front ("group", number);
+
+-- The jobs that keep their place in their group although they do not run: they wait at a step, or go on after it.
+create table group_hold (
+    job_id   bigint primary key,
+    "group"  text not null
+);
+create index on group_hold ("group");
 
 -- Tables: schedules ---------------------------------------------------------------------------------------------------
 

@@ -34,6 +34,7 @@ TABLES: Final = {
     "jobs": ("job", "job_step", "job_signal", "failed_attempt", "unread_job"),
     "unique keys, parents and groups": (
         *("unique_job", "seen_key", "job_parent", "late_end", "late_group", "group_front"),
+        "group_hold",
     ),
     "schedules": ("schedule",),
     "worksets": ("workset", "workset_slot", "workset_part", "workset_failed"),

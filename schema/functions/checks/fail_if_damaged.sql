@@ -32,6 +32,7 @@ begin
         perform note_late_ends(array[this.job_id]);
     end if;
     if this."group" is not null then
+        delete from group_hold where group_hold.job_id = this.job_id;
         insert into late_group values (this."group");
     end if;
     return true;

@@ -30,6 +30,7 @@ begin
         this := without_values(this, fault);
         insert into job values (this.*);
     end;
+    delete from group_hold where job_id = its_id;
     failed := its_id;
     followed := case when this.followed is not null then its_id end;
     freed_group := this."group";

@@ -1,6 +1,6 @@
 -- Parks the jobs of busy groups among those that its caller has locked in one ready lane, and returns the
 -- rows to take: all without a group, and of each group as many of the oldest as may run, if no older one is
--- ready or parked elsewhere. It also parks the ready jobs behind those that it parks, up to most_parked with
+-- ready or parked elsewhere. Those that hold their place in a group that is not paused are all taken. It also parks the ready jobs behind those that it parks, up to most_parked with
 -- those, so that later claims do not read them. A group whose key another session holds is left for the next
 -- claim. One function per lane, so that its plans are kept.
 create or replace function txqueue.admit_groups_0(locked tid[], most_parked integer, out taken tid[], out parked integer)
@@ -42,29 +42,31 @@ begin
       into slots, open
       from group_slots(held, types) as its;
     with numbered as (
-        select ready.tid, ready."group", ready.rank, ready.job_id, its, row_number() over mine as number,
+        select ready.tid, ready."group", ready.rank, ready.job_id, its, held.is_holder, row_number() over mine as number,
                first_value(ready.rank) over mine as first_rank, first_value(ready.job_id) over mine as first_job
           from (select ctid as tid, "group", rank, job_id from job_ready_0 where ctid = any (locked) offset 0) as ready
                left join unnest(slots) as its on its.name = ready."group"
-        window mine as (partition by ready."group" order by ready.rank, ready.job_id)
+               cross join lateral (select (ready.job_id = any (its.holders)) is true as is_holder) as held
+        window mine as (partition by ready."group", held.is_holder order by ready.rank, ready.job_id)
     ), judged as materialized (
-        select mine.*, (mine."group" is null or (mine.number <= (mine.its).slots
+        select mine.*, (mine."group" is null or mine.is_holder or (mine.number <= (mine.its).slots
                -- Scalar subqueries, which the planner does not turn into a join: with old statistics of small tables,
                -- a join would read all rows that a held snapshot keeps, for each claim.
                and (select true from job_ready as other where other."group" = mine."group"
                        and (other.rank, other.job_id) >= ((mine.its).ready_rank, (mine.its).ready_job)
-                       and (other.rank, other.job_id) < (mine.first_rank, mine.first_job) limit 1) is null
+                       and (other.rank, other.job_id) < (mine.first_rank, mine.first_job)
+                       and (other.job_id = any ((mine.its).holders)) is not true limit 1) is null
                and (select true from job_waiting as other where other."group" = mine."group" and other.waiting_for = 'group'
                        and (other.rank, other.job_id) >= ((mine.its).rank, (mine.its).job_id)
                        and (other.rank, other.job_id) < (mine.first_rank, mine.first_job) limit 1) is null)) is true as is_taken
           from numbered as mine
     ), counted as materialized (
-        select mine.*, mine."group" is not null and mine.is_taken and mine.number = 1
+        select mine.*, mine."group" is not null and mine.is_taken and mine.number = 1 and not mine.is_holder
                        -- One in sixteen, and the next one after a note that is too old to be of use.
                        and ((mine.its).is_stale or hashint8(mine.job_id) & 15 = 0) as is_noted,
                mine.number = 1 + count(*) filter (where is_taken) over its_group and (mine.its).slots < mine.number as is_first_parked
           from judged as mine
-        window its_group as (partition by mine."group")
+        window its_group as (partition by mine."group", mine.is_holder)
     )
     select array_agg(mine.tid order by mine.rank, mine.job_id) filter (where mine.is_taken),
            count(*) filter (where mine.is_taken and mine."group" is not null),
@@ -84,6 +86,7 @@ begin
               from unnest(full_, full_ranks, full_ids) as its (name, rank, job_id),
                    lateral (select ctid as tid from job_ready_0 as other
                              where other."group" = its.name and (other.rank, other.job_id) > (its.rank, its.job_id)
+                               and (select true from group_hold where job_id = other.job_id) is null
                              limit most_parked - grouped for update skip locked) as behind
              limit most_parked - grouped);
     end if;

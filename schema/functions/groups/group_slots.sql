@@ -1,6 +1,6 @@
 -- How many more jobs of each group may run now (slots): its limit, which an operator set or its type declares,
--- minus its running jobs. 0 while a group is paused or its rate is used up; paid_in then has the seconds until the
--- next token. Without work_types, the type of the oldest parked job counts, whose position is (oldest_rank, oldest_job).
+-- minus its running jobs and those that hold their place while they wait (holders). 0 while a group is paused or its rate is used up; paid_in then has the seconds until the
+-- next token. A paused group has no holders, as none of its jobs may go on. Without work_types, the type of the oldest parked job counts, whose position is (oldest_rank, oldest_job).
 --
 -- Also returns where the group's jobs begin, as note_fronts() has noted it: (rank, job_id) for the parked ones,
 -- (ready_rank, ready_job) for the ready ones, assignment for the running ones; before all of them if that is not known.
@@ -19,13 +19,14 @@ begin
     return query
     select its.name,
            case when control.is_paused then 0
-                else greatest(0, least(coalesce(control.concurrency, (policy ->> 'group_limit')::integer, 1) - running.jobs, bucket.jobs))::integer
+                else greatest(0, least(coalesce(control.concurrency, (policy ->> 'group_limit')::integer, 1) - running.jobs
+                    - coalesce(cardinality(hold.jobs), 0), bucket.jobs))::integer
            end,
            case when not control.is_paused then bucket.opens_in end,
            start.rank, start.job_id,
            case when note.is_looked then start.rank else '-infinity' end, case when note.is_looked then start.job_id else 0 end,
            start.assignment, case when note.is_looked then note.looked_at end, note.place,
-           not note.is_looked, oldest.rank, oldest.job_id
+           not note.is_looked, oldest.rank, oldest.job_id, case when control.is_paused is not true then hold.jobs end
       from unnest(groups, work_types) as its (name, work_type)
       left join lateral (
             -- No older note is trusted, as it may be from before a failover. A job that becomes ready before the
@@ -46,6 +47,7 @@ begin
       left join control on kind = 'group' and key = its.name
       left join work_type on work_type.work_type = coalesce(its.work_type, oldest.work_type)
      cross join lateral (select count(*) as jobs from job_assigned where "group" = its.name and assignment >= start.assignment) as running
+     cross join lateral (select array_agg(job_id) as jobs from group_hold where "group" = its.name) as hold
       -- Because of offset 0, the function is called only for a group with a rate.
       left join lateral (select * from bucket_level(control) where control.rate is not null offset 0) as bucket on true;
 end $$;

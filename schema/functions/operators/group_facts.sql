@@ -13,9 +13,11 @@ declare
     allowed integer := coalesce(
         (select concurrency from control where kind = 'group' and key = this."group"),
         (select (policy ->> 'group_limit')::integer from work_type where work_type = this.work_type), 1);
-    running integer := (select count(*) from job_assigned where "group" = this."group" and job_id <> this.job_id);
+    running integer := (select count(*) from job_assigned where "group" = this."group" and job_id <> this.job_id)
+                              + (select count(*) from group_hold where "group" = this."group" and job_id <> this.job_id);
     holders jsonb;
     first   bigint[];
+    keepers jsonb;
 begin
     holders := coalesce((select jsonb_agg(held) from (
         select holder.job_id, node.name as node, coalesce(holder.started_at, holder.assigned_at) as since
@@ -24,6 +26,15 @@ begin
          order by holder.job_id = any (silent), holder.started_at is null,
                   row_number() over (partition by holder.incarnation order by holder.assigned_at), holder.assigned_at
          limit 5) as held), '[]');
+    keepers := (select jsonb_agg(held) from (
+        select hold.job_id, min(step.began_at) as since,
+               coalesce(jsonb_agg(jsonb_build_object('name', step.name, 'kind', step.kind, 'signal', step.signal, 'child', step.child,
+                                            'until', step.until, 'since', step.began_at) order by step.number)
+                   filter (where step.name is not null and (step.until > clock_timestamp()) is not false), '[]') as waits
+          from group_hold as hold left join job_step as step on step.job_id = hold.job_id and step.ended_at is null
+         where hold."group" = this."group" and hold.job_id <> this.job_id
+         group by hold.job_id order by hold.job_id limit 5) as held);
+    holders := holders || coalesce(keepers, '[]');
     first := array(
         select other.job_id
           from (select job_id, rank, row_number() over (

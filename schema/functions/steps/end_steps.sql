@@ -1,4 +1,4 @@
--- Deletes the steps of a job that ends, and returns them for its row of history.
+-- Deletes the steps of a job that ends, and its hold of its group, and returns the steps for its row of history.
 create or replace function txqueue.end_steps(its_job_id bigint) returns jsonb
 language plpgsql volatile
 set search_path = txqueue, pg_temp
@@ -8,6 +8,7 @@ as $$
 declare
     steps jsonb;
 begin
+    delete from group_hold where job_id = its_job_id;
     with gone as (
         delete from job_step where job_id = its_job_id returning *
     )

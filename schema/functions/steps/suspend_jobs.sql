@@ -1,6 +1,7 @@
 -- Moves assigned jobs whose runs have ended at a wait to the waiting ones, for settle(): until a signal comes, a moment,
 -- or the ends of their children. Each outcome has waits: the name and kind of each, and the first time its signal, the
--- seconds until it ends by itself, and its child. No attempt is spent. Returns the jobs for which settle() has more to do, and
+-- seconds until it ends by itself, its child, and hold_group if the job keeps its place in its group meanwhile, unless
+-- it waits for a job of that group, which could then never start. No attempt is spent. Returns the jobs for which settle() has more to do, and
 -- the first of those that can run on at once.
 create or replace function txqueue.suspend_jobs(
     its_incarnation integer, outcomes jsonb, out settled bigint[], out groups text[], out limited boolean, out first txqueue.ready_head)
@@ -40,6 +41,13 @@ begin
           into awaited from job_step as step
          where step.job_id = this.job_id and step.ended_at is null
            and step.name = any (array(select each ->> 'name' from jsonb_array_elements(said.waits) as each));
+        if this."group" is not null and said.waits @> '[{"hold_group": true}]' then
+            insert into group_hold (job_id, "group")
+            select this.job_id, this."group"
+             where not exists (select from job as other where other.job_id = any (awaited.children) and other."group" = this."group"
+                                  and other.state in ('waiting', 'ready', 'assigned'))
+                on conflict do nothing;
+        end if;
         this.options := (coalesce(this.options, '{}') - 'no_key')
             || case when this.options ? 'due' and not this.options ? 'began'
                     then jsonb_build_object('began', coalesce(this.started_at, this.assigned_at)) else '{}' end

@@ -16,6 +16,7 @@ from txqueue.policy.blockers.reason import (
     seconds_between,
     until,
 )
+from txqueue.policy.blockers.waits import awaited
 
 __all__ = ["behind_group", "for_rate", "held_back", "locked"]
 
@@ -111,6 +112,9 @@ def for_rate(facts: Facts) -> Blocker:
 
 
 def _holder_text(facts: Facts, holder: Mapping[str, Any]) -> str:
+    if (waits := holder.get("waits")) is not None:
+        what = f"waits for {awaited(facts, waits[0])}" if waits else "goes on in a moment"
+        return f"job {holder['job_id']}, which {what}"
     since = age(seconds_between(facts["now"], holder["since"]))
     return f"job {holder['job_id']} on node {holder['node'] or 'unknown'} since {since}"
 

@@ -9,7 +9,7 @@ from typing import Any
 from txqueue.model.humanize import age
 from txqueue.policy.blockers.reason import Blocker, Facts, seconds_between, shown_moment, until
 
-__all__ = ["at_wait"]
+__all__ = ["at_wait", "awaited"]
 
 
 def at_wait(facts: Facts) -> Blocker:
@@ -19,11 +19,12 @@ def at_wait(facts: Facts) -> Blocker:
         return Blocker("signal", "the signal has just come", "nothing: it goes on in a moment")
     first = waits[0]
     others = f", and {len(waits) - 1} more" if len(waits) > 1 else ""
-    detail = f"it waits at step {first['name']!r} for {_what(facts, first)}{others}"
+    detail = f"it waits at step {first['name']!r} for {awaited(facts, first)}{others}"
     return Blocker(first["kind"], detail, _remedy(job["job_id"], first))
 
 
-def _what(facts: Facts, wait: Mapping[str, Any]) -> str:
+def awaited(facts: Facts, wait: Mapping[str, Any]) -> str:
+    """Return what a job waits for at one of its steps, and since when."""
     since = f"for {age(seconds_between(facts['now'], wait['since']))}"
     moment = wait["until"] and f"{shown_moment(wait['until'])}, {until(facts, wait['until'])}"
     match wait["kind"]:

@@ -90,7 +90,12 @@ class DurableJob:
         return self.its_steps().transaction(name)
 
     async def wait_for(
-        self, name: str, *, timeout: float | timedelta | None = None, signal: str | None = None
+        self,
+        name: str,
+        *,
+        timeout: float | timedelta | None = None,
+        signal: str | None = None,
+        hold_group: bool = False,
     ) -> Any:
         """Return the value of a signal; until it comes, the job takes no worker.
 
@@ -103,6 +108,8 @@ class DurableJob:
             timeout: How long to wait, from the first call on; None for no limit.
             signal: The name of the signal, if several steps wait for signals of one name; else it
                 is the name of the step.
+            hold_group: Whether the job meanwhile keeps its place in its group, so that no other
+                job of the group starts in its place.
 
         Returns:
             The value that was sent with the signal.
@@ -110,23 +117,35 @@ class DurableJob:
         Raises:
             TimedOut: When the time is over. Later runs raise it, too.
         """
-        return await self.its_steps().wait_for(name, timeout, signal)
+        return await self.its_steps().wait_for(name, timeout, signal, hold_group=hold_group)
 
-    async def sleep(self, name: str, length: float | timedelta) -> None:
+    async def sleep(
+        self, name: str, length: float | timedelta, *, hold_group: bool = False
+    ) -> None:
         """Wait for a time; meanwhile the job takes no worker.
 
         Args:
             name: The name of the step.
             length: How long, from the first call on.
+            hold_group: As for `wait_for`.
         """
-        await self.its_steps().sleep(name, length)
+        await self.its_steps().sleep(name, length, hold_group=hold_group)
 
-    async def call(self, name: str, work: WorkItem, **options: Unpack[EnqueueOptions]) -> Any:
+    async def call(
+        self,
+        name: str,
+        work: WorkItem,
+        *,
+        hold_group: bool = False,
+        **options: Unpack[EnqueueOptions],
+    ) -> Any:
         """Enqueue a job once and return its result; until it ends, this job takes no worker.
 
         Args:
             name: The name of the step.
             work: The work of the other job.
+            hold_group: As for `wait_for`; a job that calls one of its own group frees its place all
+                the same, as the other one could not start.
             options: As for `WorkQueue.enqueue`.
 
         Returns:
@@ -135,7 +154,7 @@ class DurableJob:
         Raises:
             JobFailed: When it has failed or was cancelled.
         """
-        return await self.its_steps().call(name, work, dict(options))
+        return await self.its_steps().call(name, work, dict(options), hold_group=hold_group)
 
     def cursor(self, name: str, start: Any = 0) -> StepCursor:
         """Return an asynchronous iterator over positions, of which the last survives a restart.

@@ -100,7 +100,12 @@ class JobSteps:
         return result
 
     async def wait_for(
-        self, name: str, timeout: float | timedelta | None, signal: str | None
+        self,
+        name: str,
+        timeout: float | timedelta | None,
+        signal: str | None,
+        *,
+        hold_group: bool = False,
     ) -> Any:
         """Return the value of a signal, or end the run until it comes."""
         signal = name if signal is None else signal
@@ -116,18 +121,24 @@ class JobSteps:
                 return self.read(name, Any, text, signals.PART)
             if is_over:
                 raise _timed_out(name, signal)
-            await self._suspend(name=name, kind="signal", signal=signal, seconds=seconds)
+            await self._suspend(
+                hold_group, name=name, kind="signal", signal=signal, seconds=seconds
+            )
 
-    async def sleep(self, name: str, length: float | timedelta) -> None:
+    async def sleep(
+        self, name: str, length: float | timedelta, *, hold_group: bool = False
+    ) -> None:
         """Return once a time is over that began when a run first called this."""
         seconds = seconds_of(length, "the length")
         with self._counted(name):
             memo = await self.begin(name, "sleep")
             if seconds <= 0 if memo is None else memo.is_over:
                 return
-            await self._suspend(name=name, kind="sleep", seconds=seconds)
+            await self._suspend(hold_group, name=name, kind="sleep", seconds=seconds)
 
-    async def call(self, name: str, work: WorkItem, options: dict[str, Any]) -> Any:
+    async def call(
+        self, name: str, work: WorkItem, options: dict[str, Any], *, hold_group: bool = False
+    ) -> Any:
         """Return the result of a job that is enqueued once, or end the run until it ends."""
         with self._counted(name):
             memo = await self.begin(name, "call")
@@ -140,7 +151,7 @@ class JobSteps:
                 child = memo.child
                 if memo.child_state in ("done", "failed", "cancelled", None):
                     return await self._ended_child(memo, work)
-            await self._suspend(name=name, kind="call", child=child)
+            await self._suspend(hold_group, name=name, kind="call", child=child)
 
     @asynccontextmanager
     async def transaction(self, name: str) -> AsyncIterator[StepTransaction]:
@@ -317,8 +328,10 @@ class JobSteps:
             self._going_on.discard(name)
             self._look()
 
-    async def _suspend(self, **wait: Any) -> NoReturn:
+    async def _suspend(self, hold_group: bool, **wait: Any) -> NoReturn:
         """End the run for a wait, once no other step goes on."""
+        if hold_group:
+            wait["hold_group"] = True
         self.waits.append({name: value for name, value in wait.items() if value is not None})
         self._going_on.discard(wait["name"])
         if not self._is_over:

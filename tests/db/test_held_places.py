@@ -1,0 +1,181 @@
+"""Jobs that keep their place in their group while they wait at a step."""
+
+from typing import Any
+
+import pytest
+
+from tests.db.masters import Master
+from tests.db.stored import Taken
+from txqueue.policy.blockers import explain
+
+GROUP = {"group": "account 7"}
+SIGNAL = {"name": "approval", "kind": "signal", "signal": "approved", "hold_group": True}
+SLEEP = {"name": "pause", "kind": "sleep", "seconds": 3600.0, "hold_group": True}
+
+
+def waiting(node: Master, wait: dict[str, Any] = SIGNAL, followers: int = 1) -> tuple[int, Any]:
+    """Let a job of a group wait at a step, with others behind it; returns their numbers."""
+    (chunk,) = started(node)
+    others = node.enqueue(*[GROUP] * followers)
+    assert node.claim() == []
+    assert node.settle(chunk, "suspended", waits=[wait]) == chunk.ids
+    return chunk.ids[0], others
+
+
+def started(node: Master) -> list[Taken]:
+    """Enqueue and claim a job of the group."""
+    node.enqueue(GROUP)
+    return node.claim()
+
+
+def claimed(node: Master) -> list[int]:
+    """The jobs that start now."""
+    return [job_id for chunk in node.claim() for job_id in chunk.ids]
+
+
+def signal(node: Master, job_id: int) -> None:
+    """Send the signal."""
+    assert node.value("select txqueue.signal(%s, 'approved')", job_id)
+
+
+def end_sleeps(node: Master) -> None:
+    """The time of all sleeps is over."""
+    node.cursor.execute(
+        "update txqueue.job_step set until = now() - interval '1 s' where ended_at is null;"
+        "update txqueue.job_waiting set not_before = now() - interval '1 s'"
+        " where waiting_for = 'time'"
+    )
+
+
+def holds(node: Master) -> list[int]:
+    """The jobs that hold a place."""
+    return node.column("select job_id from txqueue.group_hold order by job_id")
+
+
+def test_no_other_job_of_the_group_starts_before_a_signal(node: Master) -> None:
+    """A job behind starts once the one that waited has gone on and ended."""
+    holder, others = waiting(node)
+    assert claimed(node) == []
+    signal(node, holder)
+    (chunk,) = node.claim()
+    assert (chunk.ids, holds(node)) == ([holder], [])
+    assert claimed(node) == []
+    node.settle(chunk, "done")
+    assert claimed(node) == others
+
+
+def test_without_hold_the_next_job_starts(node: Master) -> None:
+    """A wait that does not hold frees the group."""
+    _, others = waiting(node, SIGNAL | {"hold_group": False})
+    assert claimed(node) == others
+
+
+def test_a_sleep_holds_the_group(node: Master) -> None:
+    """The job that slept goes on before older and newer ones of its group."""
+    holder, _ = waiting(node, SLEEP)
+    node.cursor.execute("update txqueue.job_waiting set rank = now() where waiting_for = 'time'")
+    assert claimed(node) == []
+    end_sleeps(node)
+    assert claimed(node) == [holder]
+
+
+def test_a_child_of_another_group_runs_meanwhile(node: Master) -> None:
+    """The group is held until the child has ended."""
+    (chunk,) = started(node)
+    (child,) = node.enqueue({"group": "other"})
+    node.enqueue(GROUP)
+    call = {"name": "report", "kind": "call", "child": child, "hold_group": True}
+    node.settle(chunk, "suspended", waits=[call])
+    (its,) = node.claim()
+    assert its.ids == [child]
+    node.settle(its, "done")
+    assert claimed(node) == chunk.ids
+
+
+def test_a_child_of_the_same_group_is_not_kept_from_running(node: Master) -> None:
+    """Its caller frees the place, or neither could ever run."""
+    (chunk,) = started(node)
+    (child,) = node.enqueue(GROUP)
+    call = {"name": "report", "kind": "call", "child": child, "hold_group": True}
+    node.settle(chunk, "suspended", waits=[call])
+    assert claimed(node) == [child]
+
+
+def test_a_cancelled_job_frees_its_place(node: Master) -> None:
+    """The next job of the group starts."""
+    holder, others = waiting(node)
+    node.value("select cancelled from txqueue.cancel(%s, 'me')", [holder])
+    assert (claimed(node), holds(node)) == (others, [])
+
+
+def test_a_retried_sleep_goes_on_in_its_place(node: Master) -> None:
+    """An operator's retry ends the wait for time, and the group stays held until the end."""
+    holder, others = waiting(node, SLEEP)
+    node.value("select retried from txqueue.retry(%s, 'me')", [holder])
+    (chunk,) = node.claim()
+    assert chunk.ids == [holder]
+    node.settle(chunk, "retry", delay=3600, error="x")
+    assert claimed(node) == others
+
+
+@pytest.mark.parametrize("is_parked", [False, True])
+def test_a_paused_group_stops_its_holder_until_it_is_resumed(node: Master, is_parked: bool) -> None:
+    """The job that holds goes on after the pause, before all others, even if it was parked."""
+    holder, others = waiting(node)
+    node.value("select txqueue.pause('group', 'account 7', 'me')")
+    signal(node, holder)
+    if is_parked:
+        assert claimed(node) == []
+        assert holder in node.waiting("group")
+    node.value("select txqueue.resume('group', 'account 7', 'me')")
+    (chunk,) = node.claim()
+    assert chunk.ids == [holder]
+    node.settle(chunk, "done")
+    assert claimed(node) == others
+
+
+def test_the_death_of_a_node_ends_no_hold_and_leaves_none(node: Master) -> None:
+    """A run that dies after the wait is returned to its group like any other."""
+    holder, others = waiting(node)
+    signal(node, holder)
+    (chunk,) = node.claim()
+    node.value(
+        "select txqueue.release(%s, %s, false, ids => %s)",
+        node.incarnation,
+        [chunk.assignment],
+        chunk.ids,
+    )
+    (again,) = node.claim()
+    assert (again.ids, holds(node)) == ([holder], [])
+    node.settle(again, "done")
+    assert claimed(node) == others
+
+
+def test_two_holders_leave_the_third_slot_to_others(node: Master) -> None:
+    """Each holder takes one slot, and goes on regardless of the others."""
+    node.value("select txqueue.set_limit('group', 'account 7', 3, null, null, null, null, 'me')")
+    first, second, *others = node.enqueue(*[GROUP] * 6)
+    chunks = node.claim()
+    taken = [job for chunk in chunks for job in chunk.jobs]
+    keys = {job.job_id: (chunk, job) for chunk in chunks for job in chunk.jobs}
+    assert [job.job_id for job in taken] == [first, second, others[0]]
+    for job_id in (first, second):
+        chunk, job = keys[job_id]
+        node.settle(Taken(chunk.lane, chunk.assignment, [job]), "suspended", waits=[SIGNAL])
+    assert claimed(node) == []
+    chunk, job = keys[others[0]]
+    node.settle(Taken(chunk.lane, chunk.assignment, [job]), "done")
+    signal(node, second)
+    assert sorted(claimed(node)) == [second, others[1]]
+    assert holds(node) == [first]
+    signal(node, first)
+    assert claimed(node) == [first]
+
+
+def test_a_parked_job_is_told_which_job_holds_its_group(node: Master) -> None:
+    """The explanation names the holder and the signal that it waits for."""
+    holder, (other,) = waiting(node)
+    facts = node.value("select txqueue.explain_facts(%s)", other)
+    blocker = explain(facts)
+    assert blocker.reason == "group"
+    assert f"job {holder}, which waits for the signal 'approved'" in blocker.detail
