@@ -249,8 +249,8 @@ create index on group_front ("group", number);
 
 -- The jobs that keep their place in their group although they do not run: they wait at a step, or go on after it.
 create table group_hold (
-    job_id   bigint primary key,
-    "group"  text not null
+    job_id   bigint primary key,  -- The job.
+    "group"  text not null        -- The group.
 );
 create index on group_hold ("group");
 

@@ -32,6 +32,10 @@ FORGOTTEN = """
        and job_id in (select job_id from txqueue.job_signal where taken_at is null)
        and job_id not in (select job_id from txqueue.late_end)
 """
+HOLDERS = """
+    select "group", job_id from txqueue.group_hold
+      join txqueue.job using (job_id, "group") where state in ('waiting', 'ready')
+"""
 scripts = st.lists(st.sampled_from(KINDS), max_size=4).map(lambda script: ["txn", *script])
 
 
@@ -50,6 +54,7 @@ class Modelled:
     script: list[str]
     forgotten: set[str] = Factory(set)
     sent: int = 0
+    group: str | None = None
     is_cancelled: bool = False
 
 
@@ -182,7 +187,7 @@ class Run:
         return child
 
     def _suspend(self, **wait: Any) -> None:
-        self._sent(lambda: self._settle("suspended", waits=[wait]))
+        self._sent(lambda: self._settle("suspended", waits=[wait | {"hold_group": True}]))
         raise Ended
 
 
@@ -207,11 +212,11 @@ class Steps(RuleBasedStateMachine):
         finally:
             self.node.connection.close()
 
-    @rule(script=scripts)
-    def enqueue(self, script: list[str]) -> None:
-        """A new job."""
-        (job_id,) = self.node.enqueue({})
-        self.jobs[job_id] = Modelled(script)
+    @rule(script=scripts, group=st.sampled_from([None, "a", "b"]))
+    def enqueue(self, script: list[str], group: str | None) -> None:
+        """A new job, which holds its group, if it has one, at each wait."""
+        (job_id,) = self.node.enqueue({"group": group})
+        self.jobs[job_id] = Modelled(script, group=group)
 
     @rule(life=st.integers(0, 6), is_late=st.booleans(), fails=st.booleans(), races=st.booleans())
     def run_some(self, life: int, is_late: bool, fails: bool, races: bool) -> None:
@@ -221,12 +226,26 @@ class Steps(RuleBasedStateMachine):
     def _run_all(
         self, life: int = 1000, is_late: bool = False, fails: bool = False, races: bool = False
     ) -> bool:
+        held = self._held()
         chunks = self.node.claim()
         for chunk in chunks:
             for job in chunk.jobs:
+                group = self.jobs[job.job_id].group if job.job_id in self.jobs else None
+                assert held.get(group, job.job_id) == job.job_id
                 taken = Taken(chunk.lane, chunk.assignment, [job])
                 self._run_one(taken, life, is_late, fails, races)
         return bool(chunks)
+
+    def _held(self) -> dict[str | None, int]:
+        self.node.cursor.execute(HOLDERS)
+        rows = self.node.cursor.fetchall()
+        held: dict[str | None, int] = dict(rows)
+        assert len(held) == len(rows), "two jobs hold a group of one place"
+        assert not self.node.value(
+            "select exists (select from txqueue.group_hold"
+            " join txqueue.job_assigned using (job_id))"
+        )
+        return held
 
     def _run_one(self, chunk: Taken, life: int, is_late: bool, fails: bool, races: bool) -> None:
         (job_id,) = chunk.ids
@@ -300,6 +319,11 @@ class Steps(RuleBasedStateMachine):
             self.node.value("select txqueue.retry_from(%s, %s, 'me')", job_id, name)
             self.jobs[job_id].forgotten |= set(begun[begun.index(name) :])
 
+    @rule(group=st.sampled_from(["a", "b"]), act=st.sampled_from(["pause", "resume"]))
+    def pause_or_resume(self, group: str, act: str) -> None:
+        """An operator pauses a group, or resumes it."""
+        self.node.value(f"select txqueue.{act}('group', %s, 'me')", group)
+
     @rule()
     def pass_time(self) -> None:
         """Two hours pass."""
@@ -318,6 +342,8 @@ class Steps(RuleBasedStateMachine):
 
     def finish(self) -> None:
         """Send what jobs wait for until all have ended; each step was done once."""
+        for group in "ab":
+            self.pause_or_resume(group, "resume")
         for _ in range(MOST_RUNS):
             waiting = self.node.column(
                 "select job_id from txqueue.job_waiting where waiting_for = 'signal'"
@@ -333,6 +359,7 @@ class Steps(RuleBasedStateMachine):
         for job_id, job in self.jobs.items():
             self._check(job_id, job)
         assert self.node.column("select job_id from txqueue.job_signal") == []
+        assert self.node.column("select job_id from txqueue.group_hold") == []
 
     def _check(self, job_id: int, job: Modelled) -> None:
         row = self.node.job(job_id)
