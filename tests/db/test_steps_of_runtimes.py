@@ -373,3 +373,21 @@ async def test_a_function_that_is_work_has_steps(
         assert await it.suspended(perform, runtime) == ["third"]
         node.value("select txqueue.signal(%s, 'third', '8')", it.job.id)
         assert await it.run(perform, runtime) == (7, 7, 8)
+
+
+@pytest.mark.parametrize("runtime", [Runtime.THREAD, Runtime.ASYNCIO, Runtime.TWISTED])
+async def test_a_wait_may_hold_the_place_in_the_group(
+    runtime: Runtime, node: Master, dsn: str, threads: HandlerThreads
+) -> None:
+    """The option reaches the database with the wait, of each kind."""
+
+    def function(_: object, job: ThreadJob) -> None:
+        job.sleep("nap", 60, hold_group=True)
+
+    async def coroutine(_: object, job: RunningJob) -> None:
+        await job.wait_for("word", hold_group=True)
+
+    perform: Any = function if runtime is Runtime.THREAD else coroutine
+    async with world(node, dsn, threads) as it:
+        await it.suspended(perform, runtime)
+        assert [wait["hold_group"] for wait in it.job.waits] == [True]

@@ -154,8 +154,8 @@ MUTATIONS: Final = {
         "calm",
         "I5",
         "schema/functions/groups/admit_groups.sql",
-        '(mine."group" is null or (mine.number',
-        '(true or mine."group" is null or (mine.number',
+        '(mine."group" is null or mine.is_holder or (mine.number',
+        '(true or mine."group" is null or mine.is_holder or (mine.number',
     ),
     "jobs get ready before their time": _of(
         "calm",
