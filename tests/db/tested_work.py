@@ -126,9 +126,13 @@ class TransferInTask(WorkItem):
     amount: int
 
     async def perform(self, job: RunningJob) -> None:
-        """Write in the job's own transaction, with follow-up work and the ends of similar jobs."""
+        """Write in a step and the job's own transaction, with follow-up and similar jobs."""
+        async with job.step_transaction("check") as step:
+            if not step.is_done:
+                await step.txn.execute("select 1 / %s", (self.amount,))
+                step.result = (await step.txn.execute("select 50"))[0][0]
         async with job.transaction() as txn:
-            await txn.execute("insert into app values (%s, %s)", (self.amount, "50%"))
+            await txn.execute("insert into app values (%s, %s)", (self.amount, f"{step.result}%"))
             await job.then(Mail(f"owner of {self.amount}"), tags={"kind": "receipt"})
             if self.amount < 0:
                 raise ValueError("too little")

@@ -29,7 +29,7 @@ _WRITE_MANY: Final = "select place, value from {schema}.write_steps(%s, %s)"
 _WRITE: Final = """
     select {schema}.write_step(
         its_incarnation => %s, its_assignment => %s, its_job_id => %s, its_name => %s,
-        its_result => %s, its_child => %s, its_lane => %s)"""
+        its_result => cast(%s as jsonb), its_child => %s, its_lane => %s)"""
 
 
 @frozen
