@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from tests.db.masters import Master
 from tests.db.tagged_work import Tagged
 from tests.waiting import running_reactor
 from txqueue import Retry, RunningJob, WorkItem
-from txqueue.errors import InvalidWork, JobFailed, Suspended, TokenLost
+from txqueue.errors import DatabaseUnavailable, InvalidWork, JobFailed, Suspended, TokenLost
 from txqueue.model.assignment import Assignment
 from txqueue.model.step import Memo
 from txqueue.store.enqueueing.encryption import encrypted
@@ -68,6 +69,30 @@ async def test_a_name_is_used_once(node: Master, dsn: str) -> None:
         await job.step("a", int)
         with pytest.raises(InvalidWork, match="uses the name 'a' for two steps"):
             await job.sleep("a", 1)
+
+
+async def begin_statement(job: RunningJob, what: str) -> None:
+    """Begin a step whose first statement needs a connection."""
+    if what == "call":
+        await job.call("other", Tagged())
+    else:
+        await job.step_transaction("book").__aenter__()
+
+
+@pytest.mark.parametrize("what", ["step_transaction", "call"])
+async def test_a_step_without_a_connection_spends_no_attempt(
+    node: Master, tmp_path: Path, what: str
+) -> None:
+    """The run ends by the error that is noted as one that spends none."""
+    transactions = OwnTransactions(running_reactor(), f"host={tmp_path}", "txqueue", "test")
+    node.enqueue({})
+    job = next_run(node, transactions)
+    try:
+        with pytest.raises(DatabaseUnavailable) as caught:
+            await begin_statement(job, what)
+        assert job.unavailable is caught.value
+    finally:
+        transactions.close()
 
 
 async def test_a_result_is_read_as_later_runs_read_it(node: Master, dsn: str) -> None:

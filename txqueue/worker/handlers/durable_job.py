@@ -83,7 +83,8 @@ class DurableJob:
             ``txn``, and set its ``result``.
 
         Raises:
-            DatabaseUnavailable: When no connection can be made.
+            DatabaseUnavailable: When no connection can be made; if the handler lets the error
+                propagate, the job runs again soon and no attempt is spent.
             TokenLost: At its end, when the job has been assigned elsewhere since; the transaction
                 is rolled back.
         """
@@ -152,6 +153,7 @@ class DurableJob:
             The result of the other job.
 
         Raises:
+            DatabaseUnavailable: When no connection can be made, as by `step_transaction`.
             JobFailed: When it has failed or was cancelled.
         """
         return await self.its_steps().call(name, work, dict(options), hold_group=hold_group)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from datetime import timedelta
 from inspect import isawaitable
@@ -164,8 +164,9 @@ class JobSteps:
         opening = self._store.transaction(
             self._run, name, lambda: self._stored(step_text(name, step.result))
         )
-        async with opening as txn:
-            step.txn = txn
+        async with AsyncExitStack() as stack:
+            with self._unspent():
+                step.txn = await stack.enter_async_context(opening)
             self._job.note_steps()
             yield step
         step.end()
@@ -263,17 +264,25 @@ class JobSteps:
     async def _load(self) -> None:
         error: BaseException | None = None
         try:
-            self._memos = {memo.name: memo for memo in await self._store.load(self._job.id)}
+            with self._unspent():
+                self._memos = {memo.name: memo for memo in await self._store.load(self._job.id)}
         except BaseException as caught:
             error = caught
-        if isinstance(error, DatabaseUnavailable):
-            self._job.note_unavailable(error)
         waiting, self._loading = self._loading, []
         for each in waiting:
             if error is None:
                 each.callback(None)
             else:
                 each.errback(error)
+
+    @contextmanager
+    def _unspent(self) -> Iterator[None]:
+        """Have the run spend no attempt if it ends as these statements get no connection."""
+        try:
+            yield
+        except DatabaseUnavailable as error:
+            self._job.note_unavailable(error)
+            raise
 
     async def _tried(
         self,
@@ -375,8 +384,9 @@ class JobSteps:
 
     async def _enqueued(self, name: str, work: WorkItem, options: dict[str, Any]) -> int:
         child = 0
-        async with self._store.calling(self._run, name, lambda: child) as txn:
-            child = await txn.enqueue(work, **options)
+        with self._unspent():
+            async with self._store.calling(self._run, name, lambda: child) as txn:
+                child = await txn.enqueue(work, **options)
         return child
 
     async def _ended_child(self, memo: Memo, work: WorkItem) -> Any:
