@@ -31,7 +31,7 @@ def check_terms(terms: Any) -> None:
 
 
 def is_expired(terms: dict[str, Any], expires: bool, asked_at: float) -> bool:
-    """Tell whether a job has expired and must not start.
+    """Tell whether a job has expired and must not start; one with steps has started before.
 
     Args:
         terms: The job's terms; ``left`` has the seconds until its not_after.
@@ -39,7 +39,7 @@ def is_expired(terms: dict[str, Any], expires: bool, asked_at: float) -> bool:
         asked_at: When the claim was sent, by the monotonic clock; ``left`` counts from then or
             later.
     """
-    if "left" not in terms or not terms.get("expires", expires):
+    if "left" not in terms or "steps" in terms or not terms.get("expires", expires):
         return False
     return bool(time.monotonic() >= asked_at + float(terms["left"]))
 

@@ -74,6 +74,7 @@ def test_a_handler_reads_the_tags_of_its_job(terms: dict[str, Any] | None) -> No
         ({"left": -3.0}, False, False),
         ({"left": -3.0, "expires": True}, False, True),
         ({"left": -3.0, "expires": False}, True, False),
+        ({"left": -3.0, "steps": True}, True, False),
     ],
 )
 def test_expiry_counts_from_when_the_job_was_asked_for(
