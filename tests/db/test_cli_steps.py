@@ -47,6 +47,22 @@ def test_steps_are_shown(node: Stored, capsys: pytest.CaptureFixture[str]) -> No
         node.value("select cancelled from txqueue.cancel(%s, 'me')", [job_id])
 
 
+def test_a_sleep_that_is_over_does_not_wait(
+    node: Stored, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also while the job has not gone on, and once it has ended."""
+    (job_id,) = node.enqueue({})
+    (chunk,) = node.claim()
+    node.settle(chunk, "suspended", waits=[{"name": "rest", "kind": "sleep", "seconds": 0}])
+    for _ in ("live", "ended"):
+        capsys.readouterr()
+        assert run(["steps", str(job_id)], GlobalOptions()) == 0
+        shown = capsys.readouterr().out
+        assert "is over" in shown
+        assert "waits" not in shown
+        node.value("select cancelled from txqueue.cancel(%s, 'me')", [job_id])
+
+
 @pytest.mark.parametrize("reason", ["redacted", "encrypted"])
 @pytest.mark.parametrize("state", ["waiting", "cancelled"])
 def test_hidden_types_show_no_values(

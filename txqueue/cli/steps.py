@@ -71,7 +71,11 @@ def _rows(steps: Sequence[Mapping[str, Any]], now: datetime) -> Iterator[list[ob
 def _moment(value: Any, now: datetime) -> str:
     if value is None:
         return "-"
-    return moment(datetime.fromisoformat(value) if isinstance(value, str) else value, now)
+    return moment(_time(value), now)
+
+
+def _time(value: str | datetime) -> datetime:
+    return datetime.fromisoformat(value) if isinstance(value, str) else value
 
 
 def _result(step: Mapping[str, Any], now: datetime) -> str:
@@ -79,10 +83,16 @@ def _result(step: Mapping[str, Any], now: datetime) -> str:
         return str(step["error"])
     if step.get("ended_at"):
         return _json_text(step.get("result"))
+    if step["kind"] == "sleep" and _is_past(step.get("until"), now):
+        return "is over"
     what = {"signal": f"waits for the signal {step.get('signal')}"}
     what["call"] = f"waits for job {step.get('child')}"
     until = f" until {_moment(step['until'], now)}" if step.get("until") else ""
     return what.get(step["kind"], "waits") + until
+
+
+def _is_past(until: Any, now: datetime) -> bool:
+    return until is not None and _time(until) <= now
 
 
 def _json_text(value: Any) -> str:
@@ -110,8 +120,8 @@ def signal(
     value = _value(name, key, *rest)
     job_id = number if of is None else _holder(options, *of)
     sent = act_by_node(options, lambda admin: admin.signal(job_id, name, value, key=key))
-    text = "has the signal" if sent else "has had this signal before"
-    say(options, {"job_id": job_id, "is_new": sent}, f"Job {job_id} {text} {name}.")
+    text = f"has the signal {name}" if sent else f"has had a signal {name} with this key before"
+    say(options, {"job_id": job_id, "is_new": sent}, f"Job {job_id} {text}.")
 
 
 def _receiver(words: Sequence[str], *, has_number: bool) -> tuple[int, Sequence[str]]:
