@@ -105,6 +105,19 @@ async def test_a_result_is_read_as_later_runs_read_it(node: Master, dsn: str) ->
         assert await job.step("place", place) == (Place(1),)
 
 
+async def test_a_new_result_that_does_not_fit_is_not_kept(node: Master, dsn: str) -> None:
+    """The remedy says so, and names no retry from the step."""
+
+    def place() -> Place:
+        return 7  # type: ignore[return-value]  # what an application gets wrong
+
+    async with running(node, dsn) as job:
+        with pytest.raises(InvalidWork, match=r"repair the annotation .* not kept") as caught:
+            await job.step("place", place)
+        assert "--from" not in str(caught.value)
+        assert node.value("select count(*) from txqueue.job_step") == 0
+
+
 async def test_a_step_that_fails_is_tried_again_in_place(node: Master, dsn: str) -> None:
     """As often as its policy says; then its error is the job's, and nothing is kept."""
     tries: list[int] = []

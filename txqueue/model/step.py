@@ -38,6 +38,14 @@ ANY_KIND: Final = ""
 """The kind of a step that a test gives: it fits whatever has its name."""
 _LONGEST_KEY: Final = 1000
 _PLAIN: Final = frozenset({str, int, float, bool, type(None)})
+_REMEDY_OF_KEPT: Final = (
+    "annotate what it returned, rename the step so that it is done again, or run"
+    " txqueue retry --from {name!r} with the job's number"
+)
+_REMEDY_OF_NEW: Final = (
+    "repair the annotation or what the function returns, and retry the job: step {name!r} is not"
+    " kept, and is done again"
+)
 _converter = strict_converter(detailed_validation=False)
 
 
@@ -179,13 +187,14 @@ def signal_json(name: str, text: str) -> Any:
     return value
 
 
-def read_result(name: str, kind: Any, text: str | None) -> Any:
+def read_result(name: str, kind: Any, text: str | None, *, is_kept: bool = True) -> Any:
     """Return what a step returned.
 
     Args:
         name: The step.
         kind: The type that its function is annotated to return.
         text: The result as JSON text.
+        is_kept: Whether the step was kept, so that it is not done again by itself.
 
     Raises:
         InvalidWork: When it does not fit the type, which may have changed since.
@@ -199,6 +208,5 @@ def read_result(name: str, kind: Any, text: str | None) -> Any:
         shown = getattr(kind, "__name__", kind) if not get_args(kind) else kind
         raise InvalidWork(
             f"the result of step {name!r} does not fit its annotation, {shown}",
-            "annotate what it returned, rename the step so that it is done again, or run"
-            f" txqueue retry --from {name!r} with the job's number",
+            (_REMEDY_OF_KEPT if is_kept else _REMEDY_OF_NEW).format(name=name),
         ) from None

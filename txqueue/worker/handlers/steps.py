@@ -95,7 +95,7 @@ class JobSteps:
                 return self.read(name, kind, memo.result)
             value = await self._within(name, function, args, named, retry)
             text = step_text(name, value)
-            result = read_result(name, kind, text)
+            result = read_result(name, kind, text, is_kept=False)
             await self.write(name, "step", result=text)
         return result
 
