@@ -1,6 +1,7 @@
 """The settings of the shop; its database is the one of TXQUEUE_DSN, as its nodes'."""
 
 import os
+from importlib.util import find_spec
 
 from psycopg2.extensions import parse_dsn
 
@@ -16,6 +17,8 @@ DATABASES = {
     }
 }
 INSTALLED_APPS = ["django.contrib.contenttypes", "examples.django_shop", "txqueue.django"]
+if find_spec("django.tasks") is None:  # Before Django 6, the package django-tasks has them.
+    INSTALLED_APPS.append("django_tasks")
 TASKS = {
     "default": {"BACKEND": "txqueue.django.TxqueueBackend", "QUEUES": ["default", "mail"]},
 }

@@ -1,12 +1,16 @@
 """The shop's tasks. Each may run twice, so each changes its rows once."""
 
 from django.db import transaction
-from django.tasks import task
 from django.utils import timezone
 
 from examples.django_shop.models import Mail, Order, Report
 from txqueue import Cron, Key, Retry
 from txqueue.django import policy
+
+try:
+    from django.tasks import task
+except ModuleNotFoundError:  # Before Django 6, the package django-tasks has them.
+    from django_tasks import task
 
 
 @task

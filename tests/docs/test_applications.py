@@ -1,8 +1,10 @@
 """The applications in examples/: each runs by its command, and so do its tests."""
 
 import sys
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from socket import AF_UNIX, socket
 from typing import Final
 
 import pytest
@@ -16,7 +18,9 @@ APPLICATIONS: Final = {
     "fastapi": (("psycopg", "fastapi", "uvicorn"), "'mail': 'invoice 2: 2000 EUR'}"),
     "django": (("django",), "'orders': 2}"),
 }
-HAS_TASKS: Final = find_spec("django") is not None and find_spec("django.tasks") is not None
+HAS_TASKS: Final = find_spec("django_tasks") is not None or (
+    find_spec("django") is not None and find_spec("django.tasks") is not None
+)
 # An installed txqueue brings the plugin along.
 PLUGIN: Final = {"PYTEST_PLUGINS": "txqueue.testing.plugin"}
 
@@ -28,16 +32,37 @@ def application(request: pytest.FixtureRequest) -> str:
     for package in APPLICATIONS[name][0]:
         pytest.importorskip(package)
     if name == "django" and not HAS_TASKS:
-        pytest.skip("it needs the tasks of Django 6")
+        pytest.skip("it needs the tasks of Django 6 or of django-tasks")
     return name
 
 
-def test_an_application_runs(application: str, database18: str, tmp_path: Path) -> None:
+@pytest.fixture
+def another_node(tmp_path: Path) -> Iterator[dict[str, str]]:
+    """The settings of a node of this host that listens already."""
+    with socket(AF_UNIX) as listening:
+        listening.bind(str(tmp_path / "shop.sock"))
+        listening.listen()
+        yield {"TXQUEUE_NAME": "shop", "TXQUEUE_STATE_DIR": str(tmp_path)}
+
+
+def test_an_application_runs_beside_another_node(
+    application: str, database18: str, tmp_path: Path, another_node: dict[str, str]
+) -> None:
     """Its tour comes to the end."""
-    environment = {"TXQUEUE_DSN": database18, "PYTHONPATH": str(ROOT)}
+    environment = {"TXQUEUE_DSN": database18, "PYTHONPATH": str(ROOT), **another_node}
     with Session(tmp_path, environment) as session:
         said = session.run(f"{sys.executable} -m examples {application}")
     assert APPLICATIONS[application][1] in said
+
+
+def test_an_application_ends_with_its_node(database18: str, tmp_path: Path) -> None:
+    """The last lines of the node's log say why."""
+    environment = {"TXQUEUE_DSN": database18, "PYTHONPATH": str(ROOT)}
+    with Session(tmp_path, {**environment, "TXQUEUE_WORKER_START": "sideways"}) as session:
+        said = session.run(f"{sys.executable} -m examples twisted", fails=True)
+    assert "the node ended with status 1" in said
+    assert "sideways" in said.partition("the last lines of the node's log:")[2]
+    assert "WaitTimeout" not in said
 
 
 def test_the_tests_of_an_application_pass(
