@@ -114,7 +114,13 @@ class JobNotFound(TxqueueError):
 
 
 class JobFailed(TxqueueError):
-    """The awaited job has failed or was cancelled."""
+    """The awaited job has failed or was cancelled.
+
+    Attributes:
+        is_kept: Whether `RunningJob.call` has kept that, so that each retry would raise it again.
+    """
+
+    is_kept = False
 
 
 class WaitTimeout(TxqueueError):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from attrs import evolve
 
@@ -11,6 +12,10 @@ from txqueue.model.humanize import counted
 from txqueue.policy.blockers.reason import Blocker, Facts, ago
 
 __all__ = ["cancelled", "done", "failed"]
+
+_REPEATED_CALL: Final = re.compile(
+    r"this call keeps that; to repeat it: (txqueue retry \d+ --from .+)"
+)
 
 
 def done(facts: Facts) -> Blocker:
@@ -22,7 +27,10 @@ def failed(facts: Facts) -> Blocker:
     """Return why a job failed for good."""
     job = facts["job"]
     error = job["error"] or "no reason given"
-    retry = f"fix the cause, then: txqueue retry {job['job_id']}"
+    # A retry without --from would only read the kept end of the call again.
+    repeated = _REPEATED_CALL.search(error)
+    command = repeated[1].strip() if repeated else f"txqueue retry {job['job_id']}"
+    retry = f"fix the cause, then: {command}"
     if error.startswith("poison"):
         detail = f"it is quarantined: {error.removeprefix('poison: ')}"
         return _reopenable(facts, Blocker("quarantine", detail, retry))

@@ -7,7 +7,13 @@ from typing import Any, cast
 
 from attrs import frozen
 
-from txqueue.errors import InvalidWork, KeyUnavailable, UnknownWorkType, UnreadablePayload
+from txqueue.errors import (
+    InvalidWork,
+    JobFailed,
+    KeyUnavailable,
+    UnknownWorkType,
+    UnreadablePayload,
+)
 from txqueue.model.assignment import JobKey, SettledJob
 from txqueue.model.directives import Discard, Fail, Snooze, snooze_delay
 from txqueue.model.foreign import class_name, class_path, is_a, looked, text_of
@@ -115,6 +121,8 @@ def judge(error: object, retry: Retry, failures: int, chance: float) -> Verdict:
 
 
 def _is_fatal(error: object, retry: Retry) -> bool:
+    if is_a(error, JobFailed) and looked(lambda: cast("JobFailed", error).is_kept, False):
+        return True
     # A class may define what isinstance() says.
     return bool(retry.fatal) and looked(lambda: isinstance(error, retry.fatal), False)
 

@@ -402,7 +402,9 @@ class JobSteps:
 
     def _failed_call(self, name: str, error: str) -> JobFailed:
         again = f"txqueue retry {self._job.id} --from {quote(name)}"
-        return JobFailed(error, f"this call keeps that; to repeat it: {again}")
+        failure = JobFailed(error, f"this call keeps that; to repeat it: {again}")
+        failure.is_kept = True
+        return failure
 
     def _of_child(self, memo: Memo, work: WorkItem) -> Any:
         if memo.error is not None:

@@ -38,6 +38,16 @@ def test_a_workset_s_job_that_finds_nothing_to_take_says_what_is_left() -> None:
     assert explain({**facts, "workset": None}).reason == "time"
 
 
+def test_a_call_that_has_failed_is_repeated_from_its_step() -> None:
+    """A plain retry would read the kept end of the call again."""
+    error = (
+        "JobFailed: job 9 is failed; this call keeps that; to repeat it: txqueue retry 7 --from pay"
+    )
+    job = {"job_id": 7, "state": "failed", "attempt": 1, "error": error}
+    told = explain({"job": job, "now": NOW, "nodes": [], "controls": []})
+    assert told.remedy == "fix the cause, then: txqueue retry 7 --from pay"
+
+
 def test_a_refusal_is_one_sentence() -> None:
     """With a remedy, and without one, as a node gives none for a job that does not exist."""
     why = Explanation(99, "", "unknown", "there is no job 99", "")

@@ -7,13 +7,19 @@ import pytest
 from twisted.internet import defer
 
 from txqueue import Discard, Fail, Retry, Snooze
-from txqueue.errors import InvalidWork, UnknownWorkType, UnreadablePayload
+from txqueue.errors import InvalidWork, JobFailed, UnknownWorkType, UnreadablePayload
 from txqueue.model.assignment import JobKey
 from txqueue.model.type_version import NotRead
 from txqueue.policy.endings.outcome import LONGEST_ERROR, Verdict, error_text, judge
 from txqueue.store.node.outcomes import outcomes_text
 
 RETRY = Retry(attempts=3, first=10.0, factor=2.0, jitter=0, fatal=(KeyError,))
+
+
+def kept(error: JobFailed) -> JobFailed:
+    """Return the error as one that a call has kept."""
+    error.is_kept = True
+    return error
 
 
 @pytest.mark.parametrize(
@@ -33,6 +39,8 @@ RETRY = Retry(attempts=3, first=10.0, factor=2.0, jitter=0, fatal=(KeyError,))
         (InvalidWork("wrong", "fix it"), 0, "failed", None),
         (UnknownWorkType("unknown", "import it"), 0, "failed", None),
         (KeyboardInterrupt(), 0, "retry", 10.0),
+        (JobFailed("awaited by a client's call", ""), 0, "retry", 10.0),
+        (kept(JobFailed("called by a step", "")), 0, "failed", None),
     ],
     ids=repr,
 )
