@@ -204,6 +204,20 @@ async def test_a_node_is_drained_and_undrained(
     )
 
 
+async def test_a_name_that_nothing_has_is_acted_on_with_a_warning(
+    trio: Trio, shared_db: Database
+) -> None:
+    """It may be misspelt; the second time it is known, by its pause."""
+    misspelt = "no live node serves othr and it has no jobs; did you mean other?"
+    paused, again = (called("pause", "othr", node=trio[0]) for _ in range(2))
+    assert (paused.returncode, paused.stderr) == (0, f"warning: {misspelt}\n")
+    assert shared_db.value("select is_paused from txqueue.control where key = 'othr'")
+    assert again.stderr == called("resume", "othr", node=trio[0]).stderr == ""
+    tenant = called("limit", "tenant", "acme", "--share", "2", node=trio[1])
+    assert tenant.stderr == "warning: the tenant acme has no jobs\n"
+    told(trio[1], "limit", "tenant", "acme", "--clear", "all")
+
+
 async def test_a_limit_is_set_and_lifted(trio: Trio, shared_db: Database) -> None:
     """The row of the control says what holds."""
     control = told(trio[0], "limit", "queue", "q", "--concurrency", "3", "--rate", "2.5")

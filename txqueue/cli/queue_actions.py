@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from txqueue.cli.options import Command, Finite, GlobalOptions, together
 from txqueue.cli.output import say
 from txqueue.cli.source import act_by_node
+from txqueue.errors import AdminRefused
+from txqueue.model.humanize import plain
 from txqueue.policy.facts.status import LIMITS
 
+if TYPE_CHECKING:
+    from txqueue.admin import Admin
+
 __all__ = ["drain", "limit", "pause", "resume", "undrain"]
+
+T = TypeVar("T")
 
 KINDS = ("queue", "group", "tenant")
 
@@ -39,7 +46,7 @@ _held = together(
 def pause(options: GlobalOptions, /, **names: str | None) -> None:
     """Pause a QUEUE, a group or a tenant until it is resumed; running jobs continue."""
     kind, key = _kind_and_key(names)
-    changed = act_by_node(options, lambda admin: admin.pause(key, kind))
+    changed = _act(options, kind, key, lambda admin: admin.pause(key, kind))
     text = "is paused" if changed else "was paused already"
     _tell(options, {"kind": kind, "key": key, "is_paused": True, "changed": changed}, text)
 
@@ -50,7 +57,7 @@ def pause(options: GlobalOptions, /, **names: str | None) -> None:
 def resume(options: GlobalOptions, /, **names: str | None) -> None:
     """Resume a paused QUEUE, group or tenant."""
     kind, key = _kind_and_key(names)
-    changed = act_by_node(options, lambda admin: admin.resume(key, kind))
+    changed = _act(options, kind, key, lambda admin: admin.resume(key, kind))
     text = "is resumed" if changed else "was not paused"
     _tell(options, {"kind": kind, "key": key, "is_paused": False, "changed": changed}, text)
 
@@ -94,8 +101,11 @@ def limit(
     lifted = LIMITS if "all" in cleared else cleared
     if not lifted and all(value is None for value in limits.values()):
         raise click.UsageError("say what to limit, such as --concurrency 5, or what to --clear")
-    control = act_by_node(
-        options, lambda admin: admin.set_limit(key, kind, cleared=lifted, **limits)
+    control = _act(
+        options,
+        kind,
+        key,
+        lambda admin: admin.set_limit(key, kind, cleared=lifted, **limits),
     )
     document = control or {"kind": kind, "key": key, "is_paused": False}
     _tell(options, document, f"has {_limits(control)}")
@@ -125,6 +135,33 @@ def undrain(options: GlobalOptions, name: str) -> None:
     document = {"node": name, "state": "alive", "changed": changed}
     text = "accepts jobs again" if changed else "was not draining"
     say(options, document, f"Node {name} {text}.")
+
+
+def _act(options: GlobalOptions, kind: str, key: str, act: Callable[[Admin], Awaitable[T]]) -> T:
+    """Let a node act on a queue, group or tenant; warn if the name may be a misspelt one."""
+
+    async def warned(admin: Admin) -> tuple[str | None, T]:
+        return await _warning(admin, kind, key), await act(admin)
+
+    warning, answer = act_by_node(options, warned)
+    if warning is not None:
+        click.echo(f"warning: {plain(warning)}", err=True)
+    return answer
+
+
+async def _warning(admin: Admin, kind: str, key: str) -> str | None:
+    """Return what is odd about a name before the act, which makes it known; None if nothing is."""
+    from txqueue.policy.facts.warnings import unfamiliar
+
+    try:
+        known = {row["key"] for row in await admin.controls() if row["kind"] == kind}
+        if kind == "queue":
+            known |= {row["queue"] for row in await admin.queues()}
+        if key in known or (await admin.jobs_page(limit=1, **{kind: key})).jobs:
+            return None
+    except AdminRefused:
+        return None
+    return unfamiliar(kind, key, known)
 
 
 def _kind_and_key(names: Mapping[str, str | None]) -> tuple[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
+from difflib import get_close_matches
 
 from txqueue.model.humanize import age, amount, counted, counted_as, joined
 from txqueue.policy.facts.live_jobs import SERVING, LiveJobs, Rest, served_queues
@@ -20,7 +21,16 @@ from txqueue.policy.facts.node_warnings import (
 from txqueue.policy.facts.obstacles import because_silent, remedy_if_silent, to_undrain
 from txqueue.policy.facts.warned import Row, Warned, listed
 
-__all__ = ["full", "idle", "paused", "recurring", "unknown_type", "unserved_queue", "warnings"]
+__all__ = [
+    "full",
+    "idle",
+    "paused",
+    "recurring",
+    "unfamiliar",
+    "unknown_type",
+    "unserved_queue",
+    "warnings",
+]
 
 OLD_SNAPSHOT = 300.0
 
@@ -159,6 +169,21 @@ def unknown_type(
     if not is_published:
         what = f"no node has ever registered the work type {work_type}"
     return what, "start a node whose --app defines it"
+
+
+def unfamiliar(kind: str, key: str, known: Iterable[str]) -> str:
+    """Return the warning about a queue, group or tenant without jobs and limits.
+
+    Args:
+        kind: Which of the three it is.
+        key: Its name.
+        known: The names of others, of which the nearest may be meant.
+    """
+    near = get_close_matches(key, sorted(set(known)), 1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    if kind == "queue":
+        return f"no live node serves {key} and it has no jobs{hint}"
+    return f"the {kind} {key} has no jobs{hint}"
 
 
 def _which_have(rest: Rest, noun: str) -> str:

@@ -12,6 +12,7 @@ from txqueue.policy.facts.warnings import (
     idle,
     paused,
     recurring,
+    unfamiliar,
     unknown_type,
     unserved_queue,
     warnings,
@@ -309,3 +310,12 @@ def test_a_node_whose_files_have_changed() -> None:
     """It runs what is on its disk no more."""
     found = application_warnings([node("a", report={"applications": ["1"], "is_outdated": True})])
     assert kinds(found) == [("outdated_node", "a")]
+
+
+def test_a_name_that_nothing_has_may_be_a_misspelt_one() -> None:
+    """The nearest known name is told, if there is one."""
+    known = ["mail", "limited", "limits"]
+    assert unfamiliar("queue", "limted", known) == (
+        "no live node serves limted and it has no jobs; did you mean limited?"
+    )
+    assert unfamiliar("tenant", "acme", known) == "the tenant acme has no jobs"
