@@ -1,6 +1,7 @@
 """What a process that only enqueues has to import: work items, and no part of Twisted."""
 
 import json
+import os
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -187,3 +188,27 @@ def test_a_nodes_process_imports_nothing_for_other_programs(tmp_path: Path, prog
     assert all(map(find_spec, NEEDLESS[program])), "one of these does not exist"
     needless = NEEDLESS[program] | LIBRARIES | {"twisted.web", "twisted.mail", "twisted.conch"}
     assert {name for name in needless if name in modules} == set()
+
+
+@pytest.mark.parametrize("package", ["txqueue.aio", "txqueue.sync"])
+@pytest.mark.parametrize(
+    ("text", "remedy"),
+    [
+        ("raise ModuleNotFoundError('no module', name='psycopg')", "'txqueue[psycopg]'"),
+        ("raise ImportError('no pq wrapper available.')", "'psycopg[binary]'"),
+        ("raise ImportError('of its own')", "ImportError: of its own"),
+    ],
+)
+def test_a_queue_without_psycopg_says_what_to_install(
+    package: str, text: str, remedy: str, tmp_path: Path
+) -> None:
+    """Without the driver, or without the library of PostgreSQL that the driver needs."""
+    (tmp_path / "psycopg.py").write_text(text)
+    done = subprocess.run(
+        [sys.executable, "-c", f"import {package}"],
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{os.getcwd()}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert remedy in done.stderr.splitlines()[-1], done.stderr

@@ -313,7 +313,7 @@ def test_a_node_whose_files_have_changed() -> None:
 
 
 def test_a_name_that_nothing_has_may_be_a_misspelt_one() -> None:
-    """The nearest known name is told, if there is one."""
+    """The warning has the nearest known name, if there is one."""
     known = ["mail", "limited", "limits"]
     assert unfamiliar("queue", "limted", known) == (
         "no live node serves limted and it has no jobs; did you mean limited?"
