@@ -445,7 +445,7 @@ def _definition(module: str, name: str) -> ast.AST:
 def _statements(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
     """Yield the statements of a module, those under a condition included."""
     for node in body:
-        yield from _statements(node.body) if isinstance(node, ast.If) else [node]
+        yield from _statements(node.body) if isinstance(node, ast.If | ast.Try) else [node]
 
 
 def _exported(module: str) -> list[str]:

@@ -153,11 +153,12 @@ async def _warning(admin: Admin, kind: str, key: str) -> str | None:
     """Return what is odd about a name before the act, which makes it known; None if nothing is."""
     from txqueue.policy.facts.warnings import unfamiliar
 
+    named: dict[str, Any] = {kind: key}
     try:
         known = {row["key"] for row in await admin.controls() if row["kind"] == kind}
         if kind == "queue":
             known |= {row["queue"] for row in await admin.queues()}
-        if key in known or (await admin.jobs_page(limit=1, **{kind: key})).jobs:
+        if key in known or (await admin.jobs_page(limit=1, **named)).jobs:
             return None
     except AdminRefused:
         return None
