@@ -311,8 +311,11 @@ async def with_aio_queue(dsn: str) -> AsyncIterator[Face]:
         face.query, face.commit = query, lambda: end(None)
         face.rollback = lambda: end(psycopg.Rollback())
         await begin()
-        yield face
-        await stack.__aexit__(psycopg.Rollback, psycopg.Rollback(), None)
+        try:
+            yield face
+        finally:
+            # Else a test that fails leaves locks on which the next one waits.
+            await stack.__aexit__(psycopg.Rollback, psycopg.Rollback(), None)
 
 
 @asynccontextmanager
@@ -333,8 +336,11 @@ async def with_sync_queue(dsn: str) -> AsyncIterator[Face]:
         face.commit = lambda: end(None)
         face.rollback = lambda: end(psycopg.Rollback())
         begin()
-        yield face
-        stack.__exit__(psycopg.Rollback, psycopg.Rollback(), None)
+        try:
+            yield face
+        finally:
+            # Else a test that fails leaves locks on which the next one waits.
+            stack.__exit__(psycopg.Rollback, psycopg.Rollback(), None)
 
 
 BLOCKING: Final[dict[str, Callable[[str], AbstractAsyncContextManager[Face]]]] = {
