@@ -2,6 +2,7 @@
 
 import json
 import socket
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
@@ -250,6 +251,19 @@ def test_certificates_near_their_end_are_found(
     found = doctor(installation, "--tls-dir", str(folder), exits=int(not days))
     assert found.keys() == {"certificates"}
     assert f"n1.pem {says}" in found["certificates"]
+
+
+@pytest.mark.parametrize("name", ["OpenSSL", "cryptography"])
+def test_a_package_that_tls_lacks_is_a_fault(
+    installation: str, doctor: Doctor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Once, however many certificates there are, and not as if they were none."""
+    folder = tmp_path / "tls"
+    make_authority(folder)
+    issue(folder, "node", "n1")
+    monkeypatch.setitem(sys.modules, name, None)
+    found = doctor(installation, "--tls-dir", str(folder), exits=1)
+    assert found == {"certificates": f"TLS needs the package {name}, which is not installed"}
 
 
 def test_a_private_key_that_others_can_read_is_a_fault(

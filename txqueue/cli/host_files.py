@@ -32,7 +32,7 @@ def examine_host(settings: Settings, folder: object, database_facts: Facts) -> d
     """
     tls = None if folder is None else Path(str(folder))
     return {
-        "certificates": _listed(tls, ".pem", _certificate),
+        "certificates": _certificates(tls),
         "private_keys": _listed(tls, ".key", _mode),
         "admin_sockets": _sockets(settings),
         "payload_keys": _of(database_facts, "encrypted_types", _payload_keys),
@@ -76,18 +76,32 @@ def _mode(path: Path) -> Row:
     return {"path": str(path), "mode": stat.S_IMODE(path.stat().st_mode)}
 
 
+def _certificates(folder: Path | None) -> Fact:
+    """Return the rows of the certificates, or one that says which package of TLS is missing."""
+    if folder is None:
+        return []
+    from txqueue.wire.tls import require_packages
+
+    try:
+        require_packages()
+    except ConfigurationError as error:
+        return [{"error": error.what, "remedy": error.remedy}]
+    return _listed(folder, ".pem", _certificate)
+
+
 def _certificate(path: Path) -> Row:
     """Return how long a certificate is still valid."""
-    row = {"path": str(path), "seconds_left": None, "error": None}
-    try:
-        from cryptography.x509 import load_pem_x509_certificate
+    from cryptography.x509 import load_pem_x509_certificate
 
+    try:
         until = load_pem_x509_certificate(path.read_bytes()).not_valid_after_utc
-    except ImportError:
-        return {**row, "error": "the package cryptography is not installed"}
     except ValueError:
-        return {**row, "error": "it is not in PEM"}
-    return {**row, "seconds_left": (until - datetime.now(UTC)).total_seconds()}
+        return {
+            "error": f"{path} is not a certificate in PEM",
+            "remedy": "copy it again from where it was issued",
+        }
+    left = (until - datetime.now(UTC)).total_seconds()
+    return {"path": str(path), "seconds_left": left, "error": None}
 
 
 def _payload_keys(rows: Sequence[Row]) -> Sequence[Row]:

@@ -17,14 +17,9 @@ _OTHERS = 0o077
 
 def _certificates(rows: Sequence[Row]) -> Iterator[Finding]:
     for row in rows:
-        left = row["seconds_left"]
-        if left is None:
-            yield fault(
-                f"{row['path']} is not a certificate: {row['error']}",
-                "a node with this --tls-dir does not start",
-                "copy it again from where it was issued",
-            )
-        elif left < SOON:
+        if row["error"] is not None:
+            yield fault(row["error"], "a node with this --tls-dir does not start", row["remedy"])
+        elif (left := row["seconds_left"]) < SOON:
             when = f"expired {age(-left)} ago" if left <= 0 else f"expires in {age(left)}"
             yield Finding(
                 Severity.FAULT if left <= 0 else Severity.WARNING,
