@@ -9,6 +9,7 @@ class Order(models.Model):
     customer = models.CharField(max_length=200)
     amount = models.IntegerField()
     state = models.CharField(max_length=20, default="new")
+    job = models.BigIntegerField(null=True)
 
 
 class Mail(models.Model):

@@ -26,12 +26,21 @@ class OrderTest(TestCase):
         assert Mail.objects.get().text == f"invoice {order}: 20 EUR"
 
     def test_a_large_order_waits_for_its_approval(self):
-        """A second approval changes nothing."""
+        """It goes on where it waited; a second approval changes nothing."""
         order = self.place(2000)
-        refute_enqueued(fulfil)
+        (waiting,) = drain()
+        assert waiting.waits == {"approval": "signal"}
         for _ in range(2):
             self.client.post(f"/orders/{order}/approval")
-        assert_enqueued(fulfil, args=[order], count=1)
+        drain(until=timedelta(minutes=1), raise_errors=False)
+        assert Order.objects.get().state == "shipped"
+        assert Mail.objects.get().text == f"invoice {order}: 2000 EUR"
+
+    def test_an_order_without_an_approval_is_rejected(self):
+        """After three days."""
+        self.place(2000)
+        drain(until=timedelta(days=4))
+        assert Order.objects.get().state == "rejected"
 
     def test_an_order_that_is_shipped_again_sends_no_mail(self):
         """A task may run twice."""

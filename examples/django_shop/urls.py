@@ -7,32 +7,33 @@ from django.urls import path
 from django.views.decorators.csrf import csrf_exempt
 
 from examples.django_shop.models import Order
-from examples.django_shop.tasks import fulfil, nightly_report
-
-APPROVAL_FROM = 100
+from examples.django_shop.tasks import APPROVAL_FROM, WAITS, fulfil, nightly_report
+from txqueue.adapters.django import signal
 
 
 # Without the token of a form, so that a script can place an order: only for an example.
 @csrf_exempt
 @transaction.atomic
 def place(request):
-    """Store an order, and enqueue its work unless a person must approve it."""
+    """Store an order, and enqueue its work."""
     order = Order(customer=request.POST["customer"], amount=int(request.POST["amount"]))
-    order.state = "waits for approval" if order.amount >= APPROVAL_FROM else "new"
+    order.state = WAITS if order.amount >= APPROVAL_FROM else "new"
     order.save()
-    if order.state == "new":
-        fulfil.enqueue(order.pk)
+    order.job = int(fulfil.enqueue(order.pk).id)
+    order.save()
     return JsonResponse({"order": order.pk}, status=201)
 
 
 @csrf_exempt
 @transaction.atomic
 def approve(request, order_id):
-    """Approve an order, which enqueues its work; once, however often it is called."""
-    waiting = Order.objects.filter(pk=order_id, state="waits for approval")
-    if is_changed := waiting.update(state="approved"):
-        fulfil.enqueue(order_id)
-    return JsonResponse({"approved": bool(is_changed)}, status=202)
+    """Approve an order, which lets its task go on; once, however often it is called."""
+    order = get_object_or_404(Order.objects.select_for_update(), pk=order_id)
+    if is_changed := order.state == WAITS:
+        order.state = "approved"
+        order.save()
+        signal(order.job, "approval", True)
+    return JsonResponse({"approved": is_changed}, status=202)
 
 
 def read(request, order_id):
