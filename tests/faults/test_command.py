@@ -41,7 +41,7 @@ def torture(database18: str, tmp_path: Path) -> Called:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "error: name scenarios, or say --all; --list shows them"),
+        ([], "error: name scenarios, or say --all or --ha; --list shows them"),
         (["nonsense", "calm"], "error: there is no scenario nonsense; --list shows them"),
     ],
 )
