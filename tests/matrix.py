@@ -191,7 +191,13 @@ def environment(combination: Combination) -> Path:
         _checked(str(find_python(combination.python)), "-m", "venv", str(place))
         pip = (str(python), "-m", "pip", "--disable-pip-version-check", "install", "--quiet")
         chosen = requirements(combination.packages)
-        _checked(*pip, *chosen, *TOOLS, "--editable", f"{ROOT}[{','.join(['embedded', 'tls', *DRIVERS])}]")
+        _checked(
+            *pip,
+            *chosen,
+            *TOOLS,
+            "--editable",
+            f"{ROOT}[{','.join(['embedded', 'tls', *DRIVERS])}]",
+        )
         # The pins are for one version of Django.
         _checked(*pip, *DJANGO[combination.python])
         (place / "complete").touch()

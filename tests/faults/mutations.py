@@ -193,16 +193,6 @@ MUTATIONS: Final = {
         'await self._executed("rollback and chain", ())\n'
         '        cursor = await self._executed("commit", ())',
     ),
-    "the turn to notify is never given back": _of(
-        "overlapping_commits",
-        "expected",
-        "schema/functions/enqueue/try_turn.sql",
-        "pg_try_advisory_xact_lock(",
-        "pg_try_advisory_lock(",
-        "schema/functions/enqueue/try_turn.sql",
-        " % 100000000)",
-        " * 0)",
-    ),
     "a master does not look again for open transactions": _of(
         "overlapping_commits",
         "expected",

@@ -18,10 +18,10 @@ from txqueue_torture.scenario import scenario
 __all__ = ["overlapping_commits"]
 
 ROUNDS = 10
-# A lease so long that no heartbeat finds the jobs; an idle node polls once a second after so long.
-LEASE, IDLE_AFTER = 60.0, 1.7
-# The longest mean of the waits: a node that only polls takes half a second.
-SOON = 0.27
+# A lease and a poll so long that neither finds the jobs; a node is idle after so long.
+LEASE, POLL, IDLE_AFTER = 60.0, "20", 3.0
+# The longest of the waits, also on a busy host.
+SOON = 1.5
 NOOP = "txqueue_torture.noop"
 
 
@@ -64,7 +64,7 @@ class Enqueuer:
 @scenario("overlapping_commits", "transactions overlap, so that few notify; some commit late")
 def overlapping_commits(testbed: Testbed) -> None:
     """Enqueue in three transactions at a time, and then in one: no job waits for a poll."""
-    testbed.start_node("n1", lease=LEASE).wait_up()
+    testbed.start_node("n1", lease=LEASE, options=("--poll", POLL)).wait_up()
     late, alone = [], []
     with ExitStack() as stack, testbed.fault("overlap", snapshot=False) as fault:
         recorder = stack.enter_context(closing(Recorder(testbed.folder, "turns", testbed.dsn)))
@@ -79,7 +79,7 @@ def overlapping_commits(testbed: Testbed) -> None:
     no_duplicates(testbed)
     for name, waits in {"late": late, "alone": alone}.items():
         testbed.figure(f"{name}_wait", round(mean(waits), 3))
-        testbed.expect(mean(waits) < SOON, f"{name}: {mean(waits):.3f} s, and not {SOON} s")
+        testbed.expect(max(waits) < SOON, f"{name}: {max(waits):.3f} s, and not {SOON} s")
 
 
 def _overlapping(enqueuer: Enqueuer, sessions: list[Session], number: int) -> float:
