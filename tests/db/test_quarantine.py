@@ -70,17 +70,6 @@ def test_only_what_ran_spends_an_attempt(node: Master, seconds: float | None, bu
     assert (job["attempt"], job["deaths"], job["started_at"]) == (burned, 1, None)
 
 
-def test_a_run_that_ends_with_its_process_is_an_attempt(node: Master) -> None:
-    """However short it was: the worker tells its master which jobs it has started."""
-    ran, waited = node.enqueue({}, {})
-    (chunk,) = node.take().chunks
-    node.release(chunk.assignment, died=True, ids=[ran])
-    node.release(chunk.assignment)
-    assert [node.job(each)["attempt"] for each in (ran, waited)] == [1, 0]
-    assert node.job(ran)["started_at"] is None
-    assert node.column("select job_id from txqueue.failed_attempt where began is not null") == [ran]
-
-
 def test_what_is_given_back_has_not_died(node: Master) -> None:
     """A node that drains or stops leaves no mark on its jobs, however often."""
     (job_id,) = node.enqueue({})

@@ -29,10 +29,6 @@ begin
                  order by few.started_at limit at_most for update skip locked)))
         returning *
     loop
-        if died and ids is not null then
-            -- A job that is named was running, though it may have been for less than a beat.
-            this.started_at := coalesce(this.started_at, this.assigned_at);
-        end if;
         if not (has_large_values(this) and fail_if_damaged(this)) then
             perform give_back(this, died);
         end if;
