@@ -21,7 +21,7 @@ from txqueue.errors import InvalidWork, UnreadablePayload
 from txqueue.model.fidelity import find_change
 from txqueue.model.foreign import text_of
 from txqueue.model.keys import check_keys
-from txqueue.model.storable import find_unstorable, to_json
+from txqueue.model.storable import distinct, find_unstorable, to_json
 from txqueue.model.strict_types import strict_converter
 from txqueue.model.work_item import WorkItem, is_work_type
 from txqueue.model.workset_item import WorksetItem
@@ -345,8 +345,12 @@ def encode_result(
         InvalidWork: When the result does not fit JSON.
     """
     try:
-        plain = value if _is_json_already(value) else _converter.unstructure(value)
-        return _checked(_result_json(plain))
+        if _is_json_already(value):
+            return _checked(_result_json(value))
+        text = _checked(_result_json(_converter.unstructure(value)))
+        if "{" in text:
+            json.loads(text, object_pairs_hook=distinct)
+        return text
     except BaseException as error:
         raise InvalidWork(f"{what} is not JSON: {text_of(error)}", remedy) from None
 

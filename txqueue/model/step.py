@@ -15,7 +15,7 @@ from attrs import frozen
 from txqueue.errors import InvalidWork
 from txqueue.model.foreign import text_of
 from txqueue.model.payload import encode_result
-from txqueue.model.storable import is_storable
+from txqueue.model.storable import distinct, is_storable
 from txqueue.model.strict_types import strict_converter
 
 __all__ = [
@@ -177,12 +177,15 @@ def signal_json(name: str, text: str) -> Any:
         InvalidWork: When it is no JSON that the database can store.
     """
     try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
+        value = json.loads(text, object_pairs_hook=distinct)
+    except (json.JSONDecodeError, RecursionError):
         raise InvalidWork(
             f"the value of the signal {name!r} is not JSON",
             'text has quotes of its own, as in "yes"; so have the names in {"approved": true}',
         ) from None
+    except ValueError as error:
+        what = f"the value of the signal {name!r} is not JSON: {error}"
+        raise InvalidWork(what, "pass plain data") from None
     signal_text(name, value)
     return value
 

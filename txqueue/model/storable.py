@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final
 
-__all__ = ["find_unstorable", "is_storable", "to_json"]
+__all__ = ["distinct", "find_unstorable", "is_storable", "to_json"]
 
 to_json: Final = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
 """Writes JSON as the database gets it."""
@@ -16,6 +16,18 @@ def is_storable(text: str) -> bool:
         return "\0" not in text and bool(text.encode() or True)
     except UnicodeEncodeError:
         return False
+
+
+def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object of JSON as it was read, for ``object_pairs_hook``.
+
+    Raises:
+        ValueError: When it has a name twice: all but one of the values would be lost.
+    """
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("two keys of an object are one text, as 1 and '1' are")
+    return found
 
 
 def find_unstorable(value: Any, path: str = "$", *, is_text_free: bool = False) -> str | None:

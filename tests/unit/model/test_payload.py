@@ -287,8 +287,14 @@ def _loop() -> list[Any]:
 
 @pytest.mark.parametrize(
     "value",
-    [object(), float("nan"), float("inf"), "a\0b", ["\0"], "\ud800", {(1, 2): 3}, _loop()],
-    ids=["object", "nan", "inf", "nul", "nul in list", "surrogate", "tuple as key", "loop"],
+    [
+        *(object(), float("nan"), float("inf"), "a\0b", ["\0"], "\ud800", {(1, 2): 3}, _loop()),
+        *({"1": 2, 1: 3}, [{"a": {None: 1, "null": 2}}]),
+    ],
+    ids=[
+        *("object", "nan", "inf", "nul", "nul in list", "surrogate", "tuple as key", "loop"),
+        *("two keys of one text", "two keys of one text inside"),
+    ],
 )
 def test_a_result_that_cannot_be_stored_is_refused(value: object) -> None:
     """JSON cannot carry it, or PostgreSQL cannot store it."""
