@@ -336,6 +336,8 @@ def test_a_retry_from_a_step(node: Master) -> None:
     retry = "select txqueue.retry_from(%s, %s, 'me')"
     with pytest.raises(psycopg2.Error, match="has no step z"):
         node.value(retry, chunk.ids[0], "z")
+    with pytest.raises(psycopg2.Error, match="there is no job 99"):
+        node.value(retry, 99, "a")
     assert node.value(retry, chunk.ids[0], "b") == 2
     assert steps(node, chunk.ids[0]) == {"a": 1}
     (again,) = node.claim()
@@ -345,6 +347,16 @@ def test_a_retry_from_a_step(node: Master) -> None:
             node.value(retry, chunk.ids[0], "a")
         if text == "it is assigned":
             node.settle(again, "done")
+
+
+@pytest.mark.parametrize("retry", ["retry(array[%s], 'me')", "retry_from(%s, 'approval', 'me')"])
+def test_a_job_that_was_cancelled_at_a_wait_runs_again_at_once(node: Master, retry: str) -> None:
+    """Its retry does not come at the end of that wait only, which the run waits for by itself."""
+    chunk = started(node)
+    suspend(node, chunk, {**APPROVAL, "seconds": 3600})
+    node.value("select cancelled from txqueue.cancel(%s, 'me')", chunk.ids)
+    node.value(f"select txqueue.{retry}", chunk.ids[0])
+    assert node.claimed_ids() == chunk.ids
 
 
 @pytest.mark.parametrize(

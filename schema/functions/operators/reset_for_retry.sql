@@ -9,7 +9,8 @@ declare
 begin
     if at is not null then
         this.not_before := at;
-    elsif this.state = 'waiting' or this.attempt > 0 or this.not_before < clock_timestamp() then
+    -- That of a job with steps is the end of a wait, which a run goes on with.
+    elsif this.state = 'waiting' or this.attempt > 0 or this.options ? 'steps' or this.not_before < clock_timestamp() then
         this.not_before := clock_timestamp();
     end if;
     select * into strict settings from setting;

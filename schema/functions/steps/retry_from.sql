@@ -10,6 +10,9 @@ declare
     found   text := (select state::text from job where job_id = its_job_id limit 1);
 begin
     perform check_isolation('jobs are not run again');
+    if found is null then
+        perform refuse(format('there is no job %s', its_job_id), 'check the number; old history is dropped');
+    end if;
     if found not in ('failed', 'cancelled') then
         perform refuse(format('job %s cannot be retried now: it is %s, not failed or cancelled', its_job_id, found),
                        case found when 'done' then 'enqueue the work again' else format('cancel it first, or see: txqueue explain %s', its_job_id) end);
