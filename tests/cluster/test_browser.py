@@ -310,6 +310,29 @@ async def test_an_open_page_shows_a_new_job_without_a_reload(
     await chromium.browse(sample.dsn, steps)
 
 
+async def test_the_error_of_an_act_stays_on_the_page(sample: Database, chromium: Chromium) -> None:
+    """Although the page has no address from which to refresh it."""
+    shown = "The limit concurrency must be a number"
+
+    def is_refresh(reply: Any) -> bool:
+        return bool(reply.request.method == "GET" and "/act/limit" in reply.url)
+
+    def steps(page: Any) -> None:
+        page.goto("/login?key=secret")
+        page.goto("/queues/queue?name=orders")
+        page.click("text=Change the limits")
+        page.fill("input[name=concurrency]", "many")
+        with page.expect_response(is_refresh):
+            page.click("button:text-is('Set')")
+            page.wait_for_selector("h1")
+        # The answer of the first refresh is dealt with before the second one begins.
+        with page.expect_response(is_refresh):
+            sample.value("select txqueue.enqueue('mail.welcome', '{}')")
+        assert shown in page.inner_text("#content")
+
+    await chromium.browse(sample.dsn, steps, "the server responded with a status of 4")
+
+
 @pytest.fixture
 def databases(sample: Database) -> tuple[ShownDatabase, ...]:
     """A database with something on each page, and one that is down."""

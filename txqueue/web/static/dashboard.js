@@ -36,7 +36,9 @@ async function refresh() {
     const isStill =
       content.querySelector("form[data-still]") !== null ||
       [...content.querySelectorAll(".filters :is(input, select)")].some(isEdited);
-    if (part && !isAtWork && !isStill && !content.querySelector("tbody input:checked")) {
+    // The answer to a form, such as an error, has no address from which to refresh it.
+    const isAnswer = reply.status === 405;
+    if (part && !isAnswer && !isAtWork && !isStill && !content.querySelector("tbody input:checked")) {
       Idiomorph.morph(content, part.innerHTML, { morphStyle: "innerHTML", ...keep });
     }
     document.body.classList.toggle("away", reply.status >= 500);
