@@ -43,7 +43,8 @@ def test_steps_are_shown(node: Stored, capsys: pytest.CaptureFixture[str]) -> No
         assert run(["steps", str(job_id)], GlobalOptions()) == 0
         shown = capsys.readouterr().out
         assert '{"id": 7}' in shown
-        assert "waits for the signal approved" in shown
+        waits = "waits" if state == "waiting" else "waited"
+        assert f"{waits} for the signal approved" in shown
         node.value("select cancelled from txqueue.cancel(%s, 'me')", [job_id])
 
 
@@ -80,7 +81,28 @@ def test_hidden_types_show_no_values(
         shown = capsys.readouterr().out
         assert "secret" not in shown
         assert reason in shown
+        assert bool(more) is (f'"{reason}"' in shown)
         assert "charge" in shown
+
+
+@pytest.mark.parametrize("width", ["80", "250"])
+def test_long_names_and_results(
+    node: Stored, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, width: str
+) -> None:
+    """Each column stays readable, and a result is cut off."""
+    monkeypatch.setenv("COLUMNS", width)
+    (job_id,) = node.enqueue({})
+    (chunk,) = node.claim()
+    step = {"job_id": job_id, "assignment": chunk.assignment, "kind": "step"}
+    steps = [{**step, "name": "n" * 200, "result": "r" * 10_000}]
+    node.cursor.execute(
+        "select from txqueue.write_steps(%s, %s)", (node.incarnation, json.dumps(steps))
+    )
+    assert run(["steps", str(job_id)], GlobalOptions()) == 0
+    shown = capsys.readouterr().out
+    assert shown.count("n") >= 200
+    assert 150 < shown.count("r") < 250
+    assert "ago)" in " ".join(shown.split())
 
 
 def test_the_result_of_a_child_whose_type_is_unknown_is_hidden(

@@ -15,10 +15,15 @@ from txqueue.cli.options import Command, GlobalOptions
 from txqueue.cli.output import Lines, listing, say, show
 from txqueue.cli.source import act_by_node, read_database
 from txqueue.errors import InvalidWork
-from txqueue.model.humanize import moment
+from txqueue.model.humanize import cut, moment
 from txqueue.model.step import check_key, check_name, signal_json
 
 __all__ = ["signal", "steps"]
+
+ENDED = ("done", "cancelled")
+HIDDEN = ("redacted", "encrypted")
+# The most characters of a result; --json has all.
+LONGEST = 200
 
 
 @click.command(cls=Command, short_help="Show the steps of a job.")
@@ -27,7 +32,7 @@ __all__ = ["signal", "steps"]
 def steps(options: GlobalOptions, job_id: int) -> None:
     """Show the steps that the job ID has done, with their results, and what it waits for.
 
-    Signals that no step has taken yet are listed, too.
+    Signals that no step has taken yet are listed, too. Long results are cut off; --json has all.
     """
     from txqueue.store.reads.steps import about_archived_steps, about_steps
 
@@ -42,10 +47,10 @@ def steps(options: GlobalOptions, job_id: int) -> None:
 
 def _lines(job_id: int, document: Mapping[str, Any]) -> Lines:
     now = datetime.now(UTC)
-    columns = ["step", "kind", "began", "ended", "result"]
-    yield from listing(
-        f"Job {job_id}", columns, _rows(document["steps"], now), "The job has no steps."
-    )
+    columns = ["kind", "step", "began", "ended", "result"]
+    is_over = document["state"] in ENDED
+    rows = (_row(step, now, is_over=is_over) for step in document["steps"])
+    yield from listing(f"Job {job_id}", columns, rows, f"Job {job_id} has no steps.")
     if document["signals"]:
         columns = ["signal", "sent", "key", "value"]
         yield from listing("Signals not taken yet", columns, _signals(document["signals"], now), "")
@@ -57,15 +62,14 @@ def _signals(found: Sequence[Mapping[str, Any]], now: datetime) -> Iterator[list
         yield [signal["name"], _moment(signal["sent_at"], now), signal["key"] or "-", value]
 
 
-def _rows(steps: Sequence[Mapping[str, Any]], now: datetime) -> Iterator[list[object]]:
-    for step in steps:
-        yield [
-            step["name"],
-            step["kind"],
-            _moment(step["began_at"], now),
-            _moment(step.get("ended_at"), now),
-            _result(step, now),
-        ]
+def _row(step: Mapping[str, Any], now: datetime, *, is_over: bool) -> list[object]:
+    return [
+        step["kind"],
+        step["name"],
+        _moment(step["began_at"], now),
+        _moment(step.get("ended_at"), now),
+        _result(step, now, is_over=is_over),
+    ]
 
 
 def _moment(value: Any, now: datetime) -> str:
@@ -78,17 +82,17 @@ def _time(value: str | datetime) -> datetime:
     return datetime.fromisoformat(value) if isinstance(value, str) else value
 
 
-def _result(step: Mapping[str, Any], now: datetime) -> str:
+def _result(step: Mapping[str, Any], now: datetime, *, is_over: bool) -> str:
     if step.get("error"):
-        return str(step["error"])
+        return cut(str(step["error"]), LONGEST)
     if step.get("ended_at"):
         return _json_text(step.get("result"))
     if step["kind"] == "sleep" and _is_past(step.get("until"), now):
         return "is over"
-    what = {"signal": f"waits for the signal {step.get('signal')}"}
-    what["call"] = f"waits for job {step.get('child')}"
+    what = {"signal": f" for the signal {step.get('signal')}"}
+    what["call"] = f" for job {step.get('child')}"
     until = f" until {_moment(step['until'], now)}" if step.get("until") else ""
-    return what.get(step["kind"], "waits") + until
+    return ("waited" if is_over else "waits") + what.get(step["kind"], "") + until
 
 
 def _is_past(until: Any, now: datetime) -> bool:
@@ -96,7 +100,8 @@ def _is_past(until: Any, now: datetime) -> bool:
 
 
 def _json_text(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    """Return a value as JSON text, shortened; why it is hidden, as such."""
+    return value if value in HIDDEN else cut(json.dumps(value, ensure_ascii=False), LONGEST)
 
 
 @click.command(cls=Command, short_help="Send a signal to a job that waits for it.")

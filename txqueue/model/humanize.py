@@ -13,6 +13,7 @@ __all__ = [
     "brief",
     "counted",
     "counted_as",
+    "cut",
     "duration",
     "first_of",
     "joined",
@@ -101,6 +102,11 @@ def moment(when: datetime, now: datetime) -> str:
     is_near = abs(passed) < _DAY / 2
     clock = local.strftime("%H:%M:%S" if is_near else "%Y-%m-%d %H:%M:%S %z")
     return f"{clock} ({age(passed)} ago)" if passed >= 0 else f"{clock} (in {age(-passed)})"
+
+
+def cut(text: str, most: int) -> str:
+    """Return a text within a number of characters; an ellipsis stands for the rest."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def brief(value: object) -> str:
