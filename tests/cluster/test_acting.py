@@ -103,6 +103,22 @@ async def test_a_queue_is_paused_and_resumed(
     ]
 
 
+async def test_a_signal_to_the_job_of_a_unique_key(
+    trio: Trio, shared_db: Database, shared_queue: WorkQueue
+) -> None:
+    """The database has its number; a node sends it, and with one key only once."""
+    told(trio[0], "pause", "held")
+    job_id = await shared_queue.enqueue(Noop(), queue="held", unique="order 7")
+    words = ("signal", "--of", Noop.work_type, "order 7", "go", '{"by": "Ada"}', "--key", "a")
+    for is_new in (True, False):
+        done = called(*words, "--json", node=trio[1], settings={"TXQUEUE_DSN": shared_db.dsn})
+        assert json.loads(done.stdout) == {"job_id": job_id, "is_new": is_new}
+    assert shared_db.value("select value from txqueue.job_signal") == {"by": "Ada"}
+    listed = called("jobs", "--queue", "held", "--waiting-for", "signal", "--json", node=trio[1])
+    assert json.loads(listed.stdout)["jobs"] == []
+    assert told(trio[0], "cancel", str(job_id))["cancelled"] == [job_id]
+
+
 @pytest.mark.parametrize("through", ["its own node", "another node"])
 async def test_a_running_coroutine_is_cancelled(
     trio: Trio, shared_db: Database, shared_queue: WorkQueue, through: str

@@ -36,6 +36,25 @@ def shown(dsn: str, capsys: pytest.CaptureFixture[str]) -> Call:
     return call
 
 
+def test_jobs_that_wait_at_a_step(node: Master, txqueue: Call, shown: Call) -> None:
+    """The list and the job say for what, and since when."""
+    (job_id,) = node.enqueue({})
+    wait = {"name": "approval", "kind": "signal", "signal": "approved", "seconds": 3600}
+    node.settle(node.claim()[0], "suspended", waits=[wait])
+    assert listed(txqueue, "--waiting-for", "signal=approved") == [job_id]
+    assert listed(txqueue, "--waiting-for", "signal=other") == []
+    listing = " ".join(shown("jobs")[1].split())
+    assert "waiting: signal approved" in listing
+    assert "waits for" in listing
+    job = " ".join(shown("job", str(job_id))[1].split())
+    assert "waits at step approval, since" in job
+    assert "until" in job
+    assert "not before" not in job
+    code, said = shown("jobs", "--waiting-for", "godot")
+    assert code == 2
+    assert "write signal=NAME, or one of signal, sleep, call" in " ".join(said.split())
+
+
 def listed(txqueue: Call, *words: str) -> list[int]:
     """Return the numbers of the jobs that the command lists."""
     return [job["job_id"] for job in txqueue("jobs", *words)["jobs"]]

@@ -113,6 +113,27 @@ async def test_the_steps_of_a_job_and_a_signal_to_it(
     assert node.column("select what || ' by ' || who from txqueue.action") == ["signal by ann"]
 
 
+async def test_a_job_of_many_steps_shows_the_latest(node: Master, dsn: str) -> None:
+    """And those at which it waits; its page stays small, live and ended."""
+    (job_id,) = node.enqueue({})
+    (chunk,) = node.claim()
+    node.settle(chunk, "suspended", waits=[{"name": "wait", "kind": "signal", "signal": "go"}])
+    node.cursor.execute(
+        "insert into txqueue.job_step (job_id, name, kind, ended_at)"
+        " select %s, 'page ' || number, 'step', now() from generate_series(1, 150) as number",
+        (job_id,),
+    )
+    async with served(dsn) as browser:
+        waiting = (await browser.get(f"/jobs/{job_id}")).text
+        node.value("select cancelled from txqueue.cancel(%s, 'me')", [job_id])
+        ended = (await browser.get(f"/jobs/{job_id}")).text
+    assert ">wait<" in waiting
+    for text, first in ((waiting, 102), (ended, 101)):
+        assert f">page {first}<" in text
+        assert f">page {first - 1}<" not in text
+        assert f"txqueue steps {job_id}" in text
+
+
 @pytest.mark.parametrize("reason", ["redacted", "encrypted"])
 async def test_the_steps_of_a_hidden_type(node: Master, dsn: str, reason: str) -> None:
     """Neither their results nor the values of signals are on the page."""

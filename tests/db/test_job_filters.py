@@ -58,6 +58,42 @@ def test_tags(node: Master, reader: Reader) -> None:
     assert found.jobs[0]["tags"] == {"a": "x", "b": ""}
 
 
+def test_waits(node: Master, reader: Reader) -> None:
+    """By kind, at a step or for another reason, and by the name of a signal; the list shows it."""
+    waits: dict[str, dict[str, Any]] = {
+        "signal": {"kind": "signal", "signal": HOSTILE},
+        "timed": {"kind": "signal", "signal": "go", "seconds": 3600},
+        "sleep": {"kind": "sleep", "seconds": 3600},
+    }
+    ids = {}
+    for name, wait in waits.items():
+        (ids[name],) = node.enqueue({})
+        node.settle(node.claim()[0], "suspended", waits=[{"name": f"step {name}", **wait}])
+    (called,) = node.enqueue({"not_before": "2100-01-01T00:00:00Z"})
+    (ids["call"],) = node.enqueue({})
+    call = {"name": "step call", "kind": "call", "child": called}
+    node.settle(node.claim()[0], "suspended", waits=[call])
+    (retried,) = node.enqueue({})
+    node.settle(node.claim()[0], "suspended", waits=[{"name": "go", **waits["signal"]}])
+    node.value("select txqueue.signal(%s, %s)", retried, HOSTILE)
+    node.settle(node.claim()[0], "retry", delay=3600, error="x")
+    assert matching(reader, waiting_for="signal") == [ids["timed"], ids["signal"]]
+    assert matching(reader, waiting_for=f"signal={HOSTILE}") == [ids["signal"]]
+    assert matching(reader, waiting_for="sleep") == [ids["sleep"]]
+    assert matching(reader, waiting_for="call") == [ids["call"]]
+    assert matching(reader, waiting_for="time") == [retried, called]
+    assert matching(reader, waiting_for="parents") == []
+    assert matching(reader, waiting_for="signal", state="failed") == []
+    found = reader.find(about_found("txqueue", {"state": "waiting"}, 9, is_bounded=True))
+    shown = {job["job_id"]: job["wait"] for job in found.jobs}
+    assert [job_id for job_id, wait in shown.items() if wait is None] == [retried, called]
+    assert shown[ids["signal"]]["signal"] == HOSTILE
+    assert shown[ids["signal"]]["since"] <= found.at <= shown[ids["timed"]]["until"]
+    assert shown[ids["call"]]["child"] == called
+    assert reader.find(about_job("txqueue", ids["timed"]))["wait"] == shown[ids["timed"]]
+    assert read_document(as_text(found.jobs))[-1]["wait"] == shown[ids["signal"]]
+
+
 def test_payloads(node: Master, reader: Reader) -> None:
     """A top-level key, equal as JSON or as text."""
     number, text, nested, other, odd = node.enqueue(

@@ -138,8 +138,8 @@ class Admin:
     ) -> JobsPage:
         """Return one page of jobs, the newest first.
 
-        A page with ``tag``, ``payload``, ``error`` or a time looks at a limited number of jobs, so
-        that it may be empty and have a `next`.
+        A page with ``tag``, ``payload``, ``error``, ``waiting_for`` or a time looks at a limited
+        number of jobs, so that it may be empty and have a `next`.
 
         Args:
             after: The `next` of the previous page; None for the first page.
@@ -150,8 +150,9 @@ class Admin:
             payload: Only jobs whose payload has these values, ``KEY=VALUE`` each.
             filters: ``state, queue, work_type, group, tenant``; ``node``, the name of the node that
                 has or had it; ``fingerprint``, a kind of failure; ``error``, a part of the last
-                error; ``since``, ``until`` and ``updated_since``, a moment or a length of time. A
-                filter that is None is ignored.
+                error; ``since``, ``until`` and ``updated_since``, a moment or a length of time;
+                ``waiting_for``, ``signal=NAME`` or the kind of a wait. A filter that is None is
+                ignored.
 
         Raises:
             AdminRefused: When a filter is not valid, or the node is too old for it.

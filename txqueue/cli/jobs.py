@@ -23,7 +23,7 @@ from txqueue.cli.options import (
 from txqueue.cli.output import Lines, bar, facts, job_state, listing, note, show, styled, table
 from txqueue.cli.source import read, read_database
 from txqueue.cli.times import Length
-from txqueue.model.humanize import age, amount, counted, duration, moment, plain
+from txqueue.model.humanize import age, amount, counted, cut, duration, moment, plain
 from txqueue.model.tags import tags_of
 from txqueue.policy.blockers import DAMAGE_REMEDY
 
@@ -40,6 +40,7 @@ __all__ = ["explain", "job", "jobs"]
 STATES = ("waiting", "ready", "assigned", "done", "failed", "cancelled")
 NUMBER = click.IntRange(0, 2**63 - 1)
 PARENTS_NAMED = 5
+NAME_SHOWN = 40
 
 
 @click.command(cls=Command)
@@ -168,12 +169,23 @@ def _row(row: Mapping[str, Any], now: datetime) -> list[object]:
 
 
 def _state(row: Mapping[str, Any]) -> Text:
-    state, reason = row["state"], row["waiting_for"]
+    state, reason = row["state"], _reason(row)
     return job_state(state, f"{state}: {reason}" if reason else state)
+
+
+def _reason(row: Mapping[str, Any]) -> str | None:
+    """Return what a job waits for."""
+    if wait := row.get("wait"):
+        return f"signal {cut(wait['signal'], NAME_SHOWN)}" if wait["signal"] else str(wait["kind"])
+    reason: str | None = row["waiting_for"]
+    return reason
 
 
 def _last_change(row: Mapping[str, Any], now: datetime) -> str:
     """Return since when a job has been in its state, or when it is due."""
+    wait = row.get("wait")
+    if wait and wait["kind"] != "sleep":
+        return f"waits for {age((now - wait['since']).total_seconds())}"
     if row["waiting_for"] == "time":
         return f"due in {age((row['not_before'] - now).total_seconds())}"
     if row["state"] == "assigned" and row["started_at"]:
@@ -273,6 +285,7 @@ def _facts(row: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, object]
     yield "job", str(row["job_id"])
     archived = " (archived)" if row.get("archived") else ""
     yield "state", _state(row).append(archived)
+    yield from _wait(row, now)
     if row.get("damage"):
         yield "damaged", styled(f"{row['damage']}; {DAMAGE_REMEDY}", "red")
     yield "type", row["work_type"]
@@ -297,14 +310,27 @@ def _facts(row: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, object]
     if row["actions"]:
         last = row["actions"][0]
         yield "last act", plain(f"{last['what']} by {last['who']}, {moment(last['at'], now)}")
-    if row["not_before"] > row["enqueued_at"]:
-        yield "not before", moment(row["not_before"], now)
-    if row["not_after"]:
-        yield "not after", moment(row["not_after"], now)
+    yield from _bounds(row, now)
     if row["finished_at"] and row["assigned_at"]:
         took = (_end_of_run(row) - row["assigned_at"]).total_seconds()
         waited = (row["assigned_at"] - row["enqueued_at"]).total_seconds()
         yield "took", f"{duration(took)}, after {duration(waited)} in the queue"
+
+
+def _wait(row: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, object]]:
+    """Yield the step at which a job waits."""
+    if wait := row.get("wait"):
+        yield "waits at", f"step {wait['step']}, since {moment(wait['since'], now)}"
+        if wait["until"]:
+            yield "until", moment(wait["until"], now)
+
+
+def _bounds(row: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, object]]:
+    """Yield when a job is to start; that of a wait says the step."""
+    if row["not_before"] > row["enqueued_at"] and not row.get("wait"):
+        yield "not before", moment(row["not_before"], now)
+    if row["not_after"]:
+        yield "not after", moment(row["not_after"], now)
 
 
 def _option(row: Mapping[str, Any], name: str) -> Any:

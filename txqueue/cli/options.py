@@ -187,6 +187,12 @@ def searching() -> Decorator:
         _repeated("--tag", "NAME[=VALUE]", "Only jobs with this tag; repeatable."),
         _repeated("--payload", "KEY=VALUE", "Only jobs with this in their payload; repeatable."),
         click.option("--error", metavar="TEXT", help="Only jobs with this in their last error."),
+        click.option(
+            "--waiting-for",
+            metavar="WHAT",
+            callback=_check_wait,
+            help="Only jobs that wait for this: signal, signal=NAME, sleep, call, group and so on.",
+        ),
         _moment("--since", f"Only jobs enqueued since then: {when}."),
         _moment("--until", "Only jobs enqueued before; same format."),
         _moment("--updated-since", "Only jobs changed since; same format."),
@@ -203,6 +209,15 @@ def _check_moment(_: click.Context, __: click.Parameter, text: str | None) -> st
         from txqueue.model.job_filters import read_time
 
         read_time(text)
+    return text
+
+
+def _check_wait(_: click.Context, __: click.Parameter, text: str | None) -> str | None:
+    """Check what jobs wait for, likewise."""
+    if text is not None:
+        from txqueue.model.job_filters import read_wait_filter
+
+        read_wait_filter(text)
     return text
 
 

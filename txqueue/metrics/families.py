@@ -190,6 +190,12 @@ def _queue_families(installation: Installation, make: _Maker) -> Iterator[Metric
         age = row["oldest_ready_seconds"] or 0.0
         oldest[name,] = max(oldest.get((name,), 0.0), age)
         nodes[name,] = max(nodes.get((name,), 0), len(row["nodes"]))
+    waiting = {
+        (row["queue"], reason): number
+        for row in installation.queues
+        if label_of(row["queue"]) != OTHER
+        for reason, number in row["waiting_for"].items()
+    }
     paused = {
         (label_of(row["queue"]),): int(row["queue"] in installation.paused)
         for row in installation.queues
@@ -203,6 +209,12 @@ def _queue_families(installation: Installation, make: _Maker) -> Iterator[Metric
     for state, number in installation.others.jobs.items():
         jobs[OTHER, state] += number
     yield make.gauge("queue_jobs", "Jobs of a queue by state.", jobs, ["queue", "state"])
+    yield make.gauge(
+        "queue_waiting_jobs",
+        "Waiting jobs of a queue by what they wait for.",
+        waiting,
+        ["queue", "waiting_for"],
+    )
     yield make.gauge(
         "queue_oldest_ready_seconds", "How long the oldest ready job is due.", oldest, ["queue"]
     )

@@ -1,4 +1,4 @@
-"""Filters of jobs that people type: tags, values in the payload, and when a job was enqueued."""
+"""Filters of jobs that people type: tags, values in the payload, waits and moments."""
 
 from __future__ import annotations
 
@@ -14,11 +14,16 @@ from txqueue.model.time_text import length_of, moment_of
 __all__ = [
     "PayloadFilter",
     "TagFilter",
+    "WaitFilter",
     "check_storable",
     "read_payload_filter",
     "read_tag_filter",
     "read_time",
+    "read_wait_filter",
 ]
+
+_STEPS = ("signal", "sleep", "call")
+_WAITS = (*_STEPS, "time", "parents", "group", "rate", "unique", "type", "version")
 
 # Farther back than any job, and within PostgreSQL's dates.
 _LONGEST = timedelta(days=36_525)
@@ -52,6 +57,24 @@ class PayloadFilter:
     json: str | None
 
 
+@frozen
+class WaitFilter:
+    """The jobs that wait for something.
+
+    Attributes:
+        reason: What they wait for.
+        signal: The name of the signal; None for any.
+    """
+
+    reason: str
+    signal: str | None
+
+    @property
+    def is_step(self) -> bool:
+        """Whether they wait at a step."""
+        return self.reason in _STEPS
+
+
 def read_tag_filter(text: str) -> TagFilter:
     """Return the filter ``NAME=VALUE``, or ``NAME`` for any value.
 
@@ -78,6 +101,21 @@ def read_payload_filter(text: str) -> PayloadFilter:
             f"{text[:60]!r} names no key of a payload", "write KEY=VALUE, such as order_id=42"
         )
     return PayloadFilter(key, value, _json_of(value))
+
+
+def read_wait_filter(text: str) -> WaitFilter:
+    """Return the filter ``REASON``, or ``signal=NAME``.
+
+    Raises:
+        ConfigurationError: When no job waits for that.
+    """
+    reason, sign, name = check_storable(text).partition("=")
+    if reason not in _WAITS or (sign and reason != "signal"):
+        raise ConfigurationError(
+            f"{text[:60]!r} is nothing that jobs wait for",
+            f"write signal=NAME, or one of {', '.join(_WAITS)}",
+        )
+    return WaitFilter(reason, name if sign else None)
 
 
 def read_time(text: str) -> datetime | timedelta:

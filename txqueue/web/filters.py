@@ -25,6 +25,7 @@ MORE: Mapping[str, tuple[str, str]] = {
     "tag": ("Tag", "campaign=spring"),
     "payload": ("Payload", "order_id=42"),
     "error": ("Error", "timed out"),
+    "waiting_for": ("Waiting for", "signal=approval"),
     "since": ("Enqueued since", "2h, or 2026-11-22"),
     "until": ("Enqueued before", "2026-11-22T13:00Z"),
     "updated_since": ("Changed since", "10min, or 2026-11-22"),

@@ -143,12 +143,12 @@ class GetQueue(_Command):
 class ListJobs(_Command):
     """List jobs without payloads, the newest first; ``at`` is the time by the database's clock.
 
-    With ``tag``, ``payload``, ``error`` or a time a page ends after a limited number of jobs was
-    looked at: ``searched`` has it, or 0 if the page ends for another reason. ``obeyed``
-    names those of the given filters that older nodes ignore.
+    With ``tag``, ``payload``, ``error``, ``waiting_for`` or a time a page ends after a limited
+    number of jobs was looked at: ``searched`` has it, or 0 if the page ends for another reason.
+    ``obeyed`` names those of the given filters that older nodes ignore.
     """
 
-    newer: ClassVar[frozenset[str]] = frozenset({"node", "fingerprint"})
+    newer: ClassVar[frozenset[str]] = frozenset({"node", "fingerprint", "waiting_for"})
     arguments = [
         (b"state", _may(amp.Unicode)),
         (b"queue", _may(amp.Unicode)),
@@ -164,6 +164,7 @@ class ListJobs(_Command):
         (b"since", _may(amp.Unicode)),
         (b"until", _may(amp.Unicode)),
         (b"updated_since", _may(amp.Unicode)),
+        (b"waiting_for", _may(amp.Unicode)),
         _AFTER,
         (b"limit", _may(amp.Integer)),
     ]

@@ -39,7 +39,13 @@ FIGURES = NodeFigures(
 def queue(name: str, ready: int) -> dict[str, Any]:
     """A queue with some ready jobs, which no node serves."""
     states = {"waiting": 0, "ready": ready, "assigned": 0, "failed": 0}
-    return {"queue": name, **states, "oldest_ready_seconds": None, "nodes": []}
+    waiting_for = {"signal": ready}
+    figures: dict[str, Any] = {
+        "oldest_ready_seconds": None,
+        "nodes": [],
+        "waiting_for": waiting_for,
+    }
+    return {"queue": name, **states, **figures}
 
 
 def installation(*queues: dict[str, Any], others: Rest | None = None) -> Installation:
@@ -97,6 +103,9 @@ def test_a_thousand_queues_do_not_make_a_thousand_series() -> None:
     assert len(ready) == LARGEST + 1
     assert ready["queue999"] == 999
     assert ready[OTHER] == sum(range(900)) + 99_000
+    waiting = values(families, "txqueue_queue_waiting_jobs")
+    assert len(waiting) == LARGEST
+    assert waiting["queue999", "signal"] == 999
 
 
 def test_waits_are_a_histogram_by_queue_and_work_type() -> None:
@@ -137,4 +146,7 @@ def test_no_label_names_a_host_node_job_group_or_tenant() -> None:
         *installation_families(installation(queue("default", 1))),
     ]
     labels = {label for each in families for sample in each.samples for label in sample.labels}
-    assert labels <= {"queue", "work_type", "outcome", "road", "state", "le", "quantile", "reason"}
+    assert labels <= {
+        *("queue", "work_type", "outcome", "road", "state", "le", "quantile", "reason"),
+        "waiting_for",
+    }

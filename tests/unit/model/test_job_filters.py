@@ -11,9 +11,11 @@ from txqueue.errors import ConfigurationError
 from txqueue.model.job_filters import (
     PayloadFilter,
     TagFilter,
+    WaitFilter,
     read_payload_filter,
     read_tag_filter,
     read_time,
+    read_wait_filter,
 )
 
 
@@ -37,6 +39,28 @@ def test_what_names_no_tag(text: str) -> None:
     """Is refused."""
     with pytest.raises(ConfigurationError):
         read_tag_filter(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason", "signal", "is_step"),
+    [
+        ("signal", "signal", None, True),
+        ("signal=a=b", "signal", "a=b", True),
+        ("sleep", "sleep", None, True),
+        ("group", "group", None, False),
+    ],
+)
+def test_a_filter_by_waits(text: str, reason: str, signal: str | None, is_step: bool) -> None:
+    """A signal may be named."""
+    assert read_wait_filter(text) == WaitFilter(reason, signal)
+    assert read_wait_filter(text).is_step is is_step
+
+
+@pytest.mark.parametrize("text", ["", "signals", "sleep=x", "signal\0", "Signal"])
+def test_what_no_job_waits_for(text: str) -> None:
+    """Is refused, with what there is."""
+    with pytest.raises(ConfigurationError):
+        read_wait_filter(text)
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
 """The conditions of filters of jobs: one place for the command line, nodes and the dashboard.
 
-Filters are a mapping by name. Those of columns, and the texts ``error``, ``since``, ``until`` and
-``updated_since``, have one value each; ``tag`` and ``payload`` have lists of texts, of which all
-must hold.
+Filters are a mapping by name. Those of columns, and the texts ``error``, ``waiting_for``,
+``since``, ``until`` and ``updated_since``, have one value each; ``tag`` and ``payload`` have lists
+of texts, of which all must hold.
 """
 
 from __future__ import annotations
@@ -18,11 +18,13 @@ from txqueue.model.job_filters import (
     read_payload_filter,
     read_tag_filter,
     read_time,
+    read_wait_filter,
 )
+from txqueue.store.reads.steps import IS_AT_STEP, WAITS
 
 __all__ = ["SEARCHED", "damage_read_by", "is_search", "job_conditions"]
 
-SEARCHED = ("tag", "payload", "error", "since", "until", "updated_since")
+SEARCHED = ("tag", "payload", "error", "since", "until", "updated_since", "waiting_for")
 """The filters that no index serves: each page looks at a limited number of jobs."""
 
 _COLUMNS = {
@@ -159,6 +161,18 @@ def _with_error(text: str) -> _Condition:
     return _Condition("strpos(lower(value), lower(%s)) > 0", (check_storable(text),), "error")
 
 
+def _waiting_for(text: str) -> _Condition:
+    wait = read_wait_filter(text)
+    if not wait.is_step:
+        is_other = f"not ({IS_AT_STEP} and exists (select from {WAITS}))"
+        sql = f"job.state = 'waiting' and job.waiting_for = %s and {is_other}"
+        return _Condition(sql, (wait.reason,))
+    is_it = "step.kind = %s and (step.signal = %s) is not false"
+    return _Condition(
+        f"{IS_AT_STEP} and exists (select from {WAITS} and {is_it})", (wait.reason, wait.signal)
+    )
+
+
 def _since(text: str) -> _Condition:
     return _at_moment("job.enqueued_at >=", text)
 
@@ -178,6 +192,7 @@ def _at_moment(compared: str, text: str) -> _Condition:
 
 
 _MAKERS: Mapping[str, Callable[[str], _Condition]] = {
+    "waiting_for": _waiting_for,
     "since": _since,
     "until": _until,
     "updated_since": _updated_since,

@@ -69,4 +69,6 @@ def about_bound(schema: str, filters: Mapping[str, object]) -> Inquiry[int | Non
 
 def _depth(schema: str, filters: Mapping[str, object]) -> Inquiry[int]:
     bounds = {name: filters.get(name) for name in ("state", "states", "after")}
+    if filters.get("waiting_for") is not None:
+        bounds["state"] = "waiting"
     return (yield from about_depth(schema, bounds, LOOKED_AT))

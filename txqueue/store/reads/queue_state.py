@@ -33,6 +33,7 @@ from txqueue.store.reads.live_counts import (
     about_named_queues,
     about_recent,
 )
+from txqueue.store.reads.steps import WAIT, with_wait
 from txqueue.store.reads.workset_list import about_workset_failures, about_worksets, workset_of
 from txqueue.store.schema.version import IDENTITY, QueueIdentity
 
@@ -76,7 +77,7 @@ _WHOLE = """
 _OF_A_JOB = tuple(column.split()[-1].rpartition(".")[2].strip('"') for column in _LISTED.split(","))
 _TOLD = (
     *("options", "payload", "result", "progress", "error", "damage", "policy"),
-    *("actions", "attempts", "stages", "workset", "at"),
+    *("actions", "attempts", "stages", "workset", "wait", "at"),
 )
 _SCHEDULES = """
     select count(*) filter (where is_active) as active,
@@ -242,9 +243,9 @@ def about_jobs(
     Args:
         schema: The name of the schema.
         filters: ``state, queue, work_type, group, tenant, node``; ``tag, payload, error, since,
-            until`` as people type them; ``after``, the last job number of the previous page; and
-            ``running_for``, the least run time in seconds, with which the longest-running jobs
-            come first. A filter that is None is ignored.
+            until, waiting_for`` as people type them; ``after``, the last job number of the previous
+            page; and ``running_for``, the least run time in seconds, with which the
+            longest-running jobs come first. A filter that is None is ignored.
         limit: The largest number of rows.
         is_shown: Whether jobs are listed, too, whose damage keeps a filter from being applied.
     """
@@ -252,14 +253,15 @@ def about_jobs(
     is_by_time = filters.get("running_for") is not None
     order = "job.started_at, job.job_id" if is_by_time else "job.job_id desc"
     page = Question(
-        f"select {_LISTED.format(schema=schema)}, {damage_read_by(schema, filters)} as damage"
+        f"select {_LISTED.format(schema=schema)}, {damage_read_by(schema, filters)} as damage,"
+        f" {WAIT.format(schema=schema)}"
         f" from {schema}.job as job"
         f" left join {schema}.node_info as node on node.node_id = job.node_id"
         f" {where} order by {order} limit %s",
         (*values, limit),
     )
     rows, now = yield from together(rows_of(page), about_clock())
-    return rows, now
+    return [with_wait(row) for row in rows], now
 
 
 def about_depth(schema: str, bounds: Mapping[str, object], most: int) -> Inquiry[int]:
@@ -290,7 +292,8 @@ def about_job(schema: str, job_id: int) -> Inquiry[dict[str, Any]]:
         JobNotFound: When no job has that number.
     """
     rows = yield Question(
-        f"select {_LISTED.format(schema=schema)}, {_WHOLE.format(schema=schema)}, kind.policy"
+        f"select {_LISTED.format(schema=schema)}, {_WHOLE.format(schema=schema)}, kind.policy,"
+        f" {WAIT.format(schema=schema)}"
         f" from {schema}.find_job(%s) as job"
         f" left join {schema}.node_info as node on node.node_id = job.node_id"
         f" left join {schema}.work_type as kind on kind.work_type = job.work_type",
@@ -298,7 +301,7 @@ def about_job(schema: str, job_id: int) -> Inquiry[dict[str, Any]]:
     )
     if not rows:
         raise _no_job(job_id)
-    return (yield from _told(schema, rows[0]))
+    return (yield from _told(schema, with_wait(rows[0])))
 
 
 def about_archived_job(schema: str, job: Mapping[str, Any]) -> Inquiry[dict[str, Any]]:

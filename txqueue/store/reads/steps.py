@@ -6,6 +6,7 @@ See `txqueue.store.inquiries.inquiry`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any, Final
 
 from txqueue.errors import JobNotFound
@@ -13,16 +14,44 @@ from txqueue.model.job import read_json
 from txqueue.policy.facts.status import hidden_values
 from txqueue.store.inquiries.inquiry import Inquiry, Question
 
-__all__ = ["about_archived_steps", "about_holder", "about_steps"]
+__all__ = [
+    "IS_AT_STEP",
+    "WAIT",
+    "WAITS",
+    "about_archived_steps",
+    "about_holder",
+    "about_steps",
+    "with_wait",
+]
 
 _MOST_SIGNALS: Final = 100
 
+IS_AT_STEP: Final = """(job.state = 'waiting' and job.waiting_for in ('signal', 'time', 'parents')
+    and job.fingerprint is null)"""
+"""Whether a job may wait at one of its steps: with a fingerprint it waits for a retry."""
+
+WAITS: Final = """{schema}.job_step as step
+     where step.job_id = job.job_id and step.ended_at is null
+       and (step.until > clock_timestamp()) is not false"""
+"""The steps at which such a job waits."""
+
+WAIT: Final = f"""
+    case when {IS_AT_STEP} then (
+        select jsonb_build_object(
+                   'step', step.name, 'kind', step.kind, 'signal', step.signal,
+                   'child', step.child, 'since', step.began_at, 'until', step.until)
+          from {WAITS} order by step.number limit 1) end as wait"""
+"""The column that says at which step a job waits, and for what."""
+
+_MOMENTS: Final = ("since", "until")
 _HIDES: Final = """{schema}.readable_json(job.options)::text as options, kind.policy
       from {schema}.job as job
       left join {schema}.work_type as kind on kind.work_type = job.work_type"""
 _STEPS: Final = """
     select name, kind, result, error, signal, child, until, began_at, ended_at
-      from {schema}.job_step where job_id = %s order by number"""
+      from (select * from {schema}.job_step where job_id = %s
+             order by ended_at is null desc, number desc limit %s) as latest
+     order by number"""
 _SIGNALS: Final = """
     select name, key, {schema}.readable_json(value) as value, sent_at
       from {schema}.job_signal where job_id = %s and taken_at is null order by number limit %s"""
@@ -35,12 +64,22 @@ _KEPT: Final = """
      order by place"""
 
 
-def about_steps(schema: str, job_id: int) -> Inquiry[dict[str, Any]]:
+def with_wait(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the row of a job with the moments of its column `WAIT` read."""
+    wait = row["wait"]
+    if wait is None:
+        return dict(row)
+    moments = {name: wait[name] and datetime.fromisoformat(wait[name]) for name in _MOMENTS}
+    return {**row, "wait": {**wait, **moments}}
+
+
+def about_steps(schema: str, job_id: int, most: int | None = None) -> Inquiry[dict[str, Any]]:
     """Query the steps of a job, in the order in which they began, and signals not taken yet.
 
     Args:
         schema: The name of the schema.
         job_id: The number of the job.
+        most: The most steps: those at which the job waits, and the latest; None for all.
 
     Raises:
         JobNotFound: When there is no such job.
@@ -52,9 +91,10 @@ def about_steps(schema: str, job_id: int) -> Inquiry[dict[str, Any]]:
     )
     if not found:
         raise JobNotFound(f"there is no job {job_id}", "check the number; old history is dropped")
-    steps = yield Question(_STEPS.format(schema=schema), (job_id,))
+    steps = yield Question(_STEPS.format(schema=schema), (job_id, most))
     if not steps and found[0]["kept"]:
         steps = yield Question(_KEPT.format(schema=schema), (found[0]["kept"],))
+        steps = steps if most is None else steps[-most:]
     hidden = _hidden(found[0])
     steps = yield from _shown(schema, steps, hidden)
     signals = yield Question(_SIGNALS.format(schema=schema), (job_id, _MOST_SIGNALS))

@@ -25,6 +25,7 @@ _PLANNED = frozenset({"time", "rate", "limit"})
 # Its last error says the same.
 _SAID = frozenset({"failed", "quarantine"})
 _NO_STEPS: Final[dict[str, Any]] = {"steps": [], "signals": []}
+_STEPS_SHOWN: Final = 50
 
 
 @marked
@@ -54,6 +55,7 @@ async def job(services: PageServices, request: PageRequest) -> Reply:
         children=family["children"],
         batch=batch,
         steps=steps["steps"],
+        most_steps=_STEPS_SHOWN,
         signals=steps["signals"],
         awaited=awaited_signal(steps["steps"]),
         ended=ended_text(batch) if batch else "",
@@ -106,7 +108,7 @@ async def _batch(services: PageServices, job_id: int) -> dict[str, Any] | None:
 async def _steps(services: PageServices, job_id: int) -> dict[str, Any]:
     """Return the steps of a job and its signals; none if the table has none, as once archived."""
     try:
-        return await services.reads.find(about_steps(services.reads.schema, job_id))
+        return await services.reads.find(about_steps(services.reads.schema, job_id, _STEPS_SHOWN))
     except TxqueueError:
         # The rest of the page is of use without.
         return _NO_STEPS
@@ -135,7 +137,7 @@ def ended_text(batch: Mapping[str, Any]) -> str:
 def timeline(job: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the moments of a job's life in order, each with the time since the one before."""
     marks = [("enqueued", job["enqueued_at"])]
-    if job["not_before"] > job["enqueued_at"]:
+    if job["not_before"] > job["enqueued_at"] and not job["wait"]:
         marks.append(("due", job["not_before"]))
     marks += [(f"stage {stage['work_type']} done", stage["ended"]) for stage in job["stages"]]
     is_last = _is_ended_by_attempt(job)
