@@ -9,14 +9,15 @@ set jit = off
 set plan_cache_mode = force_custom_plan
 as $$
 declare
-    places tid[];
-    late   bigint[];
-    held   bigint[];
-    marked bigint[];
-    locked bigint[];
-    these  bigint[];
-    ended  text;
-    freed  boolean := false;
+    places  tid[];
+    late    bigint[];
+    held    bigint[];
+    marked  bigint[];
+    resumed bigint[] := '{}';
+    locked  bigint[];
+    these   bigint[];
+    ended   text;
+    freed   boolean;
 begin
     select array_agg(ctid), array_agg(job_id) into places, late
       from (select ctid, job_id from late_end limit 10000 for update skip locked) as noted;
@@ -41,17 +42,18 @@ begin
     end if;
     marked := array(select job_id from job where job_id = any (late) and state in ('waiting', 'ready', 'assigned')
                        for update skip locked);
+    late := array(select unnest(late) except select unnest(marked));
     if has_signals() then
-        freed := resume_signalled(marked) <> '{}';
+        resumed := resume_signalled(marked);
     end if;
+    freed := resumed <> '{}';
     update job set followed = 1
-     where job_id = any (marked) and state in ('waiting', 'ready', 'assigned') and followed is null;
+     where job_id = any (array(select unnest(marked) except select unnest(resumed)))
+       and state in ('waiting', 'ready', 'assigned') and followed is null;
     perform wait_for_new_ends(marked, locked);
-    held := held || array(
-        select job_id from job
-         where job_id = any (late) and job_id <> all (marked) and state in ('waiting', 'ready', 'assigned'));
+    held := held || array(select job_id from job where job_id = any (late) and state in ('waiting', 'ready', 'assigned'));
     delete from late_end where ctid = any (places) and job_id <> all (held);
-    late := array(select id from unnest(late) as id where id <> all (marked) and id <> all (held));
+    late := array(select unnest(late) except select unnest(held));
     foreach ended in array array['done', 'failed', 'cancelled'] loop
         these := array(select job_id from job where job_id = any (late) and state = ended::job_state);
         if these <> '{}' then

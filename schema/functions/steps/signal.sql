@@ -17,10 +17,6 @@ begin
     if (length(name) between 1 and 200) is not true or (length(key) between 1 and 1000) is false then
         perform refuse('a signal has a name of 1 to 200 characters, and a key of at most 1,000', 'give it a shorter one');
     end if;
-    if octet_length(value::text) > (select payload_limit from setting) then
-        perform refuse(format('the value of the signal %s has more bytes of JSON than the limit of payloads', name),
-                       'store large data elsewhere and send its key');
-    end if;
     select waiting.work_type into its_type from job_waiting as waiting where waiting.job_id = job_id;
     if not found then
         select live.work_type into its_type from job as live where live.job_id = job_id and live.state in ('waiting', 'ready', 'assigned');
@@ -28,22 +24,35 @@ begin
             perform refuse_signal(job_id, name);
         end if;
     end if;
-    -- Before a node has published the type, the job tells whether it is encrypted.
-    if value <> 'null' and not is_sealed(value)
-       and (select kind.policy ? 'encrypted' from work_type as kind where kind.work_type = its_type) is not false
-       and encrypted_type(job_id, name) is not null then
-        perform refuse(format('signals to jobs of %s are encrypted, and the value of %s is in clear', its_type, name),
-                       'send it where TXQUEUE_PAYLOAD_KEY is set: by a Python client, or through a node that has the key');
+    if value is not null then
+        if octet_length(value::text) > (select payload_limit from setting) then
+            perform refuse(format('the value of the signal %s has more bytes of JSON than the limit of payloads', name),
+                           'store large data elsewhere and send its key');
+        end if;
+        -- Before a node has published the type, the job tells whether it is encrypted.
+        if value <> 'null' and not is_sealed(value)
+           and (select kind.policy ? 'encrypted' from work_type as kind where kind.work_type = its_type) is not false
+           and encrypted_type(job_id, name) is not null then
+            perform refuse(format('signals to jobs of %s are encrypted, and the value of %s is in clear', its_type, name),
+                           'send it where TXQUEUE_PAYLOAD_KEY is set: by a Python client, or through a node that has the key');
+        end if;
     end if;
     insert into job_signal (job_id, name, value, key) values (job_id, name, value, key)
         on conflict on constraint job_signal_job_id_name_key_key do nothing;
     if not found then
         return false;
     end if;
-    perform setval('has_signals', 1) from has_signals where last_value = 0;
+    -- Conditions without a query, as a statement may send a hundred thousand signals.
+    if not has_signals() then
+        perform setval('has_signals', 1);
+    end if;
     insert into late_end values (job_id);
-    perform setval('has_late_ends', 1) from has_late_ends where last_value = 0;
-    perform wake_masters();
+    if coalesce(pg_sequence_last_value('has_late_ends'), 0) = 0 then
+        perform setval('has_late_ends', 1);
+    end if;
+    if has_sleeping_master() then
+        perform wake_masters();
+    end if;
     return true;
 end $$;
 comment on function txqueue.signal(bigint, text, jsonb, text) is 'Send a signal to a job, in the caller''s transaction.';
