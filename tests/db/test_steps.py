@@ -359,6 +359,27 @@ def test_a_job_that_was_cancelled_at_a_wait_runs_again_at_once(node: Master, ret
     assert node.claimed_ids() == chunk.ids
 
 
+@pytest.mark.parametrize("is_suspended", [True, False])
+def test_a_job_that_waits_is_cancelled_before_a_retry_from_a_step(
+    is_suspended: bool, node: Master
+) -> None:
+    """At a signal or for its next attempt, as the refusal says; the wait begins anew."""
+    chunk = started(node)
+    write(node, chunk, {"name": "a", "result": 1}, {"name": "b", "result": 2})
+    if is_suspended:
+        suspend(node, chunk, APPROVAL)
+    else:
+        node.settle(chunk, "retry", delay=3600, error="x")
+    (job_id,) = chunk.ids
+    retry = "select txqueue.retry_from(%s, 'b', 'me')"
+    with pytest.raises(psycopg2.Error, match=r"(?s)it is waiting.*cancel it first"):
+        node.value(retry, job_id)
+    node.value("select cancelled from txqueue.cancel(%s, 'me')", [job_id])
+    assert node.value(retry, job_id) == 1 + is_suspended
+    assert steps(node, job_id) == {"a": 1}
+    assert node.claimed_ids() == [job_id]
+
+
 @pytest.mark.parametrize(
     ("waits", "reason", "detail"),
     [

@@ -71,6 +71,15 @@ async def test_a_name_is_used_once(node: Master, dsn: str) -> None:
             await job.sleep("a", 1)
 
 
+async def test_the_number_of_steps_is_bounded(node: Master, dsn: str) -> None:
+    """The error of the first one too many says how to do without."""
+    async with running(node, dsn) as job:
+        for number in range(10_000):
+            await job.sleep(f"nap {number}", 0)
+        with pytest.raises(InvalidWork, match="has 10,000 steps, and 'nap' is one too many"):
+            await job.sleep("nap", 0)
+
+
 async def begin_statement(job: RunningJob, what: str) -> None:
     """Begin a step whose first statement needs a connection."""
     if what == "call":

@@ -21,6 +21,7 @@ from txqueue.model.strict_types import strict_converter
 __all__ = [
     "ANY_KIND",
     "LONGEST_NAME",
+    "MOST_STEPS",
     "Memo",
     "check_key",
     "check_name",
@@ -34,6 +35,8 @@ __all__ = [
 
 LONGEST_NAME: Final = 200
 """Characters of the name of a step or a signal."""
+MOST_STEPS: Final = 10_000
+"""Steps of a job: each run reads them all, and a row of history keeps them all."""
 ANY_KIND: Final = ""
 """The kind of a step that a test gives: it fits whatever has its name."""
 _LONGEST_KEY: Final = 1000

@@ -18,6 +18,7 @@ from txqueue.model.foreign import derives_from
 from txqueue.model.retry import Retry
 from txqueue.model.step import (
     ANY_KIND,
+    MOST_STEPS,
     Memo,
     check_name,
     read_result,
@@ -188,12 +189,7 @@ class JobSteps:
                 f"job {self._job.id} is completed, and step {name!r} comes too late",
                 "do it before the end of job.transaction(), or in a job of its own",
             )
-        if name in self._names:
-            raise InvalidWork(
-                f"job {self._job.id} uses the name {name!r} for two steps",
-                'give each a name of its own: in a loop, f"page {number}"',
-            )
-        self._names.add(name)
+        self._take_name(name)
         self._job.note_steps()
         memo = (await self._loaded()).get(name)
         if memo is not None and memo.kind not in (kind, ANY_KIND):
@@ -202,6 +198,19 @@ class JobSteps:
                 "give the new one another name",
             )
         return memo
+
+    def _take_name(self, name: str) -> None:
+        if name in self._names:
+            raise InvalidWork(
+                f"job {self._job.id} uses the name {name!r} for two steps",
+                'give each a name of its own: in a loop, f"page {number}"',
+            )
+        if len(self._names) == MOST_STEPS:
+            raise InvalidWork(
+                f"job {self._job.id} has {MOST_STEPS:,} steps, and {name!r} is one too many",
+                "loop over job.cursor(), which is one step, or divide the work by job.call()",
+            )
+        self._names.add(name)
 
     async def write(
         self,
