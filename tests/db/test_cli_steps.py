@@ -64,6 +64,20 @@ def test_a_sleep_that_is_over_does_not_wait(
         node.value("select cancelled from txqueue.cancel(%s, 'me')", [job_id])
 
 
+def test_the_type_of_a_called_job_is_shown(
+    node: Stored, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """While it waits, and once both have ended."""
+    (job_id,) = node.enqueue({})
+    (chunk,) = node.claim()
+    (child,) = node.enqueue({})
+    node.settle(chunk, "suspended", waits=[{"name": "part", "kind": "call", "child": child}])
+    for _ in ("live", "ended"):
+        assert run(["steps", str(job_id)], GlobalOptions()) == 0
+        assert "call of test.kind" in capsys.readouterr().out
+        node.value("select cancelled from txqueue.cancel(%s, 'me')", [child, job_id])
+
+
 @pytest.mark.parametrize("reason", ["redacted", "encrypted"])
 @pytest.mark.parametrize("state", ["waiting", "cancelled"])
 def test_hidden_types_show_no_values(

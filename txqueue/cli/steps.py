@@ -64,7 +64,7 @@ def _signals(found: Sequence[Mapping[str, Any]], now: datetime) -> Iterator[list
 
 def _row(step: Mapping[str, Any], now: datetime, *, is_over: bool) -> list[object]:
     return [
-        step["kind"],
+        step["kind"] + (f" of {step['child_type']}" if step["child_type"] else ""),
         step["name"],
         _moment(step["began_at"], now),
         _moment(step.get("ended_at"), now),

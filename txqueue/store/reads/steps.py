@@ -143,19 +143,26 @@ def about_holder(schema: str, work_type: str, key: str) -> Inquiry[int]:
 def _shown(
     schema: str, steps: Sequence[Mapping[str, Any]], hidden: str | None
 ) -> Inquiry[list[dict[str, Any]]]:
-    """Replace the values of steps that are not to be shown."""
+    """Add the types of called jobs, and replace values that are not to be shown."""
     children = [step["child"] for step in steps if step.get("child")]
     found: Sequence[Mapping[str, Any]] = ()
-    if children and hidden is None:
+    if children:
         found = yield Question(
-            f"select job.job_id, {_HIDES.format(schema=schema)} where job.job_id = any (%s)",
+            f"select job.job_id, job.work_type, {_HIDES.format(schema=schema)}"
+            " where job.job_id = any (%s)",
             (children,),
         )
     # The type of a child that is gone is unknown, so its result is not shown.
     of_children = dict.fromkeys(children, hidden or "redacted")
-    of_children |= {row["job_id"]: _hidden(row) for row in found}
+    of_children |= {row["job_id"]: hidden or _hidden(row) for row in found}
+    types = {row["job_id"]: row["work_type"] for row in found}
     return [
-        _without(step, of_children.get(step.get("child"), hidden), "result", "error")
+        _without(
+            {**step, "child_type": types.get(step.get("child"))},
+            of_children.get(step.get("child"), hidden),
+            "result",
+            "error",
+        )
         for step in steps
     ]
 
