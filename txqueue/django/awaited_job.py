@@ -75,10 +75,13 @@ class _AwaitedCursor:
         return self
 
     async def __anext__(self) -> Any:
-        position = await sync_to_async(next)(self._cursor, self._END)
+        position = await sync_to_async(self._next)()
         if position is self._END:
             raise StopAsyncIteration
         return position
+
+    def _next(self) -> Any:
+        return next(self._cursor, self._END)
 
 
 class AwaitedJob(_Awaited):
