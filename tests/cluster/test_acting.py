@@ -117,6 +117,7 @@ async def test_a_signal_to_the_job_of_a_unique_key(
     listed = called("jobs", "--queue", "held", "--waiting-for", "signal", "--json", node=trio[1])
     assert json.loads(listed.stdout)["jobs"] == []
     assert told(trio[0], "cancel", str(job_id))["cancelled"] == [job_id]
+    told(trio[0], "resume", "held")
 
 
 @pytest.mark.parametrize("through", ["its own node", "another node"])
