@@ -49,7 +49,7 @@ test: compiled
 	$(PYTEST) -o hang_report=.hangs-faults.log $(FAULTS) > .faults.log 2>&1 & faults=$$!; \
 	nice -n 5 $(BIN)/mypy; typed=$$?; failed=$$typed; \
 	nice -n 5 $(PYTEST) -o hang_report=.hangs-others.log \
-		tests/unit tests $(addprefix --ignore=,$(SLOW) $(FAULTS)) || failed=1; \
+		tests $(addprefix --ignore=,$(SLOW) $(FAULTS)) || failed=1; \
 	wait $$slow || failed=1; wait $$faults || failed=1; \
 	cat .slow.log .faults.log; rm -f .slow.log .faults.log; \
 	for log in .hangs-*.log; do ! grep -q '^Timeout' $$log || grep -v site-packages $$log; done; \

@@ -36,3 +36,15 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.option.basetemp is None:
         config.option.basetemp = tempfile.mkdtemp(prefix="txqueue-")
         config.add_cleanup(lambda: shutil.rmtree(config.option.basetemp, ignore_errors=True))
+
+
+def pytest_sessionstart() -> None:
+    """Have the reactor of the tests keep no context of a job for what comes later, as a worker's.
+
+    Else a test sees the job that one before it has run, in its log for instance.
+    """
+    from twisted.internet import reactor
+
+    from txqueue.worker.entry import WorkerReactor
+
+    reactor.__class__ = WorkerReactor  # type: ignore[assignment]  # a module to mypy
