@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import socket
 from collections.abc import Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -169,6 +168,9 @@ def _known(path: Path, values: Mapping[str, Any]) -> Mapping[str, Any]:
         ConfigurationError: When a name is unknown, as a misspelt setting would have no effect.
     """
     if unknown_names := sorted(values.keys() - NAMES):
+        # Imported here, as each command would wait for it.
+        from difflib import get_close_matches
+
         matches = get_close_matches(unknown_names[0], NAMES, 1)
         remedy = (
             f"did you mean {matches[0]}?"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
-from difflib import get_close_matches
 
 from txqueue.model.humanize import age, amount, counted, counted_as, joined
 from txqueue.policy.facts.live_jobs import SERVING, LiveJobs, Rest, served_queues
@@ -179,6 +178,9 @@ def unfamiliar(kind: str, key: str, known: Iterable[str]) -> str:
         key: Its name.
         known: The names of others, of which the nearest may be meant.
     """
+    # Imported here, as few queues are unfamiliar and each command would wait for it.
+    from difflib import get_close_matches
+
     near = get_close_matches(key, sorted(set(known)), 1)
     hint = f"; did you mean {near[0]}?" if near else ""
     if kind == "queue":
