@@ -755,6 +755,7 @@ updated_at(its job) returns timestamptz;  -- read, worker
 -- lock_acted_on, lock_facts, note_action, passes_over, related_facts, reopen, reopen_obstacles, reset_for_retry
 
 -- relations
+notify_ends(ids text) returns double precision;  -- worker
 request_end_notices(seconds integer = 10) returns void;  -- enqueue, worker
 -- only the owner may execute: add_parent_ids, add_parent_outcomes, cancel_orphan, enqueue_child, find_held_children,
 -- has_waiting_clients, hold_for_parents, hold_for_parents_again, is_late_end_in_use, link_parents, lock_children,
@@ -856,14 +857,14 @@ start_workset(its_name text, its_items bigint = null) returns integer;  -- worke
 --                              find_met_conditions, grant_credit, heartbeat, history_due, hold_archiving, identity,
 --                              is_input, jobs_of, lacking_right, lagging_sequences, leave, load_steps, lock_next_cut,
 --                              measure_minute, next_job, next_part, note_late_error, note_minute, notified_jobs,
---                              pass_on, pause, pause_schedule, postpone_failures, publish, publish_schedules,
---                              put_schedule, readable_json, readable_text, refresh_backlog_flags, register_node,
---                              release, remove_schedule, renew_for_peer, repeat, repeat_archived, request_end_notices,
---                              rescue, reserve_incarnation, reserve_run, restart, resume, resume_schedule, retry,
---                              retry_failures, retry_from, retry_workset, rotate, run_schedule, schedule_runs,
---                              scheduled_keys, send_signal, set_aside, set_limit, set_priority, settle, signal,
---                              signal_keyed, silent_jobs, split_workset_part, start_missed_cooldowns, start_workset,
---                              started, stats, tick, undrain_node, updated_at, write_step, write_steps
+--                              notify_ends, pass_on, pause, pause_schedule, postpone_failures, publish,
+--                              publish_schedules, put_schedule, readable_json, readable_text, refresh_backlog_flags,
+--                              register_node, release, remove_schedule, renew_for_peer, repeat, repeat_archived,
+--                              request_end_notices, rescue, reserve_incarnation, reserve_run, restart, resume,
+--                              resume_schedule, retry, retry_failures, retry_from, retry_workset, rotate, run_schedule,
+--                              schedule_runs, scheduled_keys, send_signal, set_aside, set_limit, set_priority, settle,
+--                              signal, signal_keyed, silent_jobs, split_workset_part, start_missed_cooldowns,
+--                              start_workset, started, stats, tick, undrain_node, updated_at, write_step, write_steps
 --
 -- txqueue_worksets  usage      schema txqueue
 --                   select     migration

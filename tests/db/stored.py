@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -99,7 +99,14 @@ class Stored:
             [chunk.assignment],
             [f"{{{','.join(map(str, chunk.ids))}}}"],
         )
+        self.notify_ends(chunk.ids)
         return done
+
+    def notify_ends(self, job_ids: Iterable[int]) -> float:
+        """Notify waiting clients as a node does after the end of jobs; returns for how long yet."""
+        numbers = ",".join(map(str, job_ids))
+        seconds: float = self.value("select txqueue.notify_ends(%s)", numbers)
+        return seconds
 
     def settle(self, chunk: Taken, outcome: str, **more: object) -> list[int]:
         """Settle all jobs of a chunk in one way; returns the numbers of those that it could."""
@@ -110,6 +117,7 @@ class Stored:
         settled: list[int] = self.value(
             "select settled from txqueue.settle(%s, %s)", self.incarnation, json.dumps(outcomes)
         )
+        self.notify_ends(settled)
         return settled
 
     def falls_silent(self, seconds: float = 3600) -> None:

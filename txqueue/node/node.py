@@ -40,6 +40,7 @@ class Node(MultiService):
             services.heartbeats,
             services.worker_pool,
             services.completions,
+            services.end_notifier,
             services.watchdog,
             services.suspect_processes,
             *self._takers,
@@ -113,6 +114,7 @@ class Node(MultiService):
         await _stop(services.notifications, services.open_credit, services.orphans)
         await _stop(services.peer_network, services.lease_proxy, services.lag, services.admin)
         await services.completions.close()
+        await services.end_notifier.close()
         await _stop(services.heartbeats)
         await services.heartbeats.leave("stopped")
         services.condition_pool.close()

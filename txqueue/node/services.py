@@ -32,6 +32,7 @@ from txqueue.node.state.collaborators import BeatListener
 from txqueue.node.upkeep.archiving import Archiving
 from txqueue.node.upkeep.maintenance import Maintenance
 from txqueue.node.workers.completions import Completions
+from txqueue.node.workers.end_notifier import EndNotifier
 from txqueue.node.workers.pool import WorkerPool
 from txqueue.node.workers.starter import SpawningStarter, WorkerStarter
 from txqueue.node.workers.suspects import SuspectProcesses
@@ -133,9 +134,15 @@ class Services(SharedState):
             self.reactor,
             self.functions,
             lease=self.lease,
+            ends=self.end_notifier,
             wakeups=self.wakeups,
             meters=self.meters,
         )
+
+    @cached_property
+    def end_notifier(self) -> EndNotifier:
+        """Notifies waiting clients of ended jobs."""
+        return EndNotifier(self.reactor, self.functions)
 
     @cached_property
     def workers(self) -> Workers:

@@ -73,12 +73,14 @@ class Finish(amp.Command):
     """Worker to master: the numbers of an assignment's done jobs, joined by commas.
 
     The results are a JSON object by job number, which the master does not parse, or an empty text.
+    Committed are the numbers of those that their own transactions have completed.
     """
 
     arguments = [
         (b"head", NumberList(lane=int, assignment=int, weight=int, jobs=int)),
         (b"ids", LongText()),
         (b"results", LongText()),
+        (b"committed", LongText()),
     ]
     requiresAnswer = False
 

@@ -115,6 +115,7 @@ class MasterLink:
             jobs=held.jobs,
             ids=",".join(map(str, held.done)),
             results=f"{{{','.join(held.results)}}}" if held.results else "",
+            committed=",".join(map(str, held.committed)),
         )
 
     def settle(self, weight: int, counts: Counter[int], jobs: Sequence[SettledJob]) -> None:

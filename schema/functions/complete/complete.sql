@@ -58,8 +58,8 @@ begin
             freed := freed or limited > 0;
         end loop;
     end loop;
-    if followed <> '{}' or groups is not null or has_waiting_clients() then
-        first := pass_on_ends(translate(array_to_string(ids, ','), '{}', ''), nullif(followed, '{}'), groups);
+    if followed <> '{}' or groups is not null then
+        first := pass_on_ends(nullif(followed, '{}'), groups);
         freed := freed or groups is not null;
     end if;
     if first.rank is not null then

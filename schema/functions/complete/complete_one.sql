@@ -39,8 +39,8 @@ begin
                 clock_timestamp(), this.assignment, this.node_id, this.incarnation, this.weight, this.priority,
                 least(this.attempt + 1, 32767), this.deaths, this.lane, 'done',
                 this.work_type, this.queue, this."group", this.tenant, this.options, this.payload, this.error, its_result, this.followed);
-            if this.followed is not null or this."group" is not null or has_waiting_clients() then
-                perform pass_on_ends(its_job_id::text, case when this.followed is not null then array[its_job_id] end,
+            if this.followed is not null or this."group" is not null then
+                perform pass_on_ends(case when this.followed is not null then array[its_job_id] end,
                                      case when this."group" is not null then array[this."group"] end);
             end if;
         else

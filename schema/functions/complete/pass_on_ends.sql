@@ -1,7 +1,7 @@
--- Does what follows when jobs are done, for complete(): updates the followers of those that have some, notifies waiting
--- clients of all ids, joined by commas, and makes parked jobs of their groups ready. Returns the first of the jobs
--- that may have become ready; its rank is null if there are none.
-create or replace function txqueue.pass_on_ends(ids text, followed bigint[], groups text[]) returns txqueue.ready_head
+-- Does what follows when jobs are done, for complete(): updates the followers of those that have some, and makes parked
+-- jobs of their groups ready. Returns the first of the jobs that may have become ready; its rank is null if there are
+-- none.
+create or replace function txqueue.pass_on_ends(followed bigint[], groups text[]) returns txqueue.ready_head
 language plpgsql volatile
 set search_path = txqueue, pg_temp
 as $$
@@ -10,9 +10,6 @@ declare
 begin
     if followed is not null then
         first := propagate_ends(followed, 'done');
-    end if;
-    if has_waiting_clients() then
-        perform notify_ended_jobs(ids);
     end if;
     if groups is not null then
         first := least(first, free_groups(groups));

@@ -54,9 +54,6 @@ begin
             first := least(first, propagate_ends(ended.stopped, 'cancelled', locked));
         end if;
     end if;
-    if settled <> '{}' and has_waiting_clients() then
-        perform notify_ended_jobs(array_to_string(settled, ','));
-    end if;
     if groups <> '{}' then
         first := least(first, free_groups(groups));
         freed := true;

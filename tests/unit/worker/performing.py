@@ -113,6 +113,7 @@ class Harness:
         )
         self.finished: list[tuple[int, int, list[int], int, int]] = []
         self.results: dict[str, Any] = {}
+        self.committed: list[int] = []
         self.settled: list[dict[str, Any]] = []
         self.settled_weight = 0
         self.logged: list[tuple[bool, str]] = []
@@ -128,6 +129,7 @@ class Harness:
     def complete(self, held: HeldAssignment, *, is_alone: bool) -> None:
         """Note jobs that are done."""
         self.results |= json.loads(f"{{{','.join(held.results)}}}")
+        self.committed += sorted(held.committed)
         assignment = held.token.assignment
         self.finished.append((assignment, held.lane, held.done, held.jobs, held.weight))
 

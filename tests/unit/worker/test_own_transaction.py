@@ -83,6 +83,48 @@ def test_a_second_transaction_is_refused(harness: Harness, database: Database) -
     assert text.startswith("after its transaction had committed, the handler failed: ")
 
 
+def test_a_commit_is_reported(harness: Harness, database: Database) -> None:
+    """Once with the end of the run, so that clients that wait for the job are notified."""
+
+    async def perform(_: object, job: RunningJob) -> None:
+        async with job.transaction():
+            pass
+
+    run(harness, perform)
+    assert is_done(harness)
+    assert harness.committed == [1]
+
+
+def test_a_commit_is_reported_before_the_handler_ends(harness: Harness) -> None:
+    """It may go on for long, but the job has ended."""
+    going_on: Deferred[None] = Deferred()
+
+    async def perform(_: object, job: RunningJob) -> None:
+        async with job.transaction():
+            pass
+        await going_on
+
+    run(harness, perform)
+    assert (harness.committed, harness.finished) == ([1], [(5, 3, [], 0, 0)])
+    going_on.callback(None)
+    harness.turn()
+    assert harness.finished[1:] == [(5, 3, [], 1, 1)]
+
+
+def test_a_transaction_that_is_rolled_back_is_not_reported(
+    harness: Harness, database: Database
+) -> None:
+    """The job has not ended by it."""
+    database.is_lost = True
+
+    async def perform(_: object, job: RunningJob) -> None:
+        async with job.transaction():
+            pass
+
+    run(harness, perform)
+    assert harness.committed == []
+
+
 def test_a_nested_transaction_is_refused(harness: Harness, database: Database) -> None:
     """Its commit would complete the job, and the outer one would be lost."""
 

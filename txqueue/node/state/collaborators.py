@@ -177,11 +177,25 @@ class GivenBack(Protocol):
         """
 
 
+class EndListener(Protocol):
+    """A service that acts on ended jobs."""
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether clients wait for jobs to end, as far as it is known."""
+
+    def ended(self, numbers: str) -> None:
+        """Act on jobs whose ends are committed, by their numbers joined by commas."""
+
+
 class Reports(GivenBack, Protocol):
     """Receives the reports of workers."""
 
     def complete(self, completed: CompletedJobs) -> None:
         """Note jobs that are done."""
+
+    def committed(self, numbers: str) -> None:
+        """Note jobs that their own transactions have completed, by number, joined by commas."""
 
     def settle(self, settled: SettledJobs) -> None:
         """Note jobs that ended otherwise than done, or with progress to store."""

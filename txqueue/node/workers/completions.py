@@ -16,6 +16,7 @@ from txqueue.model.assignment import (
     SettledJobs,
     StartedJob,
 )
+from txqueue.node.state.collaborators import EndListener
 from txqueue.node.state.lease import Lease
 from txqueue.node.state.meters import Meters
 from txqueue.node.state.periodic import Periodic
@@ -92,6 +93,7 @@ class Completions(Periodic):
         clock: Times the retries.
         functions: The stored functions.
         lease: Has the incarnation of this run.
+        ends: Notified of the jobs whose ends are written.
         wakeups: Wakes the claimer when a written outcome makes jobs ready.
         meters: Times the statements, and counts the outcomes that changed nothing.
     """
@@ -104,12 +106,14 @@ class Completions(Periodic):
         functions: StoredFunctions,
         *,
         lease: Lease,
+        ends: EndListener,
         wakeups: Wakeups,
         meters: Meters,
     ) -> None:
         super().__init__(clock)
         self._functions = functions
         self._lease = lease
+        self._ends = ends
         self._wakeups = wakeups
         self._meters = meters
         self._clock = clock
@@ -137,6 +141,10 @@ class Completions(Periodic):
         self._open.completed.append(completed)
         self._noted += 1
         self.alarm.ring()
+
+    def committed(self, numbers: str) -> None:
+        """Note jobs that their own transactions have completed: nothing is left to write."""
+        self._ends.ended(numbers)
 
     def settle(self, settled: SettledJobs) -> None:
         """Note jobs that ended otherwise than done, or with progress to store."""
@@ -198,10 +206,15 @@ class Completions(Periodic):
         commits = COMMITS * (self._meters.commit_time or 0.0)
         return min(max(GATHERING, commits), LONGEST_GATHERING)
 
+    @property
+    def _is_urgent(self) -> bool:
+        """Whether other jobs, or clients, may wait for what is to be written."""
+        return self._has_freed or self._ends.is_awaited or not self._open.can_wait
+
     async def _gather(self) -> None:
         """Wait briefly for more entries after a statement, unless a caller may wait."""
         pause = self._written_at + self._gathering - self._clock.seconds()
-        if pause > 0 and self.running and not self._has_freed and self._open.can_wait:
+        if pause > 0 and self.running and not self._is_urgent:
             timer: Deferred[None] = Deferred()
             self._clock.callLater(pause, timer.callback, None)
             await timer
@@ -253,6 +266,8 @@ class Completions(Periodic):
         self._completed.succeeded(self._clock.seconds())
         del completed[: len(jobs)]
         self._tell(_count(jobs), written)
+        for entry in jobs:
+            self._ends.ended(entry.ids)
 
     def _tell(self, ended: int, written: WrittenEnds) -> None:
         self._meters.tokens_lost += ended - written.jobs
@@ -282,6 +297,7 @@ class Completions(Periodic):
         # Some of the jobs may be due again soon.
         self._wakeups.outcome_written()
         self._tell(sum(report.jobs for report in reports), written)
+        self._ends.ended(written.settled)
 
     async def _settle_one(self, incarnation: int, job: SettledJob) -> None:
         """Write one outcome alone; if it cannot be stored, let its job fail with that error."""

@@ -360,10 +360,20 @@ class WorkerProcess:
         self._pipe.close()
 
     def _finish(
-        self, *, lane: int, assignment: int, weight: int, jobs: int, ids: str, results: str
+        self,
+        *,
+        lane: int,
+        assignment: int,
+        weight: int,
+        jobs: int,
+        ids: str,
+        results: str,
+        committed: str,
     ) -> dict[str, Any]:
         if ids:
             self._owner.reports.complete(CompletedJobs(lane, assignment, ids, results or None))
+        if committed:
+            self._owner.reports.committed(committed)
         self._let_go(assignment, jobs)
         return self._account(weight)
 

@@ -37,7 +37,8 @@ COMPLETE: Final = """
         its_incarnation => %s, lanes => %s::smallint[], assignments => %s::bigint[],
         ids => %s::text[], results => %s::text[])"""
 SETTLE: Final = """
-    select cardinality(settled), freed, freed_rank, freed_job from {schema}.settle(%s, %s)"""
+    select cardinality(settled), freed, freed_rank, freed_job, array_to_string(settled, ',')
+      from {schema}.settle(%s, %s)"""
 STARTED: Final = """
     select {schema}.started(
         its_incarnation => %s, assignments => %s::bigint[], ids => %s::bigint[],

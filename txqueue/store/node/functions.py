@@ -238,6 +238,18 @@ class StoredFunctions(RunFunctions):
         writing = self._query_often(self._settle, (incarnation, joined_outcomes(settled)))
         return WrittenEnds.of_row((await self._taken(writing, incarnation))[0])
 
+    async def notify_ends(self, numbers: str) -> float:
+        """Notify waiting clients of ended jobs; see ``notify_ends.sql``.
+
+        Args:
+            numbers: The jobs' numbers, joined by commas; empty for any job.
+
+        Returns:
+            For how many more seconds clients have asked for notifications.
+        """
+        sql = f"select {self.schema}.notify_ends(%s)"
+        return float((await self._query_often(sql, (numbers,)))[0][0])
+
     async def started(self, incarnation: int, jobs: Sequence[StartedJob]) -> None:
         """Record how long jobs have been running, and their progress."""
         await self._query(

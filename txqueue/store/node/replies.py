@@ -80,17 +80,19 @@ class WrittenEnds:
         jobs: How many jobs it has changed; not those whose assignment was another one by then.
         has_freed: Whether other jobs may have become ready.
         freed: The place of the first of those that are known: its rank, as text, and its number.
+        settled: The numbers of the jobs that ``settle()`` has changed, joined by commas.
     """
 
     jobs: int
     has_freed: bool
     freed: tuple[str, int] | None = None
+    settled: str = ""
 
     @classmethod
     def of_row(cls, row: Sequence[Any]) -> Self:
         """Return the effect of a row of ``complete()`` or ``settle()``."""
-        jobs, has_freed, rank, job_id = row
-        return cls(jobs, has_freed, rank and (rank, job_id))
+        jobs, has_freed, rank, job_id, *settled = row
+        return cls(jobs, has_freed, rank and (rank, job_id), *settled)
 
 
 @frozen

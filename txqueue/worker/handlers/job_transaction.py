@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from types import TracebackType
@@ -164,22 +165,28 @@ async def enqueue_follow_ups(job: RunningJob, txn: Transaction) -> None:
         await txn.enqueue(work, **options)
 
 
-def one_at_most(opener: OpenTransaction) -> OpenTransaction:
+def one_at_most(
+    opener: OpenTransaction, committed: Callable[[RunningJob], None]
+) -> OpenTransaction:
     """Return an opener that refuses a run's second transaction: one completes the job.
 
     Args:
         opener: Opens the own transaction of a job.
+        committed: Called with a job that its own transaction has completed.
     """
-    return partial(_OnlyOne, opener)
+    return partial(_OnlyOne, opener, committed)
 
 
 class _OnlyOne(AbstractAsyncContextManager[Transaction]):
     """A run's own transaction, if it has no other."""
 
-    __slots__ = ("_job", "_opened", "_opener")
+    __slots__ = ("_committed", "_job", "_opened", "_opener")
 
-    def __init__(self, opener: OpenTransaction, job: RunningJob) -> None:
+    def __init__(
+        self, opener: OpenTransaction, committed: Callable[[RunningJob], None], job: RunningJob
+    ) -> None:
         self._opener = opener
+        self._committed = committed
         self._job = job
 
     async def __aenter__(self) -> Transaction:
@@ -202,6 +209,8 @@ class _OnlyOne(AbstractAsyncContextManager[Transaction]):
             return await self._opened.__aexit__(*error)
         finally:
             change(self._job, phase=None)
+            if self._job.is_completed:
+                self._committed(self._job)
 
 
 def _check_first(job: RunningJob) -> None:

@@ -54,6 +54,7 @@ class HeldAssignment:
         asked_at: When the claim of the jobs was sent, by the monotonic clock.
         lane: The lane that has the rows of the jobs.
         done: The numbers of the jobs that are done, since the last report.
+        committed: The numbers of those that their own transactions have completed.
         results: The results of done jobs, as members of a JSON object by job number.
         jobs: How many jobs the worker no longer holds, since the last report: done, completed by
             their own transaction, or dropped.
@@ -61,7 +62,9 @@ class HeldAssignment:
         steps: Reads and writes the steps of the jobs; None where no steps are kept.
     """
 
-    __slots__ = ("asked_at", "done", "jobs", "lane", "results", "steps", "token", "weight")
+    __slots__ = (
+        *("asked_at", "committed", "done", "jobs", "lane", "results", "steps", "token", "weight"),
+    )
 
     def __init__(self, assignment: Assignment, steps: StepStore | None = None) -> None:
         self.steps = steps
@@ -73,6 +76,7 @@ class HeldAssignment:
     def clear(self) -> None:
         """Begin a new report, as the last one was sent."""
         self.done: list[int] = []
+        self.committed: set[int] = set()
         self.results: list[str] = []
         self.jobs = 0
         self.weight = 0

@@ -122,6 +122,11 @@ class Endings:
         """Report an assignment of which the worker no longer holds some jobs."""
         self._touched[held.token.assignment] = held
 
+    def committed(self, job: RunningJob) -> None:
+        """Note that a job's own transaction has completed it, while its handler may go on."""
+        job.assignment.committed.add(job.id)
+        self.touch(job.assignment)
+
     def returned(self, job: RunningJob, kind: Kind, value: Any) -> None:
         """End the run of a job whose handler has returned a value, which may be any object."""
         try:
@@ -172,7 +177,9 @@ class Endings:
         if job.log is not None or job.span is not None:
             end_records(job, "done")
         held = job.assignment
-        if not job.is_completed:
+        if job.is_completed:
+            held.committed.add(job.id)
+        else:
             held.done.append(job.id)
         held.let_go(job.weight)
         self._touched[held.token.assignment] = held

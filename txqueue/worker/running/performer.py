@@ -94,7 +94,7 @@ class Performer:
         self._threads = threads
         self._capacity = capacity
         self._report = report
-        self._open_transaction = one_at_most(open_transaction)
+        self._open_transaction = one_at_most(open_transaction, self._committed)
         self._work_through = work_through
         self._steps = steps
         self._waiting = Backlog()
@@ -393,6 +393,10 @@ class Performer:
             running.timer.cancel()
         if not running.is_completing:
             self._runs.tally.ran(running.job.work_type, self._reactor.seconds() - running.began)
+        self._turns.request()
+
+    def _committed(self, job: RunningJob) -> None:
+        self._ends.committed(job)
         self._turns.request()
 
     def _outlived_over(self, job: RunningJob) -> None:

@@ -44,6 +44,12 @@ class Book:
         self.refused = self.slow = "what is not there"
         self.tried: list[int] = []
         self.pause: Callable[[], None] = lambda: None
+        self.told: list[str] = []
+        self.is_awaited = False
+
+    def ended(self, numbers: str) -> None:
+        """Note the ends of which waiting clients would be told."""
+        self.told.append(numbers)
 
     async def complete(self, incarnation: int, finished: Sequence[CompletedJobs]) -> WrittenEnds:
         """Complete, unless that are too many."""
@@ -67,7 +73,8 @@ class Book:
             raise Refused("it cannot be stored")
         jobs = settled_jobs_in(settled)
         self.settled += jobs
-        return WrittenEnds(len(jobs) - self.foreign, self._frees)
+        numbers = ",".join(str(job.job_id) for job in jobs)
+        return WrittenEnds(len(jobs) - self.foreign, self._frees, settled=numbers)
 
     def _check_right(self) -> None:
         if self.refusals:
@@ -103,6 +110,7 @@ def written(*entries: tuple[int, bool, list[int] | None]) -> Book:
         clock,
         cast("StoredFunctions", book),
         lease=lease_of(1),
+        ends=book,
         wakeups=Wakeups(clock),
         meters=Meters(),
     )
@@ -140,11 +148,28 @@ def begun(book: Book, commit: float = 0.0) -> tuple[Clock, Completions]:
         clock,
         cast("StoredFunctions", book),
         lease=lease_of(1),
+        ends=book,
         wakeups=Wakeups(clock),
         meters=Meters(),
     )
     under_test.startService()
     return clock, under_test
+
+
+def test_written_ends_are_told() -> None:
+    """After the statement, of all ways in which jobs end; own transactions have none here."""
+    book = Book()
+    clock, under_test = begun(book)
+    book.is_away = True
+    under_test.complete(CompletedJobs(0, 1, "1,2"))
+    under_test.settle(as_settled_jobs([SettledJob(3, 1, "failed", error="x")]))
+    under_test.committed("4,5")
+    assert book.told == ["4,5"]
+    book.is_away = False
+    clock.pump([1.0] * 10)
+    assert book.told == ["4,5", "1,2", "3"]
+    assert under_test.is_clean
+    under_test.stopService()
 
 
 def test_completions_that_follow_closely_are_one_statement() -> None:
@@ -174,6 +199,17 @@ def test_where_commits_are_slow_more_completions_are_one_statement(
     clock.advance(gathering - 0.001)
     assert book.completed == [[1]]
     clock.advance(0.001)
+    assert book.completed == [[1], [2]]
+    under_test.stopService()
+
+
+def test_while_clients_wait_completions_are_written_at_once() -> None:
+    """Each may be the one for which a client waits, also without a result."""
+    book = Book()
+    _, under_test = begun(book)
+    book.is_awaited = True
+    under_test.complete(CompletedJobs(0, 1, "1"))
+    under_test.complete(CompletedJobs(0, 2, "1"))
     assert book.completed == [[1], [2]]
     under_test.stopService()
 
@@ -300,6 +336,7 @@ def test_outcomes_that_change_nothing_are_counted() -> None:
         clock,
         cast("StoredFunctions", book),
         lease=lease_of(1),
+        ends=book,
         wakeups=Wakeups(clock),
         meters=meters,
     )
@@ -396,6 +433,7 @@ def test_an_outcome_without_an_answer_is_written_as_it_is_at_the_end() -> None:
         clock,
         cast("StoredFunctions", book),
         lease=lease_of(1),
+        ends=book,
         wakeups=Wakeups(clock),
         meters=Meters(),
     )

@@ -33,7 +33,7 @@ class World:
         self.statement: Deferred[None] = Deferred()
         self.reached: Deferred[None] = Deferred()
         held = HeldAssignment(Assignment(1, 1, 0, 1, 1, ""))
-        self.job = begun(Handled.entry(7), held, one_at_most(self.open))
+        self.job = begun(Handled.entry(7), held, one_at_most(self.open, lambda _: None))
 
     @asynccontextmanager
     async def open(self, job: RunningJob) -> AsyncIterator[Any]:
