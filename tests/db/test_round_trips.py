@@ -151,7 +151,9 @@ async def test_waiting(node: Master, trips: RoundTrips, monkeypatch: pytest.Monk
 
 
 async def test_a_node(node: Master, trips: RoundTrips) -> None:
-    """One to claim a job, one to complete it; the connection begins with its settings."""
+    """One to claim a job, one to complete it, and one to notify clients while some wait; the
+    connection begins with its settings.
+    """
     node.enqueue({}, {})
     pool = ConnectionPool(running_reactor(), trips.dsn, 1, "test", session=of_a_master(10.0))
     functions, counts = StoredFunctions(pool), []
@@ -165,9 +167,11 @@ async def test_a_node(node: Master, trips: RoundTrips) -> None:
             completed = CompletedJobs(job.lane, job.number, str(each.job_id))
             await functions.complete(node.incarnation, [completed])
             counts.append(trips.taken())
+            await functions.notify_ends(completed.ids)
+            counts.append(trips.taken())
     finally:
         pool.close()
-    assert counts == [2 + 1, 1, 1, 1]
+    assert counts == [2 + 1, 1, 1, 1, 1, 1]
     assert node.states() == {"done": 2}
 
 

@@ -124,3 +124,29 @@ def test_a_short_lock_timeout_sends_no_notification(node: Master, setting: str, 
     assert chunk.ids == [job_id]
     node.complete(chunk)
     assert notifications(node) == heard
+
+
+COMPLETE = "select total from txqueue.complete(%s, %s::smallint[], %s::bigint[], %s::text[])"
+COMPLETE_ONE = "select txqueue.complete_one(%s, %s, %s, null)"
+
+
+def test_ends_are_notified_by_a_transaction_of_their_own(node: Master) -> None:
+    """One that completes jobs sends no notification: it would commit alone, as others that do."""
+    node.cursor.execute("listen txqueue_ended")
+    node.value("select txqueue.request_end_notices(60)")
+    first, second = node.enqueue({}, {})
+    own, other = node.claim(1)[0], node.claim(1)[0]
+    node.value(COMPLETE_ONE, node.incarnation, own.assignment, first)
+    node.value(COMPLETE, node.incarnation, [other.lane], [other.assignment], [f"{{{second}}}"])
+    assert node.states() == {"done": 2}
+    assert notifications(node) == 0
+    assert 0 < node.notify_ends([first, second]) <= 60
+    assert notifications(node) == 1
+
+
+def test_a_node_learns_that_no_client_waits(node: Master) -> None:
+    """And notifies none."""
+    node.cursor.execute("listen txqueue_ended")
+    node.value("select setval('txqueue.awaited', 0)")
+    assert node.notify_ends([1]) == 0
+    assert notifications(node) == 0
