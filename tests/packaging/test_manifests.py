@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+import signal
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
@@ -142,6 +143,19 @@ def test_nothing_runs_as_root() -> None:
         each for path in MANIFESTS for each in mappings(documents(path)) if "containers" in each
     ]
     assert all(pod["securityContext"]["runAsNonRoot"] for pod in pods)
+
+
+def test_any_account_may_write_the_node_s_files() -> None:
+    """Docker and OpenShift run the image as any number, in group 0."""
+    [folder] = re.findall(r"\bTXQUEUE_STATE_DIR=(\S+)", DOCKERFILE.read_text("utf-8"))
+    made = [run for run in instructions("RUN") if run.endswith(f" {folder}")]
+    assert "--group=root --mode=0770" in made[0].rpartition("install ")[2]
+
+
+def test_an_orderly_end_is_no_error() -> None:
+    """twistd ends by the signal that stopped it, and tini reaps what handlers leave behind."""
+    words = in_exec_form(instructions("ENTRYPOINT")[-1])
+    assert words == ["tini", "-e", str(128 + signal.SIGTERM), "--"]
 
 
 def test_the_scaler_may_ask_its_question(migrated_database18: str) -> None:
