@@ -5,14 +5,16 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from attrs import frozen
 
 from tests.db.masters import Master, master
+from tests.db.schema_picture import TABLES
+from tests.db.test_steps import APPROVAL, signal, started, steps, suspend, write
 from tests.docs.markdown import ROOT, Block, blocks
 from tests.docs.session import Session
 from txqueue.store.schema.migrations import migrate
@@ -20,6 +22,19 @@ from txqueue_torture.server import Server, as_account, short_folder
 
 PAGE: Final = ROOT / "docs" / "howto" / "move-to-another-server.md"
 SETTINGS: Final = {"wal_level": "logical"}
+LATER: Final = "2999-01-01T00:00:00Z"
+MOVED: Final = ("jobs", "unique keys, parents and groups", "schedules", "worksets")
+ROWS: Final = "select json_agg(its order by its::text) from txqueue.{} its"
+
+
+@frozen
+class Queue:
+    """The content of a queue: the states of its jobs by number, and the rows of its tables."""
+
+    states: dict[int, str]
+    rows: Mapping[str, Any]
+    waiting: int
+    """A job that waits for a signal, has done a step, and holds its group."""
 
 
 @frozen
@@ -30,7 +45,7 @@ class Move:
     new: str
     programs: Path
     folder: Path
-    jobs: dict[int, str]
+    queue: Queue
 
     def follow(self, *headings: str) -> None:
         """Do what the sections of the page say."""
@@ -60,12 +75,12 @@ def move(tmp_path: Path) -> Iterator[Move]:
     ):
         migrate(old.dsn)
         with master(old.dsn) as node:
-            jobs = filled(node)
-        yield Move(old.dsn, new.dsn, old.programs, tmp_path, jobs)
+            queue = filled(node)
+        yield Move(old.dsn, new.dsn, old.programs, tmp_path, queue)
 
 
-def filled(node: Master) -> dict[int, str]:
-    """Make a limit, and jobs in every state; return their states by number."""
+def filled(node: Master) -> Queue:
+    """Make a limit, and jobs in every state and at every wait."""
     node.value("select txqueue.set_limit('queue', 'other', null, 1, 1, null, null, 'me')")
     for outcome in ("done", "failed"):
         node.enqueue({"queue": "default", "tenant": "blue"})
@@ -75,13 +90,40 @@ def filled(node: Master) -> dict[int, str]:
         else:
             node.settle(chunk, outcome, error="out of paper")
     node.value("select cancelled from txqueue.cancel(%s, 'ann')", node.enqueue({}))
+    waiting = with_steps(node)
     (first,) = node.enqueue({})
     assert node.claimed_ids(1) == [first]
-    later = "2999-01-01T00:00:00Z"
-    node.enqueue({"not_before": later}, {"after": [first]}, {}, {"tenant": "blue"})
+    node.enqueue({"not_before": LATER}, {"after": [first]}, {}, {"tenant": "blue"})
     states = states_of(node)
     assert {*states.values()} == {"waiting", "ready", "assigned", "done", "failed", "cancelled"}
-    return states
+    return Queue(states, rows_of(node), waiting)
+
+
+def with_steps(node: Master) -> int:
+    """Make jobs that have done steps, and wait; return one that waits for a signal."""
+    for outcome in ("done", "failed"):
+        chunk = started(node)
+        write(node, chunk, {"name": "charge", "result": {"id": 7}})
+        node.settle(chunk, outcome)
+    (child,) = node.enqueue({"not_before": LATER})
+    nap = {"name": "nap", "kind": "sleep", "seconds": 10**9}
+    call = {"name": "call", "kind": "call", "child": child, "seconds": None}
+    for wait in (nap, call):
+        suspend(node, started(node), wait)
+    chunk = started(node, group="g")
+    (waiting,) = chunk.ids
+    write(node, chunk, {"name": "charge", "result": {"id": 7}})
+    node.settle(chunk, "suspended", waits=[{**APPROVAL, "hold_group": True}])
+    signal(node, waiting, "unread", 1, key="click")
+    reasons = {node.job(number)["waiting_for"] for number in states_of(node)}
+    assert {"signal", "time", "parents"} <= reasons
+    return waiting
+
+
+def rows_of(node: Master) -> dict[str, Any]:
+    """Return the rows of all tables of jobs, schedules and worksets."""
+    tables = [table for topic in MOVED for table in TABLES[topic]]
+    return {table: node.value(ROWS.format(table)) for table in tables}
 
 
 def states_of(node: Master) -> dict[int, str]:
@@ -90,21 +132,35 @@ def states_of(node: Master) -> dict[int, str]:
     return {int(number): state for number, state in node.value(rows).items()}
 
 
-def assert_works(dsn: str, jobs: dict[int, str]) -> None:
-    """Check that all jobs have moved, and that a new node gets the ready ones and new ones."""
+def assert_works(dsn: str, queue: Queue) -> None:
+    """Check that all rows have moved, and that a new node gets the ready jobs and new ones."""
     with master(dsn, "new") as node:
-        assert states_of(node) == jobs
-        new = node.enqueue({}, {})
-        assert min(new) > max(jobs)
-        ready = [number for number, state in jobs.items() if state == "ready"]
-        assert {*node.claimed_ids()} == {*ready, *new}
+        assert states_of(node) == queue.states
+        assert rows_of(node) == queue.rows
+        new = node.enqueue({}, {"group": "g"}, {})
+        assert min(new) > max(queue.states)
+        ready = [number for number, state in queue.states.items() if state == "ready"]
+        assert {*node.claimed_ids()} == {*ready, new[0], new[2]}
+        assert_goes_on(node, queue.waiting)
+
+
+def assert_goes_on(node: Master, waiting: int) -> None:
+    """Check that a job that waits goes on by its signal, and that its steps are kept."""
+    assert not signal(node, waiting, "unread", 1, key="click")
+    assert signal(node, waiting, "approved", "by Ada")
+    (chunk,) = node.claim()
+    assert chunk.ids == [waiting]
+    assert steps(node, waiting) == {"charge": {"id": 7}, "approval": "by Ada"}
+    write(node, chunk, {"name": "ship"})
+    numbers = "select array_agg(name order by number) from txqueue.job_step where job_id = %s"
+    assert node.value(numbers, waiting) == ["charge", "approval", "ship"]
 
 
 @pytest.mark.parametrize("section", ["Dump and restore", "Logical replication"])
 def test_a_queue_moves(move: Move, section: str) -> None:
     """Its jobs are there, no number is given twice, and a new node claims what is left."""
     move.follow("", section)
-    assert_works(move.new, move.jobs)
+    assert_works(move.new, move.queue)
 
 
 def upgrade(paths: dict[str, Path], folder: Path, page_folder: Path) -> None:
@@ -126,7 +182,7 @@ def test_a_server_is_upgraded_in_place(tmp_path: Path) -> None:
         with old:
             migrate(old.dsn)
             with master(old.dsn) as node:
-                jobs = filled(node)
+                queue = filled(node)
             programs = old.programs
         with new:
             paths = {"OLD_BIN": programs, "NEW_BIN": new.programs, "NEW_DATA": new.data}
@@ -134,4 +190,4 @@ def test_a_server_is_upgraded_in_place(tmp_path: Path) -> None:
         upgrade({**paths, "OLD_DATA": old.data}, new.folder, tmp_path)
         with new:
             migrate(new.dsn)
-            assert_works(new.dsn, jobs)
+            assert_works(new.dsn, queue)
