@@ -11,7 +11,7 @@ from txqueue.node.figures import NodeFigures
 from txqueue.node.services import Services
 from txqueue.node.settings import NodeSettings
 from txqueue.node.state.collaborators import IMasterReactor
-from txqueue.node.state.periodic import Periodic
+from txqueue.node.upkeep.reconnection import Reconnection
 from txqueue.policy.health import Health
 
 __all__ = ["Node", "NodeSettings"]
@@ -36,6 +36,7 @@ class Node(MultiService):
         self._name = settings.name
         self._services = services = Services(reactor, settings)
         self._draining: Deferred[None] | None = None
+        self._reconnection = Reconnection(reactor, services.backoff, self)
         for service in (
             services.heartbeats,
             services.worker_pool,
@@ -52,10 +53,10 @@ class Node(MultiService):
             services.lag,
             services.handover,
             services.admin,
+            self._reconnection,
         ):
             if service is not None:
                 service.setServiceParent(self)
-        services.backoff.on_recovery = self._retry
 
     @property
     def _takers(self) -> list[Service]:
@@ -89,12 +90,6 @@ class Node(MultiService):
         """What the node has counted, and its state now, without a query."""
         return self._services.figures.now()
 
-    def _retry(self) -> None:
-        """Let the services that failed without the database go on now that it answers."""
-        for service in self:
-            if isinstance(service, Periodic):
-                service.retry()
-
     def stopService(self) -> Deferred[None]:
         """Drain: claim nothing, return unstarted jobs, wait for running ones, and unregister."""
         self.running = False
@@ -115,7 +110,7 @@ class Node(MultiService):
         await _stop(services.peer_network, services.lease_proxy, services.lag, services.admin)
         await services.completions.close()
         await services.end_notifier.close()
-        await _stop(services.heartbeats)
+        await _stop(services.heartbeats, self._reconnection)
         await services.heartbeats.leave("stopped")
         services.condition_pool.close()
         services.pool.close()

@@ -48,11 +48,11 @@ def test_a_node_has_all_services() -> None:
     reactor = Reactor()
     node = Node(cast("Any", reactor), settings())
     names = [service.name for service in node]
-    assert len(names) == len({*names}) == 18
+    assert len(names) == len({*names}) == 20
     assert None not in names
     assert (reactor.getDelayedCalls(), node.has_failed) == ([], False)
 
 
 def test_a_node_without_peers_and_operators_has_neither() -> None:
     """It is as complete."""
-    assert len(list(Node(cast("Any", Reactor()), NodeSettings("", [])))) == 16
+    assert len(list(Node(cast("Any", Reactor()), NodeSettings("", [])))) == 18

@@ -91,9 +91,14 @@ class Periodic(Service):
             self._finished.addTimeout(LAST_STEP, self._timer)  # type: ignore[arg-type]  # it needs callLater only
         return self._finished
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether the last step failed."""
+        return not self._backoff.is_fresh
+
     def retry(self) -> None:
         """If the last step failed, repeat it at once instead of after its pause."""
-        if not self._backoff.is_fresh:
+        if self.has_failed:
             self._backoff.reset()
             self.alarm.ring()
 

@@ -1,1 +1,1 @@
-"""What a node does for the database: rotates lanes, archives history."""
+"""What a node does for the database: rotates lanes, archives history, reconnects."""

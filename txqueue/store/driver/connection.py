@@ -21,6 +21,7 @@ from txqueue.store.driver.redaction import redacting
 from txqueue.store.driver.session_bounds import ENCODED, SET, as_arrays
 from txqueue.store.driver.shared_errors import ended_inside, rolled_back
 from txqueue.store.driver.side_by_side import nested
+from txqueue.store.driver.slow_hosts import SlowHosts
 from txqueue.store.driver.timestamps import read_any_moment
 
 __all__ = ["Connection", "Statement"]
@@ -54,6 +55,7 @@ class Connection:
 
     Attributes:
         is_reusable: Whether the session is as it was opened, so that another caller may use it.
+        was_silent: Whether a statement got no answer in time.
     """
 
     def __init__(
@@ -80,6 +82,7 @@ class Connection:
         self._pooled: bool | None = None
         self._is_beginning = False
         self.is_reusable = True
+        self.was_silent = False
 
     @property
     def is_dead(self) -> bool:
@@ -122,29 +125,36 @@ class Connection:
         """The seconds since the connection was opened."""
         return float(self._reactor.seconds() - self._opened_at)
 
-    async def open(self, dsn: str, backoff: ReconnectBackoff | None = None) -> Connection:
+    async def open(
+        self,
+        dsn: str,
+        backoff: ReconnectBackoff | None = None,
+        slow_hosts: SlowHosts | None = None,
+    ) -> Connection:
         """Connect to the first of the DSN's hosts that meets its conditions.
 
         Args:
             dsn: A libpq URI or keyword string.
             backoff: Counts the attempt, and may forbid it for a moment.
+            slow_hosts: The hosts to try last.
 
         Raises:
             DatabaseUnavailable: When no server does, or none answers in time.
         """
+        slow_hosts = slow_hosts or SlowHosts()
         if backoff is None:
-            return await self._open_any(dsn)
+            return await self._open_any(dsn, slow_hosts)
         with backoff.attempt():
-            return await self._open_any(dsn)
+            return await self._open_any(dsn, slow_hosts)
 
-    async def _open_any(self, dsn: str) -> Connection:
+    async def _open_any(self, dsn: str, slow_hosts: SlowHosts) -> Connection:
+        async def open_host(host: ConnectAttempt) -> Connection:
+            return await _first(await resolved(self._reactor, host), self._open, slow_hosts)
+
         with redacting(dsn):
             with translated():
                 hosts = attempts(dsn)
-            return await _first(hosts, self._open_host)
-
-    async def _open_host(self, attempt: ConnectAttempt) -> Connection:
-        return await _first(await resolved(self._reactor, attempt), self._open)
+            return await _first(hosts, open_host, slow_hosts)
 
     async def _open(self, attempt: ConnectAttempt) -> Connection:
         self._attempt = attempt
@@ -371,6 +381,7 @@ class Connection:
         if left > 0:
             self._timer = self._reactor.callLater(left, self._look)
         else:
+            self.was_silent = True
             self._give_up()
 
     def _give_up(self) -> None:
@@ -410,14 +421,17 @@ class Connection:
 
 
 async def _first(
-    attempts: Sequence[ConnectAttempt], make: Callable[[ConnectAttempt], Awaitable[Connection]]
+    attempts: Sequence[ConnectAttempt],
+    make: Callable[[ConnectAttempt], Awaitable[Connection]],
+    slow_hosts: SlowHosts,
 ) -> Connection:
-    """Make one attempt after the other; return the first connection."""
-    *earlier, last = attempts
+    """Make one attempt after the other, at slow hosts last; return the first connection."""
+    *earlier, last = slow_hosts.last(attempts)
     for attempt in earlier:
-        with suppress(DatabaseUnavailable):
+        with suppress(DatabaseUnavailable), slow_hosts.timing(attempt):
             return await make(attempt)
-    return await make(last)
+    with slow_hosts.timing(last):
+        return await make(last)
 
 
 def _out_of_step() -> DatabaseUnavailable:

@@ -17,6 +17,7 @@ from txqueue.store.driver.reconnecting import ReconnectBackoff
 from txqueue.store.driver.semaphore import Semaphore
 from txqueue.store.driver.session_bounds import LONGEST_LIFE
 from txqueue.store.driver.shared_errors import none_free
+from txqueue.store.driver.slow_hosts import SlowHosts
 
 __all__ = ["ConnectionPool"]
 
@@ -58,6 +59,7 @@ class ConnectionPool:
         self._session = session
         self._any_moment = any_moment
         self._backoff = backoff
+        self._slow_hosts = SlowHosts() if backoff is None else backoff.slow_hosts
         self._reactor = reactor
         self._patience = patience
         self._dsn = dsn
@@ -137,7 +139,7 @@ class ConnectionPool:
         if not self._turns.take_at_once():
             await self._acquired()
         try:
-            return self._working() or await self._new().open(self._dsn, self._backoff)
+            return self._working() or await self._opened()
         except BaseException:
             self._turns.release()
             raise
@@ -163,17 +165,21 @@ class ConnectionPool:
             connection.close()
         return None
 
-    def _new(self) -> Connection:
-        return Connection(
+    def _opened(self) -> Awaitable[Connection]:
+        new = Connection(
             self._reactor,
             self._application_name,
             self._patience,
             any_moment=self._any_moment,
             session=self._session,
         )
+        return new.open(self._dsn, self._backoff, self._slow_hosts)
 
     def put_back(self, connection: Connection) -> None:
         """Put back a connection that was taken."""
+        if connection.was_silent:
+            # The idle ones lead to the same server: each would cost its caller the same wait.
+            self.trim(0)
         # A caller may have left a statement or transaction open; do not reuse such a connection.
         is_good = connection.is_reusable and not connection.is_dead and connection.is_idle
         if self._is_closed or not is_good:

@@ -13,6 +13,7 @@ from txqueue.store.driver.connection import Connection
 from txqueue.store.driver.raw_connection import IStoreReactor
 from txqueue.store.driver.reconnecting import ReconnectBackoff
 from txqueue.store.driver.session_bounds import LONGEST_LIFE, kept_alive
+from txqueue.store.driver.slow_hosts import SlowHosts
 
 __all__ = ["Listener"]
 
@@ -55,6 +56,7 @@ class Listener:
         self._patience = patience
         self._session = kept_alive() if session is None else session
         self._backoff = backoff
+        self._slow_hosts = SlowHosts() if backoff is None else backoff.slow_hosts
         self._reactor = reactor
         self._dsn = dsn
         self._channel = channel
@@ -179,7 +181,7 @@ class Listener:
         connection = Connection(
             self._reactor, "txqueue listener", self._patience, session=self._session
         )
-        return await connection.open(self._dsn, self._backoff)
+        return await connection.open(self._dsn, self._backoff, self._slow_hosts)
 
     def _heard(self, texts: Sequence[str]) -> None:
         if self._awaited is not None:

@@ -25,6 +25,7 @@ class Wire:
     is_dead: bool = False
     is_reusable: bool = True
     is_idle: bool = True
+    was_silent: bool = False
     age: float = 0.0
     is_closed: bool = False
     refuses: str | None = None
@@ -64,7 +65,7 @@ class Server:
         """Stand for the class."""
         return self
 
-    async def open(self, dsn: str, backoff: object = None) -> Wire:
+    async def open(self, dsn: str, backoff: object = None, slow_hosts: object = None) -> Wire:
         """Open one more."""
         if self.is_down:
             raise DatabaseUnavailable("down")
@@ -250,6 +251,20 @@ async def test_a_transaction_left_open_is_not_shared(pool: ConnectionPool, serve
     assert server.opened[0].is_closed
     await pool.query("c")
     assert [wire.asked for wire in server.opened] == [["a", "b"], ["c"]]
+
+
+async def test_idle_connections_to_a_silent_server_are_closed(
+    pool: ConnectionPool, server: Server
+) -> None:
+    """With the one whose statement got no answer: each would cost its caller the same wait."""
+    (_, back), (_, other_back) = lend(pool), lend(pool)
+    back.callback(None)
+    silent, idle = server.opened[1], server.opened[0]
+    silent.is_dead = silent.was_silent = True
+    other_back.callback(None)
+    assert idle.is_closed
+    await pool.query("a")
+    assert [wire.asked for wire in server.opened] == [[], [], ["a"]]
 
 
 async def test_a_wait_for_a_connection_ends(server: Server) -> None:

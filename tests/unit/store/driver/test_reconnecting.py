@@ -1,12 +1,13 @@
 """A failed attempt to connect keeps others from trying, for a moment."""
 
 from contextlib import ExitStack, suppress
+from itertools import pairwise
 
 import pytest
 from attrs import define
 
 from txqueue.errors import DatabaseUnavailable
-from txqueue.store.driver.reconnecting import FIRST, LONGEST, ReconnectBackoff
+from txqueue.store.driver.reconnecting import FIRST, LEAST, LONGEST, ReconnectBackoff
 
 
 @define
@@ -102,6 +103,40 @@ def test_attempts_that_fail_together_count_once(time: Time) -> None:
     time.now += 2 * FIRST
     with backoff.attempt():
         pass
+
+
+def test_a_pause_counts_from_the_start_of_the_attempt(time: Time) -> None:
+    """Where a host does not answer, the attempt takes long: nothing is gained by waiting more."""
+    backoff = ReconnectBackoff(time)
+    begun: list[float] = []
+    while time.now < 60:
+        with suppress(DatabaseUnavailable), backoff.attempt():
+            begun.append(time.now)
+            time.now += 1.0
+            raise DatabaseUnavailable("no answer", "")
+        time.now += 0.01
+    pauses = [later - earlier for earlier, later in pairwise(begun)]
+    assert all(1.0 + LEAST <= pause <= LONGEST + 0.02 for pause in pauses)
+
+
+def test_the_rest_of_a_pause_is_told(door: Door, time: Time) -> None:
+    """With its beginning; none is left after a success."""
+    begun: list[float] = []
+    door.backoff.on_failure = lambda: begun.append(time.now)
+    assert door.backoff.left is None
+    door.knock()
+    left = door.backoff.left
+    assert left is not None
+    assert LEAST <= left <= FIRST
+    time.now += left / 2
+    door.knock()
+    assert begun == [0.0]
+    assert door.backoff.left == pytest.approx(left / 2)
+    time.now += left
+    assert door.backoff.left == 0.0
+    door.is_open = True
+    door.knock()
+    assert door.backoff.left is None
 
 
 def test_a_recovery_is_reported_once(door: Door, time: Time) -> None:
