@@ -12,9 +12,9 @@ from attrs import define
 
 from txqueue.model.work_item import WorkItem
 from txqueue_torture.recorder import FOLDER_VARIABLE
-from txqueue_torture.work import sleep_for
+from txqueue_torture.work import SOON, Draw, Order, kind, noted, sleep_for
 
-__all__ = ["GATED", "Gated", "ends_of", "gate", "has_begun", "open_gate"]
+__all__ = ["GATED", "Gated", "Held", "ends_of", "gate", "has_begun", "open_gate"]
 
 GATED = "txqueue_torture.unnoted.gated"
 LOOK_EVERY = 0.05
@@ -38,10 +38,37 @@ class Gated(WorkItem):
         """Record the start, wait until the gate is open, and record the end."""
         folder = Path(os.environ[FOLDER_VARIABLE])
         (folder / f"{self.label}.began").touch()
-        while not gate(folder, self.gate).exists():
-            await sleep_for(LOOK_EVERY)
+        await _opened(self.gate)
         with (folder / f"{self.label}.ended").open("a") as ends:
             ends.write(f"{time.time()}\n")
+
+
+@define
+class Held(WorkItem):
+    """Work that records its run as other work does, and ends once its gate is open."""
+
+    intent: str
+    gate: str
+
+    work_type = "txqueue_torture.held"
+    retry = SOON
+
+    async def perform(self, job: Any) -> None:
+        """Record the run, and wait until the gate is open."""
+        with noted(job, self.intent):
+            await _opened(self.gate)
+
+
+@kind("held")
+def _held(draw: Draw) -> Order:
+    return Order(Held(draw.intent, draw.value))
+
+
+async def _opened(name: str) -> None:
+    """Wait until a gate is open."""
+    folder = Path(os.environ[FOLDER_VARIABLE])
+    while not gate(folder, name).exists():
+        await sleep_for(LOOK_EVERY)
 
 
 def gate(folder: Path, name: str) -> Path:
