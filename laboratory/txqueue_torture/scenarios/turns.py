@@ -17,7 +17,7 @@ from txqueue_torture.scenario import scenario
 
 __all__ = ["overlapping_commits"]
 
-ROUNDS = 10
+ROUNDS = 5
 # A lease and a poll so long that neither finds the jobs; a node is idle after so long.
 LEASE, POLL, IDLE_AFTER = 60.0, "20", 3.0
 # The longest of the waits, also on a busy host.
