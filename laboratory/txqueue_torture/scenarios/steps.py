@@ -20,6 +20,8 @@ __all__ = ["steps_killed", "steps_taken_over"]
 
 APP = ("txqueue_torture.stepped",)
 JOBS, RATE = 100, 25.0
+# Jobs that have their second signal before they start: they end a run just as the first one comes.
+EARLY = 5
 FAULTS = 5
 # One of so many jobs fails for good, and is done again from a step on.
 KINDS = (*["stepped"] * 9, "stepped_failing")
@@ -106,6 +108,8 @@ def steps_killed(testbed: Testbed) -> None:
     """Inject faults in random order: each step is done once, each signal is consumed once."""
     steps, chaos = _Steps(testbed), Chaos(testbed, APP)
     steps.rows(_TABLE)
+    testbed.start_client(rate=RATE, kinds=KINDS[:1], count=EARLY, app=APP).wait()
+    steps.send_signals()
     for name in NAMES:
         chaos.start(name)
     for node in chaos.nodes.values():
