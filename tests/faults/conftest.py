@@ -1,6 +1,7 @@
 """Scenarios are played two at a time beside the mutations; each test waits for its own.
 
-One process plays the scenarios and another one the mutations. Both start before the first test.
+One process plays the scenarios and another one the mutations, of which it plays three at a time as
+soon as the scenarios have ended. Both start before the first test.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import Any, Final
 import pytest
 from attrs import define, field
 
-from tests.faults.mutations import OTHERS, ROOT
+from tests.faults.mutations import OTHERS, PLAYS, ROOT
 
 PATIENCE: Final = 540.0
 """How long one may take at most with all that are played before it."""
@@ -28,6 +29,7 @@ AT_ONCE: Final = 2
 REQUIRE: Final = "TXQUEUE_TEST_REQUIRE"
 
 _outcomes = pytest.StashKey[list[dict[str, Any]]]()
+_mutated = pytest.StashKey[list[dict[str, Any]]]()
 
 
 @define
@@ -67,7 +69,7 @@ class Players:
                 pytest.fail(f"the players ended:\n{(self.folder / 'log').read_text()[-5000:]}")
             assert time.monotonic() < deadline, f"{name} is not there after {PATIENCE:g} s"
             time.sleep(0.05)
-        outcome: dict[str, Any] = json.loads(path.read_text())
+        outcome: dict[str, Any] = {"name": path.stem, **json.loads(path.read_text())}
         self.seen.append(outcome)
         return outcome
 
@@ -107,10 +109,14 @@ def scenes(request: pytest.FixtureRequest) -> Iterator[Players]:
 def mutants(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Players]:
-    """Plays mutations."""
+    """Plays mutations, more of them at a time after the scenarios."""
     folder = tmp_path_factory.mktemp("mutations")
-    names = wanted(request, "mutants")
-    players = Players.started(folder, ["-m", "tests.faults.mutations", str(folder), *names])
+    words = [str(folder), *wanted(request, "mutants")]
+    if names := wanted(request, "scenes"):
+        scenes: Players = request.getfixturevalue("scenes")
+        words += ["--scenes", str(scenes.folder), "--count", str(len(set(names)))]
+    players = Players.started(folder, ["-m", "tests.faults.mutations", *words])
+    request.config.stash[_mutated] = players.seen
     yield players
     players.stop()
 
@@ -124,12 +130,18 @@ def all_play(request: pytest.FixtureRequest) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Print the figures of the scenarios."""
+    """Print the figures of the scenarios, and how long and how often mutations were played."""
     outcomes = config.stash.get(_outcomes, [])
     if outcomes:
         terminalreporter.section("scenarios")
     for outcome in sorted(outcomes, key=lambda each: str(each["name"])):
         terminalreporter.write_line(_line(outcome))
+    mutated = config.stash.get(_mutated, [])
+    if mutated:
+        terminalreporter.section("mutations")
+    for outcome in mutated:
+        took, plays = outcome.get("seconds", 0.0), outcome.get("plays", 0)
+        terminalreporter.write_line(f"{took:6.1f} s  {plays} of {PLAYS} plays  {outcome['name']}")
 
 
 def _line(outcome: dict[str, Any]) -> str:

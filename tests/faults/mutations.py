@@ -1,11 +1,13 @@
 """Deliberate bugs of the product: what each changes, and the promise that it breaks.
 
 ``python -m tests.faults.mutations FOLDER NAME...`` runs the scenario of each, and writes the
-outcomes into the folder.
+outcomes into the folder. With ``--scenes SCENES --count COUNT`` it runs one at a time until the
+folder SCENES has the outcomes of so many scenarios, which are played beside it.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import re
@@ -13,16 +15,26 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import Any, Final
 
 from attrs import frozen
+
+from txqueue_torture.campaign import OUTCOME
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 UNMUTATED: Final = "unmutated"
 LIMIT: Final = 300.0
 # Faults come when they come: a bug that one play has not met is looked for again.
 PLAYS: Final = 3
+# As many as scenarios and mutations together before the scenarios have ended.
+MOST_AT_ONCE: Final = 3
+ASK_EVERY: Final = 0.5
 PARTS: Final = ("txqueue", "schema", "twisted")
 OTHERS: Final = re.compile("TXQUEUE_(?!TEST_)|COVERAGE_")
 """Variables that a run of its own does without; those of tests name programs."""
@@ -425,14 +437,17 @@ def played(name: str) -> dict[str, Any]:
     """Play a mutation's scenario with the changed copy, again if the bug was not met.
 
     Returns:
-        What ``txqueue torture --json`` printed at last, or the error.
+        What ``txqueue torture --json`` printed at last, or the error; how often it was played, and
+        how long all of that took.
     """
-    plays = 1 if name == UNMUTATED else PLAYS
-    for _ in range(plays):
+    began, plays = time.monotonic(), 0
+    outcome: dict[str, Any] = {}
+    while plays < (1 if name == UNMUTATED else PLAYS):
+        plays += 1
         outcome = _played_once(name)
         if name != UNMUTATED and MUTATIONS[name].is_caught(outcome):
             break
-    return outcome
+    return {**outcome, "plays": plays, "seconds": round(time.monotonic() - began, 1)}
 
 
 def _played_once(name: str) -> dict[str, Any]:
@@ -457,17 +472,53 @@ def _played_once(name: str) -> dict[str, Any]:
         return {"error": result.stderr[-2000:]}
 
 
-def main(folder: Path, names: list[str]) -> None:
-    """Play mutations one by one: beside each other they last longer, and their clients do more."""
+def main(folder: Path, names: list[str], others_ended: Callable[[], bool]) -> None:
+    """Play mutations one at a time, and more once the scenarios beside them have ended.
+
+    Args:
+        folder: The folder for the outcomes.
+        names: The mutations.
+        others_ended: Whether the scenarios have ended.
+    """
+    todo = SimpleQueue[str]()
     for name in names:
-        try:
-            outcome = played(name)
-        except Exception as error:
-            outcome = {"error": f"{type(error).__name__}: {error}"}
-        made = folder / f"{name}.new"
-        made.write_text(json.dumps(outcome))
-        made.rename(folder / f"{name}.json")
+        todo.put(name)
+
+    def play(is_free: Callable[[], bool]) -> None:
+        while not todo.empty() and not is_free():
+            time.sleep(ASK_EVERY)
+        with suppress(Empty):
+            while True:
+                _play(todo.get_nowait(), folder)
+
+    with ThreadPoolExecutor(MOST_AT_ONCE) as slots:
+        for is_free in [lambda: True, *[others_ended] * (MOST_AT_ONCE - 1)]:
+            slots.submit(play, is_free)
+
+
+def _play(name: str, folder: Path) -> None:
+    try:
+        outcome = played(name)
+    except Exception as error:
+        outcome = {"error": f"{type(error).__name__}: {error}"}
+    made = folder / f"{name}.new"
+    made.write_text(json.dumps(outcome))
+    made.rename(folder / f"{name}.json")
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("names", nargs="+")
+    parser.add_argument("--scenes", type=Path, default=Path())
+    parser.add_argument("--count", type=int, default=0)
+    return parser.parse_args()
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2:])
+    called = _arguments()
+    main(
+        called.folder,
+        called.names,
+        lambda: len(list(called.scenes.glob(f"*/{OUTCOME}"))) >= called.count,
+    )
