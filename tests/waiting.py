@@ -16,7 +16,7 @@ from twisted.python.failure import Failure
 
 T = TypeVar("T")
 
-DEFAULT_LIMIT: Final = 60.0
+DEFAULT_LIMIT: Final = 120.0
 # To ask a hundred times a second costs more than what most tests wait for.
 SHORTEST, LONGEST, GROWTH = 0.01, 0.05, 1.2
 
@@ -74,7 +74,7 @@ async def eventually(predicate: Callable[[], Awaitable[T]], timeout: float = ...
 async def eventually(predicate: Callable[[], T], timeout: float = ...) -> T: ...
 
 
-async def eventually(predicate: Callable[[], T | Awaitable[T]], timeout: float = 30.0) -> T:
+async def eventually(predicate: Callable[[], T | Awaitable[T]], timeout: float = 60.0) -> T:
     """Ask again and again until the answer is true.
 
     Args:
