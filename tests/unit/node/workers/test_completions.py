@@ -48,7 +48,7 @@ class Book:
         self.is_awaited = False
 
     def ended(self, numbers: str) -> None:
-        """Note the ends of which waiting clients would be told."""
+        """Note the ends of which waiting clients would be notified."""
         self.told.append(numbers)
 
     async def complete(self, incarnation: int, finished: Sequence[CompletedJobs]) -> WrittenEnds:

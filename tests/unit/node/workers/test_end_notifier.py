@@ -17,7 +17,7 @@ class Clients:
         self.answers: list[Deferred[float]] = []
 
     async def notify_ends(self, numbers: str) -> float:
-        """Note what is told."""
+        """Note what is notified."""
         self.told.append(numbers)
         self.answers.append(Deferred())
         return await self.answers[-1]
