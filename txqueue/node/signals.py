@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 from types import FrameType
@@ -21,6 +23,9 @@ _OTHERS: Final = (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 # SIGTERM to its command and to the whole group; a terminal sends SIGINT to the node and to the
 # process that started it, which passes it on.
 ONE_REQUEST: Final = 0.25
+# Seconds after the second signal in which the process ends even if its reactor hangs, or a thread
+# of it, such as one that waits for a name server. To stop takes at most 5 s.
+LAST_LIMIT: Final = 10.0
 _log = Logger()
 
 
@@ -34,7 +39,9 @@ class Stoppable(Protocol):
         """Kill the worker processes and stop."""
 
 
-def follow_signals(reactor: IReactorFromThreads, nodes: Sequence[Stoppable]) -> None:
+def follow_signals(
+    reactor: IReactorFromThreads, nodes: Sequence[Stoppable], limit: float = LAST_LIMIT
+) -> None:
     """Drain at the first signal to stop, stop at once at the second, and survive all others.
 
     Signals within `ONE_REQUEST` of the first are not a second one.
@@ -45,9 +52,11 @@ def follow_signals(reactor: IReactorFromThreads, nodes: Sequence[Stoppable]) -> 
     Args:
         reactor: Runs; its handler of SIGTERM begins to stop the services.
         nodes: The nodes of the process.
+        limit: Seconds after the second signal in which the process ends, come what may.
     """
     drain = signal.getsignal(signal.SIGTERM)
     first_at = 0.0
+    last_call: threading.Timer | None = None
 
     def first(number: int, frame: FrameType | None) -> None:
         nonlocal first_at
@@ -60,8 +69,13 @@ def follow_signals(reactor: IReactorFromThreads, nodes: Sequence[Stoppable]) -> 
             drain(number, frame)
 
     def second(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - a signal handler's
+        nonlocal last_call
         if time.monotonic() - first_at < ONE_REQUEST:
             return
+        if last_call is None:
+            last_call = threading.Timer(limit, _end_by, [number])
+            last_call.daemon = True
+            last_call.start()
         for node in nodes:
             reactor.callFromThread(node.stop_at_once)
 
@@ -74,6 +88,14 @@ def follow_signals(reactor: IReactorFromThreads, nodes: Sequence[Stoppable]) -> 
     if _has_terminal() and _is_default(signal.SIGHUP):
         signal.signal(signal.SIGHUP, hung_up)
     _ignore_others(lambda number: reactor.callFromThread(_log_ignored, number))
+
+
+def _end_by(number: int) -> None:
+    """End the process as a signal does that nothing handles; workers end as their pipes close."""
+    # Only the main thread can set a handler.
+    sys.stderr.write("the node did not stop in time after the second signal: it ends now\n")
+    sys.stderr.flush()
+    os._exit(128 + number)
 
 
 def _ignore_others(report: Callable[[int], object]) -> None:

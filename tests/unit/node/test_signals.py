@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Event, Thread
@@ -27,10 +28,19 @@ class Node:
 if sys.argv[1:]:
     fcntl.ioctl(int(sys.argv[1]), termios.TIOCSCTTY, 0)
 globalLogBeginner.beginLoggingTo([textFileLogObserver(sys.stdout)], redirectStandardIO=False)
-reactor.callWhenRunning(follow_signals, reactor, [Node()])
+reactor.callWhenRunning(follow_signals, reactor, [Node()], 0.5)
 reactor.callWhenRunning(print, "runs", flush=True)
 reactor.addSystemEventTrigger("before", "shutdown", Deferred)
 reactor.run()
+"""
+# From the second turn of the reactor on, when it follows signals.
+HANG = """
+import time
+def hang():
+    print("hangs", flush=True)
+    while True:
+        time.sleep(0.1)
+reactor.callWhenRunning(reactor.callLater, 0, hang)
 """
 WORKER = """
 import os, signal
@@ -98,6 +108,22 @@ def test_a_master_survives_signals_of_no_meaning_to_it() -> None:
         master.send_signal(signal.SIGTERM)
         until(master, "drains")
         insist(master)
+
+
+@pytest.mark.parametrize("hangs", [False, True])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_master_that_cannot_stop_ends_after_the_second_signal(
+    number: signal.Signals, hangs: bool
+) -> None:
+    """Though its reactor hangs, or its shutdown never ends; further signals change nothing."""
+    program = MASTER.replace("reactor.run()", HANG * hangs + "reactor.run()")
+    with started(program) as master:
+        until(master, "hangs" if hangs else "runs")
+        deadline = time.monotonic() + 20
+        while master.poll() is None and time.monotonic() < deadline:
+            master.send_signal(number)
+            time.sleep(0.1)
+        assert master.wait(1) == 128 + number
 
 
 @pytest.mark.parametrize("again", [signal.SIGTERM, signal.SIGINT])
