@@ -1,6 +1,7 @@
 """The blocking session of the command line."""
 
 import socket
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import date
 from typing import Any
@@ -9,10 +10,13 @@ import psycopg2
 import pytest
 from psycopg2.extensions import make_dsn
 
+from tests.waiting import eventually
 from txqueue.errors import Refused
 from txqueue.store.driver.blocking_connection import connect
 from txqueue.store.driver.conninfo import socket_of
-from txqueue.store.inquiries.inquiry import Inquiry, Question
+from txqueue.store.inquiries import reader
+from txqueue.store.inquiries.inquiry import Inquiry, Question, answer
+from txqueue.store.inquiries.lock_holders import locked_out
 from txqueue.store.inquiries.reader import Reader, Session
 from txqueue.store.inquiries.together import rows_of, together
 from txqueue_torture.proxy import Address, Proxy
@@ -43,6 +47,56 @@ def test_an_error_names_the_patience_of_its_session(dsn: str) -> None:
         session.rows("set statement_timeout = 100")
         with pytest.raises(Refused, match=r"within 0\.1 s"):
             session.rows("select pg_sleep(1)")
+
+
+@pytest.mark.parametrize("table", ["job", "migration"])
+def test_a_locked_table_is_told_with_its_session(
+    dsn: str, monkeypatch: pytest.MonkeyPatch, table: str
+) -> None:
+    """Before the time of the query is over; also of the query with which a command begins."""
+    monkeypatch.setattr(reader, "LOCK_PATIENCE_MS", 100)
+    monkeypatch.setattr(reader, "_BOUND", "set local lock_timeout = 100; ")
+    question = Question("select job_id from txqueue.job")
+
+    def asked() -> Inquiry[Any]:
+        return (yield question)
+
+    with closing(psycopg2.connect(dsn, application_name="somebody")) as other, Session(dsn) as one:
+        with other.cursor() as cursor:
+            cursor.execute(f"lock table txqueue.{table} in access exclusive mode")
+        with pytest.raises(Refused) as caught:
+            Reader(one).find(asked())
+        pid = other.get_backend_pid()
+        assert f"session {pid} (somebody) has locked the table {table}, in" in caught.value.what
+        assert f"pg_terminate_backend({pid})" in caught.value.remedy
+        other.rollback()
+        assert Reader(one).find(asked()) == []
+
+
+async def test_a_session_that_waits_for_a_lock_is_told_too(dsn: str) -> None:
+    """Reads wait behind it, and it waits for a session that has only read."""
+    with closing(psycopg2.connect(dsn)) as one, closing(psycopg2.connect(dsn)) as two:
+        with one.cursor() as reading:
+            reading.execute("begin; select from txqueue.job")
+        two.cursor().execute("set lock_timeout = '20s'")
+        with ThreadPoolExecutor(1) as thread, Session(dsn) as session:
+            waiting = thread.submit(
+                two.cursor().execute, "lock table txqueue.job in access exclusive mode"
+            )
+
+            def told() -> str:
+                return str(
+                    answer(
+                        locked_out("txqueue", 0),
+                        lambda question: session.dicts(question.sql, question.parameters),
+                    )
+                )
+
+            await eventually(lambda: "waits to lock the table job" in told())
+            assert f"session {one.get_backend_pid()}" in told()
+            one.rollback()
+            waiting.result(20)
+            two.rollback()
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,11 @@ A node has few connections: queries use one of them, acts another.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, TypeVar
+
+from psycopg2.errors import LockNotAvailable
 
 from txqueue.errors import Refused
 from txqueue.model.operator_acts import ACTS, ValueKind
@@ -16,6 +18,8 @@ from txqueue.store.driver.errors import answered
 from txqueue.store.driver.semaphore import Semaphore
 from txqueue.store.driver.session_bounds import TO_READ
 from txqueue.store.inquiries.inquiry import Inquiry
+from txqueue.store.inquiries.lock_holders import locked_out
+from txqueue.store.inquiries.pooled import find
 
 __all__ = ["Operations"]
 
@@ -48,7 +52,12 @@ class Operations:
         self._pool = pool
         self._schema = schema
         self._patience = patience
-        self._bound = f"set local statement_timeout = {int(patience * 1000)}; "
+        self._lock_patience = patience / 2
+        # The error says what a statement waited for, so that wait is the shorter one.
+        self._bound = (
+            f"set local statement_timeout = {int(patience * 1000)};"
+            f" set local lock_timeout = {int(self._lock_patience * 1000)}; "
+        )
         self._questions, self._acts = Semaphore(at_once), Semaphore(1)
 
     async def find(self, inquiry: Inquiry[T]) -> T:
@@ -64,7 +73,7 @@ class Operations:
                     question = next(inquiry)
                     while True:
                         sql = self._bound + TO_READ + question.sql
-                        rows = await self._pool.query_dicts(sql, question.parameters)
+                        rows = await self._in_time(self._pool.query_dicts(sql, question.parameters))
                         question = inquiry.send(rows)
                 except StopIteration as end:
                     answer: T = end.value
@@ -85,22 +94,27 @@ class Operations:
             Refused: When the database refuses the act, has another queue, or takes too long.
         """
         values = [*(arguments.get(value.name) for value in ACTS[name].takes), arguments["who"]]
-        # Before the bound of the statement, as its error says what the act waited for.
-        lock_bound = f"set local lock_timeout = {int(self._patience * 500)}; "
-        call = f"{self._bound}{lock_bound}select * from {_call(self._schema, name)}"
+        call = f"{self._bound}select * from {_call(self._schema, name)}"
         if identity is not None:
             # PostgreSQL evaluates a condition without columns first, and then may not call at all.
             call += f" where {self._schema}.identity()::text = %s"
             values.append(identity)
         async with self._acts:
             with answered(self._patience):
-                rows = await self._pool.query(call, values)
+                rows = await self._in_time(self._pool.query(call, values))
         if not rows:
             raise Refused(
                 "the act is meant for another database than the one that has its name now",
                 "reload the page, and act again",
             )
         return rows[0]
+
+    async def _in_time(self, asking: Awaitable[T]) -> T:
+        """Await an answer; the error of one that waits for a lock names the lock's holder."""
+        try:
+            return await asking
+        except LockNotAvailable:
+            raise await find(self._pool, locked_out(self._schema, self._lock_patience)) from None
 
 
 @lru_cache

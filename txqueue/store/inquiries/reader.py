@@ -6,12 +6,17 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Self, TypeVar
 
+import psycopg2
+from psycopg2.extensions import TRANSACTION_STATUS_IDLE
+
+from txqueue.errors import Refused
 from txqueue.store.driver.blocking_connection import connect
 from txqueue.store.driver.errors import answered
 from txqueue.store.driver.session_bounds import SET, TO_READ, as_arrays, of_a_tool
 from txqueue.store.driver.side_by_side import nested
 from txqueue.store.driver.timestamps import read_any_moment
 from txqueue.store.inquiries.inquiry import Inquiry, Question, Rows, answer
+from txqueue.store.inquiries.lock_holders import locked_out
 from txqueue.store.inquiries.schema_version import ensure_version
 from txqueue.store.schema.files import checked_name
 
@@ -19,10 +24,12 @@ __all__ = ["Reader", "Session"]
 
 T = TypeVar("T")
 
-# The time limit of a query, as a query about a job may read all of history.
-PATIENCE_MS = 30_000
+# The time limit of a query, as a query about a job may read all of history; and of a wait for a
+# lock, whose holder the error then names.
+PATIENCE_MS, LOCK_PATIENCE_MS = 30_000, 5_000
 # Set for each query alone, because a pooler may lend the session to others.
-_BOUND = f"set local statement_timeout = {PATIENCE_MS}; {TO_READ}"
+_LOCK_BOUND = f"set local lock_timeout = {LOCK_PATIENCE_MS}; "
+_BOUND = f"set local statement_timeout = {PATIENCE_MS}; {_LOCK_BOUND}"
 
 
 class Session:
@@ -75,7 +82,8 @@ class Session:
 
     def _begun_with(self, question: Question) -> Rows:
         """Set the session and ask the first question in the same message."""
-        names, rows = self._sent(f"{SET}; {question.sql}", (*self._settings, *question.parameters))
+        sql = f"{SET}; {_BOUND}{question.sql}"
+        names, rows = self._sent(sql, (*self._settings, *question.parameters))
         self._is_set = True
         return [dict(zip(names, row, strict=True)) for row in rows]
 
@@ -124,7 +132,8 @@ class Session:
         Raises:
             Refused: When the database refuses one of the jobs; none is written.
         """
-        return list(self.value(f"select {self.schema}.enqueue_many(%s)", (text,)))
+        sql = f"{_LOCK_BOUND}select {self.schema}.enqueue_many(%s)"
+        return list(self.value(sql, (text,)))
 
     def live_jobs(self) -> int:
         """Return the number of jobs that have not ended."""
@@ -144,10 +153,23 @@ class Session:
         self, sql: str, parameters: Sequence[object]
     ) -> tuple[list[str], list[tuple[Any, ...]]]:
         with answered(self._patience), self._connection.cursor() as cursor:
-            cursor.execute(sql, parameters or None)
+            try:
+                cursor.execute(sql, parameters or None)
+            except psycopg2.errors.LockNotAvailable:
+                raise self._locked_out() from None
             if cursor.description is None:
                 return [], []
             return [column.name for column in cursor.description], cursor.fetchall()
+
+    def _locked_out(self) -> Refused:
+        """Return the error for a statement that has waited too long; in a transaction, a plain one.
+
+        The transaction has failed, and the caller rolls it back.
+        """
+        inquiry = locked_out(self.schema, LOCK_PATIENCE_MS / 1000)
+        if self._connection.info.transaction_status != TRANSACTION_STATUS_IDLE:
+            return answer(inquiry, lambda _: [])
+        return answer(inquiry, lambda question: self.dicts(question.sql, question.parameters))
 
 
 class Reader:
@@ -173,5 +195,7 @@ class Reader:
         """Run the statements that an inquiry yields, one by one, and return its result."""
         return answer(
             inquiry,
-            lambda question: self._session.dicts(_BOUND + question.sql, question.parameters),
+            lambda question: self._session.dicts(
+                _BOUND + TO_READ + question.sql, question.parameters
+            ),
         )
