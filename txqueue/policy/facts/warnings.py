@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 
-from txqueue.model.humanize import age, amount, counted, counted_as, joined
+from txqueue.model.humanize import age, amount, counted, joined
 from txqueue.policy.facts.live_jobs import SERVING, LiveJobs, Rest, served_queues
 from txqueue.policy.facts.node_warnings import (
     application_warnings,
@@ -82,8 +82,12 @@ def full(controls: Iterable[Row]) -> Iterator[Warned]:
     """Yield a warning for each queue that refuses new jobs."""
     for control in controls:
         if control["is_full"]:
-            ready = counted_as(control["backlog"], "job", "is ready", "are ready")
-            what = f"the queue {control['key']} is full: {ready}, new ones are refused"
+            limit = control["backlog"]
+            what = (
+                f"the queue {control['key']} is full: its ready jobs have reached its backlog limit"
+                f" of {amount(limit)}; new ones are refused until fewer than"
+                f" {amount(limit - limit // 10)} are ready"
+            )
             remedy = (
                 "check that its jobs run, or raise the limit:"
                 f" txqueue limit queue {_by_name(control)} --backlog N"
