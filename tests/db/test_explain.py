@@ -194,6 +194,10 @@ def test_a_node_that_may_not_claim(node: Master) -> None:
     [
         ({"workers": 0, "unable": 0}, "no worker process runs"),
         (
+            {"workers": 0, "unable": 0, "closed": {"starting": 2}},
+            "its workers are starting: the application is being imported",
+        ),
+        (
             {"workers": 2, "unable": 2},
             "of 2 workers 2 blocked: a handler does not return, or the process is stopped",
         ),

@@ -91,6 +91,7 @@ class Description:
                 lease_left=self._lease.left,
                 workers=len(self._workers.regular),
                 able=len(self._workers.able),
+                are_starting=self._workers.are_starting,
                 refusal=None if refusal is None else refusal.said,
                 connect_error=self._backoff.failure,
             )

@@ -7,6 +7,8 @@ from typing import Any
 
 from attrs import asdict, frozen
 
+from txqueue.policy.facts.obstacles import IMPORTING
+
 __all__ = ["Health", "HealthFacts", "decide_health", "merge_health"]
 
 
@@ -24,6 +26,8 @@ class HealthFacts:
             leave room for others.
         refusal: What the database answers to a statement that it refuses; None if it refuses none.
         connect_error: Why the last attempt to connect has failed; None if it succeeded.
+        are_starting: Whether no worker runs yet because the application is being imported for the
+            first time; only for a while, as the import may hang.
     """
 
     has_started: bool
@@ -34,6 +38,7 @@ class HealthFacts:
     able: int
     refusal: str | None = None
     connect_error: str | None = None
+    are_starting: bool = False
 
 
 @frozen
@@ -95,6 +100,7 @@ def _obstacle(facts: HealthFacts) -> str | None:
         (not facts.has_started, _starting(facts)),
         (not facts.has_database, facts.connect_error or "the database does not answer"),
         (facts.lease_left <= 0, "the lease has expired: no job starts until it is renewed"),
+        (facts.are_starting, f"starting: {IMPORTING}"),
         (not facts.workers, "no worker process runs: each starts or has ended; see the log"),
         (not facts.able, "no worker process can start jobs: none answers, or threads are full"),
     )

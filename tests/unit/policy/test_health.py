@@ -23,6 +23,7 @@ WELL: dict[str, Any] = {
         ({"lease_left": 0.0}, "the lease has expired"),
         ({"lease_left": -1.0, "has_database": False}, "the database does not answer"),
         ({"workers": 0, "able": 0}, "no worker process runs: each starts or has ended"),
+        ({"workers": 0, "able": 0, "are_starting": True}, "starting: its workers are starting"),
         ({"able": 0}, "no worker process can start jobs"),
         ({"lease_left": 0.0, "workers": 0, "able": 0}, "the lease has expired"),
         ({"has_started": False, "has_database": False}, "starting"),

@@ -76,6 +76,7 @@ class WorkerPool(Service):
     def startService(self) -> None:
         """Start the processes."""
         super().startService()
+        self._workers.import_begun()
         for _ in range(self._workers.count):
             self._add()
 
@@ -144,11 +145,13 @@ class WorkerPool(Service):
         )
 
     def _not_prepared(self, failure: Failure, is_apart: bool) -> None:
+        self._workers.import_ended()
         if self.running:
             self.log.error("a worker could not start: {error}", error=failure.value)
             self._add_later(self._backoff.take(), is_apart=is_apart)
 
     def _start(self, is_apart: bool) -> None:
+        self._workers.import_ended()
         # It may have taken a while to import the application.
         if not self.running or self._is_draining:
             return

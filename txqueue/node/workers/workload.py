@@ -24,8 +24,9 @@ from txqueue.system.clock import Clock
 
 __all__ = ["Workers"]
 
-# Seconds in which a worker must report its unstarted jobs.
-SOON = 2.0
+# Seconds in which a worker must report its unstarted jobs; and for which the first import of the
+# application may last until operators are told that no worker runs.
+SOON, FIRST_IMPORT = 2.0, 30.0
 
 
 class Workers:
@@ -55,8 +56,22 @@ class Workers:
         # Whether the workers have different versions of the work types.
         self._are_mixed = False
         self._suspects = suspects
+        self._imports_until = float("-inf")
 
     # Calls by the worker pool.
+
+    def import_begun(self) -> None:
+        """Note that the application is imported for the first time, before any process starts."""
+        self._imports_until = self._clock.seconds() + FIRST_IMPORT
+
+    def import_ended(self) -> None:
+        """Note that the first import has ended, or has failed."""
+        self._imports_until = float("-inf")
+
+    @property
+    def are_starting(self) -> bool:
+        """Whether there is no process yet because the application is being imported."""
+        return not self._workers and self._clock.seconds() < self._imports_until
 
     def add(self, worker: WorkerProcess) -> None:
         """Add a started process, which gets jobs once it is ready."""
@@ -178,6 +193,8 @@ class Workers:
     @property
     def closed(self) -> dict[str, int]:
         """How many workers get no jobs now, by the reason; those for suspects do not count."""
+        if self.are_starting:
+            return {"starting": self.count}
         states = (_closed_by(worker) for worker in self._workers.values() if not worker.is_apart)
         return dict(Counter(state for state in states if state is not None))
 

@@ -13,6 +13,7 @@ from txqueue.model.sqlstates import INSUFFICIENT_PRIVILEGE, remedy_of
 
 __all__ = [
     "GRANT",
+    "IMPORTING",
     "SEE_LOG",
     "WorkerObstacle",
     "because_silent",
@@ -54,10 +55,12 @@ def worker_obstacle(report: Row) -> WorkerObstacle | None:
     workers = report.get("workers")
     if workers is None:
         return None
-    if not workers:
-        return WorkerObstacle(_NO_WORKER, remedy=_SEE_IMPORT)
     # A node of an older version reports no more than the number of those that cannot.
     closed = report.get("closed") or {"blocked": report.get("unable") or 0}
+    if not workers and closed.get("starting"):
+        return WorkerObstacle(IMPORTING, is_passing=True)
+    if not workers:
+        return WorkerObstacle(_NO_WORKER, remedy=_SEE_IMPORT)
     if sum(closed.values()) < workers:
         return None
     known, unknown = report.get("blocking"), report.get("maybe_blocking")
@@ -82,6 +85,7 @@ def _jobs(ids: Sequence[int]) -> str:
     return f"{'job' if len(ids) == 1 else 'jobs'} {joined([*map(str, ids)], most=10)}"
 
 
+IMPORTING: Final = "its workers are starting: the application is being imported"
 _NO_WORKER: Final = "no worker process runs"
 _SEE_IMPORT: Final = "see the node's log: the import of the application may fail"
 _BLOCKED: Final = "a handler does not return, or the process is stopped"

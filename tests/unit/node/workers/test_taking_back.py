@@ -108,6 +108,21 @@ def test_a_worker_that_dies_meanwhile_is_left_out(bench: Bench) -> None:
     assert bench.said == [Unstarted([JobKey(6, 3)], 1)]
 
 
+def test_workers_are_starting_while_the_application_is_imported(bench: Bench) -> None:
+    """Not once one runs, and not for ever, nor if the import has failed."""
+    workers, hands = bench.workers, bench.workers._workers
+    workers.import_begun()
+    assert not workers.are_starting
+    workers._workers = {}
+    assert workers.closed == {"starting": 2}
+    bench.clock.advance(30)
+    assert workers.closed == {}
+    workers.import_begun()
+    workers.import_ended()
+    assert not workers.are_starting
+    workers._workers = hands
+
+
 def test_without_workers_there_is_nothing(bench: Bench) -> None:
     """And no waiting."""
     bench.workers._workers.clear()

@@ -94,6 +94,17 @@ def test_a_node_whose_application_is_not_imported() -> None:
     assert explain(facts).remedy == remedy
 
 
+def test_a_node_that_imports_its_application() -> None:
+    """Its workers start soon, and there is nothing to do."""
+    node = {"incarnation": 1, "workers": 0, "unable": 0, "closed": {"starting": 2}}
+    obstacle = worker_obstacle(node)
+    assert obstacle == WorkerObstacle(
+        "its workers are starting: the application is being imported", is_passing=True
+    )
+    told = explain({"job": HELD, "now": SOON, "nodes": [node]})
+    assert told.remedy.startswith("nothing: it runs, or starts")
+
+
 @pytest.mark.parametrize("started_at", [None, NOW])
 def test_jobs_in_a_worker_that_does_not_answer(started_at: str | None) -> None:
     """The one that blocks it is named, and no act on innocent ones is suggested."""
