@@ -1,8 +1,11 @@
 """Directives: what a handler may raise or return to decide its job's outcome."""
 
+import math
+from datetime import timedelta
 from typing import Any, Unpack
 
 from txqueue.model.enqueue_options import EnqueueOptions
+from txqueue.model.humanize import brief
 from txqueue.model.retry import LONGEST_DELAY
 from txqueue.model.work_item import WorkItem
 
@@ -15,29 +18,38 @@ def snooze_delay(delay: Any) -> float:
     Raises:
         ValueError: When it is negative, longer than a hundred years, or no number.
     """
-    try:
-        seconds = float(delay)
-    except OverflowError:
-        seconds = float("inf")
+    seconds = _seconds(delay)
     if not 0 <= seconds <= LONGEST_DELAY:
         raise ValueError(
-            f"a job cannot snooze for {seconds:g} seconds: the delay must be 0 to 100 years;"
-            " for a moment that may have passed, use max(0, seconds)"
+            f"a job cannot snooze for {brief(delay)}: the delay must be 0 to 100 years, as seconds"
+            " or a timedelta; for a moment that may have passed, use max(0, seconds)"
         )
     return seconds
+
+
+def _seconds(delay: Any) -> float:
+    """Return a length of time in seconds; of anything else, no number."""
+    if isinstance(delay, timedelta):
+        return delay.total_seconds()
+    if isinstance(delay, str | bytes | bool):
+        return math.nan
+    try:
+        return float(delay)
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
 
 
 class Snooze(Exception):
     """Raised or returned by a handler to run its job again after a delay, as the same attempt.
 
     Args:
-        delay: Seconds, from 0 to a hundred years.
+        delay: A number of seconds or a timedelta, from 0 to a hundred years.
 
     Raises:
         ValueError: When the delay is negative, too long or not a number.
     """
 
-    def __init__(self, delay: float) -> None:
+    def __init__(self, delay: float | timedelta) -> None:
         super().__init__(delay)
         self.delay = snooze_delay(delay)
 

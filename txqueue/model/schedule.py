@@ -306,6 +306,14 @@ def _as_sql_text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
+def _text(_: object, attribute: attrs.Attribute[str], value: object) -> None:
+    if not isinstance(value, str) or not value:
+        raise InvalidSchedule(
+            f"{attribute.name} of an Exists is {brief(value)}, not a name",
+            "write Exists('public.active_project', 'id', 5)",
+        )
+
+
 @frozen
 class Exists:
     """A schedule's condition: a table or view of the application has a row with a value.
@@ -314,10 +322,13 @@ class Exists:
         table: The table or view with its schema, as in ``public.active_project``.
         column: The column.
         value: The value to look for, compared as the column's type.
+
+    Raises:
+        InvalidSchedule: When the table or the column is no name.
     """
 
-    table: str
-    column: str
+    table: str = field(validator=_text)
+    column: str = field(validator=_text)
     value: str = field(converter=_as_sql_text)
 
 

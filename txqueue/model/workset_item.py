@@ -9,9 +9,10 @@ from typing import Any, ClassVar, get_args
 from uuid import UUID
 
 import attrs
-from attrs import frozen
+from attrs import field, frozen
 
 from txqueue.errors import InvalidWork
+from txqueue.model.humanize import brief
 from txqueue.model.retry import MOST_ATTEMPTS, Retry
 from txqueue.model.work_item import WorkItem, explicit_policy
 
@@ -35,6 +36,14 @@ _SQL_TYPES: dict[Any, str] = {
 }
 
 
+def _text(_: object, attribute: attrs.Attribute[str], value: object) -> None:
+    if not isinstance(value, str) or not value:
+        raise InvalidWork(
+            f"{attribute.name} of an ExistingTable is {brief(value)}, not a text",
+            "write ExistingTable('public.orders', key='id', where='not archived')",
+        )
+
+
 @frozen
 class ExistingTable:
     """A table of the application to work through, in the order of its key.
@@ -43,11 +52,14 @@ class ExistingTable:
         name: The table, with its schema if need be.
         key: The unique column that orders the rows; it needs an index.
         where: A condition in SQL that selects rows; all rows by default.
+
+    Raises:
+        InvalidWork: When one of them is no text.
     """
 
-    name: str
-    key: str = "id"
-    where: str = "true"
+    name: str = field(validator=_text)
+    key: str = field(default="id", validator=_text)
+    where: str = field(default="true", validator=_text)
 
 
 @frozen
@@ -192,8 +204,8 @@ def decimals_of(cls: type[WorksetItem]) -> frozenset[str]:
 
 
 def _columns(cls: Any) -> Iterator[tuple[str, str]]:
-    for field in attrs.fields(attrs.resolve_types(cls)):
-        if field.name.startswith("_"):
-            _refuse(cls, f"the field {field.name} begins with _", "rename the field")
-        kinds = [kind for kind in get_args(field.type) if kind is not type(None)] or [field.type]
-        yield field.name, _SQL_TYPES.get(kinds[0], "jsonb") if len(kinds) == 1 else "jsonb"
+    for each in attrs.fields(attrs.resolve_types(cls)):
+        if each.name.startswith("_"):
+            _refuse(cls, f"the field {each.name} begins with _", "rename the field")
+        kinds = [kind for kind in get_args(each.type) if kind is not type(None)] or [each.type]
+        yield each.name, _SQL_TYPES.get(kinds[0], "jsonb") if len(kinds) == 1 else "jsonb"

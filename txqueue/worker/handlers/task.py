@@ -44,6 +44,8 @@ J = TypeVar("J", "RunningJob", "ThreadJob")
 
 # An annotation that names it is not evaluated: that would import Twisted.
 _JOB: Final = re.compile(r"(?:\w+\.)*(?:RunningJob|ThreadJob)")
+# What other queues pass first has such names.
+_NAMES_OF_JOBS: Final = frozenset({"self", "job", "task", "context", "ctx"})
 _POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
@@ -241,11 +243,21 @@ def _complaints(parameter: inspect.Parameter) -> Iterator[tuple[str, str]]:
     if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
         yield "takes any number of arguments", "name each: the payload is checked by them"
     if parameter.annotation is parameter.empty:
-        yield "has no annotation", "annotate it: the payload is checked by its type"
+        yield "has no annotation", _to_annotate(parameter.name)
     if _is_job(parameter.annotation):
         yield "takes the job and is not the first", "make it the first, where type checkers find it"
     if hasattr(WorkItem, parameter.name) or parameter.name == "work_type":
         yield "has the name of an attribute of WorkItem", "give the parameter another name"
+
+
+def _to_annotate(name: str) -> str:
+    remedy = "annotate it: the payload is checked by its type"
+    if name not in _NAMES_OF_JOBS:
+        return remedy
+    return (
+        f"if it is to get the job, annotate the first parameter: {name}: txqueue.RunningJob, or"
+        f" txqueue.ThreadJob where the function is not async; else {remedy}"
+    )
 
 
 def _field(parameter: inspect.Parameter) -> Any:

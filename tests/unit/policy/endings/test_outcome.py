@@ -137,7 +137,7 @@ def test_a_snooze_that_was_changed_spends_an_attempt(delay: Any) -> None:
 @pytest.mark.parametrize("delay", NO_DELAYS)
 def test_the_longest_delay_of_a_retry_can_be_waited_for(delay: Any) -> None:
     """The class is refused when it is defined."""
-    with pytest.raises(ValueError, match="longest"):
+    with pytest.raises(InvalidWork, match="longest"):
         Retry(longest=delay)
 
 

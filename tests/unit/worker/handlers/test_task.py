@@ -157,6 +157,24 @@ def _plain(number: int) -> None:
     pass
 
 
+def _bound(self, number: int) -> None:  # type: ignore[no-untyped-def]
+    pass
+
+
+def _job_first(job, number: int) -> None:  # type: ignore[no-untyped-def]
+    pass
+
+
+@pytest.mark.parametrize(("function", "name"), [(_bound, "self"), (_job_first, "job")])
+def test_a_parameter_for_the_job_without_annotation(
+    function: Callable[..., None], name: str
+) -> None:
+    """The remedy has what to annotate, which other queues do not need."""
+    with pytest.raises(InvalidWork, match=f"the parameter {name} of") as caught:
+        txqueue.task(function)
+    assert f"{name}: txqueue.RunningJob, or txqueue.ThreadJob" in caught.value.remedy
+
+
 @pytest.mark.parametrize(
     ("function", "policy", "said"),
     [
