@@ -125,6 +125,7 @@ class Options(usage.Options):
             dsns = settings.dsns()
             self._configure(dsns)
             _check_application(self.nodes[0].app)
+            self._ensure_free(settings)
             if self["embedded"] and not any(dsns):
                 # After all other checks, as this takes seconds and writes files.
                 self._configure([_embedded_dsn(settings)])
@@ -138,11 +139,14 @@ class Options(usage.Options):
     def _configure(self, dsns: Sequence[str]) -> None:
         settings = _settings(self)
         self.nodes = [node_settings(settings, dsn, index) for index, dsn in enumerate(dsns)]
-        for node in self.nodes:
-            ensure_free(node, is_named=settings.get("admin") is not None)
         self.health = _health_endpoint(self)
         self.dashboard = _dashboard_settings(self)
         self.metrics = _metrics_settings(self, self.nodes[0])
+
+    def _ensure_free(self, settings: Settings) -> None:
+        """Check where the nodes listen; a wrong --app is told first, as it is the likelier one."""
+        for node in self.nodes:
+            ensure_free(node, is_named=settings.get("admin") is not None)
 
 
 def makeService(options: Options) -> MultiService:
@@ -154,6 +158,7 @@ def makeService(options: Options) -> MultiService:
             "the reactor that --reactor chose times by the wall clock: when that is set, leases"
             " expire too early or too late; leave --reactor out"
         )
+    _warn_of_spaces(options.nodes[0].queues)
     nodes = [Node(reactor, settings) for settings in options.nodes]
     _prepare_process(reactor, nodes)
     services: list[Any] = [
@@ -270,6 +275,18 @@ def _check_application(modules: list[str]) -> None:
         check_key()
     # Report an invalid class as one line, not as a traceback of the service.
     declared(known_work_types())
+
+
+def _warn_of_spaces(queues: Sequence[str]) -> None:
+    """Log that a queue's name has a space: names that spaces join are one name."""
+    for queue in queues:
+        if " " in queue:
+            _log.warn(
+                "the node serves one queue named {queue!r}; commas join several:"
+                " --queues {several}",
+                queue=queue,
+                several=",".join(queue.split()),
+            )
 
 
 def _settings(options: Options) -> Settings:

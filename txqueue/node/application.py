@@ -14,6 +14,9 @@ from txqueue.system.application_files import import_app
 
 __all__ = ["import_work_items"]
 
+# What Django raises where a module of a project is imported before the project is set up.
+_NOT_SET_UP: Final = ("ImproperlyConfigured", "AppRegistryNotReady")
+
 # The folder of this package, whose files are not the application's.
 _OWN: Final = str(Path(__file__).parents[1])
 
@@ -37,12 +40,32 @@ def import_work_items(modules: list[str]) -> None:
             raise ConfigurationError(
                 f"--app {module} cannot be imported: {type(error).__name__}: {error}"
                 + _place(error),
-                "fix the module, or run where it can be imported (PYTHONPATH)",
+                _remedy(module, error),
             ) from None
     if not known_work_types():
         raise ConfigurationError(
             f"--app {', '.join(modules)} defines no work items", "subclass txqueue.WorkItem in it"
         )
+
+
+def _remedy(module: str, error: BaseException) -> str:
+    """Return how to name what was meant, if the error shows that; else how to get it imported."""
+    if type(error).__module__.startswith("django.") and type(error).__name__ in _NOT_SET_UP:
+        return (
+            "if it is of a Django project, give --app txqueue.django, which sets the project up and"
+            " imports the tasks of its apps, with DJANGO_SETTINGS_MODULE"
+        )
+    if (meant := _meant(module)) != module and isinstance(error, ImportError | TypeError):
+        return f"name a module as import does, without a path, .py or a function: --app {meant}"
+    if " " in module:
+        return f"join several modules by commas: --app {','.join(module.split())}"
+    return "fix the module, or run where it can be imported (PYTHONPATH)"
+
+
+def _meant(module: str) -> str:
+    """Return the module's name in what may be a path, or names a member of it."""
+    path = module.partition(":")[0].removeprefix("./").removesuffix(".py").strip("/")
+    return path.replace("/", ".") or module
 
 
 def _place(error: BaseException) -> str:
