@@ -77,6 +77,7 @@ _QUEUES_MAY: Final = (
     "txqueue.policy",
     "txqueue.standalone",
     "txqueue.store.driver.session_bounds",
+    "txqueue.store.driver.dsn_errors",
     "txqueue.store.driver.shared_errors",
     "txqueue.store.inquiries",
     "txqueue.store.schema",

@@ -131,8 +131,9 @@ class WorkQueue:
             from twisted.internet import reactor as running_reactor
 
             reactor = cast("IClientReactor", running_reactor)
-        arguments = {"dsn": dsn, "schema": schema, "node": node, "connection_wait": connection_wait}
-        settings = Settings(arguments | {"connections": connections}, os.environ, Path.cwd())
+        arguments: dict[str, Any] = {"dsn": dsn, "schema": schema, "node": node}
+        arguments |= {"connection_wait": connection_wait, "connections": connections}
+        settings = Settings(arguments, os.environ, Path.cwd(), is_call=True)
         name = checked_name(settings.get("schema", "txqueue"))
         endpoint = _node_of(settings)
         pool = ConnectionPool(

@@ -70,12 +70,11 @@ def _of_dsn(backend: TxqueueBackend) -> Iterator[CheckMessage]:
     if not (dsn := _dsn_of_nodes()):
         return
     from txqueue.store.driver.conninfo import database_name
-    from txqueue.store.driver.errors import translated
     from txqueue.store.driver.redaction import redacting
 
     ours = database_name(dsn_of(backend.database))
     try:
-        with redacting(dsn), translated():
+        with redacting(dsn):
             theirs = database_name(dsn)
     except TxqueueError as error:
         remedy = "Correct TXQUEUE_DSN, or the configuration file."

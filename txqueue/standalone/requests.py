@@ -75,7 +75,7 @@ def target_of(given: Mapping[str, Any], listen_dsn: str | None, pool: object) ->
     for name, value in (("the DSN", given["dsn"]), ("listen_dsn", listen_dsn)):
         if value:
             check_dsn(value, name)
-    settings = Settings(given, os.environ, Path.cwd())
+    settings = Settings(given, os.environ, Path.cwd(), is_call=True)
     return Target(
         settings.dsn(),
         checked_name(settings.get("schema", "txqueue")),

@@ -20,6 +20,7 @@ from psycopg.pq import Format, TransactionStatus
 from txqueue.adapters.driver_errors import error_of
 from txqueue.errors import ConfigurationError, DatabaseUnavailable
 from txqueue.model.sqlstates import READ_ONLY, is_lost, outlasts_retries
+from txqueue.store.driver.dsn_errors import invalid_dsn
 from txqueue.store.driver.session_bounds import (
     CONNECTS_WITHIN,
     CONNECTS_WITHIN_OF_SEVERAL,
@@ -29,7 +30,6 @@ from txqueue.store.driver.session_bounds import (
 from txqueue.store.driver.shared_errors import (
     SIGNS_OF_A_STANDBY,
     ended_inside,
-    invalid_dsn,
     not_primary,
     rolled_back,
     unavailable,
@@ -76,8 +76,8 @@ def parameters_of(dsn: str, application_name: str) -> dict[str, Any]:
     """
     try:
         given = conninfo_to_dict(dsn)
-    except psycopg.ProgrammingError:
-        raise invalid_dsn() from None
+    except psycopg.ProgrammingError as error:
+        raise invalid_dsn(dsn, str(error)) from None
     hosts = str(given.get("host") or os.environ.get("PGHOST", ""))
     patience = CONNECTS_WITHIN_OF_SEVERAL if "," in hosts else CONNECTS_WITHIN
     own = {**NOTICING, "fallback_application_name": application_name}
@@ -90,15 +90,17 @@ def check_dsn(dsn: object, name: str) -> None:
     """Check what libpq can read as a DSN.
 
     Raises:
-        ConfigurationError: When it cannot; the message does not show the DSN.
+        ConfigurationError: When it cannot; the message shows no part that may be secret.
     """
+    said = ""
     try:
         if isinstance(dsn, str):
             conninfo_to_dict(dsn)
             return
-    except psycopg.ProgrammingError:
-        pass
-    raise ConfigurationError(f"{name} is not valid", "give a libpq URI or keyword string")
+    except psycopg.ProgrammingError as error:
+        said = str(error)
+    fault = invalid_dsn(dsn, said)
+    raise ConfigurationError(fault.what.replace("the DSN", name, 1), fault.remedy)
 
 
 def check_process(pid: int) -> None:

@@ -17,6 +17,7 @@ from psycopg import Connection
 
 from txqueue.errors import DatabaseUnavailable
 from txqueue.standalone.sessions import MANNER, answered, is_alive, is_reusable, parameters_of
+from txqueue.store.driver.dsn_errors import naming_source
 from txqueue.store.driver.session_bounds import LONGEST_LIFE
 from txqueue.store.driver.shared_errors import none_free
 
@@ -31,7 +32,7 @@ def connected(dsn: str, application_name: str) -> Connection[Any]:
         ConfigurationError: When the DSN is not valid.
     """
     parameters = parameters_of(dsn, application_name)
-    with answered():
+    with naming_source(dsn), answered():
         return Connection.connect(**MANNER, **parameters)
 
 

@@ -6,12 +6,12 @@ import math
 import socket
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 from urllib.parse import quote
 
 from txqueue.errors import ConfigurationError
 
-__all__ = ["Settings"]
+__all__ = ["ConfiguredDsn", "Settings"]
 
 PREFIX = "TXQUEUE_"
 NAMES: Final = frozenset(
@@ -27,30 +27,69 @@ NAMES: Final = frozenset(
 """The names of all settings that a configuration file may have."""
 
 
+class ConfiguredDsn(str):
+    """A DSN that remembers which setting gave it, for the error that it does not work.
+
+    Attributes:
+        source: The option, argument, variable or file; empty if none gave a DSN.
+    """
+
+    __slots__ = ("source",)
+
+    def __new__(cls, dsn: str, source: str) -> Self:
+        """Return the DSN."""
+        self = super().__new__(cls, dsn)
+        self.source = source
+        return self
+
+
 class Settings:
     """Looks up settings: flags override ``TXQUEUE_*``, which override the configuration file.
 
     Args:
-        flags: The options of the command line by name; None for each that is not given.
+        flags: The options of the command line, or the arguments of a call, by name; None for each
+            that is not given.
         environ: The environment.
         folder: The folder of ``txqueue.toml`` or ``pyproject.toml``.
+        is_call: Whether the flags are arguments of a call.
 
     Raises:
         ConfigurationError: When the configuration file cannot be read.
     """
 
-    def __init__(self, flags: Mapping[str, Any], environ: Mapping[str, str], folder: Path) -> None:
+    def __init__(
+        self,
+        flags: Mapping[str, Any],
+        environ: Mapping[str, str],
+        folder: Path,
+        *,
+        is_call: bool = False,
+    ) -> None:
         self._flags = flags
         self._environ = environ
-        self._file = _from_file(folder)
+        self._is_call = is_call
+        self._file_name, self._file = _from_file(folder)
 
     def get(self, name: str, default: Any = None) -> Any:
         """Return the value of a setting, as text if it comes from the environment."""
+        return self._found(name, default)[0]
+
+    def label(self, name: str) -> str:
+        """Return a setting's name where it is given: an option, a variable or a line of a file."""
+        return self._found(name, None)[1] or self._flag(name)
+
+    def _found(self, name: str, default: Any) -> tuple[Any, str]:
+        """Return the value of a setting and where it is given; the default is given nowhere."""
         if self._flags.get(name) is not None:
-            return self._flags[name]
-        if (value := self._environ.get(PREFIX + name.upper())) is not None:
-            return value
-        return self._file.get(name, default)
+            return self._flags[name], self._flag(name)
+        if (value := self._environ.get(variable := PREFIX + name.upper())) is not None:
+            return value, variable
+        if name in self._file:
+            return self._file[name], f"{name} in {self._file_name}"
+        return default, ""
+
+    def _flag(self, name: str) -> str:
+        return name if self._is_call else f"--{name.replace('_', '-')}"
 
     def whole(self, name: str, default: int) -> int:
         """Return a setting that must be a whole number, at least 1.
@@ -78,13 +117,14 @@ class Settings:
         parts = value.split(",") if isinstance(value, str) else value
         if not isinstance(parts, list) or not all(isinstance(part, str) for part in parts):
             raise ConfigurationError(
-                f"{name} is {value!r}, not a list of names",
+                f"{self.label(name)} is {value!r}, not a list of names",
                 "give names joined by commas, or a list of texts",
             )
         names = [part.strip() for part in parts if part.strip()]
         if parts and not names:
             raise ConfigurationError(
-                f"{name} is {value!r}, which has no name in it", "give at least one name"
+                f"{self.label(name)} is {value!r}, which has no name in it",
+                "give at least one name",
             )
         return names
 
@@ -107,22 +147,22 @@ class Settings:
         states = self._environ.get("XDG_STATE_HOME") or _home() / ".local" / "state"
         return Path(states) / "txqueue"
 
-    def dsn(self) -> str:
+    def dsn(self) -> ConfiguredDsn:
         """Return the first configured DSN; if empty, libpq uses its own environment variables."""
         return self.dsns()[0]
 
-    def dsns(self) -> list[str]:
+    def dsns(self) -> list[ConfiguredDsn]:
         """Return the DSNs of all configured databases; at least one, which may be empty.
 
         Raises:
             ConfigurationError: When a DSN is given twice.
         """
-        value = self.get("dsn", "")
+        value, source = self._found("dsn", "")
         lines = value if isinstance(value, list) else str(value).splitlines()
         dsns = [str(dsn).strip() for dsn in lines if str(dsn).strip()]
         if len(set(dsns)) < len(dsns):
-            raise ConfigurationError("a DSN is given twice", "give each database once")
-        return dsns or [""]
+            raise ConfigurationError(f"a DSN is given twice by {source}", "give each database once")
+        return [ConfiguredDsn(dsn, source) for dsn in dsns] or [ConfiguredDsn("", "")]
 
     def _number(
         self, name: str, default: float, least: float, kind: type[int] | type[float]
@@ -134,10 +174,13 @@ class Settings:
                 raise ValueError
         except (TypeError, ValueError, OverflowError):
             raise ConfigurationError(
-                f"{name} is {value!r}, not a number", f"give a number, such as {default}"
+                f"{self.label(name)} is {value!r}, not a number",
+                f"give a number, such as {default}",
             ) from None
         if number < least:
-            raise ConfigurationError(f"{name} is {number}, below {least}", f"give {least} or more")
+            raise ConfigurationError(
+                f"{self.label(name)} is {number}, below {least}", f"give {least} or more"
+            )
         return number
 
 
@@ -152,13 +195,14 @@ def _home() -> Path:
         ) from None
 
 
-def _from_file(folder: Path) -> Mapping[str, Any]:
+def _from_file(folder: Path) -> tuple[str, Mapping[str, Any]]:
+    """Return the name and the settings of the configuration file; nothing if there is none."""
     own_file, shared_file = folder / "txqueue.toml", folder / "pyproject.toml"
     if own_file.is_file():
-        return _known(own_file, _read(own_file))
+        return own_file.name, _known(own_file, _read(own_file))
     if shared_file.is_file():
-        return _known(shared_file, _section(_read(shared_file)))
-    return {}
+        return shared_file.name, _known(shared_file, _section(_read(shared_file)))
+    return "", {}
 
 
 def _known(path: Path, values: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -13,7 +13,6 @@ from attrs import field, frozen
 
 from txqueue.errors import ConfigurationError
 from txqueue.store.driver.conninfo import attempts, database_name, location
-from txqueue.store.driver.errors import translated
 from txqueue.store.schema.files import checked_name
 from txqueue.system.private_files import read_private
 
@@ -99,8 +98,7 @@ def _database(name: str, entry: Any, schema: str) -> ShownDatabase:
     if not isinstance(dsn, str) or not dsn.strip():
         raise ConfigurationError(f"{name} has no DSN", f'give it as a text: {name} = "DSN"')
     try:
-        with translated():
-            attempts(dsn)
+        attempts(dsn)
         return ShownDatabase(dsn, checked_name(str(schema_name)), name)
     except ConfigurationError as error:
         raise ConfigurationError(f"{name}: {error.what}", error.remedy) from None

@@ -71,12 +71,12 @@ def test_names_are_a_list_or_joined_by_commas(
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("many", "lease is 'many', not a number"),
-        ("", "lease is '', not a number"),
-        ("0.1", "lease is 0.1, below 0.5"),
+        ("many", "TXQUEUE_LEASE is 'many', not a number"),
+        ("", "TXQUEUE_LEASE is '', not a number"),
+        ("0.1", "TXQUEUE_LEASE is 0.1, below 0.5"),
         ("-5", "below 0.5"),
-        ("nan", "lease is 'nan', not a number"),
-        ("inf", "lease is 'inf', not a number"),
+        ("nan", "TXQUEUE_LEASE is 'nan', not a number"),
+        ("inf", "TXQUEUE_LEASE is 'inf', not a number"),
     ],
 )
 def test_a_wrong_number_of_seconds_is_refused(tmp_path: Path, text: str, complaint: str) -> None:
@@ -180,3 +180,44 @@ def test_a_file_may_have_each_option_that_has_a_variable(tmp_path: Path, option:
     name = option.lower()
     settings = settings_of(tmp_path, own=f'{name} = "value"\n')
     assert settings.get(name) == "value"
+
+
+@pytest.mark.parametrize(
+    ("sources", "label"),
+    [
+        ({"flags": {"tls_dir": "x"}, "environ": {"TXQUEUE_TLS_DIR": "y"}}, "--tls-dir"),
+        ({"environ": {"TXQUEUE_TLS_DIR": "y"}, "own": 'tls_dir = "z"'}, "TXQUEUE_TLS_DIR"),
+        ({"own": 'tls_dir = "z"'}, "tls_dir in txqueue.toml"),
+        ({"shared": '[tool.txqueue]\ntls_dir = "z"'}, "tls_dir in pyproject.toml"),
+        ({}, "--tls-dir"),
+    ],
+)
+def test_a_setting_is_called_as_where_it_is_given(
+    tmp_path: Path, sources: dict[str, Any], label: str
+) -> None:
+    """So that an error says what to correct; one that is given nowhere by its option."""
+    assert settings_of(tmp_path, **sources).label("tls_dir") == label
+
+
+def test_an_argument_of_a_call_has_its_own_name(tmp_path: Path) -> None:
+    """It is no option of a command."""
+    settings = Settings({"connection_wait": "soon"}, {}, tmp_path, is_call=True)
+    with pytest.raises(ConfigurationError, match=r"^connection_wait is 'soon'"):
+        settings.seconds("connection_wait", 30)
+
+
+@pytest.mark.parametrize(
+    ("sources", "dsns"),
+    [
+        ({"flags": {"dsn": ["a", "b"]}}, [("a", "--dsn"), ("b", "--dsn")]),
+        ({"environ": {"TXQUEUE_DSN": "a\n b"}}, [("a", "TXQUEUE_DSN"), ("b", "TXQUEUE_DSN")]),
+        ({"own": 'dsn = "a"'}, [("a", "dsn in txqueue.toml")]),
+        ({}, [("", "")]),
+    ],
+)
+def test_a_dsn_remembers_its_setting(
+    tmp_path: Path, sources: dict[str, Any], dsns: list[tuple[str, str]]
+) -> None:
+    """For the error that no server answers there."""
+    found = settings_of(tmp_path, **sources).dsns()
+    assert [(dsn, dsn.source) for dsn in found] == dsns

@@ -11,6 +11,7 @@ import psycopg2
 from txqueue.errors import DatabaseUnavailable
 from txqueue.store.driver.conninfo import ConnectAttempt, attempts
 from txqueue.store.driver.dns import looked_up
+from txqueue.store.driver.dsn_errors import naming_source
 from txqueue.store.driver.errors import translated
 from txqueue.store.driver.redaction import redacting
 from txqueue.store.driver.session_bounds import ENCODED
@@ -29,7 +30,7 @@ def connect(dsn: str, application_name: str) -> Any:
         ConfigurationError: When the DSN is not valid.
         DatabaseUnavailable: When no server answers.
     """
-    with redacting(dsn), translated():
+    with naming_source(dsn), redacting(dsn), translated():
         connection = _first_of(attempts(dsn), application_name)
     connection.autocommit = True
     return connection

@@ -13,13 +13,14 @@ from twisted.internet.defer import CancelledError, Deferred
 from txqueue.errors import DatabaseUnavailable
 from txqueue.store.driver.conninfo import ConnectAttempt, attempts
 from txqueue.store.driver.dns import resolved
+from txqueue.store.driver.dsn_errors import naming_source
 from txqueue.store.driver.errors import demoted, translated, translation
 from txqueue.store.driver.prepared_statements import Prepared
 from txqueue.store.driver.raw_connection import Driver, IStoreReactor
 from txqueue.store.driver.reconnecting import ReconnectBackoff
 from txqueue.store.driver.redaction import redacting
 from txqueue.store.driver.session_bounds import ENCODED, SET, as_arrays
-from txqueue.store.driver.shared_errors import ended_inside, rolled_back
+from txqueue.store.driver.shared_errors import CHECK_DSN, ended_inside, rolled_back
 from txqueue.store.driver.side_by_side import nested
 from txqueue.store.driver.slow_hosts import SlowHosts
 from txqueue.store.driver.timestamps import read_any_moment
@@ -151,10 +152,8 @@ class Connection:
         async def open_host(host: ConnectAttempt) -> Connection:
             return await _first(await resolved(self._reactor, host), self._open, slow_hosts)
 
-        with redacting(dsn):
-            with translated():
-                hosts = attempts(dsn)
-            return await _first(hosts, open_host, slow_hosts)
+        with naming_source(dsn), redacting(dsn):
+            return await _first(attempts(dsn), open_host, slow_hosts)
 
     async def _open(self, attempt: ConnectAttempt) -> Connection:
         self._attempt = attempt
@@ -176,8 +175,7 @@ class Connection:
             if not is_late:
                 raise
             raise DatabaseUnavailable(
-                f"the database did not answer within {attempt.patience:g} s",
-                "check the DSN and the network",
+                f"the database did not answer within {attempt.patience:g} s", CHECK_DSN
             ) from None
         finally:
             if timer.active():

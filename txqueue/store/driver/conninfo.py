@@ -11,6 +11,7 @@ from attrs import evolve, field, frozen
 from psycopg2 import ProgrammingError
 from psycopg2.extensions import make_dsn, parse_dsn
 
+from txqueue.store.driver.dsn_errors import invalid_dsn
 from txqueue.store.driver.redaction import redacted
 from txqueue.store.driver.session_bounds import (
     CONNECTS_WITHIN,
@@ -77,9 +78,9 @@ def attempts(dsn: str, environ: Mapping[str, str] = os.environ) -> list[ConnectA
         environ: The environment, for libpq's variables.
 
     Raises:
-        psycopg2.ProgrammingError: When the DSN is not valid.
+        ConfigurationError: When the DSN is not valid.
     """
-    parameters = parse_dsn(dsn)
+    parameters = _parsed(dsn)
     hosts = _hosts(parameters, environ)
     own_patience = _told_patience(dsn, environ)
     patience = own_patience or (CONNECTS_WITHIN_OF_SEVERAL if len(hosts) > 1 else CONNECTS_WITHIN)
@@ -95,21 +96,29 @@ def attempts(dsn: str, environ: Mapping[str, str] = os.environ) -> list[ConnectA
     ]
 
 
+def _parsed(dsn: str) -> dict[str, Any]:
+    try:
+        parameters: dict[str, Any] = parse_dsn(dsn)
+    except (ProgrammingError, TypeError) as error:
+        raise invalid_dsn(dsn, str(error)) from None
+    return parameters
+
+
 def socket_of(dsn: str) -> Path | None:
     """Return the unix socket that a DSN names; None if it names none."""
-    parameters = parse_dsn(dsn)
+    parameters = _parsed(dsn)
     folder = parameters.get("host", "")
     return Path(folder) / f".s.PGSQL.{parameters.get('port', 5432)}" if folder[:1] == "/" else None
 
 
 def database_name(dsn: str) -> str:
     """Return the name of the database in a DSN, without secrets; empty if it names none."""
-    return redacted(str(parse_dsn(dsn).get("dbname", "")), dsn)
+    return redacted(str(_parsed(dsn).get("dbname", "")), dsn)
 
 
 def location(dsn: str, environ: Mapping[str, str] = os.environ) -> str:
     """Return the parameters that say where a database is, of a DSN or libpq's variables."""
-    parameters = parse_dsn(dsn)
+    parameters = _parsed(dsn)
     located = {name: parameters.get(name) or environ.get(variable) for name, variable in _LOCATING}
     return str(make_dsn(**{name: value for name, value in located.items() if value}))
 
@@ -158,7 +167,7 @@ def _hosts(parameters: Mapping[str, str], environ: Mapping[str, str]) -> list[di
 
 def _told_patience(dsn: str, environ: Mapping[str, str]) -> float | None:
     """Return the time limit of a DSN, or of the environment; None without one."""
-    seconds = parse_dsn(dsn).get("connect_timeout") or environ.get("PGCONNECT_TIMEOUT")
+    seconds = _parsed(dsn).get("connect_timeout") or environ.get("PGCONNECT_TIMEOUT")
     return float(seconds) if seconds is not None and _is_number(seconds) else None
 
 

@@ -18,7 +18,6 @@ from txqueue.errors import (
 from txqueue.model.sqlstates import INSUFFICIENT_PRIVILEGE, is_lost, refusal_of
 from txqueue.store.driver.shared_errors import (
     SIGNS_OF_A_STANDBY,
-    invalid_dsn,
     not_primary,
     unavailable,
 )
@@ -88,12 +87,6 @@ def _of_the_server(error: psycopg2.Error) -> BaseException:
     code = error.pgcode
     if (refusal := refusal_of(code, _primary(error), error.diag.message_hint)) is not None:
         return refusal
-    if (
-        code is None
-        and isinstance(error, psycopg2.ProgrammingError)
-        and "invalid dsn" in str(error)
-    ):
-        return invalid_dsn()
     return _unavailable(error) if _is_lost(error) else error
 
 

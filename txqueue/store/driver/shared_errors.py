@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from typing import Final
 
-from txqueue.errors import ConfigurationError, DatabaseUnavailable, Refused, TransactionMisused
+from txqueue.errors import DatabaseUnavailable, Refused, TransactionMisused
 from txqueue.model.sqlstates import TOO_MANY_CONNECTIONS, is_exhausted, remedy_of
 
 __all__ = [
+    "CHECK_DSN",
     "SIGNS_OF_A_STANDBY",
     "ended_inside",
-    "invalid_dsn",
     "none_free",
     "not_primary",
     "rolled_back",
     "unavailable",
 ]
 
+CHECK_DSN: Final = "check the DSN (--dsn, TXQUEUE_DSN) and that the server runs"
+"""The remedy where nothing answers, until `naming_source` names the setting."""
 SIGNS_OF_A_STANDBY: Final = ("in_hot_standby", "default_transaction_read_only")
 """Parameters that a server reports as ``on`` if it accepts no writes."""
 # Characters of the driver's text in an error.
@@ -53,10 +55,10 @@ def _unavailability(sqlstate: str | None, text: str) -> tuple[str, str]:
         return "has ended the connection", "connect again; if it lasts, see the server's log"
     # Only a server that answers says so; the error of a failed attempt to connect has no code.
     if "FATAL:" not in text:
-        return "does not answer", "check the DSN (--dsn, TXQUEUE_DSN) and that the server runs"
+        return "does not answer", CHECK_DSN
     if any(words in text for words in _TOO_MANY):
         return "refuses the connection", remedy_of(TOO_MANY_CONNECTIONS)
-    return "refuses the connection", "check the DSN (--dsn, TXQUEUE_DSN) and that the server runs"
+    return "refuses the connection", CHECK_DSN
 
 
 def not_primary(text: str) -> DatabaseUnavailable:
@@ -64,13 +66,6 @@ def not_primary(text: str) -> DatabaseUnavailable:
     return DatabaseUnavailable(
         f"the server accepts no writes: {text}",
         "is it a standby? name all hosts in the DSN, with target_session_attrs=read-write",
-    )
-
-
-def invalid_dsn() -> ConfigurationError:
-    """Return the error for a DSN that libpq cannot read; its message might show the password."""
-    return ConfigurationError(
-        "the DSN is not valid", "give a libpq URI or keyword string (--dsn, TXQUEUE_DSN)"
     )
 
 
