@@ -35,7 +35,8 @@ def local_endpoints(settings: Settings) -> list[str]:
     if not paths:
         raise NodeUnavailable(
             f"no node is named, and none of this host listens at {own}",
-            "name a running node by its --admin endpoint: --node ENDPOINT or TXQUEUE_NODE",
+            "start one here (twistd -n txqueue --app MODULE), or name a running node by its --admin"
+            " endpoint: --node ENDPOINT or TXQUEUE_NODE",
         )
     # A killed node leaves its socket.
     answering = paths if len(paths) == 1 else list(filter(_answers, paths))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from difflib import get_close_matches
 from functools import reduce
 from math import isfinite
 from pathlib import Path
@@ -135,6 +136,19 @@ class Group(click.Group):
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
         self.params += options_of_every_command()
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that the first argument names, or the error with the nearest one."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            near = get_close_matches(args[0], self.list_commands(ctx), 1)
+            # click itself may know the names, from 8.4 on.
+            if near and not getattr(error, "possibilities", None):
+                error.message = f"{error.message.rstrip('.')}, did you mean {near[0]}?"
+            raise
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's
         """Return the names in the order in which the commands were added."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
+    from rich.console import Console, ConsoleOptions, RenderableType
     from rich.table import Table
     from rich.text import Text
 
@@ -37,6 +37,9 @@ Lines = Iterator["RenderableType"]
 # The JSON encoder escapes the control characters below a space.
 _UNSEEN = re.compile(r"[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 NO_WINDOW = 250
+# Spaces between columns; characters from which on a column is wide enough to read folded cells in;
+# and a width that no cell has.
+_GAP, _READABLE, _WIDEST = 2, 16, 10_000
 BAR = 24
 _COLOURS = {"done": "green", "failed": "bold red", "assigned": "cyan", "cancelled": "yellow"}
 
@@ -125,25 +128,72 @@ def bar(done: float, total: float) -> Text:
     return styled(f"{drawn} {int(100 * part):3d} %", "cyan")
 
 
-def table(title: str, columns: Iterable[str], rows: Iterable[Iterable[object]]) -> Table:
-    """Return a table that is never cut off, even in a narrow window.
+def table(title: str, columns: Iterable[str], rows: Iterable[Iterable[object]]) -> RenderableType:
+    """Return a table that is never cut off; in a window too narrow for it, each row is a block.
 
     Args:
         title: The title above the table.
         columns: The columns' heads; a column whose head starts with ``>`` is right-aligned.
         rows: The cells of each row: texts or rich renderables.
     """
+    heads, cells = list(columns), [[_cell(value) for value in row] for row in rows]
+    grid = _grid(title, heads, cells)
+    return _Fitting(grid, [_pairs(zip(heads, row, strict=False)) for row in cells])
+
+
+class _Fitting:
+    """A table, or its rows as blocks where the window would break the cells into pieces.
+
+    Args:
+        grid: The table.
+        blocks: Its rows, each as a table of names and values.
+    """
+
+    def __init__(self, grid: Table, blocks: Sequence[Table]) -> None:
+        self._grid = grid
+        self._blocks = blocks
+
+    def __rich_console__(
+        self, terminal: Console, options: ConsoleOptions
+    ) -> Iterator[RenderableType]:
+        """Yield what fits."""
+        if options.max_width < _READABLE or self._is_readable(terminal, options):
+            yield self._grid
+            return
+        yield self._grid.title or ""
+        for block in self._blocks:
+            yield block
+            yield ""
+
+    def _is_readable(self, terminal: Console, options: ConsoleOptions) -> bool:
+        """Tell whether no cell needs more than two lines, or has a column of some width."""
+        from rich.measure import measure_renderables
+
+        least = 0
+        for place, column in enumerate(self._grid.columns):
+            cells = [column.header, *column.cells]
+            natural = measure_renderables(terminal, options.update(width=_WIDEST), cells).maximum
+            least += natural if place == 0 else min(natural, max(_READABLE, (natural + 1) // 2))
+        return least + _GAP * (len(self._grid.columns) - 1) <= options.max_width
+
+
+def _cell(value: object) -> RenderableType:
+    # A text may have control characters.
+    return value if hasattr(value, "__rich_console__") else styled(value)
+
+
+def _grid(title: str, heads: Sequence[str], rows: Iterable[Iterable[RenderableType]]) -> Table:
     from rich.table import Table
 
     grid = Table(title=styled(title, "bold"), title_justify="left", box=None, pad_edge=False)
     grid.header_style = "dim"
-    grid.padding = (0, 2, 0, 0)
-    for place, head in enumerate(columns):
+    grid.padding = (0, _GAP, 0, 0)
+    for place, head in enumerate(heads):
         # Keep the first column whole: it has what people copy, such as a number or a name.
         justify: Any = "right" if head.startswith(">") else "left"
         grid.add_column(head.lstrip(">"), justify=justify, overflow="fold", no_wrap=place == 0)
     for row in rows:
-        grid.add_row(*(cell if hasattr(cell, "__rich_console__") else styled(cell) for cell in row))
+        grid.add_row(*row)
     return grid
 
 
@@ -157,6 +207,12 @@ def listing(
 
 def facts(pairs: Iterable[tuple[str, object]]) -> Table:
     """Return a table of names and values."""
-    grid = table("", ["name", "value"], ([styled(name, "dim"), value] for name, value in pairs))
+    return _pairs((name, _cell(value)) for name, value in pairs)
+
+
+def _pairs(pairs: Iterable[tuple[str, RenderableType]]) -> Table:
+    # A column without a head is a drawing beside another one.
+    named = ([styled(name.lstrip(">"), "dim"), value] for name, value in pairs if name)
+    grid = _grid("", ["name", "value"], named)
     grid.title, grid.show_header = None, False
     return grid

@@ -18,6 +18,11 @@ from txqueue.errors import ConfigurationError, TxqueueError
 
 __all__ = ["main", "root"]
 
+# What click calls its types.
+_PLAIN: Final = {
+    "is not a valid integer range": "is not a whole number",
+    "is not a valid float range": "is not a number",
+}
 DONE, FAULT, WRONG_CALL, INTERRUPTED = 0, 1, 2, 130
 
 
@@ -128,7 +133,10 @@ def error_line(error: Exception) -> tuple[str, int]:
     """Return one line that says what is wrong and how to fix it, and the exit status."""
     if isinstance(error, click.UsageError):
         path = error.ctx.command_path if error.ctx else "txqueue"
-        return f"{error.format_message().rstrip('.')}; see: {path} --help", WRONG_CALL
+        message = error.format_message().rstrip(".")
+        for words, plain_words in _PLAIN.items():
+            message = message.replace(words, plain_words)
+        return f"{message}; see: {path} --help", WRONG_CALL
     if isinstance(error, click.ClickException):
         return error.format_message(), FAULT
     if isinstance(error, TxqueueError):

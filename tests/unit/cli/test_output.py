@@ -1,0 +1,50 @@
+"""Tables for people, in windows of any width."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from txqueue.cli.output import table
+
+TYPE = "orders.reports.quarterly.MakeTheReportOfOneCustomer"
+HEADS = [">job", "type", "queue", "", ">runs"]
+
+
+def drawn(width: int, work_type: str = TYPE) -> list[str]:
+    """Return the lines of a table in a window of this width."""
+    out = Console(file=io.StringIO(), width=width, color_system=None)
+    out.print(table("Jobs", HEADS, [[7, work_type, "default", "##", 0], [8, "a.B", "q", "", 1]]))
+    assert isinstance(out.file, io.StringIO)
+    return [line.rstrip() for line in out.file.getvalue().splitlines()]
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_a_table_has_a_line_for_each_row_or_a_few(width: int) -> None:
+    """Where a cell is folded once, it can still be read."""
+    lines = drawn(width)
+    assert lines[0] == "Jobs"
+    assert lines[1].split() == ["job", "type", "queue", "runs"]
+    assert len(lines) <= 5
+
+
+def test_in_a_narrow_window_rows_are_blocks() -> None:
+    """A type that is broken into many pieces could be neither read nor copied."""
+    assert drawn(45, work_type="shop.Mail")[1].split() == ["job", "type", "queue", "runs"]
+    lines = drawn(45)
+    assert lines[:3] == ["Jobs", "job    7", f"type   {TYPE[:38]}"]
+    assert "".join(line.split()[-1] for line in lines[2:4]) == TYPE
+    assert "job    8" in lines
+
+
+@pytest.mark.parametrize("width", [16, 30])
+def test_no_width_is_too_narrow(width: int) -> None:
+    """Nothing is cut off."""
+    assert TYPE in "".join(line.replace("type", "").strip() for line in drawn(width))
+
+
+def test_a_window_without_a_width() -> None:
+    """As of a terminal that does not tell it: something is drawn."""
+    assert len(drawn(1)) > len(HEADS)
