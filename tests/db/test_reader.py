@@ -1,5 +1,7 @@
 """The blocking session of the command line."""
 
+import os
+import signal
 import socket
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -47,6 +49,30 @@ def test_an_error_names_the_patience_of_its_session(dsn: str) -> None:
         session.rows("set statement_timeout = 100")
         with pytest.raises(Refused, match=r"within 0\.1 s"):
             session.rows("select pg_sleep(1)")
+
+
+def test_an_interrupt_does_not_wait_for_the_end_of_a_query(dsn: str) -> None:
+    """Nor does the server go on with it."""
+    with Session(dsn) as session, closing(psycopg2.connect(dsn)) as other:
+        pid = session.value("select pg_backend_pid()")
+        asked = "select query from pg_stat_activity where pid = %s and state = 'active'"
+
+        def interrupt() -> None:
+            with other, other.cursor() as cursor:
+                while cursor.execute(asked, (pid,)) or "pg_sleep" not in str(cursor.fetchall()):
+                    other.rollback()
+            os.kill(os.getpid(), signal.SIGINT)
+
+        with ThreadPoolExecutor(1) as thread:
+            before = signal.signal(signal.SIGINT, signal.default_int_handler)
+            try:
+                thread.submit(interrupt)
+                with pytest.raises(KeyboardInterrupt):
+                    session.rows("select pg_sleep(300)")
+            finally:
+                signal.signal(signal.SIGINT, before)
+        # The connection is of use again, as the statement was cancelled.
+        assert session.value("select 1") == 1
 
 
 @pytest.mark.parametrize("table", ["job", "migration"])

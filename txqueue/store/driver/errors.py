@@ -210,6 +210,8 @@ def answered(
             "end that transaction, or try again once it has ended: txqueue explain names the"
             " session that has locked a job; pg_locks has all of them",
         ) from None
+    except psycopg2.errors.ReadOnlySqlTransaction as error:
+        raise not_primary(_primary(error)) from None
     except psycopg2.Error as error:
         error_text = error.diag.message_primary or " ".join(str(error).split())
         raise Refused(

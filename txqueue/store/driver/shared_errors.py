@@ -65,7 +65,8 @@ def not_primary(text: str) -> DatabaseUnavailable:
     """Return the error for a write that a standby has refused with this message."""
     return DatabaseUnavailable(
         f"the server accepts no writes: {text}",
-        "is it a standby? name all hosts in the DSN, with target_session_attrs=read-write",
+        "is it a standby? name all hosts in the DSN, with target_session_attrs=read-write; if it is"
+        " the primary, reset default_transaction_read_only",
     )
 
 

@@ -12,6 +12,7 @@ from psycopg2.extensions import TRANSACTION_STATUS_IDLE
 from txqueue.errors import Refused
 from txqueue.store.driver.blocking_connection import connect
 from txqueue.store.driver.errors import answered
+from txqueue.store.driver.interruptible import interruptible
 from txqueue.store.driver.session_bounds import SET, TO_READ, as_arrays, of_a_tool
 from txqueue.store.driver.side_by_side import nested
 from txqueue.store.driver.timestamps import read_any_moment
@@ -56,7 +57,9 @@ class Session:
         self.schema = checked_name(schema)
         self._patience = patience
         with answered(patience):
-            self._connection = connect(dsn, application_name)
+            self._connection = interruptible(
+                lambda: connect(dsn, application_name), cancel=lambda: None
+            )
         read_any_moment(self._connection)
         self._is_set = False
 
@@ -154,7 +157,9 @@ class Session:
     ) -> tuple[list[str], list[tuple[Any, ...]]]:
         with answered(self._patience), self._connection.cursor() as cursor:
             try:
-                cursor.execute(sql, parameters or None)
+                interruptible(
+                    lambda: cursor.execute(sql, parameters or None), self._connection.cancel
+                )
             except psycopg2.errors.LockNotAvailable:
                 raise self._locked_out() from None
             if cursor.description is None:
