@@ -34,7 +34,7 @@ class ConfiguredDsn(str):
         source: The option, argument, variable or file; empty if none gave a DSN.
     """
 
-    __slots__ = ("source",)
+    source: str
 
     def __new__(cls, dsn: str, source: str) -> Self:
         """Return the DSN."""
