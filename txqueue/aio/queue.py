@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 import psycopg
@@ -18,7 +19,7 @@ from txqueue.aio.transaction import AsyncTransaction
 from txqueue.aio.waiting import AsyncEndWaiter
 from txqueue.errors import ConfigurationError
 from txqueue.model.enqueue_options import EnqueueOptions
-from txqueue.model.job import Job, job_number
+from txqueue.model.job import Job, job_number, wait_limit
 from txqueue.model.operator_acts import Cancelled
 from txqueue.model.work_item import WorkItem
 from txqueue.standalone.requests import (
@@ -261,7 +262,7 @@ class Queue:
             raise missing(number, is_in_transaction=IS_IN_TRANSACTION.get())
         return await self._find(with_attempts(self._schema, job)) if job.attempt else job
 
-    async def wait(self, job_id: int, timeout: float | None = None) -> object:
+    async def wait(self, job_id: int, timeout: float | timedelta | None = None) -> object:
         """Wait until a job has ended.
 
         All callers of a queue share one connection, on which nodes announce the ends of jobs
@@ -270,7 +271,7 @@ class Queue:
 
         Args:
             job_id: The job's number.
-            timeout: Seconds to wait at most; None for no limit.
+            timeout: How long to wait at most, in seconds or as a timedelta; None for no limit.
 
         Returns:
             The value that the job's handler returned, as JSON has it: check its type, or cast it.
@@ -278,20 +279,20 @@ class Queue:
         Raises:
             JobFailed: When the job failed or was cancelled.
             JobNotFound: When no job has that number, also if its transaction has not committed yet.
-            InvalidWork: When it is no number of a job.
+            InvalidWork: When it is no number of a job, or the timeout no length of time.
             WaitTimeout: When the job did not end in time; the job continues.
             DatabaseUnavailable: When the database is away as the wait begins, or the queue was
                 closed during the wait.
             ArchiveUnavailable: When the job is archived, and the archive cannot be read.
             KeyUnavailable: When the result is encrypted, and this process cannot decrypt it.
         """
-        number = job_number(job_id)
+        number, most = job_number(job_id), wait_limit(timeout)
         self._check_place()
         with self._waiter.waiting(number) as ending:
             job = await self.job(number)
             if not job.state.is_final:
                 self._waiter.look_on()
-                job = await _in_time(ending, number, timeout)
+                job = await _in_time(ending, number, most)
         return result_of(job)
 
     async def cancel(self, *job_ids: int) -> Cancelled:

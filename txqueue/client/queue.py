@@ -6,6 +6,7 @@ import os
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
+from datetime import timedelta
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack, cast, overload
@@ -18,7 +19,7 @@ from txqueue.client.node_link import Membership, joinable
 from txqueue.client.notifications import EndNotifications
 from txqueue.client.waiting import EndWaiter
 from txqueue.model.enqueue_options import EnqueueOptions
-from txqueue.model.job import Job, job_number
+from txqueue.model.job import Job, job_number, wait_limit
 from txqueue.model.schedule import Exists, Schedule
 from txqueue.model.work_item import WorkItem
 from txqueue.model.workset_item import WorksetItem, WorksetStatus
@@ -356,14 +357,14 @@ class WorkQueue:
             raise missing(number, is_in_transaction=_IS_IN_TRANSACTION.get())
         return await self._find(with_attempts(self._schema, job))
 
-    async def wait(self, job_id: int, timeout: float | None = None) -> object:
+    async def wait(self, job_id: int, timeout: float | timedelta | None = None) -> object:
         """Wait until a job has ended.
 
         Nodes announce the ends of their jobs within milliseconds; other ends are found by polling.
 
         Args:
             job_id: The job's number.
-            timeout: Seconds to wait at most; None for no limit.
+            timeout: How long to wait at most, in seconds or as a timedelta; None for no limit.
 
         Returns:
             The value that the job's handler returned, as JSON has it: check its type, or cast it.
@@ -371,14 +372,14 @@ class WorkQueue:
         Raises:
             JobFailed: When the job failed or was cancelled.
             JobNotFound: When no job has that number, also if its transaction has not committed yet.
-            InvalidWork: When it is no number of a job.
+            InvalidWork: When it is no number of a job, or the timeout no length of time.
             WaitTimeout: When the job did not end in time; the job continues.
             CancelledError: When the caller cancelled the wait; the job continues.
             DatabaseUnavailable: When the database is away, or the queue was closed during the wait.
             ArchiveUnavailable: When the job is archived, and the archive cannot be read.
             KeyUnavailable: When the result is encrypted, and this process cannot decrypt it.
         """
-        job_id, job = job_number(job_id), None
+        job_id, job, most = job_number(job_id), None, wait_limit(timeout)
         # Before the job is read: an end after that is announced.
         ending = self._waiter.ended(job_id)
         try:
@@ -389,7 +390,7 @@ class WorkQueue:
                 ending.addErrback(lambda _: None).cancel()
         if not job.state.is_final:
             self._waiter.look_soon()
-            job = await self._in_time(ending, job_id, timeout)
+            job = await self._in_time(ending, job_id, most)
         return result_of(job)
 
     async def _in_time(self, ending: Deferred[Job], job_id: int, timeout: float | None) -> Job:

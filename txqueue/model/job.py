@@ -3,20 +3,34 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
 from attrs import field, fields, frozen
 
 from txqueue.errors import InvalidWork
+from txqueue.model.humanize import brief
 
-__all__ = ["COLUMNS", "JSON_COLUMNS", "Attempt", "Job", "State", "Token", "job_number", "read_json"]
+__all__ = [
+    "COLUMNS",
+    "JSON_COLUMNS",
+    "Attempt",
+    "Job",
+    "State",
+    "Token",
+    "job_number",
+    "read_json",
+    "wait_limit",
+]
 
 
 # The largest number of a bigint column.
 _LAST_NUMBER = (1 << 63) - 1
+# Seconds; the timers of Python take no more than some hundred years.
+_FOREVER = 1e9
 
 
 def job_number(value: object) -> int:
@@ -30,6 +44,23 @@ def job_number(value: object) -> int:
         return number
     raise InvalidWork(
         f"{str(value)[:50]!r} is not the number of a job", "pass the number that enqueue() returned"
+    )
+
+
+def wait_limit(value: object) -> float | None:
+    """Return in seconds how long a caller waits for a job; None for no limit.
+
+    Raises:
+        InvalidWork: When it is neither a number nor a timedelta.
+    """
+    seconds = value.total_seconds() if isinstance(value, timedelta) else value
+    if seconds is None or seconds == math.inf:
+        return None
+    if isinstance(seconds, int | float) and type(seconds) is not bool and abs(seconds) < _FOREVER:
+        return float(seconds)
+    raise InvalidWork(
+        f"timeout {brief(value)} is not a length of time",
+        "give seconds or a timedelta, or None for no limit",
     )
 
 

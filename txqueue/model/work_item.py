@@ -245,7 +245,7 @@ _RULES: tuple[_Rule, ...] = (
     (
         lambda work: isinstance(work.unique_mode, UniqueMode),
         "unique_mode {work.unique_mode!r} is not a UniqueMode",
-        "use UniqueMode.KEEP, REPLACE, AGAIN or REJECT",
+        "use UniqueMode.KEEP, REPLACE, AGAIN, REJECT or ONCE",
     ),
     (
         lambda work: isinstance(work.expires, bool),
@@ -260,7 +260,7 @@ _RULES: tuple[_Rule, ...] = (
     (
         lambda work: isinstance(work.retry, Retry),
         "retry {work.retry!r} is not a Retry",
-        "use Retry(...)",
+        "use Retry(5) for five attempts in all, with delays between them",
     ),
     (
         lambda work: work.timeout is None or _is_positive(work.timeout),

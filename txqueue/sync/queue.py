@@ -6,6 +6,7 @@ import os
 import subprocess
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 import psycopg
@@ -14,7 +15,7 @@ from psycopg.rows import dict_row
 
 from txqueue.adapters import psycopg as adapter
 from txqueue.model.enqueue_options import EnqueueOptions
-from txqueue.model.job import Job, job_number
+from txqueue.model.job import Job, job_number, wait_limit
 from txqueue.model.operator_acts import Cancelled
 from txqueue.model.work_item import WorkItem
 from txqueue.standalone.requests import (
@@ -248,7 +249,7 @@ class Queue:
             raise missing(number, is_in_transaction=IS_IN_TRANSACTION.get())
         return self._find(with_attempts(self._schema, job)) if job.attempt else job
 
-    def wait(self, job_id: int, timeout: float | None = None) -> object:
+    def wait(self, job_id: int, timeout: float | timedelta | None = None) -> object:
         """Wait until a job has ended.
 
         All callers of a queue share one thread with one connection, which the first of them starts:
@@ -257,7 +258,7 @@ class Queue:
 
         Args:
             job_id: The job's number.
-            timeout: Seconds to wait at most; None for no limit.
+            timeout: How long to wait at most, in seconds or as a timedelta; None for no limit.
 
         Returns:
             The value that the job's handler returned, as JSON has it: check its type, or cast it.
@@ -265,23 +266,23 @@ class Queue:
         Raises:
             JobFailed: When the job failed or was cancelled.
             JobNotFound: When no job has that number, also if its transaction has not committed yet.
-            InvalidWork: When it is no number of a job.
+            InvalidWork: When it is no number of a job, or the timeout no length of time.
             WaitTimeout: When the job did not end in time; the job continues.
             DatabaseUnavailable: When the database is away as the wait begins, or the queue was
                 closed during the wait.
             ArchiveUnavailable: When the job is archived, and the archive cannot be read.
             KeyUnavailable: When the result is encrypted, and this process cannot decrypt it.
         """
-        number = job_number(job_id)
+        number, most = job_number(job_id), wait_limit(timeout)
         check_process(self._pid)
         with self._waiter.waiting(number) as ending:
             job = self.job(number)
             if not job.state.is_final:
                 self._waiter.look_on()
                 try:
-                    job = ending.result(timeout)
+                    job = ending.result(most)
                 except TimeoutError:
-                    raise not_in_time(number, timeout or 0.0) from None
+                    raise not_in_time(number, most or 0.0) from None
         return result_of(job)
 
     def cancel(self, *job_ids: int) -> Cancelled:

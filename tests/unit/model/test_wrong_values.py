@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from txqueue import Cooldown, Cron, Every, ExistingTable, Exists, Key, Retry, Snooze
 from txqueue.errors import InvalidSchedule, InvalidWork
+from txqueue.model.job import wait_limit
 
 # Text that looks like a number is the commonest mistake.
 WRONG = st.one_of(
@@ -88,3 +89,20 @@ def test_lengths_of_time_may_be_timedeltas() -> None:
     length = timedelta(minutes=5)
     assert Retry(first=length, longest=length) == Retry(first=300, longest=300)
     assert Snooze(length).delay == 300
+
+
+@given(value=WRONG.filter(lambda value: value not in (None, -1)))
+def test_a_wrong_limit_of_a_wait(value: Any) -> None:
+    """A text is not compared with the clock; a limit that has passed is none the less one."""
+    with pytest.raises(InvalidWork, match=r"^timeout .* is not a length of time") as caught:
+        wait_limit(value)
+    assert caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [(None, None), (float("inf"), None), (5, 5), (-1, -1), (timedelta(minutes=1), 60)],
+)
+def test_a_limit_of_a_wait(value: Any, seconds: float | None) -> None:
+    """No limit, or seconds."""
+    assert wait_limit(value) == seconds
