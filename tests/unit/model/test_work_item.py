@@ -52,7 +52,7 @@ def _plain(self: object, job: object) -> None: ...
             "1 for an ordinary job",
         ),
         ({"weight": 1.5}, "weight 1.5 is not a whole number from 1", "1 for an ordinary job"),
-        ({"retry": 3}, "retry 3 is not a Retry", "Retry(...)"),
+        ({"retry": 3}, "retry 3 is not a Retry", "use Retry(5)"),
         ({"timeout": 0}, "timeout 0 is not within 0 and ten years", "None for no limit"),
         (
             {"timeout": float("nan")},
