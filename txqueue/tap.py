@@ -319,11 +319,12 @@ def _health_endpoint(options: Options) -> Endpoint | None:
     Raises:
         ConfigurationError: When the endpoint is not valid or not free.
     """
-    text = _settings(options).get("health")
+    settings = _settings(options)
+    text = settings.get("health")
     if not text:
         return None
     # The probes have no secrets, and those of a container manager have no certificate.
-    endpoint = parsed_endpoint(str(text), is_public=True, option="health")
+    endpoint = parsed_endpoint(str(text), is_public=True, option=settings.label("health"))
     endpoint.ensure_free("choose another --health")
     return endpoint
 
@@ -350,7 +351,8 @@ def _secured_endpoint(settings: Settings, option: str) -> Endpoint | None:
     if not (text := settings.get(option)):
         return None
     name = str(settings.get("name", socket.gethostname()))
-    return parsed_endpoint(str(text), credentials_of(settings, name), option=option)
+    credentials = credentials_of(settings, name)
+    return parsed_endpoint(str(text), credentials, option=settings.label(option))
 
 
 def _ensure_distinct(settings: Settings) -> None:
@@ -363,7 +365,7 @@ def _ensure_distinct(settings: Settings) -> None:
     for name in ("admin", "listen", "health", "metrics", "web"):
         if not (text := settings.get(name)):
             continue
-        endpoint = parsed_endpoint(str(text), is_public=True, option=name)
+        endpoint = parsed_endpoint(str(text), is_public=True, option=settings.label(name))
         port = (endpoint.interface, endpoint.port)
         if endpoint.path is None and options_by_port.setdefault(port, name) != name:
             raise ConfigurationError(

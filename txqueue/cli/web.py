@@ -97,7 +97,8 @@ def _dashboard(settings: Settings, databases: tuple[ShownDatabase, ...]) -> Any:
     if folder is not None:
         credentials = Credentials(Path(folder), str(settings.get("name", socket.gethostname())))
         credentials.check()
-    endpoint = parsed_endpoint(str(settings.get("web", ENDPOINT)), credentials, option="web")
+    text = str(settings.get("web", ENDPOINT))
+    endpoint = parsed_endpoint(text, credentials, option=settings.label("web"))
     endpoint.ensure_free("choose another --web")
     for database in databases:
         _check(database)

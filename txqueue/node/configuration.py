@@ -37,9 +37,11 @@ def node_settings(settings: Settings, dsn: str, index: int) -> NodeSettings:
     credentials = credentials_of(settings, base_name)
     name = base_name if index == 0 else f"{base_name}-{index + 1}"
     admin = parsed_endpoint(
-        str(settings.get("admin", settings.own_socket())), credentials, option="admin"
+        str(settings.get("admin", settings.own_socket())),
+        credentials,
+        option=settings.label("admin"),
     )
-    listen = _peer_endpoint(settings.get("listen"), credentials)
+    listen = _peer_endpoint(settings, credentials)
     return NodeSettings(
         dsn=dsn,
         app=settings.names("app", []),
@@ -74,10 +76,11 @@ def credentials_of(settings: Settings, name: str) -> Credentials | None:
     return credentials
 
 
-def _peer_endpoint(text: object, credentials: Credentials | None) -> Endpoint | None:
+def _peer_endpoint(settings: Settings, credentials: Credentials | None) -> Endpoint | None:
+    text = settings.get("listen")
     if text is None:
         return None
-    endpoint = parsed_endpoint(str(text), credentials, option="listen")
+    endpoint = parsed_endpoint(str(text), credentials, option=settings.label("listen"))
     if endpoint.path is not None:
         raise ConfigurationError(
             f"peers of other hosts cannot reach {endpoint}", "give --listen tcp:PORT"

@@ -158,7 +158,7 @@ def parsed_endpoint(
         credentials: For TLS at a port; without them only loopback is allowed.
         is_public: Allow any interface without TLS, for a port that has no secrets and takes no
             commands.
-        option: The option whose value the text is, which the error names.
+        option: What has given the text, which the error names: an option, variable or setting.
 
     Raises:
         ConfigurationError: When the text is not valid, or means a port that would be open to other
@@ -169,8 +169,7 @@ def parsed_endpoint(
     except ConfigurationError as error:
         if option is None:
             raise
-        name = option.replace("_", "-")
-        raise ConfigurationError(f"--{name} is not valid: {error.what}", error.remedy) from None
+        raise ConfigurationError(f"{option} is not valid: {error.what}", error.remedy) from None
 
 
 def _parsed(text: str, credentials: Credentials | None, *, is_public: bool) -> Endpoint:

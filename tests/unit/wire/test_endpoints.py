@@ -105,7 +105,7 @@ def test_a_socket_in_use_is_refused(tmp_path: Path) -> None:
 def test_the_option_of_an_endpoint_is_named() -> None:
     """As it is written on the command line."""
     with pytest.raises(ConfigurationError, match="--listen is not valid: port 0 is not within"):
-        parsed_endpoint("tcp:0", option="listen")
+        parsed_endpoint("tcp:0", option="--listen")
 
 
 def test_a_socket_in_use_has_a_remedy_of_its_own(tmp_path: Path) -> None:
