@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from difflib import get_close_matches
 from functools import reduce
 from math import isfinite
 from pathlib import Path
@@ -144,6 +143,8 @@ class Group(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
+            from difflib import get_close_matches
+
             near = get_close_matches(args[0], self.list_commands(ctx), 1)
             # click itself may know the names, from 8.4 on.
             if near and not getattr(error, "possibilities", None):

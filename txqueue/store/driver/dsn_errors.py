@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from difflib import get_close_matches
 from typing import Final
 
 from txqueue.errors import ConfigurationError, DatabaseUnavailable
@@ -49,6 +48,8 @@ def dsn_fault(dsn: str, said: str) -> str:
         return f"it begins with {scheme[1]}: instead of postgresql:"
     text = " ".join(said.removeprefix("invalid dsn:").split())
     if (unknown := _UNKNOWN_OPTION.search(text)) is not None:
+        from difflib import get_close_matches
+
         near = get_close_matches(unknown[1], _KNOWN, 1)
         hint = f", did you mean {near[0]}?" if near else ""
         return f"it has an option that libpq does not know{hint}"

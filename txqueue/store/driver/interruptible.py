@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import Future
 from threading import Thread, current_thread, main_thread
-from typing import TypeVar
+from typing import Any, Generic, TypeVar
 
 __all__ = ["interruptible"]
 
@@ -27,21 +26,40 @@ def interruptible(call: Callable[[], T], cancel: Callable[[], object]) -> T:
     """
     if current_thread() is not main_thread():
         return call()
-    made: Future[T] = Future()
-    # At an interrupt the process may end before the call does.
-    thread = Thread(target=_make, args=(made, call), daemon=True)
-    thread.start()
+    making = _Making(call)
     try:
-        made.exception()
+        making.join()
     except KeyboardInterrupt:
         cancel()
         raise
-    thread.join()
-    return made.result()
+    return making.result()
 
 
-def _make(made: Future[T], call: Callable[[], T]) -> None:
-    try:
-        made.set_result(call())
-    except BaseException as error:
-        made.set_exception(error)
+class _Making(Thread, Generic[T]):
+    """Makes a call in a thread; a future of the standard library would import logging as well."""
+
+    def __init__(self, call: Callable[[], T]) -> None:
+        # At an interrupt the process may end before the call does.
+        super().__init__(daemon=True)
+        self._call = call
+        self._value: Any = None
+        self._error: BaseException | None = None
+        self.start()
+
+    def run(self) -> None:
+        """Make the call."""
+        try:
+            self._value = self._call()
+        except BaseException as error:
+            self._error = error
+
+    def result(self) -> T:
+        """Return what the call has returned, or raise its error."""
+        if self._error is not None:
+            try:
+                raise self._error
+            finally:
+                # The error's traceback has this frame.
+                self._error = None
+        value: T = self._value
+        return value
