@@ -10,7 +10,7 @@ import pytest
 
 from txqueue.cli.options import GlobalOptions
 from txqueue.cli.root import run
-from txqueue.errors import Refused
+from txqueue.errors import DatabaseUnavailable
 from txqueue.store.inquiries.inquiry import Inquiry, Question
 from txqueue.store.inquiries.reader import Reader, Session
 from txqueue.store.reads.queue_state import (
@@ -238,7 +238,7 @@ def test_a_reader_cannot_write(session: Session) -> None:
     def writing() -> Inquiry[None]:
         yield Question("insert into txqueue.setting default values")
 
-    with pytest.raises(Refused, match="read-only"):
+    with pytest.raises(DatabaseUnavailable, match="read-only"):
         Reader(session).find(writing())
 
 

@@ -59,8 +59,10 @@ def test_an_interrupt_does_not_wait_for_the_end_of_a_query(dsn: str) -> None:
 
         def interrupt() -> None:
             with other, other.cursor() as cursor:
-                while cursor.execute(asked, (pid,)) or "pg_sleep" not in str(cursor.fetchall()):
+                cursor.execute(asked, (pid,))
+                while "pg_sleep" not in str(cursor.fetchall()):
                     other.rollback()
+                    cursor.execute(asked, (pid,))
             os.kill(os.getpid(), signal.SIGINT)
 
         with ThreadPoolExecutor(1) as thread:

@@ -147,9 +147,10 @@ class Group(click.Group):
 
             near = get_close_matches(args[0], self.list_commands(ctx), 1)
             # click itself may know the names, from 8.4 on.
-            if near and not getattr(error, "possibilities", None):
-                error.message = f"{error.message.rstrip('.')}, did you mean {near[0]}?"
-            raise
+            if not near or getattr(error, "possibilities", None):
+                raise
+            text = f"{error.message.rstrip('.')}, did you mean {near[0]}?"
+            raise click.UsageError(text, ctx) from None
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's
         """Return the names in the order in which the commands were added."""
