@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from twisted.internet.defer import CancelledError
+
 from txqueue.errors import DatabaseUnavailable
 from txqueue.store.driver.conninfo import ConnectAttempt
 
@@ -20,7 +22,7 @@ _NAMING: Final = ("host", "hostaddr", "port")
 
 
 class SlowHosts:
-    """The hosts and addresses at which the last attempt to connect failed slowly.
+    """The hosts and addresses at which the last attempt to connect failed slowly, or was cancelled.
 
     A host that hangs costs each attempt its whole time limit: if it is the first one of the DSN, a
     standby that was promoted meanwhile is asked that much later.
@@ -46,6 +48,11 @@ class SlowHosts:
             yield
         except DatabaseUnavailable:
             is_slow = self._now() - began >= SLOW
+            raise
+        except CancelledError:
+            # A caller with little time left would cancel each attempt at the first host, and never
+            # reach the next one.
+            is_slow = True
             raise
         finally:
             self._note(attempt, is_slow=is_slow)

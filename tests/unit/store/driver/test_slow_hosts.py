@@ -4,6 +4,7 @@ from contextlib import suppress
 
 import pytest
 from attrs import define
+from twisted.internet.defer import CancelledError
 
 from txqueue.errors import DatabaseUnavailable
 from txqueue.store.driver.conninfo import ConnectAttempt, attempts
@@ -55,6 +56,13 @@ def test_a_host_that_does_not_answer_is_tried_last(slow_hosts: SlowHosts, clock:
     assert order(slow_hosts, clock) == "bca"
     fail(slow_hosts, clock, 1, SLOW)
     assert order(slow_hosts, clock) == "cab"
+
+
+def test_a_cancelled_attempt_had_no_answer(slow_hosts: SlowHosts, clock: Clock) -> None:
+    """However soon its caller gave it up: the next caller may have as little time."""
+    with suppress(CancelledError), slow_hosts.timing(clock.hosts[0]):
+        raise CancelledError
+    assert order(slow_hosts, clock) == "bca"
 
 
 def test_an_answer_ends_it(slow_hosts: SlowHosts, clock: Clock) -> None:
