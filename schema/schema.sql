@@ -646,11 +646,11 @@ enqueue_assigned(its_node integer, its_incarnation integer, work_type text, payl
     lane smallint, its_weight integer);  -- enqueue, worker
 enqueue_checked(jobs jsonb) returns bigint[];  -- enqueue, worker
 enqueue_many(jobs jsonb) returns bigint[];  -- enqueue, worker
--- only the owner may execute: check_encrypted, check_job, compute_key, compute_rank, credit_left, declared_keys,
--- enqueue_each, find_broken_length, find_broken_option, find_broken_rule, has_broken_tag, has_open_credit,
--- has_sleeping_master, known_options, may_assign_at_once, may_notify, member_text, payload_octets, refuse_computed,
--- refuse_full_queue, refuse_job, refuse_keyless, refuse_member, refuse_option, refuse_unknown_keys,
--- refuse_unknown_option, try_turn, wake_masters, with_keys, without_keys_option
+-- only the owner may execute: check_encrypted, check_job, compute_key, compute_rank, credit_left, credit_run,
+-- declared_keys, enqueue_each, find_broken_length, find_broken_option, find_broken_rule, has_broken_tag,
+-- has_open_credit, has_sleeping_master, is_credit_shared, known_options, may_assign_at_once, may_notify, member_text,
+-- payload_octets, refuse_computed, refuse_full_queue, refuse_job, refuse_keyless, refuse_member, refuse_option,
+-- refuse_unknown_keys, refuse_unknown_option, try_turn, wake_masters, with_keys, without_keys_option
 
 -- groups
 -- only the owner may execute: admit_groups_N, end_rate_waits, free_groups, free_late_groups, group_slots, lock_groups,
@@ -697,11 +697,14 @@ set_limit(its_kind text, its_key text, its_concurrency integer, its_rate double 
 -- nodes
 assignments_of(its_incarnation integer, older_than double precision) returns table(assignment bigint,
     jobs bigint);  -- worker
+credited_jobs(its_incarnation integer, after bigint, known bigint[]) returns (lanes smallint[], assignments bigint[],
+    chunks text[], credit bigint, drawn bigint);  -- worker
 declare_dead(its_incarnation integer, ended integer[]) returns integer;  -- worker
 direct_jobs(its_incarnation integer, its_assignment bigint = null, known bigint[] = '{}') returns table(lane smallint,
     assignment bigint, jobs integer, weight bigint, chunk text);  -- worker
 drain_node(its_name text, who text) returns boolean;  -- worker
-grant_credit(its_incarnation integer, jobs integer, unused bigint = null) returns bigint;  -- worker
+grant_credit(its_incarnation integer, jobs integer, unused bigint = null, is_shared boolean = false)
+    returns bigint;  -- worker
 heartbeat(its_incarnation integer, its_load double precision, its_report jsonb = '{}') returns (owned boolean,
     its_state text, peers jsonb, cancels jsonb, neighbours jsonb, next_end double precision, place integer,
     places integer, rescued integer, nodes integer, beats bigint, server text, restarts jsonb, is_idle boolean,
@@ -724,9 +727,9 @@ reserve_incarnation() returns integer;  -- worker
 reserve_run(its_name text) returns (incarnation integer, former integer);  -- worker
 silent_jobs() returns bigint[];  -- read, worker
 undrain_node(its_name text, who text) returns boolean;  -- worker
--- only the owner may execute: cancel_returned, find_cancellations, first_end, forget_future_beats, has_lighter_node,
--- has_reader, is_stale_cancellation, lease_margin, lock_live_node, look_around, mark_dead, nearest_nodes,
--- refused_session, review_unread, server_identity, starts_jobs
+-- only the owner may execute: cancel_returned, credited_in_N, find_cancellations, first_end, forget_future_beats,
+-- has_lighter_node, has_reader, is_stale_cancellation, lease_margin, lock_live_node, look_around, mark_dead,
+-- nearest_nodes, refused_session, review_unread, server_identity, starts_jobs
 
 -- operators
 cancel(ids bigint[], who text) returns (cancelled bigint[], requested jsonb, refused bigint[]);  -- worker
@@ -849,15 +852,15 @@ start_workset(its_name text, its_items bigint = null) returns integer;  -- worke
 -- txqueue_worker    usage      schema txqueue
 --                   select     all tables and views
 --                   execute    add_parts, advance_sequences, assignments_of, backlog, begin_archive, cancel, chart,
---                              claim_given, claim_ready, coalesce_into, complete, complete_one, declare_dead, demand,
---                              direct_jobs, discard_failures, drain_node, drop_archived, due_schedules, edit_schedule,
---                              encrypted_type, end_archive, end_part, end_slot, enqueue, enqueue_assigned,
---                              enqueue_checked, enqueue_many, ensure_history, ensure_workset, explain_each,
---                              explain_facts, failure_kinds, fill_workset, find_archived, find_damage, find_job,
---                              find_met_conditions, grant_credit, heartbeat, history_due, hold_archiving, identity,
---                              is_input, jobs_of, lacking_right, lagging_sequences, leave, load_steps, lock_next_cut,
---                              measure_minute, next_job, next_part, note_late_error, note_minute, notified_jobs,
---                              notify_ends, pass_on, pause, pause_schedule, postpone_failures, publish,
+--                              claim_given, claim_ready, coalesce_into, complete, complete_one, credited_jobs,
+--                              declare_dead, demand, direct_jobs, discard_failures, drain_node, drop_archived,
+--                              due_schedules, edit_schedule, encrypted_type, end_archive, end_part, end_slot, enqueue,
+--                              enqueue_assigned, enqueue_checked, enqueue_many, ensure_history, ensure_workset,
+--                              explain_each, explain_facts, failure_kinds, fill_workset, find_archived, find_damage,
+--                              find_job, find_met_conditions, grant_credit, heartbeat, history_due, hold_archiving,
+--                              identity, is_input, jobs_of, lacking_right, lagging_sequences, leave, load_steps,
+--                              lock_next_cut, measure_minute, next_job, next_part, note_late_error, note_minute,
+--                              notified_jobs, notify_ends, pass_on, pause, pause_schedule, postpone_failures, publish,
 --                              publish_schedules, put_schedule, readable_json, readable_text, refresh_backlog_flags,
 --                              register_node, release, remove_schedule, renew_for_peer, repeat, repeat_archived,
 --                              request_end_notices, rescue, reserve_incarnation, reserve_run, restart, resume,

@@ -1,17 +1,31 @@
 """Jobs that plain SQL enqueues as assigned to a node: none waits for a message that is lost."""
 
 import signal
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import Any
 
 import psycopg2
 import pytest
+from twisted.internet.threads import deferToThread
 
 from tests.cluster.app import Noted
 from tests.cluster.database import Database
 from tests.cluster.nodes import LEASE, PATIENCE, Nodes
 from tests.waiting import eventually
 
+# Completions take as long as where commits are slow, which is how a node measures that.
+SLOW = """
+    create function public.sleeps() returns trigger language plpgsql as $$
+    begin perform pg_sleep(0.003); return null; end $$;
+    create trigger sleeps after insert on txqueue.job_done execute function public.sleeps()"""
+SHARED = """
+    select txqueue.has_open_credit()
+       and txqueue.is_credit_shared(pg_sequence_last_value('txqueue.open_credit'))"""
+CLIENTS, EACH = 8, 40
+# What a poll for jobs that no notification has named takes, and a host that runs much else.
+POLL, MARGIN = 1.0, 8.0
+LONGEST = "select extract(epoch from max(finished_at - enqueued_at))::float8 from txqueue.job_done"
 LISTENER = "application_name = 'txqueue listener'"
 
 
@@ -85,6 +99,39 @@ async def test_a_transaction_that_commits_while_its_node_drains(
         assert first.info["state"] == "draining"
         db.value("select txqueue.cancel(%s::bigint[], 'test')", [long])
         await eventually(lambda: first.process.poll() is not None, PATIENCE)
+
+
+async def test_transactions_share_credit_where_commits_are_slow(nodes: Nodes, db: Database) -> None:
+    """Few of them notify, and some of those roll back; each job runs once, within a poll."""
+    db.execute(SLOW)
+    await nodes.start("--workers", "2", "--lease", LEASE).up(2)
+
+    def is_shared() -> bool:
+        enqueued(db)
+        return bool(db.value(SHARED))
+
+    await eventually(is_shared, PATIENCE)
+    first = db.value("select max(job_id) from txqueue.job")
+    jobs = await deferToThread(enqueue_together, db.dsn)
+    ended = f"select count(*) from txqueue.job_done where job_id > {first}"
+    await eventually(lambda: db.value(ended) == jobs, PATIENCE)
+    assert db.value(LONGEST) < POLL + MARGIN
+    assert {count for job_id, count in db.runs().items() if job_id > first} == {1}
+
+
+def enqueue(dsn: str, *, commits: bool) -> int:
+    """Enqueue jobs in transactions of their own; return how many are committed."""
+    with closing(psycopg2.connect(dsn)) as session, session.cursor() as cursor:
+        for _ in range(EACH):
+            cursor.execute("select txqueue.enqueue(%s, '{}')", (Noted.work_type,))
+            (session.commit if commits else session.rollback)()
+    return EACH if commits else 0
+
+
+def enqueue_together(dsn: str) -> int:
+    """Enqueue in many sessions at a time, of which every fourth rolls back; return how many."""
+    with ThreadPoolExecutor(CLIENTS) as threads:
+        return sum(threads.map(lambda number: enqueue(dsn, commits=number % 4 > 0), range(CLIENTS)))
 
 
 def late(cursor: Any) -> int:

@@ -246,6 +246,7 @@ class Services(SharedState):
             lifecycle=self.lifecycle,
             workers=self.workers,
             intake=self.intake,
+            meters=self.meters,
             wakeups=self.wakeups,
         )
 
@@ -265,6 +266,7 @@ class Services(SharedState):
             workers=self.workers,
             intake=self.intake,
             clients=self.credits,
+            open_credit=self.open_credit,
             peers=self.peer_table,
             wakeups=self.wakeups,
         )

@@ -30,6 +30,7 @@ declare
     is_full     boolean;
     its_node    integer;
     its_incarnation integer;
+    notifies    boolean;
     taken       bigint;
     assignment  bigint;
 begin
@@ -78,23 +79,32 @@ begin
     end if;
     if has_open_credit() and waits_for is null and weight = 1 and not is_limited and not is_related
        and "group" is null and tenant is null and not_after is null
-       and pg_column_size(payload) < 2000 and may_assign_at_once() and try_turn(0) then
+       and pg_column_size(payload) < 2000 and may_assign_at_once() then
+        notifies := not is_credit_shared(pg_sequence_last_value('open_credit'));
+    end if;
+    -- Null if there is no credit for the job.
+    if (case when notifies then try_turn(0) else not notifies end) then
         select node.node_id, node.incarnation into its_node, its_incarnation from node_info as node
-         where node.incarnation = pg_sequence_last_value('open_credit') >> 20
+         where node.incarnation = credit_run(pg_sequence_last_value('open_credit'))
            and node.state = 'alive' and node.heartbeat_at > clock_timestamp() - node.lease / 2 and node.vouched_at is null
            and enqueue.queue = any (node.queues) and enqueue.work_type = any (node.work_types);
         if found then
+            -- In this order, for credited_jobs(): the transaction begins to write, draws the number, takes of the credit.
+            perform pg_current_xact_id();
+            assignment := next_assignment();
             taken := nextval('open_credit');
         end if;
     end if;
     -- Other sessions may have taken the last of it, or another node may have granted credit meanwhile.
-    if taken >> 20 = its_incarnation and credit_left(taken) >= 0 then
-        assignment := next_assignment();
+    if credit_run(taken) = its_incarnation and credit_left(taken) >= 0 and (notifies or is_credit_shared(taken)) then
         insert into job_assigned (job_id, rank, not_before, enqueued_at, assigned_at, assignment, node_id, incarnation,
                                   weight, priority, lane, state, work_type, queue, handed, options, payload)
         values (job_id, compute_rank(not_before, null, priority, aging), not_before, now(), clock_timestamp(), assignment,
                 its_node, its_incarnation, weight, priority, lane, 'assigned', work_type, queue, 2, options, payload);
-        perform pg_notify('txqueue_run_' || its_incarnation, lane || ' ' || assignment);
+        -- The node that one transaction notifies also reads the jobs of the others that have shared the credit.
+        if notifies or try_turn(0, its_incarnation) then
+            perform pg_notify('txqueue_run_' || its_incarnation, lane || ' ' || assignment);
+        end if;
         return job_id;
     end if;
     its_state := case when waits_for is null then 'ready' else 'waiting' end;

@@ -70,8 +70,8 @@ class ClaimedTypes(Protocol):
 class OpenCreditGiver(Protocol):
     """The service that grants open credit."""
 
-    def missed(self) -> None:
-        """Note that a job had to be claimed that might have been enqueued as assigned."""
+    def missed(self, jobs: int = 1) -> None:
+        """Note that jobs had to be claimed that might have been enqueued as assigned."""
 
     def claimed(self, jobs: int) -> None:
         """Note that a claim took a number of jobs."""
@@ -291,6 +291,8 @@ class Claimer(Periodic):
                 listener.looked(has_backlog=claim.reached is not None)
         self._next_full_claim_at = float("-inf")
         self._stragglers.claimed(claim.open, time.monotonic(), found=claim.jobs > 0)
+        if claim.jobs > 1 and claim.reached is None:
+            self._open_credit.missed(claim.jobs)
         if not claim.is_quiet:
             self._stragglers.disarmed()
             self._empty_claims = 0

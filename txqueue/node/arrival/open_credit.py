@@ -5,15 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from txqueue.model.assignment import NamedJob
+from txqueue.model.assignment import Assignment, NamedJob
 from txqueue.node.arrival.database_notices import DatabaseNotices
 from txqueue.node.arrival.intake import Intake
 from txqueue.node.state.collaborators import Executor
 from txqueue.node.state.lease import Lease
 from txqueue.node.state.lifecycle import Lifecycle
+from txqueue.node.state.meters import Meters
 from txqueue.node.state.periodic import Periodic
 from txqueue.node.state.wakeups import Wakeups
-from txqueue.policy.placement.credit import is_stream, is_too_fast, open_credit
+from txqueue.policy.placement.credit import (
+    OpenCreditTerms,
+    is_stream,
+    is_too_fast,
+    open_credit,
+    open_credit_terms,
+)
+from txqueue.policy.placement.credit_reads import CreditReads
 from txqueue.store.node.functions import StoredFunctions
 from txqueue.system.clock import Clock
 
@@ -24,6 +32,10 @@ __all__ = ["ChannelListener", "OpenCredit"]
 # if an open transaction has used it, that would collect more and more: so they double each time, up
 # to the second number. Jobs that come too fast get no credit for the first.
 STALE, LONGEST = 1.0, 60.0
+# So many claims of several jobs, each soon after the one before, are a reason for shared credit.
+OVERLAPS = 8
+# Seconds after shared credit was withdrawn in which a poll may find jobs of it.
+SHARED_FOR = 30.0
 
 
 class ChannelListener(Protocol):
@@ -49,6 +61,7 @@ class OpenCredit(Periodic):
         lifecycle: A draining node grants no credit.
         workers: Their room limits the credit.
         intake: Takes the jobs.
+        meters: Tells how long a commit takes.
         wakeups: Has the service's alarm, and the node's place among those that can take the same
             jobs.
 
@@ -69,6 +82,7 @@ class OpenCredit(Periodic):
         lifecycle: Lifecycle,
         workers: Executor,
         intake: Intake,
+        meters: Meters,
         wakeups: Wakeups,
     ) -> None:
         super().__init__(clock, wakeups.open_credit)
@@ -81,11 +95,19 @@ class OpenCredit(Periodic):
         self._workers = workers
         self._intake = intake
         self._wakeups = wakeups
+        self._meters = meters
+        self._reads = CreditReads()
+        # When the next read is due for jobs that no notification has named. Whether there may be
+        # some, and when credit was granted or withdrawn last.
+        self._read_at: float | None = None
+        self._is_sharing, self._shared_at = False, float("-inf")
         self._has_backlog = True
         self._is_missed = False
         # The credit as this node has granted it last, and how much of it is known to be used up.
         self._granted = self._spent = 0
         self._granted_at = self._stale_at = self._rests_until = float("-inf")
+        # Claims of several jobs in a row that left none, and when the last one was.
+        self._overlaps, self._overlapped_at = 0, float("-inf")
         # How many jobs this node has claimed since then.
         self._claimed = 0
         self._patience = STALE
@@ -93,13 +115,29 @@ class OpenCredit(Periodic):
         self._unused: int | None = None
         self.received = 0
 
-    def missed(self) -> None:
-        """Grant credit if it is used up: a job was claimed that might have taken of it."""
+    def missed(self, jobs: int = 1) -> None:
+        """Grant credit if it is used up: jobs were claimed that might have taken of it.
+
+        Args:
+            jobs: How many. Several at a time would take of a shared credit only.
+        """
         now = self._clock.seconds()
+        if jobs > 1 and not (self._terms.is_shared and self._are_overlapping(now)):
+            return
         is_used_up = self._spent >= self._granted > 0 or now >= self._stale_at
         if is_used_up and now >= self._rests_until:
             self._is_missed = True
             self.alarm.ring()
+
+    def _are_overlapping(self, now: float) -> bool:
+        """Note a claim of several jobs; return whether there were a few, as of several clients.
+
+        Credit that a batch of jobs is followed by would be withdrawn unused as the next one comes.
+        """
+        is_soon = now - self._overlapped_at < STALE
+        self._overlapped_at = now
+        self._overlaps = self._overlaps + 1 if is_soon else 1
+        return self._overlaps >= OVERLAPS
 
     def claimed(self, jobs: int) -> None:
         """Withdraw the credit if jobs come too fast for it, most of which are claimed anyway."""
@@ -110,6 +148,8 @@ class OpenCredit(Periodic):
     def looked(self, *, has_backlog: bool) -> None:
         """Withdraw the credit if a claim has left ready jobs, which others must not overtake."""
         self._has_backlog = has_backlog
+        if has_backlog:
+            self._overlaps = 0
         if has_backlog and self._granted:
             self.alarm.ring()
 
@@ -119,21 +159,45 @@ class OpenCredit(Periodic):
         if identity is None:
             return None
         named = self._notices.take()
-        if named:
+        if is_read := bool(named) or self._is_read_due:
             await self._read(identity.incarnation, named)
         must_withdraw = self._granted and (
             self._has_backlog or self._is_stream or self._lifecycle.is_draining
         )
-        if not named or must_withdraw or self._is_missed or self._is_half_spent:
+        if not is_read or must_withdraw or self._is_missed or self._is_half_spent:
             await self._review(identity.incarnation)
-        return None
+        return None if self._read_at is None else max(0.0, self._read_at - self._clock.seconds())
+
+    @property
+    def _is_read_due(self) -> bool:
+        return self._read_at is not None and self._clock.seconds() >= self._read_at
 
     async def _read(self, incarnation: int, named: Sequence[NamedJob]) -> None:
+        """Read jobs that notifications have named, and those that have shared the credit."""
+        after = self._reads.after if self._is_sharing else float("inf")
         try:
-            assignments = await self._functions.notified_jobs(incarnation, named)
+            if by_name := [job for job in named if job.assignment <= after]:
+                self._take(await self._functions.notified_jobs(incarnation, by_name))
+            if self._is_sharing:
+                await self._read_shared(incarnation, is_notified=bool(named))
         except Exception:
             self._notices.put_back(named)
             raise
+
+    async def _read_shared(self, incarnation: int, *, is_notified: bool) -> None:
+        """Read jobs that no notification need name."""
+        if is_notified:
+            self._reads.notified()
+        assignments, state = await self._functions.credited_jobs(
+            incarnation, self._reads.after, self._reads.known
+        )
+        now = self._clock.seconds()
+        self._reads.read([assignment.number for assignment in assignments], state, now)
+        pause = self._reads.pause(now, self._meters.commit_time)
+        self._read_at = None if pause is None else now + pause
+        self._take(assignments)
+
+    def _take(self, assignments: Sequence[Assignment]) -> None:
         accepted = self._intake.take(assignments)
         self.received += len(accepted)
         self._spent += len(accepted)
@@ -146,12 +210,23 @@ class OpenCredit(Periodic):
     @property
     def _is_stream(self) -> bool:
         """Whether many jobs have been claimed since the credit was granted."""
-        return is_stream(self._claimed, self._clock.seconds() - self._granted_at)
+        return is_stream(self._claimed, self._clock.seconds() - self._granted_at, self._terms)
+
+    @property
+    def _terms(self) -> OpenCreditTerms:
+        """How the node grants credit, where commits take as long as they do now."""
+        return open_credit_terms(self._meters.commit_time)
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether jobs may have been assigned to this node of which no notification tells."""
+        is_late = self._clock.seconds() - self._shared_at >= SHARED_FOR
+        return self._is_sharing and (self._granted > 0 or not is_late)
 
     async def _review(self, incarnation: int) -> None:
         """Grant as much credit as this node may give now, or withdraw it."""
         now = self._clock.seconds()
-        if self._is_stream or is_too_fast(self._spent, now - self._granted_at):
+        if self._is_stream or is_too_fast(self._spent, now - self._granted_at, self._terms):
             self._rests_until = now + STALE
         offer, had = self._offer, self._granted
         if offer and not (self._is_missed or self._is_half_spent):
@@ -173,7 +248,13 @@ class OpenCredit(Periodic):
             raise
 
     async def _grant(self, incarnation: int, offer: int) -> None:
-        self._unused = await self._functions.grant_credit(incarnation, offer, self._unused)
+        is_shared = self._terms.is_shared
+        self._reads.granted()
+        self._is_sharing = self._is_sharing or is_shared
+        self._shared_at = self._clock.seconds()
+        self._unused = await self._functions.grant_credit(
+            incarnation, offer, self._unused, is_shared=is_shared
+        )
         if self._unused is not None:
             self._granted, self._stale_at = 0, self._clock.seconds() + self._patience
 
@@ -187,7 +268,7 @@ class OpenCredit(Periodic):
             return 0
         if self._clock.seconds() < self._rests_until:
             return 0
-        return open_credit(self._workers.room, is_alone=self._is_alone)
+        return open_credit(self._workers.room, self._terms, is_alone=self._is_alone)
 
     @property
     def _is_alone(self) -> bool:

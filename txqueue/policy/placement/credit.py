@@ -8,17 +8,26 @@ from attrs import evolve, frozen
 
 from txqueue.policy.placement.room import Room
 
-__all__ = ["NodeLoad", "credit_limit", "is_stream", "is_too_fast", "new_credit", "open_credit"]
+__all__ = [
+    "LONE_CREDIT",
+    "SHARED_CREDIT",
+    "NodeLoad",
+    "OpenCreditTerms",
+    "credit_limit",
+    "is_stream",
+    "is_too_fast",
+    "new_credit",
+    "open_credit",
+    "open_credit_terms",
+]
 
 # The weight that one client may enqueue as assigned before its node grants more credit, and the
 # steps in which credit is spread over the nodes.
 MOST_CREDIT, CREDIT_STEP = 32, 4
-# The most jobs for a node that is alone, and the most while there are others: it is used up soon,
-# so that the nodes take turns.
-MOST, TURN = 32, 8
-# Jobs a second from which on they are claimed, many at a time, which costs less; and how many
-# claimed ones show a rate, and not a burst.
-MOST_A_SECOND, BURST = 1_000, 100
+# How many claimed jobs show a rate, and not a burst.
+BURST = 100
+# Seconds that a commit takes, from which on credit is shared: a claim commits, and a read does not.
+SLOW_COMMIT = 0.001
 
 
 @frozen
@@ -74,31 +83,62 @@ def new_credit(nodes: Sequence[NodeLoad], weight: int) -> dict[int, int]:
     return grants
 
 
-def open_credit(room: Room, *, is_alone: bool) -> int:
+@frozen
+class OpenCreditTerms:
+    """How much open credit a node grants, and up to which pace.
+
+    Attributes:
+        most: The most jobs for a node that is alone.
+        turn: The most while there are others: it is used up soon, so that the nodes take turns.
+        most_a_second: Jobs a second from which on they are claimed, many at a time, which costs
+            less.
+        is_shared: Whether transactions take of it that do not have the turn to notify.
+    """
+
+    most: int
+    turn: int
+    most_a_second: int
+    is_shared: bool
+
+
+LONE_CREDIT = OpenCreditTerms(32, 8, 1_000, is_shared=False)
+SHARED_CREDIT = OpenCreditTerms(128, 32, 2_500, is_shared=True)
+
+
+def open_credit_terms(commit_time: float | None) -> OpenCreditTerms:
+    """Return how a node grants open credit where a commit takes so many seconds, if known."""
+    is_slow = commit_time is not None and commit_time >= SLOW_COMMIT
+    return SHARED_CREDIT if is_slow else LONE_CREDIT
+
+
+def open_credit(room: Room, terms: OpenCreditTerms, *, is_alone: bool) -> int:
     """Return how many jobs any session may enqueue as assigned to a node.
 
     Args:
         room: What the node's workers can still take.
+        terms: How the node grants credit.
         is_alone: Whether no other node can take the same jobs.
     """
-    return min(MOST if is_alone else TURN, room.free // 2)
+    return min(terms.most if is_alone else terms.turn, room.free // 2)
 
 
-def is_too_fast(jobs: int, seconds: float) -> bool:
+def is_too_fast(jobs: int, seconds: float, terms: OpenCreditTerms) -> bool:
     """Return whether jobs were enqueued too fast to be assigned one by one.
 
     Args:
         jobs: How many were enqueued as assigned.
         seconds: The time since they could be.
+        terms: How the node grants credit.
     """
-    return jobs > seconds * MOST_A_SECOND
+    return jobs > seconds * terms.most_a_second
 
 
-def is_stream(claimed: int, seconds: float) -> bool:
+def is_stream(claimed: int, seconds: float, terms: OpenCreditTerms) -> bool:
     """Return whether so many jobs are claimed that credit for some of them saves nothing.
 
     Args:
         claimed: How many the node has claimed.
         seconds: The time since there is credit.
+        terms: How the node grants credit.
     """
-    return claimed >= BURST and is_too_fast(claimed, seconds)
+    return claimed >= BURST and is_too_fast(claimed, seconds, terms)

@@ -52,6 +52,11 @@ class Stragglers:
         }
         self._has_news = self._has_news and not has_news
 
+    @property
+    def awaited(self) -> Collection[int]:
+        """The transactions until whose end the master looks."""
+        return self._since.keys()
+
     def pause(self, now: float, commit_time: float | None) -> float | None:
         """Return the seconds until the next look; None if none is due for these transactions."""
         if not self._since and not self._has_news:

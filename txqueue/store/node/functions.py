@@ -17,6 +17,7 @@ from txqueue.model.assignment import (
     SettledJobs,
     StartedJob,
 )
+from txqueue.policy.placement.credit_reads import CreditState
 from txqueue.store.driver.connection import Connection
 from txqueue.store.driver.connection_pool import ConnectionPool
 from txqueue.store.driver.listener import Listener
@@ -31,7 +32,7 @@ from txqueue.store.node.function_calls import (
     STARTED,
 )
 from txqueue.store.node.outcomes import joined_outcomes, nulls_or_texts
-from txqueue.store.node.replies import Claim, WrittenEnds, open_transactions
+from txqueue.store.node.replies import Claim, WrittenEnds, credit_state, open_transactions
 from txqueue.store.node.run_functions import RunFunctions
 from txqueue.store.node.unreadable_jobs import Rows, taken
 
@@ -201,21 +202,46 @@ class StoredFunctions(RunFunctions):
             if chunk is not None
         ]
 
-    async def grant_credit(self, incarnation: int, jobs: int, unused: int | None) -> int | None:
+    async def credited_jobs(
+        self, incarnation: int, after: int, known: Sequence[int]
+    ) -> tuple[list[Assignment], CreditState]:
+        """Return jobs that were enqueued as assigned to a node by open credit, named or not.
+
+        Args:
+            incarnation: The node's run.
+            after: Only jobs with a greater number of the assignment.
+            known: The numbers of those that the node has already.
+        """
+        asking = self._query_quickly(
+            f"select lanes, assignments, chunks, credit, drawn, {OPEN_TRANSACTIONS}"
+            f" from {self.schema}.credited_jobs(%s, %s, %s::bigint[])",
+            (incarnation, after, list(known)),
+        )
+        *found, credit, drawn, begun = (await self._taken(asking, incarnation))[0]
+        jobs = [
+            Assignment(incarnation, number, lane, jobs=1, weight=1, chunk=chunk)
+            for lane, number, chunk in zip(*found, strict=True)
+        ]
+        return jobs, credit_state(incarnation, credit, drawn, begun)
+
+    async def grant_credit(
+        self, incarnation: int, jobs: int, unused: int | None, *, is_shared: bool = False
+    ) -> int | None:
         """Let any session enqueue so many jobs as assigned to a node; see ``grant_credit.sql``.
 
         Args:
             incarnation: The node's run.
             jobs: How many; 0 withdraws the credit.
             unused: The result of the call before.
+            is_shared: Whether transactions take of it that do not have the turn to notify.
 
         Returns:
             None if the credit is granted or withdrawn; otherwise another node's credit, as one
             number.
         """
-        sql = f"select {self.schema}.grant_credit(%s, %s, %s)"
+        sql = f"select {self.schema}.grant_credit(%s, %s, %s, %s)"
         with self._refused.noted(sql):
-            rows = await self._quickest.query(sql, (incarnation, jobs, unused))
+            rows = await self._quickest.query(sql, (incarnation, jobs, unused, is_shared))
         credit: int | None = rows[0][0]
         return credit
 

@@ -12,15 +12,19 @@ from txqueue.errors import DatabaseUnavailable
 from txqueue.model.assignment import Assignment, NamedJob
 from txqueue.node.arrival.database_notices import MOST_NAMED, DatabaseNotices
 from txqueue.node.arrival.intake import Intake
-from txqueue.node.arrival.open_credit import STALE, OpenCredit
+from txqueue.node.arrival.open_credit import OVERLAPS, SHARED_FOR, STALE, OpenCredit
 from txqueue.node.state.deduplication import Deduplicator
 from txqueue.node.state.lease import Identity, Lease
 from txqueue.node.state.lifecycle import Lifecycle
+from txqueue.node.state.meters import Meters
 from txqueue.node.state.wakeups import Wakeups
-from txqueue.policy.placement.credit import BURST, MOST, TURN
+from txqueue.policy.placement.credit import BURST, LONE_CREDIT, SHARED_CREDIT, SLOW_COMMIT
+from txqueue.policy.placement.credit_reads import CreditState
 from txqueue.policy.placement.idling import WakePlace
+from txqueue.policy.placement.stragglers import LEAST
 
 CHANNEL = f"txqueue_run_{INCARNATION}"
+MOST, TURN = LONE_CREDIT.most, LONE_CREDIT.turn
 
 
 class Bank:
@@ -30,10 +34,16 @@ class Bank:
         self.clock = Clock()
         self.grants: list[int] = []
         self.asked: list[list[NamedJob]] = []
+        # The jobs that were enqueued, and the state at the next read.
+        self.enqueued: set[int] = set()
+        self.open: frozenset[int] = frozenset()
+        self.taken = 0
+        self.reads = 0
         self.channel = CHANNEL
         self.is_away = False
         self.commit = 0.0
         self.credit_of_another: int | None = None
+        self.meters = Meters()
         self.workers = Workers()
         self.records = Records()
         self.lifecycle = Lifecycle(Loop())
@@ -51,6 +61,7 @@ class Bank:
             lifecycle=self.lifecycle,
             workers=self.workers,
             intake=Intake(self.workers, self.deduplicator, self.lifecycle, self.records),
+            meters=self.meters,
             wakeups=self.wakeups,
         )
 
@@ -62,11 +73,14 @@ class Bank:
         """Name it as the stored functions do."""
         return f"txqueue_run_{incarnation}"
 
-    async def grant_credit(self, incarnation: int, jobs: int, unused: int | None) -> int | None:
+    async def grant_credit(
+        self, incarnation: int, jobs: int, unused: int | None, *, is_shared: bool
+    ) -> int | None:
         """Note it, unless another node's credit is in use."""
         assert incarnation == INCARNATION
         if self.is_away:
             raise DatabaseUnavailable("away", "")
+        assert is_shared is (self.meters.commit_time == SLOW_COMMIT)
         self.clock.rightNow += self.commit
         if jobs and self.credit_of_another != unused:
             return self.credit_of_another
@@ -82,8 +96,26 @@ class Bank:
             raise DatabaseUnavailable("away", "")
         return [Assignment(INCARNATION, job.assignment, job.lane, 1, 1, "[]") for job in named]
 
+    async def credited_jobs(
+        self, incarnation: int, after: int, known: Sequence[int]
+    ) -> tuple[list[Assignment], CreditState]:
+        """Return all that are there, in one lane."""
+        assert incarnation == INCARNATION
+        self.reads += 1
+        if self.is_away:
+            raise DatabaseUnavailable("away", "")
+        numbers = sorted(each for each in self.enqueued if each > after and each not in known)
+        jobs = [Assignment(INCARNATION, number, 0, 1, 1, "[]") for number in numbers]
+        return jobs, CreditState(self.taken, max(self.enqueued, default=0), self.open)
+
+    def enqueue(self, *numbers: int) -> None:
+        """Enqueue jobs as assigned, without a notification."""
+        self.enqueued.update(numbers)
+        self.taken += len(numbers)
+
     def name(self, *numbers: int) -> None:
         """Have notifications name assignments, all together."""
+        self.enqueue(*numbers)
         self.notices.heard([f"0 {number}" for number in numbers])
 
     def name_each(self, numbers: Iterable[int]) -> None:
@@ -379,3 +411,117 @@ def test_jobs_that_are_named_before_the_lease_is_renewed_are_read_then() -> None
     bank.wakeups.open_credit.ring()
     bank.service.stopService()
     assert bank.performed == [5]
+
+
+@pytest.fixture
+def sharing() -> Bank:
+    """A node whose commits are slow."""
+    bank = Bank()
+    bank.meters.commits.append(SLOW_COMMIT)
+    bank.workers.capacity = 1_000
+    return bank
+
+
+def test_where_commits_are_slow_the_node_reads_jobs_that_are_not_named(sharing: Bank) -> None:
+    """Soon after a notification, until all transactions have ended that were open then."""
+    with sharing.granted():
+        assert sharing.grants == [SHARED_CREDIT.most]
+        sharing.enqueue(2)
+        sharing.open = frozenset({7})
+        sharing.name(1)
+        assert sharing.performed == [1, 2]
+        sharing.enqueue(3)
+        sharing.open = frozenset()
+        sharing.clock.advance(LEAST)
+        assert sharing.performed == [1, 2, 3]
+        assert sharing.asked == []
+        sharing.clock.advance(1)
+        assert sharing.reads == 2
+
+
+def test_a_ring_of_the_alarm_does_not_put_a_read_off(sharing: Bank) -> None:
+    """Other services ring it once a second, and reads for a transaction may be rarer."""
+    with sharing.granted():
+        sharing.open = frozenset({7})
+        sharing.name(1)
+        sharing.clock.advance(80)
+        reads = sharing.reads
+        for _ in range(20):
+            sharing.clock.advance(1)
+            sharing.wakeups.open_credit.ring()
+        assert sharing.reads > reads
+
+
+def test_a_read_that_failed_is_repeated(sharing: Bank) -> None:
+    """With the pause of a failed step."""
+    with sharing.granted():
+        sharing.is_away = True
+        sharing.name(1)
+        assert sharing.performed == []
+        sharing.is_away = False
+        sharing.clock.advance(1)
+        assert sharing.performed == [1]
+
+
+def test_a_job_with_a_number_that_was_passed_is_read_by_its_name(sharing: Bank) -> None:
+    """As that of a transaction that stays open for long."""
+    with sharing.granted():
+        sharing.name(8)
+        sharing.name(9)
+        sharing.enqueued.add(5)
+        sharing.name(5)
+        assert sharing.asked == [[(0, 5)]]
+        assert sharing.performed == [8, 9, 5]
+
+
+def test_several_claimed_jobs_are_a_reason_for_shared_credit_only(sharing: Bank) -> None:
+    """Elsewhere claims of several jobs cost less."""
+    lone = Bank()
+    for bank in (lone, sharing):
+        bank.service.looked(has_backlog=False)
+        bank.service.startService()
+        for _ in range(OVERLAPS):
+            bank.service.missed(2)
+        bank.service.stopService()
+    assert (lone.grants, sharing.grants) == ([], [SHARED_CREDIT.most])
+
+
+@pytest.mark.parametrize("between", ["a second", "a backlog"])
+def test_a_batch_of_jobs_is_no_reason_for_shared_credit(between: str, sharing: Bank) -> None:
+    """Credit would be withdrawn unused with the next one, and come back late for single jobs."""
+    sharing.service.looked(has_backlog=False)
+    sharing.service.startService()
+    for _ in range(2 * OVERLAPS):
+        sharing.service.missed(2)
+        if between == "a second":
+            sharing.clock.advance(STALE)
+        else:
+            sharing.service.looked(has_backlog=True)
+            sharing.service.looked(has_backlog=False)
+    assert sharing.grants == []
+    sharing.service.stopService()
+
+
+def test_shared_credit_may_be_out_for_a_while_after_it_was_withdrawn(sharing: Bank) -> None:
+    """Transactions that have taken of it may commit late."""
+    lone = Bank()
+    with lone.granted(), sharing.granted():
+        assert (lone.service.is_shared, sharing.service.is_shared) == (False, True)
+        sharing.clock.advance(2 * SHARED_FOR)
+        sharing.service.looked(has_backlog=True)
+        assert sharing.grants[-1] == 0
+        assert sharing.service.is_shared
+        sharing.clock.advance(SHARED_FOR)
+        assert not sharing.service.is_shared
+
+
+def test_a_pace_at_which_shared_credit_saves_nothing_ends_it(sharing: Bank) -> None:
+    """Higher than for credit of which one transaction at a time takes."""
+    with sharing.granted():
+        half = SHARED_CREDIT.most // 2
+        sharing.clock.advance(1.1 * half / SHARED_CREDIT.most_a_second)
+        sharing.name(*range(half))
+        assert sharing.grants == [SHARED_CREDIT.most] * 2
+        sharing.clock.advance(0.9 * half / SHARED_CREDIT.most_a_second)
+        sharing.name(*range(half, 2 * half))
+        assert sharing.grants == [SHARED_CREDIT.most] * 2 + [0]

@@ -1,33 +1,60 @@
 """How many jobs any session may enqueue as assigned to a node."""
 
-from txqueue.policy.placement.credit import BURST, MOST, TURN, is_stream, is_too_fast, open_credit
+import pytest
+
+from txqueue.policy.placement.credit import (
+    BURST,
+    LONE_CREDIT,
+    SHARED_CREDIT,
+    SLOW_COMMIT,
+    OpenCreditTerms,
+    is_stream,
+    is_too_fast,
+    open_credit,
+    open_credit_terms,
+)
 from txqueue.policy.placement.room import Room
+
+BOTH = pytest.mark.parametrize("terms", [LONE_CREDIT, SHARED_CREDIT], ids=["lone", "shared"])
 
 
 def room(free: int) -> Room:
     """The room of one worker that can still take so much."""
-    return Room(free, 100, free, 100, 1)
+    return Room(free, 1000, free, 1000, 1)
 
 
-def test_a_node_grants_no_more_than_half_of_its_room() -> None:
+@BOTH
+def test_a_node_grants_no_more_than_half_of_its_room(terms: OpenCreditTerms) -> None:
     """The rest is for claims: jobs that are not committed yet do not count as load."""
-    assert [open_credit(room(free), is_alone=True) for free in (0, 1, 10, 100)] == [0, 0, 5, MOST]
+    granted = [open_credit(room(free), terms, is_alone=True) for free in (0, 1, 10, 1000)]
+    assert granted == [0, 0, 5, terms.most]
 
 
-def test_nodes_take_turns() -> None:
+@BOTH
+def test_nodes_take_turns(terms: OpenCreditTerms) -> None:
     """While there are others, a node grants little, and so soon it is another's turn."""
-    assert open_credit(room(100), is_alone=False) == TURN < MOST
+    assert open_credit(room(1000), terms, is_alone=False) == terms.turn < terms.most
 
 
-def test_jobs_that_come_faster_than_a_thousand_a_second() -> None:
+@BOTH
+def test_jobs_that_come_too_fast(terms: OpenCreditTerms) -> None:
     """They are to be claimed, many at a time."""
-    assert is_too_fast(16, 0.01)
-    assert not is_too_fast(16, 0.02)
-    assert not is_too_fast(0, 0.0)
+    least = 16 / terms.most_a_second
+    assert is_too_fast(16, least * 0.9, terms)
+    assert not is_too_fast(16, least, terms)
+    assert not is_too_fast(0, 0.0, terms)
 
 
-def test_a_burst_of_claimed_jobs_is_no_stream() -> None:
+@BOTH
+def test_a_burst_of_claimed_jobs_is_no_stream(terms: OpenCreditTerms) -> None:
     """While many clients enqueue at a time, most of their jobs are claimed."""
-    assert is_stream(BURST, 0.09)
-    assert not is_stream(BURST, 0.1)
-    assert not is_stream(BURST - 1, 0.0)
+    least = BURST / terms.most_a_second
+    assert is_stream(BURST, least * 0.9, terms)
+    assert not is_stream(BURST, least, terms)
+    assert not is_stream(BURST - 1, 0.0, terms)
+
+
+def test_credit_is_shared_where_commits_are_slow() -> None:
+    """Elsewhere a claim, which commits, takes little longer than a read."""
+    terms = [open_credit_terms(time) for time in (None, SLOW_COMMIT / 2, SLOW_COMMIT)]
+    assert terms == [LONE_CREDIT, LONE_CREDIT, SHARED_CREDIT]
