@@ -9,7 +9,8 @@ DEV_STAMP := $(VENV)/.installed-dev
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 # The versions that were tested; `make CONSTRAINTS=/dev/null` takes the newest ones.
 CONSTRAINTS := packaging/constraints.txt
-DECLARED := setup.cfg pyproject.toml laboratory/setup.cfg laboratory/pyproject.toml $(CONSTRAINTS)
+DECLARED := VERSION setup.cfg pyproject.toml $(CONSTRAINTS) \
+	laboratory/setup.cfg laboratory/setup.py laboratory/pyproject.toml
 PYTEST_ARGS ?=
 SCREENSHOTS_ARGS ?=
 MATRIX ?=
@@ -21,17 +22,18 @@ FAULTS := tests/faults
 LATE := tests/docs tests/packaging
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast coverage matrix lint compiled docs dist screenshots clean
+.PHONY: help demo test test-fast coverage matrix lint compiled docs links dist screenshots clean
 
 help:
 	@echo "make demo    install into $(VENV) and run txqueue demo on an embedded PostgreSQL"
-	@echo "make example-twisted (-fastapi, -django, ...)  one of the applications in examples/"
+	@echo "make example-twisted (-fastapi, -django, -calendar, ...)  one of the applications in examples/"
 	@echo "make test    install into $(VENV), lint, and run every test (PYTEST_ARGS adds arguments)"
 	@echo "make test-fast  lint and the unit tests: the inner loop"
 	@echo "make coverage  the lines that the tests run, without those of many processes"
 	@echo "make matrix  the core tests with other Pythons, servers and packages"
 	@echo "make lint    ruff and mypy only"
 	@echo "make docs    the documentation as a site, in build/site (SITE=... another folder)"
+	@echo "make links   ask the web for the links of the documentation that lead outside"
 	@echo "make dist    what is uploaded of a release, built twice and checked, in dist"
 	@echo "make screenshots  pictures of the dashboard into build/screenshots (needs chromium)"
 	@echo "make clean   remove $(VENV) and everything that was built"
@@ -91,6 +93,10 @@ matrix: $(DEV_STAMP)
 # Fails on a warning and on a dead link.
 docs: $(DEV_STAMP)
 	$(BIN)/python docs/build_site.py $(SITE)
+
+# Needs the network, so that no other target depends on it.
+links: $(DEV_STAMP)
+	$(BIN)/python -m docs.check_links
 
 # Fails unless two builds have the same bytes, and each Python here installs and runs them.
 dist: $(DEV_STAMP)

@@ -23,6 +23,8 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 PROGRAMS: Final = Path(sys.executable).parent
 CHECK_EVERY: Final = 0.1
 LAST_LINES: Final = 20
+# Where an example runs, for its processes and for the reader's own commands.
+PLACE: Final = ("TXQUEUE_DSN", "TXQUEUE_NODE")
 # Settings of another node of this host, whose addresses are in use.
 OF_ANOTHER_NODE: Final = frozenset(
     f"TXQUEUE_{name}" for name in ("NODE", "HOST", "ADMIN", "LISTEN", "HEALTH", "METRICS", "WEB")
@@ -35,7 +37,8 @@ class Example:
 
     Attributes:
         app: The module with its work, for ``twistd txqueue --app``.
-        tour: The module that uses it.
+        tour: The module that uses it, and its arguments.
+        nodes: The options of each of its nodes.
         prepare: A command that makes its tables.
         web: The command of its web server.
         environment: Variables that all of its processes need.
@@ -43,9 +46,16 @@ class Example:
 
     app: str
     tour: str
+    nodes: tuple[str, ...] = ("--queues default,mail",)
     prepare: tuple[str, ...] = ()
     web: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(factory=dict)
+
+
+def system(name: str, *nodes: str) -> Example:
+    """One of the five systems."""
+    app = f"examples.systems.{name}"
+    return Example(app, f"examples.systems {name}", nodes=nodes or ("",))
 
 
 EXAMPLES: Final[Mapping[str, Example]] = MappingProxyType(
@@ -63,6 +73,11 @@ EXAMPLES: Final[Mapping[str, Example]] = MappingProxyType(
             web=("-m", "django", "runserver", "--noreload", "8492"),
             environment={"DJANGO_SETTINGS_MODULE": "examples.django_shop.settings"},
         ),
+        "calendar": system("calendar", "--listen tcp:8493", "--listen tcp:8494"),
+        "tenants": system("tenants"),
+        "scheduler": system("scheduler", "", "--queues heavy"),
+        "recipes": system("recipes"),
+        "sync": system("sync", "", ""),
     }
 )
 
@@ -141,34 +156,39 @@ class Stage:
 
 
 @contextmanager
-def stage(example: Example) -> Iterator[Stage]:
-    """A database, a temporary folder, and the environment of all processes."""
+def stage(name: str) -> Iterator[Stage]:
+    """A database, a temporary folder, and the environment of all processes of an example."""
     ours = {name: value for name, value in os.environ.items() if name not in OF_ANOTHER_NODE}
     with database() as dsn, TemporaryDirectory(prefix="txqueue-example-") as folder:
-        yield Stage(Path(folder), {**ours, "TXQUEUE_DSN": dsn, **example.environment})
+        place = {"TXQUEUE_DSN": dsn, "TXQUEUE_NODE": f"unix:{folder}/example-{name}.sock"}
+        yield Stage(Path(folder), {**ours, **place, **EXAMPLES[name].environment})
 
 
-def node_of(name: str, folder: Path) -> tuple[str, ...]:
-    """The command of a node that runs beside any other node of this host."""
-    options = f"--app {EXAMPLES[name].app} --queues default,mail --workers 1 --name example-{name}"
-    program = (f"{PROGRAMS}/twistd", "-n", "--pidfile=", "txqueue")
-    return (*program, *options.split(), f"--state-dir={folder}")
+def nodes_of(name: str, folder: Path) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """The names and commands of nodes that run beside any other node of this host."""
+    example = EXAMPLES[name]
+    program = (f"{PROGRAMS}/twistd", "-n", "--pidfile=", "txqueue", f"--state-dir={folder}")
+    for number, own in enumerate(example.nodes, 1):
+        suffix = f"-{number}" if number > 1 else ""
+        options = f"--app {example.app} --workers 1 --name example-{name}{suffix} {own}"
+        yield f"node{suffix}", (*program, *options.split())
 
 
 def run(name: str) -> None:
     """Run an example until Enter."""
     example = EXAMPLES[name]
-    with stage(example) as its, ExitStack() as stack:
+    with stage(name) as its, ExitStack() as stack:
         its.finish(f"{PROGRAMS}/txqueue", "migrate")
         if example.prepare:
             its.finish(sys.executable, *example.prepare)
-        stack.enter_context(its.in_background("node", *node_of(name, its.folder)))
+        for title, command in nodes_of(name, its.folder):
+            stack.enter_context(its.in_background(title, *command))
         if example.web:
             stack.enter_context(its.in_background("web server", sys.executable, *example.web))
-        its.finish(sys.executable, "-m", example.tour)
-        dsn = its.environment["TXQUEUE_DSN"]
+        its.finish(sys.executable, "-m", *example.tour.split())
+        place = " ".join(f"{each}='{its.environment[each]}'" for each in PLACE)
         print(f"It runs on, with its logs in {its.folder}.")
-        print(f"In another terminal: export TXQUEUE_DSN='{dsn}', then txqueue status")
+        print(f"In another terminal: export {place}, then {PROGRAMS}/txqueue status")
         print("Enter stops it.", flush=True)
         its.until_enter()
 

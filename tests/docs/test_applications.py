@@ -12,12 +12,22 @@ import pytest
 from tests.docs.markdown import ROOT
 from tests.docs.session import Session
 
-# What each needs, and the last line of its tour.
+# What each needs, where its tests are, and the last line of its tour.
 APPLICATIONS: Final = {
-    "twisted": ((), "the report counts 2 orders"),
-    "fastapi": (("psycopg", "fastapi", "uvicorn"), "'mail': 'invoice 2: 2000 EUR'}"),
-    "django": (("django",), "'orders': 2}"),
+    "twisted": ((), "twisted_shop", "the report counts 2 orders"),
+    "fastapi": (
+        ("psycopg", "fastapi", "uvicorn"),
+        "fastapi_shop",
+        "'mail': 'invoice 2: 2000 EUR'}",
+    ),
+    "django": (("django",), "django_shop", "'orders': 2}"),
+    "calendar": ((), "systems", "4 changes were 1 push"),
+    "tenants": ((), "systems", "pictures: {'big': 10000, 'small': 10}"),
+    "scheduler": ((), "systems", "each of its times had one job: True"),
+    "recipes": ((), "systems", "recipes.publish 2 done, 0 failed"),
+    "sync": ((), "systems", "the project that rests: 0 times; overlaps: 0"),
 }
+TESTS: Final = sorted({tests for _, tests, _ in APPLICATIONS.values()})
 HAS_TASKS: Final = find_spec("django_tasks") is not None or (
     find_spec("django") is not None and find_spec("django.tasks") is not None
 )
@@ -25,15 +35,28 @@ HAS_TASKS: Final = find_spec("django_tasks") is not None or (
 PLUGIN: Final = {"PYTEST_PLUGINS": "txqueue.testing.plugin"}
 
 
-@pytest.fixture(params=APPLICATIONS)
-def application(request: pytest.FixtureRequest) -> str:
-    """The name of an application whose packages are installed."""
-    name = str(request.param)
+def require(name: str) -> None:
+    """Skip the test unless the packages of an application are installed."""
     for package in APPLICATIONS[name][0]:
         pytest.importorskip(package)
     if name == "django" and not HAS_TASKS:
         pytest.skip("it needs the tasks of Django 6 or of django-tasks")
-    return name
+
+
+@pytest.fixture(params=APPLICATIONS)
+def application(request: pytest.FixtureRequest) -> str:
+    """The name of an application whose packages are installed."""
+    require(request.param)
+    return str(request.param)
+
+
+@pytest.fixture(params=TESTS)
+def folder_of_tests(request: pytest.FixtureRequest) -> str:
+    """The folder of the tests of applications whose packages are installed."""
+    for name, (_, tests, _) in APPLICATIONS.items():
+        if tests == request.param:
+            require(name)
+    return str(request.param)
 
 
 @pytest.fixture
@@ -52,7 +75,7 @@ def test_an_application_runs_beside_another_node(
     environment = {"TXQUEUE_DSN": database18, "PYTHONPATH": str(ROOT), **another_node}
     with Session(tmp_path, environment) as session:
         said = session.run(f"{sys.executable} -m examples {application}")
-    assert APPLICATIONS[application][1] in said
+    assert APPLICATIONS[application][2] in said
 
 
 def test_an_application_ends_with_its_node(database18: str, tmp_path: Path) -> None:
@@ -66,12 +89,12 @@ def test_an_application_ends_with_its_node(database18: str, tmp_path: Path) -> N
 
 
 def test_the_tests_of_an_application_pass(
-    application: str, dsn18: str, database18: str, tmp_path: Path
+    folder_of_tests: str, dsn18: str, database18: str, tmp_path: Path
 ) -> None:
     """Those that a reader would run."""
     environment = {"PYTHONPATH": str(ROOT), "TXQUEUE_TEST_SERVER": dsn18, **PLUGIN}
-    command = f"pytest -q -p no:cacheprovider {ROOT / 'examples' / application}_shop"
-    if application == "django":
+    command = f"pytest -q -p no:cacheprovider {ROOT / 'examples' / folder_of_tests}"
+    if folder_of_tests == "django_shop":
         environment = {
             "PYTHONPATH": str(ROOT),
             "TXQUEUE_DSN": database18,
