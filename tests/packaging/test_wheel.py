@@ -1,6 +1,7 @@
 """What users install: wheels and source distributions that work far from this tree."""
 
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -8,6 +9,8 @@ import venv
 import zipfile
 from collections.abc import Iterable, Iterator
 from configparser import ConfigParser
+from email.message import Message
+from email.parser import Parser
 from importlib.metadata import Distribution, distribution
 from pathlib import Path
 from threading import Timer
@@ -234,27 +237,41 @@ def test_the_laboratory_adds_its_commands(laboratory: Path, tmp_path: Path) -> N
     assert "--waves" in run(*txqueue, "bench", "decay", "--help", folder=tmp_path)
 
 
-def test_both_distributions_have_one_version() -> None:
-    """And the second requires the first of that version."""
-    first, second = ConfigParser(), ConfigParser()
-    first.read(ROOT / "setup.cfg")
-    second.read(ROOT / "laboratory" / "setup.cfg")
-    version = first["metadata"]["version"]
-    assert second["metadata"]["version"] == version
-    assert f"txqueue=={version}" in second["options"]["install_requires"].splitlines()
-    for name in ("license_expression", "classifiers", "author"):
-        assert set(first["metadata"][name].split()) & set(second["metadata"][name].split())
+def metadata(wheel: Path) -> Message:
+    """Return the metadata of a wheel."""
+    with zipfile.ZipFile(wheel) as content:
+        [name] = [each for each in content.namelist() if each.endswith("/METADATA")]
+        return Parser().parsestr(content.read(name).decode())
+
+
+def test_both_distributions_have_the_version_of_one_file(distributions: Path) -> None:
+    """The second requires the first of that version, and was built from its source distribution."""
+    version = (ROOT / "VERSION").read_text("utf-8").strip()
+    [first] = map(metadata, distributions.glob("txqueue-*.whl"))
+    [second] = map(metadata, distributions.glob("txqueue_torture-*.whl"))
+    assert first["Version"] == second["Version"] == version
+    assert second.get_all("Requires-Dist") == [f"txqueue=={version}"]
+    for name in ("License-Expression", "Classifier", "Author"):
+        assert second.get_all(name)
+        assert set(second.get_all(name, [])) & set(first.get_all(name, []))
+
+
+def test_the_version_stands_nowhere_else() -> None:
+    """Not in the files that build the distributions, the image and the site."""
+    version = re.escape((ROOT / "VERSION").read_text("utf-8").strip())
+    alone = re.compile(rf"(?<![\d.]){version}(?![\d.])")
+    names = ("setup.cfg", "pyproject.toml", "packaging/Dockerfile", "docs/site/conf.py")
+    ours = (*names, "laboratory/setup.cfg", "laboratory/setup.py", "laboratory/pyproject.toml")
+    assert [name for name in ours if alone.search((ROOT / name).read_text("utf-8"))] == []
 
 
 def test_the_licence_is_declared_as_pep_639_says(distributions: Path) -> None:
     """By an expression and the file with its text, in both wheels."""
     for path in distributions.glob("*.whl"):
+        fields = metadata(path)
+        assert (fields["License-Expression"], fields["License-File"]) == ("MIT", "LICENSE")
         with zipfile.ZipFile(path) as wheel:
-            [name] = [each for each in wheel.namelist() if each.endswith("/METADATA")]
-            fields = wheel.read(name).decode().splitlines()
-            assert "License-Expression: MIT" in fields
-            assert "License-File: LICENSE" in fields
-            assert f"{name.removesuffix('METADATA')}licenses/LICENSE" in wheel.namelist()
+            assert any(each.endswith(".dist-info/licenses/LICENSE") for each in wheel.namelist())
 
 
 def test_a_node_runs_without_extras(
