@@ -34,6 +34,8 @@ LATE: Final = (
 ACCOUNT: Final = "create table account (id bigint, balance int); insert into account values (1, 0)"
 READY: Final = "registered as node"
 STATES: Final = ("waiting", "ready", "assigned", "done", "failed", "cancelled")
+# An installed txqueue brings the plugin along.
+PLUGIN: Final = {"PYTEST_PLUGINS": "txqueue.testing.plugin"}
 # Roles belong to the server, which outlives the test.
 ROLES: Final = "drop role if exists web_application, shop_node, shop_web"
 
@@ -126,9 +128,9 @@ def test_a_project_of_django_runs(migrated_database18: str, tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_the_tutorial_runs(tmp_path: Path) -> None:
-    """From nothing to a stopped node, with a server of its own."""
-    with Session(tmp_path, {}) as session:
+def test_the_tutorial_runs(dsn18: str, tmp_path: Path) -> None:
+    """From nothing to a stopped node, a schedule and a test, with a server of its own."""
+    with Session(tmp_path, {"TXQUEUE_TEST_SERVER": dsn18, **PLUGIN}) as session:
         session.follow(blocks(TUTORIAL))
 
 
