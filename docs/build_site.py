@@ -15,7 +15,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from configparser import ConfigParser
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -28,6 +27,7 @@ SITE: Final = ROOT / "build" / "site"
 
 _FENCED: Final = re.compile(r"(^```.*?^```$)", re.DOTALL | re.MULTILINE)
 _LINK: Final = re.compile(r"(?<=\]\()([^)\s:#]+)(#[^)\s]*)?(?=\))")
+_TOLD_TO_TESTS: Final = re.compile(r"^<!-- [a-z ]+(?:: \S+)? -->\n(?=```)", re.MULTILINE)
 _HEADING: Final = re.compile(r"^##+ (.+)$", re.MULTILINE)
 _VERSION_FOLDER: Final = re.compile(r"\d+(\.\d+)+")
 
@@ -41,9 +41,7 @@ class Section(NamedTuple):
 
 def version() -> str:
     """Return the version of the package."""
-    setup = ConfigParser()
-    setup.read(ROOT / "setup.cfg")
-    return setup["metadata"]["version"]
+    return (ROOT / "VERSION").read_text("utf-8").strip()
 
 
 def sections() -> Iterator[Section]:
@@ -78,9 +76,10 @@ def place(file: Path) -> str:
     return f"files/{path.as_posix()}"
 
 
-def moved(page: Path) -> str:
-    """Return the text of a page with links that fit its place in the site."""
-    folder = os.path.dirname(place(page)) or "."
+def moved(page: Path, folder: str | None = None) -> str:
+    """Return the text of a page with links that fit a folder of the site, or the page's place."""
+    if folder is None:
+        folder = os.path.dirname(place(page)) or "."
 
     def changed(link: re.Match[str]) -> str:
         path = os.path.relpath(place(_target(page, link[1])), folder)
@@ -100,18 +99,29 @@ def _navigation() -> Iterator[str]:
         yield f"\n```{{toctree}}\n:hidden:\n:caption: {title}\n\n{names}\n```\n"
 
 
+def linked_files() -> set[Path]:
+    """Return the files that pages link to and that are no pages: pictures, programs."""
+    texts = {page: _FENCED.split(page.read_text("utf-8"))[::2] for page in pages()}
+    links = (
+        _target(page, link[1]) for page in texts for link in _LINK.finditer("".join(texts[page]))
+    )
+    return {file for file in links if file.suffix != ".md"}
+
+
+def copy_linked(folder: Path) -> None:
+    """Copy the files that pages link to into a folder that has the pages."""
+    for file in linked_files():
+        copy = folder / place(file)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(file, copy)
+
+
 def stage(folder: Path) -> None:
     """Write the site's source: the pages, and the files that they link to."""
     shutil.rmtree(folder, ignore_errors=True)
     for page in pages():
-        text = moved(page)
-        _write(folder / place(page), text)
-        for link in _LINK.finditer("".join(_FENCED.split(page.read_text("utf-8"))[::2])):
-            file = _target(page, link[1])
-            if file.suffix != ".md":
-                copy = folder / place(file)
-                copy.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(file, copy)
+        _write(folder / place(page), moved(page))
+    copy_linked(folder)
     with (folder / "index.md").open("a", encoding="utf-8") as index:
         index.writelines(_navigation())
 
@@ -121,14 +131,23 @@ def _write(file: Path, text: str) -> None:
     file.write_text(text, "utf-8")
 
 
+def readable(page: Path, folder: str | None = None) -> str:
+    """Return the text of a page without the comments that tell the tests how to run its blocks."""
+    return _TOLD_TO_TESTS.sub("", moved(page, folder)).rstrip() + "\n"
+
+
 def write_texts(folder: Path) -> None:
-    """Write the pages as Markdown, llms.txt that leads to them, and one text of them all."""
+    """Write the pages as Markdown, llms.txt that leads to them, and one text of them all.
+
+    All links lead to files in the folder; those of the two texts begin there.
+    """
     for page in pages():
-        _write(folder / place(page), moved(page))
-    title, summary, rest = moved(INDEX).split("\n\n", 2)
+        _write(folder / place(page), readable(page))
+    copy_linked(folder)
+    title, summary, rest = readable(INDEX).split("\n\n", 2)
     quoted = "\n".join(f"> {line}" for line in summary.splitlines())
     _write(folder / "llms.txt", f"{title}\n\n{quoted}\n\n{rest}")
-    whole = (f"<!-- {place(page)} -->\n\n{moved(page).rstrip()}\n" for page in pages())
+    whole = (f"<!-- {place(page)} -->\n\n{readable(page, '.')}" for page in pages())
     _write(folder / "llms-full.txt", "\n".join(whole))
 
 
@@ -153,6 +172,24 @@ def write_versions(site: Path) -> None:
 </ul>
 """,
     )
+
+
+def run_sphinx(
+    builder: str, source: Path, target: Path, *words: str, patience: float | None = None
+) -> int:
+    """Run one of Sphinx's builders, and return its exit status.
+
+    What Sphinx keeps between two builds lies beside the source: it is no part of the site.
+    """
+    cache = source.with_name(f"{source.name}.{builder}")
+    options = ("-b", builder, "-q", *words, "-d", str(cache), "-c", str(ROOT / "docs/site"))
+    done = subprocess.run(
+        [sys.executable, "-m", "sphinx", *options, source, target],
+        env={**os.environ, "TXQUEUE_VERSION": version()},
+        timeout=patience,
+        check=False,
+    )
+    return done.returncode
 
 
 class _Anchors(HTMLParser):
@@ -203,14 +240,7 @@ def build(site: Path, source: Path = SOURCE) -> Path:
     target = site / version()
     stage(source)
     shutil.rmtree(target, ignore_errors=True)
-    # What Sphinx keeps between two builds is no part of the site.
-    words = ("-b", "html", "-W", "--keep-going", "-q", "-d", str(source.with_suffix(".cache")))
-    done = subprocess.run(
-        [sys.executable, "-m", "sphinx", *words, "-c", str(ROOT / "docs/site"), source, target],
-        env={**os.environ, "TXQUEUE_VERSION": version()},
-        check=False,
-    )
-    if done.returncode:
+    if run_sphinx("html", source, target, "-W", "--keep-going"):
         raise SystemExit("error: Sphinx has found errors, see above")
     write_texts(target)
     write_versions(site)

@@ -17,6 +17,11 @@ myst_heading_anchors = 4
 copybutton_prompt_text = r"\$ |>>> |\.\.\. |\w*=[>#] "
 copybutton_prompt_is_regexp = True
 
+# Of `make links`. Servers of the reader's own machine run only while a page is followed.
+linkcheck_ignore = [r"https?://(localhost|127\.0\.0\.1)\b"]
+linkcheck_timeout = 15
+linkcheck_retries = 2
+
 html_theme = "furo"
 html_favicon = "../../txqueue/web/static/mark.svg"
 html_copy_source = False
@@ -25,6 +30,11 @@ html_use_index = False
 html_show_sphinx = False
 # A search from a folder of files may load scripts, but not read pages for their summaries.
 html_show_search_summary = False
+html_search_scorer = "search_scorer.js"
+html_static_path = ["static"]
+html_css_files = ["site.css"]
+# The theme's own underlines the names of classes, as if they were links.
+pygments_dark_style = "github-dark"
 # The colours of the dashboard.
 html_theme_options = {
     "light_css_variables": {"color-brand-primary": "#0b5f70", "color-brand-content": "#0b5f70"},

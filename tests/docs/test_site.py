@@ -1,6 +1,12 @@
 """The site is made of the pages: all of them, with links that lead somewhere."""
 
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,7 +23,15 @@ from docs.build_site import (
     write_texts,
     write_versions,
 )
-from tests.docs.markdown import DOCUMENTS, ROOT, anchors, links
+from tests.docs.markdown import DOCUMENTS, ROOT, anchors, blocks, links
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking")
+# Once the search has ended: its texts change while it goes on.
+FIRST_FOUND = """() => document.querySelector("#search-results p")?.innerText.includes("finished")
+    && document.querySelector("#search-results li a")?.href"""
+WIDTH = "() => document.readyState === 'complete' && document.documentElement.scrollWidth"
+_CODE = re.compile(r"^```\w*\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
 @pytest.fixture(scope="module")
@@ -54,15 +68,45 @@ def test_links_lead_somewhere_in_the_site(staged: Path, page: Path) -> None:
         assert not anchor or target.suffix != ".md" or anchor in anchors(target), link
 
 
-def test_texts_for_programs_have_every_page(tmp_path: Path) -> None:
-    """llms.txt links to each page that lies beside it, and one file has all of them."""
-    write_texts(tmp_path)
-    listed = {link.partition("#")[0] for link in links(tmp_path / "llms.txt")}
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the texts for programs."""
+    folder = tmp_path_factory.mktemp("texts")
+    write_texts(folder)
+    return folder
+
+
+def test_llms_txt_leads_to_every_page(texts: Path) -> None:
+    """In the form that https://llmstxt.org proposes: a title, a summary, sections of links."""
+    listed = {link.partition("#")[0] for link in links(texts / "llms.txt")}
     assert {place(page) for page in pages() if page != INDEX} <= listed
-    assert all((tmp_path / place(page)).exists() for page in pages())
-    assert (tmp_path / "llms.txt").read_text("utf-8").startswith("# txqueue\n\n> A work queue")
-    whole = (tmp_path / "llms-full.txt").read_text("utf-8")
-    assert all(moved(page).rstrip() in whole for page in pages())
+    text = (texts / "llms.txt").read_text("utf-8")
+    assert text.startswith("# txqueue\n\n> A work queue")
+    heads = [line for line in text.splitlines() if line.startswith("#")]
+    assert heads == ["# txqueue", *(f"## {section.title}" for section in sections())]
+
+
+def test_one_text_has_every_page(texts: Path) -> None:
+    """In the order of the navigation, each under its place, with its code as it is."""
+    parts = re.split(r"^<!-- (\S+) -->\n", (texts / "llms-full.txt").read_text("utf-8"), flags=re.M)
+    assert parts[1::2] == [place(page) for page in pages()]
+    for page, text in zip(pages(), parts[2::2], strict=True):
+        assert [each.text for each in blocks(page)] == _CODE.findall(text)
+
+
+@pytest.mark.parametrize("name", ["llms.txt", "llms-full.txt", *map(place, pages())])
+def test_links_of_texts_lead_to_files_beside_them(texts: Path, name: str) -> None:
+    """Pages, pictures and programs."""
+    file = texts / name
+    gone = [link for link in links(file) if not is_there(file.parent, link)]
+    assert not gone
+    assert "<!-- run" not in file.read_text("utf-8")
+
+
+def is_there(folder: Path, link: str) -> bool:
+    """Return whether a link leads to a file, or to a heading of the same page."""
+    name = link.partition("#")[0]
+    return not name or (folder / name).exists()
 
 
 def test_code_is_copied_as_it_is() -> None:
@@ -91,12 +135,70 @@ def test_dead_links_are_found(tmp_path: Path) -> None:
     assert list(dead_links(tmp_path)) == ["a.html: b.html", "a.html: a.html#there"]
 
 
-def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
-    """With a search that needs no server."""
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The built site of this version."""
     for name in ("sphinx", "myst_parser", "furo", "sphinx_copybutton"):
         pytest.importorskip(name)
-    folder = build(tmp_path / "site", tmp_path / "source")
-    assert folder == tmp_path / "site" / version()
+    place = tmp_path_factory.mktemp("built")
+    return build(place / "site", place / "source")
+
+
+@pytest.fixture
+def in_browser(folder: Path) -> Iterator[Callable[[str, str], Any]]:
+    """Opens a page of the site on a phone, and returns what a script finds in it."""
+    playwright = pytest.importorskip("playwright.sync_api", exc_type=ImportError)
+    if CHROMIUM is None:
+        pytest.skip("needs chromium")
+    # In a thread of its own: playwright allows no running event loop in that of the test.
+    with ThreadPoolExecutor(1) as thread, ExitStack() as stack:
+
+        def started() -> Any:
+            driver = stack.enter_context(playwright.sync_playwright())
+            browser = driver.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+            return browser.new_page(viewport={"width": 390, "height": 844})
+
+        def asked(page: Any, address: str, script: str) -> Any:
+            page.goto(f"{folder.as_uri()}/{address}")
+            return page.wait_for_function(script).json_value()
+
+        page = thread.submit(started).result()
+        yield lambda address, script: thread.submit(asked, page, address, script).result()
+        thread.submit(stack.pop_all().close).result()
+
+
+@pytest.mark.parametrize(
+    ("asked", "first"),
+    [
+        ("pause", "howto/administer.html#pause-a-queue"),
+        ("retry", "howto/write-handlers.html#retry"),
+        ("Django", "howto/django.html"),
+        ("cron", "howto/recurring-work.html#cron-expressions"),
+    ],
+)
+def test_search_finds_the_right_page_first(
+    in_browser: Callable[[str, str], Any], asked: str, first: str
+) -> None:
+    """From files, as the site is read."""
+    found = in_browser(f"search.html?q={asked}", FIRST_FOUND)
+    assert found.partition("#")[0].partition("?")[0].endswith(first.partition("#")[0])
+    assert found.partition("#")[2] == first.partition("#")[2]
+
+
+def test_no_page_is_wider_than_a_phone(in_browser: Callable[[str, str], Any]) -> None:
+    """Wide tables and code scroll by themselves."""
+    wide = {place(page): in_browser(html_of(page), WIDTH) for page in pages()}
+    assert {name: width for name, width in wide.items() if width > 390} == {}
+
+
+def html_of(page: Path) -> str:
+    """Return where a page stands in the built site."""
+    return place(page).removesuffix(".md") + ".html"
+
+
+def test_the_site_is_built_without_a_warning(folder: Path) -> None:
+    """With a search that needs no server."""
+    assert folder.name == version()
     index = (folder / "searchindex.js").read_text("utf-8")
     assert index.startswith("Search.setIndex(")
     assert all((folder / place(page)).with_suffix(".html").exists() for page in pages())
