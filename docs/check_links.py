@@ -50,7 +50,7 @@ def is_outside(link: Link) -> bool:
 
 
 def is_bad(link: Link) -> bool:
-    """Return whether a link must be mended: no answer, or one that it is not there."""
+    """Return whether a link must be fixed: there is no answer, or one that it is not there."""
     return link.state not in ("working", "redirected")
 
 
