@@ -86,7 +86,7 @@ async def tour(queue: WorkQueue) -> None:
         )
     await queue.start_workset(Find)
     await queue.wait(last, timeout=60)
-    reminded = datetime.fromisoformat(await queue.wait(reminder, timeout=60))
+    reminded = datetime.fromisoformat(str(await queue.wait(reminder, timeout=60)))
     print(f"the reminder came {(reminded - due).total_seconds():.3f} s after its time")
     async with queue.transaction() as txn:
         nodes = await txn.execute("select name, port from txqueue.node_info where state = 'alive'")

@@ -1,6 +1,7 @@
 """D. Recipes of SQL queues: the application speaks SQL, its rows and its jobs change together."""
 
 import os
+from typing import Any
 
 from attrs import define
 from twisted.internet import reactor
@@ -86,7 +87,7 @@ class CleanUp(WorkItem):
             )
 
 
-async def sql(queue: WorkQueue, statement: str) -> list[tuple[object, ...]]:
+async def sql(queue: WorkQueue, statement: str) -> list[tuple[Any, ...]]:
     """Run a statement in a transaction of its own."""
     async with queue.transaction() as txn:
         return await txn.execute(statement)
