@@ -27,6 +27,8 @@ from tests.docs.markdown import DOCUMENTS, ROOT, anchors, blocks, links
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking")
+# Seconds; a busy machine takes long to start a browser.
+PATIENCE = 60.0
 # Once the search has ended: its texts change while it goes on.
 FIRST_FOUND = """() => document.querySelector("#search-results p")?.innerText.includes("finished")
     && document.querySelector("#search-results li a")?.href"""
@@ -161,7 +163,9 @@ def in_browser(folder: Path) -> Iterator[Callable[[str, str], Any]]:
         def started() -> Any:
             driver = stack.enter_context(playwright.sync_playwright())
             browser = driver.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-            return browser.new_page(viewport={"width": 390, "height": 844})
+            page = browser.new_page(viewport={"width": 390, "height": 844})
+            page.set_default_timeout(PATIENCE * 1000)
+            return page
 
         def asked(page: Any, address: str, script: str) -> Any:
             page.goto(f"{folder.as_uri()}/{address}")
