@@ -6,6 +6,7 @@ import os
 import sys
 import threading
 from collections.abc import Container
+from contextlib import suppress
 from typing import Final, NoReturn
 
 from txqueue.cli import root
@@ -29,7 +30,8 @@ def main() -> NoReturn:
             raise
         status = end.code
     # Its output is written, or known to be unwritable.
-    sys.stderr.flush()
+    with suppress(OSError):
+        sys.stderr.flush()
     os._exit(status if isinstance(status, int) else 1)
 
 

@@ -52,7 +52,8 @@ def about_one_job(schema: str, job_id: int) -> Inquiry[Job | None]:
     rows = yield Question(
         f"select {_COLUMNS}, case when job.attempt > 0 then array("
         f"select row_to_json(failed)::text from ({failed}) as failed) end as attempts"
-        f" from {schema}.job where job_id = %s",
+        # A statement with the number alone is planned anew each time, for every day of history.
+        f" from {schema}.find_job(%s) as job",
         (job_id,),
     )
     for row in rows:
