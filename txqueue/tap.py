@@ -144,7 +144,7 @@ class Options(usage.Options):
         self.metrics = _metrics_settings(self, self.nodes[0])
 
     def _ensure_free(self, settings: Settings) -> None:
-        """Check where the nodes listen; a wrong --app is told first, as it is the likelier one."""
+        """Check where the nodes listen; a wrong --app, which is likelier, is reported first."""
         for node in self.nodes:
             ensure_free(node, is_named=settings.get("admin") is not None)
 

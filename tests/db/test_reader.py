@@ -89,13 +89,13 @@ def test_a_locked_table_is_told_with_its_session(
     def asked() -> Inquiry[Any]:
         return (yield question)
 
-    with closing(psycopg2.connect(dsn, application_name="somebody")) as other, Session(dsn) as one:
+    with closing(psycopg2.connect(dsn, application_name="migrator")) as other, Session(dsn) as one:
         with other.cursor() as cursor:
             cursor.execute(f"lock table txqueue.{table} in access exclusive mode")
         with pytest.raises(Refused) as caught:
             Reader(one).find(asked())
         pid = other.get_backend_pid()
-        assert f"session {pid} (somebody) has locked the table {table}, in" in caught.value.what
+        assert f"session {pid} (migrator) has locked the table {table}, in" in caught.value.what
         assert f"pg_terminate_backend({pid})" in caught.value.remedy
         other.rollback()
         assert Reader(one).find(asked()) == []

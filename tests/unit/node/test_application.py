@@ -51,7 +51,7 @@ def test_a_module_of_a_django_project(folder: Path) -> None:
 
 
 def test_an_error_inside_of_a_module_is_not_one_of_its_name(folder: Path) -> None:
-    """It is the module that needs mending."""
+    """It is the module that is to be fixed."""
     (folder / "broken_of_test.py").write_text("import absent_of_test")
     with pytest.raises(ConfigurationError) as caught:
         import_work_items(["broken_of_test"])

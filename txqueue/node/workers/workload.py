@@ -25,7 +25,7 @@ from txqueue.system.clock import Clock
 __all__ = ["Workers"]
 
 # Seconds in which a worker must report its unstarted jobs; and for which the first import of the
-# application may last until operators are told that no worker runs.
+# application may last until a node reports that no worker runs.
 SOON, FIRST_IMPORT = 2.0, 30.0
 
 

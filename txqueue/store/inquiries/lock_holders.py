@@ -45,7 +45,7 @@ def locked_out(schema: str, waited: float) -> Inquiry[Refused]:
 
     Args:
         schema: The name of the schema.
-        waited: Seconds for which it has waited; whoever took its lock later was not in the way.
+        waited: Seconds for which it has waited; a transaction that began later was not in the way.
     """
     rows = yield Question(_BOUND + _HOLDERS, (schema, waited))
     return _error(rows)

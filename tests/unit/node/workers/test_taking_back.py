@@ -109,7 +109,7 @@ def test_a_worker_that_dies_meanwhile_is_left_out(bench: Bench) -> None:
 
 
 def test_workers_are_starting_while_the_application_is_imported(bench: Bench) -> None:
-    """Not once one runs, and not for ever, nor if the import has failed."""
+    """Not once one runs, nor after half a minute, nor if the import has failed."""
     workers, hands = bench.workers, bench.workers._workers
     workers.import_begun()
     assert not workers.are_starting
