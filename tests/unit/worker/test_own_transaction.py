@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -24,14 +24,16 @@ class Database:
         self.is_full = False
         self.is_lost = False
         self.turn: Deferred[None] | None = None
+        # What one job after the other waits for.
+        self.turns: Iterator[Deferred[None]] = iter(())
 
     @asynccontextmanager
     async def open(self, job: RunningJob) -> AsyncIterator[Any]:
         """A transaction whose commit completes the job."""
         if self.is_full:
             raise DatabaseUnavailable("too many clients already")
-        if self.turn is not None:
-            await self.turn
+        if (turn := next(self.turns, self.turn)) is not None:
+            await turn
         written: list[str] = []
         yield written
         if self.is_lost:
@@ -338,3 +340,65 @@ def test_an_operator_cancels_a_job_that_waits_for_a_connection(
         harness.performer.cancel(5, 1, "ann")
         harness.turn()
     assert [each["outcome"] for each in harness.settled] == ["cancelled"]
+
+
+async def held_up(_: object, job: RunningJob) -> None:
+    """Write in the job's own transaction, which waits until the test lets it go on."""
+    async with job.transaction():
+        pass
+
+
+def handed(harness: Harness, database: Database, jobs: int) -> list[Deferred[None]]:
+    """Hand over jobs of which one runs at a time; return what each waits for."""
+    turns: list[Deferred[None]] = [Deferred() for _ in range(jobs)]
+    database.turns = iter(turns)
+    harness.hand(5, *(Handled.entry(number) for number in range(1, jobs + 1)))
+    harness.turn()
+    return turns
+
+
+def test_completed_jobs_are_reported_together_while_others_wait(database: Database) -> None:
+    """The master only claims others for them; the next job starts without a turn of the reactor."""
+    harness = Harness(capacity=1, opener=database.open)
+    with harness.handler(held_up):
+        turns = handed(harness, database, 20)
+        for number in (0, 1):
+            turns[number].callback(None)
+            assert harness.in_flight.ids == {number + 2}
+            harness.turn()
+        assert harness.finished == []
+        turns[2].callback(None)
+        harness.turn()
+        assert harness.finished == [(5, 3, [], 3, 3)]
+        for turn in turns[3:]:
+            turn.callback(None)
+            harness.turn()
+    assert sum(jobs for _, _, _, jobs, _ in harness.finished) == 20
+    # The last ones wait for none.
+    assert harness.finished[-1][3] == 1
+
+
+def test_a_completed_job_is_reported_within_a_second(database: Database) -> None:
+    """Even if no other job ends meanwhile."""
+    harness = Harness(capacity=1, opener=database.open)
+    with harness.handler(held_up):
+        harness.performer.start()
+        turns = handed(harness, database, 20)
+        turns[0].callback(None)
+        harness.turn()
+        assert harness.finished == []
+        harness.clock.advance(1.0)
+        assert harness.finished == [(5, 3, [], 1, 1)]
+        harness.performer.stop()
+
+
+def test_completed_jobs_are_reported_when_the_others_are_given_up(database: Database) -> None:
+    """A node that stops waits for the reports."""
+    harness = Harness(capacity=1, opener=database.open)
+    with harness.handler(held_up):
+        turns = handed(harness, database, 20)
+        turns[0].callback(None)
+        harness.performer.give_up_waiting()
+        harness.turn()
+        assert harness.finished == [(5, 3, [], 1, 1)]
+        harness.performer.stop()

@@ -47,7 +47,12 @@ __all__ = ["LONGEST_TOGETHER", "NO_RETRY", "Endings", "Report"]
 LONGEST_TOGETHER = 1 << 15
 """Characters of a result that is reported with those of other jobs."""
 NO_RETRY = Retry(attempts=1)
+# The report of completed jobs waits for an eighth of the jobs that wait, of so many at most: the
+# master claims jobs a tenth of a second before workers need them.
+_PART, _MOST = 8, 512
 _DIRECTIVES = (Snooze, Discard, Fail, Next)
+# Classes of results that are no directive, as most results have.
+_PLAIN = frozenset({dict, list, str, int, float, bool})
 
 
 class Report(Protocol):
@@ -114,6 +119,8 @@ class Endings:
         self._complete = complete
         self._longest_result = longest_result
         self._touched: dict[int, HeldAssignment] = {}
+        # How many of the jobs to report are completed, and whether there is anything else.
+        self._completed, self._is_due = 0, False
         self._settled: list[SettledJob] = []
         self._counts: Counter[int] = Counter()
         self._settled_weight = 0
@@ -121,11 +128,14 @@ class Endings:
     def touch(self, held: HeldAssignment) -> None:
         """Report an assignment of which the worker no longer holds some jobs."""
         self._touched[held.token.assignment] = held
+        self._is_due = True
 
     def committed(self, job: RunningJob) -> None:
         """Note that a job's own transaction has completed it, while its handler may go on."""
-        job.assignment.committed.add(job.id)
-        self.touch(job.assignment)
+        held = job.assignment
+        held.committed.add(job.id)
+        # Its end is not due: see `can_wait`.
+        self._touched[held.token.assignment] = held
 
     def returned(self, job: RunningJob, kind: Kind, value: Any) -> None:
         """End the run of a job whose handler has returned a value, which may be any object."""
@@ -143,7 +153,7 @@ class Endings:
             if job.is_completed and is_a(value, *_DIRECTIVES):
                 self.note_late(job, kind, value)
             self.done(job)
-        elif is_a(value, *_DIRECTIVES):
+        elif type(value) not in _PLAIN and is_a(value, *_DIRECTIVES):
             self.judged(job, NO_RETRY, value, kind)
         else:
             self._store(job, kind, value)
@@ -179,8 +189,10 @@ class Endings:
         held = job.assignment
         if job.is_completed:
             held.committed.add(job.id)
+            self._completed += 1
         else:
             held.done.append(job.id)
+            self._is_due = True
         held.let_go(job.weight)
         self._touched[held.token.assignment] = held
 
@@ -262,10 +274,23 @@ class Endings:
         self._runs.tally.ended[job.work_type, settled.outcome] += 1
         self._counts[job.token.assignment] += 1
         self._settled_weight += job.weight
+        self._is_due = True
+
+    def can_wait(self, waiting: int) -> bool:
+        """Tell whether the report of what has ended can wait for more.
+
+        Jobs that their own transactions have completed are only counted by the master, to claim
+        others, which the worker does not need while many wait.
+
+        Args:
+            waiting: How many jobs the worker has not started.
+        """
+        return not self._is_due and 0 < self._completed * _PART <= min(waiting, _MOST)
 
     def flush(self) -> None:
         """Report what has ended since the last report; each turn ends with it."""
         self._runs.sum_up()
+        self._completed, self._is_due = 0, False
         touched, self._touched = self._touched, {}
         is_alone = len(touched) == 1 and not self._settled
         for held in touched.values():

@@ -118,7 +118,7 @@ class Performer:
             complete=self._complete,
             longest_result=longest_result,
         )
-        self._turns = Turns(reactor, self._start_jobs, self._ends.flush)
+        self._turns = Turns(reactor, self._start_jobs, self._report_ends)
         self._beat = LoopingCall(self._look)
         self._beat.clock = reactor
 
@@ -129,7 +129,12 @@ class Performer:
     def _look(self) -> None:
         self._watch.look()
         self._failures.look()
+        self._ends.flush()
         self._report_tally()
+
+    def _report_ends(self) -> None:
+        if not self._ends.can_wait(len(self._waiting)):
+            self._ends.flush()
 
     def _report_tally(self) -> None:
         if self._runs.tally:
@@ -174,6 +179,8 @@ class Performer:
         Returns:
             The numbers of the given-up jobs by assignment, and their weight.
         """
+        # Completed jobs are reported late only while others wait.
+        self._turns.request()
         return self._waiting.give_up(most)
 
     def held(self, assignments: Set[int]) -> dict[int, list[int]]:
@@ -376,6 +383,10 @@ class Performer:
             self._ends.failed(running.job, running.kind, running.terms, error)
             # A thread that goes on can see that it should end.
             change(running.job, is_ended=True)
+        if self._ends.can_wait(len(self._waiting)):
+            self._turns.start_now()
+        else:
+            self._turns.request()
 
     def _abandon(self, running: WaitingRun) -> None:
         """End the run of a handler that goes on although it was cancelled, as if it had ended."""
@@ -393,7 +404,6 @@ class Performer:
             running.timer.cancel()
         if not running.is_completing:
             self._runs.tally.ran(running.job.work_type, self._reactor.seconds() - running.began)
-        self._turns.request()
 
     def _committed(self, job: RunningJob) -> None:
         self._ends.committed(job)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import Context
 
 from txqueue.system.clock import Clock
 
@@ -28,6 +29,7 @@ class Turns:
         self._start = start
         self._report = report
         self._is_reading = False
+        self._is_starting = False
         self.is_due = False
 
     def request(self, after: float = 0) -> None:
@@ -40,6 +42,24 @@ class Turns:
             self.is_due = True
             if not self._is_reading:
                 self._clock.callLater(after, self._take)
+
+    def start_now(self) -> None:
+        """Start jobs without a turn, which costs more than to start one, unless one is due."""
+        if self.is_due:
+            return
+        if self._is_starting:
+            # A job has ended while others are being started.
+            self.request()
+            return
+        # A job that has just ended leaves the next ones nothing of its context.
+        Context().run(self._start_jobs)
+
+    def _start_jobs(self) -> None:
+        self._is_starting = True
+        try:
+            self._start()
+        finally:
+            self._is_starting = False
 
     @contextmanager
     def reading(self) -> Iterator[None]:
@@ -55,5 +75,5 @@ class Turns:
 
     def _take(self) -> None:
         self.is_due = False
-        self._start()
+        self._start_jobs()
         self._report()

@@ -1,9 +1,13 @@
 """When a worker acts: soon after a request, once, and right after it has read messages."""
 
+from contextvars import ContextVar
+
 import pytest
 from twisted.internet.task import Clock
 
 from txqueue.worker.running.turns import Turns
+
+JOB: ContextVar[str] = ContextVar("job")
 
 
 class Harness:
@@ -14,11 +18,17 @@ class Harness:
         self.acts = 0
         self.reports = 0
         self.requests_more = False
+        self.starts_more = False
+        self.seen: list[str] = []
         self.turns = Turns(self.clock, self.act, self.report)
 
     def act(self) -> None:
         """Count, and perhaps request another call."""
         self.acts += 1
+        self.seen.append(JOB.get("none"))
+        if self.starts_more:
+            self.starts_more = False
+            self.turns.start_now()
         if self.requests_more:
             self.requests_more = False
             self.turns.request()
@@ -106,3 +116,33 @@ def test_a_call_can_wait() -> None:
     assert (harness.acts, harness.turns.is_due) == (0, True)
     harness.clock.advance(0.1)
     assert (harness.acts, harness.turns.is_due) == (1, False)
+
+
+def test_jobs_start_without_a_turn() -> None:
+    """Nothing is reported, and nothing of the context of the job that has ended is left."""
+    harness = Harness()
+    token = JOB.set("the job that has ended")
+    try:
+        harness.turns.start_now()
+    finally:
+        JOB.reset(token)
+    assert (harness.acts, harness.reports, harness.seen) == (1, 0, ["none"])
+    assert harness.clock.getDelayedCalls() == []
+
+
+def test_a_job_that_ends_as_others_start_is_followed_in_a_turn() -> None:
+    """Jobs that end at once would nest without end."""
+    harness = Harness()
+    harness.starts_more = True
+    harness.turns.start_now()
+    assert (harness.acts, harness.turns.is_due) == (1, True)
+
+
+def test_a_turn_that_is_due_starts_the_jobs() -> None:
+    """They are started once."""
+    harness = Harness()
+    harness.turns.request()
+    harness.turns.start_now()
+    assert harness.acts == 0
+    harness.clock.advance(0)
+    assert harness.acts == 1
