@@ -37,6 +37,9 @@ LONG_TRIES, LONG_PAUSE = 3, 5.0
 # The delay after a statement, in seconds, in which a few more jobs are collected for the next: so
 # many times what a commit takes, within bounds, as clients' commits wait for this one.
 GATHERING, LONGEST_GATHERING, COMMITS, FEW = 0.01, 0.02, 8, 50
+# After a statement with so many ended jobs, results are collected too: a caller that waits for one
+# of so many waits hardly longer.
+MANY = 200
 # The most assignments that one statement returns.
 MOST_GIVEN_BACK = 500
 
@@ -70,12 +73,15 @@ class _Entries:
         self.settled.sort(key=_is_long)
         return bool(parted)
 
-    @property
-    def can_wait(self) -> bool:
-        """Whether all entries are a few done jobs without results, for which no caller waits."""
+    def can_wait(self, *, with_results: bool) -> bool:
+        """Tell whether all entries are a few done jobs, for which no caller waits.
+
+        Args:
+            with_results: Whether jobs with results can wait, too.
+        """
         if len(self.completed) >= FEW or self.settled or self.started or self.given_back:
             return False
-        return not any(entry.results for entry in self.completed)
+        return with_results or not any(entry.results for entry in self.completed)
 
     @property
     def ends(self) -> int:
@@ -120,7 +126,8 @@ class Completions(Periodic):
         self._open = _Entries()
         self._writing = _Entries()
         self._written_at = float("-inf")
-        self._has_freed = False
+        # How many jobs the last statement has ended, and whether that freed others.
+        self._last, self._has_freed = 0, False
         self._completed, self._settled = BatchSize(), BatchSize()
         # How often the first long outcome has failed, and when it may be tried again.
         self._long_tries, self._long_at = 0, float("-inf")
@@ -209,7 +216,9 @@ class Completions(Periodic):
     @property
     def _is_urgent(self) -> bool:
         """Whether other jobs, or clients, may wait for what is to be written."""
-        return self._has_freed or self._ends.is_awaited or not self._open.can_wait
+        if self._has_freed or self._ends.is_awaited:
+            return True
+        return not self._open.can_wait(with_results=self._last >= MANY)
 
     async def _gather(self) -> None:
         """Wait briefly for more entries after a statement, unless a caller may wait."""
@@ -271,6 +280,7 @@ class Completions(Periodic):
 
     def _tell(self, ended: int, written: WrittenEnds) -> None:
         self._meters.tokens_lost += ended - written.jobs
+        self._last = written.jobs
         self._has_freed = written.has_freed
         if written.has_freed:
             self._wakeups.look_for_work(written.freed)

@@ -244,6 +244,24 @@ def test_results_are_written_at_once_with_their_jobs() -> None:
     under_test.stopService()
 
 
+def test_results_of_many_jobs_are_collected() -> None:
+    """A caller that waits for one of so many waits hardly longer, and a statement is not small."""
+    book = Book()
+    clock, under_test = begun(book)
+    under_test.complete(CompletedJobs(0, 1, "1", '{"1":1}'))
+    under_test.complete(CompletedJobs(0, 2, ",".join(map(str, range(completions.MANY)))))
+    clock.advance(1.0)
+    written_before = list(book.completed)
+    under_test.complete(CompletedJobs(0, 3, "1,2", '{"1":1}'))
+    under_test.complete(CompletedJobs(0, 4, "3", '{"3":1}'))
+    assert book.completed == written_before
+    clock.advance(completions.GATHERING)
+    assert book.completed[-1] == [3, 4]
+    under_test.complete(CompletedJobs(0, 5, "5", '{"5":1}'))
+    assert book.completed[-1] == [5]
+    under_test.stopService()
+
+
 def test_a_result_that_cannot_be_stored_fails_its_job_alone() -> None:
     """The jobs beside it are done, with what they returned."""
     book = Book()
