@@ -1,10 +1,13 @@
 """Failures by kind: what errors have in common, counted, run again and postponed all at once."""
 
 import json
+from collections.abc import Callable
 
 import pytest
 
 from tests.db.masters import Master
+from txqueue.model.assignment import SettledJob, framed
+from txqueue.store.node.outcomes import outcomes_text, outcomes_texts
 
 TRACE = """{said}
 
@@ -16,6 +19,10 @@ Traceback (most recent call last):
 {said}"""
 
 
+TRACEBACK = """Traceback (most recent call last):
+  File "/srv/r1/shop/mail.py", line 7, in {}
+    raise ValueError
+"""
 SAME_KIND = "select txqueue.fingerprint(%s) = txqueue.fingerprint(txqueue.error_shape(%s))"
 POSTPONE = "postpone_failures(%s, 'ann', 60, null, 1)"
 
@@ -141,6 +148,46 @@ def test_failures_written_together_keep_their_own_kinds(node: Master) -> None:
     assert node.value(settled, node.incarnation, json.dumps(outcomes)) == chunk.ids
     found = [node.job(job)["fingerprint"] for job in chunk.ids]
     assert found == [node.value("select txqueue.fingerprint(%s)", text) for text in texts]
+
+
+@pytest.mark.parametrize("of", [outcomes_text, lambda jobs: "".join(outcomes_texts(jobs))])
+def test_a_report_that_has_frames_once_stores_whole_errors(
+    node: Master, of: Callable[[list[SettledJob]], str]
+) -> None:
+    """With the job and with its attempt, and of the same kinds as errors that are sent whole."""
+    lines = ["V: 1", "V: 2", "K: 'a'", "V: 3", 'E: File "x", line 2, in y', "M: 4\nand 5", "V: 2"]
+    traces = [TRACEBACK.format(name) for name in ("perform", "perform", "check", "check", *"abc")]
+    node.enqueue(*[{}] * len(lines))
+    (chunk,) = node.claim()
+    jobs = [
+        SettledJob(job, chunk.assignment, "retry", 9.0, framed(line, trace), frames=trace)
+        for job, line, trace in zip(chunk.ids, lines, traces, strict=True)
+    ]
+    settled = "select settled from txqueue.settle(%s, %s)"
+    assert node.value(settled, node.incarnation, of(jobs)) == chunk.ids
+    attempts = "select array_agg(error order by job_id) from txqueue.failed_attempt"
+    texts = [job.error for job in jobs]
+    assert node.value(f"{attempts} where job_id = any (%s)", chunk.ids) == texts
+    rows = [node.job(job) for job in chunk.ids]
+    assert [row["error"] for row in rows] == texts
+    kinds = [node.value("select txqueue.fingerprint(%s)", text) for text in texts]
+    assert [row["fingerprint"] for row in rows] == kinds
+
+
+def test_frames_of_an_outcome_that_does_not_count_are_those_of_others(node: Master) -> None:
+    """Of two outcomes of one job the first counts; another job has the frames of the second."""
+    node.enqueue({}, {})
+    (chunk,) = node.claim()
+    trace = TRACEBACK.format("perform")
+    outcomes = [
+        {"job_id": chunk.ids[0], "outcome": "failed", "error": "first"},
+        {"job_id": chunk.ids[0], "outcome": "failed", "error": "V", "trace": "1", "frames": trace},
+        {"job_id": chunk.ids[1], "outcome": "failed", "error": "V: 7", "trace": "1"},
+    ]
+    text = json.dumps([each | {"assignment": chunk.assignment} for each in outcomes])
+    settled = "select settled from txqueue.settle(%s, %s)"
+    assert node.value(settled, node.incarnation, text) == chunk.ids
+    assert [node.job(job)["error"] for job in chunk.ids] == ["first", framed("V: 7", trace)]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from attrs import frozen
+from attrs import field, frozen
 
 from txqueue.model.job import Token
 
@@ -21,6 +21,7 @@ __all__ = [
     "SettledJob",
     "SettledJobs",
     "StartedJob",
+    "framed",
     "named_job",
     "place_of",
 ]
@@ -145,6 +146,8 @@ class SettledJob:
         log: The last entries that a failed attempt has logged, a line for each.
         version: The version of the work type that could not read the payload; see `type_version`.
         waits: The steps for which the job waits, if the outcome is ``suspended``.
+        frames: The part of the error that failures at the same place share, so that a report has it
+            once; see `framed`. None if it has no such part.
     """
 
     job_id: int
@@ -160,6 +163,12 @@ class SettledJob:
     log: str | None = None
     version: str | None = None
     waits: Sequence[Mapping[str, Any]] | None = None
+    frames: str | None = field(default=None, eq=False)
+
+
+def framed(line: str, frames: str) -> str:
+    """Return the text of an error: its line, and the frames before the same line."""
+    return f"{line}\n\n{frames}{line}"
 
 
 @frozen

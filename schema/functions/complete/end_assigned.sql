@@ -17,13 +17,17 @@ as $$
 declare
     often bigint[];
 begin
-    with said as materialized (
-        select distinct on (each.job_id, each.assignment) each.*
+    with given as materialized (
+        select each.*
           from rows from (jsonb_to_recordset(outcomes) as (
                    job_id bigint, assignment bigint, outcome text, delay double precision, error text, result jsonb,
-                   unstarted boolean, progress jsonb, error_class text, log text)) with ordinality
-               as each (job_id, assignment, outcome, delay, error, result, unstarted, progress, error_class, log, place)
-         order by each.job_id, each.assignment, each.place
+                   unstarted boolean, progress jsonb, error_class text, log text, trace text, shape text, frames text)) with ordinality
+               as each (job_id, assignment, outcome, delay, error, result, unstarted, progress, error_class, log, trace, shape, frames, place)
+    ), said as materialized (
+        select distinct on (job_id, assignment) * from given order by job_id, assignment, place
+    ), traces as (
+        -- Of all outcomes: one that does not count may have the frames of others.
+        select trace, min(frames) as its_frames from given where frames is not null group by trace
     ), gone as (
         delete from job_assigned
          where job_id = any (array(select said.job_id from said where (said.outcome in ('next', 'unread', 'suspended')) is not true)) and incarnation = its_incarnation
@@ -35,10 +39,13 @@ begin
                left(said.error_class, 200) as its_class, left(said.log, 8192) as its_log,
                said.outcome in ('retry', 'snooze') as waits,
                said.unstarted is not true as ran,
-               coalesce(said.error, gone.error) as its_error,
-               case when said.outcome in ('retry', 'failed') then error_shape(coalesce(said.error, gone.error)) end collate "C" as shape,
+               coalesce(case when its_frames is null then said.error else concat(said.error, E'\n\n', its_frames, said.error) end,
+                        gone.error) as its_error,
+               case when said.outcome in ('retry', 'failed') then
+                   coalesce(coalesce(said.shape, said.error) || E'\n\n' || its_frames, error_shape(coalesce(said.error, gone.error))) end collate "C" as shape,
                case when said.outcome = 'snooze' or said.unstarted then gone.attempt else least(gone.attempt + 1, 32767) end as runs
           from gone join said on said.job_id = gone.job_id and said.assignment = gone.assignment
+               left join traces on traces.trace = said.trace
     ), known as (
         -- Failures that come together are mostly of few kinds.
         select shape, fingerprint(shape) as kind from ended where shape is not null group by shape

@@ -1,6 +1,6 @@
 -- Writes the outcomes of jobs that did not just return: an array of objects with job_id, lane, assignment,
 -- outcome ('done', 'retry', 'snooze', 'next', 'unread', 'suspended', 'failed', 'cancelled'), and where they apply delay
--- (seconds), waits (see suspend_jobs()), error, error_class, log, result, progress, version (of the type that could not read it), and
+-- (seconds), waits (see suspend_jobs()), error, trace and frames (an error's traceback, see txqueue/store/node/outcomes.py), error_class, log, result, progress, version (of the type that could not read it), and
 -- unstarted if it never ran. Only jobs whose token still holds
 -- are changed. Returns their numbers, whether other jobs may have become ready, and the first of those that are known,
 -- as complete() does.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-from attrs import frozen
+from attrs import field, frozen
 
 from txqueue.errors import (
     InvalidWork,
@@ -14,12 +14,12 @@ from txqueue.errors import (
     UnknownWorkType,
     UnreadablePayload,
 )
-from txqueue.model.assignment import JobKey, SettledJob
+from txqueue.model.assignment import JobKey, SettledJob, framed
 from txqueue.model.directives import Discard, Fail, Snooze, snooze_delay
 from txqueue.model.foreign import class_name, class_path, is_a, looked, text_of
 from txqueue.model.retry import Retry
 from txqueue.model.type_version import NotRead
-from txqueue.policy.endings.tracebacks import exception_line, exception_text
+from txqueue.policy.endings.tracebacks import exception_line, exception_parts
 
 __all__ = [
     "EXPIRED",
@@ -63,6 +63,7 @@ class Verdict:
         stage: The next stage, if the outcome is ``next``.
         error_class: The class of the error that failed the attempt; None if there was none.
         version: The version of the work type that could not read the payload.
+        frames: The part of the error that failures at the same place share, if it has one.
     """
 
     outcome: str
@@ -71,6 +72,7 @@ class Verdict:
     stage: Mapping[str, Any] | None = None
     error_class: str | None = None
     version: str | None = None
+    frames: str | None = field(default=None, eq=False)
 
     def of(self, job: JobKey) -> SettledJob:
         """Return this outcome as the outcome of a given job."""
@@ -83,6 +85,7 @@ class Verdict:
             stage=self.stage,
             error_class=self.error_class,
             version=self.version,
+            frames=self.frames,
         )
 
 
@@ -113,11 +116,13 @@ def judge(error: object, retry: Retry, failures: int, chance: float) -> Verdict:
         unread = ""
     except BaseException as broken:
         unread = f"its {class_name(error)} cannot be read: {summary_of(broken)}\n\n"
-    text, name = unread + error_text(error), error_class(error)
+    (text, frames), name = _error_parts(error), error_class(error)
+    if unread:
+        text, frames = unread + text, None
     if _is_fatal(error, retry) or retry.is_spent(failures + 1):
-        return Verdict("failed", error=text, error_class=name)
+        return Verdict("failed", error=text, error_class=name, frames=frames)
     delay = retry.delay(failures + 1, chance)
-    return Verdict("retry", delay=delay, error=text, error_class=name)
+    return Verdict("retry", delay=delay, error=text, error_class=name, frames=frames)
 
 
 def _is_fatal(error: object, retry: Retry) -> bool:
@@ -195,10 +200,17 @@ def _deferred_timeout(error: Any) -> str | None:
 
 def error_text(error: object) -> str:
     """Return an exception's type, message and traceback; only the end of a long traceback."""
-    line, whole = exception_text(error)
-    summary, whole = _deferred_timeout(error) or line.strip(), whole.strip()
+    return _error_parts(error)[0]
+
+
+def _error_parts(error: object) -> tuple[str, str | None]:
+    """Return the same text; and of one with frames between twice the same line, those frames."""
+    line, frames, whole = exception_parts(error)
+    summary = _deferred_timeout(error) or line.strip()
+    whole = (whole or frames + line).strip()
     shortened = whole if len(whole) <= LONGEST_ERROR else "[...] " + whole[-LONGEST_ERROR:]
-    return storable(f"{summary[:1000]}\n\n{shortened}")
+    text = storable(f"{summary[:1000]}\n\n{shortened}")
+    return text, frames if frames and text == framed(summary, frames) else None
 
 
 def late_error_text(error: object) -> str:

@@ -26,7 +26,7 @@ from txqueue.model.foreign import (
     traceback_of,
 )
 
-__all__ = ["exception_line", "exception_text"]
+__all__ = ["exception_line", "exception_parts", "exception_text"]
 
 # How many places of failure are remembered: an application fails at few of them, repeatedly.
 MOST_PLACES = 200
@@ -53,16 +53,26 @@ def exception_text(error: object) -> tuple[str, str]:
 
     The text of the frames is kept for later failures at the same place.
     """
+    line, frames, whole = exception_parts(error)
+    return line, whole or frames + line
+
+
+def exception_parts(error: object) -> tuple[str, str, str]:
+    """Return an exception's line, the text of its frames, and an empty text.
+
+    For an exception that is linked with others, the frames are empty, and the text is the whole of
+    `traceback.format_exception`.
+    """
     is_linked = _is_linked(error)
     line = _line(error, is_linked=is_linked)
     frames = _without_callers(traceback_of(error))
     if not is_linked:
-        return line, _formatted(frames) + line
+        return line, _formatted(frames), ""
     whole = ""
     if _all_behave(error, is_linked=True):
         made = cast("Any", error)
         whole = looked(lambda: "".join(traceback.format_exception(type(made), made, frames)), "")
-    return line, whole or _chain_text(error)
+    return line, "", whole or _chain_text(error)
 
 
 def _line(error: Any, *, is_linked: bool) -> str:

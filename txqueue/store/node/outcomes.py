@@ -1,18 +1,25 @@
 """The JSON text in which jobs' outcomes travel from a worker to the stored function ``settle()``.
 
 Workers write the text; a master passes it on, and parses it only if the database refuses it.
+
+Failures at the same place have the same frames, which are most of an error's text. An array has
+them once: an outcome names them by a key in ``trace``, and the first one that does has them in
+``frames``. Its ``error`` is then the line alone; ``shape`` is that as ``error_shape()`` has it, if
+that differs.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from hashlib import blake2b
 from operator import attrgetter
 from typing import Any, Final
 
 from attrs import fields
 
-from txqueue.model.assignment import SettledJob, SettledJobs
+from txqueue.model.assignment import SettledJob, SettledJobs, framed
 
 __all__ = [
     "as_settled_jobs",
@@ -24,7 +31,11 @@ __all__ = [
 
 LONGEST: Final = 1 << 15
 """Characters of the outcomes that a worker reports together."""
-_NAMES: Final = [field.name for field in fields(SettledJob)]
+_NAMES: Final = [field.name for field in fields(SettledJob) if field.name != "frames"]
+# Characters of the line that error_shape() takes.
+_LONGEST_LINE: Final = 500
+# Digits that error_kind() does not tell from each other.
+_ALIKE: Final = str.maketrans("23456789", "11111111")
 _VALUES: Final = attrgetter(*_NAMES)
 
 
@@ -36,15 +47,52 @@ def outcomes_texts(jobs: Iterable[SettledJob], longest: int = LONGEST) -> Iterat
         longest: The longest array, in characters; a longer outcome has one of its own.
     """
     texts: list[str] = []
+    keys: set[str] = set()
     total = 0
-    for text in (json.dumps(_object(job)) for job in jobs):
-        total += len(text)
-        if texts and total > longest:
+    for job in jobs:
+        text = _text(job, keys)
+        if texts and total + len(text) > longest:
             yield _array(texts)
-            texts, total = [], len(text)
+            texts, keys, total = [], set(), 0
+            text = _text(job, keys)
+        total += len(text)
         texts.append(text)
     if texts:
         yield _array(texts)
+
+
+def _text(job: SettledJob, keys: set[str]) -> str:
+    """Return an outcome as text.
+
+    Args:
+        job: The outcome.
+        keys: The keys of the frames that outcomes before it have.
+    """
+    members = _object(job)
+    if (line := _line(job)) is not None and job.frames is not None:
+        members["error"] = line
+        if (shape := line.translate(_ALIKE)) != line:
+            members["shape"] = shape
+        members["trace"] = key = _key(job.frames)
+        if key not in keys:
+            keys.add(key)
+            members["frames"] = job.frames
+    return json.dumps(members)
+
+
+def _line(job: SettledJob) -> str | None:
+    """Return the line of an error with frames; None for an error that is stored as it is."""
+    if (frames := job.frames) is None or (error := job.error) is None:
+        return None
+    line = error[: (len(error) - len(frames) - 2) // 2]
+    is_plain = len(line) <= _LONGEST_LINE and "\n" not in line and 'File "' not in line
+    # An error that has been cut off since has no such form.
+    return line if is_plain and error == framed(line, frames) else None
+
+
+@lru_cache(200)
+def _key(frames: str) -> str:
+    return blake2b(frames.encode(), digest_size=8).hexdigest()
 
 
 def outcomes_text(jobs: Iterable[SettledJob]) -> str:
@@ -59,11 +107,16 @@ def as_settled_jobs(jobs: Iterable[SettledJob]) -> SettledJobs:
 
 def settled_jobs_in(settled: Iterable[SettledJobs]) -> list[SettledJob]:
     """Return the outcomes in the given reports of workers, which may be of a newer version."""
-    return [
-        SettledJob(**{name: outcome[name] for name in _NAMES if name in outcome})
-        for report in settled
-        for outcome in json.loads(report.outcomes)
-    ]
+    outcomes = [outcome for report in settled for outcome in json.loads(report.outcomes)]
+    frames = {each["trace"]: each["frames"] for each in outcomes if "frames" in each}
+    return [_settled_job(outcome, frames) for outcome in outcomes]
+
+
+def _settled_job(outcome: Mapping[str, Any], frames: Mapping[str, str]) -> SettledJob:
+    members = {name: outcome[name] for name in _NAMES if name in outcome}
+    if (trace := frames.get(outcome.get("trace", ""))) is not None:
+        members["error"] = framed(members["error"], trace)
+    return SettledJob(**members, frames=trace)
 
 
 def joined_outcomes(settled: Iterable[SettledJobs]) -> str:

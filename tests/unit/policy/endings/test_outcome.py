@@ -8,7 +8,7 @@ from twisted.internet import defer
 
 from txqueue import Discard, Fail, Retry, Snooze
 from txqueue.errors import InvalidWork, JobFailed, UnknownWorkType, UnreadablePayload
-from txqueue.model.assignment import JobKey
+from txqueue.model.assignment import JobKey, framed
 from txqueue.model.type_version import NotRead
 from txqueue.policy.endings.outcome import LONGEST_ERROR, Verdict, error_text, judge
 from txqueue.store.node.outcomes import outcomes_text
@@ -162,3 +162,22 @@ def test_a_payload_of_another_job_that_cannot_be_read() -> None:
     error = UnreadablePayload("extra fields found", "remove them")
     assert judge(error, Retry(attempts=2), 0, 0.5).outcome == "retry"
     assert judge(error, Retry(attempts=2), 1, 0.5).outcome == "failed"
+
+
+def test_a_verdict_has_the_frames_that_failures_at_its_place_share() -> None:
+    """Of an error that is linked with no other, and whose text is its line around its frames."""
+    try:
+        raise ValueError("row 17")
+    except ValueError as error:
+        alone = error
+    try:
+        raise KeyError from alone
+    except KeyError as error:
+        linked = error
+    verdict = judge(alone, Retry(attempts=1), 0, 0.5)
+    assert verdict.frames is not None
+    assert verdict.frames.startswith("Traceback (most recent call last):\n  File")
+    assert verdict.error == framed("ValueError: row 17", verdict.frames) == error_text(alone)
+    assert verdict.of(JobKey(9, 7)).frames == verdict.frames
+    assert judge(linked, Retry(attempts=1), 0, 0.5).frames is None
+    assert judge(ValueError("\0" + "x" * 2000), Retry(attempts=1), 0, 0.5).frames is None

@@ -2,10 +2,12 @@
 
 import json
 
+import pytest
+from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from txqueue.model.assignment import SettledJob, SettledJobs
+from txqueue.model.assignment import SettledJob, SettledJobs, framed
 from txqueue.store.node.outcomes import (
     as_settled_jobs,
     joined_outcomes,
@@ -39,6 +41,57 @@ def test_reports_are_bounded(errors: list[str], longest: int) -> None:
     assert settled_jobs_in(map(SettledJobs, texts)) == jobs
     for text in texts:
         assert len(json.loads(text)) == 1 or len(text) <= longest + 2 + len(errors)
+
+
+TRACE = 'Traceback (most recent call last):\n  File "/srv/shop.py", line 7, in {}\n    fail()\n'
+
+
+def failed(number: int, line: str, place: str) -> SettledJob:
+    """A failure of a function, with its traceback."""
+    frames = TRACE.format(place)
+    return SettledJob(number, 1, "failed", error=framed(line, frames), frames=frames)
+
+
+@given(
+    st.lists(st.tuples(st.text(max_size=30), st.sampled_from("abc")), min_size=1),
+    st.integers(1, 2000),
+)
+def test_each_report_has_the_frames_of_its_failures(
+    errors: list[tuple[str, str]], longest: int
+) -> None:
+    """Read apart, in any parts and together, they have all errors as they were."""
+    jobs = [failed(number, *error) for number, error in enumerate(errors)]
+    reports = [SettledJobs(text) for text in outcomes_texts(jobs, longest)]
+    assert settled_jobs_in(reports) == jobs
+    assert [job for report in reports for job in settled_jobs_in([report])] == jobs
+    assert settled_jobs_in([SettledJobs(joined_outcomes(reports))]) == jobs
+
+
+def test_a_report_has_frames_once() -> None:
+    """They are most of the text of an error; the shape is written where a digit differs."""
+    jobs = [failed(1, "E: row 42", "a"), failed(2, "E: no row", "a"), failed(3, "E: row 1", "b")]
+    (text,) = outcomes_texts(jobs)
+    outcomes = json.loads(text)
+    assert [each["error"] for each in outcomes] == ["E: row 42", "E: no row", "E: row 1"]
+    assert [each.get("shape") for each in outcomes] == ["E: row 11", None, None]
+    assert ["frames" in each for each in outcomes] == [True, False, True]
+    assert outcomes[0]["trace"] == outcomes[1]["trace"] != outcomes[2]["trace"]
+
+
+@pytest.mark.parametrize("line", ["E: one\nand two", 'E: File "x", line 2', "E" * 501])
+def test_an_error_of_another_form_is_written_whole(line: str) -> None:
+    """Its kind is more than its first line."""
+    job = failed(1, line, "a")
+    (outcome,) = json.loads("".join(outcomes_texts([job])))
+    assert (outcome["error"], outcome.get("trace")) == (job.error, None)
+
+
+def test_an_error_that_was_cut_off_is_written_whole() -> None:
+    """Its text ends within the frames, or before the line."""
+    job = failed(1, "E: row 42", "a")
+    cut = evolve(job, error=(job.error or "")[:-1])
+    (outcome,) = json.loads("".join(outcomes_texts([cut])))
+    assert (outcome["error"], outcome.get("trace")) == (cut.error, None)
 
 
 def test_reports_are_joined_as_they_are() -> None:
