@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from attrs import field, frozen
+from attrs import define, field, frozen
 
 from txqueue.model.job import Token
 
@@ -124,9 +124,11 @@ class CompletedJobs:
     results: str | None = None
 
 
-@frozen
+@define
 class SettledJob:
     """The outcome of one job, with everything that the database stores about it.
+
+    Not frozen, as `AssignedJob` is not.
 
     A job that is done is usually part of a `CompletedJobs` instead. It has an outcome of its own
     if its last progress is stored too, or if writing many completions together has failed.

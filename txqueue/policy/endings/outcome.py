@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-from attrs import field, frozen
+from attrs import define, field
 
 from txqueue.errors import (
     InvalidWork,
@@ -51,9 +51,9 @@ CONNECTIONLESS_PAUSE = 5.0
 DECISIVE = (Snooze, Discard, Fail, KeyUnavailable, InvalidWork, UnknownWorkType)
 
 
-@frozen
+@define
 class Verdict:
-    """How an attempt ended.
+    """How an attempt ended. Not frozen, as `AssignedJob` is not.
 
     Attributes:
         outcome: ``retry``, ``snooze``, ``next``, ``unread``, ``failed`` or ``cancelled``, as

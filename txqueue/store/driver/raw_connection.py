@@ -49,7 +49,8 @@ class Driver:
     @property
     def session(self) -> Any:
         """psycopg2's connection; None if there was no attempt to connect."""
-        return self._connection.pollable()
+        # It is asked for several times for each statement.
+        return self._connection.pollable() if self._statements is None else self._statements.session
 
     @property
     def is_awaited(self) -> bool:
@@ -166,12 +167,13 @@ class _Statements:
     itself, and a reactor cannot forget a descriptor that is closed.
 
     Attributes:
+        session: psycopg2's connection.
         has_listener: Whether a caller receives notifications.
     """
 
     def __init__(self, reactor: IStoreReactor, session: Any, hear: Callable[[], None]) -> None:
         self._reactor = reactor
-        self._session = session
+        self.session = session
         self._hear = hear
         self._cursor: Any = None
         self._waiting: Deferred[Any] | None = None
@@ -190,7 +192,7 @@ class _Statements:
             waiting.errback(CancelledError())
 
         try:
-            cursor = self._session.cursor()
+            cursor = self.session.cursor()
             cursor.execute(sql, parameters or None)
         except Exception:
             return fail()
@@ -215,7 +217,7 @@ class _Statements:
     def _go_on(self) -> None:
         """Poll libpq, and fire the Deferred if the statement has ended."""
         try:
-            state = self._session.poll()
+            state = self.session.poll()
         except Exception as error:
             self._fire(Failure(error))
             return
@@ -225,7 +227,7 @@ class _Statements:
             self._fire(self._cursor)
 
     def _fire(self, answer: object) -> None:
-        if self._session.closed:
+        if self.session.closed:
             self.let_go()
         waiting, self._waiting = self._waiting, None
         self._cursor = None
@@ -234,7 +236,7 @@ class _Statements:
             waiting.callback(answer)
         if self._waiting is not None:
             return
-        if waiting is not None and self.has_listener and not self._session.closed:
+        if waiting is not None and self.has_listener and not self.session.closed:
             # Notifications that came with the answer are still unread in libpq, whose socket will
             # not become readable for them.
             self._go_on()
@@ -262,7 +264,7 @@ class _Statements:
 
     def connectionLost(self, reason: Failure) -> None:
         """Report the loss to the caller, with libpq's reason if it still has one."""
-        if not self._session.closed:
+        if not self.session.closed:
             self._go_on()
         elif self._waiting is not None:
             waiting, self._waiting = self._waiting, None

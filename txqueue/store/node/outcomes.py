@@ -11,7 +11,7 @@ that differs.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from operator import attrgetter
@@ -31,6 +31,8 @@ __all__ = [
 
 LONGEST: Final = 1 << 15
 """Characters of the outcomes that a worker reports together."""
+# The most outcomes whose text is made at once.
+_MOST: Final = 100
 _NAMES: Final = [field.name for field in fields(SettledJob) if field.name != "frames"]
 # Characters of the line that error_shape() takes.
 _LONGEST_LINE: Final = 500
@@ -46,30 +48,37 @@ def outcomes_texts(jobs: Iterable[SettledJob], longest: int = LONGEST) -> Iterat
         jobs: The outcomes.
         longest: The longest array, in characters; a longer outcome has one of its own.
     """
-    texts: list[str] = []
+    known = list(jobs)
+    for place in range(0, len(known), _MOST):
+        yield from _texts(known[place : place + _MOST], longest)
+
+
+def _texts(jobs: Sequence[SettledJob], longest: int) -> Iterator[str]:
     keys: set[str] = set()
-    total = 0
-    for job in jobs:
-        text = _text(job, keys)
-        if texts and total + len(text) > longest:
-            yield _array(texts)
-            texts, keys, total = [], set(), 0
-            text = _text(job, keys)
-        total += len(text)
-        texts.append(text)
-    if texts:
-        yield _array(texts)
+    # At once: an encoder for each would take as long as its work.
+    text = json.dumps([_members(job, keys) for job in jobs])
+    if len(text) <= longest or len(jobs) == 1:
+        yield text
+        return
+    half = len(jobs) // 2
+    yield from _texts(jobs[:half], longest)
+    yield from _texts(jobs[half:], longest)
 
 
-def _text(job: SettledJob, keys: set[str]) -> str:
-    """Return an outcome as text.
+def outcomes_text(jobs: Iterable[SettledJob]) -> str:
+    """Return outcomes as one such array, with whole errors."""
+    return json.dumps([_object(job) for job in jobs])
+
+
+def _members(job: SettledJob, keys: set[str]) -> dict[str, Any]:
+    """Return the members of an outcome.
 
     Args:
         job: The outcome.
         keys: The keys of the frames that outcomes before it have.
     """
     members = _object(job)
-    if (line := _line(job)) is not None and job.frames is not None:
+    if job.frames is not None and (line := _line(job, job.frames)) is not None:
         members["error"] = line
         if (shape := line.translate(_ALIKE)) != line:
             members["shape"] = shape
@@ -77,13 +86,12 @@ def _text(job: SettledJob, keys: set[str]) -> str:
         if key not in keys:
             keys.add(key)
             members["frames"] = job.frames
-    return json.dumps(members)
+    return members
 
 
-def _line(job: SettledJob) -> str | None:
+def _line(job: SettledJob, frames: str) -> str | None:
     """Return the line of an error with frames; None for an error that is stored as it is."""
-    if (frames := job.frames) is None or (error := job.error) is None:
-        return None
+    error = job.error or ""
     line = error[: (len(error) - len(frames) - 2) // 2]
     is_plain = len(line) <= _LONGEST_LINE and "\n" not in line and 'File "' not in line
     # An error that has been cut off since has no such form.
@@ -93,11 +101,6 @@ def _line(job: SettledJob) -> str | None:
 @lru_cache(200)
 def _key(frames: str) -> str:
     return blake2b(frames.encode(), digest_size=8).hexdigest()
-
-
-def outcomes_text(jobs: Iterable[SettledJob]) -> str:
-    """Return outcomes as one such array."""
-    return _array(json.dumps(_object(job)) for job in jobs)
 
 
 def as_settled_jobs(jobs: Iterable[SettledJob]) -> SettledJobs:

@@ -144,7 +144,7 @@ class _Completing(AbstractAsyncContextManager[Transaction]):
 
     async def _end(self, *, is_failed: bool) -> None:
         try:
-            if not is_failed:
+            if self._job.follow_ups and not is_failed:
                 await enqueue_follow_ups(self._job, self._txn)
         finally:
             change(self._job, within=None)
