@@ -133,8 +133,10 @@ class Endings:
     def committed(self, job: RunningJob) -> None:
         """Note that a job's own transaction has completed it, while its handler may go on."""
         held = job.assignment
-        held.committed.add(job.id)
-        # Its end is not due: see `can_wait`.
+        if job.id not in held.committed:
+            held.committed.add(job.id)
+            self._completed += 1
+        # Its report is not due: see `can_wait`.
         self._touched[held.token.assignment] = held
 
     def returned(self, job: RunningJob, kind: Kind, value: Any) -> None:
@@ -188,8 +190,7 @@ class Endings:
             end_records(job, "done")
         held = job.assignment
         if job.is_completed:
-            held.committed.add(job.id)
-            self._completed += 1
+            self.committed(job)
         else:
             held.done.append(job.id)
             self._is_due = True

@@ -52,6 +52,8 @@ SLICE, QUICK = 0.005, 0.001
 LONGEST_BURST = 64
 # Seconds after which a burst ends, so that messages of the master are read.
 LONGEST_SILENCE = 1.0
+# Seconds in which completed jobs are reported whose report can wait.
+SOON = 0.01
 # Seconds between two turns while the master must read reports before more jobs can be noted.
 STUCK = 0.01
 # Why a handler may go on although its job was cancelled.
@@ -119,6 +121,7 @@ class Performer:
             longest_result=longest_result,
         )
         self._turns = Turns(reactor, self._start_jobs, self._report_ends)
+        self._is_reporting = False
         self._beat = LoopingCall(self._look)
         self._beat.clock = reactor
 
@@ -129,12 +132,22 @@ class Performer:
     def _look(self) -> None:
         self._watch.look()
         self._failures.look()
-        self._ends.flush()
         self._report_tally()
 
     def _report_ends(self) -> None:
-        if not self._ends.can_wait(len(self._waiting)):
+        if self._ends.can_wait(len(self._waiting)):
+            self._report_soon()
+        else:
             self._ends.flush()
+
+    def _report_soon(self) -> None:
+        if not self._is_reporting:
+            self._is_reporting = True
+            self._reactor.callLater(SOON, self._report_now)
+
+    def _report_now(self) -> None:
+        self._is_reporting = False
+        self._ends.flush()
 
     def _report_tally(self) -> None:
         if self._runs.tally:
@@ -179,8 +192,6 @@ class Performer:
         Returns:
             The numbers of the given-up jobs by assignment, and their weight.
         """
-        # Completed jobs are reported late only while others wait.
-        self._turns.request()
         return self._waiting.give_up(most)
 
     def held(self, assignments: Set[int]) -> dict[int, list[int]]:
@@ -385,6 +396,7 @@ class Performer:
             change(running.job, is_ended=True)
         if self._ends.can_wait(len(self._waiting)):
             self._turns.start_now()
+            self._report_soon()
         else:
             self._turns.request()
 
@@ -407,7 +419,10 @@ class Performer:
 
     def _committed(self, job: RunningJob) -> None:
         self._ends.committed(job)
-        self._turns.request()
+        if self._ends.can_wait(len(self._waiting)):
+            self._report_soon()
+        else:
+            self._turns.request()
 
     def _outlived_over(self, job: RunningJob) -> None:
         self._running_weight -= job.weight
