@@ -1,4 +1,4 @@
--- The schema txqueue, version 27, to be read; `txqueue migrate --sql` prints the script to run.
+-- The schema txqueue, version 28, to be read; `txqueue migrate --sql` prints the script to run.
 -- Generated from the catalogue of a migrated database by: python -m tests.db.snapshot
 -- N is a lane, 0 to 7. Not shown: the partitions of single days, the tables of single worksets, and
 -- the sequences of single limits. Definitions of functions and views are in schema/functions.
@@ -142,8 +142,8 @@ create index on job_cancelled (job_id);
 create table job_step (
     number    bigint generated always as identity,
     job_id    bigint not null,
-    name      text collate "C" not null check (length(name) between 1 and 200),
-    kind      text not null check (kind in ('step', 'cursor', 'sleep', 'signal', 'call')),
+    name      text collate "C" not null,
+    kind      text not null,
     result    jsonb,
     error     text,              -- Why a wait has no result: its time was over, or its child has failed.
     signal    text collate "C",  -- The name of the awaited signal.
@@ -156,16 +156,15 @@ create table job_step (
 
 -- The signals sent to jobs that have not ended.
 create table job_signal (
-    number    bigint generated always as identity primary key,
+    number    bigint generated always as identity,
     job_id    bigint not null,
-    name      text collate "C" not null check (length(name) between 1 and 200),
-    key       text collate "C" check (length(key) between 1 and 1000),
-                            -- A second signal of this key and name is the same one.
+    name      text collate "C" not null,
+    key       text collate "C",  -- A second signal of this key and name is the same one.
     value     jsonb,
     sent_at   timestamptz not null default clock_timestamp(),
-    taken_at  timestamptz,  -- When a step of the job has taken it.
+    taken_at  timestamptz,       -- When a step of the job has taken it. One without a key is deleted then.
     unique (job_id, name, key)
-);
+);  -- replica identity full
 
 -- The failed attempts of jobs, kept as long as history.
 create table failed_attempt (
@@ -198,7 +197,7 @@ create index on unread_job (checked_at);
 -- The holder of a unique key, and the job that follows it.
 create table unique_job (
     work_type  text collate "C" not null,
-    key        text collate "C" not null check (length(key) between 1 and 1000),
+    key        text collate "C" not null,
     job_id     bigint not null,
     next_id    bigint,
     primary key (work_type, key)
@@ -762,7 +761,8 @@ notify_ends(ids text) returns double precision;  -- worker
 request_end_notices(seconds integer = 10) returns void;  -- enqueue, worker
 -- only the owner may execute: add_parent_ids, add_parent_outcomes, cancel_orphan, enqueue_child, find_held_children,
 -- has_waiting_clients, hold_for_parents, hold_for_parents_again, is_late_end_in_use, link_parents, lock_children,
--- note_late_ends, notify_ended_jobs, propagate_ends, propagate_late_ends, unblock_children, wait_for_new_ends
+-- note_late_ends, notify_ended_jobs, propagate_ends, propagate_late_ends, propagate_noted, unblock_children,
+-- wait_for_new_ends
 
 -- rotation
 rotate(held text[] = '{}', least_bytes bigint = 262144, at_most integer = 2) returns (did text[],

@@ -11,6 +11,19 @@ from tests.cluster.nodes import PATIENCE, Nodes
 from tests.fixtures.servers import Servers
 from tests.waiting import eventually
 
+WAITS = """
+    with put as (
+        insert into txqueue.job (job_id, rank, not_before, enqueued_at, weight, priority, lane,
+            state, waiting_for, work_type, queue, options, payload)
+        select nextval('txqueue.job_id'), now(), until, now(), 1, 4, 0, 'waiting',
+            case kind when 'sleep' then 'time' else kind end, 'tests.cluster.app.Noop', 'default',
+            '{"steps": true}', '{}'
+          from (values ('signal', now()), ('sleep', now() + interval '9 h')) as each (kind, until),
+               generate_series(1, 1000)
+        returning job_id, waiting_for, not_before)
+    insert into txqueue.job_step (job_id, name, kind, signal, until)
+    select job_id, 'a', 'sleep', null, not_before from put where waiting_for = 'time'
+    union all select job_id, 'a', 'signal', 'go', null from put where waiting_for = 'signal'"""
 BEAT, CLAIM, PROBE = "txqueue.heartbeat(", "next_job(", "'probe'"
 
 
@@ -53,10 +66,11 @@ def statements(db: Database, servers: Servers, dsn18: str) -> Statements:
 async def test_an_idle_node_sends_few_statements(
     nodes: Nodes, db: Database, statements: Statements
 ) -> None:
-    """At most twice as many as heartbeats, which is 0.8 a second with the usual lease; yet a job
-    whose notification was not sent starts with the next heartbeat, and one that is due later in
-    time.
+    """At most twice as many as heartbeats, which is 0.8 a second with the usual lease, also while
+    jobs wait at their steps; yet a job whose notification was not sent starts with the next
+    heartbeat, and one that is due later in time.
     """
+    db.execute(WAITS)
     await nodes.start("--workers", "1", TXQUEUE_LEASE="10").up()
     # Until then its polls grow rarer.
     await eventually(lambda: statements.count(PROBE) and statements.count(BEAT) >= 6, PATIENCE)

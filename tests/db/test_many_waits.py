@@ -1,5 +1,7 @@
 """Jobs that wait cost an idle node nothing, and little when all of them are woken at once."""
 
+import json
+
 import pytest
 
 from tests.db.masters import Master
@@ -15,6 +17,9 @@ WAITS = {
 TABLES = ", ".join(
     f"txqueue.job_{name}" for name in ("waiting", "ready", "assigned", "step", "signal")
 )
+CHECKS = """
+    select conname from pg_constraint
+     where contype = 'c' and conrelid = any (cast(%s::text[] as regclass[]))"""
 CALLS = "select coalesce(sum(calls), 0)::integer from pg_stat_xact_user_functions"
 
 
@@ -59,9 +64,47 @@ def test_a_signal_calls_no_function_for_nothing(node: Master) -> None:
     node.connection.rollback()
 
 
+def test_no_check_is_parsed_for_each_job_or_signal(node: Master) -> None:
+    """PostgreSQL reads the checks of a table from their texts in each execution of an insert."""
+    tables = [
+        f"txqueue.{name}" for name in ("job", "unique_job", "late_end", "job_step", "job_signal")
+    ]
+    assert node.column(CHECKS, tables) == []
+
+
+def test_a_taken_signal_stays_only_for_its_key(node: Master) -> None:
+    """Those without a key are deleted when a step takes them, at a wait and in a run."""
+    waiting(node, "signal", 2)
+    node.cursor.execute(
+        "select txqueue.signal(job_id, 'go', key => nullif(job_id % 2, 0)::text)"
+        " from txqueue.job_waiting"
+    )
+    node.value(PROPAGATE)
+    assert node.column("select key is null from txqueue.job_signal where taken_at is not null") == [
+        False
+    ]
+    assert node.value("select count(*) from txqueue.job_signal") == 1
+    (chunk, *_) = node.claim(1)
+    for key in ("k", None):
+        node.value("select txqueue.signal(%s, 'more', null, %s)", chunk.ids[0], key)
+    step = {
+        "job_id": chunk.ids[0],
+        "assignment": chunk.assignment,
+        "kind": "signal",
+        "signal": "more",
+    }
+    for name in ("b", "c"):
+        node.value(
+            "select value from txqueue.write_steps(%s, %s)",
+            node.incarnation,
+            json.dumps([{**step, "name": name}]),
+        )
+    assert node.column("select key from txqueue.job_signal where name = 'more'") == ["k"]
+
+
 def test_all_that_wait_are_woken_at_once(node: Master) -> None:
     """Each job is looked up, locked and moved once."""
     waiting(node, "signal", 1000)
-    assert pages(node, SIGNAL) < 20_000
-    assert pages(node, PROPAGATE) < 110_000
+    assert pages(node, SIGNAL) < 12_500
+    assert pages(node, PROPAGATE) < 33_000
     assert node.states() == {"ready": 1000}

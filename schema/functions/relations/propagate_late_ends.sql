@@ -11,13 +11,9 @@ as $$
 declare
     places  tid[];
     late    bigint[];
-    held    bigint[];
-    marked  bigint[];
     resumed bigint[] := '{}';
-    locked  bigint[];
-    these   bigint[];
-    ended   text;
-    freed   boolean;
+    held    bigint[] := '{}';
+    freed   boolean := false;
 begin
     select array_agg(ctid), array_agg(job_id) into places, late
       from (select ctid, job_id from late_end limit 10000 for update skip locked) as noted;
@@ -33,35 +29,18 @@ begin
         end if;
         return false;
     end if;
-    -- A claim or a heartbeat calls this, with locks for which others wait.
-    locked := lock_children(null, late, may_wait => false);
-    held := find_held_keys(late) || find_held_children(late, locked);
-    late := array(select distinct id from unnest(late) as id where id <> all (held));
-    if late = '{}' then
-        return false;
-    end if;
-    marked := array(select job_id from job where job_id = any (late) and state in ('waiting', 'ready', 'assigned')
-                       for update skip locked);
-    late := array(select unnest(late) except select unnest(marked));
     if has_signals() then
-        resumed := resume_signalled(marked);
+        -- First, as most of those that wait for a signal need nothing of what follows.
+        resumed := resume_signalled(late);
     end if;
-    freed := resumed <> '{}';
-    update job set followed = 1
-     where job_id = any (array(select unnest(marked) except select unnest(resumed)))
-       and state in ('waiting', 'ready', 'assigned') and followed is null;
-    perform wait_for_new_ends(marked, locked);
-    held := held || array(select job_id from job where job_id = any (late) and state in ('waiting', 'ready', 'assigned'));
+    late := array(select unnest(late) except select unnest(resumed));
+    if late <> '{}' then
+        select * into held, freed from propagate_noted(late);
+    end if;
     delete from late_end where ctid = any (places) and job_id <> all (held);
-    late := array(select unnest(late) except select unnest(held));
-    foreach ended in array array['done', 'failed', 'cancelled'] loop
-        these := array(select job_id from job where job_id = any (late) and state = ended::job_state);
-        if these <> '{}' then
-            freed := (propagate_ends(these, ended, locked)).rank is not null or freed;
-        end if;
-    end loop;
-    if freed then
+    if freed or resumed <> '{}' then
         perform wake_masters(1000);
+        return true;
     end if;
-    return freed;
+    return false;
 end $$;

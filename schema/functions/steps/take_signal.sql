@@ -8,10 +8,17 @@ as $$
 declare
     taken jsonb;
 begin
-    update job_signal set taken_at = clock_timestamp()
-     where number = (select number from job_signal where job_id = its_job_id and name = its_signal and taken_at is null
-                      order by number limit 1)
-    returning coalesce(value, 'null') into taken;
+    with oldest as (
+        select ctid as place, key, value from job_signal
+         where job_id = its_job_id and name = its_signal and taken_at is null
+         order by number limit 1
+    ), gone as (
+        delete from job_signal as sent using oldest where sent.ctid = oldest.place and oldest.key is null
+    ), used as (
+        -- It stays, so that a repeated key changes nothing.
+        update job_signal as sent set taken_at = clock_timestamp() from oldest where sent.ctid = oldest.place and oldest.key is not null
+    )
+    select coalesce(value, 'null') into taken from oldest;
     if found then
         insert into job_step (job_id, name, kind, result, signal, ended_at)
         values (its_job_id, its_name, 'signal', taken, its_signal, clock_timestamp())
