@@ -29,9 +29,11 @@ from txqueue.store.reads.archive_process import ArchiveProcess
 SPAN = ("--from", "2020-01-01", "--to", "2020-01-02")
 CANCELLED = """
     insert into txqueue.job (job_id, rank, not_before, enqueued_at, finished_at, weight, priority,
-        lane, state, work_type, queue, options, payload)
+        lane, state, work_type, queue, options, payload, steps)
     select n, noon, noon, noon, noon, 1, 4, 0, 'cancelled', 'test.kind', 'default',
-           '{"parents": {"done": 2, "failed": 1}, "after": [7, 9, 902]}', '{}'
+           '{"parents": {"done": 2, "failed": 1}, "after": [7, 9, 902]}', '{}',
+           '[{"name": "charge", "kind": "step", "result": {"id": 7}, "ended_at": "2020-01-01"},
+             {"name": "approval", "kind": "signal", "signal": "approved"}]'
       from generate_series(901, 902) as n, (values (timestamptz '2020-01-01 12:00Z')) as at (noon)
 """
 AFTER = "select txqueue.enqueue('test.kind', '{}', after => %s, after_any_end => %s)"
@@ -84,6 +86,17 @@ def test_a_job_waits_for_archived_ones_as_for_other_ended_ones(node: Master) -> 
     assert states == ["ready", "cancelled", "ready"]
     with pytest.raises(psycopg2.Error, match="61"):
         node.value(AFTER, [7, 61], False)
+
+
+def test_the_steps_of_an_archived_job_are_shown(
+    node: Master, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What they have returned, and what the job waited for: they are a column of its row."""
+    monkeypatch.setenv("TXQUEUE_DSN", node.connection.dsn)
+    assert run(["steps", "901", "--json"], GlobalOptions()) == 0
+    first, second = json.loads(capsys.readouterr().out)["steps"]
+    assert (first["name"], first["result"]) == ("charge", {"id": 7})
+    assert second["signal"] == "approved"
 
 
 def test_the_sums_of_an_archived_day_are_those_of_the_table(node: Master, tmp_path: Path) -> None:

@@ -151,6 +151,49 @@ def test_the_death_of_a_node_ends_no_hold_and_leaves_none(node: Master) -> None:
     assert claimed(node) == others
 
 
+def test_the_lease_of_a_holders_node_expires(node: Master, other: Master, third: Master) -> None:
+    """While the job waits, and once more while it goes on: no other job starts in its place."""
+    holder, others = waiting(node)
+    node.falls_silent()
+    other.value("select txqueue.rescue(%s)", other.incarnation)
+    assert claimed(other) == []
+    signal(other, holder)
+    assert claimed(other) == [holder]
+    other.falls_silent()
+    assert third.value("select txqueue.rescue(%s)", third.incarnation) == 1
+    (again,) = third.claim()
+    assert again.ids == [holder]
+    third.settle(again, "done")
+    assert claimed(third) == others
+
+
+def test_a_holder_goes_on_although_the_rate_of_its_group_is_used_up(node: Master) -> None:
+    """It has started already; the jobs behind it wait for the rate."""
+    node.value("select txqueue.set_limit('group', 'account 7', null, 0.001, 1, null, null, 'me')")
+    holder, _ = waiting(node)
+    signal(node, holder)
+    (chunk,) = node.claim()
+    assert (chunk.ids, holds(node)) == ([holder], [])
+    node.settle(chunk, "done")
+    assert claimed(node) == []
+
+
+def test_a_holder_that_no_node_takes_keeps_only_its_own_place(node: Master) -> None:
+    """The second slot of a group serves its oldest parked job meanwhile."""
+    holder, (parked,) = waiting(node)
+    signal(node, holder)
+    node.cursor.execute(
+        "update txqueue.job_waiting set queue = 'other' where waiting_for = 'signal'"
+    )
+    assert claimed(node) == []
+    node.cursor.execute(
+        "insert into txqueue.control (kind, key, concurrency) values ('group', 'account 7', 2)"
+    )
+    node.enqueue(GROUP)
+    assert claimed(node) + claimed(node) == [parked]
+    assert holds(node) == [holder]
+
+
 def test_two_holders_leave_the_third_slot_to_others(node: Master) -> None:
     """Each holder takes one slot, and goes on regardless of the others."""
     node.value("select txqueue.set_limit('group', 'account 7', 3, null, null, null, null, 'me')")

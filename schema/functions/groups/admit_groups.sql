@@ -110,7 +110,9 @@ begin
     if idle is not null then
         -- No job of these groups is left whose end could make the parked ones ready.
         open := array(select name from unnest(open) as name join unnest(idle) as others (name) using (name)
-                       where (select true from job_ready where "group" = name limit 1) is null);
+                       where (select true from job_ready as other
+                               where other."group" = name and (select true from group_hold where job_id = other.job_id) is null
+                               limit 1) is null);
         if open <> '{}' then
             perform free_groups(open);
         end if;
