@@ -12,8 +12,10 @@ from twisted.internet.defer import Deferred, succeed
 
 from txqueue.errors import TokenLost
 from txqueue.model.enqueue_options import EnqueueOptions
+from txqueue.model.payload import check_length
 from txqueue.model.step import ANY_KIND, Memo, read_result, step_text
 from txqueue.model.work_item import WorkItem
+from txqueue.policy.endings.batching import RESULT_LIMIT
 from txqueue.store.driver.connection import Statement
 from txqueue.store.enqueueing.calls import job_object
 from txqueue.store.enqueueing.steps import (
@@ -59,6 +61,12 @@ class _Steps:
         pause = asyncio.sleep(min(seconds, _LONGEST_PAUSE))
         return Deferred.fromFuture(asyncio.ensure_future(pause))
 
+    def _checked(self, step: StepWrite) -> StepWrite:
+        # As a worker does: what a child has returned was within the limit of jobs.
+        if step.kind != "call":
+            _check(step.name, step.result)
+        return step
+
     def _note(self, step: StepWrite) -> None:
         if step.error is None:
             self.done[step.name] = step.result
@@ -69,8 +77,15 @@ class _Steps:
     ) -> AsyncIterator[Transaction]:
         async with self.opener.step(last) as txn:
             yield txn
-            text = result()
+            text = _check(name, result())
         self.done[name] = text
+
+
+def _check(name: str, result: str | None) -> str | None:
+    """Check a result by the limit that nodes have unless they are told another."""
+    if result is not None:
+        check_length(f"result of step {name!r}", result, RESULT_LIMIT)
+    return result
 
 
 @define
@@ -125,7 +140,7 @@ class StepsInMemory(_Steps):
     def write(self, step: StepWrite) -> Deferred[str | None]:
         """Note a step; take a signal for one that waits."""
         if step.kind != "signal":
-            self._note(step)
+            self._note(self._checked(step))
             return succeed(None)
         taken = next((each for each in self.signals if each[0] == step.signal), None)
         if taken is None:
@@ -182,7 +197,7 @@ class StepsOfRows(_Steps):
 
     def write(self, step: StepWrite) -> Deferred[str | None]:
         """Write a step."""
-        return Deferred.fromCoroutine(self._written(step))
+        return Deferred.fromCoroutine(self._written(self._checked(step)))
 
     async def _written(self, step: StepWrite) -> str | None:
         written = steps_written(self.schema, step.run.token.incarnation, [step])

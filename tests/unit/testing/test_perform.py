@@ -26,6 +26,7 @@ from txqueue import (
 )
 from txqueue.errors import ConfigurationError, InvalidWork, TimedOut
 from txqueue.model import middleware as registered
+from txqueue.policy.endings.batching import RESULT_LIMIT
 
 
 @define
@@ -309,3 +310,23 @@ def retrying(job: ThreadJob) -> list[int]:
 def test_a_step_is_tried_again_without_its_delay() -> None:
     """A test waits for no time."""
     assert testing.perform(retrying.work()).get() == [0, 1, 2]
+
+
+@task(name="unit.testing.verbose", runtime=Runtime.THREAD)
+def verbose(job: ThreadJob, length: int, way: str) -> int:
+    """Keep a long text as the result of a step."""
+    if way == "cursor":
+        for text in (cursor := job.cursor("text", start="x")):
+            cursor.following = "x" * length if text == "x" else None
+    else:
+        job.step("text", str.ljust, "x", length)
+    return length
+
+
+@pytest.mark.parametrize("way", ["step", "cursor"])
+def test_a_result_of_a_step_is_as_long_as_nodes_allow(way: str) -> None:
+    """One that is too long for a node is too long for a test."""
+    longest = RESULT_LIMIT - len('""')
+    assert testing.perform(verbose.work(longest, way)).get() == longest
+    outcome = testing.perform(verbose.work(longest + 1, way))
+    assert "the result of step 'text' has" in str(outcome.error)
