@@ -17,11 +17,24 @@ from tests.db.masters import Master
 from tests.db.tagged_work import Tagged
 from tests.waiting import running_reactor
 from txqueue import Retry, RunningJob, WorkItem
-from txqueue.errors import DatabaseUnavailable, InvalidWork, JobFailed, Suspended, TokenLost
+from txqueue.errors import (
+    DatabaseUnavailable,
+    InvalidWork,
+    JobFailed,
+    Refused,
+    Suspended,
+    TokenLost,
+)
 from txqueue.model.assignment import Assignment
 from txqueue.model.step import Memo
+from txqueue.policy.blockers import explain
+from txqueue.policy.endings.outcome import judge
 from txqueue.store.enqueueing.encryption import encrypted
-from txqueue.worker.handlers.job_transaction import OwnTransactions
+from txqueue.worker.handlers.job_transaction import (
+    MOST_COMPLETING,
+    MOST_CONNECTIONS,
+    OwnTransactions,
+)
 from txqueue.worker.handlers.running_job import HeldAssignment, begun, change
 from txqueue.worker.handlers.steps import JobSteps
 
@@ -102,6 +115,28 @@ async def test_a_step_without_a_connection_spends_no_attempt(
         assert job.unavailable is caught.value
     finally:
         transactions.close()
+
+
+@pytest.mark.parametrize("what", ["step_transaction", "call"])
+async def test_a_run_that_ends_while_a_step_waits_for_a_connection_spends_no_attempt(
+    node: Master, dsn: str, what: str
+) -> None:
+    """Steps of other jobs have all connections, so a timeout is none of the handler's."""
+    async with running(node, dsn) as job:
+        held = [
+            job.step_transaction(f"step {number}")
+            for number in range(MOST_CONNECTIONS + MOST_COMPLETING)
+        ]
+        for each in held:
+            await each.__aenter__()
+        assert not job.waits_for_connection
+        begun = Deferred.fromCoroutine(begin_statement(job, what))
+        begun.addErrback(lambda failure: failure.trap(Suspended))
+        assert job.waits_for_connection
+        for each in held:
+            await each.__aexit__(None, None, None)
+        await begun
+        assert not job.waits_for_connection
 
 
 async def test_a_result_is_read_as_later_runs_read_it(node: Master, dsn: str) -> None:
@@ -297,6 +332,44 @@ async def test_a_call_that_has_failed_names_the_remedy(node: Master, dsn: str) -
         for run in (steps, JobSteps(job, store, is_first=False)):
             with pytest.raises(JobFailed, match=f"txqueue retry {job.id} --from pay"):
                 await run.call("pay", Secret(), {})
+
+
+async def test_what_explain_says_of_a_call_that_has_failed(node: Master, dsn: str) -> None:
+    """It finds the remedy in the error as the worker stores it, also for a name with a blank."""
+    async with running(node, dsn) as job:
+        store = job.assignment.steps
+        assert store is not None
+        steps = JobSteps(job, store, is_first=False)
+        failed = Memo(
+            "pay it", "call", child=9, child_state="failed", child_error="no", is_ended=False
+        )
+        steps._memos = {"pay it": failed}
+        with pytest.raises(JobFailed) as caught:
+            await steps.call("pay it", Secret(), {})
+        verdict = judge(caught.value, Retry(5), 0, 0.5)
+        assert verdict.outcome == "failed"
+        told = {"job_id": job.id, "assignment": job.token.assignment, "outcome": "failed"}
+        node.value(
+            "select settled from txqueue.settle(%s, %s)",
+            *(node.incarnation, json.dumps([{**told, "error": verdict.error}])),
+        )
+        blocker = explain(node.value("select txqueue.explain_facts(%s)", job.id))
+        assert blocker.remedy == f"fix the cause, then: txqueue retry {job.id} --from 'pay it'"
+
+
+@pytest.mark.parametrize("mode", ["keep", "again", "after"])
+async def test_a_job_that_calls_itself(node: Master, dsn: str, mode: str) -> None:
+    """By its own unique key, or work that waits for it: refused, as neither would ever end."""
+    async with running(node, dsn) as job:
+        node.cursor.execute(
+            "insert into txqueue.unique_job (work_type, key, job_id) values (%s, 'k', %s)",
+            (Tagged.work_type, job.id),
+        )
+        how = {"after": [job.id]} if mode == "after" else {"unique": "k", "unique_mode": mode}
+        with pytest.raises(Refused, match=f"job {job.id} would wait for its own end by the call"):
+            await job.call("again", Tagged(), **how)
+        assert node.states() == {"assigned": 1}
+        assert node.column("select name from txqueue.job_step") == []
 
 
 async def test_a_cursor_over_keys(node: Master, dsn: str) -> None:

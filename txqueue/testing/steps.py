@@ -82,7 +82,7 @@ class _Steps:
 
 
 def _check(name: str, result: str | None) -> str | None:
-    """Check a result by the limit that nodes have unless they are told another."""
+    """Check a result by the limit that nodes have by default."""
     if result is not None:
         check_length(f"result of step {name!r}", result, RESULT_LIMIT)
     return result

@@ -155,6 +155,7 @@ class DurableJob:
         Raises:
             DatabaseUnavailable: When no connection can be made, as by `step_transaction`.
             JobFailed: When it has failed or was cancelled.
+            Refused: When it would wait for the end of this job, whose unique key it has.
         """
         return await self.its_steps().call(name, work, dict(options), hold_group=hold_group)
 

@@ -239,8 +239,9 @@ class RunningJob(DurableJob):
 
     @property
     def waits_for_connection(self) -> bool:
-        """Whether the job's own transaction waits for a connection."""
-        return self.phase is TransactionPhase.WAITING
+        """Whether the job's own transaction, or that of a step, waits for a connection."""
+        is_of_step = hasattr(self, "_its_steps") and self._its_steps.waits_for_connection
+        return self.phase is TransactionPhase.WAITING or is_of_step
 
     @property
     def token(self) -> Token:

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    contextmanager,
+)
 from contextvars import ContextVar
 from datetime import timedelta
 from inspect import isawaitable
@@ -40,6 +45,7 @@ from txqueue.worker.handlers.step_scopes import StepTransaction
 from txqueue.worker.handlers.step_store import StepStore
 
 if TYPE_CHECKING:
+    from txqueue.store.enqueueing.transaction import Transaction
     from txqueue.worker.handlers.running_job import RunningJob
 
 __all__ = ["JobSteps"]
@@ -76,6 +82,7 @@ class JobSteps:
         self._is_concurrent = False
         self._is_looking = False
         self._is_over = False
+        self._opening = 0
         self.waits: list[dict[str, Any]] = []
 
     # What a handler calls ----------------------------------------------------------------------
@@ -166,8 +173,7 @@ class JobSteps:
             self._run, name, lambda: self._stored(step_text(name, step.result))
         )
         async with AsyncExitStack() as stack:
-            with self._unspent():
-                step.txn = await stack.enter_async_context(opening)
+            step.txn = await self._opened(stack, opening)
             self._job.note_steps()
             yield step
         step.end()
@@ -284,6 +290,22 @@ class JobSteps:
             else:
                 each.errback(error)
 
+    @property
+    def waits_for_connection(self) -> bool:
+        """Whether a transaction of the run waits for a connection."""
+        return self._opening > 0
+
+    async def _opened(
+        self, stack: AsyncExitStack, opening: AbstractAsyncContextManager[Transaction]
+    ) -> Transaction:
+        """Open a transaction once there is a connection."""
+        self._opening += 1
+        try:
+            with self._unspent():
+                return await stack.enter_async_context(opening)
+        finally:
+            self._opening -= 1
+
     @contextmanager
     def _unspent(self) -> Iterator[None]:
         """Have the run spend no attempt if it ends as these statements get no connection."""
@@ -393,8 +415,10 @@ class JobSteps:
 
     async def _enqueued(self, name: str, work: WorkItem, options: dict[str, Any]) -> int:
         child = 0
+        calling = self._store.calling(self._run, name, lambda: child)
         with self._unspent():
-            async with self._store.calling(self._run, name, lambda: child) as txn:
+            async with AsyncExitStack() as stack:
+                txn = await self._opened(stack, calling)
                 child = await txn.enqueue(work, **options)
         return child
 

@@ -41,7 +41,7 @@ class WaitingRun:
         is_completing: Whether the handler has returned and the job's completion is being written.
         timer: Calls when the job's timeout is over.
         overran: The error of the handler, if its timeout is over.
-        has_waited: Whether it waited for a connection of its own transaction as either was over.
+        has_waited: Whether a transaction of it waited for a connection as either was over.
         cancelled_at: When the handler was first cancelled, or its thread could first see that it
             should end; None if it was not.
     """
@@ -96,7 +96,8 @@ class WaitingRun:
 
     def _wait(self) -> str:
         waits = self.job.waits_for_connection
-        return ", while it waited for a connection of job.transaction()" if waits else ""
+        whose = "job.transaction() or of a step"
+        return f", while it waited for a connection of {whose}" if waits else ""
 
     def insist(self, now: float) -> bool:
         """Cancel a handler again that goes on long after it was cancelled.
