@@ -19,7 +19,6 @@ PYTEST := $(BIN)/python -m pytest
 RUFF = $(BIN)/ruff check . && $(BIN)/ruff format --check .
 SLOW := tests/cluster
 FAULTS := tests/faults
-LATE := tests/docs tests/packaging
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-fast coverage matrix lint compiled docs links dist screenshots clean
@@ -42,27 +41,21 @@ help:
 demo: $(DEMO_STAMP)
 	$(BIN)/txqueue demo
 
-# Four runs go on beside each other: those of many processes wait much, and go before the one that
-# only computes. Two share the tests of nodes, of which each takes every other file; what starts few
-# processes follows them, so that all end at about the same time. With arguments of your own all
-# tests run one by one.
+# Three runs go on beside each other: those of many processes wait much, and go before the one that
+# only computes. With arguments of your own all tests run one by one.
 ifeq ($(strip $(PYTEST_ARGS)),)
 test: compiled
 	$(RUFF)
 	@rm -f .hangs-*.log; \
-	tests() { name=$$1; shift; $(PYTEST) -o hang_report=.hangs-$$name.log "$$@" > .$$name.log 2>&1; }; \
-	slow() { tests slow-$$1 $$(ls $(SLOW)/test_*.py | awk "NR % 2 == $$1"); }; \
-	typed() { nice -n 5 $(BIN)/mypy > .mypy.log 2>&1 || \
-		{ echo "mypy has found errors" >> .mypy.log; return 1; }; }; \
-	(slow 0; failed=$$?; tests late $(LATE) && exit $$failed) & even=$$!; \
-	(slow 1; failed=$$?; typed && exit $$failed) & odd=$$!; \
-	tests faults $(FAULTS) & faults=$$!; failed=0; \
+	$(PYTEST) -o hang_report=.hangs-slow.log $(SLOW) > .slow.log 2>&1 & slow=$$!; \
+	$(PYTEST) -o hang_report=.hangs-faults.log $(FAULTS) > .faults.log 2>&1 & faults=$$!; \
+	nice -n 5 $(BIN)/mypy; typed=$$?; failed=$$typed; \
 	nice -n 5 $(PYTEST) -o hang_report=.hangs-others.log \
-		tests $(addprefix --ignore=,$(SLOW) $(FAULTS) $(LATE)) || failed=1; \
-	wait $$even || failed=1; wait $$odd || failed=1; wait $$faults || failed=1; \
-	for log in .late.log .slow-*.log .faults.log .mypy.log; do cat $$log; rm -f $$log; done; \
+		tests $(addprefix --ignore=,$(SLOW) $(FAULTS)) || failed=1; \
+	wait $$slow || failed=1; wait $$faults || failed=1; \
+	cat .slow.log .faults.log; rm -f .slow.log .faults.log; \
 	for log in .hangs-*.log; do ! grep -q '^Timeout' $$log || grep -v site-packages $$log; done; \
-	rm -f .hangs-*.log; exit $$failed
+	rm -f .hangs-*.log; test $$typed = 0 || echo "mypy has found errors: see above"; exit $$failed
 else
 test: lint
 	$(PYTEST) $(PYTEST_ARGS)

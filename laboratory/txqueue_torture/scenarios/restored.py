@@ -18,7 +18,7 @@ __all__ = ["lagging_standby", "restored_dump"]
 APP: Final = ("txqueue_torture.gated",)
 JOBS: Final = 6
 # Seconds: a fourth is the time between two heartbeats, in which all must happen.
-LEASE: Final = 24.0
+LEASE: Final = 48.0
 # Of a weight that open credit does not assign.
 _ENQUEUE = "select {schema}.enqueue(%s, %s, weight => 2)"
 _NODE = "select incarnation, heartbeat_at from {schema}.node_info where name = 'n1'"
