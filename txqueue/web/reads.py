@@ -21,8 +21,9 @@ __all__ = ["Figures", "Reads"]
 T = TypeVar("T")
 
 # Shared figures are read again after FRESH seconds, and after COST times as long as reading them
-# took: so all viewers together take at most a fiftieth of one of the server's processors.
-FRESH, COST = 1.0, 50.0
+# took: so all viewers together take at most a fiftieth of one of the server's processors. But after
+# LONGEST seconds in any case, as a single slow read may be an accident.
+FRESH, COST, LONGEST = 1.0, 50.0, 60.0
 # The most kinds of figures that are kept: an address may name any queue.
 MOST_KEPT = 200
 
@@ -168,7 +169,7 @@ class Reads:
             cost = 1.0 if entry.is_down else COST
         finally:
             duration = self._clock.seconds() - start
-            entry.due_at = self._clock.seconds() + max(FRESH, cost * duration)
+            entry.due_at = self._clock.seconds() + min(max(FRESH, cost * duration), LONGEST)
             entry.is_reading = False
             waiters, entry.waiting = entry.waiting, []
             for waiter in waiters:

@@ -12,7 +12,7 @@ from txqueue.errors import DatabaseUnavailable
 from txqueue.store.inquiries.inquiry import Inquiry, Question
 from txqueue.store.inquiries.operations import Operations
 from txqueue.web.changes import EVERY, QUIET, STILL, AllChanges, Changes
-from txqueue.web.reads import COST, FRESH, MOST_KEPT, Reads
+from txqueue.web.reads import COST, FRESH, LONGEST, MOST_KEPT, Reads
 
 
 @define
@@ -85,6 +85,20 @@ def test_figures_that_are_slow_to_read_are_read_less_often(
     assert result(first).value == "one"
     database.clock.advance(0.5 * COST - 1)
     assert (result(ask()).age, database.reads) == (0.5 * COST - 1, 1)
+    database.clock.advance(1)
+    ask()
+    assert database.reads == 2
+
+
+def test_one_very_slow_read_does_not_age_figures_beyond_a_minute(
+    database: Answering, ask: Callable[[], Deferred[Any]]
+) -> None:
+    """It may be an accident, such as a busy host."""
+    ask()
+    database.answer("one", after=2.0)
+    database.clock.advance(LONGEST - 1)
+    ask()
+    assert database.reads == 1
     database.clock.advance(1)
     ask()
     assert database.reads == 2
