@@ -204,7 +204,7 @@ def test_signals_that_no_step_has_taken_are_shown(
     [
         (["7"], "signal takes ID NAME [VALUE]"),
         (["7", "go", "1", "2"], "a VALUE is one argument"),
-        (["seven", "go"], "'seven' is not a valid integer"),
+        (["seven", "go"], "'seven' is not a whole number"),
         (["7", "go", "{approved: true}"], "the value of the signal 'go' is not JSON"),
         (["7", "go", "NaN"], "the value of the signal 'go' is not JSON"),
         (["7", ""], "'' is no name of a signal"),

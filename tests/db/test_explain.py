@@ -217,7 +217,8 @@ def test_no_worker(node: Master, report: dict[str, Any], why: str | None) -> Non
     if why is None:
         assert told.reason == "next"
     else:
-        detail = f"no worker of the nodes that could run it (node) can start a job: {why}"
+        start = "start it yet" if "starting" in why else "start a job"
+        detail = f"no worker of the nodes that could run it (node) can {start}: {why}"
         assert (told.reason, told.detail) == ("no_worker", detail)
 
 

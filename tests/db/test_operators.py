@@ -11,7 +11,7 @@ from twisted.internet.defer import Deferred, gatherResults
 from tests.db.masters import Master
 from tests.db.test_encrypted import Secret, Shy
 from tests.waiting import running_reactor
-from txqueue.errors import JobNotFound, KeyUnavailable, Refused
+from txqueue.errors import DatabaseUnavailable, JobNotFound, KeyUnavailable, Refused
 from txqueue.node.settings import policy_row
 from txqueue.store.driver.connection_pool import ConnectionPool
 from txqueue.store.enqueueing.encryption import KEY, decrypted
@@ -38,7 +38,7 @@ def bare(sql: str) -> Inquiry[list[dict[str, Any]]]:
 async def test_nothing_is_changed_by_asking(pool: ConnectionPool) -> None:
     """Whatever the question; and the connection can write again afterwards."""
     operations = Operations(pool, "txqueue")
-    with pytest.raises(Refused, match="read-only"):
+    with pytest.raises(DatabaseUnavailable, match="read-only"):
         await operations.find(bare("delete from txqueue.work_type returning work_type"))
     pause = {"kind": "queue", "key": "mail", "who": "ann"}
     assert await operations.act("pause", pause) == (True,)

@@ -140,7 +140,7 @@ def test_ends_are_notified_by_a_transaction_of_their_own(node: Master) -> None:
     node.value(COMPLETE, node.incarnation, [other.lane], [other.assignment], [f"{{{second}}}"])
     assert node.states() == {"done": 2}
     assert notifications(node) == 0
-    assert 0 < node.notify_ends([first, second]) <= 60
+    assert 0 < node.notify_ends([first, second]) <= 61
     assert notifications(node) == 1
 
 

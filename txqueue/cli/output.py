@@ -138,7 +138,11 @@ def table(title: str, columns: Iterable[str], rows: Iterable[Iterable[object]]) 
     """
     heads, cells = list(columns), [[_cell(value) for value in row] for row in rows]
     grid = _grid(title, heads, cells)
-    return _Fitting(grid, [_pairs(zip(heads, row, strict=False)) for row in cells])
+    # A column without a head is a drawing beside another one.
+    blocks = [
+        [(head, cell) for head, cell in zip(heads, row, strict=False) if head] for row in cells
+    ]
+    return _Fitting(grid, [_pairs(block) for block in blocks])
 
 
 class _Fitting:
@@ -211,8 +215,7 @@ def facts(pairs: Iterable[tuple[str, object]]) -> Table:
 
 
 def _pairs(pairs: Iterable[tuple[str, RenderableType]]) -> Table:
-    # A column without a head is a drawing beside another one.
-    named = ([styled(name.lstrip(">"), "dim"), value] for name, value in pairs if name)
+    named = ([styled(name.lstrip(">"), "dim"), value] for name, value in pairs)
     grid = _grid("", ["name", "value"], named)
     grid.title, grid.show_header = None, False
     return grid

@@ -30,8 +30,9 @@ __all__ = ["ChannelListener", "OpenCredit"]
 # Seconds after which credit may be granted again, even if little of it is known to be used up:
 # transactions that were rolled back have used it, too, and another node may have replaced it. But
 # if an open transaction has used it, that would collect more and more: so they double each time, up
-# to the second number. Jobs that come too fast get no credit for the first.
-STALE, LONGEST = 1.0, 60.0
+# to the second number. Jobs that come too fast get no credit for the first, and for twice as long
+# each time that they still do, up to the third.
+STALE, LONGEST, LONGEST_REST = 1.0, 60.0, 16.0
 # So many claims of several jobs, each soon after the one before, are a reason for shared credit.
 OVERLAPS = 8
 # Seconds after shared credit was withdrawn in which a poll may find jobs of it.
@@ -110,7 +111,7 @@ class OpenCredit(Periodic):
         self._overlaps, self._overlapped_at = 0, float("-inf")
         # How many jobs this node has claimed since then.
         self._claimed = 0
-        self._patience = STALE
+        self._patience = self._rest = STALE
         # Another node's credit, which kept this one from granting any.
         self._unused: int | None = None
         self.received = 0
@@ -226,8 +227,11 @@ class OpenCredit(Periodic):
     async def _review(self, incarnation: int) -> None:
         """Grant as much credit as this node may give now, or withdraw it."""
         now = self._clock.seconds()
-        if self._is_stream or is_too_fast(self._spent, now - self._granted_at, self._terms):
-            self._rests_until = now + STALE
+        is_flood = self._is_stream or is_too_fast(self._spent, now - self._granted_at, self._terms)
+        if is_flood:
+            self._rests_until = max(self._rests_until, now + self._rest)
+        if self._granted:
+            self._rest = min(2 * self._rest, LONGEST_REST) if is_flood else STALE
         offer, had = self._offer, self._granted
         if offer and not (self._is_missed or self._is_half_spent):
             return

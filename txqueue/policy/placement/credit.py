@@ -102,7 +102,7 @@ class OpenCreditTerms:
 
 
 LONE_CREDIT = OpenCreditTerms(32, 8, 1_000, is_shared=False)
-SHARED_CREDIT = OpenCreditTerms(128, 32, 2_500, is_shared=True)
+SHARED_CREDIT = OpenCreditTerms(128, 32, 1_000, is_shared=True)
 
 
 def open_credit_terms(commit_time: float | None) -> OpenCreditTerms:

@@ -123,6 +123,17 @@ class Bank:
         for number in numbers:
             self.name(number)
 
+    def seconds_until_granted(self) -> int | None:
+        """Note each second that a job was claimed; return how many it took until credit is given."""
+        self.workers.held = 0
+        since = self.clock.seconds()
+        for _ in range(30):
+            self.clock.advance(STALE)
+            self.service.missed()
+            if self.grants[-1]:
+                return round(self.clock.seconds() - since)
+        return None
+
     @contextmanager
     def granted(self) -> Iterator[None]:
         """Run it, with credit granted."""
@@ -258,6 +269,25 @@ def test_jobs_that_come_too_fast_are_claimed_for_a_while() -> None:
         bank.clock.advance(STALE)
         bank.service.missed()
         assert bank.grants == [MOST, 0, MOST]
+
+
+def test_jobs_that_keep_coming_too_fast_are_claimed_for_longer_each_time() -> None:
+    """To change between credit and claims every second would make some jobs late."""
+    bank = Bank()
+    with bank.granted():
+        rests = []
+        for flood in range(6):
+            bank.clock.advance(0.001)
+            bank.name(*range(1 + flood * MOST, (1 + flood) * MOST))
+            assert bank.grants[-1] == 0
+            rests.append(bank.seconds_until_granted())
+        assert rests == [1, 2, 4, 8, 16, 16]
+        bank.clock.advance(1)
+        bank.name(*range(6 * MOST, 7 * MOST))
+        assert bank.grants[-1] == MOST
+        bank.clock.advance(0.001)
+        bank.name(*range(7 * MOST, 8 * MOST))
+        assert bank.seconds_until_granted() == 1
 
 
 def test_credit_is_withdrawn_while_many_jobs_are_claimed_beside_it() -> None:
