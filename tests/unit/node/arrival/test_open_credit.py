@@ -124,7 +124,7 @@ class Bank:
             self.name(number)
 
     def seconds_until_granted(self) -> int | None:
-        """Note each second that a job was claimed; return how many it took until credit is given."""
+        """Claim a job each second; return the seconds until credit is given."""
         self.workers.held = 0
         since = self.clock.seconds()
         for _ in range(30):
