@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +22,7 @@ __all__ = ["doctor"]
 
 _COLOURS = {"fault": "bold red", "warning": "yellow", "ok": "green"}
 _WIDTH = 9
+_AGE = re.compile(r"(?<=transaction open for )[^;,]+")
 
 
 @click.command(cls=Command, short_help="Check an installation: database, roles, nodes, files.")
@@ -72,11 +74,13 @@ def _indented(text: str) -> RenderableType:
 
 def _unchecked(results: Sequence[CheckResult]) -> Lines:
     """Yield the checks that could not be made, together if the reason is the same."""
-    reasons: dict[str, list[str]] = {}
+    reasons: dict[str, tuple[str, list[str]]] = {}
     for result in results:
         if result.unchecked is not None:
-            reasons.setdefault(result.unchecked, []).append(result.check)
-    for reason, checks in reasons.items():
+            # One check after the other finds the same transaction, a little older each time.
+            same = _AGE.sub("", result.unchecked)
+            reasons.setdefault(same, (result.unchecked, []))[1].append(result.check)
+    for reason, checks in reasons.values():
         yield styled(f"could not be checked: {', '.join(checks)}", _COLOURS["warning"])
         yield _indented(f"why: {reason}")
         yield ""
