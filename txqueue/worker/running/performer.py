@@ -135,15 +135,17 @@ class Performer:
         self._report_tally()
 
     def _report_ends(self) -> None:
-        if self._ends.can_wait(len(self._waiting)):
-            self._report_soon()
-        else:
+        if not self._postpones_report():
             self._ends.flush()
 
-    def _report_soon(self) -> None:
+    def _postpones_report(self) -> bool:
+        """Report what has ended soon, but not now, if that can wait; return whether it can."""
+        if not self._ends.can_wait(len(self._waiting)):
+            return False
         if not self._is_reporting:
             self._is_reporting = True
             self._reactor.callLater(SOON, self._report_now)
+        return True
 
     def _report_now(self) -> None:
         self._is_reporting = False
@@ -394,9 +396,8 @@ class Performer:
             self._ends.failed(running.job, running.kind, running.terms, error)
             # A thread that goes on can see that it should end.
             change(running.job, is_ended=True)
-        if self._ends.can_wait(len(self._waiting)):
+        if self._postpones_report():
             self._turns.start_now()
-            self._report_soon()
         else:
             self._turns.request()
 
@@ -419,9 +420,7 @@ class Performer:
 
     def _committed(self, job: RunningJob) -> None:
         self._ends.committed(job)
-        if self._ends.can_wait(len(self._waiting)):
-            self._report_soon()
-        else:
+        if not self._postpones_report():
             self._turns.request()
 
     def _outlived_over(self, job: RunningJob) -> None:
