@@ -12,8 +12,9 @@ from attrs import evolve, field, frozen
 
 from txqueue.errors import InvalidWork
 from txqueue.model.humanize import brief
+from txqueue.model.keys import LONGEST_KEYS
 from txqueue.model.retry import MOST_ATTEMPTS
-from txqueue.model.storable import is_storable
+from txqueue.model.storable import is_name, is_storable
 from txqueue.model.tags import checked_tags
 from txqueue.model.work_item import MOST_WEIGHT, UniqueMode, is_timeout
 
@@ -76,7 +77,7 @@ def _are_numbers(value: Any) -> bool:
 
 def _name(most: int, example: str = "", hint: str = "") -> _Rule:
     def holds(value: Any) -> bool:
-        return isinstance(value, str) and 1 <= len(value) <= most and is_storable(value)
+        return is_name(value, most)
 
     return _Rule(holds, f"give a string{example} of 1 to {most} characters without NUL{hint}")
 
@@ -194,7 +195,7 @@ class EnqueueOptions(TypedDict, total=False):
         str | None,
         Option(
             "The job's group: at most one job of it runs at a time, in their order.",
-            _name(1000, ", such as f'account:{number}',", _METHOD),
+            _name(LONGEST_KEYS["group"], ", such as f'account:{number}',", _METHOD),
             sql="text",
             by_class=True,
         ),
@@ -203,7 +204,7 @@ class EnqueueOptions(TypedDict, total=False):
         str | None,
         Option(
             "The job's tenant: tenants of a queue take turns.",
-            _name(200, hint=_METHOD),
+            _name(LONGEST_KEYS["tenant"], hint=_METHOD),
             sql="text",
             by_class=True,
         ),
@@ -231,7 +232,7 @@ class EnqueueOptions(TypedDict, total=False):
         str | None,
         Option(
             "A key that at most one unended job of the work type holds.",
-            _name(1000, hint=_METHOD),
+            _name(LONGEST_KEYS["unique"], hint=_METHOD),
             sql="text",
             by_class=True,
         ),

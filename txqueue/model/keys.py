@@ -14,11 +14,25 @@ from uuid import UUID
 import attrs
 
 from txqueue.errors import InvalidWork
+from txqueue.model.humanize import brief
+from txqueue.model.storable import is_name
 
-__all__ = ["KEYS", "Key", "check_keys", "key_texts", "parts_of", "published_keys"]
+__all__ = [
+    "KEYS",
+    "LONGEST_KEYS",
+    "Key",
+    "check_constant",
+    "check_keys",
+    "key_texts",
+    "parts_of",
+    "published_keys",
+]
 
 KEYS: Final = ("group", "tenant", "unique")
 """The properties of a work item that may be declared as a `Key`."""
+
+LONGEST_KEYS: Final[Mapping[str, int]] = {"group": 1000, "tenant": 200, "unique": 1000}
+"""How many characters each may have at most."""
 
 Path = tuple[str, ...]
 
@@ -195,6 +209,21 @@ def _simple_kind(kind: Any) -> str | None:
 def _common_kind(values: Iterable[Any]) -> str | None:
     kinds = {_KINDS.get(type(value)) for value in values}
     return kinds.pop() if len(kinds) == 1 else None
+
+
+def check_constant(name: str, value: object) -> None:
+    """Check a key that is the same for all jobs of a class.
+
+    Raises:
+        InvalidWork: When no job of the class could be enqueued.
+    """
+    most = LONGEST_KEYS[name]
+    if value is not None and not is_name(value, most):
+        raise InvalidWork(
+            f"{name} {brief(value)} is neither a text nor a Key",
+            f"give 1 to {most} characters without NUL, the same for all jobs, or a"
+            ' Key("customer:{customer_id}") made of fields',
+        )
 
 
 def check_keys(cls: type) -> None:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final
 
-__all__ = ["distinct", "find_unstorable", "is_storable", "to_json"]
+__all__ = ["distinct", "find_unstorable", "is_name", "is_storable", "to_json"]
 
 to_json: Final = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
 """Writes JSON as the database gets it."""
@@ -16,6 +16,11 @@ def is_storable(text: str) -> bool:
         return "\0" not in text and bool(text.encode() or True)
     except UnicodeEncodeError:
         return False
+
+
+def is_name(value: object, most: int) -> bool:
+    """Tell whether a value is a text of 1 to `most` characters that PostgreSQL can store."""
+    return isinstance(value, str) and 1 <= len(value) <= most and is_storable(value)
 
 
 def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from enum import Enum, IntEnum, StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
+import attrs
+
 from txqueue.errors import InvalidWork, UnknownWorkType
-from txqueue.model.keys import KEYS, check_keys
+from txqueue.model.keys import KEYS, check_constant, check_keys
 from txqueue.model.retry import Retry
 from txqueue.model.schedule import Cooldown, Cron, Every, Schedule
+from txqueue.model.storable import is_name
+from txqueue.model.tags import checked_tags
 
 __all__ = [
     "LONGEST_TIMEOUT",
@@ -76,6 +80,8 @@ class Runtime(Enum):
 MYPY = False
 """True for mypy, which knows the name."""
 
+# What a class has in place of a field until attrs makes it.
+_FIELD = type(attrs.field())
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:<>-]{0,199}")
 _registry: dict[str, type[WorkItem]] = {}
 _explicit: dict[type[WorkItem], frozenset[str]] = {}
@@ -223,7 +229,7 @@ _RULES: tuple[_Rule, ...] = (
         "use letters, digits and . _ : -, at most 200",
     ),
     (
-        lambda work: _is_text(work.queue) and 0 < len(work.queue) <= 200,
+        lambda work: is_name(work.queue, 200),
         "queue {work.queue!r} is not a name",
         "use a string of 1 to 200 characters",
     ),
@@ -251,6 +257,16 @@ _RULES: tuple[_Rule, ...] = (
         lambda work: isinstance(work.expires, bool),
         "expires {work.expires!r} is neither True nor False",
         "use True to have not_after end a job that has not started",
+    ),
+    (
+        lambda work: isinstance(work.redacted, bool),
+        "redacted {work.redacted!r} is neither True nor False",
+        "use True to hide payload and result from operators",
+    ),
+    (
+        lambda work: isinstance(work.encrypted, bool),
+        "encrypted {work.encrypted!r} is neither True nor False",
+        "use True, and give the keys by TXQUEUE_PAYLOAD_KEY",
     ),
     (
         lambda work: isinstance(work.omit_defaults, bool),
@@ -324,6 +340,24 @@ def _check_policy(cls: type[WorkItem]) -> None:
         if not holds(cls):
             text = complaint.format(work=cls, hidden=", ".join(_hidden_policy(cls)))
             raise InvalidWork(f"{cls.__qualname__}: {text}", remedy)
+    for name, value in _constants(cls):
+        try:
+            checked_tags(value) if name == "tags" else check_constant(name, value)
+        except InvalidWork as error:
+            raise InvalidWork(f"{cls.__qualname__}: {error.what}", error.remedy) from None
+
+
+def _constants(cls: type[WorkItem]) -> Iterator[tuple[str, object]]:
+    """Yield each property of work items that the class sets to a value, the same for all jobs."""
+    for name in (*KEYS, "tags"):
+        value = inspect.getattr_static(cls, name)
+        if inspect.isfunction(value):
+            raise InvalidWork(
+                f"{cls.__qualname__}: {name} is a method", "write @property above the method"
+            )
+        is_field = name in _annotated(cls) or isinstance(value, _FIELD)
+        if value is not None and not is_field and not hasattr(value, "__get__"):
+            yield name, value
 
 
 def _check_keys(cls: type[WorkItem]) -> None:
@@ -370,10 +404,13 @@ def _is_whole(value: object) -> bool:
 
 
 def _hidden_policy(cls: type) -> list[str]:
+    return sorted(_POLICY.intersection(_annotated(cls)))
+
+
+def _annotated(cls: type) -> list[str]:
+    """Return the names that attrs takes for fields."""
     annotated = inspect.get_annotations(cls)
-    return sorted(
-        name for name, kind in annotated.items() if name in _POLICY and "ClassVar" not in str(kind)
-    )
+    return [name for name, kind in annotated.items() if "ClassVar" not in str(kind)]
 
 
 def _register(cls: type[WorkItem]) -> None:

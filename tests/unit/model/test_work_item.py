@@ -71,6 +71,16 @@ def _plain(self: object, job: object) -> None: ...
             "must be a plain function",
             "def perform(self, job)",
         ),
+        ({"queue": "a\0b"}, "is not a name", "1 to 200 characters"),
+        ({"redacted": "no"}, "redacted 'no' is neither True nor False", "use True to hide"),
+        ({"encrypted": 1}, "encrypted 1 is neither True nor False", "TXQUEUE_PAYLOAD_KEY"),
+        ({"group": 5}, "group 5 is neither a text nor a Key", "1 to 1000 characters"),
+        ({"tenant": ""}, "tenant '' is neither a text nor a Key", "1 to 200 characters"),
+        ({"unique": ("a", 1)}, "unique ('a', 1) is neither a text nor a Key", "Key("),
+        ({"group": _plain}, "group is a method", "@property"),
+        ({"tags": _plain}, "tags is a method", "@property"),
+        ({"tags": {"shop": 1}}, "the tag shop is no text but a int", "mapping of names"),
+        ({"tags": "shop"}, "tags are no mapping but a str", "mapping of names"),
         (
             {"__annotations__": {"queue": str}},
             "the field queue hides the policy of that name",
@@ -89,6 +99,17 @@ def test_a_wrong_policy_is_refused_at_definition(
     assert what in caught.value.what
     assert remedy in caught.value.remedy
     assert "Wrong" not in {cls.__name__ for cls in known_work_types()}
+
+
+def test_fields_may_have_the_names_of_keys() -> None:
+    """What each job has of its own is checked when the job is enqueued."""
+
+    @define
+    class Fielded(WorkItem):
+        group: str = ""
+        unique: Any = field(default=5)
+
+    assert (Fielded().group, Fielded().unique) == ("", 5)
 
 
 def test_policy_has_defaults() -> None:
