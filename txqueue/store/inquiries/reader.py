@@ -42,6 +42,8 @@ class Session:
         application_name: Shown in ``pg_stat_activity``.
         patience: The time limit of a statement in seconds, as an error reports it; the caller sets
             it on the server.
+        lock_patience: The time limit of a wait for a lock in seconds, likewise: a transaction that
+            is younger is not named as the lock's holder.
 
     Raises:
         DatabaseUnavailable: When the server does not answer.
@@ -53,9 +55,11 @@ class Session:
         schema: str = "txqueue",
         application_name: str = "txqueue",
         patience: float = PATIENCE_MS / 1000,
+        lock_patience: float = LOCK_PATIENCE_MS / 1000,
     ) -> None:
         self.schema = checked_name(schema)
         self._patience = patience
+        self._lock_patience = lock_patience
         with answered(patience):
             self._connection = interruptible(
                 lambda: connect(dsn, application_name), cancel=lambda: None
@@ -171,7 +175,7 @@ class Session:
 
         The transaction has failed, and the caller rolls it back.
         """
-        inquiry = locked_out(self.schema, LOCK_PATIENCE_MS / 1000)
+        inquiry = locked_out(self.schema, self._lock_patience)
         if self._connection.info.transaction_status != TRANSACTION_STATUS_IDLE:
             return answer(inquiry, lambda _: [])
         return answer(inquiry, lambda question: self.dicts(question.sql, question.parameters))

@@ -66,7 +66,7 @@ def examine(dsn: str, schema: str) -> dict[str, Fact]:
         ConfigurationError: When the DSN or the name of the schema is not valid.
     """
     try:
-        with Session(dsn, schema, NAME, patience=QUERY) as session:
+        with Session(dsn, schema, NAME, patience=QUERY, lock_patience=LOCK) as session:
             facts = {name: _read(session, name, read) for name, read in FACTS.items()}
     except DatabaseUnavailable as error:
         unread = Unread("the database does not answer")
