@@ -168,7 +168,13 @@ class Nodes:
     _nodes: list[Node] = field(factory=list)
 
     def start(
-        self, *arguments: str, app: str = APP, name: str | None = None, **settings: str
+        self,
+        *arguments: str,
+        app: str = APP,
+        name: str | None = None,
+        within: Sequence[str] = (),
+        stdin: int = subprocess.DEVNULL,
+        **settings: str,
     ) -> Node:
         """Start a node; call `up()` to wait for it.
 
@@ -176,6 +182,8 @@ class Nodes:
             arguments: Options of `twistd txqueue` besides the app and the name.
             app: The module with the work items.
             name: The node's name; by default one of its own.
+            within: The command that runs its command line.
+            stdin: What it reads.
             settings: More of the environment.
         """
         run = f"node-{uuid4().hex[:8]}"
@@ -191,10 +199,10 @@ class Nodes:
         }
         with self._output(folder / "log") as log:
             process = subprocess.Popen(
-                command("--app", app, "--name", name, *arguments),
+                [*within, *command("--app", app, "--name", name, *arguments)],
                 cwd=folder,
                 env=environment(**told),
-                stdin=subprocess.DEVNULL,
+                stdin=stdin,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
