@@ -2,12 +2,14 @@
 
 The last commit is built twice, from two folders, and both builds must have the same bytes. Then
 the wheels are installed into an empty environment for each Python that this machine has, and a
-node runs a job there. FOLDER is `dist` by default.
+node runs a job there. What does not need another step's result runs beside it. FOLDER is `dist` by
+default.
 """
 
 import gzip
 import hashlib
 import io
+import json
 import os
 import shutil
 import subprocess
@@ -15,17 +17,20 @@ import sys
 import tarfile
 import time
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from tests.matrix import PINS, Lacking, find_python
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 PYTHONS: Final = ("3.11", "3.12", "3.13", "3.14")
 PROJECTS: Final = (".", "laboratory")
+# Each waits for the index for as long as it computes.
+AT_ONCE: Final = 3
 
 
 @cache
@@ -105,6 +110,11 @@ def _plain(member: tarfile.TarInfo, moment: int) -> tarfile.TarInfo:
     return member
 
 
+def distributions(folder: Path) -> list[Path]:
+    """Return what is uploaded of a folder."""
+    return sorted(each for each in folder.iterdir() if each.name.endswith((".whl", ".tar.gz")))
+
+
 def hashes(folder: Path) -> dict[str, str]:
     """Return the SHA-256 of each file in a folder."""
     return {
@@ -134,7 +144,7 @@ def compare(one: Mapping[str, str], other: Mapping[str, str]) -> None:
 
 def check(target: Path) -> None:
     """Have the index's own check and that of wheels look at the distributions."""
-    files = [str(file) for file in sorted(target.iterdir())]
+    files = [str(file) for file in distributions(target)]
     wheels = [file for file in files if file.endswith(".whl")]
     _run(sys.executable, "-m", "twine", "check", "--strict", *files)
     _run(sys.executable, "-m", "check_wheel_contents", *wheels, folder=ROOT)
@@ -144,7 +154,9 @@ def environment(python: Path, place: Path, *wanted: str) -> Path:
     """Make an empty environment, install into it, and return its programs."""
     _run(str(python), "-m", "venv", "--without-pip", str(place))
     pip = (sys.executable, "-m", "pip", "--python", str(place), "--disable-pip-version-check")
-    _run(*pip, "install", "--quiet", "--constraint", str(PINS), *wanted)
+    # Byte code of what nothing imports here costs as much as the rest.
+    words = ("install", "--quiet", "--no-compile", "--constraint", str(PINS))
+    _run(*pip, *words, *wanted)
     return place / "bin"
 
 
@@ -165,14 +177,29 @@ def write_list(target: Path, place: Path) -> Path:
     programs = environment(Path(sys.executable), place, str(wheel))
     version = wheel.name.split("-")[1]
     file = target / f"txqueue-{version}.cdx.json"
-    words = ("environment", "--output-reproducible", "--mc-type", "library", "--output-file")
+    words = ("environment", "--output-reproducible", "--output-file")
     _run(
         *(sys.executable, "-m", "cyclonedx_py", *words, str(file), str(programs / "python")),
         settings={"SOURCE_DATE_EPOCH": str(epoch())},
     )
     # pip notes where the wheel came from, which is a place of this machine.
-    file.write_text(file.read_text("utf-8").replace(wheel.absolute().as_uri(), wheel.name), "utf-8")
+    found = file.read_text("utf-8").replace(wheel.absolute().as_uri(), wheel.name)
+    named = name_subject(json.loads(found), "txqueue")
+    file.write_text(f"{json.dumps(named, indent=2, sort_keys=True)}\n", "utf-8")
     return file
+
+
+def name_subject(listed: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return a list of CycloneDX that says which of its components needs the others.
+
+    The tool takes it from the table `project` of pyproject.toml only, and gives no address on the
+    index to what was installed from a file.
+    """
+    [subject] = (each for each in listed["components"] if each["name"] == name)
+    others = [each for each in listed["components"] if each is not subject]
+    address = {"purl": f"pkg:pypi/{name}@{subject['version']}"}
+    metadata = {**listed["metadata"], "component": {**subject, **address}}
+    return {**listed, "components": others, "metadata": metadata}
 
 
 def _run(
@@ -192,20 +219,31 @@ def _run(
     return done.stdout
 
 
+def tried(target: Path, version: str, work: Path) -> str:
+    """Tell how the wheels do with a version of Python."""
+    try:
+        said = runs_a_job(target, find_python(version), work / f"py{version}")
+    except Lacking as lacking:
+        return f"skipped: {lacking}"
+    return f"Python {version} installs and runs {said}"
+
+
 def steps(target: Path, work: Path) -> Iterator[str]:
     """Do all of it, and say what was done."""
-    build(export(work / "tree"), target)
-    compare(hashes(target), hashes(build_again(work)))
-    yield "two builds have the same bytes"
-    check(target)
-    yield "twine and check-wheel-contents find nothing"
-    for version in PYTHONS:
-        try:
-            said = runs_a_job(target, find_python(version), work / f"py{version}")
-            yield f"Python {version} installs and runs {said}"
-        except Lacking as lacking:
-            yield f"skipped: {lacking}"
-    yield f"wrote {write_list(target, work / 'listed').name}"
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        tree = export(work / "tree")
+        again = pool.submit(build_again, work)
+        build(tree, target)
+        compare(hashes(target), hashes(again.result()))
+        yield "two builds have the same bytes"
+        checked = pool.submit(check, target)
+        trials = [pool.submit(tried, target, version, work) for version in PYTHONS]
+        listed = pool.submit(write_list, target, work / "listed")
+        checked.result()
+        yield "twine and check-wheel-contents find nothing"
+        for trial in trials:
+            yield trial.result()
+        yield f"wrote {listed.result().name}"
     found = "".join(f"{digest}  {name}\n" for name, digest in hashes(target).items())
     (target / "SHA256SUMS").write_text(found, "utf-8")
     yield f"SHA256SUMS:\n{found}"

@@ -1,12 +1,15 @@
 """A release has the same bytes wherever it is built, and one place says how stable it is."""
 
 import io
+import json
 import tarfile
 from pathlib import Path
 
 import yaml
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
 
-from tests.release import ROOT, hashes, normalize
+from tests.release import ROOT, hashes, name_subject, normalize
 
 FORMS = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"))
 
@@ -33,6 +36,24 @@ def test_a_source_distribution_tells_nothing_of_its_machine(tmp_path: Path) -> N
     with tarfile.open(one / "x-1.tar.gz") as archive:
         assert {(each.mtime, each.uid, each.uname) for each in archive} == {(1500, 0, "")}
         assert archive.extractfile("x-1/b").read() == b"abc"  # type: ignore[union-attr]
+
+
+def test_the_list_of_what_is_installed_says_of_what() -> None:
+    """A reader of it looks up the subject on the index, and does not count it as a dependency."""
+    ours = {"name": "x", "version": "1", "type": "library", "bom-ref": "x==1"}
+    other = {"name": "y", "version": "2", "type": "library", "bom-ref": "y==2"}
+    listed = {
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.6",
+        "metadata": {"timestamp": "2026-11-28T00:00:00+00:00"},
+        "components": [ours, other],
+        "dependencies": [{"ref": "x==1", "dependsOn": ["y==2"]}, {"ref": "y==2"}],
+    }
+    named = name_subject(listed, "x")
+    assert named["components"] == [other]
+    assert named["metadata"]["component"] == {**ours, "purl": "pkg:pypi/x@1"}
+    validator = JsonStrictValidator(SchemaVersion.V1_6)
+    assert validator.validate_str(json.dumps(named)) is None
 
 
 def test_the_workflow_has_the_steps_of_a_release() -> None:
