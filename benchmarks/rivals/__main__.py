@@ -15,6 +15,8 @@ steady   that at a steady 500 a second, with the CPU time in seconds of 1,000 su
 joined   idle and steady of txqueue where its process has joined the node
 rest     what all processes of an idle worker, of txqueue's a node with one, take of memory (RSS and
          PSS in MiB), and how many statements (Celery: commands) they send a second
+held     ten waves of a tenth of the jobs, each enqueued and drained, while another session holds a
+         snapshot: the speed of the last one, as a part of the first one's
 steps    jobs of five empty steps a second by two workers, one such job for every 20 of the others:
          of txqueue, DBOS and Absurd; for a rival from the begin of the first job that ran
 
@@ -68,7 +70,7 @@ from txqueue.store.inquiries.reader import Session
 from txqueue_bench.environment import warm_log
 from txqueue_torture.server import Server, short_folder
 
-ROWS = ("bulk", "idle", "steady", "joined", "rest", "steps")
+ROWS = ("bulk", "idle", "steady", "joined", "rest", "held", "steps")
 CLOUD_ROWS = (*CLIENTS, LONE)
 FALLS = ("p50", "p99", "cpu", "rss", "pss", "statements")
 BY_SQL = {"graphile-worker": "select graphile_worker.add_job('started', '{}')"}

@@ -79,8 +79,9 @@ def rival(name: str, dsn: str, log: Path, there: Path) -> Iterator[Rival]:
     with Session(dsn) as session:
         session.rows(f"create database {database}")
     place = psycopg2.extensions.parse_dsn(dsn)
-    with Session(psycopg2.extensions.make_dsn(**{**place, "dbname": database})) as session:
-        broker = PostgresBroker(session, WAITING[name], log)
+    its_dsn = psycopg2.extensions.make_dsn(**{**place, "dbname": database})
+    with Session(its_dsn) as session:
+        broker = PostgresBroker(its_dsn, session, WAITING[name], log)
         kind = StepsRival if name in OF_STEPS else Rival
         yield kind(command, environment(place, database), broker)
 

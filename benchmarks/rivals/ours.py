@@ -25,6 +25,7 @@ from benchmarks.rivals.rival import (
     STEADY_SECONDS,
     STEPS_SHARE,
     TIMED,
+    WAVES,
     WORKERS,
     Figures,
     Rival,
@@ -85,6 +86,7 @@ class Ours:
             "steady": lambda _: self.steady("", "--road", "claim"),
             "joined": lambda _: self.idle("joined_") | self.steady("joined_"),
             "rest": self.rest,
+            "held": self.held,
             "steps": self.steps,
             **Enqueuer(self.programs, lambda: working(self.dsn)).stages,
         }
@@ -136,6 +138,12 @@ class Ours:
             node = warm[-1]
             time.sleep(CALM)
             return at_rest([node.pid, *descendants_of(node.pid)], self.statements)
+
+    def held(self, jobs: int) -> Figures:
+        """Measure the last wave of jobs under a held snapshot, as a part of the first."""
+        size = ("--jobs", max(1, jobs // WAVES), "--waves", WAVES, "--rounds", 1)
+        told = self.bench("decay", *size, "--workers", WORKERS, "--held-snapshot")
+        return {"held": told["ratio"]}
 
     def steps(self, jobs: int) -> Figures:
         """Measure a drain of jobs of five empty steps, with a node that has run some."""

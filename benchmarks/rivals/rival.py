@@ -10,7 +10,8 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from statistics import quantiles
 from typing import Any, Protocol
@@ -31,6 +32,7 @@ __all__ = [
     "STEADY_SECONDS",
     "STEPS_SHARE",
     "TIMED",
+    "WAVES",
     "WORKERS",
     "Figures",
     "PostgresBroker",
@@ -47,6 +49,9 @@ WORKERS, SECONDS, TIMED, WARM_UP, EVERY_MS = 2, 3, 500, 20, 20
 RATE, STEADY_SECONDS = 500, 10
 STEPS_SHARE = 20
 """One of so many jobs has steps."""
+WAVES = 10
+"""Under a held snapshot, after one that warms up."""
+SNAPSHOT = "isolation level repeatable read, read only"
 LIMIT = 900.0
 SETTLE = 2.0
 # Seconds until a worker counts as idle after a job, and in which its statements are counted.
@@ -81,11 +86,13 @@ class PostgresBroker:
     """A database.
 
     Attributes:
+        dsn: The database.
         session: A session in it.
         waiting: The statement that tells whether jobs are waiting or running.
         log: The server's, with a line for each statement while the rest is measured.
     """
 
+    dsn: str
     session: Session
     waiting: str
     log: Path
@@ -97,6 +104,14 @@ class PostgresBroker:
     def tidy(self) -> None:
         """Refresh its statistics."""
         self.session.rows("vacuum analyze")
+
+    @contextmanager
+    def held_snapshot(self) -> Iterator[None]:
+        """Keep vacuum from all rows that are dead from now on."""
+        with Session(self.dsn) as session, session.transaction(SNAPSHOT):
+            session.rows("set local idle_in_transaction_session_timeout = 0")
+            session.rows("select from pg_class limit 1")
+            yield
 
     def cpu_seconds(self, group: int) -> float:
         """Return the CPU time of the server and of a process group so far, in seconds."""
@@ -270,10 +285,24 @@ class Rival:
         ended(process)
         return figures
 
+    def held(self, snapshot: Callable[[], AbstractContextManager[None]], jobs: int) -> Figures:
+        """Measure the last wave of jobs under a held snapshot, as a part of the first."""
+        with snapshot():
+            speeds = [self.wave(max(1, jobs // WAVES)) for _ in range(1 + WAVES)]
+        return {"held": speeds[-1] / speeds[1]}
+
+    def wave(self, jobs: int) -> float:
+        """Return the jobs a second of a drain of so many."""
+        self.ask("bulk", jobs)
+        return self.drain()
+
     @property
     def stages(self) -> Mapping[str, Stage]:
         """The measurements, in their order."""
-        return {"bulk": self.bulk, "idle": self.idle, "steady": self.steady, "rest": self.rest}
+        stages = {"bulk": self.bulk, "idle": self.idle, "steady": self.steady, "rest": self.rest}
+        if isinstance(self.broker, PostgresBroker):
+            stages["held"] = partial(self.held, self.broker.held_snapshot)
+        return stages
 
     def drain(self, workers: int = WORKERS) -> float:
         """Return the jobs a second of some workers."""

@@ -1,12 +1,15 @@
 """How the comparison with other queues counts."""
 
 from array import array
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
 from benchmarks.rivals.__main__ import alike, better, planned, summary, turns
 from benchmarks.rivals.commits import ends, rate_told, started_after
-from benchmarks.rivals.rival import Stage, statements_in
+from benchmarks.rivals.rival import Rival, Stage, statements_in
 from benchmarks.rivals.work import CLIENT, starts_in
 
 LOG = """\
@@ -87,3 +90,24 @@ def test_statements_of_a_database_are_counted() -> None:
     """By simple and by extended protocol; their other lines and other databases do not count."""
     assert statements_in(LOG, "oban") == 2
     assert statements_in(LOG, "txqueue") == 1
+
+
+def test_the_last_wave_is_compared_with_the_first_that_counts() -> None:
+    """One wave warms up before; all run while the snapshot is held."""
+    speeds = iter([10.0, 400.0, *[300.0] * 8, 100.0])
+    is_held: list[bool] = []
+
+    class Waves(Rival):
+        def wave(self, jobs: int) -> float:
+            assert (jobs, is_held) == (50, [True])
+            return next(speeds)
+
+    @contextmanager
+    def snapshot() -> Iterator[None]:
+        is_held.append(True)
+        yield
+        is_held.clear()
+
+    no_broker: Any = None
+    assert Waves((), {}, no_broker).held(snapshot, 500) == {"held": 0.25}
+    assert next(speeds, None) is None
