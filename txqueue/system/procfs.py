@@ -60,10 +60,11 @@ def all_processes() -> Iterator[int]:
 def children_of(pid: int) -> list[int]:
     """Return the ids of a process's children."""
     pids: list[int] = []
-    for path in Path(f"/proc/{pid}/task").glob("*/children"):
-        # A thread may end during the scan.
-        with suppress(OSError):
-            pids += map(int, path.read_text().split())
+    # The process may end during the scan, or one of its threads.
+    with suppress(OSError):
+        for path in Path(f"/proc/{pid}/task").glob("*/children"):
+            with suppress(OSError):
+                pids += map(int, path.read_text().split())
     return pids
 
 
