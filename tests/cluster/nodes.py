@@ -16,6 +16,7 @@ from attrs import field, mutable
 
 from tests.cluster.database import Database
 from tests.waiting import pause
+from tests.without_tls import FOLDER as WITHOUT_TLS
 from txqueue.system.procfs import all_processes, is_alive, parent_of, workers_of
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -24,6 +25,8 @@ PATIENCE: Final = 240.0
 """How long anything may take that a node does by itself: the machine may pause for seconds."""
 LEASE: Final = "60"
 """A lease that no pause of the machine outlasts, for tests that are not about leases."""
+TLS: Final = {"PYTHONPATH": str(ROOT)}
+"""What to add to the environment of a process that needs OpenSSL."""
 
 
 def command(*arguments: str, program: Sequence[str] = ("twistd", "-n", "--pidfile=")) -> list[str]:
@@ -40,13 +43,16 @@ def command(*arguments: str, program: Sequence[str] = ("twistd", "-n", "--pidfil
 def environment(**more: str) -> dict[str, str]:
     """Our environment without what configures txqueue or PostgreSQL, and with the tree to import.
 
+    OpenSSL is not there to import, unless `TLS` is among what to add.
+
     Args:
         more: What to add.
     """
     # Without cached byte code, every process of a node compiles the whole package again.
     dropped = ("TXQUEUE", "PG", "PYTHONDONTWRITEBYTECODE")
     kept = {k: v for k, v in os.environ.items() if not k.startswith(dropped)}
-    return {**kept, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", **more}
+    found = os.pathsep.join(map(str, (WITHOUT_TLS, ROOT)))
+    return {**kept, "PYTHONPATH": found, "PYTHONUNBUFFERED": "1", **more}
 
 
 @mutable(eq=False)

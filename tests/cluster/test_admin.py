@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.app import Noted
-from tests.cluster.nodes import PATIENCE, Node, Nodes, command, environment
+from tests.cluster.nodes import PATIENCE, TLS, Node, Nodes, command, environment
 from tests.cluster.peers import free_port
 from tests.waiting import eventually, running_reactor
 from txqueue import WorkQueue
@@ -82,11 +82,11 @@ async def test_over_tls_only_operators_act(nodes: Nodes, tmp_path: Path) -> None
     issue(folder, NODE, "mars")
     issue(folder, OPERATOR, "ann")
     endpoint = f"tcp:{free_port()}:interface=127.0.0.1"
-    started = nodes.start("--admin", endpoint, "--tls-dir", str(folder), name="venus")
+    started = nodes.start("--admin", endpoint, "--tls-dir", str(folder), name="venus", **TLS)
     venus = await started.up()
 
     def pause(operator: str, **more: str) -> subprocess.CompletedProcess[str]:
-        told = {"TXQUEUE_NODE": endpoint, "TXQUEUE_OPERATOR": operator, **more}
+        told = {"TXQUEUE_NODE": endpoint, "TXQUEUE_OPERATOR": operator, **TLS, **more}
         return subprocess.run(
             [Path(sys.executable).with_name("txqueue"), "pause", "mail"],
             env=environment(**told),

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.database import Database
-from tests.cluster.nodes import APP, PATIENCE, Nodes, command, environment
+from tests.cluster.nodes import APP, PATIENCE, TLS, Nodes, command, environment
 from tests.cluster.peers import certificates, connected, free_port, hand, meshed, share_of
 from tests.waiting import eventually
 
@@ -15,7 +15,7 @@ def refused(db: Database, *arguments: str) -> str:
     """Start a node that must not start; returns its one line."""
     ended = subprocess.run(
         command("--app", APP, "--name", "a", *arguments),
-        env=environment(TXQUEUE_DSN=db.dsn),
+        env=environment(TXQUEUE_DSN=db.dsn, **TLS),
         capture_output=True,
         text=True,
         timeout=PATIENCE,
@@ -73,6 +73,7 @@ async def test_nodes_meet_over_tls(nodes: Nodes, db: Database, tmp_path: Path) -
             *("--queues", "default" if folder == ours else "elsewhere"),
             name=name,
             TXQUEUE_LEASE="8",
+            **TLS,
         )
         for folder, name in [(ours, "a"), (ours, "b c"), (theirs, "stranger")]
     ]

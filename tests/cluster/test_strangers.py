@@ -12,7 +12,7 @@ from attrs import evolve
 from benchmarks.flooding import Flooded, flooded
 from tests.cluster.app import Noted
 from tests.cluster.database import Database
-from tests.cluster.nodes import PATIENCE, Node, Nodes
+from tests.cluster.nodes import PATIENCE, TLS, Node, Nodes
 from tests.cluster.peers import certificates, free_port, hand
 from tests.waiting import eventually, running_reactor
 from txqueue import WorkQueue
@@ -112,7 +112,7 @@ async def test_a_liar_with_a_certificate_makes_nothing_run(
     port = free_port()
     folder = certificates(tmp_path / "tls", "venus", "liar")
     given = ("--workers", "1", "--listen", f"tcp:{port}", "--tls-dir", str(folder))
-    venus = await nodes.start(*given, name="venus").up()
+    venus = await nodes.start(*given, name="venus", **TLS).up()
     done = await queue.enqueue(Noted())
     await queue.wait(done, PATIENCE)
     running = await queue.enqueue(Noted(3600))

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 from attrs import Factory, define
 
 from tests.docs.markdown import Block
+from tests.without_tls import FOLDER as WITHOUT_TLS
 
 PATIENCE: Final = 120.0
 # twistd ends by the signal that stopped it, once all is in order.
@@ -163,6 +164,7 @@ class Session:
         plain = {
             "COLUMNS": "200",
             "NO_COLOR": "1",
+            "PYTHONPATH": str(WITHOUT_TLS),
             "PYTHONUNBUFFERED": "1",
             "TXQUEUE_LEASE": LEASE,
             "TXQUEUE_STATE_DIR": str(self.folder),

@@ -22,6 +22,7 @@ import pytest
 from attrs import define, field
 
 from tests.faults.mutations import OTHERS, PLAYS, ROOT
+from tests.without_tls import FOLDER as WITHOUT_TLS
 
 PATIENCE: Final = 540.0
 """How long one may take at most with all that are played before it."""
@@ -52,7 +53,7 @@ class Players:
             process = subprocess.Popen(
                 [sys.executable, *command],
                 cwd=ROOT,
-                env={**kept, "PYTHONPATH": str(ROOT)},
+                env={**kept, "PYTHONPATH": f"{WITHOUT_TLS}:{ROOT}"},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -25,6 +25,7 @@ from typing import Any, Final
 
 from attrs import frozen
 
+from tests.without_tls import FOLDER as WITHOUT_TLS
 from txqueue_torture.campaign import OUTCOME
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -460,7 +461,7 @@ def _played_once(name: str) -> dict[str, Any]:
         result = subprocess.run(
             [*command, "--keep", str(Path(home) / "records")],
             cwd=copy,
-            env={**ours, "PYTHONPATH": str(copy)},
+            env={**ours, "PYTHONPATH": f"{WITHOUT_TLS}:{copy}"},
             capture_output=True,
             text=True,
             check=False,
