@@ -69,6 +69,24 @@ async def test_an_idle_listener_runs_claims(dsn: str) -> None:
     assert one.idle is None
 
 
+async def test_a_busy_listener_takes_no_more_statements_before_it_listens_on_its_channel(
+    dsn: str,
+) -> None:
+    """Claims of a stream of jobs, one after the other, would keep it from that for good."""
+    one = listener(dsn, [])
+    with closing(one):
+        assert await one.ensure()
+        assert one.idle is not None
+        napping = Deferred.fromCoroutine(one.idle.query("select pg_sleep(0.1)"))
+        assert not await one.ensure("txqueue_run_7")
+        assert not one.listens_on("txqueue_run_7")
+        await napping
+        assert one.idle is None
+        assert not await one.ensure("txqueue_run_7")
+        assert one.listens_on("txqueue_run_7")
+        assert one.idle is not None
+
+
 async def test_an_old_listener_is_replaced(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As the connections of a pool are, but not while a statement runs on it."""
     monkeypatch.setattr("txqueue.store.driver.listener.LONGEST_LIFE", 0.0)

@@ -15,6 +15,9 @@ from txqueue.system.clock import Clock
 __all__ = ["Notifications"]
 
 CHECK = 1.0
+# Seconds until the next check while the node is not registered yet, or a statement on the
+# connection keeps it from listening on the channel of the node's run.
+SOON = 0.05
 # Retry: NOTIFY may work again after a failover. Seconds.
 UNHEARD_RETRY = 600.0
 # After a loss, jobs that notifications may have named are polled for so many times: the first poll
@@ -75,7 +78,8 @@ class Notifications(Periodic):
         if self._polls:
             self._polls -= 1
             self._wakeups.orphans.ring()
-        return CHECK
+        is_ready = self._lease.is_registered and self._listener.has_channel(self._own_channel)
+        return CHECK if is_ready else SOON
 
     @property
     def _probed(self) -> float:

@@ -65,6 +65,8 @@ class Listener:
         self._is_ready = False
         self._is_pooled = False
         self._own_channel = ""
+        # Whether the own channel is to change as soon as the connection is idle.
+        self._is_changing = False
         self._longest_life = LONGEST_LIFE * uniform(0.8, 1.0)
         self._awaited: Deferred[bool] | None = None
         # When the last probe was sent, when the last one arrived, and when the first one after that
@@ -85,7 +87,8 @@ class Listener:
         """
         working = self._working
         if working is not None and not (working.age > self._longest_life and working.is_idle):
-            if own_channel != self._own_channel and working.is_idle:
+            self._is_changing = own_channel != self._own_channel
+            if self._is_changing and working.is_idle:
                 await self._change_channel(working, own_channel)
             return False
         self.close()
@@ -127,9 +130,15 @@ class Listener:
 
     @property
     def idle(self) -> Connection | None:
-        """The connection if it listens and runs no statement, for one at a time; None otherwise."""
+        """The connection if it listens and runs no statement, for one at a time; None otherwise.
+
+        None, too, while its second channel is to change, which would wait as long as others find
+        the connection idle first.
+        """
         working = self._working
-        return working if working is not None and working.is_idle else None
+        if working is None or self._is_changing:
+            return None
+        return working if working.is_idle else None
 
     @property
     def _working(self) -> Connection | None:
@@ -141,8 +150,11 @@ class Listener:
 
     def listens_on(self, own_channel: str) -> bool:
         """Whether the connection listens on the second channel of this name, and is not deaf."""
-        is_listening = self._working is not None and own_channel == self._own_channel
-        return is_listening and not self.is_deaf
+        return self.has_channel(own_channel) and not self.is_deaf
+
+    def has_channel(self, own_channel: str) -> bool:
+        """Whether the connection listens on the second channel of this name."""
+        return self._working is not None and own_channel == self._own_channel
 
     async def _is_silent(self, working: Connection) -> bool:
         """Whether neither statements nor notifications pass."""
@@ -176,6 +188,7 @@ class Listener:
         if own_channel:
             await connection.query(f'listen "{own_channel}"')
         self._own_channel = own_channel
+        self._is_changing = False
 
     async def _open(self) -> Connection:
         connection = Connection(
@@ -219,7 +232,7 @@ class Listener:
 
     def close(self) -> None:
         """Stop listening."""
-        self._is_ready = False
+        self._is_ready = self._is_changing = False
         self._own_channel = ""
         self._probed_at = self._proven_at = float("-inf")
         self._unproven_at = float("inf")

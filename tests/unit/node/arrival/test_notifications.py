@@ -11,7 +11,7 @@ from twisted.internet.task import Clock
 from tests.unit.node.doubles import is_rung, lease_of
 from txqueue.errors import ConfigurationError, DatabaseUnavailable
 from txqueue.node.arrival.database_notices import DatabaseNotices
-from txqueue.node.arrival.notifications import CHECK, UNHEARD_RETRY, Notifications
+from txqueue.node.arrival.notifications import CHECK, SOON, UNHEARD_RETRY, Notifications
 from txqueue.node.state.lease import Identity, Lease
 from txqueue.node.state.wakeups import Wakeups
 from txqueue.policy.placement.idling import WOKEN
@@ -30,6 +30,7 @@ class Listening:
     connecting: Deferred[None] = field(factory=lambda: succeed(None))
     is_heard: bool = False
     is_deaf: bool = False
+    is_busy: bool = False
     tested: list[tuple[float, float]] = field(factory=list)
 
     async def check(self, tested: float, probed: float) -> bool:
@@ -40,6 +41,10 @@ class Listening:
     def is_proven(self, within: float) -> bool:
         """Say whether a probe has arrived."""
         return self.is_heard
+
+    def has_channel(self, own_channel: str) -> bool:
+        """Say whether it listens on the channel of `ensure()`."""
+        return not self.is_busy and own_channel == self.channels[-1]
 
     async def ensure(self, own_channel: str) -> bool:
         """Listen, or say why not."""
@@ -97,6 +102,18 @@ async def test_the_channel_is_that_of_the_run() -> None:
     lease.register(Identity(1, 7))
     await service.step()
     assert listening.channels == ["", "txqueue_run_7"]
+
+
+async def test_a_node_that_does_not_listen_on_its_channel_yet_tries_again_soon() -> None:
+    """As the connection is busy, or the node has no run: until then it grants no open credit."""
+    lease = Lease(10.0)
+    listening = Listening([True, False, False], is_busy=True)
+    service, _ = notifications(listening, lease)
+    assert await service.step() == SOON
+    lease.register(Identity(1, 7))
+    assert await service.step() == SOON
+    listening.is_busy = False
+    assert await service.step() == CHECK
 
 
 async def test_an_idle_node_tests_its_connection_seldom_while_its_probes_arrive() -> None:
