@@ -21,7 +21,7 @@ from txqueue.node.state.lease import Lease
 from txqueue.node.state.meters import Meters
 from txqueue.node.state.periodic import Periodic
 from txqueue.node.state.wakeups import Wakeups
-from txqueue.policy.endings.batching import LONG, BatchSize
+from txqueue.policy.endings.batching import LONG, BatchSize, gathering
 from txqueue.store.driver.errors import is_passing
 from txqueue.store.node.functions import StoredFunctions
 from txqueue.store.node.outcomes import as_settled_jobs, settled_jobs_in
@@ -34,9 +34,8 @@ LAST_TRIES = 6
 # Tries of a long outcome, each beside a short statement that succeeds, after which its job fails,
 # and the seconds between them.
 LONG_TRIES, LONG_PAUSE = 3, 5.0
-# The delay after a statement, in seconds, in which a few more jobs are collected for the next: so
-# many times what a commit takes, within bounds, as clients' commits wait for this one.
-GATHERING, LONGEST_GATHERING, COMMITS, FEW = 0.01, 0.02, 8, 50
+# So many reports are written without a delay.
+FEW = 50
 # After a statement with so many ended jobs, results are collected too: a caller that waits for one
 # of so many waits hardly longer.
 MANY = 200
@@ -209,11 +208,6 @@ class Completions(Periodic):
         return None
 
     @property
-    def _gathering(self) -> float:
-        commits = COMMITS * (self._meters.commit_time or 0.0)
-        return min(max(GATHERING, commits), LONGEST_GATHERING)
-
-    @property
     def _is_urgent(self) -> bool:
         """Whether other jobs, or clients, may wait for what is to be written."""
         if self._has_freed or self._ends.is_awaited:
@@ -222,7 +216,8 @@ class Completions(Periodic):
 
     async def _gather(self) -> None:
         """Wait briefly for more entries after a statement, unless a caller may wait."""
-        pause = self._written_at + self._gathering - self._clock.seconds()
+        due = self._written_at + gathering(self._meters.commit_time)
+        pause = due - self._clock.seconds()
         if pause > 0 and self.running and not self._is_urgent:
             timer: Deferred[None] = Deferred()
             self._clock.callLater(pause, timer.callback, None)

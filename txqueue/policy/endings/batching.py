@@ -8,7 +8,7 @@ from typing import Final
 
 from attrs import define
 
-__all__ = ["LONG", "RESULT_LIMIT", "BatchSize"]
+__all__ = ["GATHERING", "LONG", "RESULT_LIMIT", "BatchSize", "gathering"]
 
 RESULT_LIMIT: Final = 4 << 20
 """The longest result of a handler, in bytes of JSON text, without ``--result-limit``."""
@@ -18,6 +18,19 @@ MOST: Final = 10_000
 MOST_TEXT, LONG = 1 << 20, 1 << 16
 # Seconds after a failure during which a statement writes no more than the last successful one.
 FORGIVEN = 60.0
+# The delay after a statement, in seconds, in which a few more jobs are collected for the next: so
+# many times what a commit takes, within bounds. A client that commits while the disk writes a
+# completion waits for that first, so at this pace it waits a tenth of the time at most.
+GATHERING, LONGEST_GATHERING, COMMITS = 0.01, 0.04, 16
+
+
+def gathering(commit_time: float | None) -> float:
+    """Return the seconds after a statement in which completions are collected for the next.
+
+    Args:
+        commit_time: About how many seconds a commit takes; None if none was timed.
+    """
+    return min(max(GATHERING, COMMITS * (commit_time or 0.0)), LONGEST_GATHERING)
 
 
 @define

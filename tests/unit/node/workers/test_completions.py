@@ -21,7 +21,7 @@ from txqueue.node.state.periodic import LAST_STEP
 from txqueue.node.state.wakeups import Wakeups
 from txqueue.node.workers import completions
 from txqueue.node.workers.completions import Completions
-from txqueue.policy.endings.batching import LONG
+from txqueue.policy.endings.batching import GATHERING, LONG
 from txqueue.store.node.functions import StoredFunctions
 from txqueue.store.node.outcomes import as_settled_jobs, joined_outcomes, settled_jobs_in
 from txqueue.store.node.replies import WrittenEnds
@@ -179,7 +179,7 @@ def test_completions_that_follow_closely_are_one_statement() -> None:
     for assignment in (1, 2, 3):
         under_test.complete(CompletedJobs(0, assignment, "1"))
     assert book.completed == [[1]]
-    clock.advance(completions.GATHERING)
+    clock.advance(GATHERING)
     assert book.completed == [[1], [2, 3]]
     clock.advance(1)
     under_test.complete(CompletedJobs(0, 4, "1"))
@@ -187,7 +187,7 @@ def test_completions_that_follow_closely_are_one_statement() -> None:
     under_test.stopService()
 
 
-@pytest.mark.parametrize(("commit", "gathering"), [(0.0, 0.01), (0.002, 0.016), (0.1, 0.02)])
+@pytest.mark.parametrize(("commit", "gathering"), [(0.0, 0.01), (0.002, 0.032), (0.1, 0.04)])
 def test_where_commits_are_slow_more_completions_are_one_statement(
     commit: float, gathering: float
 ) -> None:
@@ -255,7 +255,7 @@ def test_results_of_many_jobs_are_collected() -> None:
     under_test.complete(CompletedJobs(0, 3, "1,2", '{"1":1}'))
     under_test.complete(CompletedJobs(0, 4, "3", '{"3":1}'))
     assert book.completed == written_before
-    clock.advance(completions.GATHERING)
+    clock.advance(GATHERING)
     assert book.completed[-1] == [3, 4]
     under_test.complete(CompletedJobs(0, 5, "5", '{"5":1}'))
     assert book.completed[-1] == [5]
@@ -379,7 +379,7 @@ def test_a_long_outcome_that_takes_too_long_delays_no_other() -> None:
     for number in range(2, 30):
         under_test.complete(CompletedJobs(0, number, str(number)))
         under_test.settle(as_settled_jobs([SettledJob(number, 1, "failed", error="x")]))
-        clock.advance(completions.GATHERING)
+        clock.advance(GATHERING)
     assert sum(map(len, book.completed)) == len(book.settled) == 28
     clock.pump([1.0] * 20)
     last = book.settled[-1]

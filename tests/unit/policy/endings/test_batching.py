@@ -4,7 +4,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from txqueue.policy.endings import batching
-from txqueue.policy.endings.batching import MOST_TEXT, BatchSize
+from txqueue.policy.endings.batching import (
+    COMMITS,
+    GATHERING,
+    LONGEST_GATHERING,
+    MOST_TEXT,
+    BatchSize,
+    gathering,
+)
 
 
 @given(st.lists(st.integers(0, 2 * MOST_TEXT), min_size=1))
@@ -28,3 +35,12 @@ def test_a_batch_shrinks_after_failures_and_grows_again() -> None:
     assert size.first(lengths) == 1
     size.succeeded(now=1.1 + batching.FORGIVEN)
     assert size.first(lengths) == 20
+
+
+@given(st.none() | st.floats(0.0, 1.0))
+def test_completions_are_gathered_for_several_commits(commit_time: float | None) -> None:
+    """So that clients' commits seldom meet one; within bounds, and briefly where none was timed."""
+    seconds = gathering(commit_time)
+    assert GATHERING <= seconds <= LONGEST_GATHERING
+    assert seconds in (GATHERING, LONGEST_GATHERING, COMMITS * (commit_time or 0.0))
+    assert gathering(None) == GATHERING
