@@ -18,7 +18,14 @@ from txqueue.node.state.meters import Meters
 from txqueue.node.state.periodic import Periodic
 from txqueue.node.state.wakeups import Wakeups
 from txqueue.policy.placement.idling import idle_delay
-from txqueue.policy.placement.room import JobPlace, Room, claim_delay, earlier, rewind_interval
+from txqueue.policy.placement.room import (
+    JobPlace,
+    Room,
+    claim_delay,
+    confirmed_search,
+    earlier,
+    rewind_interval,
+)
 from txqueue.policy.placement.stragglers import Stragglers, turn_length
 from txqueue.store.node.functions import StoredFunctions
 from txqueue.store.node.replies import Claim
@@ -137,6 +144,8 @@ class Claimer(Periodic):
         self._last_tenant: str | None = None
         self._rewound_at = float("-inf")
         self._rewind_interval = 0.0
+        # How long the last claim from the first rank searched.
+        self._searched = 0.0
         # From when on a claim goes back to jobs that have become ready.
         self._goes_back_from = float("-inf")
         self._wants_room = False
@@ -281,7 +290,10 @@ class Claimer(Periodic):
     def _pause_after(self, claim: Claim, place: JobPlace | None) -> float:
         self._heavy_jobs.claimed(claim.left_job)
         if from_start := place is None:
-            self._rewind_interval = rewind_interval(claim.searched)
+            took_jobs = bool(claim.assignments)
+            searched = confirmed_search(claim.searched, self._searched, took_jobs=took_jobs)
+            self._rewind_interval = rewind_interval(searched)
+            self._searched = claim.searched
         else:
             self._goes_back_from = time.monotonic() + rewind_interval(claim.searched)
         self._reached = self._place_after(claim, place)

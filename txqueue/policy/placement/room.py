@@ -16,6 +16,7 @@ __all__ = [
     "Room",
     "ahead_of",
     "claim_delay",
+    "confirmed_search",
     "earlier",
     "give_back_shares",
     "least_loaded",
@@ -225,6 +226,20 @@ def rewind_interval(searched: float) -> float:
             it had not to search.
     """
     return min(searched / SEARCH_SHARE, LONGEST_REWIND)
+
+
+def confirmed_search(searched: float, before: float, *, took_jobs: bool) -> float:
+    """Return the seconds that a claim is believed to have spent on what the node may not take.
+
+    On a busy server a claim that takes jobs is often interrupted for as long, which would make jobs
+    of a smaller rank wait. What must be read past is there again at the next look back.
+
+    Args:
+        searched: The seconds by the claim.
+        before: The seconds by the last claim from the first job on before it.
+        took_jobs: Whether the claim took jobs.
+    """
+    return min(searched, before) if took_jobs else searched
 
 
 def earlier(one: JobPlace, other: JobPlace) -> JobPlace:

@@ -230,6 +230,19 @@ async def test_no_claim_of_ordinary_jobs_follows_one_that_took_long(
     assert harness.asked_from == [None, PLACE]
 
 
+@pytest.mark.parametrize(("again", "start"), [(0.0, None), (60.0, PLACE)])
+async def test_a_claim_of_jobs_that_took_long_once_is_followed_by_a_look_back(
+    monkeypatch: pytest.MonkeyPatch, again: float, start: tuple[str, int] | None
+) -> None:
+    """The server was busy: jobs that commit late, with a smaller rank, need not wait for that."""
+    monkeypatch.setattr(claimer, "FEW_QUEUES", 0)
+    harness = Harness()
+    slow = evolve(claim(*TAKEN, reached=None), searched=60.0, passed=PLACE)
+    harness.claims = [slow, evolve(slow, searched=again), claim(reached=None)]
+    await harness.steps(3)
+    assert harness.asked_from == [None, None, start]
+
+
 async def test_jobs_that_are_not_ordinary_need_a_look_back() -> None:
     """They may rank before the place at which the claims go on."""
     harness = Harness()

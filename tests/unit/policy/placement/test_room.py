@@ -19,6 +19,7 @@ from txqueue.policy.placement.room import (
     Room,
     ahead_of,
     claim_delay,
+    confirmed_search,
     earlier,
     give_back_shares,
     least_loaded,
@@ -185,3 +186,11 @@ def test_workers_give_up_what_waits() -> None:
 def test_waiting_weight_differs_from_excess_weight() -> None:
     """A worker's pace raises its limit, not its capacity."""
     assert ahead_of([Load(1, 10, 15, rate=50.0), Load(2, 10, 13), Load(3, 10, 2)]) == (8, 3)
+
+
+def test_a_search_of_a_claim_that_took_jobs_is_believed_when_it_happens_again() -> None:
+    """Once, the server may have been busy; what is not ours to take is there the next time, too."""
+    assert confirmed_search(0.2, 0.0, took_jobs=True) == 0.0
+    assert confirmed_search(0.2, 0.1, took_jobs=True) == 0.1
+    assert confirmed_search(0.1, 0.2, took_jobs=True) == 0.1
+    assert confirmed_search(0.2, 0.0, took_jobs=False) == 0.2
