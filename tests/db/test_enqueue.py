@@ -304,3 +304,21 @@ async def test_a_result_is_waited_for(node: Master, dsn: str) -> None:
         (chunk,) = node.take(work_types=["enqueue.note"]).chunks
         node.settle(chunk, "done", result={"a": [TRICKY]})
         assert {"a": [TRICKY]} == await waiting
+
+
+@pytest.mark.parametrize("payload", ['{"a": "\u00e4"}', "{}"])
+def test_a_plain_job_is_the_same_as_one_with_all_that_its_type_says(
+    node: Master, payload: str
+) -> None:
+    """The short way of jobs with nothing but a payload writes the same row, of its own number."""
+    node.publish("plain:Post", queue="post", priority=7, weight=3)
+    node.connection.autocommit = False
+    plain = node.value("select txqueue.enqueue('plain:Post', %s)", payload)
+    whole = node.value(
+        "select txqueue.enqueue('plain:Post', %s, 'post', 7, 3, now(), null)", payload
+    )
+    row = "select to_jsonb(job) - 'job_id' from txqueue.job where job_id = %s"
+    assert node.value(row, plain) == node.value(row, whole)
+    assert plain < whole
+    node.connection.rollback()
+    node.connection.autocommit = True

@@ -16,10 +16,10 @@ set search_path = txqueue, pg_temp
 set jit = off
 as $$
 declare
-    is_plain    boolean := num_nonnulls(queue, priority, weight, not_before, not_after, "group", tenant, options) = 0;
-    is_related  boolean := num_nonnulls("unique", unique_mode, after, after_any_end) > 0;
-    job_id      bigint := nextval('job_id');
-    lane        constant smallint := current_lane();
+    is_plain    boolean;
+    is_related  boolean;
+    job_id      bigint;
+    lane        smallint;
     payload_limit integer;
     aging       interval;
     policy      jsonb;
@@ -34,6 +34,30 @@ declare
     taken       bigint;
     assignment  bigint;
 begin
+    -- Most jobs: of a known type, with nothing but a small payload, to be claimed. One statement reads and writes; what
+    -- it does not take is enqueued, or refused, by what follows.
+    if num_nonnulls(queue, priority, weight, not_before, not_after, "group", tenant, options,
+                    "unique", unique_mode, after, after_any_end) = 0
+       and not has_open_credit() and not has_limits() then
+        insert into job_ready (job_id, rank, not_before, enqueued_at, weight, priority, lane, state, work_type, queue, payload)
+        select nextval('job_id'), compute_rank(now(), null, known.priority, settings.aging), now(), now(), known.weight,
+               known.priority, current_lane(), 'ready', known.work_type, known.queue, enqueue.payload
+          from setting as settings, work_type as known
+         where known.work_type = enqueue.work_type and (known.policy ?| array['encrypted', 'keys']) is not true
+           and jsonb_typeof(enqueue.payload) = 'object'
+           and octet_length(enqueue.payload::text) <= least(settings.payload_limit, 4300)
+        returning job_ready.job_id into job_id;
+        if found then
+            if has_sleeping_master() and may_notify() and try_turn(1) then
+                perform pg_notify('txqueue', 'jobs 1 ' || pg_current_xact_id());
+            end if;
+            return job_id;
+        end if;
+    end if;
+    is_plain := num_nonnulls(queue, priority, weight, not_before, not_after, "group", tenant, options) = 0;
+    is_related := num_nonnulls("unique", unique_mode, after, after_any_end) > 0;
+    job_id := nextval('job_id');
+    lane := current_lane();
     select settings.payload_limit, settings.aging, known.policy,
            coalesce(enqueue.queue, known.queue, 'default'), coalesce(enqueue.priority, known.priority, 4),
            coalesce(enqueue.weight, known.weight, 1), coalesce(enqueue.not_before, now()),
