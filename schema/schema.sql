@@ -759,10 +759,10 @@ updated_at(its job) returns timestamptz;  -- read, worker
 -- relations
 notify_ends(ids text) returns double precision;  -- worker
 request_end_notices(seconds integer = 10) returns void;  -- enqueue, worker
--- only the owner may execute: add_parent_ids, add_parent_outcomes, cancel_orphan, enqueue_child, find_held_children,
--- has_waiting_clients, hold_for_parents, hold_for_parents_again, is_late_end_in_use, link_parents, lock_children,
--- note_late_ends, notify_ended_jobs, propagate_ends, propagate_late_ends, propagate_noted, unblock_children,
--- wait_for_new_ends
+-- only the owner may execute: add_parent_ids, add_parent_outcomes, awaits_end, cancel_orphan, enqueue_child,
+-- find_held_children, has_waiting_clients, hold_for_parents, hold_for_parents_again, is_late_end_in_use, link_parents,
+-- lock_children, note_late_ends, notify_ended_jobs, propagate_ends, propagate_late_ends, propagate_noted,
+-- unblock_children, wait_for_new_ends
 
 -- rotation
 rotate(held text[] = '{}', least_bytes bigint = 262144, at_most integer = 2) returns (did text[],

@@ -70,6 +70,24 @@ def test_without_hold_the_next_job_starts(node: Master) -> None:
     assert claimed(node) == others
 
 
+@pytest.mark.parametrize("wait", [SIGNAL, SLEEP], ids=lambda wait: wait["kind"])
+def test_a_job_whose_group_is_busy_after_its_wait(node: Master, wait: dict[str, Any]) -> None:
+    """It keeps its progress while it waits for its group, and no longer waits at its step."""
+    (chunk,) = started(node)
+    (job_id,) = chunk.ids
+    others = node.enqueue(GROUP)
+    node.settle(chunk, "suspended", waits=[wait | {"hold_group": False}], progress=[3, 10, "x"])
+    assert claimed(node) == others
+    if wait is SIGNAL:
+        signal(node, job_id)
+    else:
+        end_sleeps(node)
+    assert claimed(node) == []
+    assert node.waiting("group") == [job_id]
+    assert node.job(job_id)["progress"] == [3, 10, "x"]
+    assert explain(node.value("select txqueue.explain_facts(%s)", job_id)).reason == "group"
+
+
 def test_a_sleep_holds_the_group(node: Master) -> None:
     """The job that slept goes on before older and newer ones of its group."""
     holder, _ = waiting(node, SLEEP)

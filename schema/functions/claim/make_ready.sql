@@ -13,9 +13,9 @@ begin
         delete from job_waiting where ctid = any (places) returning *
     )
     insert into job_ready (job_id, rank, not_before, not_after, enqueued_at, weight, priority, attempt, deaths,
-                           lane, state, work_type, queue, "group", tenant, options, payload, error, followed)
+                           lane, state, work_type, queue, "group", tenant, options, payload, error, followed, progress)
     select job_id, rank, not_before, not_after, enqueued_at, weight, priority, attempt, deaths,
-           to_lane, 'ready', work_type, queue, "group", tenant, options, payload, error, followed
+           to_lane, 'ready', work_type, queue, "group", tenant, options, payload, error, followed, progress
       from gone;
     get diagnostics moved = row_count;
     return moved;

@@ -94,9 +94,9 @@ begin
         delete from job_ready_0 where ctid = any (doomed) returning *
     ), put as (
         insert into job_waiting (job_id, rank, not_before, not_after, enqueued_at, weight, priority, attempt, deaths,
-                                 lane, state, waiting_for, work_type, queue, "group", tenant, options, payload, error, followed)
+                                 lane, state, waiting_for, work_type, queue, "group", tenant, options, payload, error, followed, progress)
         select job_id, rank, not_before, not_after, enqueued_at, weight, priority, attempt, deaths,
-               lane, 'waiting', 'group', work_type, queue, "group", tenant, options, payload, error, followed
+               lane, 'waiting', 'group', work_type, queue, "group", tenant, options, payload, error, followed, progress
           from gone
     )
     select count(*) into parked from gone;

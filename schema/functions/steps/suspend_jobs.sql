@@ -14,6 +14,7 @@ declare
     said     record;
     this     job;
     awaited  record;
+    is_refused boolean;
 begin
     settled := '{}';
     groups := '{}';
@@ -34,6 +35,11 @@ begin
                case when seconds is not null then clock_timestamp() + make_interval(secs => greatest(0, least(seconds, 3155760000))) end
           from jsonb_to_recordset(said.waits) as each (name text, kind text, signal text, child bigint, seconds double precision)
             on conflict do nothing;
+        -- Two jobs that call each other at a time see it only here, once both calls are committed.
+        update job_step set ended_at = clock_timestamp(),
+               error = format('job %s, called by step %s, waits for the end of job %s: neither would go on', child, to_jsonb(name), job_id)
+         where job_id = this.job_id and ended_at is null and child is not null and awaits_end(child, this.job_id);
+        is_refused := found;
         -- With a snapshot that is newer than the lock of the job: propagate_late_ends() skips a locked job, and sees
         -- one that waits.
         select min(step.until) as until, array_agg(step.child) filter (where step.child is not null) as children,
@@ -56,7 +62,7 @@ begin
         this.deaths := 0;
         this.fingerprint := null;
         this.failed_at := null;
-        this := wait_for_steps(without_assignment(this), awaited.until, awaited.children, awaited.is_signalled);
+        this := wait_for_steps(without_assignment(this), awaited.until, awaited.children, is_refused or awaited.is_signalled);
         insert into job values (this.*);
         if this.state = 'ready' then
             first := least(first, row(null, null, this.rank, this.job_id, null, null)::ready_head);

@@ -34,9 +34,8 @@ begin
             hint = 'nothing: it runs there, this run''s writes are gone';
     end if;
     -- Such a job would run again and again, or wait without limit.
-    if its_child = its_job_id or exists (select from unique_job where next_id = its_child and job_id = its_job_id)
-       or exists (select from job_parent where child = its_child and parent = its_job_id) then
-        perform refuse(format('job %s would wait for its own end by the call %s', its_job_id, its_name),
+    if its_child is not null and awaits_end(its_child, its_job_id) then
+        perform refuse(format('job %s would wait for its own end by the call %s, as job %s waits for it', its_job_id, its_name, its_child),
                        'call work that does not have the unique key of this job, and that does not wait for this job');
     end if;
     insert into job_step (job_id, name, kind, result, child, ended_at)

@@ -19,6 +19,7 @@ from txqueue.policy.blockers.capacity import (
     without_room,
     without_worker,
 )
+from txqueue.policy.blockers.cycles import in_cycle
 from txqueue.policy.blockers.ended import cancelled, done, failed
 from txqueue.policy.blockers.limits import behind_group, for_rate, held_back, locked
 from txqueue.policy.blockers.reason import Blocker, Facts, Gravity, is_due, shown_moment, until
@@ -88,7 +89,8 @@ def _judged(facts: Facts, others: Mapping[str, Any], judged_ids: frozenset[int])
         return fixed(blocker, facts["damage"])
     if blocker.reason in _SETTLED or blocker.gravity is not Gravity.COURSE:
         return blocker
-    roots = [*_roots(facts, others, judged_ids | {facts["job"]["job_id"]}), *_stops(facts)]
+    roots = [*in_cycle(facts, others), *_stops(facts)]
+    roots += _roots(facts, others, judged_ids | {facts["job"]["job_id"]})
     root = max(roots, key=lambda root_blocker: root_blocker.gravity, default=blocker)
     if root.gravity is Gravity.COURSE:
         return blocker
