@@ -108,6 +108,16 @@ PLANTS: Final = (
         label="older",
     ),
     Plant("functions", "next_job", ("drop function txqueue.next_job",)),
+    Plant(
+        "functions",
+        "functions differ from those of this release: is_live_job",
+        (
+            "create or replace function txqueue.is_live_job(its_job_id bigint) returns boolean"
+            " language sql stable set search_path = txqueue, pg_temp as 'select true'",
+        ),
+        exits=0,
+        label="other",
+    ),
     Plant("functions", "live_tenants", ("drop view txqueue.live_tenants",), label="view"),
     Plant(
         "indexes",

@@ -40,11 +40,20 @@ def _version(rows: Sequence[Row]) -> Iterator[Finding]:
 
 
 def _functions(rows: Sequence[Row]) -> Iterator[Finding]:
-    if rows:
+    missing = [row["name"] for row in rows if row["is_missing"]]
+    if missing:
         yield fault(
-            f"functions or views are missing: {listed([row['name'] for row in rows])}",
+            f"functions or views are missing: {listed(missing)}",
             "statements of nodes and clients fail",
             _MIGRATE,
+        )
+    others = [row["name"] for row in rows if not row["is_missing"]]
+    if others:
+        yield warning(
+            f"functions differ from those of this release: {listed(others)}",
+            "nodes and clients of this release get what another release made, or what was changed"
+            " by hand",
+            f"{_MIGRATE}, of the newest release that is in use",
         )
 
 
@@ -99,7 +108,7 @@ def listed(names: Sequence[str]) -> str:
 
 CHECKS: Final = (
     Check("schema-version", "schema_version", _version),
-    Check("functions", "missing_functions", _functions),
+    Check("functions", "other_functions", _functions),
     Check("indexes", "invalid_indexes", _indexes),
     Check("history-days", "missing_days", _history_days),
     Check("sequences", "lagging_sequences", _sequences),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from hashlib import sha256
 from typing import Any, Final
 
 from txqueue.errors import DatabaseUnavailable, SchemaMismatch, TxqueueError
@@ -18,8 +19,8 @@ from txqueue.store.reads.examination.notification_probe import PATIENCE, is_deli
 from txqueue.store.reads.examination.statements import (
     EXCESS_RIGHTS,
     LACKING_RIGHTS,
-    MISSING_FUNCTIONS,
     NEEDS_ALL_SESSIONS,
+    OTHER_FUNCTIONS,
     OTHER_SETTINGS,
     PLAIN,
 )
@@ -35,7 +36,11 @@ _LIMITED: Final = (
     f"set local statement_timeout = {round(QUERY * 1000)};"
     f" set local lock_timeout = {round(LOCK * 1000)}; set transaction read only; "
 )
-_DEFINED: Final = re.compile(r"^create or replace (?:function|view) \w+\.(\w+)", re.MULTILINE)
+# The name of a function and its body, or the name of a view.
+_DEFINED: Final = re.compile(
+    r"^create or replace (?:function \w+\.(\w+)\(.*?\bas \$\$(.*?)\$\$|view \w+\.(\w+))",
+    re.MULTILINE | re.DOTALL,
+)
 _GRANTED: Final = re.compile(r"^ *(\w+) +constant text\[\] := array\[([^]]+)\]", re.MULTILINE)
 # The names, in grant_roles.sql, of the lists of functions that each role may call.
 _LISTS: Final = {
@@ -142,11 +147,18 @@ def _schema_version(questions: _Questions) -> Rows:
     return [{**known, "number": number, "serves": serves}]
 
 
-def _missing_functions(questions: _Questions) -> Rows:
-    sources = functions(questions.schema)
-    names = sorted({name for _, sql in sources for name in _DEFINED.findall(sql)})
-    query = MISSING_FUNCTIONS.format(schema=questions.schema)
-    return questions.dicts(query, (names, latest_version()))
+def _other_functions(questions: _Questions) -> Rows:
+    query = OTHER_FUNCTIONS.format(schema=questions.schema)
+    needed = dict(_needed(questions.schema))
+    version = latest_version()
+    return questions.dicts(query, (list(needed), list(needed.values()), version, version))
+
+
+def _needed(schema: str) -> Iterator[tuple[str, str | None]]:
+    """Yield the name of each function of the package with a digest of its body, and each view."""
+    for _, sql in functions(schema):
+        for name, body, view in _DEFINED.findall(sql):
+            yield (view, None) if view else (name, sha256(body.encode()).hexdigest())
 
 
 def _compared_rights(sql: str) -> _Read:
@@ -199,7 +211,7 @@ FACTS: Final[Mapping[str, _Read]] = {
     **{name: _plain(sql) for name, sql in PLAIN.items()},
     **{name: _of_all_sessions(sql) for name, sql in NEEDS_ALL_SESSIONS.items()},
     "schema_version": _schema_version,
-    "missing_functions": _missing_functions,
+    "other_functions": _other_functions,
     "excess_rights": _compared_rights(EXCESS_RIGHTS),
     "lacking_rights": _compared_rights(LACKING_RIGHTS),
     "other_settings": _other_settings,

@@ -8,8 +8,8 @@ from typing import Final
 __all__ = [
     "EXCESS_RIGHTS",
     "LACKING_RIGHTS",
-    "MISSING_FUNCTIONS",
     "NEEDS_ALL_SESSIONS",
+    "OTHER_FUNCTIONS",
     "OTHER_SETTINGS",
     "PLAIN",
 ]
@@ -226,16 +226,24 @@ OTHER_SETTINGS: Final = """
 """
 """Which of some settings have other values in the session."""
 
-MISSING_FUNCTIONS: Final = """
-    select name from unnest(%s::text[]) as name
+OTHER_FUNCTIONS: Final = """
+    with needed as (select * from unnest(%s::text[], %s::text[]) as each (name, digest)),
+    known as (
+        select proname as name, encode(sha256(convert_to(prosrc, 'UTF8')), 'hex') as digest
+          from pg_proc where pronamespace = to_regnamespace('{schema}')
+        union all
+        select relname, null from pg_class where relnamespace = to_regnamespace('{schema}'))
+    select name, not exists (select from known where known.name = needed.name) as is_missing
+      from needed
      where (select max(number) from {schema}.migration) >= %s
-       and not exists (select from pg_proc
-             where proname = name and pronamespace = to_regnamespace('{schema}'))
-       and not exists (select from pg_class
-             where relname = name and relnamespace = to_regnamespace('{schema}'))
+       and not exists (select from known where known.name = needed.name
+                          and known.digest is not distinct from needed.digest)
+       and ((select max(number) from {schema}.migration) = %s
+            or not exists (select from known where known.name = needed.name))
      order by 1
 """
-"""Which of the names of functions and views do not exist, if the schema is up to date."""
+"""Which functions and views do not exist, if the schema is up to date, and which functions have
+another body, if it is not newer: the digest of a view is null."""
 
 EXCESS_RIGHTS: Final = """
     with granted as (select * from unnest(%s::text[], %s::text[]) as each (role, name)),
