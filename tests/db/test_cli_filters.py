@@ -141,3 +141,26 @@ def test_a_cut_search_does_not_say_that_there_is_no_job(
     node.enqueue({"options": {"tags": {"a": "b"}}}, *[{}] * 20)
     _, said = shown("jobs", "--tag", "a")
     assert "No such job so far." in said
+
+
+@pytest.mark.parametrize("command", ["jobs", "history", "schedules"])
+def test_a_filter_that_names_nothing(node: Master, shown: Call, command: str) -> None:
+    """An empty list says so, with what exists, the nearest first."""
+    node.enqueue({"queue": "mail", "group": "g", "tenant": "t"}, {"queue": "reports"})
+    name = "test.kidn"
+    code, said = shown(command, "--type", name)
+    assert code == 0
+    assert f"No live job, node or limit has the work type {name}; there" in said
+    assert "test.kind" in said
+
+
+def test_each_filter_by_a_name(node: Master, shown: Call) -> None:
+    """A name that exists is not noted, nor anything with --json."""
+    node.enqueue({"queue": "mail", "group": "g1", "tenant": "t1"}, {"queue": "reports"})
+    assert "has the queue maill; there are mail, " in shown("jobs", "--queue", "maill")[1]
+    assert "has the group g2; there is g1." in shown("jobs", "--group", "g2")[1]
+    assert "has the tenant t2; there is t1." in shown("jobs", "--tenant", "t2")[1]
+    assert "No node has the name nod; there is node." in shown("jobs", "--on", "nod")[1]
+    both = shown("jobs", "--queue", "reports", "--group", "g1")[1]
+    assert both.strip() == "No such job."
+    assert "there" not in shown("jobs", "--queue", "maill", "--json")[1]

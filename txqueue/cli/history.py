@@ -14,6 +14,7 @@ from txqueue.cli.options import Command, GlobalOptions, limited, selecting, toge
 from txqueue.cli.output import Lines, job_state, listing, local_time, note, show
 from txqueue.cli.source import read_database
 from txqueue.cli.times import moment_option
+from txqueue.cli.unknown_names import note_unknown_names
 from txqueue.model.humanize import amount, counted, duration
 
 __all__ = ["archive", "history", "stats"]
@@ -81,6 +82,8 @@ def history(
     listed = sorted(rows_by_id.values(), key=_newest_first)[:limit]
     document = {"jobs": listed, "from": begin, "to": end, "archived_days": len(days)}
     show(options, {**document, "unread": unread}, lambda: _list(listed))
+    if not listed:
+        note_unknown_names(options, filters)
     _warn(unread)
 
 

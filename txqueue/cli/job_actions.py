@@ -24,6 +24,7 @@ from txqueue.cli.output import Lines, say, show, styled
 from txqueue.cli.refusals import refusal_lines, refusals
 from txqueue.cli.source import act_by_node
 from txqueue.cli.times import Length
+from txqueue.cli.unknown_names import note_unknown_names
 from txqueue.model.humanize import amount
 
 if TYPE_CHECKING:
@@ -267,6 +268,8 @@ def _carry_out(
             yield styled("No such job.")
 
     show(options, document, lines)
+    if not any(document.values()):
+        note_unknown_names(options, chosen.filters)
     return int(bool(chosen.ids and document["refused"]))
 
 

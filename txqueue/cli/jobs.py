@@ -23,6 +23,7 @@ from txqueue.cli.options import (
 from txqueue.cli.output import Lines, bar, facts, job_state, listing, note, show, styled, table
 from txqueue.cli.source import read, read_database
 from txqueue.cli.times import Length
+from txqueue.cli.unknown_names import note_unknown_names
 from txqueue.model.humanize import age, amount, counted, cut, duration, moment, plain
 from txqueue.model.tags import tags_of
 from txqueue.policy.blockers import DAMAGE_REMEDY
@@ -76,6 +77,8 @@ def jobs(
     document = {"jobs": page.jobs, "next": page.next, "searched": page.searched}
     nothing = "No such job." if page.next is None else "No such job so far."
     show(options, document, lambda: _list(page.jobs, page.at, nothing))
+    if not page.jobs:
+        note_unknown_names(options, filters)
     if page.searched is not None:
         newest = "newest" if filters["after"] is None else "next"
         note(options, f"Searched the {newest} {amount(page.searched)} jobs only.")

@@ -10,6 +10,7 @@ import click
 
 from txqueue.cli.options import Command, GlobalOptions, limited, selecting
 from txqueue.cli.output import Lines, job_state, listing, local_time, note, show, styled, table
+from txqueue.cli.unknown_names import note_unknown_names
 from txqueue.model.humanize import age, amount, duration
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ def schedules(options: GlobalOptions, /, limit: int, **filters: str | None) -> N
     listed = rows[:limit]
     following = listed[-1]["name"] if len(rows) > limit else None
     show(options, {"schedules": listed, "next": following}, lambda: _list(listed, now))
+    if not listed:
+        note_unknown_names(options, filters)
     if following is not None:
         note(options, f"More: --after {following}")
 
