@@ -1,7 +1,6 @@
 """Jobs that plain SQL enqueues as assigned to a node: none waits for a message that is lost."""
 
 import signal
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import Any
 
@@ -10,6 +9,7 @@ import pytest
 from twisted.internet.threads import deferToThread
 
 from tests.cluster.app import Noted
+from tests.cluster.clients import enqueue_together
 from tests.cluster.database import Database
 from tests.cluster.nodes import LEASE, PATIENCE, Nodes
 from tests.waiting import eventually
@@ -22,7 +22,7 @@ SLOW = """
 SHARED = """
     select txqueue.has_open_credit()
        and txqueue.is_credit_shared(pg_sequence_last_value('txqueue.open_credit'))"""
-CLIENTS, EACH = 8, 40
+CLIENTS = 8
 # What a poll for jobs that no notification has named takes, and a host that runs much else.
 POLL, MARGIN = 1.0, 8.0
 LONGEST = "select extract(epoch from max(finished_at - enqueued_at))::float8 from txqueue.job_done"
@@ -112,26 +112,11 @@ async def test_transactions_share_credit_where_commits_are_slow(nodes: Nodes, db
 
     await eventually(is_shared, PATIENCE)
     first = db.value("select max(job_id) from txqueue.job")
-    jobs = await deferToThread(enqueue_together, db.dsn)
+    jobs = await deferToThread(enqueue_together, db.dsn, Noted.work_type, CLIENTS)
     ended = f"select count(*) from txqueue.job_done where job_id > {first}"
     await eventually(lambda: db.value(ended) == jobs, PATIENCE)
     assert db.value(LONGEST) < POLL + MARGIN
     assert {count for job_id, count in db.runs().items() if job_id > first} == {1}
-
-
-def enqueue(dsn: str, *, commits: bool) -> int:
-    """Enqueue jobs in transactions of their own; return how many are committed."""
-    with closing(psycopg2.connect(dsn)) as session, session.cursor() as cursor:
-        for _ in range(EACH):
-            cursor.execute("select txqueue.enqueue(%s, '{}')", (Noted.work_type,))
-            (session.commit if commits else session.rollback)()
-    return EACH if commits else 0
-
-
-def enqueue_together(dsn: str) -> int:
-    """Enqueue in many sessions at a time, of which every fourth rolls back; return how many."""
-    with ThreadPoolExecutor(CLIENTS) as threads:
-        return sum(threads.map(lambda number: enqueue(dsn, commits=number % 4 > 0), range(CLIENTS)))
 
 
 def late(cursor: Any) -> int:
