@@ -99,6 +99,9 @@ async def test_a_closed_terminal_drains(nodes: Nodes, queue: WorkQueue) -> None:
     os.close(ours)
     await logs(node, "draining")
     node.signal(signal.SIGHUP)
+    # Handled after the one before it.
+    node.signal(signal.SIGUSR1)
+    await logs(node, "SIGUSR1 is ignored")
     waiting = await queue.enqueue(Noop())
     (node.folder / "told").touch()
     assert node.ended() == -signal.SIGHUP, node.log
