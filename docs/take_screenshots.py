@@ -47,8 +47,8 @@ class Size:
 SIZES: Final = (Size(1440, 640, 1700), Size(390, 844, 1400))
 THEMES: Final = ("light", "dark")
 USER, PASSWORD = "ann", "first flush"
-# Seconds until the dashboard answers.
-PATIENCE: Final = 30.0
+# Seconds until the dashboard answers, and until a page is there; a busy machine takes its time.
+PATIENCE: Final = 180.0
 
 PAGES: Final[Mapping[str, str]] = {
     **{path.strip("/") or "overview": path for path in MENU.titles},
@@ -181,7 +181,9 @@ def browser_page(address: str, theme: Any) -> Iterator[Page]:
         sys.exit("there is no chromium; install it: apt-get install chromium")
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        yield browser.new_page(base_url=address, color_scheme=theme)
+        page = browser.new_page(base_url=address, color_scheme=theme)
+        page.set_default_timeout(PATIENCE * 1000)
+        yield page
         browser.close()
 
 
