@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from decimal import Decimal
+from math import isfinite
 from types import NoneType, UnionType
 from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
 
@@ -27,12 +28,15 @@ from txqueue.model.work_item import WorkItem, is_work_type
 from txqueue.model.workset_item import WorksetItem
 
 __all__ = [
+    "LONGEST_SMALL",
     "check_length",
     "decode",
     "decoder",
     "encode",
     "encode_fields",
     "encode_result",
+    "encode_results",
+    "small_result",
 ]
 
 _KEY = re.compile(r"\[.*\]")
@@ -42,6 +46,8 @@ _CONSTANT = _PLAIN - {float}
 # The encoders of json.dumps() with these options, which it makes for each call.
 _result_json = json.JSONEncoder(allow_nan=False, ensure_ascii=False).encode
 _TEXT = frozenset({str})
+# Python refuses to write much larger integers.
+_LARGE = 1 << 64
 
 _converter = strict_converter(detailed_validation=False)
 _explaining = strict_converter(detailed_validation=True)
@@ -353,6 +359,52 @@ def encode_result(
         return text
     except BaseException as error:
         raise InvalidWork(f"{what} is not JSON: {text_of(error)}", remedy) from None
+
+
+# A result of at most so many members, whose keys and texts have so many characters, is small: its
+# JSON has no more than LONGEST_SMALL bytes.
+_MOST_MEMBERS, _LONGEST_MEMBER = 16, 200
+LONGEST_SMALL = 1 << 16
+"""The most bytes of the JSON text of a result that `small_result` takes."""
+
+
+def small_result(value: Any) -> Any:
+    """Return a copy of a result if it is small, flat and surely fits JSON; None for any other.
+
+    An encoder for each result takes five times as long as its part of a text with all: these are
+    encoded together, by `encode_results`. A handler may change its own object until then.
+    """
+    kind = type(value)
+    if kind is dict:
+        copy = value.copy()
+        return copy if len(copy) <= _MOST_MEMBERS and _are_small(copy) else None
+    if kind is list:
+        copy = value.copy()
+        return copy if len(copy) <= _MOST_MEMBERS and all(map(_is_small, copy)) else None
+    return value if _is_small(value) else None
+
+
+def _are_small(members: dict[Any, Any]) -> bool:
+    # A loop: `all` costs as much as the rest for the few members of most results.
+    for key, member in members.items():
+        if type(key) is not str or not (_is_small(key) and _is_small(member)):
+            return False
+    return True
+
+
+def _is_small(value: Any) -> bool:
+    kind = type(value)
+    if kind is str:
+        # No printable text has a NUL character or a lone surrogate.
+        return len(value) <= _LONGEST_MEMBER and value.isprintable()
+    if kind is int:
+        return bool(-_LARGE < value < _LARGE)
+    return kind in _CONSTANT or (kind is float and isfinite(value))
+
+
+def encode_results(values: Mapping[str, Any]) -> str:
+    """Return the members of a JSON object with values that `small_result` has returned."""
+    return _result_json(values)[1:-1]
 
 
 _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")

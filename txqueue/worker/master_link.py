@@ -114,7 +114,7 @@ class MasterLink:
             weight=held.weight,
             jobs=held.jobs,
             ids=",".join(map(str, held.done)),
-            results=f"{{{','.join(held.results)}}}" if held.results else "",
+            results=held.results_text,
             committed=",".join(map(str, held.committed)),
         )
 

@@ -16,7 +16,14 @@ from hypothesis import strategies as st
 from txqueue import WorkItem
 from txqueue.errors import InvalidWork
 from txqueue.model.enqueue_options import option_json
-from txqueue.model.payload import decode, encode, encode_result
+from txqueue.model.payload import (
+    LONGEST_SMALL,
+    decode,
+    encode,
+    encode_result,
+    encode_results,
+    small_result,
+)
 
 SECRET = "s3cret-value"
 TRICKY = [
@@ -300,6 +307,37 @@ def test_a_result_that_cannot_be_stored_is_refused(value: object) -> None:
     """JSON cannot carry it, or PostgreSQL cannot store it."""
     with pytest.raises(InvalidWork, match=r"the result is not JSON: .*; return plain data"):
         encode_result(value)
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=300),
+        lambda each: st.lists(each) | st.dictionaries(st.text(max_size=300) | st.integers(), each),
+    )
+)
+def test_a_small_result_is_encoded_with_others_as_by_itself(value: object) -> None:
+    """Only one that can be stored is small, and the handler's own object is not kept."""
+    small = small_result(value)
+    if small is None:
+        return
+    text = f"{{{encode_results({'7': small})}}}"
+    assert text == f'{{"7": {encode_result(value)}}}'
+    assert len(text.encode()) <= LONGEST_SMALL
+    assert small is not value or not isinstance(value, dict | list)
+
+
+@pytest.mark.parametrize(
+    ("value", "is_small"),
+    [
+        *((7, True), ("t", True), ({"a": 1.5, "b": None}, True), ([1, "x"], True), ({}, True)),
+        *((None, False), ({"a": [1]}, False), ({1: 2}, False), ([{}], False), ("x" * 201, False)),
+        *((2**64, False), (float("nan"), False), ("a\0b", False), ("\ud800", False)),
+        *(({"\0": 1}, False), ([0] * 17, False), (True, True), ((1,), False)),
+    ],
+)
+def test_few_flat_members_are_a_small_result(value: object, is_small: bool) -> None:
+    """Any other result is looked at as a whole."""
+    assert (small_result(value) is not None) == is_small
 
 
 def test_a_result_may_look_like_an_escape() -> None:

@@ -128,7 +128,7 @@ class Harness:
 
     def complete(self, held: HeldAssignment, *, is_alone: bool) -> None:
         """Note jobs that are done."""
-        self.results |= json.loads(f"{{{','.join(held.results)}}}")
+        self.results |= json.loads(held.results_text or "{}")
         self.committed += sorted(held.committed)
         assignment = held.token.assignment
         self.finished.append((assignment, held.lane, held.done, held.jobs, held.weight))

@@ -38,7 +38,7 @@ LONG_TRIES, LONG_PAUSE = 3, 5.0
 FEW = 50
 # After a statement with so many ended jobs, results are collected too: a caller that waits for one
 # of so many waits hardly longer.
-MANY = 200
+MANY = 50
 # The most assignments that one statement returns.
 MOST_GIVEN_BACK = 500
 

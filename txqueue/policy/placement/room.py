@@ -33,8 +33,9 @@ MEMORY = 0.1
 # The least time, in seconds, over which the pace is measured.
 PACE_WINDOW = 0.02
 # The longest delay between two claims while there is little room, seconds; and while jobs wait in
-# each worker, in which about a quarter of what it was sent in advance is finished.
-CLAIM_PAUSE, STOCKED_PAUSE = 0.008, HORIZON / 4
+# each worker, in which about half of what it was sent in advance is finished. It is over once less
+# than RESERVE of that is left in one.
+CLAIM_PAUSE, STOCKED_PAUSE, RESERVE = 0.008, HORIZON / 2, 0.3
 # Claims that read many ready jobs which the node may not take, such as jobs of other nodes' types,
 # or dead rows that an old snapshot keeps, spend no more than this part of the time on it, but look
 # back once in LONGEST_REWIND seconds.
@@ -93,7 +94,8 @@ class Room:
         workers: How many workers have room.
         ahead: The part of `limit` that workers have beyond their capacity, as they end jobs
             quickly.
-        is_stocked: Whether each worker holds at least what it can run at a time.
+        is_stocked: Whether each worker holds what it can run at a time, and some of what it got in
+            advance.
     """
 
     free: int
@@ -116,7 +118,8 @@ def room_of(loads: Iterable[Load]) -> Room:
         limit += its_limit
         ahead += its_limit - load.capacity
         capacity = max(capacity, load.capacity)
-        is_stocked = is_stocked and load.outstanding >= load.capacity
+        stock = load.capacity + RESERVE * (its_limit - load.capacity)
+        is_stocked = is_stocked and load.outstanding >= stock
         if its_room > 0:
             free += its_room
             if load.left:

@@ -17,7 +17,7 @@ from txqueue.model.chunk import AssignedJob
 from txqueue.model.enqueue_options import EnqueueOptions
 from txqueue.model.foreign import class_name, is_a, looked
 from txqueue.model.job import Token
-from txqueue.model.payload import encode_result
+from txqueue.model.payload import encode_result, encode_results
 from txqueue.model.run_log import RunLog
 from txqueue.model.schedule import zoned
 from txqueue.model.tags import tags_of
@@ -56,6 +56,7 @@ class HeldAssignment:
         done: The numbers of the jobs that are done, since the last report.
         committed: The numbers of those that their own transactions have completed.
         results: The results of done jobs, as members of a JSON object by job number.
+        values: The small results of others, by job number; see `small_result`.
         jobs: How many jobs the worker no longer holds, since the last report: done, completed by
             their own transaction, or dropped.
         weight: The weight of the jobs that the worker no longer holds.
@@ -63,7 +64,8 @@ class HeldAssignment:
     """
 
     __slots__ = (
-        *("asked_at", "committed", "done", "jobs", "lane", "results", "steps", "token", "weight"),
+        *("asked_at", "committed", "done", "jobs", "lane", "results", "steps", "token"),
+        *("values", "weight"),
     )
 
     def __init__(self, assignment: Assignment, steps: StepStore | None = None) -> None:
@@ -78,8 +80,17 @@ class HeldAssignment:
         self.done: list[int] = []
         self.committed: set[int] = set()
         self.results: list[str] = []
+        self.values: dict[str, Any] = {}
         self.jobs = 0
         self.weight = 0
+
+    @property
+    def results_text(self) -> str:
+        """All results, as the text of a JSON object; empty if there are none."""
+        if not self.values and not self.results:
+            return ""
+        small = [encode_results(self.values)] if self.values else []
+        return f"{{{','.join(small + self.results)}}}"
 
     def let_go(self, weight: int) -> None:
         """Note that the worker no longer holds a job of a given weight."""

@@ -15,7 +15,7 @@ from txqueue.errors import InvalidWork, KeyUnavailable
 from txqueue.model.assignment import SettledJob, StartedJob
 from txqueue.model.directives import Discard, Fail, Next, Snooze
 from txqueue.model.foreign import is_a, looked, text_of
-from txqueue.model.payload import check_length, encode_result
+from txqueue.model.payload import LONGEST_SMALL, check_length, encode_result, small_result
 from txqueue.model.retry import Retry
 from txqueue.model.run_log import log_fields
 from txqueue.policy.endings.outcome import (
@@ -118,6 +118,7 @@ class Endings:
         self._in_flight = in_flight
         self._complete = complete
         self._longest_result = longest_result
+        self._may_be_small = longest_result >= LONGEST_SMALL
         self._touched: dict[int, HeldAssignment] = {}
         # How many of the jobs to report are completed, and whether there is anything else.
         self._completed, self._is_due = 0, False
@@ -157,8 +158,17 @@ class Endings:
             self.done(job)
         elif type(value) not in _PLAIN and is_a(value, *_DIRECTIVES):
             self.judged(job, NO_RETRY, value, kind)
-        else:
+        elif not self._note_small(job, kind, value):
             self._store(job, kind, value)
+
+    def _note_small(self, job: RunningJob, kind: Kind, value: Any) -> bool:
+        """Note a small result, to be encoded with others; return whether it is one."""
+        is_usual = job.last_progress is None and not job.follow_ups and not kind.cls.encrypted
+        if not (is_usual and self._may_be_small) or (small := small_result(value)) is None:
+            return False
+        job.assignment.values[str(job.id)] = small
+        self.done(job)
+        return True
 
     def _store(self, job: RunningJob, kind: Kind, value: Any) -> None:
         """Store the value as the job's result."""

@@ -12,6 +12,7 @@ from txqueue.policy.placement.room import (
     LONGEST_REWIND,
     MEMORY,
     MOST_AHEAD,
+    RESERVE,
     SEARCH_SHARE,
     STOCKED_PAUSE,
     JobPlace,
@@ -99,9 +100,21 @@ def test_room_sums_up_the_workers(workers: list[Load]) -> None:
         capacity=max(load.capacity for load in workers),
         workers=len([load for load in workers if load.free]),
         ahead=sum(load.limit - load.capacity for load in workers),
-        is_stocked=all(load.outstanding >= load.capacity for load in workers),
+        is_stocked=all(map(_is_stocked, workers)),
     )
     assert expected == room_of(workers)
+
+
+def _is_stocked(load: Load) -> bool:
+    return load.outstanding >= load.capacity + RESERVE * (load.limit - load.capacity)
+
+
+def test_a_claim_follows_before_what_a_worker_got_in_advance_is_used_up() -> None:
+    """A worker that has become quicker, or one of several, does not run out of jobs meanwhile."""
+    full = Load(1, capacity=100, outstanding=180, rate=1000)
+    assert claim_delay(room_of([full]), 0.0) == STOCKED_PAUSE
+    low = Load(2, capacity=100, outstanding=129, rate=1000)
+    assert claim_delay(room_of([full, low]), 0.0) == CLAIM_PAUSE
 
 
 def test_without_workers_there_is_no_room() -> None:
@@ -119,7 +132,7 @@ def test_a_claim_waits_only_while_workers_are_busy(workers: list[Load], since: f
     elif room.free * 4 >= room.limit:
         assert delay == 0
     else:
-        is_stocked = all(load.outstanding >= load.capacity for load in workers)
+        is_stocked = all(map(_is_stocked, workers))
         assert delay == max(0.0, (STOCKED_PAUSE if is_stocked else CLAIM_PAUSE) - since)
 
 

@@ -157,6 +157,21 @@ def test_a_result_is_kept(later: bool) -> None:
     assert harness.finished == [(5, 3, [1], 1, 1)]
 
 
+def test_a_result_is_stored_as_it_was_returned() -> None:
+    """Small results are encoded together, later; what handlers change until then has no effect."""
+    harness = Harness()
+    shared: dict[str, Any] = {}
+
+    def perform(_: object, job: RunningJob) -> object:
+        shared["last"] = job.id
+        return shared if job.id < 3 else {"inner": [shared]}
+
+    with harness.handler(perform):
+        harness.hand(5, *map(Handled.entry, (1, 2, 3)))
+        harness.turn()
+    assert harness.results == {"1": {"last": 1}, "2": {"last": 2}, "3": {"inner": [{"last": 3}]}}
+
+
 def test_a_result_that_cannot_be_stored_fails_the_job() -> None:
     """Running it again would not help."""
     harness = Harness()
