@@ -26,7 +26,7 @@ from txqueue_torture.scenario import Scenario, ScenarioOutcome, run
 __all__ = ["EmbeddedPlaces", "OwnSchemas", "Place", "Places", "carry_out"]
 
 SCHEMA = "txqueue_torture"
-TEMPLATE = "torture"
+TEMPLATE = "torture_template"
 OUTCOME = "outcome.json"
 # No fault stops the machine, so that commits need not wait for the disk.
 SETTINGS = {"fsync": "off", "max_connections": "250", "shared_buffers": "128MB"}
@@ -62,23 +62,38 @@ class EmbeddedPlaces:
 
     Args:
         dsn: The superuser's DSN of the server.
+        prefix: What the names of the databases begin with. Processes that share a server have
+            different ones.
     """
 
     hurts_servers = True
 
-    def __init__(self, dsn: str) -> None:
+    def __init__(self, dsn: str, prefix: str = "torture") -> None:
         self._dsn = dsn
+        self._prefix = prefix
         self._making = threading.Lock()
-        self._has_template = False
+
+    def prepare(self) -> None:
+        """Make the database with the schema; processes that share a server find it there."""
+        with self._making:
+            if not self._has_template():
+                migrate(self._create(TEMPLATE, "template0"))
 
     @contextmanager
     def place(self, name: str, slot: int) -> Iterator[Place]:  # noqa: ARG002 - names are enough
-        """Make a database, which is deleted with the server."""
-        with self._making:
-            if not self._has_template:
-                migrate(self._create(TEMPLATE, "template0"))
-                self._has_template = True
-        yield Place(self._create(f"torture_{name}", TEMPLATE), "txqueue")
+        """Make a database, and drop it at the end of the block."""
+        self.prepare()
+        database = f"{self._prefix}_{name}"
+        try:
+            yield Place(self._create(database, TEMPLATE), "txqueue")
+        finally:
+            with Session(self._dsn) as session:
+                session.rows(f"drop database if exists {database} with (force)")
+
+    def _has_template(self) -> bool:
+        with Session(self._dsn) as session:
+            found = "select exists (select from pg_database where datname = %s)"
+            return bool(session.value(found, (TEMPLATE,)))
 
     def _create(self, database: str, template: str) -> str:
         """Make a database, and return its DSN."""

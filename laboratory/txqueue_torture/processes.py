@@ -8,11 +8,13 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import IO, TypeAlias
 from weakref import WeakSet
 
 from txqueue.system.supervision import open_gate, start_gated, start_watcher
+from txqueue_torture.fork_server import FORK_SERVER, ForkedProcess, can_fork
 
-__all__ = ["Leash"]
+__all__ = ["Leash", "Started"]
 
 # A watcher's program: it reads process groups from its standard input, and kills them when that
 # closes without an order to stop: at the latest when this process dies.
@@ -29,6 +31,9 @@ for group in $groups; do kill -KILL -"$group"; done
 """
 
 
+Started: TypeAlias = subprocess.Popen[bytes] | ForkedProcess
+"""A process that a scenario has started."""
+
 _leashes: WeakSet[Leash] = WeakSet()
 
 
@@ -37,7 +42,7 @@ class Leash:
 
     def __init__(self) -> None:
         _leashes.add(self)
-        self._groups: dict[int, subprocess.Popen[bytes]] = {}
+        self._groups: dict[int, Started] = {}
         self._watcher = start_watcher(_WATCH)
 
     def start(
@@ -48,7 +53,7 @@ class Leash:
         log: Path,
         *,
         talks: bool = False,
-    ) -> subprocess.Popen[bytes]:
+    ) -> Started:
         """Start a process.
 
         Args:
@@ -59,20 +64,13 @@ class Leash:
             talks: Whether the process's standard input is a pipe from this process.
         """
         with log.open("ab") as out:
-            process = start_gated(
-                command,
-                env=dict(environment),
-                cwd=folder,
-                stdout=out,
-                stderr=out,
-                start_new_session=True,
-            )
+            process = _gated(command, environment, folder, out)
         self._groups[process.pid] = process
         self._tell(f"add {process.pid}")
         open_gate(process, talks=talks)
         return process
 
-    def kill(self, process: subprocess.Popen[bytes]) -> None:
+    def kill(self, process: Started) -> None:
         """Kill a process and its whole group."""
         if self._groups.pop(process.pid, None) is None:
             return
@@ -99,3 +97,19 @@ class Leash:
         with suppress(BrokenPipeError, ValueError):
             self._watcher.stdin.write(f"{words}\n".encode())
             self._watcher.stdin.flush()
+
+
+def _gated(
+    command: Sequence[str], environment: Mapping[str, str], folder: Path, out: IO[bytes]
+) -> Started:
+    """Start a process that waits at its gate."""
+    if can_fork(command, environment):
+        return FORK_SERVER.fork(command, environment, folder, out.fileno())
+    return start_gated(
+        command,
+        env=dict(environment),
+        cwd=folder,
+        stdout=out,
+        stderr=out,
+        start_new_session=True,
+    )

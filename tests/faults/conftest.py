@@ -21,7 +21,8 @@ from typing import Any, Final
 import pytest
 from attrs import define, field
 
-from tests.faults.mutations import OTHERS, PLAYS, ROOT
+from tests.faults.mutations import ROOT
+from tests.faults.player import OTHERS, PLAYS
 from tests.without_tls import FOLDER as WITHOUT_TLS
 
 PATIENCE: Final = 540.0
@@ -116,7 +117,7 @@ def mutants(
     if names := wanted(request, "scenes"):
         scenes: Players = request.getfixturevalue("scenes")
         words += ["--scenes", str(scenes.folder), "--count", str(len(set(names)))]
-    players = Players.started(folder, ["-m", "tests.faults.mutations", *words])
+    players = Players.started(folder, ["-m", "tests.faults.player", *words])
     request.config.stash[_mutated] = players.seen
     yield players
     players.stop()

@@ -10,12 +10,20 @@ import os
 import subprocess
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
+from typing import IO, Any, Protocol
 
-__all__ = ["open_gate", "start_gated", "start_watcher"]
+__all__ = ["Gated", "open_gate", "start_gated", "start_watcher"]
 
 # If the starting process dies before it writes the line, the program never starts.
 _GATE = 'read -r _ && exec "$@"'
+
+
+class Gated(Protocol):
+    """A process that waits at its gate."""
+
+    @property
+    def stdin(self) -> IO[bytes] | None:
+        """Its standard input."""
 
 
 def start_gated(command: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
@@ -35,11 +43,11 @@ def start_gated(command: Sequence[str], **options: Any) -> subprocess.Popen[byte
     return subprocess.Popen(whole_command, stdin=subprocess.PIPE, **options)
 
 
-def open_gate(process: subprocess.Popen[bytes], *, talks: bool = False) -> None:
+def open_gate(process: Gated, *, talks: bool = False) -> None:
     """Let a gated process become its program.
 
     Args:
-        process: The result of `start_gated`.
+        process: The result of `start_gated`, or another process with such a gate.
         talks: Whether the program's standard input stays open; otherwise it is closed.
     """
     assert process.stdin is not None
