@@ -179,7 +179,7 @@ class Nodes:
         app: str = APP,
         name: str | None = None,
         within: Sequence[str] = (),
-        stdin: int = subprocess.DEVNULL,
+        stdin: str = os.devnull,
         **settings: str,
     ) -> Node:
         """Start a node; call `up()` to wait for it.
@@ -189,7 +189,7 @@ class Nodes:
             app: The module with the work items.
             name: The node's name; by default one of its own.
             within: The command that runs its command line.
-            stdin: What it reads.
+            stdin: The file or terminal that it reads.
             settings: More of the environment.
         """
         run = f"node-{uuid4().hex[:8]}"
@@ -203,12 +203,12 @@ class Nodes:
             "TXQUEUE_TEST_NODE": run,
             **settings,
         }
-        with self._output(folder / "log") as log:
+        with self._output(folder / "log") as log, open(stdin, opener=_apart) as reads:
             process = subprocess.Popen(
                 [*within, *command("--app", app, "--name", name, *arguments)],
                 cwd=folder,
                 env=environment(**told),
-                stdin=stdin,
+                stdin=reads,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
@@ -239,6 +239,11 @@ class Nodes:
     def logs(self) -> str:
         """What all have printed."""
         return "\n".join(f"--- {node.name}\n{node.log}" for node in self._nodes)
+
+
+def _apart(path: str, flags: int) -> int:
+    """Open a terminal that does not become ours."""
+    return os.open(path, flags | os.O_NOCTTY)
 
 
 def piped_to(path: Path) -> IO[bytes]:

@@ -92,7 +92,7 @@ async def test_a_closed_terminal_drains(nodes: Nodes, queue: WorkQueue) -> None:
     """The shell's SIGHUP after the kernel's does not stop it at once."""
     ours, its = os.openpty()
     within = (sys.executable, "-c", WITH_TERMINAL)
-    node = nodes.start(*OPTIONS, app=APP, within=within, stdin=its)
+    node = nodes.start(*OPTIONS, app=APP, within=within, stdin=os.ttyname(its))
     os.close(its)
     await node.up()
     job_id = await begun(node, queue)
