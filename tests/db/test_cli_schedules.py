@@ -163,3 +163,23 @@ def test_overlap_and_the_start_of_a_cool_down_are_chosen_and_shown(
     assert "after 2 h from the start" in shown
     assert "never overlap" in wrong(capsys, "edit", "rest", "--cooldown", "1h", "--overlap", "skip")
     assert "--cooldown" in wrong(capsys, "edit", "rest", "--every", "1h", "--since", "start")
+
+
+def test_a_schedule_that_has_not_run_says_when_it_is_due(
+    node: Master, said: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And one that is not there says that, and a search that finds no run says no more."""
+    said(*ADD, "--every", "1d")
+    texts = []
+    for words in (["sync 7"], ["sync 8"], ["--late", "5"]):
+        assert run(["schedule", "runs", *words], GlobalOptions()) == 0
+        texts.append(capsys.readouterr().out)
+    assert texts[0].startswith("No run yet; the first is due: ")
+    assert texts[1:] == ["There is no such schedule.\n", "No such run.\n"]
+
+
+def test_a_list_of_schedules_is_a_command_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    """`schedule list` is what people try; `certs list` leads nowhere."""
+    assert "did you mean txqueue schedules?" in wrong(capsys, "list")
+    assert run(["certs", "list"], GlobalOptions()) == 2
+    assert "did you mean" not in capsys.readouterr().err

@@ -143,14 +143,22 @@ class Group(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            from difflib import get_close_matches
-
-            near = get_close_matches(args[0], self.list_commands(ctx), 1)
+            near = self._nearest(ctx, args[0])
             # click itself may know the names, from 8.4 on.
             if not near or getattr(error, "possibilities", None):
                 raise
             text = f"{error.message.rstrip('.')}, did you mean {near[0]}?"
             raise click.UsageError(text, ctx) from None
+
+    def _nearest(self, ctx: click.Context, name: str) -> list[str]:
+        """Return the command that a wrong name may mean: `schedule list` means `schedules`."""
+        from difflib import get_close_matches
+
+        root = ctx.find_root()
+        listing = f"{ctx.info_name}s"
+        if name == "list" and isinstance(root.command, click.Group):
+            return [f"txqueue {listing}"] if listing in root.command.list_commands(root) else []
+        return get_close_matches(name, self.list_commands(ctx), 1)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's
         """Return the names in the order in which the commands were added."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -18,7 +19,7 @@ from txqueue.cli.options import (
     together,
 )
 from txqueue.cli.output import say
-from txqueue.cli.schedules import show_runs
+from txqueue.cli.schedules import no_run, show_runs
 from txqueue.cli.source import account, act_by_node, open_session, read_database
 from txqueue.cli.times import Length, moment_option
 from txqueue.errors import InvalidSchedule
@@ -206,7 +207,20 @@ def runs(options: GlobalOptions, /, names: Sequence[str], **chosen: Any) -> None
     from txqueue.store.reads.schedule_list import about_scheduled_runs
 
     inquiry = partial(about_scheduled_runs, names=names, **chosen)
-    show_runs(options, read_database(options, inquiry))
+    rows = read_database(options, inquiry)
+    is_by_name = not (chosen["group"] or chosen["late"] or chosen["took"])
+    never = not rows and is_by_name and len(names) == 1
+    show_runs(options, rows, _why_none(options, names[0]) if never else "No such run.")
+
+
+def _why_none(options: GlobalOptions, name: str) -> str:
+    from txqueue.store.inquiries.reader import Reader
+    from txqueue.store.reads.schedule_list import about_schedules
+
+    with open_session(options) as session:
+        found = Reader(session).find(about_schedules(session.schema, {"name": name}, 1))
+        now: datetime = session.value("select clock_timestamp()")
+    return no_run(next(iter(found), None), now)
 
 
 def _act(options: GlobalOptions, act: str, name: str) -> Any:

@@ -16,7 +16,7 @@ from txqueue.model.humanize import age, amount, duration
 if TYPE_CHECKING:
     from rich.text import Text
 
-__all__ = ["schedules", "show_runs"]
+__all__ = ["no_run", "schedules", "show_runs"]
 
 # A run that starts more seconds after its due time than this is marked as delayed.
 LATE = 60.0
@@ -48,9 +48,16 @@ def schedules(options: GlobalOptions, /, limit: int, **filters: str | None) -> N
         note(options, f"More: --after {following}")
 
 
-def show_runs(options: GlobalOptions, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Print the runs of schedules."""
-    show(options, {"runs": rows}, lambda: _runs(rows))
+def show_runs(options: GlobalOptions, rows: Sequence[Mapping[str, Any]], none: str) -> None:
+    """Print the runs of schedules, or what to say if there are none."""
+    show(options, {"runs": rows}, lambda: _runs(rows, none))
+
+
+def no_run(row: Mapping[str, Any] | None, now: datetime) -> str:
+    """Say why a schedule has no run to show: there is none of that name, or it was not due yet."""
+    if row is None:
+        return "There is no such schedule."
+    return f"No run yet; the first is due: {_next(row, now)}."
 
 
 def _list(rows: Sequence[Mapping[str, Any]], now: datetime) -> Lines:
@@ -132,9 +139,9 @@ def _length(seconds: float | None) -> str:
     return "-" if seconds is None else duration(seconds)
 
 
-def _runs(rows: Sequence[Mapping[str, Any]]) -> Lines:
+def _runs(rows: Sequence[Mapping[str, Any]], none: str) -> Lines:
     columns = ["due", "schedule", "group", ">job", "outcome", ">late", ">took", "error"]
-    return listing("Runs", columns, map(_run, rows), "No such run.")
+    return listing("Runs", columns, map(_run, rows), none)
 
 
 def _run(row: Mapping[str, Any]) -> list[object]:
