@@ -26,11 +26,39 @@ _NUMBERS: Final = {
     **{name: str(number) for number, name in enumerate(_MONTHS, 1)},
 }
 
+_NICKNAMES: Final = {
+    **dict.fromkeys(("@yearly", "@annually"), "0 0 1 1 *"),
+    "@monthly": "0 0 1 * *",
+    "@weekly": "0 0 * * 0",
+    **dict.fromkeys(("@daily", "@midnight"), "0 0 * * *"),
+    "@hourly": "0 * * * *",
+}
+
 
 def find_cron_fault(expression: object) -> str | None:
     """Return why a value is not a cron expression; None if it is one."""
-    if not isinstance(expression, str) or len(expression.split()) != 5:
+    if not isinstance(expression, str):
         return "it must have five fields"
+    fields = expression.split()
+    if meant := _NICKNAMES.get(expression.strip().lower()):
+        return f"it must have five fields; {expression.strip()} is {meant!r}"
+    if len(fields) != 5:
+        return "it must have five fields"
+    if "?" in fields:
+        return f"there is no ?; write {expression.replace('?', '*')!r}"
+    fault = _simulated_fault(expression)
+    # CronSim calls the day bad, too, which is one in other months.
+    if fault == "Bad day-of-month" and not _simulated_fault(_in_all_months(fields)):
+        return "it never comes: none of its months has such a day"
+    return fault
+
+
+def _in_all_months(fields: list[str]) -> str:
+    minute, hour, day, _, weekday = fields
+    return f"{minute} {hour} {day} * {weekday}"
+
+
+def _simulated_fault(expression: str) -> str | None:
     try:
         next(_simulated(expression, datetime(2000, 1, 1)))
     except CronSimError as error:

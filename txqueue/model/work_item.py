@@ -226,7 +226,8 @@ _RULES: tuple[_Rule, ...] = (
     (
         lambda work: _is_text(work.work_type) and _NAME.fullmatch(work.work_type),
         "work_type {work.work_type!r} is not a name",
-        "use letters, digits and . _ : -, at most 200",
+        "use A to Z, a to z, 0 to 9 and . _ : -, at most 200; a task takes another by name=,"
+        " a class by work_type",
     ),
     (
         lambda work: is_name(work.queue, 200),

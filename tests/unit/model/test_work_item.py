@@ -33,11 +33,16 @@ def _plain(self: object, job: object) -> None: ...
 @pytest.mark.parametrize(
     ("body", "what", "remedy"),
     [
-        ({"work_type": ""}, "work_type '' is not a name", "letters, digits"),
-        ({"work_type": "two words"}, "work_type 'two words' is not a name", "letters, digits"),
-        ({"work_type": 'quo"te'}, "is not a name", "letters, digits"),
+        ({"work_type": ""}, "work_type '' is not a name", "A to Z, a to z"),
+        (
+            {"work_type": "two words"},
+            "work_type 'two words' is not a name",
+            "A to Z, a to z",
+        ),
+        ({"work_type": 'quo"te'}, "is not a name", "A to Z, a to z"),
+        ({"work_type": "größe"}, "is not a name", "a task takes another by name="),
         ({"work_type": "x" * 201}, "is not a name", "at most 200"),
-        ({"work_type": 7}, "work_type 7 is not a name", "letters, digits"),
+        ({"work_type": 7}, "work_type 7 is not a name", "A to Z, a to z"),
         ({"queue": ""}, "queue '' is not a name", "1 to 200 characters"),
         ({"queue": "q" * 201}, "is not a name", "1 to 200 characters"),
         ({"queue": None}, "queue None is not a name", "1 to 200 characters"),
