@@ -166,11 +166,23 @@ def write_versions(site: Path) -> None:
 <title>txqueue: documentation</title>
 <body style="font: 1.1rem/1.6 system-ui, sans-serif; max-width: 40rem; margin: 3rem auto">
 <h1>txqueue</h1>
-<p>The documentation of each release, the newest first:</p>
+<p>A distributed work queue for Twisted, on PostgreSQL.</p>
+{_lead(found)}<h2>All versions</h2>
 <ul>
 {items}
 </ul>
 """,
+    )
+
+
+def _lead(versions: list[str]) -> str:
+    """Return the links to the newest version's first page and first tutorial; empty without one."""
+    if not versions:
+        return ""
+    pages = f"{versions[0]}/index.html", f"{versions[0]}/tutorial/first-queue.html"
+    return (
+        f'<p><strong><a href="{pages[0]}">Documentation of {versions[0]}</a></strong>, the newest'
+        f' version; begin with <a href="{pages[1]}">your first queue</a>.</p>\n'
     )
 
 

@@ -133,6 +133,21 @@ def test_versions_are_listed_newest_first(tmp_path: Path) -> None:
     assert text.index("0.10.0/index.html") < text.index("0.9.0/index.html")
 
 
+def test_the_page_of_versions_leads_to_the_newest(tmp_path: Path) -> None:
+    """To its first page and its first tutorial, above the list; to nothing while there is none."""
+    write_versions(tmp_path)
+    assert "newest" not in (tmp_path / "index.html").read_text("utf-8")
+    for name in ("0.9.0", "0.10.0"):
+        (tmp_path / name).mkdir()
+    write_versions(tmp_path)
+    lead, _, listed = (tmp_path / "index.html").read_text("utf-8").partition("<h2>")
+    assert re.findall(r'href="([^"]+)"', lead) == [
+        "0.10.0/index.html",
+        "0.10.0/tutorial/first-queue.html",
+    ]
+    assert re.findall(r'href="([^"]+)"', listed) == ["0.10.0/index.html", "0.9.0/index.html"]
+
+
 def test_dead_links_are_found(tmp_path: Path) -> None:
     """To a file that is missing, and to a place that the page has not."""
     (tmp_path / "a.html").write_text(
