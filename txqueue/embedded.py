@@ -332,11 +332,18 @@ def _let_pass(folder: Path) -> None:
 @contextmanager
 def _locked(folder: Path) -> Iterator[int]:
     """Hold the folder's lock; wait a while for a process that is stopping its server there."""
-    with (folder / "lock").open("a") as file:
+    with (folder / "lock").open("a+") as file:
         if not _within(5.0, lambda: _try_lock(file.fileno())):
+            file.seek(0)
+            holder = file.read(20).strip() or "of unknown number"
             raise EmbeddedUnavailable(
-                f"another process runs the server in {folder}", "stop that process"
+                f"another process, {holder}, runs the server in {folder}, or ran it and has not"
+                " ended since",
+                "stop that process",
             )
+        file.truncate(0)
+        file.write(f"{os.getpid()}\n")
+        file.flush()
         yield file.fileno()
 
 

@@ -15,6 +15,7 @@ from txqueue.embedded import EmbeddedServer
 from txqueue.errors import EmbeddedUnavailable
 
 PATIENCE = 60.0
+HOLDER = f"another process, {os.getpid()}, runs the server in .* or ran it"
 OWNER = """
 import sys
 from txqueue.embedded import EmbeddedServer
@@ -45,8 +46,18 @@ def test_data_are_kept_and_belong_to_their_version(tmp_path: Path) -> None:
 def test_a_folder_in_use_is_refused(tmp_path: Path) -> None:
     """Two servers would ruin the data."""
     with EmbeddedServer(tmp_path) as dsn:
-        with pytest.raises(EmbeddedUnavailable, match="another process runs the server in"):
+        with pytest.raises(EmbeddedUnavailable, match=HOLDER):
             EmbeddedServer(tmp_path).start()
+        assert asked(dsn, "select 1") == "1"
+
+
+def test_a_folder_whose_server_was_killed_names_the_process_to_end(tmp_path: Path) -> None:
+    """It runs no server any more, but holds the folder; after its end the folder is free."""
+    with EmbeddedServer(tmp_path):
+        os.kill(int((tmp_path / "data/postmaster.pid").read_text().split()[0]), signal.SIGKILL)
+        with pytest.raises(EmbeddedUnavailable, match=HOLDER):
+            EmbeddedServer(tmp_path).start()
+    with EmbeddedServer(tmp_path) as dsn:
         assert asked(dsn, "select 1") == "1"
 
 
