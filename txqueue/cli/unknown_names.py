@@ -1,4 +1,4 @@
-"""Says of an empty list which of its filters names what does not exist."""
+"""For an empty list: which of its filters names what does not exist."""
 
 from __future__ import annotations
 

@@ -361,7 +361,7 @@ def encode_result(
         raise InvalidWork(f"{what} is not JSON: {text_of(error)}", remedy) from None
 
 
-# A result of at most so many members, whose keys and texts have so many characters, is small: its
+# The most members of a small result, and the most characters of each of its keys and texts: its
 # JSON has no more than LONGEST_SMALL bytes.
 _MOST_MEMBERS, _LONGEST_MEMBER = 16, 200
 LONGEST_SMALL = 1 << 16

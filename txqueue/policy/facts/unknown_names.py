@@ -14,7 +14,7 @@ _LONGEST: Final = 60
 
 
 def unknown_name(kind: str, name: str, known: Sequence[str], *, is_all: bool) -> str | None:
-    """Return what to say of a name that does not exist; None for one that does.
+    """Return the message about a name that does not exist; None for one that does.
 
     Args:
         kind: What it names: ``queue, work_type, group, tenant`` or ``node``.
