@@ -405,6 +405,31 @@ def test_a_dsn_is_looked_up(dsn: str, opened: Opened, monkeypatch: pytest.Monkey
     in_loop(test())
 
 
+def test_an_error_after_a_bare_commit_says_what_is_kept(dsn: str) -> None:
+    """Its block rolls nothing back any more; an error in an open transaction has no such note."""
+
+    async def left(statement: str) -> list[str]:
+        async with opened_aio(dsn) as queue:
+            try:
+                async with queue.transaction() as txn:
+                    await txn.execute(statement)
+                    raise KeyError
+            except KeyError as error:
+                return getattr(error, "__notes__", [])
+
+    def left_blocking(statement: str) -> list[str]:
+        try:
+            with sync.Queue.connect(dsn) as queue, queue.transaction() as txn:
+                txn.execute(statement)
+                raise KeyError
+        except KeyError as error:
+            return getattr(error, "__notes__", [])
+
+    assert (in_loop(left("select 1")), left_blocking("select 1")) == ([], [])
+    for (note,) in (in_loop(left("commit")), left_blocking("commit")):
+        assert "what was written until then is kept" in note
+
+
 def test_a_job_that_is_not_committed_is_named_as_such(dsn: str) -> None:
     """It begins after the commit, so a wait inside of the block could never end."""
 

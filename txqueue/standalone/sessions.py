@@ -49,6 +49,7 @@ __all__ = [
     "is_passing",
     "is_reusable",
     "lost",
+    "note_end",
     "parameters_of",
     "part_after_fork",
     "read_all_moments",
@@ -254,6 +255,17 @@ def check_end(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]
         raise rolled_back()
     if status == TransactionStatus.IDLE:
         raise ended_inside()
+
+
+def note_end(
+    error: BaseException, connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]
+) -> None:
+    """Add to an error that leaves a transaction that a statement has ended before."""
+    if connection.info.transaction_status == TransactionStatus.IDLE:
+        error.add_note(
+            "A statement had ended the transaction before: if it was a commit, what was written"
+            " until then is kept."
+        )
 
 
 class _AnyMoment:

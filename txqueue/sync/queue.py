@@ -34,6 +34,7 @@ from txqueue.standalone.sessions import (
     answered,
     check_process,
     dsn_of_pool,
+    note_end,
     read_all_moments,
     translation,
 )
@@ -180,6 +181,7 @@ class Queue:
                     yield txn
                 except BaseException as error:
                     raised = error
+                    note_end(error, connection)
                     raise
                 finally:
                     IS_IN_TRANSACTION.set(is_nested)
