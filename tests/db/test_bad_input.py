@@ -97,17 +97,6 @@ class Unresolved(Note):
     other: "Missing | None" = None  # type: ignore[name-defined]  # noqa: F821
 
 
-@define
-class Methodical(Note):
-    """A method where a property is meant."""
-
-    work_type = "bad_input.methodical"
-
-    def group(self) -> str:  # type: ignore[override]
-        """Return a group, if it is called."""
-        return "a"
-
-
 def _function() -> None:
     pass
 
@@ -116,7 +105,6 @@ Wrong = tuple[Any, dict[str, Any], str]
 WRONG: dict[str, Wrong] = {
     "no handler": (Idle(), {}, "Idle has no perform"),
     "annotation": (Unresolved(), {}, "annotations of Unresolved cannot be used: name 'Missing'"),
-    "method": (Methodical(), {}, "group <bound method.* is not valid; .*@property"),
     "function": (_function, {}, "a function is not a work item"),
     "class": (Note, {}, "a type is not a work item"),
     "priority": (Note(), {"priority": 100}, "priority 100 is not valid"),

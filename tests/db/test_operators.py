@@ -14,6 +14,7 @@ from tests.waiting import running_reactor
 from txqueue.errors import DatabaseUnavailable, JobNotFound, KeyUnavailable, Refused
 from txqueue.node.settings import policy_row
 from txqueue.store.driver.connection_pool import ConnectionPool
+from txqueue.store.driver.errors import Unanswered
 from txqueue.store.enqueueing.encryption import KEY, decrypted
 from txqueue.store.inquiries.inquiry import Inquiry, Question
 from txqueue.store.inquiries.operations import Operations
@@ -56,7 +57,7 @@ async def test_a_question_that_takes_too_long_is_given_up(
     pool: ConnectionPool,
 ) -> None:
     """With an error that says so; the next question is answered, without that limit elsewhere."""
-    with pytest.raises(Refused, match="did not answer within"):
+    with pytest.raises(Unanswered, match="did not answer within"):
         await Operations(pool, "txqueue", patience=0.05).find(bare("select pg_sleep(60)"))
     assert await Operations(pool, "txqueue").find(bare("select 1 as one")) == [{"one": 1}]
     assert await pool.query("show statement_timeout") == [("0",)]

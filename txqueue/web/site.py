@@ -13,6 +13,7 @@ from twisted.logger import Logger
 from twisted.web import resource, server
 
 from txqueue.errors import ConfigurationError, DatabaseUnavailable, JobNotFound, TxqueueError
+from txqueue.store.driver.errors import Unanswered
 from txqueue.web.changes import ChangeFeed
 from txqueue.web.guard import (
     LONGEST_BODY,
@@ -34,6 +35,7 @@ _STATUS = {
     ConfigurationError: HTTPStatus.BAD_REQUEST,
     JobNotFound: HTTPStatus.NOT_FOUND,
     DatabaseUnavailable: HTTPStatus.SERVICE_UNAVAILABLE,
+    Unanswered: HTTPStatus.SERVICE_UNAVAILABLE,
 }
 _MOST_FIELDS = 2000
 # Seconds for which a browser is known, a year.

@@ -23,6 +23,7 @@ from txqueue.store.driver.shared_errors import (
 )
 
 __all__ = [
+    "Unanswered",
     "answered",
     "complaint",
     "demoted",
@@ -41,6 +42,10 @@ _OF_A_ROW = _DAMAGE | {
     errorcodes.CLASS_DATA_EXCEPTION,
     errorcodes.CLASS_PROGRAM_LIMIT_EXCEEDED,
 }
+
+
+class Unanswered(Refused):
+    """The server has given up a statement that took too long; it may answer the next one."""
 
 
 def _is_of(error: BaseException, module: str, *names: str) -> bool:
@@ -224,5 +229,5 @@ def answered(
         raise
 
 
-def _unanswered(patience: float, remedy: str) -> Refused:
-    return Refused(f"the database did not answer within {patience:g} s", remedy)
+def _unanswered(patience: float, remedy: str) -> Unanswered:
+    return Unanswered(f"the database did not answer within {patience:g} s", remedy)

@@ -36,8 +36,8 @@ _MOST: Final = 100
 _NAMES: Final = [field.name for field in fields(SettledJob) if field.name != "frames"]
 # Characters of the line that error_shape() takes.
 _LONGEST_LINE: Final = 500
-# The digits that error_kind() does not tell from each other become one. For each character, a dict
-# raises an error for those that it does not have; other than these characters remain.
+# The digits that error_kind() does not tell from each other become one. A text, as translate() has
+# to catch an error for each character that a dict lacks; those beyond the text remain.
 _ALIKE: Final = "".join(map(chr, range(128))).translate(str.maketrans("23456789", "11111111"))
 _VALUES: Final = attrgetter(*_NAMES)
 
