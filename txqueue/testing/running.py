@@ -71,7 +71,7 @@ class _Report:
 
     def complete(self, held: HeldAssignment, *, is_alone: bool) -> None:  # noqa: ARG002
         """Take a job that is done."""
-        self.results = f"{{{','.join(held.results)}}}" if held.results else ""
+        self.results = held.results_text
         self._end()
 
     def settle(
