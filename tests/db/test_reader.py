@@ -82,14 +82,16 @@ def test_a_locked_table_is_told_with_its_session(
     dsn: str, monkeypatch: pytest.MonkeyPatch, table: str
 ) -> None:
     """Before the time of the query is over; also of the query with which a command begins."""
-    monkeypatch.setattr(reader, "LOCK_PATIENCE_MS", 100)
     monkeypatch.setattr(reader, "_BOUND", "set local lock_timeout = 100; ")
     question = Question("select job_id from txqueue.job")
 
     def asked() -> Inquiry[Any]:
         return (yield question)
 
-    with closing(psycopg2.connect(dsn, application_name="migrator")) as other, Session(dsn) as one:
+    with (
+        closing(psycopg2.connect(dsn, application_name="migrator")) as other,
+        Session(dsn, lock_patience=0.1) as one,
+    ):
         with other.cursor() as cursor:
             cursor.execute(f"lock table txqueue.{table} in access exclusive mode")
         with pytest.raises(Refused) as caught:
