@@ -17,6 +17,8 @@ from txqueue.system.procfs import children_of
 APP = "tests.cluster.app_of_signals"
 OPTIONS = ("--workers", "1", "--capacity", "1")
 LIMIT = 120.0
+# A process ignores what the one that starts it ignores: SIGHUP after `nohup`, SIGINT after `&`.
+WITHOUT_IGNORED = ("env", "--default-signal")
 AS_PROCESS_1 = ("unshare", "--pid", "--mount-proc", "--fork", "--kill-child")
 # A session's first process gets a terminal by asking for it.
 WITH_TERMINAL = """
@@ -57,7 +59,7 @@ def expect_drained(node: Node, job_id: int, waiting: int) -> None:
 
 async def test_sigterm_drains(nodes: Nodes, queue: WorkQueue) -> None:
     """Signals of no meaning change nothing before; one that follows it closely is the same."""
-    node = await nodes.start(*OPTIONS, app=APP).up()
+    node = await nodes.start(*OPTIONS, app=APP, within=WITHOUT_IGNORED).up()
     job_id = await begun(node, queue)
     for number in (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
         node.signal(number)
@@ -77,7 +79,7 @@ async def test_a_second_signal_kills_the_workers(
     nodes: Nodes, queue: WorkQueue, db: Database
 ) -> None:
     """The job goes back and spends no attempt; the first signal, Ctrl-C, is the node's end."""
-    node = await nodes.start(*OPTIONS, app=APP).up()
+    node = await nodes.start(*OPTIONS, app=APP, within=WITHOUT_IGNORED).up()
     job_id = await begun(node, queue)
     node.signal(signal.SIGINT)
     await logs(node, "draining")
@@ -91,7 +93,7 @@ async def test_a_second_signal_kills_the_workers(
 async def test_a_closed_terminal_drains(nodes: Nodes, queue: WorkQueue) -> None:
     """The shell's SIGHUP after the kernel's does not stop it at once."""
     ours, its = os.openpty()
-    within = (sys.executable, "-c", WITH_TERMINAL)
+    within = (*WITHOUT_IGNORED, sys.executable, "-c", WITH_TERMINAL)
     node = nodes.start(*OPTIONS, app=APP, within=within, stdin=os.ttyname(its))
     os.close(its)
     await node.up()
@@ -111,7 +113,7 @@ async def test_a_closed_terminal_drains(nodes: Nodes, queue: WorkQueue) -> None:
 @pytest.mark.skipif(not can_be_process_1(), reason="this account cannot use unshare")
 async def test_process_1_of_a_container_drains(nodes: Nodes, queue: WorkQueue) -> None:
     """Without an init: the kernel drops signals that such a process does not handle."""
-    node = nodes.start(*OPTIONS, app=APP, within=AS_PROCESS_1)
+    node = nodes.start(*OPTIONS, app=APP, within=(*WITHOUT_IGNORED, *AS_PROCESS_1))
     job_id = await begun(node, queue)
     assert node.info["pid"] == 1
     [master] = children_of(node.pid)
