@@ -19,7 +19,7 @@ var Scorer = {
     const names = title.toLowerCase().split(" > ");
     const name = names[names.length - 1];
     if (name === (MEANT[asked] || asked)) score += 30;
-    else if (` ${name.replace(/\W+/g, " ")} `.includes(` ${asked} `)) score += 15;
+    else if (name.split(/\W+/).includes(asked)) score += 15;
     if (/^howto\/move-|^project\//.test(docname)) return score - 12;
     if (docname.startsWith("howto/")) return score + 2;
     return docname.startsWith("reference/") ? score + 1 : score;

@@ -198,7 +198,6 @@ def in_browser(folder: Path) -> Iterator[Callable[[str, str], Any]]:
         ("retry", "howto/write-handlers.html#retry"),
         ("Django", "howto/django.html"),
         ("cron", "howto/recurring-work.html"),
-        ("exactly once", "howto/write-handlers.html#effects-that-happen-exactly-once"),
     ],
 )
 def test_search_finds_the_right_page_first(
