@@ -22,6 +22,7 @@ UNUSED := /(sympy|networkx|mpmath|cfnlint|graphql|mypy|mypyc|tests)/|/twisted/.*
 UNUSED := $(UNUSED)|/moto/(?!core/|s3/|moto_api/|utilities/)[^/]+/
 SLOW := tests/cluster
 FAULTS := tests/faults
+DOCS := tests/docs tests/packaging
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-fast coverage matrix lint compiled docs links dist screenshots clean
@@ -45,18 +46,20 @@ demo: $(DEMO_STAMP)
 	$(BIN)/txqueue demo
 
 # Three runs go on beside each other: those of many processes wait much, and go before the one that
-# only computes. With arguments of your own all tests run one by one.
+# only computes; the tests of documents follow the shortest. With arguments of your own all tests
+# run one by one.
 ifeq ($(strip $(PYTEST_ARGS)),)
 test: compiled
 	$(RUFF)
 	@rm -f .hangs-*.log; \
 	$(PYTEST) -o hang_report=.hangs-slow.log $(SLOW) > .slow.log 2>&1 & slow=$$!; \
-	$(PYTEST) -o hang_report=.hangs-faults.log $(FAULTS) > .faults.log 2>&1 & faults=$$!; \
+	($(PYTEST) -o hang_report=.hangs-faults.log $(FAULTS) > .faults.log 2>&1; ended=$$?; \
+	$(PYTEST) -o hang_report=.hangs-docs.log $(DOCS) > .docs.log 2>&1 && exit $$ended) & faults=$$!; \
 	nice -n 5 $(BIN)/mypy; typed=$$?; failed=$$typed; \
 	nice -n 5 $(PYTEST) -o hang_report=.hangs-others.log \
-		tests $(addprefix --ignore=,$(SLOW) $(FAULTS)) || failed=1; \
+		tests $(addprefix --ignore=,$(SLOW) $(FAULTS) $(DOCS)) || failed=1; \
 	wait $$slow || failed=1; wait $$faults || failed=1; \
-	cat .slow.log .faults.log; rm -f .slow.log .faults.log; \
+	cat .slow.log .faults.log .docs.log; rm -f .slow.log .faults.log .docs.log; \
 	for log in .hangs-*.log; do ! grep -q '^Timeout' $$log || grep -v site-packages $$log; done; \
 	rm -f .hangs-*.log; test $$typed = 0 || echo "mypy has found errors: see above"; exit $$failed
 else
