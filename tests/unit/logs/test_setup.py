@@ -96,8 +96,12 @@ def test_in_the_foreground_the_log_goes_to_stdout(
     assert said == ["of twistd", "of twist"]
 
 
-def test_information_passes_unless_the_application_has_set_up_the_library() -> None:
+def test_information_passes_unless_the_application_has_set_up_the_library(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """A level or a handler of its own stays in force; those that do nothing do not count."""
+    # Other tests have set up Django, which adds handlers.
+    monkeypatch.setattr(logging.Logger.manager, "loggerDict", {})
     root, shop = logging.getLogger(), logging.getLogger("shop.set_up")
     for handlers, level, after in (
         ([], logging.WARNING, logging.INFO),
