@@ -20,9 +20,8 @@ RUFF = $(BIN)/ruff check . && $(BIN)/ruff format --check .
 # Packages and tests of packages that nothing here imports, half of all: their byte code is not made.
 UNUSED := /(sympy|networkx|mpmath|cfnlint|graphql|mypy|mypyc|tests)/|/twisted/.*/test/
 UNUSED := $(UNUSED)|/moto/(?!core/|s3/|moto_api/|utilities/)[^/]+/
-SLOW := tests/cluster
-FAULTS := tests/faults
-DOCS := tests/docs tests/packaging
+NODES_LEG := cluster unit
+FAULTS_LEG := faults docs packaging
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-fast coverage matrix lint compiled docs links dist screenshots clean
@@ -45,21 +44,23 @@ help:
 demo: $(DEMO_STAMP)
 	$(BIN)/txqueue demo
 
-# Three runs go on beside each other: those of many processes wait much, and go before the one that
-# only computes; the tests of documents follow the shortest. With arguments of your own all tests
-# run one by one.
+# Three runs go on beside each other: those of many processes wait much, and go before the one of the
+# database, which mostly computes. With arguments of your own all tests run one by one.
+in_turn = (ended=0; for part in $(1); do \
+	$(PYTEST) -o hang_report=.hangs-$$part.log tests/$$part > .$$part.log 2>&1 || ended=1; \
+	done; exit $$ended)
+
 ifeq ($(strip $(PYTEST_ARGS)),)
 test: compiled
 	$(RUFF)
 	@rm -f .hangs-*.log; \
-	$(PYTEST) -o hang_report=.hangs-slow.log $(SLOW) > .slow.log 2>&1 & slow=$$!; \
-	($(PYTEST) -o hang_report=.hangs-faults.log $(FAULTS) > .faults.log 2>&1; ended=$$?; \
-	$(PYTEST) -o hang_report=.hangs-docs.log $(DOCS) > .docs.log 2>&1 && exit $$ended) & faults=$$!; \
+	$(call in_turn,$(NODES_LEG)) & nodes=$$!; \
+	$(call in_turn,$(FAULTS_LEG)) & faults=$$!; \
 	nice -n 5 $(BIN)/mypy; typed=$$?; failed=$$typed; \
 	nice -n 5 $(PYTEST) -o hang_report=.hangs-others.log \
-		tests $(addprefix --ignore=,$(SLOW) $(FAULTS) $(DOCS)) || failed=1; \
-	wait $$slow || failed=1; wait $$faults || failed=1; \
-	cat .slow.log .faults.log .docs.log; rm -f .slow.log .faults.log .docs.log; \
+		tests $(patsubst %,--ignore=tests/%,$(NODES_LEG) $(FAULTS_LEG)) || failed=1; \
+	wait $$nodes || failed=1; wait $$faults || failed=1; \
+	for part in $(NODES_LEG) $(FAULTS_LEG); do cat .$$part.log; rm -f .$$part.log; done; \
 	for log in .hangs-*.log; do ! grep -q '^Timeout' $$log || grep -v site-packages $$log; done; \
 	rm -f .hangs-*.log; test $$typed = 0 || echo "mypy has found errors: see above"; exit $$failed
 else
@@ -69,7 +70,7 @@ endif
 
 # Apart from `make test`: measuring doubles what a test costs in this process.
 coverage: $(DEV_STAMP)
-	$(PYTEST) --cov --cov-report=term tests $(addprefix --ignore=,$(SLOW) tests/docs $(FAULTS)) $(PYTEST_ARGS)
+	$(PYTEST) --cov --cov-report=term tests $(addprefix --ignore=tests/,cluster docs faults) $(PYTEST_ARGS)
 
 test-fast: lint
 	$(PYTEST) --quiet tests/unit tests/docs/test_reference.py tests/docs/test_links.py
