@@ -20,8 +20,8 @@ MOST_TEXT, LONG = 1 << 20, 1 << 16
 FORGIVEN = 60.0
 # The delay after a statement, in seconds, in which a few more jobs are collected for the next: so
 # many times what a commit takes, within bounds. A client that commits while the disk writes a
-# completion waits for that first, so at this pace it waits a tenth of the time at most.
-GATHERING, LONGEST_GATHERING, COMMITS = 0.01, 0.04, 16
+# completion waits for that first; pauses of 40 ms make drains slower by a twentieth.
+GATHERING, LONGEST_GATHERING, COMMITS = 0.01, 0.02, 8
 
 
 def gathering(commit_time: float | None) -> float:

@@ -187,7 +187,7 @@ def test_completions_that_follow_closely_are_one_statement() -> None:
     under_test.stopService()
 
 
-@pytest.mark.parametrize(("commit", "gathering"), [(0.0, 0.01), (0.002, 0.032), (0.1, 0.04)])
+@pytest.mark.parametrize(("commit", "gathering"), [(0.0, 0.01), (0.002, 0.016), (0.1, 0.02)])
 def test_where_commits_are_slow_more_completions_are_one_statement(
     commit: float, gathering: float
 ) -> None:
