@@ -106,7 +106,11 @@ class OpenCredit(Periodic):
         self._is_missed = False
         # The credit as this node has granted it last, and how much of it is known to be used up.
         self._granted = self._spent = 0
+        # How many reads found jobs that had taken of it.
+        self._found = 0
         self._granted_at = self._stale_at = self._rests_until = float("-inf")
+        # Since when there has been credit without a pause.
+        self._begun_at = float("-inf")
         # Claims of several jobs in a row that left none, and when the last one was.
         self._overlaps, self._overlapped_at = 0, float("-inf")
         # How many jobs this node has claimed since then.
@@ -202,6 +206,7 @@ class OpenCredit(Periodic):
         accepted = self._intake.take(assignments)
         self.received += len(accepted)
         self._spent += len(accepted)
+        self._found += bool(accepted)
 
     @property
     def _is_half_spent(self) -> bool:
@@ -211,7 +216,7 @@ class OpenCredit(Periodic):
     @property
     def _is_stream(self) -> bool:
         """Whether many jobs have been claimed since the credit was granted."""
-        return is_stream(self._claimed, self._clock.seconds() - self._granted_at, self._terms)
+        return is_stream(self._claimed, self._clock.seconds() - self._granted_at)
 
     @property
     def _terms(self) -> OpenCreditTerms:
@@ -227,11 +232,13 @@ class OpenCredit(Periodic):
     async def _review(self, incarnation: int) -> None:
         """Grant as much credit as this node may give now, or withdraw it."""
         now = self._clock.seconds()
-        is_flood = self._is_stream or is_too_fast(self._spent, now - self._granted_at, self._terms)
+        is_flood = self._is_stream or is_too_fast(
+            self._spent, self._found, now - self._granted_at, self._terms
+        )
         if is_flood:
             self._rests_until = max(self._rests_until, now + self._rest)
         if self._granted:
-            self._rest = min(2 * self._rest, LONGEST_REST) if is_flood else STALE
+            self._rest = self._next_rest(now, is_flood=is_flood)
         offer, had = self._offer, self._granted
         if offer and not (self._is_missed or self._is_half_spent):
             return
@@ -241,8 +248,10 @@ class OpenCredit(Periodic):
         is_used_up = 2 * self._spent >= had
         if had and not self._is_stream:
             self._patience = STALE if is_used_up else min(2 * self._patience, LONGEST)
+        if not had:
+            self._begun_at = now
         self._granted, self._granted_at = offer, now
-        self._spent = self._claimed = 0
+        self._spent = self._found = self._claimed = 0
         self._stale_at = now if is_used_up and not offer else now + self._patience
         try:
             await self._grant(incarnation, offer)
@@ -250,6 +259,12 @@ class OpenCredit(Periodic):
             # Either may be so now.
             self._granted = max(had, offer)
             raise
+
+    def _next_rest(self, now: float, *, is_flood: bool) -> float:
+        """Return how long jobs that come too fast get no credit; shorter only after calm."""
+        if is_flood:
+            return min(2 * self._rest, LONGEST_REST)
+        return STALE if now - self._begun_at >= self._rest else self._rest
 
     async def _grant(self, incarnation: int, offer: int) -> None:
         is_shared = self._terms.is_shared

@@ -24,8 +24,9 @@ __all__ = [
 # The weight that one client may enqueue as assigned before its node grants more credit, and the
 # steps in which credit is spread over the nodes.
 MOST_CREDIT, CREDIT_STEP = 32, 4
-# How many claimed jobs show a rate, and not a burst.
-BURST = 100
+# How many claimed jobs show a rate, and not a burst; and at how many a second credit serves few of
+# all jobs.
+BURST, STREAM = 100, 1_000
 # Seconds that a commit takes, from which on credit is shared: a claim commits, and a read does not.
 SLOW_COMMIT = 0.001
 
@@ -92,17 +93,22 @@ class OpenCreditTerms:
         turn: The most while there are others: it is used up soon, so that the nodes take turns.
         most_a_second: Jobs a second from which on they are claimed, many at a time, which costs
             less.
+        least: How many jobs show that they come too fast: many clients commit together.
+        most_a_read: Jobs that a read finds, from which on they are claimed: so many come because
+            reads take long, as the processors are busy.
         is_shared: Whether transactions take of it that do not have the turn to notify.
     """
 
     most: int
     turn: int
     most_a_second: int
+    least: int
+    most_a_read: int
     is_shared: bool
 
 
-LONE_CREDIT = OpenCreditTerms(32, 8, 1_000, is_shared=False)
-SHARED_CREDIT = OpenCreditTerms(128, 32, 1_000, is_shared=True)
+LONE_CREDIT = OpenCreditTerms(32, 8, 1_000, least=1, most_a_read=32, is_shared=False)
+SHARED_CREDIT = OpenCreditTerms(128, 32, 3_000, least=32, most_a_read=16, is_shared=True)
 
 
 def open_credit_terms(commit_time: float | None) -> OpenCreditTerms:
@@ -122,23 +128,24 @@ def open_credit(room: Room, terms: OpenCreditTerms, *, is_alone: bool) -> int:
     return min(terms.most if is_alone else terms.turn, room.free // 2)
 
 
-def is_too_fast(jobs: int, seconds: float, terms: OpenCreditTerms) -> bool:
+def is_too_fast(jobs: int, reads: int, seconds: float, terms: OpenCreditTerms) -> bool:
     """Return whether jobs were enqueued too fast to be assigned one by one.
 
     Args:
         jobs: How many were enqueued as assigned.
+        reads: How many reads have found them.
         seconds: The time since they could be.
         terms: How the node grants credit.
     """
-    return jobs > seconds * terms.most_a_second
+    is_fast = jobs > seconds * terms.most_a_second or jobs > reads * terms.most_a_read
+    return jobs >= terms.least and is_fast
 
 
-def is_stream(claimed: int, seconds: float, terms: OpenCreditTerms) -> bool:
+def is_stream(claimed: int, seconds: float) -> bool:
     """Return whether so many jobs are claimed that credit for some of them saves nothing.
 
     Args:
         claimed: How many the node has claimed.
         seconds: The time since there is credit.
-        terms: How the node grants credit.
     """
-    return claimed >= BURST and is_too_fast(claimed, seconds, terms)
+    return claimed >= BURST and claimed > seconds * STREAM

@@ -12,7 +12,13 @@ from txqueue.errors import DatabaseUnavailable
 from txqueue.model.assignment import Assignment, NamedJob
 from txqueue.node.arrival.database_notices import MOST_NAMED, DatabaseNotices
 from txqueue.node.arrival.intake import Intake
-from txqueue.node.arrival.open_credit import OVERLAPS, SHARED_FOR, STALE, OpenCredit
+from txqueue.node.arrival.open_credit import (
+    LONGEST_REST,
+    OVERLAPS,
+    SHARED_FOR,
+    STALE,
+    OpenCredit,
+)
 from txqueue.node.state.deduplication import Deduplicator
 from txqueue.node.state.lease import Identity, Lease
 from txqueue.node.state.lifecycle import Lifecycle
@@ -282,12 +288,27 @@ def test_jobs_that_keep_coming_too_fast_are_claimed_for_longer_each_time() -> No
             assert bank.grants[-1] == 0
             rests.append(bank.seconds_until_granted())
         assert rests == [1, 2, 4, 8, 16, 16]
-        bank.clock.advance(1)
+        bank.clock.advance(LONGEST_REST)
         bank.name(*range(6 * MOST, 7 * MOST))
         assert bank.grants[-1] == MOST
         bank.clock.advance(0.001)
         bank.name(*range(7 * MOST, 8 * MOST))
         assert bank.seconds_until_granted() == 1
+
+
+def test_a_moment_of_calm_does_not_shorten_the_rest() -> None:
+    """Jobs near the pace that is too fast would change between credit and claims each second."""
+    bank = Bank()
+    with bank.granted():
+        for first in (0, 2 * MOST):
+            bank.clock.advance(1)
+            bank.name(*range(1 + first, MOST + first))
+            assert bank.grants[-1] == MOST
+            bank.clock.advance(0.001)
+            bank.name(*range(MOST + first, 2 * MOST + first))
+            assert bank.grants[-1] == 0
+            rest = bank.seconds_until_granted()
+        assert rest == 2
 
 
 def test_credit_is_withdrawn_while_many_jobs_are_claimed_beside_it() -> None:
@@ -547,11 +568,23 @@ def test_shared_credit_may_be_out_for_a_while_after_it_was_withdrawn(sharing: Ba
 
 def test_a_pace_at_which_shared_credit_saves_nothing_ends_it(sharing: Bank) -> None:
     """Higher than for credit of which one transaction at a time takes."""
+    half = SHARED_CREDIT.most // 2
     with sharing.granted():
-        half = SHARED_CREDIT.most // 2
-        sharing.clock.advance(1.1 * half / SHARED_CREDIT.most_a_second)
-        sharing.name(*range(half))
-        assert sharing.grants == [SHARED_CREDIT.most] * 2
-        sharing.clock.advance(0.9 * half / SHARED_CREDIT.most_a_second)
-        sharing.name(*range(half, 2 * half))
-        assert sharing.grants == [SHARED_CREDIT.most] * 2 + [0]
+        for pace, grant in ((0.9, SHARED_CREDIT.most), (1.1, 0)):
+            for number in range(half):
+                sharing.clock.advance(1 / (pace * SHARED_CREDIT.most_a_second))
+                sharing.name(number + round(pace * 1000))
+            assert sharing.grants[-1] == grant
+    assert SHARED_CREDIT.most_a_second > 2 * LONE_CREDIT.most_a_second
+
+
+@pytest.mark.parametrize(("a_read", "grants"), [(16, [128, 128]), (17, [128, 0])])
+def test_reads_of_many_jobs_each_end_shared_credit(
+    a_read: int, grants: list[int], sharing: Bank
+) -> None:
+    """They take long because the processors are busy: then claims cost less."""
+    with sharing.granted():
+        for first in range(0, SHARED_CREDIT.most // 2, a_read):
+            sharing.clock.advance(0.1)
+            sharing.name(*range(1 + first, 1 + first + a_read))
+    assert sharing.grants == grants

@@ -1,12 +1,15 @@
 """How many jobs any session may enqueue as assigned to a node."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from txqueue.policy.placement.credit import (
     BURST,
     LONE_CREDIT,
     SHARED_CREDIT,
     SLOW_COMMIT,
+    STREAM,
     OpenCreditTerms,
     is_stream,
     is_too_fast,
@@ -39,19 +42,46 @@ def test_nodes_take_turns(terms: OpenCreditTerms) -> None:
 @BOTH
 def test_jobs_that_come_too_fast(terms: OpenCreditTerms) -> None:
     """They are to be claimed, many at a time."""
-    least = 16 / terms.most_a_second
-    assert is_too_fast(16, least * 0.9, terms)
-    assert not is_too_fast(16, least, terms)
-    assert not is_too_fast(0, 0.0, terms)
+    jobs = terms.most // 2
+    least = jobs / terms.most_a_second
+    assert is_too_fast(jobs, jobs, least * 0.9, terms)
+    assert not is_too_fast(jobs, jobs, least, terms)
+    assert not is_too_fast(0, 0, 0.0, terms)
 
 
-@BOTH
-def test_a_burst_of_claimed_jobs_is_no_stream(terms: OpenCreditTerms) -> None:
+def test_many_jobs_in_each_read_are_too_many() -> None:
+    """The processors are so busy that a claim, which takes many at a time, costs less."""
+    terms, jobs = SHARED_CREDIT, SHARED_CREDIT.most // 2
+    assert is_too_fast(jobs, jobs // terms.most_a_read - 1, 60.0, terms)
+    assert not is_too_fast(jobs, jobs // terms.most_a_read, 60.0, terms)
+
+
+@given(st.integers(0, SHARED_CREDIT.least - 1), st.integers(0, 100), st.floats(0, 1))
+def test_clients_that_commit_together_are_not_too_fast(
+    jobs: int, reads: int, seconds: float
+) -> None:
+    """One flush of the disk ends the transactions of many clients."""
+    assert not is_too_fast(jobs, reads, seconds, SHARED_CREDIT)
+
+
+@given(
+    st.integers(0, 1_000), st.integers(0, 1_000), st.floats(0, 10), st.sampled_from([1, 2, 10, 100])
+)
+def test_fewer_jobs_in_more_reads_are_not_faster(
+    jobs: int, reads: int, seconds: float, part: int
+) -> None:
+    """Nor if they take longer."""
+    for terms in (LONE_CREDIT, SHARED_CREDIT):
+        if not is_too_fast(jobs, reads, seconds, terms):
+            assert not is_too_fast(jobs // part, reads + part, seconds + part, terms)
+
+
+def test_a_burst_of_claimed_jobs_is_no_stream() -> None:
     """While many clients enqueue at a time, most of their jobs are claimed."""
-    least = BURST / terms.most_a_second
-    assert is_stream(BURST, least * 0.9, terms)
-    assert not is_stream(BURST, least, terms)
-    assert not is_stream(BURST - 1, 0.0, terms)
+    least = BURST / STREAM
+    assert is_stream(BURST, least * 0.9)
+    assert not is_stream(BURST, least)
+    assert not is_stream(BURST - 1, 0.0)
 
 
 def test_credit_is_shared_where_commits_are_slow() -> None:
