@@ -16,6 +16,7 @@ from txqueue.store.inquiries.reader import Reader, Session
 from txqueue.store.reads.queue_state import (
     about_actions,
     about_all,
+    about_clock,
     about_controls,
     about_jobs,
     about_nodes,
@@ -238,8 +239,10 @@ def test_a_reader_cannot_write(session: Session) -> None:
     def writing() -> Inquiry[None]:
         yield Question("insert into txqueue.setting default values")
 
+    reader = Reader(session)
+    reader.find(about_clock())
     with pytest.raises(DatabaseUnavailable, match="read-only"):
-        Reader(session).find(writing())
+        reader.find(writing())
 
 
 def test_the_read_only_role_may_look(session: Session) -> None:

@@ -123,7 +123,7 @@ def test_no_question_of_a_command_is_compiled(
     """Commands and doctor's checks alike; doctor sees that the session would compile others."""
     with Session(compiling) as session:
         assert Reader(session).find(shown()) == [{"jit": "off"}]
-    monkeypatch.setitem(cast("dict[str, Any]", FACTS), "shown", lambda each: each.dicts(SHOWN))
+    monkeypatch.setitem(cast("dict[str, Any]", FACTS), "shown", lambda _: shown())
     facts = examine(compiling, "txqueue")
     assert facts["shown"] == [{"jit": "off"}]
     assert [row["jit"] for row in cast("Rows", facts["settings"])] == ["on"]

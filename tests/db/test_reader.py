@@ -3,21 +3,22 @@
 import os
 import signal
 import socket
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import date
-from typing import Any
+from typing import Any, Final
 
 import psycopg2
 import pytest
 from psycopg2.extensions import make_dsn
 
 from tests.waiting import eventually
-from txqueue.errors import Refused
+from txqueue.errors import Refused, SchemaMismatch
 from txqueue.store.driver.blocking_connection import connect
 from txqueue.store.driver.conninfo import socket_of
 from txqueue.store.inquiries import reader
-from txqueue.store.inquiries.inquiry import Inquiry, Question, answer
+from txqueue.store.inquiries.inquiry import Inquiry, Question, Rows, answer
 from txqueue.store.inquiries.lock_holders import locked_out
 from txqueue.store.inquiries.reader import Reader, Session
 from txqueue.store.inquiries.together import rows_of, together
@@ -82,7 +83,7 @@ def test_a_locked_table_is_told_with_its_session(
     dsn: str, monkeypatch: pytest.MonkeyPatch, table: str
 ) -> None:
     """Before the time of the query is over; also of the query with which a command begins."""
-    monkeypatch.setattr(reader, "_BOUND", "set local lock_timeout = 100; ")
+    monkeypatch.setattr(reader, "_TO_READ", "set local lock_timeout = 100; ")
     question = Question("select job_id from txqueue.job")
 
     def asked() -> Inquiry[Any]:
@@ -101,6 +102,33 @@ def test_a_locked_table_is_told_with_its_session(
         assert f"pg_terminate_backend({pid})" in caught.value.remedy
         other.rollback()
         assert Reader(one).find(asked()) == []
+
+
+QUESTIONS: Final[Mapping[str, tuple[str, Rows | type[Exception]]]] = {
+    "rows": ("select key from txqueue.control order by key", [{"key": "a"}, {"key": "b"}]),
+    "settings": ("set local work_mem = '1MB'; select 1 as one", [{"one": 1}]),
+    "none": ("select 1 where false", []),
+    "table": ("select from txqueue.nothing", SchemaMismatch),
+    "column": ("select nothing from txqueue.control", Refused),
+}
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_the_first_question_is_asked_with_the_version(migrated_database: str, name: str) -> None:
+    """In a schema of another version, an error of the question becomes one of the version."""
+    sql, expected = QUESTIONS[name]
+    with Session(migrated_database) as session:
+        session.rows(
+            "insert into txqueue.control (kind, key) values ('queue', 'b'), ('queue', 'a')"
+        )
+        if isinstance(expected, list):
+            assert Reader(session).find(rows_of(Question(sql))) == expected
+        else:
+            with pytest.raises(expected, match="nothing"):
+                Reader(session).find(rows_of(Question(sql)))
+        session.rows("insert into txqueue.migration (number, name, serves) values (9999, '', 9999)")
+        with pytest.raises(SchemaMismatch, match="has version 9999, newer than"):
+            Reader(session).find(rows_of(Question(sql)))
 
 
 async def test_a_session_that_waits_for_a_lock_is_told_too(dsn: str) -> None:

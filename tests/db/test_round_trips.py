@@ -29,19 +29,19 @@ from txqueue.worker.handlers.running_job import HeldAssignment, begun
 LIMIT = 10.0
 CLIENT = "txqueue client"
 COMMANDS = {
-    "status": 7,
-    "jobs": 3,
-    "jobs --state ready": 3,
-    "job ID": 5,
-    "explain ID": 3,
-    "nodes": 3,
-    "limits": 3,
-    "failures": 3,
-    "schedules": 4,
-    "worksets": 3,
+    "status": 6,
+    "jobs": 2,
+    "jobs --state ready": 2,
+    "job ID": 4,
+    "explain ID": 2,
+    "nodes": 2,
+    "limits": 2,
+    "failures": 2,
+    "schedules": 2,
+    "worksets": 2,
 }
-"""The connection, the settings with the version, and the questions."""
-DOCTOR = 41
+"""The connection, and the questions; with the first one the settings and the version."""
+DOCTOR = 11
 """The connection, its settings, the questions, and the probe of notifications with two more."""
 PAGES = {
     "/": 7,
@@ -198,7 +198,7 @@ async def test_a_transaction_of_a_handler(node: Master, trips: RoundTrips) -> No
 def test_a_command(
     words: str, node: Master, trips: RoundTrips, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It connects, sets the session together with the check of the version, and asks."""
+    """It connects, sets the session, checks the version and asks in one message, and asks on."""
     monkeypatch.chdir(tmp_path)
     [job_id] = node.enqueue({})
     arguments = words.replace("ID", str(job_id)).split()

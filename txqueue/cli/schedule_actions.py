@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -19,7 +18,7 @@ from txqueue.cli.options import (
     together,
 )
 from txqueue.cli.output import say
-from txqueue.cli.schedules import no_run, show_runs
+from txqueue.cli.schedules import dated_schedules, no_run, show_runs
 from txqueue.cli.source import account, act_by_node, open_session, read_database
 from txqueue.cli.times import Length, moment_option
 from txqueue.errors import InvalidSchedule
@@ -214,12 +213,7 @@ def runs(options: GlobalOptions, /, names: Sequence[str], **chosen: Any) -> None
 
 
 def _why_none(options: GlobalOptions, name: str) -> str:
-    from txqueue.store.inquiries.reader import Reader
-    from txqueue.store.reads.schedule_list import about_schedules
-
-    with open_session(options) as session:
-        found = Reader(session).find(about_schedules(session.schema, {"name": name}, 1))
-        now: datetime = session.value("select clock_timestamp()")
+    found, now = dated_schedules(options, {"name": name}, 1)
     return no_run(next(iter(found), None), now)
 
 

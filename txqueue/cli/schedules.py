@@ -10,13 +10,14 @@ import click
 
 from txqueue.cli.options import Command, GlobalOptions, limited, selecting
 from txqueue.cli.output import Lines, job_state, listing, local_time, note, show, styled, table
+from txqueue.cli.source import read_database
 from txqueue.cli.unknown_names import note_unknown_names
 from txqueue.model.humanize import age, amount, duration
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-__all__ = ["no_run", "schedules", "show_runs"]
+__all__ = ["dated_schedules", "no_run", "schedules", "show_runs"]
 
 # A run that starts more seconds after its due time than this is marked as delayed.
 LATE = 60.0
@@ -33,12 +34,7 @@ LATE = 60.0
 @click.pass_obj
 def schedules(options: GlobalOptions, /, limit: int, **filters: str | None) -> None:
     """List schedules, with when each is due and its last run."""
-    from txqueue.store.inquiries.reader import Reader, Session
-    from txqueue.store.reads.schedule_list import about_schedules
-
-    with Session(options.chosen_dsn, options.chosen_schema) as session:
-        rows = Reader(session).find(about_schedules(session.schema, filters, limit + 1))
-        now: datetime = session.value("select clock_timestamp()")
+    rows, now = dated_schedules(options, filters, limit + 1)
     listed = rows[:limit]
     following = listed[-1]["name"] if len(rows) > limit else None
     show(options, {"schedules": listed, "next": following}, lambda: _list(listed, now))
@@ -46,6 +42,20 @@ def schedules(options: GlobalOptions, /, limit: int, **filters: str | None) -> N
         note_unknown_names(options, filters)
     if following is not None:
         note(options, f"More: --after {following}")
+
+
+def dated_schedules(
+    options: GlobalOptions, filters: Mapping[str, str | None], limit: int
+) -> tuple[list[dict[str, Any]], datetime]:
+    """Return schedules, and the time by the database's clock."""
+    from txqueue.store.inquiries.together import together
+    from txqueue.store.reads.queue_state import about_clock
+    from txqueue.store.reads.schedule_list import about_schedules
+
+    rows, now = read_database(
+        options, lambda schema: together(about_schedules(schema, filters, limit), about_clock())
+    )
+    return rows, now
 
 
 def show_runs(options: GlobalOptions, rows: Sequence[Mapping[str, Any]], none: str) -> None:

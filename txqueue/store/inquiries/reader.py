@@ -9,7 +9,7 @@ from typing import Any, Self, TypeVar
 import psycopg2
 from psycopg2.extensions import TRANSACTION_STATUS_IDLE
 
-from txqueue.errors import Refused
+from txqueue.errors import Refused, SchemaMismatch
 from txqueue.store.driver.blocking_connection import connect
 from txqueue.store.driver.errors import answered
 from txqueue.store.driver.interruptible import interruptible
@@ -20,6 +20,7 @@ from txqueue.store.inquiries.inquiry import Inquiry, Question, Rows, answer
 from txqueue.store.inquiries.lock_holders import locked_out
 from txqueue.store.inquiries.schema_version import ensure_version
 from txqueue.store.schema.files import checked_name
+from txqueue.store.schema.version import FIND, SchemaVersion, check_version
 
 __all__ = ["Reader", "Session"]
 
@@ -31,6 +32,11 @@ PATIENCE_MS, LOCK_PATIENCE_MS = 30_000, 5_000
 # Set for each query alone, because a pooler may lend the session to others.
 _LOCK_BOUND = f"set local lock_timeout = {LOCK_PATIENCE_MS}; "
 _BOUND = f"set local statement_timeout = {PATIENCE_MS}; {_LOCK_BOUND}"
+_TO_READ = _BOUND + TO_READ
+# One row with the version alone if the question has none.
+_WITH_VERSION = """
+    select version.*, answer.* from ({find}) as version
+      left join (select true, its.* from ({question}) as its) as answer on true"""
 
 
 class Session:
@@ -87,12 +93,36 @@ class Session:
         """
         answer(ensure_version(self.schema), self._begun_with)
 
+    def first_rows(self, question: Question) -> Rows:
+        """Return the rows of the first question, asked together with the version of the schema.
+
+        Raises:
+            SchemaMismatch: When the schema is missing, older, or too new.
+        """
+        if question.sql.startswith("set "):
+            self.ensure_version()
+            return self.dicts(_TO_READ + question.sql, question.parameters)
+        sql = _WITH_VERSION.format(find=FIND.format(schema=self.schema), question=question.sql)
+        try:
+            names, rows = self._begun(sql, question.parameters)
+        except (Refused, SchemaMismatch):
+            # In another schema than this code needs, the question may miss anything.
+            self.ensure_version()
+            raise
+        check_version(SchemaVersion(*rows[0][:2]), self.schema)
+        return [nested(names[3:], row[3:]) for row in rows if row[2]]
+
     def _begun_with(self, question: Question) -> Rows:
-        """Set the session and ask the first question in the same message."""
-        sql = f"{SET}; {_BOUND}{question.sql}"
-        names, rows = self._sent(sql, (*self._settings, *question.parameters))
-        self._is_set = True
+        names, rows = self._begun(question.sql, question.parameters)
         return [dict(zip(names, row, strict=True)) for row in rows]
+
+    def _begun(
+        self, sql: str, parameters: Sequence[object]
+    ) -> tuple[list[str], list[tuple[Any, ...]]]:
+        """Set the session and ask the first question in the same message."""
+        found = self._sent(f"{SET}; {_TO_READ}{sql}", (*self._settings, *parameters))
+        self._is_set = True
+        return found
 
     @property
     def _settings(self) -> tuple[object, ...]:
@@ -182,18 +212,15 @@ class Session:
 
 
 class Reader:
-    """Runs inquiries on a blocking connection.
+    """Runs inquiries on a blocking connection, and first checks the version of the schema.
 
     Args:
         session: The session; each query is read-only and gets a time limit.
-
-    Raises:
-        SchemaMismatch: When the schema is not the one this code needs.
     """
 
     def __init__(self, session: Session) -> None:
-        session.ensure_version()
         self._session = session
+        self._is_checked = False
 
     @property
     def schema(self) -> str:
@@ -201,10 +228,16 @@ class Reader:
         return self._session.schema
 
     def find(self, inquiry: Inquiry[T]) -> T:
-        """Run the statements that an inquiry yields, one by one, and return its result."""
-        return answer(
-            inquiry,
-            lambda question: self._session.dicts(
-                _BOUND + TO_READ + question.sql, question.parameters
-            ),
-        )
+        """Run the statements that an inquiry yields, one by one, and return its result.
+
+        Raises:
+            SchemaMismatch: When the schema is not the one this code needs.
+        """
+        return answer(inquiry, self._rows)
+
+    def _rows(self, question: Question) -> Rows:
+        if self._is_checked:
+            return self._session.dicts(_TO_READ + question.sql, question.parameters)
+        rows = self._session.first_rows(question)
+        self._is_checked = True
+        return rows

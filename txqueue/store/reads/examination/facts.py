@@ -6,14 +6,15 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import sha256
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from txqueue.errors import DatabaseUnavailable, SchemaMismatch, TxqueueError
 from txqueue.policy.diagnosis.finding import Fact, Unread
 from txqueue.store.driver.session_bounds import PLAIN as PLAIN_SETTINGS
 from txqueue.store.driver.session_bounds import UNCOMPILED, as_arrays
-from txqueue.store.inquiries.inquiry import answer
+from txqueue.store.inquiries.inquiry import Inquiry, Question, answer
 from txqueue.store.inquiries.reader import Session
+from txqueue.store.inquiries.together import rows_of, together
 from txqueue.store.reads.blocked_counts import about_blocked
 from txqueue.store.reads.examination.notification_probe import PATIENCE, is_delivered
 from txqueue.store.reads.examination.statements import (
@@ -50,8 +51,11 @@ _LISTS: Final = {
     "reading": "read",
 }
 
-Rows = list[dict[str, Any]]
-_Read = Callable[["_Questions"], Rows]
+T = TypeVar("T")
+# Given the name of the schema.
+_Read = Callable[[str], Inquiry[Fact]]
+# What a statement with other questions would change: the settings of the session, a time.
+_APART: Final = ("settings", "clock")
 
 wall_clock: Callable[[], float] = time.time
 
@@ -72,7 +76,7 @@ def examine(dsn: str, schema: str) -> dict[str, Fact]:
     """
     try:
         with Session(dsn, schema, NAME, patience=QUERY, lock_patience=LOCK) as session:
-            facts = {name: _read(session, name, read) for name, read in FACTS.items()}
+            facts = _facts(session)
     except DatabaseUnavailable as error:
         unread = Unread("the database does not answer")
         row = {"what": error.what, "remedy": error.remedy}
@@ -80,78 +84,73 @@ def examine(dsn: str, schema: str) -> dict[str, Fact]:
     return {**facts, "notifications": _notifications(dsn), "connection": []}
 
 
-class _Questions:
-    """Asks a session read-only, with limits of time that travel in the same message.
-
-    Args:
-        session: The session.
-        before: Settings for each question alone.
-    """
-
-    def __init__(self, session: Session, before: str) -> None:
-        self._session = session
-        self._before = f"{_LIMITED}{before}"
-
-    @property
-    def schema(self) -> str:
-        """The name of the schema."""
-        return self._session.schema
-
-    def dicts(self, sql: str, parameters: Sequence[object] = ()) -> Rows:
-        """Return the rows of a question as dictionaries."""
-        return self._session.dicts(self._before + sql, parameters)
-
-    def value(self, sql: str, parameters: Sequence[object] = ()) -> Any:
-        """Return the first column of the first row."""
-        return self._session.value(self._before + sql, parameters)
-
-
-def _read(session: Session, name: str, read: _Read) -> Fact:
-    """Read one fact, apart from the others, as the server may refuse it."""
-    # The fact about settings is about JIT, too, as the session has it.
-    questions = _Questions(session, "" if name == "settings" else UNCOMPILED)
+def _facts(session: Session) -> dict[str, Fact]:
+    """Read the facts together; if the server refuses one of them, each by itself."""
+    apart = {name: _fact(session, name) for name in _APART}
+    names = [name for name in FACTS if name not in _APART]
     try:
-        return read(questions)
+        found = _answer(session, together(*(FACTS[name](session.schema) for name in names)))
+    except TxqueueError:
+        found = tuple(_fact(session, name) for name in names)
+    return apart | dict(zip(names, found, strict=True))
+
+
+def _fact(session: Session, name: str) -> Fact:
+    # The fact about settings is about JIT, too, as the session has it.
+    before = "" if name == "settings" else UNCOMPILED
+    try:
+        return _answer(session, FACTS[name](session.schema), before)
     except SchemaMismatch:
         return Unread("the schema lacks what this check reads; run: txqueue migrate")
     except TxqueueError as error:
         return Unread(str(error))
 
 
+def _answer(session: Session, inquiry: Inquiry[T], before: str = UNCOMPILED) -> T:
+    """Run an inquiry read-only, with limits of time that travel in the same message."""
+    return answer(
+        inquiry,
+        lambda question: session.dicts(f"{_LIMITED}{before}{question.sql}", question.parameters),
+    )
+
+
 def _plain(sql: str) -> _Read:
     """Return a reader of the rows of a query."""
-    return lambda questions: questions.dicts(sql.format(schema=questions.schema))
+    return lambda schema: rows_of(Question(sql.format(schema=schema)))
 
 
 def _of_all_sessions(sql: str) -> _Read:
     """Return a reader of the rows of a query about all sessions of the server."""
 
-    def read(questions: _Questions) -> Rows:
-        if not questions.value("select pg_has_role('pg_read_all_stats', 'usage')"):
-            raise TxqueueError(
-                "this role may not see the sessions of others",
-                "grant pg_read_all_stats to it, or connect as another role",
-            )
-        return questions.dicts(sql.format(schema=questions.schema))
+    def read(schema: str) -> Inquiry[Fact]:
+        [role] = yield Question("select pg_has_role('pg_read_all_stats', 'usage') as may_see")
+        if role["may_see"]:
+            return (yield Question(sql.format(schema=schema)))
+        return Unread(
+            "this role may not see the sessions of others; grant pg_read_all_stats to it, or"
+            " connect as another role"
+        )
 
     return read
 
 
-def _schema_version(questions: _Questions) -> Rows:
-    table = f"{questions.schema}.migration"
+def _schema_version(schema: str) -> Inquiry[Fact]:
+    table = f"{schema}.migration"
     number = serves = None
-    if questions.value("select to_regclass(%s) is not null", (table,)):
-        [found] = questions.dicts(FIND.format(schema=questions.schema))
+    [its] = yield Question("select to_regclass(%s) is not null as is_there", (table,))
+    if its["is_there"]:
+        [found] = yield Question(FIND.format(schema=schema))
         number, serves = found["number"], found["serves"]
-    known = {"schema": questions.schema, "needed": latest_version()}
+    known = {"schema": schema, "needed": latest_version()}
     return [{**known, "number": number, "serves": serves}]
 
 
-def _other_functions(questions: _Questions) -> Rows:
-    query = OTHER_FUNCTIONS.format(schema=questions.schema)
-    needed = dict(_needed(questions.schema))
+def _other_functions(schema: str) -> Inquiry[Fact]:
+    query = OTHER_FUNCTIONS.format(schema=schema)
+    needed = dict(_needed(schema))
     version = latest_version()
-    return questions.dicts(query, (list(needed), list(needed.values()), version, version))
+    digests = (list(needed), list(needed.values()), version, version)
+    return (yield Question(query, digests))
 
 
 def _needed(schema: str) -> Iterator[tuple[str, str | None]]:
@@ -164,10 +163,10 @@ def _needed(schema: str) -> Iterator[tuple[str, str | None]]:
 def _compared_rights(sql: str) -> _Read:
     """Return a reader that compares the rights of txqueue's roles with those granted to them."""
 
-    def read(questions: _Questions) -> Rows:
-        pairs = list(_granted(questions.schema))
+    def read(schema: str) -> Inquiry[Fact]:
+        pairs = list(_granted(schema))
         columns = ([role for role, _ in pairs], [name for _, name in pairs])
-        return questions.dicts(sql.format(schema=questions.schema), columns)
+        return (yield Question(sql.format(schema=schema), columns))
 
     return read
 
@@ -180,24 +179,21 @@ def _granted(schema: str) -> Iterator[tuple[str, str]]:
             yield f"{schema}_{_LISTS[list_name]}", name
 
 
-def _other_settings(questions: _Questions) -> Rows:
+def _other_settings(_: str) -> Inquiry[Fact]:
     """Return what stays as the role or database has it, as behind a pooler nothing is set."""
-    return questions.dicts(OTHER_SETTINGS, as_arrays(PLAIN_SETTINGS))
+    return (yield Question(OTHER_SETTINGS, as_arrays(PLAIN_SETTINGS)))
 
 
-def _blocked(questions: _Questions) -> Rows:
-    inquiry = about_blocked(questions.schema)
-    return answer(
-        inquiry, lambda question: questions.dicts(question.sql, question.parameters)
-    ).reasons
+def _blocked(schema: str) -> Inquiry[Fact]:
+    return (yield from about_blocked(schema)).reasons
 
 
-def _clock(questions: _Questions) -> Rows:
+def _clock(_: str) -> Inquiry[Fact]:
     """Compare this host's clock with the server's."""
     before = wall_clock()
-    server = questions.value("select extract(epoch from clock_timestamp())::float8")
+    [its] = yield Question("select extract(epoch from clock_timestamp())::float8 as now")
     after = wall_clock()
-    return [{"offset": server - (before + after) / 2, "trip": after - before}]
+    return [{"offset": its["now"] - (before + after) / 2, "trip": after - before}]
 
 
 def _notifications(dsn: str) -> Sequence[Mapping[str, Any]] | Unread:
