@@ -124,7 +124,9 @@ class Completions(Periodic):
         self._clock = clock
         self._open = _Entries()
         self._writing = _Entries()
-        self._written_at = float("-inf")
+        self._written_at = self._completed_at = float("-inf")
+        # Seconds between the last two completions.
+        self._interval = float("inf")
         # How many jobs the last statement has ended, and whether that freed others.
         self._last, self._has_freed = 0, False
         self._completed, self._settled = BatchSize(), BatchSize()
@@ -144,6 +146,8 @@ class Completions(Periodic):
 
     def complete(self, completed: CompletedJobs) -> None:
         """Note jobs that are done."""
+        now = self._clock.seconds()
+        self._interval, self._completed_at = now - self._completed_at, now
         self._open.completed.append(completed)
         self._noted += 1
         self.alarm.ring()
@@ -216,7 +220,7 @@ class Completions(Periodic):
 
     async def _gather(self) -> None:
         """Wait briefly for more entries after a statement, unless a caller may wait."""
-        due = self._written_at + gathering(self._meters.commit_time)
+        due = self._written_at + gathering(self._meters.commit_time, self._interval)
         pause = due - self._clock.seconds()
         if pause > 0 and self.running and not self._is_urgent:
             timer: Deferred[None] = Deferred()

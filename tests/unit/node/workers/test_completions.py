@@ -21,7 +21,7 @@ from txqueue.node.state.periodic import LAST_STEP
 from txqueue.node.state.wakeups import Wakeups
 from txqueue.node.workers import completions
 from txqueue.node.workers.completions import Completions
-from txqueue.policy.endings.batching import GATHERING, LONG
+from txqueue.policy.endings.batching import GATHERING, LONG, LONGEST_GATHERING
 from txqueue.store.node.functions import StoredFunctions
 from txqueue.store.node.outcomes import as_settled_jobs, joined_outcomes, settled_jobs_in
 from txqueue.store.node.replies import WrittenEnds
@@ -187,7 +187,7 @@ def test_completions_that_follow_closely_are_one_statement() -> None:
     under_test.stopService()
 
 
-@pytest.mark.parametrize(("commit", "gathering"), [(0.0, 0.01), (0.002, 0.016), (0.1, 0.02)])
+@pytest.mark.parametrize(("commit", "gathering"), [(0.0, 0.01), (0.002, 0.016), (0.009, 0.02)])
 def test_where_commits_are_slow_more_completions_are_one_statement(
     commit: float, gathering: float
 ) -> None:
@@ -200,6 +200,17 @@ def test_where_commits_are_slow_more_completions_are_one_statement(
     assert book.completed == [[1]]
     clock.advance(0.001)
     assert book.completed == [[1], [2]]
+    under_test.stopService()
+
+
+def test_completions_that_come_seldom_are_written_at_once() -> None:
+    """Otherwise the disk would write one at any moment, also as the next job's client commits."""
+    book = Book()
+    clock, under_test = begun(book, commit=0.1)
+    for number in range(1, 4):
+        under_test.complete(CompletedJobs(0, number, "1"))
+        assert book.completed[-1] == [number]
+        clock.advance(LONGEST_GATHERING / 2)
     under_test.stopService()
 
 
@@ -248,9 +259,7 @@ def test_results_of_many_jobs_are_collected() -> None:
     """A caller that waits for one of so many waits hardly longer, and a statement is not small."""
     book = Book()
     clock, under_test = begun(book)
-    under_test.complete(CompletedJobs(0, 1, "1", '{"1":1}'))
     under_test.complete(CompletedJobs(0, 2, ",".join(map(str, range(completions.MANY)))))
-    clock.advance(1.0)
     written_before = list(book.completed)
     under_test.complete(CompletedJobs(0, 3, "1,2", '{"1":1}'))
     under_test.complete(CompletedJobs(0, 4, "3", '{"3":1}'))

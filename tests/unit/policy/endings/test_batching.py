@@ -44,3 +44,12 @@ def test_completions_are_gathered_for_several_commits(commit_time: float | None)
     assert GATHERING <= seconds <= LONGEST_GATHERING
     assert seconds in (GATHERING, LONGEST_GATHERING, COMMITS * (commit_time or 0.0))
     assert gathering(None) == GATHERING
+
+
+@given(st.none() | st.floats(0.0, 1.0), st.floats(0.0, 1.0))
+def test_completions_are_not_gathered_where_no_second_one_comes(
+    commit_time: float | None, interval: float
+) -> None:
+    """If jobs end with longer pauses than half of the time in which they would be gathered."""
+    whole = gathering(commit_time)
+    assert gathering(commit_time, interval) == (whole if interval < whole / 2 else 0.0)
