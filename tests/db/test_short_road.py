@@ -83,6 +83,25 @@ def test_it_is_as_the_ordinary_one(node: Master) -> None:
     )
 
 
+def test_a_job_with_nothing_but_a_payload_is_as_one_whose_policy_is_named(node: Master) -> None:
+    """Each of them is written by a statement of its own."""
+    bare, named = (
+        put(node, node, payload='{"a": 1}'),
+        put(node, node, payload='{"a": 1}', queue="default"),
+    )
+    rows = [node.job(job.job_id) for job in (bare, named)]
+    for row, job in zip(rows, (bare, named), strict=True):
+        assert (row.pop("job_id"), row.pop("assignment")) == (job.job_id, job.assignment)
+        assert row.pop("assigned_at") >= row["enqueued_at"]
+        assert row["lane"] == job.lane
+        assert row.pop("rank") - row.pop("not_before") == -4 * node.value(
+            "select aging from txqueue.setting"
+        )
+        row.pop("enqueued_at")
+    assert rows[0] == rows[1]
+    assert bare.weight == named.weight == 1
+
+
 @pytest.mark.parametrize(
     "job",
     [
@@ -107,7 +126,7 @@ def test_jobs_that_need_a_decision(node: Master, job: dict[str, Any]) -> None:
         "update txqueue.node_info set heartbeat_at = now() - interval '1 minute'",
         "update txqueue.node_info set incarnation = incarnation + 1000",
         "update txqueue.node_info set work_types = '{}'",
-        "insert into txqueue.control (kind, key, concurrency) values ('queue', 'default', 9)",
+        "select txqueue.set_limit('queue', 'default', 9, null, null, null, null, 'ann')",
     ],
 )
 def test_a_node_that_may_not_have_it(node: Master, change: str) -> None:

@@ -276,8 +276,11 @@ MUTATIONS: Final = {
         " and node.vouched_at is null",
         "",
         "schema/functions/enqueue/enqueue_assigned.sql",
-        " and node.vouched_at is null",
-        "",
+        " and node.vouched_at is null\n            and facts.queue",
+        " and facts.queue",
+        "schema/functions/enqueue/enqueue_assigned.sql",
+        " and node.vouched_at is null\n           and known.queue",
+        " and known.queue",
     ),
     "a long outcome is written before all others": _of(
         "slow_link",

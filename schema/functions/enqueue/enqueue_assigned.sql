@@ -20,6 +20,27 @@ declare
     facts   record;
     refused text;
 begin
+    -- Most jobs, as in enqueue(): one statement reads and writes; what follows is for those that it does not take.
+    if num_nonnulls(queue, priority, weight, not_before, not_after, "group", options, tenant) = 0
+       and not has_limits() and may_assign_at_once() then
+        insert into job_assigned (job_id, rank, not_before, enqueued_at, assigned_at, assignment, node_id, incarnation,
+                                  weight, priority, lane, state, work_type, queue, handed, payload)
+        select nextval('job_id'), compute_rank(now(), null, known.priority, settings.aging), now(), now(), clock_timestamp(),
+               next_assignment(), node.node_id, node.incarnation, 1, known.priority, current_lane(), 'assigned',
+               known.work_type, known.queue, 1, enqueue_assigned.payload
+          from setting as settings, work_type as known, node_info as node
+         where known.work_type = enqueue_assigned.work_type and known.weight = 1
+           and (known.policy ? 'encrypted') is not true and jsonb_typeof(enqueue_assigned.payload) = 'object'
+           and octet_length(enqueue_assigned.payload::text) <= least(settings.payload_limit, 4300)
+           and node.incarnation = its_incarnation and node.node_id = its_node and node.state = 'alive'
+           and node.heartbeat_at > clock_timestamp() - node.lease and node.vouched_at is null
+           and known.queue = any (node.queues) and known.work_type = any (node.work_types)
+        returning job_assigned.job_id, job_assigned.assignment, job_assigned.lane, 1
+             into job_id, assignment, lane, its_weight;
+        if found then
+            return;
+        end if;
+    end if;
     if "group" is null and tenant is null and not_after is null and (not_before is null or not_before <= now())
        and may_assign_at_once() then
         select settings.payload_limit, settings.aging, known.policy, known.priority, known.weight,
