@@ -7,6 +7,7 @@ socket, and delays what passes by half of the round trip in each direction, howe
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import selectors
 import subprocess
 import sys
@@ -20,6 +21,8 @@ __all__ = ["Way", "far_port"]
 
 # As many bytes of a connection may be on their way in each direction.
 MOST = 1 << 22
+# Of Linux's prctl(2).
+PR_SET_TIMERSLACK = 29
 
 
 class Way(asyncio.Protocol):
@@ -127,8 +130,15 @@ def far_port(server: Path, milliseconds: float) -> Iterator[int]:
             process.terminate()
 
 
+def use_exact_timers() -> None:
+    """Keep Linux from ending waits 50 us late, so that it can end several at a time."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_TIMERSLACK, ctypes.c_ulong(1))
+
+
 def main(server: str, milliseconds: float) -> None:
     """Serve with a loop whose timers are exact: epoll's are whole milliseconds."""
+    use_exact_timers()
     loop = asyncio.SelectorEventLoop(selectors.SelectSelector())
     loop.run_until_complete(serve(server, milliseconds / 2000))
 

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from statistics import quantiles
 from typing import Any
@@ -39,6 +39,7 @@ from txqueue.demo.environment import TemporarySchema
 from txqueue.demo.node import RunningNode
 from txqueue.demo.progress import Advance
 from txqueue.demo.traffic import enqueue_all, publish, wait_until_done
+from txqueue.store.driver.blocking_connection import connect
 from txqueue.store.inquiries.reader import Session
 from txqueue.system.procfs import descendants_of
 from txqueue_bench.environment import own_schema
@@ -236,12 +237,16 @@ class Bare:
 
     def idle(self, _: int) -> Figures:
         """Measure an insert, one every 20 ms: half a round trip there, a commit, and half back."""
-        with self.working() as work, Session(work.dsn) as session:
+        with (
+            self.working() as work,
+            closing(connect(work.dsn, "bare insert")) as connection,
+            connection.cursor() as cursor,
+        ):
             began, took = time.monotonic(), []
             for number in range(TIMED):
                 time.sleep(max(0.0, began + number * EVERY_MS / 1000 - time.monotonic()))
                 before = time.monotonic()
-                session.rows("insert into public.bare (payload) values ('{}')")
+                cursor.execute("insert into public.bare (payload) values ('{}')")
                 took.append((time.monotonic() - before) * 1000)
         parts = quantiles(took, n=100)
         return {"p50": parts[49], "p99": parts[98]}

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from typing import Any
 
 from attrs import frozen
@@ -16,7 +17,7 @@ from txqueue.demo.environment import TemporarySchema
 from txqueue.demo.node import NodeFailed, RunningNode
 from txqueue.demo.progress import Advance, Stages
 from txqueue.demo.traffic import publish, wait_until_done
-from txqueue.store.inquiries.reader import Session
+from txqueue.store.driver.blocking_connection import connect
 from txqueue_bench.cpu_time import cpu_seconds
 from txqueue_bench.tally import noted_numbers
 from txqueue_bench.work import Timed
@@ -129,11 +130,11 @@ def _measured(target: TemporarySchema, stages: Stages, plan: TrafficPlan) -> _Ru
         publish(session, Timed)
         with RunningNode(target, APP, plan.workers) as node:
             stages.begin("warming up")
-            _send(session, WARM_UP, EVERY, lambda _: None, is_timed=False)
+            _send(target, WARM_UP, EVERY, lambda _: None, is_timed=False)
             wait_until_done(session, node, WARM_UP, lambda _: None)
             backend = int(session.value("select pg_backend_pid()"))
             before = cpu_seconds(node.pid, backend)
-            seconds, delivered = _sent(session, node, stages, plan)
+            seconds, delivered = _sent(target, node, stages, plan)
             wait_until_done(session, node, plan.jobs, lambda _: None)
             after = cpu_seconds(node.pid, backend)
     cpu = None if before is None or after is None else after - before
@@ -141,14 +142,14 @@ def _measured(target: TemporarySchema, stages: Stages, plan: TrafficPlan) -> _Ru
 
 
 def _sent(
-    session: Session, node: RunningNode, stages: Stages, plan: TrafficPlan
+    target: TemporarySchema, node: RunningNode, stages: Stages, plan: TrafficPlan
 ) -> tuple[float, int]:
     what = f"one every {plan.every * 1000:g} ms"
     if plan.road == "direct":
         stages.begin(what)
         return _by_a_client(node, plan)
     began = time.monotonic()
-    _send(session, plan.jobs, plan.every, stages.begin(what, plan.jobs), is_timed=True)
+    _send(target, plan.jobs, plan.every, stages.begin(what, plan.jobs), is_timed=True)
     return time.monotonic() - began, 0
 
 
@@ -174,15 +175,20 @@ def _by_a_client(node: RunningNode, plan: TrafficPlan) -> tuple[float, int]:
     return answer["seconds"], answer["delivered"]
 
 
-def _send(session: Session, jobs: int, every: float, advance: Advance, *, is_timed: bool) -> None:
-    statement = f"select {session.schema}.enqueue(%s, %s)"
+def _send(
+    target: TemporarySchema, jobs: int, every: float, advance: Advance, *, is_timed: bool
+) -> None:
+    """Enqueue by the driver itself, as an application does: `Session` starts a thread each time."""
+    statement = f"select {target.schema}.enqueue(%s, %s)"
     due = time.monotonic()
-    for number in range(1, jobs + 1):
-        time.sleep(max(due - time.monotonic(), 0))
-        due += every
-        sent_at = time.clock_gettime_ns(time.CLOCK_MONOTONIC) if is_timed else 0
-        session.rows(statement, (Timed.work_type, json.dumps({"sent_at": sent_at})))
-        advance(number)
+    connection = connect(target.dsn, "txqueue bench")
+    with closing(connection), connection.cursor() as cursor:
+        for number in range(1, jobs + 1):
+            time.sleep(max(due - time.monotonic(), 0))
+            due += every
+            sent_at = time.clock_gettime_ns(time.CLOCK_MONOTONIC) if is_timed else 0
+            cursor.execute(statement, (Timed.work_type, json.dumps({"sent_at": sent_at})))
+            advance(number)
 
 
 def percentile(ordered: Sequence[int], part: int) -> int:

@@ -1,5 +1,7 @@
 """How the comparison with other queues counts."""
 
+import subprocess
+import sys
 from array import array
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -111,3 +113,14 @@ def test_the_last_wave_is_compared_with_the_first_that_counts() -> None:
     no_broker: Any = None
     assert Waves((), {}, no_broker).held(snapshot, 500) == {"held": 0.25}
     assert next(speeds, None) is None
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends waits later than asked")
+def test_the_network_has_exact_timers() -> None:
+    """A round trip of 1 ms would take an eighth longer."""
+    code = (
+        "from benchmarks.rivals.network import use_exact_timers; use_exact_timers();"
+        " print(open('/proc/self/timerslack_ns').read())"
+    )
+    told = subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.PIPE)
+    assert int(told.stdout) == 1
