@@ -61,6 +61,31 @@ def test_a_schedule_is_made_shown_and_removed(node: Master, said: Any) -> None:
     assert node.column("select what from txqueue.action order by action_id") == acts
 
 
+def test_a_schedule_of_a_type_that_no_node_has_published(
+    node: Master, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is made, with a note."""
+    arguments = ["schedule", "add", "new", "other.kind", "{}", "--every", "1d"]
+    assert run(arguments, GlobalOptions()) == 0
+    assert "No node has published other.kind yet: its jobs wait" in capsys.readouterr().err
+    node.publish("other.kind")
+    assert run(arguments, GlobalOptions()) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_a_schedule_with_a_payload_in_clear_of_an_encrypted_type(
+    node: Master, said: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is refused, as each of its jobs would be."""
+    node.publish("test.kind", policy={"encrypted": True})
+    error = wrong(capsys, *ADD[1:], "--every", "1d")
+    assert "payloads of test.kind are encrypted, and this one is in clear" in error
+    assert "TXQUEUE_PAYLOAD_KEY" in error
+    assert node.value("select count(*) from txqueue.schedule") == 0
+    sealed = ("sealed", "test.kind", '{"encrypted": "gAAA"}', "--every", "1d")
+    assert said("schedule", "add", *sealed)["changed"] is True
+
+
 def test_runs_are_shown_per_schedule_and_per_key(node: Master, said: Any) -> None:
     """How late, how long, with what outcome; those of one group whatever their types."""
     for name, group in (("a", "project:1"), ("b", "project:1"), ("c", "project:2")):

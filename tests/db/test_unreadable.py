@@ -414,3 +414,17 @@ def test_status_tells_a_payload_in_clear_from_one_of_another_version(
         ("clear_payloads", explained(node, in_clear).remedy),
         ("unreadable_jobs", explained(node, sealed).remedy),
     ]
+
+
+def test_a_type_that_is_gone_is_one_warning(node: Master, dsn: str) -> None:
+    """Although jobs of it wait for a version, which no other node can have either."""
+    runs(node, OLD)
+    (job_id,) = node.enqueue({})
+    refuse(node, OLD)
+    node.cursor.execute("update txqueue.node_info set work_types = '{other.kind}'")
+    with Session(dsn) as session:
+        warned = Reader(session).find(about_all("txqueue"))["warnings"]
+    assert [each["kind"] for each in warned if KIND in each["what"]] == ["unknown_type"]
+    told = explained(node, job_id)
+    assert told.detail.startswith(f"no live node has the work type {KIND}; it fails in ")
+    assert told.remedy == "start a node whose --app defines it"

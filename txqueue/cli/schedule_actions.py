@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,12 +18,15 @@ from txqueue.cli.options import (
     limited,
     together,
 )
-from txqueue.cli.output import say
+from txqueue.cli.output import note, say
 from txqueue.cli.schedules import dated_schedules, no_run, show_runs
 from txqueue.cli.source import account, act_by_node, open_session, read_database
 from txqueue.cli.times import Length, moment_option
-from txqueue.errors import InvalidSchedule
+from txqueue.errors import InvalidSchedule, NotPermitted
 from txqueue.model.schedule import MOST_TIMES, CatchUp, Cooldown, Cron, Every, Exists, Schedule
+
+if TYPE_CHECKING:
+    from txqueue.store.inquiries.reader import Session
 
 __all__ = ["schedule"]
 
@@ -105,7 +109,20 @@ def add(
     with open_session(options) as session:
         call = put_call(session.schema, name, job, when=when, only_if=condition, who=account())
         changed = bool(session.value(*call))
+        is_unknown = _is_unknown(session, work_type)
     _tell(options, name, changed, "is there" if changed else "was there already")
+    if is_unknown:
+        note(
+            options, f"No node has published {work_type} yet: its jobs wait for a node that has it."
+        )
+
+
+def _is_unknown(session: Session, work_type: str) -> bool:
+    sql = f"select 1 from {session.schema}.work_type where work_type = %s"
+    # A role may have the right to this act alone.
+    with suppress(NotPermitted):
+        return not session.rows(sql, (work_type,))
+    return False
 
 
 def _chosen_schedule(choices: dict[str, Any]) -> Schedule:

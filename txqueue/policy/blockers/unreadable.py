@@ -8,7 +8,7 @@ from typing import Any
 from attrs import evolve
 
 from txqueue.model.humanize import joined
-from txqueue.policy.blockers.capacity import capable
+from txqueue.policy.blockers.capacity import capable, without_node
 from txqueue.policy.blockers.reason import Blocker, Facts, Gravity, until
 
 __all__ = ["DAMAGE_REMEDY", "damaged", "fixed", "in_clear", "unreadable"]
@@ -44,14 +44,18 @@ def in_clear(facts: Facts) -> Blocker:
 
 
 def unreadable(facts: Facts) -> Blocker:
-    """Return which versions of its type could not read a job, and when it fails."""
+    """Return that no live node has a job's type, or which versions could not read it, and when it
+    fails.
+    """
     job, unread = facts["job"], facts["unread"]
+    left = f"; it fails {until(facts, unread['until'])}" if unread else ""
+    if (absent := next(without_node(facts), None)) is not None:
+        return evolve(absent, detail=f"{absent.detail}{left}")
     if untried := [node for node in capable(facts) if node.get("has_tried") is False]:
         return _for_other_workers(facts, untried)
     tried = [node for node in capable(facts) if node["has_tried"]]
     names = joined([_with_application(node) for node in tried])
     those = f" (tried by {names})" if names else ""
-    left = f"; it fails {until(facts, unread['until'])}" if unread else ""
     return Blocker(
         "unreadable",
         f"no live node can read it{those}: {job['error']}{left}",
