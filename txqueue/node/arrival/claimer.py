@@ -24,6 +24,8 @@ from txqueue.policy.placement.room import (
     claim_delay,
     confirmed_search,
     earlier,
+    is_stream,
+    ordinary_jobs,
     rewind_interval,
 )
 from txqueue.policy.placement.stragglers import Stragglers, turn_length
@@ -51,10 +53,10 @@ ANYWHERE = "-infinity"
 # Seconds between a claim that took all ready jobs and the next, so that its jobs are sent to the
 # workers first: both go through the reactor, and the claim would go ahead of them.
 BREATH = 0.001
-# A job is ordinary if it has no group, a weight of 1 and a small payload, and is no suspect. FEW is
-# the most jobs that a claim of ordinary jobs takes, FEW_QUEUES the most queues of a node that makes
-# such claims. After one that met another job, the node makes none for ORDINARY_REST seconds.
-FEW, FEW_QUEUES = 8, 8
+# A job is ordinary if it has no group, a weight of 1 and a small payload, and is no suspect.
+# FEW_QUEUES is the most queues of a node that makes claims of ordinary jobs. After one that met
+# another job, the node makes none for ORDINARY_REST seconds.
+FEW_QUEUES = 8
 ORDINARY_REST = 1.0
 # Seconds after which such a claim has read other nodes' jobs in the current lane, too; there is no
 # other one until the next claim of any jobs.
@@ -151,6 +153,8 @@ class Claimer(Periodic):
         self._wants_room = False
         # When the next claim of any jobs is due; until then, a claim of ordinary jobs will do.
         self._next_full_claim_at = self._ordinary_from = float("-inf")
+        # Whether the claims before took so many new jobs that the next ones do, too.
+        self._in_stream = False
         self._stragglers = Stragglers()
 
     @property
@@ -199,7 +203,7 @@ class Claimer(Periodic):
 
     async def _claim_ready(self, identity: Identity, room: Room) -> float:
         """Claim a few ordinary jobs; return the seconds until the next claim."""
-        most = min(FEW, room.free)
+        most = ordinary_jobs(room, in_stream=self._in_stream)
         assignments, is_ordinary, begun = await self._answer(
             self._functions.claim_ready(*identity, self._queues, self._versions.claimed, most)
         )
@@ -215,8 +219,14 @@ class Claimer(Periodic):
         if assignments and assignments[0].jobs == most:
             self._next_full_claim_at = float("-inf")
             return BREATH
-        if assignments:
-            self._open_credit.missed()
+        jobs = sum(assignment.jobs for assignment in assignments)
+        if jobs:
+            self._open_credit.missed(jobs if self._in_stream else 1)
+        if self._in_stream:
+            # Only a claim of any jobs decides whether the master may sleep.
+            if not is_stream(jobs):
+                self._next_full_claim_at = float("-inf")
+            return BREATH
         rewind_due = self._rewound_at + max(REWIND, self._rewind_interval)
         self._next_full_claim_at = min(self._next_full_claim_at, rewind_due)
         return max(BREATH, self._before_stragglers(self._next_full_claim_at - time.monotonic()))
@@ -305,9 +315,13 @@ class Claimer(Periodic):
         self._stragglers.claimed(claim.open, time.monotonic(), found=claim.jobs > 0)
         if claim.jobs > 1 and claim.reached is None:
             self._open_credit.missed(claim.jobs)
+        self._in_stream = self._may_be_ordinary(claim) and is_stream(claim.jobs)
         if not claim.is_quiet:
             self._stragglers.disarmed()
             self._empty_claims = 0
+            if self._in_stream:
+                due = float("inf") if claim.due_in is None else time.monotonic() + claim.due_in
+                self._next_full_claim_at = min(due, self._rewound_at + REWIND)
             return 0.0 if claim.reached else BREATH
         if claim.is_cut_short:
             self._empty_claims = 0
@@ -323,10 +337,14 @@ class Claimer(Periodic):
             pause = min(pause, claim.due_in)
         if self._is_searching and not from_start:
             pause = min(pause, max(0.0, self._rewind_due - time.monotonic()))
-        if claim.reached is None and len(self._queues) <= FEW_QUEUES:
+        if self._may_be_ordinary(claim):
             self._next_full_claim_at = time.monotonic() + pause
         self._stragglers.armed()
         return self._before_stragglers(pause)
+
+    def _may_be_ordinary(self, claim: Claim) -> bool:
+        """Whether all jobs that are ready from now on are new, and of few queues."""
+        return claim.reached is None and len(self._queues) <= FEW_QUEUES
 
     def _before_stragglers(self, pause: float) -> float:
         """Return the seconds until the next claim, which may be due for open transactions."""

@@ -9,7 +9,9 @@ from datetime import datetime
 from attrs import frozen
 
 __all__ = [
+    "FEW",
     "FIRST_PLACE",
+    "MANY",
     "JobPlace",
     "Load",
     "PaceMeter",
@@ -19,7 +21,9 @@ __all__ = [
     "confirmed_search",
     "earlier",
     "give_back_shares",
+    "is_stream",
     "least_loaded",
+    "ordinary_jobs",
     "rewind_interval",
     "room_of",
     "updated_rate",
@@ -36,6 +40,9 @@ PACE_WINDOW = 0.02
 # each worker, in which about half of what it was sent in advance is finished. It is over once less
 # than RESERVE of that is left in one.
 CLAIM_PAUSE, STOCKED_PAUSE, RESERVE = 0.008, HORIZON / 2, 0.3
+# The most jobs that a claim of ordinary jobs takes, usually and in a stream: one worker gets them.
+# So many new jobs in a claim are a stream.
+FEW, MANY, STREAM = 8, 64, 16
 # Claims that read many ready jobs which the node may not take, such as jobs of other nodes' types,
 # or dead rows that an old snapshot keeps, spend no more than this part of the time on it, but look
 # back once in LONGEST_REWIND seconds.
@@ -219,6 +226,21 @@ def claim_delay(room: Room, since_last: float) -> float | None:
     if room.free * 4 >= room.limit:
         return 0.0
     return max(0.0, (STOCKED_PAUSE if room.is_stocked else CLAIM_PAUSE) - since_last)
+
+
+def is_stream(jobs: int) -> bool:
+    """Return whether a claim took so many new jobs that the next one finds several, too."""
+    return jobs >= STREAM
+
+
+def ordinary_jobs(room: Room, *, in_stream: bool) -> int:
+    """Return how many jobs a claim of ordinary jobs takes at most, which one worker gets.
+
+    Args:
+        room: What the workers can still take.
+        in_stream: Whether many are expected.
+    """
+    return min(MANY, room.largest) if in_stream else min(FEW, room.free)
 
 
 def rewind_interval(searched: float) -> float:

@@ -19,7 +19,7 @@ from txqueue.node.state.meters import Meters
 from txqueue.node.state.wakeups import Wakeups
 from txqueue.node.workers.versions import WorkerVersions
 from txqueue.policy.placement.idling import FIRST_IDLE
-from txqueue.policy.placement.room import Room
+from txqueue.policy.placement.room import FEW, MANY, STREAM, Room
 from txqueue.policy.placement.stragglers import UNTIMED
 from txqueue.store.node.replies import Claim
 
@@ -212,7 +212,7 @@ async def test_claims_go_on_behind_jobs_that_took_long_to_read() -> None:
     """They are of types that other nodes run; until the next look back, full claims read none."""
     harness = Harness()
     harness.claims = [LONG_SEARCH, claim(*TAKEN, reached=None), claim(reached=None)]
-    harness.ordinary = [(1, True), (claimer.FEW, True), (claimer.FEW, True)]
+    harness.ordinary = [(1, True), (FEW, True), (FEW, True)]
     await harness.steps(6)
     assert harness.asked_from == [None, PLACE, PLACE]
     assert harness.looks == [False]
@@ -256,7 +256,7 @@ async def test_a_claim_that_did_not_search_is_followed_by_a_look_back() -> None:
     """No job waits for it longer than usual."""
     harness = Harness()
     harness.claims = [claim(*TAKEN, reached=None), claim(reached=None)]
-    harness.ordinary = [(claimer.FEW, True)]
+    harness.ordinary = [(FEW, True)]
     await harness.steps(3)
     assert harness.asked_from == [None, None]
 
@@ -331,7 +331,7 @@ async def test_a_master_woken_from_sleep_claims_ordinary_jobs() -> None:
     harness.claims = [claim(reached=None)]
     harness.ordinary = [(1, True), (0, True), (2, True)]
     _, *pauses = await harness.steps(4)
-    assert harness.asked_for == [claimer.FEW] * 3
+    assert harness.asked_for == [FEW] * 3
     assert all(pause is not None and 0 < pause <= FIRST_IDLE for pause in pauses)
     assert len(harness.asked_from) == 1
 
@@ -359,9 +359,62 @@ async def test_a_full_claim_follows_when_more_are_ready() -> None:
     """As many as were asked for: there may be a stream of them."""
     harness = Harness()
     harness.claims = [claim(reached=None), claim(reached=None)]
-    harness.ordinary = [(claimer.FEW, True)]
+    harness.ordinary = [(FEW, True)]
     assert (await harness.steps(3))[1] == claimer.BREATH
     assert len(harness.asked_from) == 2
+
+
+STREAMING = Assignment(1, 5, 0, STREAM, STREAM, "[]")
+
+
+async def test_in_a_stream_most_claims_are_of_ordinary_jobs() -> None:
+    """They cost less; a claim of any jobs follows one that found few, as the master may sleep."""
+    harness = Harness()
+    harness.claims = [claim(STREAMING, reached=None), claim(reached=None)]
+    harness.ordinary = [(STREAM, True), (STREAM, True), (STREAM - 1, True)]
+    assert await harness.steps(4) == [claimer.BREATH] * 4
+    assert (harness.asked_for, len(harness.asked_from)) == ([MANY] * 3, 1)
+    await harness.steps(1)
+    assert len(harness.asked_from) == 2
+    assert harness.bursts == [STREAM] * 3 + [STREAM - 1]
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        claim(evolve(STREAMING, jobs=STREAM - 1), reached=None),
+        claim(STREAMING, reached=PLACE),
+        evolve(claim(STREAMING, reached=None), due_in=0.0),
+    ],
+    ids=["few jobs", "others are left", "another job is due"],
+)
+async def test_no_stream(first: Claim) -> None:
+    """Other jobs than new ones in the current lane may be ready, or few will be."""
+    harness = Harness()
+    harness.claims = [first, claim(reached=None)]
+    await harness.steps(2)
+    assert (harness.asked_for, len(harness.asked_from)) == ([], 2)
+
+
+@pytest.mark.parametrize("answer", [(MANY, True), (0, False), (0, True)])
+async def test_a_claim_of_any_jobs_follows_in_a_stream(answer: tuple[int, bool]) -> None:
+    """As there are more, or others, or none."""
+    harness = Harness()
+    harness.claims = [claim(STREAMING, reached=None), claim(reached=None)]
+    harness.ordinary = [answer]
+    await harness.steps(3)
+    assert (harness.asked_for, len(harness.asked_from)) == ([MANY], 2)
+
+
+async def test_in_a_stream_a_claim_of_any_jobs_is_due_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other jobs may be ready in other lanes."""
+    harness = Harness()
+    harness.claims = [claim(STREAMING, reached=None), claim(reached=None)]
+    await harness.steps(1)
+    claimed_at = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: claimed_at + claimer.REWIND)
+    await harness.steps(1)
+    assert (harness.asked_for, len(harness.asked_from)) == ([], 2)
 
 
 async def test_jobs_too_heavy_for_the_room_need_a_full_claim() -> None:
@@ -377,6 +430,6 @@ async def test_a_job_that_was_claimed_alone_might_have_been_enqueued_as_assigned
     harness = Harness()
     harness.claims = [claim(reached=None)]
     await harness.steps(1)
-    harness.ordinary = [(0, True), (1, True), (claimer.FEW, True)]
+    harness.ordinary = [(0, True), (1, True), (FEW, True)]
     await harness.steps(3)
     assert harness.misses == 1

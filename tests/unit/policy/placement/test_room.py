@@ -8,13 +8,16 @@ from hypothesis import strategies as st
 
 from txqueue.policy.placement.room import (
     CLAIM_PAUSE,
+    FEW,
     FIRST_PLACE,
     LONGEST_REWIND,
+    MANY,
     MEMORY,
     MOST_AHEAD,
     RESERVE,
     SEARCH_SHARE,
     STOCKED_PAUSE,
+    STREAM,
     JobPlace,
     Load,
     Room,
@@ -23,7 +26,9 @@ from txqueue.policy.placement.room import (
     confirmed_search,
     earlier,
     give_back_shares,
+    is_stream,
     least_loaded,
+    ordinary_jobs,
     rewind_interval,
     room_of,
     updated_rate,
@@ -49,6 +54,21 @@ def test_a_worker_holds_its_capacity_and_what_its_pace_carries_off(workers: list
     for load in workers:
         assert load.capacity <= load.limit <= load.capacity + MOST_AHEAD
         assert load.free == max(0, load.limit - load.outstanding)
+
+
+@given(loads)
+def test_a_claim_of_ordinary_jobs_takes_what_a_worker_has_room_for(workers: list[Load]) -> None:
+    """As one gets them all; but of a few jobs, what all have room for."""
+    room = room_of(workers)
+    assert ordinary_jobs(room, in_stream=False) == min(FEW, room.free)
+    assert ordinary_jobs(room, in_stream=True) == min(MANY, max(load.free for load in workers))
+
+
+def test_many_jobs_in_a_claim_are_a_stream() -> None:
+    """Fewer than a claim of them takes at most, so that it lasts."""
+    assert [is_stream(jobs) for jobs in (0, FEW, STREAM - 1, STREAM, MANY - 1)] == [False] * 3 + [
+        True
+    ] * 2
 
 
 @given(loads)
