@@ -174,6 +174,38 @@ def test_a_report_that_has_frames_once_stores_whole_errors(
     assert [row["fingerprint"] for row in rows] == kinds
 
 
+def test_a_long_error_is_cut_off_by_characters(node: Master) -> None:
+    """An attempt has the first 4000, however many bytes each takes."""
+    texts = ["é" * 4000, "é" * 4001, "e" * 4001]
+    node.enqueue(*[{}] * len(texts))
+    (chunk,) = node.claim()
+    outcomes = [
+        {"job_id": job, "assignment": chunk.assignment, "outcome": "failed", "error": text}
+        for job, text in zip(chunk.ids, texts, strict=True)
+    ]
+    settled = "select settled from txqueue.settle(%s, %s)"
+    assert node.value(settled, node.incarnation, json.dumps(outcomes)) == chunk.ids
+    assert [node.job(job)["error"] for job in chunk.ids] == texts
+    attempts = "select array_agg(error order by job_id) from txqueue.failed_attempt"
+    assert node.value(attempts) == [text[:4000] for text in texts]
+
+
+def test_the_same_line_of_two_places_is_of_two_kinds(node: Master) -> None:
+    """Also in one statement: the frames tell them apart, not the line."""
+    node.enqueue({}, {}, {})
+    (chunk,) = node.claim()
+    places = [TRACEBACK.format(name) for name in ("perform", "check", "perform")]
+    jobs = [
+        SettledJob(job, chunk.assignment, "failed", error=framed("V: 1", trace), frames=trace)
+        for job, trace in zip(chunk.ids, places, strict=True)
+    ]
+    settled = "select settled from txqueue.settle(%s, %s)"
+    text = "".join(outcomes_texts(jobs))
+    assert node.value(settled, node.incarnation, text) == chunk.ids
+    first, second, third = (node.job(job)["fingerprint"] for job in chunk.ids)
+    assert first == third != second
+
+
 def test_frames_of_an_outcome_that_does_not_count_are_those_of_others(node: Master) -> None:
     """Of two outcomes of one job the first counts; another job has the frames of the second."""
     node.enqueue({}, {})

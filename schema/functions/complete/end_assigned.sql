@@ -26,8 +26,9 @@ begin
     ), said as materialized (
         select distinct on (job_id, assignment) * from given order by job_id, assignment, place
     ), traces as (
-        -- Of all outcomes: one that does not count may have the frames of others.
-        select trace, min(frames) as its_frames from given where frames is not null group by trace
+        -- Of all outcomes: one that does not count may have the frames of others. One value, as a join would copy
+        -- all rows.
+        select jsonb_object_agg(trace, E'\n\n' || frames) as frames_of from given where frames is not null and trace is not null
     ), gone as (
         delete from job_assigned
          where job_id = any (array(select said.job_id from said where (said.outcome in ('next', 'unread', 'suspended')) is not true)) and incarnation = its_incarnation
@@ -39,19 +40,22 @@ begin
                left(said.error_class, 200) as its_class, left(said.log, 8192) as its_log,
                said.outcome in ('retry', 'snooze') as waits,
                said.unstarted is not true as ran,
-               coalesce(case when its_frames is null then said.error else concat(said.error, E'\n\n', its_frames, said.error) end,
-                        gone.error) as its_error,
-               case when said.outcome in ('retry', 'failed') then
-                   coalesce(coalesce(said.shape, said.error) || E'\n\n' || its_frames, error_shape(coalesce(said.error, gone.error))) end collate "C" as shape,
+               coalesce(said.error || ((select frames_of from traces) ->> said.trace) || said.error, said.error, gone.error) as its_error,
+               case when said.outcome not in ('retry', 'failed') then null
+                    when (select frames_of from traces) ? said.trace then coalesce(said.shape, said.error)
+                    else error_shape(coalesce(said.error, gone.error)) end collate "C" as shape,
+               said.trace,
                case when said.outcome = 'snooze' or said.unstarted then gone.attempt else least(gone.attempt + 1, 32767) end as runs
           from gone join said on said.job_id = gone.job_id and said.assignment = gone.assignment
-               left join traces on traces.trace = said.trace
     ), known as (
         -- Failures that come together are mostly of few kinds.
-        select shape, fingerprint(shape) as kind from ended where shape is not null group by shape
+        select jsonb_object_agg(concat(trace, ' ', shape), fingerprint(concat(shape, (select frames_of from traces) ->> trace))) as kinds
+          from (select distinct trace, shape from ended where shape is not null) as few
     ), noted as (
         insert into failed_attempt (job_id, attempt, began, node_id, error, error_class, log)
-        select job_id, runs, coalesce(started_at, assigned_at), node_id, left(its_error, 4000), its_class, its_log
+        select job_id, runs, coalesce(started_at, assigned_at), node_id,
+               -- To count its characters takes longer than to write it.
+               case when octet_length(its_error) > 4000 then left(its_error, 4000) else its_error end, its_class, its_log
           from ended where outcome in ('retry', 'failed') and ran
     ), put as (
         -- The attempt of a waiting job has ended, and its process is alive.
@@ -73,11 +77,11 @@ begin
                  when outcome = 'snooze' and ran and options ? 'due' and not options ? 'began'
                  then (options - 'no_key') || jsonb_build_object('began', coalesce(started_at, assigned_at))
                  when options ? 'no_key' then nullif(options - 'no_key', '{}') else options end, payload,
-            its_error, kind, case when kind is not null then clock_timestamp() end,
+            its_error, (select kinds from known) ->> concat(trace, ' ', shape), case when shape is not null then clock_timestamp() end,
             case when waits then result else its_result end,
             case when not waits then coalesce(its_progress, progress) end, followed,
             case when outcome in ('done', 'cancelled') and options ? 'steps' then end_steps(job_id) end
-          from ended left join known using (shape)
+          from ended
     )
     select coalesce(array_agg(job_id order by place), '{}'),
            coalesce(array_agg("group") filter (where "group" is not null), '{}'),
