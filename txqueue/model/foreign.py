@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 __all__ = [
+    "ByClass",
     "behaves",
     "class_name",
     "class_path",
@@ -49,6 +50,36 @@ _OWN: Final = [
 ]
 
 LONGEST_PATH: Final = 200
+MOST_CLASSES: Final = 500
+"""How many classes `ByClass` remembers: an application has few classes of errors."""
+
+
+class ByClass(Generic[T]):
+    """What was found out about classes, to be found out once.
+
+    Args:
+        find: Finds it out; must not raise.
+    """
+
+    def __init__(self, find: Callable[[type], T]) -> None:
+        self._find = find
+        # By number, as a metaclass may define what == and hash() do. As the class is kept, no other
+        # has its number.
+        self._known: dict[int, tuple[type, T]] = {}
+
+    def of(self, value: object) -> T:
+        """Return it for the real class of an object."""
+        cls = type(value)
+        known = self._known.get(id(cls))
+        if known is None:
+            if len(self._known) >= MOST_CLASSES:
+                self._known.clear()
+            known = self._known[id(cls)] = cls, self._find(cls)
+        return known[1]
+
+    def __len__(self) -> int:
+        """Return how many classes are remembered."""
+        return len(self._known)
 
 
 def looked(look: Callable[[], T], otherwise: T) -> T:
@@ -82,12 +113,18 @@ def class_name(value: object) -> str:
 
 def class_path(value: object) -> str:
     """Return the module and name of an object's class, such as ``builtins.ValueError``."""
-    cls = type(value)
+    return _PATHS.of(value)
+
+
+def _path_of(cls: type) -> str:
     try:
         module = _MODULE(cls)
     except BaseException:
         module = "?"
     return f"{text_of(module)}.{_exact(_PATH(cls))}"[:LONGEST_PATH]
+
+
+_PATHS: Final = ByClass(_path_of)
 
 
 def text_of(value: object) -> str:

@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 # AMP and readers need short texts; the end of a traceback says most.
-LONGEST_ERROR = 8000
+LONGEST_ERROR, LONGEST_SUMMARY = 8000, 1000
 # Characters of an error of any kind; a handler's own reason may have any length.
 LONGEST_TEXT = 10_000
 # Seconds until the retry of a job whose payload could not be decrypted.
@@ -207,9 +207,13 @@ def _error_parts(error: object) -> tuple[str, str | None]:
     """Return the same text; and of one with frames between twice the same line, those frames."""
     line, frames, whole = exception_parts(error)
     summary = _deferred_timeout(error) or line.strip()
+    is_short = len(summary) <= LONGEST_SUMMARY and len(frames) + len(line) <= LONGEST_ERROR
+    if frames and is_short and line == f"{summary}\n" and frames == storable(frames):
+        # As most errors; the rest would come to the same text.
+        return framed(storable(summary), frames), frames
     whole = (whole or frames + line).strip()
     shortened = whole if len(whole) <= LONGEST_ERROR else "[...] " + whole[-LONGEST_ERROR:]
-    text = storable(f"{summary[:1000]}\n\n{shortened}")
+    text = storable(f"{summary[:LONGEST_SUMMARY]}\n\n{shortened}")
     return text, frames if frames and text == framed(summary, frames) else None
 
 

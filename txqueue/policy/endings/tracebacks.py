@@ -16,6 +16,7 @@ from types import CodeType, TracebackType
 from typing import Any, Final, cast
 
 from txqueue.model.foreign import (
+    ByClass,
     behaves,
     class_path,
     is_a,
@@ -39,8 +40,11 @@ _DURING: Final = "\nDuring handling of the above exception, another exception oc
 # The files of the worker whose frames lead to a handler.
 _WORKER: Final = Path(__file__).parents[2] / "worker"
 _CALLERS: Final = (f"{_WORKER / 'handlers' / '_'}"[:-1], f"{_WORKER / 'running' / 'performer.py'}")
-_Place = tuple[tuple[CodeType, int], ...]
-_texts: dict[_Place, str] = {}
+_Place = tuple[int, ...]
+# With the code whose numbers are in the place: no other code has them as long as it is kept. The
+# hash of code takes longer than all else. By code, not by frames: those would keep the variables of
+# a handler alive.
+_texts: dict[_Place, tuple[str, list[CodeType]]] = {}
 
 
 def exception_line(error: object) -> str:
@@ -63,9 +67,11 @@ def exception_parts(error: object) -> tuple[str, str, str]:
     For an exception that is linked with others, the frames are empty, and the text is the whole of
     `traceback.format_exception`.
     """
+    frames = _without_callers(traceback_of(error))
+    if _IS_PLAIN.of(error) and link_of(error)[0] is None and not _has_notes(error):
+        return _plain_line(error), _formatted(frames), ""
     is_linked = _is_linked(error)
     line = _line(error, is_linked=is_linked)
-    frames = _without_callers(traceback_of(error))
     if not is_linked:
         return line, _formatted(frames), ""
     whole = ""
@@ -76,10 +82,21 @@ def exception_parts(error: object) -> tuple[str, str, str]:
 
 
 def _line(error: Any, *, is_linked: bool) -> str:
-    has_more = is_a(error, *_WITH_MORE) or looked(lambda: hasattr(error, "__notes__"), False)
+    has_more = is_a(error, *_WITH_MORE) or _has_notes(error)
     if not (has_more and _all_behave(error, is_linked=is_linked)):
         return _plain_line(error)
     return looked(lambda: "".join(traceback.format_exception_only(error)), "") or _plain_line(error)
+
+
+# Whether the text of an exception of a class without notes is no more than its message.
+_IS_PLAIN: Final = ByClass(lambda cls: not issubclass(cls, (*_WITH_MORE, BaseExceptionGroup)))
+
+
+def _has_notes(error: object) -> bool:
+    try:
+        return hasattr(error, "__notes__")
+    except BaseException:
+        return False
 
 
 def _plain_line(error: object) -> str:
@@ -136,25 +153,30 @@ def _without_callers(frames: TracebackType | None) -> TracebackType | None:
     return inner or frames
 
 
-def _place(frames: TracebackType | None) -> _Place:
-    place = []
-    while frames is not None:
-        place.append((frames.tb_frame.f_code, frames.tb_lasti))
-        frames = frames.tb_next
-    return tuple(place)
-
-
 def _formatted(frames: TracebackType | None) -> str:
     if frames is None:
         return ""
-    place = _place(frames)
-    text = _texts.get(place)
-    if text is None:
+    place, codes = _place(frames)
+    known = _texts.get(place)
+    if known is None:
         if len(_texts) >= MOST_PLACES:
             del _texts[next(iter(_texts))]
-        # The loader of a module, which has its lines, is the application's too.
-        lines = looked(lambda: "".join(traceback.format_tb(frames)), "  (no frame can be shown)\n")
-        text = f"Traceback (most recent call last):\n{lines}"
-        # By code, not by frames: those would keep the variables of a handler alive.
-        _texts[place] = text
-    return text
+        known = _texts[place] = _shown(frames), codes
+    return known[0]
+
+
+def _place(frames: TracebackType | None) -> tuple[_Place, list[CodeType]]:
+    """Return where an exception was raised, and the code whose numbers say so."""
+    place: list[int] = []
+    codes = []
+    while frames is not None:
+        codes.append(code := frames.tb_frame.f_code)
+        place += (id(code), frames.tb_lasti)
+        frames = frames.tb_next
+    return tuple(place), codes
+
+
+def _shown(frames: TracebackType) -> str:
+    # The loader of a module, which has its lines, is the application's too.
+    lines = looked(lambda: "".join(traceback.format_tb(frames)), "  (no frame can be shown)\n")
+    return f"Traceback (most recent call last):\n{lines}"

@@ -17,7 +17,6 @@ from txqueue.model.directives import Discard, Fail, Next, Snooze
 from txqueue.model.foreign import is_a, looked, text_of
 from txqueue.model.payload import LONGEST_SMALL, check_length, encode_result, small_result
 from txqueue.model.retry import Retry
-from txqueue.model.run_log import log_fields
 from txqueue.policy.endings.outcome import (
     KEYLESS,
     RUN_AGAIN,
@@ -38,7 +37,13 @@ from txqueue.system.inflight import InFlight
 from txqueue.tracing.choice import sending
 from txqueue.worker.handlers.running_job import HeldAssignment, RunningJob, change
 from txqueue.worker.handlers.runtimes import Kind
-from txqueue.worker.running.failure_log import FailureLog, failed_attempt_of, is_redacted, kept_log
+from txqueue.worker.running.failure_log import (
+    FailureLog,
+    failed_attempt_of,
+    is_redacted,
+    kept_log,
+    work_type_of,
+)
 from txqueue.worker.running.run_counts import RunCounts
 from txqueue.worker.running.traced_runs import end_records, within_span
 
@@ -240,7 +245,7 @@ class Endings:
         elif error is job.unavailable:
             self.settle(job, judge_unavailable(error, random.random()).of(job.key))
         else:
-            if job.waits:
+            if job.last_progress is not None and job.waits:
                 _note_lost_wait(job, error)
             self.judged(job, _retry_of(kind, terms), error, kind)
 
@@ -268,13 +273,14 @@ class Endings:
             if verdict.error_class == KEYLESS:
                 self._failures.note_keyless(job)
             return
-        failed = failed_attempt_of(job=job, kind=kind, retry=retry, verdict=verdict, error=error)
         if job.span is not None:
-            job.span.failed(error, is_hidden=failed.redacted)
+            job.span.failed(error, is_hidden=is_redacted(job, kind))
         # First, so that an error in the log, or in a hook, does not lose the outcome.
-        log = kept_log(job, failed)
+        log = kept_log(job, kind)
         self.settle(job, settled if log is None else evolve(settled, log=log))
-        self._failures.note(failed, log_fields(job))
+        if not self._failures.leaves_out(work_type_of(kind), error):
+            failed = failed_attempt_of(job, kind, retry, verdict, error)
+            self._failures.note(failed, job)
 
     def settle(self, job: RunningJob, settled: SettledJob) -> None:
         """Note the outcome of a job that did not just return."""

@@ -11,7 +11,7 @@ from txqueue.model.failed_attempt import FailedAttempt, FailureHook
 from txqueue.model.foreign import class_name, looked, text_of
 from txqueue.model.humanize import amount, duration, plain
 from txqueue.model.retry import Retry
-from txqueue.model.run_log import log_fields
+from txqueue.model.run_log import LoggedRun, log_fields
 from txqueue.policy.endings.log_lines import last_entries
 from txqueue.policy.endings.outcome import KEYLESS, KEYLESS_PAUSE, Verdict, storable, summary_of
 from txqueue.policy.endings.tracebacks import exception_text
@@ -26,6 +26,7 @@ __all__ = [
     "is_redacted",
     "kept_log",
     "line_of",
+    "work_type_of",
 ]
 
 # The most failures of one kind that are written in this many seconds; others are only counted.
@@ -67,12 +68,24 @@ class FailureLog:
         self._hooks = hooks
         self._windows: dict[FailureKind, _Window] = {}
 
-    def note(self, failed: FailedAttempt, run: Mapping[str, Any] | None = None) -> None:
+    def leaves_out(self, work_type: str, error: object) -> bool:
+        """Count a failure if that is all to do: many of its kind were logged, and there is no hook.
+
+        Returns:
+            Whether it is.
+        """
+        window = self._windows.get((work_type, class_name(error)))
+        if window is None or window.written < MOST_LINES or self._hooks():
+            return False
+        window.left_out += 1
+        return True
+
+    def note(self, failed: FailedAttempt, run: LoggedRun | None = None) -> None:
         """Log a failure, unless many of its kind were just logged, and call the hooks.
 
         Args:
             failed: The failed attempt.
-            run: The fields by which a JSON line names it.
+            run: The run, whose fields a JSON line has.
         """
         kind = failed.work_type, class_name(failed.error)
         self._put(kind, failed.is_final, lambda: line_of(failed), run)
@@ -101,20 +114,18 @@ class FailureLog:
             is_hidden: Whether the error's own text is left out.
         """
         kind = job.work_type, class_name(error)
-        self._put(
-            kind, True, lambda: late_text_of(job, error, is_hidden=is_hidden), log_fields(job)
-        )
+        self._put(kind, True, lambda: late_text_of(job, error, is_hidden=is_hidden), job)
 
     def note_keyless(self, job: RunningJob) -> None:
         """Log a job that needs a key which this process does not have."""
-        self._put((job.work_type, KEYLESS), False, lambda: _keyless_text(job), log_fields(job))
+        self._put((job.work_type, KEYLESS), False, lambda: _keyless_text(job), job)
 
     def _put(
         self,
         kind: FailureKind,
         is_grave: bool,
         text: Callable[[], str],
-        run: Mapping[str, Any] | None,
+        run: LoggedRun | None,
     ) -> None:
         window = self._windows.get(kind)
         if window is None:
@@ -126,9 +137,10 @@ class FailureLog:
         else:
             window.left_out += 1
 
-    def _log(self, is_grave: bool, text: str, run: Mapping[str, Any] | None) -> None:
+    def _log(self, is_grave: bool, text: str, run: LoggedRun | None) -> None:
+        fields = None if run is None else log_fields(run)
         # The outcome of the job counts more than its line in the log.
-        looked(lambda: self._write(is_grave, storable(text), run), None)
+        looked(lambda: self._write(is_grave, storable(text), fields), None)
 
     def _forget_one(self) -> None:
         if len(self._windows) >= MOST_KINDS:
@@ -155,7 +167,7 @@ def failed_attempt_of(
     """Return a run that has failed as hooks see it; without a kind, its work type is unknown."""
     return FailedAttempt(
         job_id=job.id,
-        work_type=kind.cls.work_type if kind is not None else "of an unknown work type",
+        work_type=work_type_of(kind),
         attempt=job.attempt,
         attempts=retry.attempts
         if verdict.outcome == "retry" or job.attempt >= retry.attempts
@@ -166,15 +178,20 @@ def failed_attempt_of(
     )
 
 
+def work_type_of(kind: Kind | None) -> str:
+    """Return the name of a work type, as the log has it."""
+    return kind.cls.work_type if kind is not None else "of an unknown work type"
+
+
 def is_redacted(job: RunningJob, kind: Kind | None) -> bool:
     """Tell whether a job's data must not be shown."""
     by_terms = isinstance(job.terms, dict) and bool(job.terms.get("redacted"))
     return by_terms or (kind is not None and kind.cls.redacted)
 
 
-def kept_log(job: RunningJob, failed: FailedAttempt) -> str | None:
+def kept_log(job: RunningJob, kind: Kind | None) -> str | None:
     """Return the last entries of a failed run's log; None for redacted work: they may quote it."""
-    if job.log is None or failed.redacted:
+    if job.log is None or is_redacted(job, kind):
         return None
     return last_entries(job.log.entries)
 

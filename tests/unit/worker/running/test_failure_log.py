@@ -12,7 +12,13 @@ from txqueue import Fail, FailedAttempt, Retry, RunningJob, Snooze, on_failure
 from txqueue.errors import KeyUnavailable
 from txqueue.model import failed_attempt
 from txqueue.policy.endings.outcome import KEYLESS
-from txqueue.worker.running.failure_log import MOST_LINES, WINDOW, FailureLog, line_of
+from txqueue.worker.running.failure_log import (
+    MOST_LINES,
+    WINDOW,
+    FailureLog,
+    failed_attempt_of,
+    line_of,
+)
 
 
 def failure(**more: Any) -> FailedAttempt:
@@ -93,6 +99,36 @@ def test_kinds_without_end_are_forgotten_one_by_one() -> None:
     log.clock.advance(WINDOW)
     log.log.look()
     assert len(log.lines) == 10_000
+
+
+@pytest.mark.parametrize("has_hook", [False, True])
+def test_a_failure_that_is_only_counted_is_described_for_hooks_only(
+    monkeypatch: pytest.MonkeyPatch, hooks: list[FailedAttempt], has_hook: bool
+) -> None:
+    """To describe each takes longer than to run a short job."""
+    if not has_hook:
+        monkeypatch.setattr(failed_attempt, "_hooks", [])
+    described: list[FailedAttempt] = []
+
+    def describe(*of: Any) -> FailedAttempt:
+        described.append(failed_attempt_of(*of))
+        return described[-1]
+
+    monkeypatch.setattr("txqueue.worker.running.endings.failed_attempt_of", describe)
+
+    def perform(_: Any, job: RunningJob) -> None:
+        raise ValueError(job.id)
+
+    number = 4 * MOST_LINES
+    bench = Harness()
+    with bench.handler(perform):
+        bench.hand(5, *[Handled.entry(job_id) for job_id in range(1, number + 1)])
+        while len(bench.settled) < number:
+            bench.turn()
+    assert len(bench.settled) == number
+    assert len(described) == (number if has_hook else MOST_LINES)
+    assert len(hooks) == (number if has_hook else 0)
+    assert len(bench.logged) == MOST_LINES
 
 
 def test_a_hook_that_fails_is_logged_and_stops_no_other(hooks: list[FailedAttempt]) -> None:
