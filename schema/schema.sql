@@ -635,7 +635,8 @@ started(its_incarnation integer, assignments bigint[], ids bigint[], seconds dou
 -- start_next_stages, with_no_key, with_unread, without_assignment
 
 -- enqueue
-enqueue(work_type text, payload jsonb, queue text = null, priority integer = null, weight integer = null,
+enqueue(work_type text, payload jsonb) returns bigint;  -- enqueue, worker
+enqueue(work_type character varying, payload jsonb, queue text = null, priority integer = null, weight integer = null,
     not_before timestamptz = null, not_after timestamptz = null, "group" text = null, options jsonb = null,
     tenant text = null, "unique" text = null, unique_mode text = null, after bigint[] = null,
     after_any_end boolean = null) returns bigint;  -- enqueue, worker

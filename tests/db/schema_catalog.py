@@ -300,7 +300,7 @@ FUNCTIONS: Final = f"""
     select proname, pg_get_function_arguments(oid), pg_get_function_result(oid)
       from pg_proc
      where pronamespace = 'txqueue'::regnamespace and {IS_SHOWN.format(name="proname")}
-     order by proname"""
+     order by proname, pronargs"""
 
 GRANTS: Final = f"""
     select case grantee when 0 then 'public' else grantee::regrole::text end,
@@ -317,4 +317,5 @@ GRANTS: Final = f"""
               from pg_proc where pronamespace = 'txqueue'::regnamespace)
            as its (kind, name, acl, owner), aclexplode(acl)
      where grantee <> owner and {IS_SHOWN.format(name="name")}
+     group by 1, 2, kind, name
      order by 1, kind = 'function', kind = 'relation', 2 desc, name"""

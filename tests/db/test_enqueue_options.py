@@ -18,14 +18,19 @@ def test_the_arguments_of_enqueue_are_the_options_with_a_type(node: Master) -> N
     """Each option with a type is an argument of that type, and there is no other."""
     arguments = node.value(
         "select pg_get_function_identity_arguments(oid) from pg_proc"
-        " where pronamespace = 'txqueue'::regnamespace and proname = 'enqueue'"
+        " where pronamespace = 'txqueue'::regnamespace and proname = 'enqueue' and pronargs > 2"
     )
     named = {
         name.strip('"'): kind.replace("timestamp with time zone", "timestamptz")
         for name, _, kind in (each.partition(" ") for each in arguments.split(", "))
     }
     typed = {name: option.sql for name, option in OPTIONS.items() if option.sql is not None}
-    assert named == {**typed, "work_type": "text", "payload": "jsonb", "options": "jsonb"}
+    assert named == {
+        **typed,
+        "work_type": "character varying",
+        "payload": "jsonb",
+        "options": "jsonb",
+    }
 
 
 def test_the_database_knows_the_other_options(node: Master) -> None:

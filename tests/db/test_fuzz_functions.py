@@ -85,6 +85,7 @@ def values(incarnation: int) -> dict[str, st.SearchStrategy[Any]]:
         "boolean": st.booleans(),
         "double precision": st.sampled_from([0.0, -1.0, 1.5, 1e300, "NaN", "Infinity"]),
         "text": words,
+        "character varying": words,
         "regtype": st.sampled_from(["integer", "text", "timestamptz", "jsonb", "name[]"]),
         "date": st.sampled_from(["infinity", "now", "2026-11-22", "4713-01-01 BC"]),
         "uuid": st.uuids().map(str),

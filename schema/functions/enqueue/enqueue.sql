@@ -1,3 +1,48 @@
+-- Enqueues one job with nothing but a payload, as most are, in the caller's transaction; returns its number. PostgreSQL
+-- would read the defaults of the other function at each call. That one takes the type as varchar: of two functions for
+-- two literals PostgreSQL prefers that which takes text.
+--
+-- One statement reads and writes. What it does not take is enqueued, or refused, by the other function, and so is every
+-- job while a node grants credit, or something is limited.
+create or replace function txqueue.enqueue(work_type text, payload jsonb) returns bigint
+language plpgsql volatile security definer
+set search_path = txqueue, pg_temp
+set jit = off
+as $$
+declare
+    job_id   bigint;
+    is_awake boolean;
+begin
+    if has_open_credit() or has_limits() then
+        return enqueue(work_type, payload, null);
+    end if;
+    -- All columns, in their order: to fill others in would be a step of the plan, and so would a condition on the payload
+    -- alone. The function now would be looked up for each use.
+    insert into job_ready (
+        job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at, finished_at, assignment, node_id,
+        incarnation, weight, priority, attempt, deaths, lane, state, waiting_for, work_type, queue, "group", options,
+        payload, error, result, tenant, handed, counted, followed, fingerprint, failed_at, progress, steps)
+    select nextval('job_id'), compute_rank(current_timestamp, null, known.priority, settings.aging), current_timestamp,
+           null::timestamptz, current_timestamp, null::timestamptz, null::timestamptz, null::timestamptz, null::bigint,
+           null::integer, null::integer, known.weight, known.priority, 0::smallint, 0::smallint, current_lane(),
+           'ready'::job_state, null::text collate "C", known.work_type, known.queue, null::text collate "C", null::jsonb,
+           enqueue.payload, null::text, null::jsonb, null::text collate "C", null::smallint, null::smallint,
+           null::smallint, null::text collate "C", null::timestamptz, null::jsonb, null::jsonb
+      from setting as settings, work_type as known
+     where known.work_type = enqueue.work_type and (known.policy ?| array['encrypted', 'keys']) is not true
+       and octet_length(enqueue.payload::text)
+           <= case jsonb_typeof(enqueue.payload) when 'object' then least(settings.payload_limit, 4300) end
+    returning job_ready.job_id, not has_sleeping_master() into job_id, is_awake;
+    if is_awake then
+        return job_id;
+    elsif job_id is null then
+        return enqueue(work_type, payload, null);
+    elsif may_notify() and try_turn(1) then
+        perform pg_notify('txqueue', 'jobs 1 ' || pg_current_xact_id());
+    end if;
+    return job_id;
+end $$;
+comment on function txqueue.enqueue(text, jsonb) is 'Enqueue one job with nothing but a payload.';
 -- Enqueues one job in the caller's transaction; null means the work type's own policy.
 -- Returns its number.
 --
@@ -5,7 +50,7 @@
 -- the notification tells the node which assignment to read. No row of the node is locked: rescue() finds jobs
 -- that are committed after their node has died.
 create or replace function txqueue.enqueue(
-    work_type text, payload jsonb, queue text default null, priority integer default null,
+    work_type varchar, payload jsonb, queue text default null, priority integer default null,
     weight integer default null, not_before timestamptz default null, not_after timestamptz default null,
     "group" text default null, options jsonb default null, tenant text default null,
     "unique" text default null, unique_mode text default null,
@@ -34,26 +79,6 @@ declare
     taken       bigint;
     assignment  bigint;
 begin
-    -- Most jobs: of a known type, with nothing but a small payload, to be claimed. One statement reads and writes; what
-    -- it does not take is enqueued, or refused, by what follows.
-    if num_nonnulls(queue, priority, weight, not_before, not_after, "group", tenant, options,
-                    "unique", unique_mode, after, after_any_end) = 0
-       and not has_open_credit() and not has_limits() then
-        insert into job_ready (job_id, rank, not_before, enqueued_at, weight, priority, lane, state, work_type, queue, payload)
-        select nextval('job_id'), compute_rank(now(), null, known.priority, settings.aging), now(), now(), known.weight,
-               known.priority, current_lane(), 'ready', known.work_type, known.queue, enqueue.payload
-          from setting as settings, work_type as known
-         where known.work_type = enqueue.work_type and (known.policy ?| array['encrypted', 'keys']) is not true
-           and jsonb_typeof(enqueue.payload) = 'object'
-           and octet_length(enqueue.payload::text) <= least(settings.payload_limit, 4300)
-        returning job_ready.job_id into job_id;
-        if found then
-            if has_sleeping_master() and may_notify() and try_turn(1) then
-                perform pg_notify('txqueue', 'jobs 1 ' || pg_current_xact_id());
-            end if;
-            return job_id;
-        end if;
-    end if;
     is_plain := num_nonnulls(queue, priority, weight, not_before, not_after, "group", tenant, options) = 0;
     is_related := num_nonnulls("unique", unique_mode, after, after_any_end) > 0;
     job_id := nextval('job_id');
@@ -153,5 +178,5 @@ begin
     end if;
     return job_id;
 end $$;
-comment on function txqueue.enqueue(text, jsonb, text, integer, integer, timestamptz, timestamptz, text, jsonb, text,
+comment on function txqueue.enqueue(varchar, jsonb, text, integer, integer, timestamptz, timestamptz, text, jsonb, text,
     text, text, bigint[], boolean) is 'Enqueue one job in the caller''s transaction.';
