@@ -16,9 +16,17 @@ from tests.db.letters import Note
 from tests.db.masters import Master
 from tests.round_trips import RoundTrips, counted
 from txqueue import aio, sync
+from txqueue.errors import Duplicate
 
 TWICE = ("asyncpg", "sqlalchemy-connection-asyncpg", "sqlalchemy-session-asyncpg")
 """The adapters whose driver prepares a statement before it sends it."""
+
+SAVEPOINTS = {
+    "asyncpg": [4, 5],
+    "sqlalchemy-connection-asyncpg": [6, 8],
+    "sqlalchemy-session-asyncpg": [6, 8],
+}
+"""What an enqueue in a savepoint takes, and one that is refused, where the driver prepares."""
 
 
 @pytest.fixture
@@ -47,6 +55,25 @@ def test_an_adapter(name: str, trips: RoundTrips) -> None:
     assert tried(name, trips.dsn, count) == [2 if name in TWICE else 1] * 3
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_a_savepoint(name: str, trips: RoundTrips) -> None:
+    """One before and one after, two after a refusal."""
+
+    async def count(face: Face) -> list[int]:
+        await face.execute("select 1")
+        trips.taken()
+        await face.enqueue(Note(), unique="a", savepoint=True)
+        counts = [trips.taken()]
+        with pytest.raises(Duplicate):
+            await face.enqueue(Note(), unique="a", unique_mode="reject", savepoint=True)
+        counts.append(trips.taken())
+        await face.enqueue(Note())
+        await face.end(commit=True)
+        return counts
+
+    assert tried(name, trips.dsn, count) == SAVEPOINTS.get(name, [3, 4])
+
+
 def test_a_queue_for_threads(node: Master, trips: RoundTrips) -> None:
     """As that of Twisted, but the driver sends the ``begin`` of a transaction alone."""
     (job_id,) = node.enqueue({})
@@ -65,7 +92,11 @@ def test_a_queue_for_threads(node: Master, trips: RoundTrips) -> None:
         queue.wait(job_id)
         counts.append(trips.taken())
         queue.signal(pending, "go", 1)
-    assert [*counts, trips.taken()] == [2, 1, 1, 3, 1, 1, 1]
+        counts.append(trips.taken())
+        queue.cancel(pending)
+        counts.append(trips.taken())
+        queue.retry(pending)
+    assert [*counts, trips.taken()] == [2, 1, 1, 3, 1, 1, 1, 1, 1]
 
 
 def test_a_queue_for_asyncio(node: Master, trips: RoundTrips) -> None:
@@ -88,9 +119,13 @@ def test_a_queue_for_asyncio(node: Master, trips: RoundTrips) -> None:
             await queue.wait(job_id)
             counts.append(trips.taken())
             await queue.signal(pending, "go", 1)
+            counts.append(trips.taken())
+            await queue.cancel(pending)
+            counts.append(trips.taken())
+            await queue.retry(pending)
         return [*counts, trips.taken()]
 
-    assert in_a_loop(count()) == [2, 1, 1, 3, 1, 1, 1]
+    assert in_a_loop(count()) == [2, 1, 1, 3, 1, 1, 1, 1, 1]
 
 
 def in_a_loop(coroutine: Any) -> Any:

@@ -172,7 +172,11 @@ def _is_alone(connection: AnyConnection) -> bool:
 
 
 async def _send(connection: AnyConnection, sql: str, parameters: Parameters) -> Any:
-    return await connection.fetchval(sql, *parameters)
+    if sql.startswith("select"):
+        return await connection.fetchval(sql, *parameters)
+    # Without a preparation.
+    await connection.execute(sql)
+    return None
 
 
 async def _rows(
