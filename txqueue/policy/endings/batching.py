@@ -27,15 +27,17 @@ GATHERING, LONGEST_GATHERING, COMMITS = 0.01, 0.02, 8
 def gathering(commit_time: float | None, interval: float = 0.0) -> float:
     """Return the seconds after a statement in which completions are collected for the next.
 
-    None are where hardly a second one would come: a completion that waits is then written at any
-    moment of the pause between two jobs, also while the next one's enqueue commits.
+    None are where hardly a second one would come, by the shortest of these delays: a completion
+    that waits is then written at any moment of the pause between two jobs, also while the next
+    one's enqueue commits.
 
     Args:
         commit_time: About how many seconds a commit takes; None if none was timed.
         interval: The seconds between the last two completions.
     """
-    seconds = min(max(GATHERING, COMMITS * (commit_time or 0.0)), LONGEST_GATHERING)
-    return seconds if 2 * interval < seconds else 0.0
+    if interval >= GATHERING:
+        return 0.0
+    return min(max(GATHERING, COMMITS * (commit_time or 0.0)), LONGEST_GATHERING)
 
 
 @define

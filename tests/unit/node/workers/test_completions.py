@@ -21,7 +21,7 @@ from txqueue.node.state.periodic import LAST_STEP
 from txqueue.node.state.wakeups import Wakeups
 from txqueue.node.workers import completions
 from txqueue.node.workers.completions import Completions
-from txqueue.policy.endings.batching import GATHERING, LONG, LONGEST_GATHERING
+from txqueue.policy.endings.batching import GATHERING, LONG
 from txqueue.store.node.functions import StoredFunctions
 from txqueue.store.node.outcomes import as_settled_jobs, joined_outcomes, settled_jobs_in
 from txqueue.store.node.replies import WrittenEnds
@@ -210,7 +210,7 @@ def test_completions_that_come_seldom_are_written_at_once() -> None:
     for number in range(1, 4):
         under_test.complete(CompletedJobs(0, number, "1"))
         assert book.completed[-1] == [number]
-        clock.advance(LONGEST_GATHERING / 2)
+        clock.advance(GATHERING)
     under_test.stopService()
 
 

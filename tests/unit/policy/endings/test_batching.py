@@ -50,6 +50,6 @@ def test_completions_are_gathered_for_several_commits(commit_time: float | None)
 def test_completions_are_not_gathered_where_no_second_one_comes(
     commit_time: float | None, interval: float
 ) -> None:
-    """If jobs end with longer pauses than half of the time in which they would be gathered."""
+    """If jobs end with longer pauses than the shortest delay."""
     whole = gathering(commit_time)
-    assert gathering(commit_time, interval) == (whole if interval < whole / 2 else 0.0)
+    assert gathering(commit_time, interval) == (whole if interval < GATHERING else 0.0)
