@@ -32,7 +32,7 @@ COMMANDS = {
     "status": 6,
     "jobs": 2,
     "jobs --state ready": 2,
-    "job ID": 4,
+    "job ID": 3,
     "explain ID": 2,
     "nodes": 2,
     "limits": 2,
@@ -46,7 +46,7 @@ DOCTOR = 11
 PAGES = {
     "/": 7,
     "/jobs": 4,
-    "/jobs/ID": 6,
+    "/jobs/ID": 5,
     "/queues": 7,
     "/queues/queue?name=default": 6,
     "/types": 4,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from attrs import evolve
 
@@ -89,6 +89,8 @@ _SCHEDULES = """
            select is_active and isfinite(next_due)
               and next_due < clock_timestamp() - interval '1 minute' as is_overdue) as each
 """
+T = TypeVar("T")
+
 # By its index: other ways read the details of acts on other jobs, of which one may be damaged.
 _BY_INDEX = "set local enable_seqscan = off; "
 _NAMING = """
@@ -325,8 +327,7 @@ def _told(schema: str, row: Mapping[str, Any]) -> Inquiry[dict[str, Any]]:
     job_id = row["job_id"]
     values = {name: read_json(row[name]) for name in ("options", "payload", "result", "progress")}
     values |= hidden_values(row["policy"], values["options"], values["progress"])
-    question = _actions(schema, _NAMING.format(schema=schema), job_id, _ACTIONS_TOLD)
-    acts = yield evolve(question, sql=f"{_BY_INDEX}{question.sql}")
+    acts_on_it = _actions(schema, _NAMING.format(schema=schema), job_id, _ACTIONS_TOLD)
     failed = Question(
         "select attempt, began, at, failed.node_id, name as node,"
         f" left({schema}.readable_text(error), 1000) as error, error_class,"
@@ -335,8 +336,13 @@ def _told(schema: str, row: Mapping[str, Any]) -> Inquiry[dict[str, Any]]:
         " where job_id = %s order by at desc limit %s",
         (job_id, _ATTEMPTS_TOLD),
     )
-    attempts, workset, now = yield from together(
-        rows_of(failed), workset_of(schema, row["work_type"]), about_clock()
+    acts, attempts, workset, now = yield from _by_index(
+        together(
+            rows_of(acts_on_it),
+            rows_of(failed),
+            workset_of(schema, row["work_type"]),
+            about_clock(),
+        )
     )
     options, stages = without_stages(values["options"])
     details = {
@@ -349,6 +355,18 @@ def _told(schema: str, row: Mapping[str, Any]) -> Inquiry[dict[str, Any]]:
         "archived": False,
     }
     return {**row, **values, **details, "at": now}
+
+
+def _by_index(inquiry: Inquiry[T]) -> Inquiry[T]:
+    """Run an inquiry whose questions scan no whole table."""
+    rows: Any = None
+    while True:
+        try:
+            question = inquiry.send(rows)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        rows = yield evolve(question, sql=f"{_BY_INDEX}{question.sql}")
 
 
 def about_obstacles(schema: str, job_id: int) -> Inquiry[Explanation]:
