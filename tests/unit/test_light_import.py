@@ -142,6 +142,21 @@ def test_a_command_that_reads_is_light(tmp_path: Path, words: list[str]) -> None
     assert not {"txqueue.cli.dev", "txqueue.cli.web", "txqueue.model.payload"} & set(modules)
 
 
+@pytest.mark.parametrize("words", [["status"], ["nodes"]])
+def test_a_command_without_jobs_loads_nothing_about_them(tmp_path: Path, words: list[str]) -> None:
+    """Their classes and filters take a twentieth of the time of all imports."""
+    ran = subprocess.run(
+        [sys.executable, "-c", READS.format(words=[*words, "--dsn", f"host={tmp_path}"])],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
+    )
+    needless = {"txqueue.model.job", "txqueue.model.job_filters", "txqueue.store.reads.job_filters"}
+    assert all(map(find_spec, needless)), "one of these does not exist"
+    assert not needless & set(json.loads(ran.stdout)[1])
+
+
 def test_a_project_of_django_is_light(tmp_path: Path) -> None:
     """With the app, its checks and a task; only nodes and commands need more."""
     pytest.importorskip("django")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -13,6 +12,7 @@ from attrs import field, fields, frozen
 
 from txqueue.errors import InvalidWork
 from txqueue.model.humanize import brief
+from txqueue.model.stored_json import read_json
 
 __all__ = [
     "COLUMNS",
@@ -22,7 +22,6 @@ __all__ = [
     "State",
     "Token",
     "job_number",
-    "read_json",
     "wait_limit",
 ]
 
@@ -175,13 +174,3 @@ COLUMNS = [
     if field.name != "attempts"
 ]
 JSON_COLUMNS = frozenset({"payload", "result", "progress"})
-
-
-def read_json(text: str | None) -> Any:
-    """Parse JSON text; return the text itself where it is too long or too deep for Python."""
-    if text is None:
-        return None
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from txqueue.errors import JobNotFound
-from txqueue.model.job import read_json
+from txqueue.model.stored_json import read_json
 from txqueue.store.inquiries.inquiry import Inquiry, Question
 
 __all__ = ["ENDS", "about_batch", "archived_batch"]

@@ -7,7 +7,8 @@ from typing import Any
 
 from attrs import field, frozen
 
-from txqueue.model.job import State, read_json
+from txqueue.model.job import State
+from txqueue.model.stored_json import read_json
 from txqueue.store.schema.files import checked_name
 
 __all__ = ["StoredAttempt", "StoredJob", "attempts_query", "job_query", "run_began"]

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from attrs import evolve
 
 from txqueue.errors import JobNotFound
-from txqueue.model.job import read_json
+from txqueue.model.stored_json import read_json
 from txqueue.model.tags import tags_of
 from txqueue.policy.blockers import Explanation, explain
 from txqueue.policy.blockers.blocked_jobs import blocked_warnings
@@ -25,7 +25,6 @@ from txqueue.policy.stages import with_stages, without_stages
 from txqueue.store.inquiries.inquiry import Inquiry, Question, Rows
 from txqueue.store.inquiries.together import rows_of, together
 from txqueue.store.reads.blocked_counts import about_blocked
-from txqueue.store.reads.job_filters import damage_read_by, job_conditions
 from txqueue.store.reads.live_counts import (
     LARGEST,
     MOST_SERVED,
@@ -229,6 +228,9 @@ def about_matching(schema: str, filters: Mapping[str, object], most: int) -> Inq
         filters: The filters.
         most: The number at which the count stops.
     """
+    # Imported late: most of these queries have no filters.
+    from txqueue.store.reads.job_filters import job_conditions
+
     where, values = job_conditions(schema, filters)
     rows = yield Question(
         f"select count(*) as jobs from (select from {schema}.job as job {where} limit %s) as found",
@@ -251,6 +253,8 @@ def about_jobs(
         limit: The largest number of rows.
         is_shown: Whether jobs are listed, too, whose damage keeps a filter from being applied.
     """
+    from txqueue.store.reads.job_filters import damage_read_by, job_conditions
+
     where, values = job_conditions(schema, filters, is_shown=is_shown)
     is_by_time = filters.get("running_for") is not None
     order = "job.started_at, job.job_id" if is_by_time else "job.job_id desc"
@@ -277,6 +281,8 @@ def about_depth(schema: str, bounds: Mapping[str, object], most: int) -> Inquiry
     Returns:
         The number of the oldest of them; 0 if there are no more.
     """
+    from txqueue.store.reads.job_filters import job_conditions
+
     where, values = job_conditions(schema, bounds)
     rows = yield Question(
         "select count(*) as jobs, min(job_id) as first from ("

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from txqueue.errors import JobNotFound
-from txqueue.model.job import read_json
+from txqueue.model.stored_json import read_json
 from txqueue.policy.facts.status import hidden_values
 from txqueue.store.inquiries.inquiry import Inquiry, Question
 
