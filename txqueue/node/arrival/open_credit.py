@@ -261,10 +261,12 @@ class OpenCredit(Periodic):
             raise
 
     def _next_rest(self, now: float, *, is_flood: bool) -> float:
-        """Return how long jobs that come too fast get no credit; shorter only after calm."""
+        """Return how long jobs that come too fast get no credit; if it is shared, until calm."""
         if is_flood:
             return min(2 * self._rest, LONGEST_REST)
-        return STALE if now - self._begun_at >= self._rest else self._rest
+        # Without sharing, a few jobs that come together end the credit, and are no reason for more.
+        is_calm = not self._terms.is_shared or now - self._begun_at >= self._rest
+        return STALE if is_calm else self._rest
 
     async def _grant(self, incarnation: int, offer: int) -> None:
         is_shared = self._terms.is_shared

@@ -12,13 +12,7 @@ from txqueue.errors import DatabaseUnavailable
 from txqueue.model.assignment import Assignment, NamedJob
 from txqueue.node.arrival.database_notices import MOST_NAMED, DatabaseNotices
 from txqueue.node.arrival.intake import Intake
-from txqueue.node.arrival.open_credit import (
-    LONGEST_REST,
-    OVERLAPS,
-    SHARED_FOR,
-    STALE,
-    OpenCredit,
-)
+from txqueue.node.arrival.open_credit import OVERLAPS, SHARED_FOR, STALE, OpenCredit
 from txqueue.node.state.deduplication import Deduplicator
 from txqueue.node.state.lease import Identity, Lease
 from txqueue.node.state.lifecycle import Lifecycle
@@ -288,7 +282,7 @@ def test_jobs_that_keep_coming_too_fast_are_claimed_for_longer_each_time() -> No
             assert bank.grants[-1] == 0
             rests.append(bank.seconds_until_granted())
         assert rests == [1, 2, 4, 8, 16, 16]
-        bank.clock.advance(LONGEST_REST)
+        bank.clock.advance(1)
         bank.name(*range(6 * MOST, 7 * MOST))
         assert bank.grants[-1] == MOST
         bank.clock.advance(0.001)
@@ -296,19 +290,27 @@ def test_jobs_that_keep_coming_too_fast_are_claimed_for_longer_each_time() -> No
         assert bank.seconds_until_granted() == 1
 
 
-def test_a_moment_of_calm_does_not_shorten_the_rest() -> None:
-    """Jobs near the pace that is too fast would change between credit and claims each second."""
+@pytest.mark.parametrize(("commit_time", "last"), [(None, 1), (SLOW_COMMIT, 2)])
+def test_a_moment_of_calm_does_not_shorten_the_rest_of_shared_credit(
+    commit_time: float | None, last: int
+) -> None:
+    """Else jobs near the pace that is too fast would change the way each second."""
     bank = Bank()
+    bank.workers.capacity = 1_000
+    if commit_time is not None:
+        bank.meters.commits.append(commit_time)
     with bank.granted():
-        for first in (0, 2 * MOST):
-            bank.clock.advance(1)
-            bank.name(*range(1 + first, MOST + first))
-            assert bank.grants[-1] == MOST
+        most = bank.grants[-1]
+        for first in (0, 2 * most):
+            for number in range(most):
+                bank.clock.advance(1 / most)
+                bank.name(1 + first + number)
+            assert bank.grants[-1] == most
             bank.clock.advance(0.001)
-            bank.name(*range(MOST + first, 2 * MOST + first))
+            bank.name(*range(1 + first + most, 1 + first + 2 * most))
             assert bank.grants[-1] == 0
             rest = bank.seconds_until_granted()
-        assert rest == 2
+        assert rest == last
 
 
 def test_credit_is_withdrawn_while_many_jobs_are_claimed_beside_it() -> None:
