@@ -89,6 +89,9 @@ def kinds(node: Master) -> list[tuple[int, int, str]]:
         ("Unknown rows {'a': 1, 'b': 2}", "Unknown rows {'c': 3}"),
         ("Unknown rows [UUID('a'), UUID('b')]", "Unknown rows [UUID('c')]"),
         ("Unknown rows [(1, 2), (3, 4)]", "Unknown rows [(5, 6)]"),
+        ("report17.csv: no rows", "report42.csv: no rows"),
+        ("db1.shop.test: no answer", "db2.shop.test: no answer"),
+        ("api.Error404: page 17", "api.Error404: page 42"),
         ("Key (email)=(ann) already exists.", "Key (email)=(O'Neil (jr)) already exists."),
         ("Key (a, b)=(1, x) is not present.", "Key (a, b)=(2, y z) is not present."),
     ],
@@ -131,6 +134,7 @@ def test_errors_that_differ_in_numbers_have_one_shape(node: Master) -> None:
     same = "select txqueue.error_shape(%s) = txqueue.error_shape(%s)"
     assert node.value(same, error("ValueError: row 17"), error("ValueError: row 42"))
     assert node.value(same, "row 17 is bad", "row 42 is bad")
+    assert not node.value(same, error("Error404: row 17"), error("Error500: row 17"))
     assert not node.value(same, error("ValueError: row 17"), error("ValueError: no 17"))
     assert not node.value(same, error("V: 1"), error("V: 1", function="check"))
 
@@ -156,7 +160,9 @@ def test_a_report_that_has_frames_once_stores_whole_errors(
 ) -> None:
     """With the job and with its attempt, and of the same kinds as errors that are sent whole."""
     lines = ["V: 1", "V: 2", "K: 'a'", "V: 3", 'E: File "x", line 2, in y', "M: 4\nand 5", "V: 2"]
-    traces = [TRACEBACK.format(name) for name in ("perform", "perform", "check", "check", *"abc")]
+    lines += ["api.E404: no", "api.E500: no"]
+    places = ("perform", "perform", "check", "check", *"abc", "check", "check")
+    traces = [TRACEBACK.format(name) for name in places]
     node.enqueue(*[{}] * len(lines))
     (chunk,) = node.claim()
     jobs = [
@@ -172,6 +178,8 @@ def test_a_report_that_has_frames_once_stores_whole_errors(
     assert [row["error"] for row in rows] == texts
     kinds = [node.value("select txqueue.fingerprint(%s)", text) for text in texts]
     assert [row["fingerprint"] for row in rows] == kinds
+    assert kinds[0] == kinds[1]
+    assert len(set(kinds)) == len(kinds) - 1
 
 
 def test_a_long_error_is_cut_off_by_characters(node: Master) -> None:
@@ -234,6 +242,12 @@ def test_frames_of_an_outcome_that_does_not_count_are_those_of_others(node: Mast
         ("May not read arn:aws:s3:::ann", "May not read arn:aws:sqs:::ann"),
         ("Want application/json and/or text", "Want application/xml and/or text"),
         ("Missing rows, 1 of 2", "Missing rows, all"),
+        (error("api.Error404: refused"), error("api.Error500: refused")),
+        ("api.Error404: refused", "api.Error500: refused"),
+        ("api.Error404", "api.Error500"),
+        ("api1.Refused: no", "api2.Refused: no"),
+        ("api.call_of_all.<locals>.Error404: no", "api.call_of_all.<locals>.Error500: no"),
+        ("api.Error00000001: refused", "api.Error00000002: refused"),
     ],
 )
 def test_errors_of_different_kinds_have_different_fingerprints(

@@ -1,12 +1,16 @@
 -- The text of an error without the parts that differ from job to job: quoted texts, values of keys, paths,
--- addresses, tokens (JWT, base64, ULIDs), dates, hashes and numbers; and of a list only its first element.
+-- addresses, tokens (JWT, base64, ULIDs), dates, hashes and numbers; and of a list only its first element. The class
+-- at its beginning stays as it is: Error404 and Error500 are two kinds.
 create or replace function txqueue.error_kind(error text) returns text
 language plpgsql immutable parallel safe
 set search_path = txqueue, pg_temp
 as $$
 declare
     said text := left(split_part(error, E'\n', 1), 500);
+    -- A class begins with a capital, unlike the names of files and hosts.
+    head text := coalesce(substring(said from E'^(?:[[:alpha:]_<][\\w<>]*\\.)*_*[[:upper:]]\\w*(?=: |$)'), '');
 begin
+    said := substr(said, length(head) + 1);
     -- Patterns with lookaround are slow, so a cheap pattern decides first whether one can match.
     if said like '%)=(%' then
         said := regexp_replace(said, E'\\)=\\(.*\\)', ')=(*)');
@@ -47,5 +51,5 @@ begin
         said := regexp_replace(said, E'([#*])(, \\1)+', E'\\1', 'g');
         said := regexp_replace(said, E'([\\w.]*[(\\[{][#*][)\\]}]|[#*]: [#*])(, \\1)+', E'\\1', 'g');
     end if;
-    return said;
+    return head || said;
 end $$;

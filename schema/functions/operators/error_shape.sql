@@ -1,5 +1,5 @@
 -- An error's text with the same fingerprint that other errors of its kind have too: without the end that repeats its
--- message, and with equal digits in its first line. So the fingerprint of many alike is computed once.
+-- message, and with equal digits in its first line after the class. So the fingerprint of many alike is computed once.
 create or replace function txqueue.error_shape(error text) returns text
 language plpgsql immutable parallel safe
 set search_path = txqueue, pg_temp
@@ -7,11 +7,14 @@ as $$
 declare
     message text := split_part(error, E'\n\nTraceback ', 1);
     frames  text := split_part(error, E'\n' || message, 1);
+    line    text := left(split_part(message, E'\n', 1), 500);
+    -- The class, or more: error_kind() decides.
+    head    text := coalesce(substring(line from E'^[^\\s:]+(?=: |$)'), '');
 begin
     if message like '%File "%' or (message <> error and frames || E'\n' || message <> error) then
         return error;
     end if;
     -- No pattern of error_kind() tells these digits from each other.
-    return regexp_replace(left(split_part(message, E'\n', 1), 500), '[2-9]', '1', 'g')
+    return head || regexp_replace(substr(line, length(head) + 1), '[2-9]', '1', 'g')
            || case when message <> error then substr(frames, length(message) + 1) else '' end;
 end $$;

@@ -81,7 +81,7 @@ def _members(job: SettledJob, keys: set[str]) -> dict[str, Any]:
     members = _object(job)
     if job.frames is not None and (line := _line(job, job.frames)) is not None:
         members["error"] = line
-        if (shape := line.translate(_ALIKE)) != line:
+        if (shape := _shape(line)) != line:
             members["shape"] = shape
         members["trace"] = key = _key(job.frames)
         if key not in keys:
@@ -97,6 +97,12 @@ def _line(job: SettledJob, frames: str) -> str | None:
     is_plain = len(line) <= _LONGEST_LINE and "\n" not in line and 'File "' not in line
     # An error that has been cut off since has no such form.
     return line if is_plain and error == framed(line, frames) else None
+
+
+def _shape(line: str) -> str:
+    """Return a line with equal digits, except those of the class."""
+    name, colon, message = line.partition(": ")
+    return f"{name}{colon}{message.translate(_ALIKE)}"
 
 
 @lru_cache(200)

@@ -78,6 +78,15 @@ def test_a_report_has_frames_once() -> None:
     assert outcomes[0]["trace"] == outcomes[1]["trace"] != outcomes[2]["trace"]
 
 
+@pytest.mark.parametrize(
+    ("line", "shape"), [("api2.E404: row 42", "api2.E404: row 11"), ("api.E404", None)]
+)
+def test_a_class_keeps_its_digits(line: str, shape: str | None) -> None:
+    """As errors of two classes are of two kinds."""
+    (outcome,) = json.loads("".join(outcomes_texts([failed(1, line, "a")])))
+    assert outcome.get("shape") == shape
+
+
 @pytest.mark.parametrize("line", ["E: one\nand two", 'E: File "x", line 2', "E" * 501])
 def test_an_error_of_another_form_is_written_whole(line: str) -> None:
     """Its kind is more than its first line."""
