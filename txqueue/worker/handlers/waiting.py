@@ -16,7 +16,7 @@ from attrs import define, frozen
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.python.failure import Failure
 
-from txqueue.model.foreign import class_name, derives_from, is_a, looked, text_of
+from txqueue.model.foreign import class_name, derives_from, is_a, looked, text_of, traceback_of
 from txqueue.store.driver.awaitables import ForTask
 
 __all__ = [
@@ -198,7 +198,7 @@ def waiting_for_task(coroutine: Coroutine[Any, Any, Any]) -> Waiting:
     task = asyncio.ensure_future(_ended_in_asyncio(closable))
     ending: Deferred[Ended] = Deferred.fromFuture(task)
     # A task that is cancelled before its first step runs nothing that could return an `Ended`.
-    ending.addErrback(lambda _: Ended(error=CancelledError()))
+    ending.addErrback(lambda failure: Ended(error=_of_asyncio(Ended.by(failure).error)))
     return Waiting(ending, task.cancel, closable.close)
 
 
@@ -208,6 +208,11 @@ class _Closable(Coroutine[Any, Any, Any]):
     def __init__(self, coroutine: Coroutine[Any, Any, Any]) -> None:
         self._coroutine = coroutine
         self._is_closed = False
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the coroutine is closed."""
+        return self._is_closed
 
     def __await__(self) -> Generator[Any, Any, Any]:
         return cast("Generator[Any, Any, Any]", self)
@@ -246,15 +251,22 @@ def _close(coroutine: Coroutine[Any, Any, Any]) -> None:
         _UNENDING.append(coroutine)
 
 
-async def _ended_in_asyncio(coroutine: Coroutine[Any, Any, Any]) -> Ended:
-    ended = await awaited(coroutine)
+async def _ended_in_asyncio(coroutine: _Closable) -> Ended:
+    try:
+        ended = await awaited(coroutine)
+    except GeneratorExit as error:
+        if coroutine.is_closed:
+            raise
+        ended = Ended(error=error)
     return ended if ended.error is None else Ended(error=_of_asyncio(ended.error))
 
 
 def _of_asyncio(error: BaseException) -> BaseException:
     """Return the error of an asyncio handler in Twisted's terms."""
     if is_a(error, asyncio.CancelledError):
-        return CancelledError()
+        text = text_of(error)
+        cancelled = CancelledError(text) if text else CancelledError()
+        return cancelled.with_traceback(traceback_of(error))
     if is_a(error, SystemExit, KeyboardInterrupt):
         other = RuntimeError(f"the handler raised {class_name(error)}: {text_of(error)}")
         other.__cause__ = error

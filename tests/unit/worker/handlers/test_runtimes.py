@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import traceback
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import Any
@@ -37,6 +38,12 @@ def begun(handler: Handler, job: object = None, runtime: Runtime = Runtime.TWIST
 
 def begun_with(handler: Handler, job: object, its_runtime: Runtime, threads: Any) -> Any:
     """The same, with threads."""
+    value = waiting_with(handler, job, its_runtime, threads)
+    return value.ending.addCallback(Ended.get) if isinstance(value, Waiting) else value
+
+
+def waiting_with(handler: Handler, job: object, its_runtime: Runtime, threads: Any) -> Any:
+    """The same; what waits is not turned into a Deferred."""
 
     @define
     class Handled(WorkItem):
@@ -44,8 +51,7 @@ def begun_with(handler: Handler, job: object, its_runtime: Runtime, threads: Any
         perform = handler  # type: ignore[assignment]  # any kind of it
 
     kind = kind_of(Handled, threads)
-    value = kind.begin(kind.structure({}, Handled), job)
-    return value.ending.addCallback(Ended.get) if isinstance(value, Waiting) else value
+    return kind.begin(kind.structure({}, Handled), job)
 
 
 def test_a_coroutine_that_waits_for_nothing_needs_no_deferred() -> None:
@@ -214,6 +220,47 @@ async def test_a_cancellation_reaches_an_asyncio_handler() -> None:
     assert await left == "cleaned up"
     with pytest.raises(CancelledError):
         await ending
+
+
+async def task_cancelled() -> None:
+    """Await a task of the handler's own that was cancelled."""
+    task = asyncio.create_task(asyncio.sleep(60))
+    task.cancel("the pool was closed")
+    await task
+
+
+async def raises_cancelled() -> None:
+    """Raise the error by hand."""
+    await asyncio.sleep(0)
+    raise asyncio.CancelledError("the pool was closed")
+
+
+async def raises_exit() -> None:
+    """Raise what closes a coroutine."""
+    await asyncio.sleep(0)
+    raise GeneratorExit("the pool was closed")
+
+
+@pytest.mark.parametrize(
+    ("fails", "cls"),
+    [
+        (task_cancelled, CancelledError),
+        (raises_cancelled, CancelledError),
+        (raises_exit, GeneratorExit),
+    ],
+)
+async def test_what_an_asyncio_handler_raises_keeps_its_text_and_its_place(
+    fails: Callable[[], Any], cls: type[BaseException]
+) -> None:
+    """Also if it is what asyncio ends tasks by."""
+
+    async def perform(self: object, job: object) -> None:
+        await fails()
+
+    error = (await waiting_with(perform, None, Runtime.ASYNCIO, None).ending).error
+    assert (type(error), str(error)) == (cls, "the pool was closed")
+    places = {frame.name for frame in traceback.extract_tb(error.__traceback__)}
+    assert {"perform", fails.__name__} <= places
 
 
 async def test_an_asyncio_handler_that_takes_too_long_timed_out() -> None:
