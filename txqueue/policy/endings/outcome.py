@@ -19,7 +19,13 @@ from txqueue.model.directives import Discard, Fail, Snooze, snooze_delay
 from txqueue.model.foreign import class_name, class_path, is_a, looked, text_of
 from txqueue.model.retry import Retry
 from txqueue.model.type_version import NotRead
-from txqueue.policy.endings.tracebacks import exception_line, exception_parts
+from txqueue.policy.endings.tracebacks import (
+    LONGEST_TRACEBACK,
+    exception_line,
+    exception_parts,
+    shortened,
+    syntax_error,
+)
 
 __all__ = [
     "EXPIRED",
@@ -37,8 +43,8 @@ __all__ = [
     "summary_of",
 ]
 
-# AMP and readers need short texts; the end of a traceback says most.
-LONGEST_ERROR, LONGEST_SUMMARY = 8000, 1000
+# AMP and readers need short texts.
+LONGEST_SUMMARY = 1000
 # Characters of an error of any kind; a handler's own reason may have any length.
 LONGEST_TEXT = 10_000
 # Seconds until the retry of a job whose payload could not be decrypted.
@@ -185,7 +191,12 @@ def error_class(error: object) -> str:
 
 def summary_of(error: object) -> str:
     """Return an exception's type and message in one line."""
-    return _deferred_timeout(error) or exception_line(error).strip()
+    return _own_summary(error) or exception_line(error).strip()
+
+
+def _own_summary(error: object) -> str | None:
+    """Return the summary of an error whose line does not say enough at its beginning."""
+    return _deferred_timeout(error) or syntax_error(error)
 
 
 def _deferred_timeout(error: Any) -> str | None:
@@ -199,21 +210,20 @@ def _deferred_timeout(error: Any) -> str | None:
 
 
 def error_text(error: object) -> str:
-    """Return an exception's type, message and traceback; only the end of a long traceback."""
+    """Return an exception's type, message and traceback, without the middle of a long message."""
     return _error_parts(error)[0]
 
 
 def _error_parts(error: object) -> tuple[str, str | None]:
     """Return the same text; and of one with frames between twice the same line, those frames."""
     line, frames, whole = exception_parts(error)
-    summary = _deferred_timeout(error) or line.strip()
-    is_short = len(summary) <= LONGEST_SUMMARY and len(frames) + len(line) <= LONGEST_ERROR
+    summary = _own_summary(error) or line.strip()
+    is_short = len(summary) <= LONGEST_SUMMARY and len(frames) + len(line) <= LONGEST_TRACEBACK
     if frames and is_short and line == f"{summary}\n" and frames == storable(frames):
         # As most errors; the rest would come to the same text.
         return framed(storable(summary), frames), frames
-    whole = (whole or frames + line).strip()
-    shortened = whole if len(whole) <= LONGEST_ERROR else "[...] " + whole[-LONGEST_ERROR:]
-    text = storable(f"{summary[:LONGEST_SUMMARY]}\n\n{shortened}")
+    whole = shortened(whole or frames + line, line).strip()
+    text = storable(f"{summary[:LONGEST_SUMMARY]}\n\n{whole}")
     return text, frames if frames and text == framed(summary, frames) else None
 
 

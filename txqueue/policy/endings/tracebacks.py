@@ -27,12 +27,23 @@ from txqueue.model.foreign import (
     traceback_of,
 )
 
-__all__ = ["exception_line", "exception_parts", "exception_text"]
+__all__ = [
+    "LONGEST_TRACEBACK",
+    "exception_line",
+    "exception_parts",
+    "exception_text",
+    "shortened",
+    "syntax_error",
+]
 
 # How many places of failure are remembered: an application fails at few of them, repeatedly.
 MOST_PLACES = 200
 # The longest chain of causes that is shown, and the most exceptions that Python's formatter gets.
 LONGEST_CHAIN, MOST_LINKED = 10, 200
+# Characters of the text that is kept of an exception, and of its message at least.
+LONGEST_TRACEBACK: Final = 8000
+LEAST_MESSAGE: Final = 2000
+CUT: Final = " [...] "
 # Of these Python shows more than the message: a line of code, or a name that may be meant.
 _WITH_MORE: Final = (SyntaxError, NameError, AttributeError, ImportError)
 _CAUSED: Final = "\nThe above exception was the direct cause of the following exception:\n\n"
@@ -59,6 +70,27 @@ def exception_text(error: object) -> tuple[str, str]:
     """
     line, frames, whole = exception_parts(error)
     return line, whole or frames + line
+
+
+def syntax_error(error: object) -> str | None:
+    """Return the type and message of a SyntaxError, whose line begins with its file."""
+    return _plain_line(error).strip() if is_a(error, SyntaxError) else None
+
+
+def shortened(text: str, line: str) -> str:
+    """Return an exception's text with its last frames, and with the begin and end of its message.
+
+    Args:
+        text: The text, which ends with the line.
+        line: The exception's line.
+    """
+    if len(text) <= LONGEST_TRACEBACK:
+        return text
+    before = text.removesuffix(line)
+    room = max(LONGEST_TRACEBACK - len(before), LEAST_MESSAGE) - len(CUT)
+    if before != text and len(line) > room:
+        text = f"{before}{line[: room // 2]}{CUT}{line[-(room // 2) :]}"
+    return text if len(text) <= LONGEST_TRACEBACK else f"[...] {text[-LONGEST_TRACEBACK:]}"
 
 
 def exception_parts(error: object) -> tuple[str, str, str]:

@@ -14,7 +14,7 @@ from txqueue.model.retry import Retry
 from txqueue.model.run_log import LoggedRun, log_fields
 from txqueue.policy.endings.log_lines import last_entries
 from txqueue.policy.endings.outcome import KEYLESS, KEYLESS_PAUSE, Verdict, storable, summary_of
-from txqueue.policy.endings.tracebacks import exception_text
+from txqueue.policy.endings.tracebacks import exception_text, shortened
 from txqueue.worker.handlers.running_job import RunningJob
 from txqueue.worker.handlers.runtimes import Kind
 
@@ -33,7 +33,7 @@ __all__ = [
 MOST_LINES, WINDOW = 5, 10.0
 # The most kinds remembered at a time, as an application may create exception classes at run time.
 MOST_KINDS = 200
-LONGEST_LINE, LONGEST_TRACEBACK = 500, 8000
+LONGEST_LINE = 500
 
 FailureKind: TypeAlias = tuple[str, str]
 
@@ -227,9 +227,8 @@ def _first_line(error: object) -> str:
 
 
 def _traceback(error: object) -> str:
-    text = exception_text(error)[1].rstrip()
-    tail = text if len(text) <= LONGEST_TRACEBACK else "[...] " + text[-LONGEST_TRACEBACK:]
-    return "\n".join(plain(line) for line in tail.split("\n"))
+    line, text = exception_text(error)
+    return "\n".join(plain(each) for each in shortened(text, line).rstrip().split("\n"))
 
 
 def _name_of(hook: FailureHook) -> str:

@@ -10,7 +10,8 @@ from txqueue import Discard, Fail, Retry, Snooze
 from txqueue.errors import InvalidWork, JobFailed, UnknownWorkType, UnreadablePayload
 from txqueue.model.assignment import JobKey, framed
 from txqueue.model.type_version import NotRead
-from txqueue.policy.endings.outcome import LONGEST_ERROR, Verdict, error_text, judge
+from txqueue.policy.endings.outcome import Verdict, error_text, judge, summary_of
+from txqueue.policy.endings.tracebacks import LONGEST_TRACEBACK
 from txqueue.store.node.outcomes import outcomes_text
 
 RETRY = Retry(attempts=3, first=10.0, factor=2.0, jitter=0, fatal=(KeyError,))
@@ -83,11 +84,63 @@ def test_a_failure_keeps_its_traceback() -> None:
 
 
 def test_a_long_error_is_shortened() -> None:
-    """The end of a traceback says most; NULs and lone surrogates are replaced."""
+    """Without the middle of its message; NULs and lone surrogates are replaced."""
     text = error_text(ValueError("\0\ud800" + "x" * 100_000 + "END"))
-    assert len(text) < LONGEST_ERROR + 1100
+    assert len(text) < LONGEST_TRACEBACK + 1100
     assert text.endswith("END")
     assert not {"\0", "\ud800"} & set(text)
+
+
+def fail_with(message: str, depth: int = 0) -> None:
+    """Raise an error with a message, some calls deep."""
+    if depth:
+        fail_with(message, depth - 1) if depth % 2 else fail_again_with(message, depth - 1)
+    raise ValueError(message)
+
+
+def fail_again_with(message: str, depth: int) -> None:
+    """Raise it from another function, which Python does not count as a repetition."""
+    fail_with(message, depth)
+
+
+@pytest.mark.parametrize("depth", [0, 200])
+@pytest.mark.parametrize("is_linked", [False, True])
+def test_a_long_message_loses_its_middle_and_not_the_frames(depth: int, is_linked: bool) -> None:
+    """As these tell kinds of failure apart: the last of them, if they are many."""
+    try:
+        try:
+            fail_with("START" + "x" * 100_000 + "END", depth)
+        except ValueError as error:
+            if is_linked:
+                raise ValueError("START" + "y\n" * 100_000 + "END") from error
+            raise
+    except ValueError as error:
+        text = error_text(error)
+    assert len(text) < LONGEST_TRACEBACK + 1100
+    _, _, rest = text.partition("\n\n")
+    frames, _, message = rest.rpartition("ValueError: START")
+    last = "test_a_long_message" if is_linked else "fail_with"
+    assert f", in {last}" in frames[frames.rindex('File "') :]
+    assert " [...] " in message
+    assert message.endswith("END")
+
+
+def test_a_message_that_just_fits_is_whole() -> None:
+    """It is shortened only where the text is too long."""
+    assert "[...]" not in error_text(ValueError("x" * (LONGEST_TRACEBACK - 20)))
+
+
+def test_a_syntax_error_is_headed_by_its_class_and_message() -> None:
+    """Its text in Python's own form, which begins with the file, follows."""
+    try:
+        compile("a b", "/srv/broken.py", "exec")
+    except SyntaxError as error:
+        text, line = error_text(error), summary_of(error)
+    assert line == "SyntaxError: invalid syntax (broken.py, line 1)"
+    assert text.startswith(f"{line}\n\nTraceback (most recent call last):\n")
+    assert text.endswith(
+        '  File "/srv/broken.py", line 1\n    a b\n      ^\nSyntaxError: invalid syntax'
+    )
 
 
 def test_an_exception_that_cannot_be_shown_is_kept_all_the_same() -> None:

@@ -54,6 +54,18 @@ def test_the_last_attempt_has_its_traceback() -> None:
     assert "\x1b" not in "\n".join(rest)
 
 
+def test_a_long_message_leaves_the_frames_in_the_log() -> None:
+    """Its middle is left out instead."""
+    try:
+        raise ValueError("x" * 100_000 + "END")
+    except ValueError as error:
+        text = line_of(failure(delay=None, error=error))
+    assert "in test_a_long_message_leaves_the_frames_in_the_log" in text
+    assert " [...] " in text
+    assert text.endswith("END")
+    assert len(text) < 9000
+
+
 @pytest.mark.parametrize("delay", [None, 4.0])
 def test_a_redacted_type_shows_no_text_of_its_errors(delay: float | None) -> None:
     """An error quotes what it was given."""
