@@ -43,7 +43,7 @@ def failures(context: click.Context) -> None:
 @click.argument("fingerprint")
 @click.pass_obj
 def retry(options: GlobalOptions, fingerprint: str) -> None:
-    """Retry all jobs with this kind of failure now."""
+    """Retry all jobs with this kind of failure now, of all work types."""
 
     async def run(admin: Admin) -> dict[str, Any]:
         total = await admin.retry_failures(fingerprint)
@@ -57,7 +57,7 @@ def retry(options: GlobalOptions, fingerprint: str) -> None:
 @click.argument("fingerprint")
 @click.pass_obj
 def discard(options: GlobalOptions, fingerprint: str) -> None:
-    """Turn all failed jobs with this kind of failure into cancelled ones.
+    """Turn failed jobs with this kind of failure, of all work types, into cancelled ones.
 
     They no longer appear in lists and warnings. Jobs that wait for a retry still get it.
     """
@@ -77,7 +77,7 @@ def discard(options: GlobalOptions, fingerprint: str) -> None:
 )
 @click.pass_obj
 def postpone(options: GlobalOptions, fingerprint: str, delay: timedelta) -> None:
-    """Retry all jobs with this kind of failure after a delay."""
+    """Retry all jobs with this kind of failure after a delay, of all work types."""
 
     async def run(admin: Admin) -> dict[str, Any]:
         total, until = await admin.postpone_failures(fingerprint, delay.total_seconds())

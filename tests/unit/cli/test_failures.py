@@ -51,3 +51,12 @@ def test_a_list_that_was_cut_short_says_so(
     """In its last line."""
     said = listed(monkeypatch, capsys, [kind(each, 1) for each in range(MOST_KINDS)])
     assert said.splitlines()[-1] == "There may be more than 1,000 kinds."
+
+
+@pytest.mark.parametrize("act", ["retry", "discard", "postpone"])
+def test_the_help_of_an_act_says_that_it_covers_all_work_types(
+    capsys: pytest.CaptureFixture[str], act: str
+) -> None:
+    """Though the list has a line for each."""
+    run(["failures", act, "--help"], GlobalOptions())
+    assert "of all work types" in " ".join(capsys.readouterr().out.split())
