@@ -1,5 +1,6 @@
 """Creating and upgrading the schema, by however many and wherever."""
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from uuid import uuid4
@@ -287,6 +288,100 @@ def test_a_migration_keeps_grants_and_views_of_others(
     run(migrated_database, "select * from monitor")
     run(migrated_database, "drop view monitor; drop owned by txqueue_monitor")
     node.cursor.execute("drop role txqueue_monitor")
+
+
+# As a release before had it: one function for all calls.
+FORMER = """
+    drop function txqueue.enqueue(text, jsonb);
+    do $$ declare its oid := 'txqueue.enqueue'::regproc; made text := pg_get_functiondef(its); begin
+        execute 'drop function ' || its::regprocedure;
+        execute replace(made, 'work_type character varying', 'work_type text');
+    end $$;
+    revoke all on function txqueue.enqueue from public;
+    grant execute on function txqueue.enqueue to txqueue_enqueue, txqueue_worker;
+"""
+
+
+@pytest.fixture
+def application(migrated_database: str) -> Iterator[str]:
+    """A role of the user's own, whose name must be quoted."""
+    name = '"txqueue old-app 100%"'
+    run(migrated_database, f"drop role if exists {name}; create role {name}")
+    yield name
+    run(migrated_database, f"drop owned by {name}; drop role {name}")
+
+
+RIGHTS = """
+    select oid::regprocedure::text, privilege_type, is_grantable
+      from pg_proc, aclexplode(proacl) where grantee = %s::regrole
+    union all
+    select oid::regclass::text, privilege_type, is_grantable
+      from pg_class, aclexplode(relacl) where grantee = %s::regrole
+    order by 1, 2
+"""
+
+
+def test_what_takes_the_place_of_a_function_has_its_grants(
+    migrated_database: str, application: str
+) -> None:
+    """Those of the user's roles; txqueue's own have what this release grants them."""
+    before = catalog(migrated_database)
+    for sql in (
+        FORMER,
+        "drop view txqueue.recent_done; create view txqueue.recent_done as select 1",
+        "drop function txqueue.find_job; create function txqueue.find_job(its_job_id bigint)"
+        " returns integer return 1",
+        "create function txqueue.rotate(point) returns int return 1",
+        f"""grant usage on schema txqueue to {application};
+            grant execute on function txqueue.enqueue to {application};
+            grant execute on function txqueue.find_job to {application} with grant option;
+            grant execute on function txqueue.rotate(point) to txqueue_enqueue;
+            grant select on txqueue.recent_done to {application};""",
+    ):
+        run(migrated_database, sql)
+    migrate(migrated_database)
+    with closing(psycopg2.connect(migrated_database)) as connection, connection.cursor() as cursor:
+        cursor.execute(RIGHTS, (application, application))
+        rights = [(name.partition("(")[0], *rest) for name, *rest in cursor.fetchall()]
+    assert rights == [
+        ("txqueue.enqueue", "EXECUTE", False),
+        ("txqueue.enqueue", "EXECUTE", False),
+        ("txqueue.find_job", "EXECUTE", True),
+        ("txqueue.recent_done", "SELECT", False),
+    ]
+    run(migrated_database, f"drop owned by {application}")
+    assert before == catalog(migrated_database)
+
+
+def test_what_needs_a_former_function_is_named(migrated_database: str) -> None:
+    """A default and a view of the user's; nothing changes, and nothing is to be dropped by it."""
+    run(migrated_database, FORMER)
+    run(
+        migrated_database,
+        "create table orders (job bigint default txqueue.enqueue('shop.Ship', '{}'));"
+        " create view shipped as select txqueue.enqueue('shop.Ship', '{}') as job",
+    )
+    before = catalog(migrated_database)
+    with pytest.raises(Refused) as refused:
+        migrate(migrated_database)
+    assert "removes the function enqueue(text,jsonb,text," in refused.value.what
+    for user in ("column job of table public.orders", "view public.shipped"):
+        assert user in refused.value.what
+    assert "migrate, and put it back" in refused.value.remedy
+    assert "cascade" not in str(refused.value).lower()
+    assert before == catalog(migrated_database)
+
+
+def test_a_function_beside_others_of_its_name_is_recreated(migrated_database: str) -> None:
+    """Its arguments had other names, which cannot be replaced in place."""
+    before = catalog(migrated_database)
+    run(
+        migrated_database,
+        "drop function txqueue.enqueue(text, jsonb); create function"
+        " txqueue.enqueue(its_type text, its_payload jsonb) returns bigint return 1",
+    )
+    migrate(migrated_database)
+    assert before == catalog(migrated_database)
 
 
 def test_a_function_with_new_columns_is_recreated(migrated_database: str) -> None:

@@ -40,6 +40,30 @@ _LACKING: Final = """
        and not has_function_privilege(oid, 'execute')
      order by 2 limit 1"""
 _DEFINED: Final = re.compile(r"^create or replace (function|view) (\w+\.\w+)", re.MULTILINE)
+# Of a qualified name.
+_OVERLOADS: Final = """
+    select oid::regprocedure::text from pg_proc
+     where pronamespace = split_part(%s, '.', 1)::regnamespace
+       and proname = split_part(%s, '.', 2)"""
+# A view is a table to grant and revoke.
+_OBJECTS: Final = """
+    select 'function' as kind, oid, proname::text as name, oid::regprocedure::text as target
+      from pg_proc where pronamespace = current_schema()::regnamespace
+    union all
+    select 'table', oid, relname::text, oid::regclass::text
+      from pg_class where relnamespace = current_schema()::regnamespace and relkind = 'v'"""
+_RIGHTS: Final = """
+    with granted as (
+        select 'function' as kind, oid, proname::text as name, proowner as owner, proacl as rights
+          from pg_proc where pronamespace = current_schema()::regnamespace
+        union all
+        select 'table', oid, relname::text, relowner, relacl
+          from pg_class where relnamespace = current_schema()::regnamespace and relkind = 'v')
+    select kind, granted.oid, name, privilege_type, quote_ident(rolname),
+           case when is_grantable then ' with grant option' else '' end
+      from granted, aclexplode(rights) as acl, pg_roles
+     where pg_roles.oid = acl.grantee and grantee <> owner and rolname <> all (%s)
+     order by 1, 2, 5"""
 T = TypeVar("T")
 
 ROLES: Final = ("enqueue", "worksets", "worker", "read")
@@ -367,21 +391,22 @@ def _apply_functions(cursor: Any, schema: str) -> list[str]:
     with _step(cursor, schema):
         # Functions call one another, whatever their alphabetical order.
         cursor.execute("set local check_function_bodies = off")
-        before = _defined(cursor)
+        before, rights = _defined(cursor), _rights(cursor, schema)
         for _, sql in functions(schema):
             _define(cursor, sql)
         _drop_former(cursor, before)
         cursor.execute("select ensure_history()")
         cursor.execute("select grant_roles()")
+        _grant_again(cursor, rights)
         cursor.execute("select advance_sequences()")
         return list(cursor.fetchone()[0])
 
 
 def _define(cursor: Any, sql: str) -> None:
-    """Define a function or view; an existing one keeps its grants unless its result changes type.
+    """Define a function or view, in place of an existing one unless its result changes type.
 
     Raises:
-        Refused: When a view of another owner needs a removed column.
+        Refused: When a view, default or function of the user's needs what is removed.
     """
     cursor.execute("savepoint defined")
     try:
@@ -396,17 +421,29 @@ def _define(cursor: Any, sql: str) -> None:
 def _drop_defined(cursor: Any, sql: str) -> None:
     """Drop the function or view that a text defines, so that its result type can change."""
     for kind, name in _DEFINED.findall(sql):
-        target = f"{kind} {name}"
+        targets = [name]
         if kind == "function":
-            cursor.execute("select %s::regproc::regprocedure::text", (name,))
-            target = f"function {cursor.fetchone()[0]}"
-        try:
-            cursor.execute(f"drop {target}")
-        except psycopg2.errors.DependentObjectsStillExist as error:
-            raise Refused(
-                f"{name} returns other columns now; others need it: {error.diag.message_detail}",
-                "drop those, migrate, and make them again",
-            ) from None
+            cursor.execute(_OVERLOADS, (name, name))
+            targets = [signature for (signature,) in cursor.fetchall()]
+        for target in targets:
+            _drop(cursor, f"{kind} {target}")
+
+
+def _drop(cursor: Any, target: str) -> None:
+    """Drop a function or view.
+
+    Raises:
+        Refused: When others need it; the message names them.
+    """
+    try:
+        cursor.execute(f"drop {target}")
+    except psycopg2.errors.DependentObjectsStillExist as error:
+        users = "; ".join((error.diag.message_detail or "").splitlines())
+        raise Refused(
+            f"this release replaces or removes the {target}, and others need it: {users}",
+            "take it out of those (a column: alter table ... alter ... drop default; a view or"
+            " function: save its definition), migrate, and put it back",
+        ) from None
 
 
 def _defined(cursor: Any) -> dict[str, str]:
@@ -427,4 +464,26 @@ def _drop_former(cursor: Any, before: dict[str, str]) -> None:
     """
     for signature, written in _defined(cursor).items():
         if before.get(signature) == written:
-            cursor.execute(f"drop function {signature}")
+            _drop(cursor, f"function {signature}")
+
+
+def _rights(cursor: Any, schema: str) -> list[Any]:
+    """Return the rights on functions and views that others than txqueue's own roles have."""
+    cursor.execute(_RIGHTS, ([f"{schema}_{role}" for role in ROLES],))
+    return list(cursor.fetchall())
+
+
+def _grant_again(cursor: Any, rights: list[Any]) -> None:
+    """Grant the rights on dropped functions and views on those that have their names now.
+
+    Args:
+        cursor: The cursor of the migration.
+        rights: The result of `_rights` before anything was dropped.
+    """
+    cursor.execute(_OBJECTS)
+    objects = cursor.fetchall()
+    kept = {(kind, oid) for kind, oid, _, _ in objects}
+    for kind, oid, name, right, grantee, option in rights:
+        for its_kind, _, its_name, target in objects if (kind, oid) not in kept else ():
+            if (its_kind, its_name) == (kind, name):
+                cursor.execute(f"grant {right} on {kind} {target} to {grantee}{option}")
