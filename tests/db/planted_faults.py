@@ -118,6 +118,34 @@ PLANTS: Final = (
         exits=0,
         label="other",
     ),
+    Plant(
+        "functions",
+        "missing: enqueue(text,jsonb)",
+        ("drop function txqueue.enqueue(text, jsonb)",),
+        label="overload",
+    ),
+    *(
+        Plant(
+            "functions",
+            "functions differ from those of this release: enqueue(text,jsonb)",
+            (f"alter function txqueue.enqueue(text, jsonb) {change}",),
+            exits=0,
+            label=change.replace(" ", "_"),
+        )
+        for change in ("security invoker", "reset search_path", "set jit = on")
+    ),
+    Plant(
+        "functions",
+        "functions differ from those of this release: rotate",
+        (
+            "drop function txqueue.rotate",
+            "create function txqueue.rotate(point) returns int language sql as 'select 1'",
+            "revoke execute on function txqueue.rotate from public",
+            "grant execute on function txqueue.rotate to txqueue_worker",
+        ),
+        exits=0,
+        label="arguments",
+    ),
     Plant("functions", "live_tenants", ("drop view txqueue.live_tenants",), label="view"),
     Plant(
         "indexes",

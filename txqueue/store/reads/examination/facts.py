@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from hashlib import sha256
 from typing import Any, Final, TypeVar
 
 from txqueue.errors import DatabaseUnavailable, SchemaMismatch, TxqueueError
@@ -25,6 +24,7 @@ from txqueue.store.reads.examination.statements import (
     OTHER_SETTINGS,
     PLAIN,
 )
+from txqueue.store.schema.definitions import definitions
 from txqueue.store.schema.files import functions
 from txqueue.store.schema.version import FIND, latest_version
 
@@ -36,11 +36,6 @@ QUERY, LOCK = 3.0, 1.0
 _LIMITED: Final = (
     f"set local statement_timeout = {round(QUERY * 1000)};"
     f" set local lock_timeout = {round(LOCK * 1000)}; set transaction read only; "
-)
-# The name of a function and its body, or the name of a view.
-_DEFINED: Final = re.compile(
-    r"^create or replace (?:function \w+\.(\w+)\(.*?\bas \$\$(.*?)\$\$|view \w+\.(\w+))",
-    re.MULTILINE | re.DOTALL,
 )
 _GRANTED: Final = re.compile(r"^ *(\w+) +constant text\[\] := array\[([^]]+)\]", re.MULTILINE)
 # The names, in grant_roles.sql, of the lists of functions that each role may call.
@@ -147,17 +142,12 @@ def _schema_version(schema: str) -> Inquiry[Fact]:
 
 def _other_functions(schema: str) -> Inquiry[Fact]:
     query = OTHER_FUNCTIONS.format(schema=schema)
-    needed = dict(_needed(schema))
+    needed = list(definitions(schema))
+    names, signatures, digests = (
+        [getattr(each, part) for each in needed] for part in ("name", "signature", "digest")
+    )
     version = latest_version()
-    digests = (list(needed), list(needed.values()), version, version)
-    return (yield Question(query, digests))
-
-
-def _needed(schema: str) -> Iterator[tuple[str, str | None]]:
-    """Yield the name of each function of the package with a digest of its body, and each view."""
-    for _, sql in functions(schema):
-        for name, body, view in _DEFINED.findall(sql):
-            yield (view, None) if view else (name, sha256(body.encode()).hexdigest())
+    return (yield Question(query, (names, signatures, digests, version, version)))
 
 
 def _compared_rights(sql: str) -> _Read:

@@ -227,23 +227,39 @@ OTHER_SETTINGS: Final = """
 """Which of some settings have other values in the session."""
 
 OTHER_FUNCTIONS: Final = """
-    with needed as (select * from unnest(%s::text[], %s::text[]) as each (name, digest)),
+    with needed as (
+        select *, count(*) over (partition by name) as overloads
+          from unnest(%s::text[], %s::text[], %s::text[]) as each (name, signature, digest)),
     known as (
-        select proname as name, encode(sha256(convert_to(prosrc, 'UTF8')), 'hex') as digest
+        select proname || '()' as name,
+               proname || '(' || array_to_string(array(
+                   select typname from unnest(proargtypes) with ordinality as its (type, place)
+                     join pg_type on pg_type.oid = its.type order by place), ',') || ')'
+               as signature,
+               encode(sha256(convert_to(concat_ws(chr(10), prosecdef, array_to_string(array(
+                   select setting from unnest(proconfig) as setting order by setting collate "C"),
+                   chr(10)), prosrc), 'UTF8')), 'hex') as digest
           from pg_proc where pronamespace = to_regnamespace('{schema}')
         union all
-        select relname, null from pg_class where relnamespace = to_regnamespace('{schema}'))
-    select name, not exists (select from known where known.name = needed.name) as is_missing
-      from needed
-     where (select max(number) from {schema}.migration) >= %s
-       and not exists (select from known where known.name = needed.name
-                          and known.digest is not distinct from needed.digest)
-       and ((select max(number) from {schema}.migration) = %s
-            or not exists (select from known where known.name = needed.name))
+        select relname, relname, null from pg_class
+         where relnamespace = to_regnamespace('{schema}')),
+    named as (select name, count(*) as overloads from known group by name),
+    latest as (select max(number) as number from {schema}.migration)
+    select case when needed.overloads > 1 then needed.signature else rtrim(needed.name, '()')
+           end as name,
+           found.signature is null and coalesce(named.overloads, 0) < needed.overloads
+           as is_missing
+      from latest cross join needed
+      left join known as found on found.signature = needed.signature
+      left join named on named.name = needed.name
+     where latest.number = %s
+       and (found.signature is null or found.digest is distinct from needed.digest)
+        or latest.number > %s and named.name is null
      order by 1
 """
 """Which functions and views do not exist, if the schema is up to date, and which functions have
-another body, if it is not newer: the digest of a view is null."""
+other arguments, rights, settings or another body, if it is not newer: the digest of a view is null.
+A function of other arguments may stand for one of its name, but only for one."""
 
 EXCESS_RIGHTS: Final = """
     with granted as (select * from unnest(%s::text[], %s::text[]) as each (role, name)),
