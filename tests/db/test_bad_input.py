@@ -219,6 +219,16 @@ def test_jobs_that_are_no_objects_are_refused_in_sql(node: Master, jobs: Any) ->
         node.value("select txqueue.enqueue_many(%s)", json.dumps(jobs))
 
 
+@pytest.mark.parametrize(
+    ("name", "remedy"), [("", "pass a name"), ("x" * 201, "pass a shorter name")]
+)
+def test_the_remedy_for_a_queue_name_fits(node: Master, name: str, remedy: str) -> None:
+    """An empty one cannot be shorter."""
+    with pytest.raises(psycopg2.Error) as refused:
+        node.value("select txqueue.enqueue('any.type', '{}', %s)", name)
+    assert refused.value.diag.message_hint == remedy
+
+
 def test_an_empty_array_enqueues_nothing(node: Master) -> None:
     """It has no key that is not known."""
     assert node.value("select txqueue.enqueue_many('[]')") == []

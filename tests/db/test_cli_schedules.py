@@ -156,6 +156,8 @@ def test_invalid_input_is_refused_before_anything_is_written(
     assert "names no column" in wrong(
         capsys, *add, "--every", "1h", "--only-if", "public.nowhere", "id", "1"
     )
+    for name, remedy in (("", "pass a name"), ("x" * 201, "pass a shorter name")):
+        assert remedy in wrong(capsys, "add", name, *ADD[3:], "--every", "1h")
     assert "there is no schedule never" in wrong(capsys, "pause", "never")
     assert node.value("select count(*) from txqueue.schedule") == 0
 

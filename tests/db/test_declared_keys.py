@@ -274,6 +274,22 @@ async def test_keys_that_are_too_long_are_refused_alike(declared: Master, dsn: s
             await queue.enqueue(Delivery(7, 1, shop="x" * 201))
 
 
+def test_the_remedy_for_a_missing_member_fits_each_caller(declared: Master) -> None:
+    """`txqueue schedule add` has no option for a unique key, but one for no keys."""
+    terms = json.dumps({"kind": "every", "seconds": 60})
+    job = {"work_type": "keys.delivery", "payload": {"customer": 1}}
+    for call, *values in (
+        ("select txqueue.put_schedule('s', %s, %s, null, 'me')", terms, json.dumps(job)),
+        ("select txqueue.enqueue_many(%s)", json.dumps([job])),
+    ):
+        with pytest.raises(psycopg2.Error) as refused:
+            declared.value(call, *values)
+        hint = refused.value.diag.message_hint
+        assert hint is not None
+        assert "give number as a whole number; or pass" in hint
+        assert '{"keys": false} as options (--no-keys)' in hint
+
+
 def test_a_schedule_shows_and_is_found_by_the_keys_that_its_jobs_get(
     declared: Master, dsn: str
 ) -> None:

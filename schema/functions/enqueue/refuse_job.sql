@@ -17,7 +17,8 @@ begin
                                   'pass it as a string')
         when 'priority' then refuse(format('priority %s is not within 0 to 9', priority), 'use 2 for low, 4 for normal, 7 for high')
         when 'weight' then refuse(format('weight %s is not within 1 to 1000000', weight), 'use 1 for an ordinary job')
-        when 'queue' then refuse('a queue name must have 1 to 200 characters', 'pass a shorter name')
+        when 'queue' then refuse('a queue name must have 1 to 200 characters',
+                                 case queue when '' then 'pass a name' else 'pass a shorter name' end)
         when 'group' then refuse('a group must have 1 to 1000 characters', 'pass a shorter key, or null for no group')
         when 'tenant' then refuse('a tenant must have 1 to 200 characters', 'pass a shorter key, or null for no tenant')
         when 'moment' then refuse(format('%s is not between the years 1900 and 9998',

@@ -11,5 +11,6 @@ declare
 begin
     return refuse(format('the %s key of %s is made of %s, which the payload %s', key, its_type, path,
                          case when member is null then 'does not have' else 'does not have as ' || wanted end),
-                  format('give %s as %s; or pass %s as an argument', path, wanted, key));
+                  format('give %s as %s; or pass {"keys": false} as options (--no-keys), with the keys that the job needs',
+                         path, wanted));
 end $$;

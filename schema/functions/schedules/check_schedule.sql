@@ -10,7 +10,8 @@ declare
     place    smallint;
 begin
     if coalesce(length(its_name), 0) not between 1 and 200 then
-        perform refuse('the name of a schedule must have 1 to 200 characters', 'pass a shorter name');
+        perform refuse('the name of a schedule must have 1 to 200 characters',
+                       case when length(its_name) > 200 then 'pass a shorter name' else 'pass a name' end);
     end if;
     perform check_schedule_times(terms);
     perform check_job(its_job ->> 'work_type', its_job -> 'payload', (select payload_limit from setting),
