@@ -3,6 +3,9 @@
 import os
 from pathlib import Path
 
+from pygments.lexers.sql import PostgresLexer
+from sphinx.highlighting import lexers
+
 project = "txqueue"
 author = "the txqueue developers"
 release = version = os.environ["TXQUEUE_VERSION"]
@@ -10,6 +13,8 @@ html_title = f"txqueue {release}"
 root_doc = "index"
 language = "en"
 
+# Bodies of functions stand between dollars.
+lexers["sql"] = PostgresLexer()
 extensions = ["myst_parser", "sphinx_copybutton"]
 exclude_patterns = ["files"]
 # GitHub's anchors, down to the methods of the Python API.
