@@ -139,9 +139,8 @@ def test_errors_that_differ_in_numbers_have_one_shape(node: Master) -> None:
     assert not node.value(same, error("V: 1"), error("V: 1", function="check"))
 
 
-def test_failures_written_together_keep_their_own_kinds(node: Master) -> None:
-    """Those of one kind have one fingerprint, the others theirs."""
-    texts = [error("V: 1"), error("V: 2"), error("K: 1"), "V: 1"]
+def failed_together(node: Master, texts: list[str]) -> list[int]:
+    """Jobs that one statement has settled as failed, with an error each."""
     node.enqueue(*[{}] * len(texts))
     (chunk,) = node.claim()
     outcomes = [
@@ -150,7 +149,14 @@ def test_failures_written_together_keep_their_own_kinds(node: Master) -> None:
     ]
     settled = "select settled from txqueue.settle(%s, %s)"
     assert node.value(settled, node.incarnation, json.dumps(outcomes)) == chunk.ids
-    found = [node.job(job)["fingerprint"] for job in chunk.ids]
+    return chunk.ids
+
+
+def test_failures_written_together_keep_their_own_kinds(node: Master) -> None:
+    """Those of one kind have one fingerprint, the others theirs."""
+    texts = [error("V: 1"), error("V: 2"), error("K: 1"), "V: 1"]
+    jobs = failed_together(node, texts)
+    found = [node.job(job)["fingerprint"] for job in jobs]
     assert found == [node.value("select txqueue.fingerprint(%s)", text) for text in texts]
 
 
@@ -185,15 +191,8 @@ def test_a_report_that_has_frames_once_stores_whole_errors(
 def test_a_long_error_is_cut_off_by_characters(node: Master) -> None:
     """An attempt has the first 4000, however many bytes each takes."""
     texts = ["é" * 4000, "é" * 4001, "e" * 4001]
-    node.enqueue(*[{}] * len(texts))
-    (chunk,) = node.claim()
-    outcomes = [
-        {"job_id": job, "assignment": chunk.assignment, "outcome": "failed", "error": text}
-        for job, text in zip(chunk.ids, texts, strict=True)
-    ]
-    settled = "select settled from txqueue.settle(%s, %s)"
-    assert node.value(settled, node.incarnation, json.dumps(outcomes)) == chunk.ids
-    assert [node.job(job)["error"] for job in chunk.ids] == texts
+    jobs = failed_together(node, texts)
+    assert [node.job(job)["error"] for job in jobs] == texts
     attempts = "select array_agg(error order by job_id) from txqueue.failed_attempt"
     assert node.value(attempts) == [text[:4000] for text in texts]
 
