@@ -31,7 +31,7 @@ from txqueue.demo.node import RunningNode
 from txqueue.demo.progress import Pace, Stages, bars
 from txqueue.demo.traffic import enqueue_all, publish, wait_until_done
 from txqueue.store.inquiries.reader import Reader, Session
-from txqueue.store.reads.queue_state import about_job
+from txqueue.store.reads.job_details import about_job
 from txqueue.store.schema.migrations import migrate
 from txqueue_bench.cpu_time import cpu_seconds
 from txqueue_bench.work import Counted

@@ -24,7 +24,7 @@ from txqueue.policy.blockers import DAMAGE_REMEDY
 from txqueue.store.driver.connection_pool import ConnectionPool
 from txqueue.store.inquiries.reader import Reader, Session
 from txqueue.store.reads.archive_process import ArchiveProcess
-from txqueue.store.reads.queue_state import about_jobs
+from txqueue.store.reads.job_search import about_jobs
 from txqueue.web.pages.routes import MENU
 from txqueue.wire import admin_commands as wire
 

@@ -10,7 +10,9 @@ import pytest
 from tests.db.masters import Master
 from txqueue.policy.pagination import as_text
 from txqueue.store.inquiries.reader import Reader, Session
-from txqueue.store.reads.queue_state import about_all, about_job, about_jobs, about_obstacles
+from txqueue.store.reads.job_details import about_job, about_obstacles
+from txqueue.store.reads.job_search import about_jobs
+from txqueue.store.reads.queue_state import about_all
 
 FAR = ["10000-01-01Z", "294276-12-31Z", "0044-03-15 BC", "1899-12-31Z", "9999-01-01Z"]
 

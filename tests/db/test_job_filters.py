@@ -16,8 +16,8 @@ from txqueue.store.driver.side_by_side import nested
 from txqueue.store.inquiries.inquiry import Inquiry
 from txqueue.store.inquiries.reader import Reader, Session
 from txqueue.store.reads import job_search
-from txqueue.store.reads.job_search import about_bound, about_found
-from txqueue.store.reads.queue_state import about_job, about_matching
+from txqueue.store.reads.job_details import about_job
+from txqueue.store.reads.job_search import about_bound, about_found, about_matching
 
 T = TypeVar("T")
 HOSTILE = "50%_off\\ 'x' \"y\" {schema} %s é🎉"

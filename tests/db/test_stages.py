@@ -11,7 +11,7 @@ from tests.db.stored import Taken
 from txqueue.cli.options import GlobalOptions
 from txqueue.cli.root import run
 from txqueue.store.inquiries.reader import Reader, Session
-from txqueue.store.reads.queue_state import about_job
+from txqueue.store.reads.job_details import about_job
 from txqueue.web.pages.job_details import timeline
 
 

@@ -91,7 +91,7 @@ def jobs(
 @click.pass_obj
 def job(options: GlobalOptions, job_id: int) -> None:
     """Show all that is stored about a job."""
-    from txqueue.store.reads.queue_state import about_archived_job, about_job
+    from txqueue.store.reads.job_details import about_archived_job, about_job
 
     whole = or_archived(
         options,
@@ -110,7 +110,7 @@ def job(options: GlobalOptions, job_id: int) -> None:
 def explain(options: GlobalOptions, job_id: int) -> None:
     """Explain why a job does not run, and what would make it run."""
     from txqueue.policy.blockers import explain_archived
-    from txqueue.store.reads.queue_state import about_obstacles
+    from txqueue.store.reads.job_details import about_obstacles
 
     why = or_archived(
         options,

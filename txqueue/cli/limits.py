@@ -33,7 +33,7 @@ def limits(options: GlobalOptions) -> None:
 @click.pass_obj
 def actions(options: GlobalOptions, subject: str | None, limit: int) -> None:
     """Show which operator did what and when, the latest first."""
-    from txqueue.store.reads.queue_state import about_actions
+    from txqueue.store.reads.action_log import about_actions
 
     async def ask(admin: Admin) -> list[dict[str, Any]]:
         acts: list[dict[str, Any]] = []

@@ -21,7 +21,7 @@ __all__ = ["tenants", "worksets"]
 @click.pass_obj
 def worksets(options: GlobalOptions, name: str | None, limit: int) -> None:
     """Show the progress of worksets, or the failed items of one."""
-    from txqueue.store.reads.queue_state import about_workset_failures, about_worksets
+    from txqueue.store.reads.workset_list import about_workset_failures, about_worksets
 
     if name is None:
         rows = read_database(options, about_worksets)

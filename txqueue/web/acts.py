@@ -13,8 +13,9 @@ from txqueue.model.humanize import amount, counted, plain
 from txqueue.model.step import check_name
 from txqueue.policy.blockers import Explanation, explain_refusal, refusal_text
 from txqueue.store.operator_signals import signal_to_send
-from txqueue.store.reads.job_search import LOOKED_AT, about_bound
-from txqueue.store.reads.queue_state import about_clock, about_jobs, about_obstacles
+from txqueue.store.reads.job_details import about_obstacles
+from txqueue.store.reads.job_search import LOOKED_AT, about_bound, about_jobs
+from txqueue.store.reads.queue_state import about_clock
 from txqueue.web.filters import chosen_filters
 from txqueue.web.messages import NOTICE, PageRequest, Reply, redirect
 from txqueue.web.page_services import PageServices

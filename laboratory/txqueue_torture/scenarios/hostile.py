@@ -11,7 +11,9 @@ from txqueue.errors import TxqueueError
 from txqueue.store.driver.errors import answered
 from txqueue.store.inquiries.reader import Reader, Session
 from txqueue.store.reads.history import about_failures
-from txqueue.store.reads.queue_state import about_all, about_job, about_jobs, about_obstacles
+from txqueue.store.reads.job_details import about_job, about_obstacles
+from txqueue.store.reads.job_search import about_jobs
+from txqueue.store.reads.queue_state import about_all
 from txqueue_torture.demands import nothing_spent
 from txqueue_torture.environment import Testbed
 from txqueue_torture.scenario import scenario

@@ -25,8 +25,10 @@ from txqueue.store.inquiries.inquiry import Inquiry
 from txqueue.store.inquiries.operations import Operations
 from txqueue.store.operator_signals import signal_to_send
 from txqueue.store.reads import queue_state
+from txqueue.store.reads.action_log import about_actions
 from txqueue.store.reads.archive_process import ArchiveProcess
 from txqueue.store.reads.history import about_failures_after
+from txqueue.store.reads.job_details import about_archived_job, about_job, about_obstacles
 from txqueue.store.reads.job_search import about_found
 from txqueue.wire import admin_commands as wire
 from txqueue.wire.identity import caller_of
@@ -184,17 +186,15 @@ class AdminHandlers:
 
     async def _get_job(self, _who: str, job_id: int) -> Answer:
         try:
-            job = await self._operations.find(queue_state.about_job(self._schema, job_id))
+            job = await self._operations.find(about_job(self._schema, job_id))
         except JobNotFound as error:
             row = await self._archived(job_id, error)
-            job = await self._operations.find(queue_state.about_archived_job(self._schema, row))
+            job = await self._operations.find(about_archived_job(self._schema, row))
         return {"job": as_text(job)}
 
     async def _explain(self, _who: str, job_id: int) -> Answer:
         try:
-            explanation = await self._operations.find(
-                queue_state.about_obstacles(self._schema, job_id)
-            )
+            explanation = await self._operations.find(about_obstacles(self._schema, job_id))
         except JobNotFound as error:
             explanation = explain_archived(await self._archived(job_id, error), datetime.now(UTC))
         return {"explanation": as_text(asdict(explanation))}
@@ -214,7 +214,7 @@ class AdminHandlers:
     async def _list_actions(
         self, _who: str, subject: str | None = None, after: str | None = None
     ) -> Answer:
-        inquiry = queue_state.about_actions(self._schema, _number(after), MOST_LISTED + 1, subject)
+        inquiry = about_actions(self._schema, _number(after), MOST_LISTED + 1, subject)
         rows = await self._operations.find(inquiry)
         return _first("actions", rows, ("action_id",), MOST_LISTED)
 

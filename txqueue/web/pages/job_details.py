@@ -13,7 +13,7 @@ from txqueue.policy.blockers import DAMAGE_REMEDY, Explanation
 from txqueue.store.inquiries.archived_jobs import about_archived_days
 from txqueue.store.reads.batch_progress import ENDS, about_batch
 from txqueue.store.reads.dashboard import about_family
-from txqueue.store.reads.queue_state import about_archived_job, about_job, about_obstacles
+from txqueue.store.reads.job_details import about_archived_job, about_job, about_obstacles
 from txqueue.store.reads.steps import about_steps
 from txqueue.web.messages import PageRequest, Reply
 from txqueue.web.page_services import PageServices, marked

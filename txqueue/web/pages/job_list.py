@@ -5,8 +5,7 @@ from __future__ import annotations
 from txqueue.errors import TxqueueError
 from txqueue.model.job import State
 from txqueue.store.reads.dashboard import about_last_hour
-from txqueue.store.reads.job_search import LOOKED_AT, about_bound, about_found
-from txqueue.store.reads.queue_state import about_matching
+from txqueue.store.reads.job_search import LOOKED_AT, about_bound, about_found, about_matching
 from txqueue.web.acts import CHANGEABLE, COUNTED
 from txqueue.web.filters import MORE, USUAL, chips, chosen_filters, given_filters
 from txqueue.web.messages import PageRequest, Reply, redirect

@@ -9,9 +9,11 @@ from txqueue.policy.facts.status import largest
 from txqueue.store.inquiries.inquiry import Inquiry
 from txqueue.store.inquiries.together import together
 from txqueue.store.reads import queue_state
+from txqueue.store.reads.action_log import about_actions
 from txqueue.store.reads.dashboard import about_last_hour
 from txqueue.store.reads.history import about_failures
 from txqueue.store.reads.schedule_list import about_schedules
+from txqueue.store.reads.workset_list import about_worksets
 from txqueue.web.messages import PageRequest, Reply
 from txqueue.web.page_services import PageServices, marked
 from txqueue.web.routing import page
@@ -111,7 +113,7 @@ async def worksets(services: PageServices, request: PageRequest) -> Reply:
     after = request.exact("after")
 
     def inquire(schema: str) -> Rows:
-        return queue_state.about_worksets(schema, after=after, limit=_ON_A_PAGE + 1)
+        return about_worksets(schema, after=after, limit=_ON_A_PAGE + 1)
 
     return await _shared(services, request, "worksets", f"worksets after {after or ''}", inquire)
 
@@ -131,7 +133,7 @@ async def actions(services: PageServices, request: PageRequest) -> Reply:
     text = request.asked("after") or ""
     before = int(text) if text.isdecimal() and len(text) < 19 else None
     subject = request.asked("subject")
-    inquiry = queue_state.about_actions(services.reads.schema, before, _ON_A_PAGE + 1, subject)
+    inquiry = about_actions(services.reads.schema, before, _ON_A_PAGE + 1, subject)
     return await _listed(services, request, "actions", inquiry)
 
 
