@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -17,6 +16,7 @@ from txqueue.store.driver.blocking_connection import connect
 from txqueue.store.driver.errors import answered, translated
 from txqueue.store.driver.session_bounds import PLAIN, SET, SET_LOCAL, UNLIMITED, as_arrays
 from txqueue.store.schema.files import Migration, checked_name, functions, migrations
+from txqueue.store.schema.function_replacement import define_functions, keeping_rights
 from txqueue.store.schema.version import FIND, SchemaVersion, check_version, latest_version
 
 __all__ = ["MigrationReport", "check_database", "check_node_role", "migrate", "schema_sql"]
@@ -39,31 +39,6 @@ _LACKING: Final = """
        and proname in ('register_node', 'heartbeat', 'next_job', 'complete', 'settle', 'release')
        and not has_function_privilege(oid, 'execute')
      order by 2 limit 1"""
-_DEFINED: Final = re.compile(r"^create or replace (function|view) (\w+\.\w+)", re.MULTILINE)
-# Of a qualified name.
-_OVERLOADS: Final = """
-    select oid::regprocedure::text from pg_proc
-     where pronamespace = split_part(%s, '.', 1)::regnamespace
-       and proname = split_part(%s, '.', 2)"""
-# A view is a table to grant and revoke.
-_OBJECTS: Final = """
-    select 'function' as kind, oid, proname::text as name, oid::regprocedure::text as target
-      from pg_proc where pronamespace = current_schema()::regnamespace
-    union all
-    select 'table', oid, relname::text, oid::regclass::text
-      from pg_class where relnamespace = current_schema()::regnamespace and relkind = 'v'"""
-_RIGHTS: Final = """
-    with granted as (
-        select 'function' as kind, oid, proname::text as name, proowner as owner, proacl as rights
-          from pg_proc where pronamespace = current_schema()::regnamespace
-        union all
-        select 'table', oid, relname::text, relowner, relacl
-          from pg_class where relnamespace = current_schema()::regnamespace and relkind = 'v')
-    select kind, granted.oid, name, privilege_type, quote_ident(rolname),
-           case when is_grantable then ' with grant option' else '' end
-      from granted, aclexplode(rights) as acl, pg_roles
-     where pg_roles.oid = acl.grantee and grantee <> owner and rolname <> all (%s)
-     order by 1, 2, 5"""
 T = TypeVar("T")
 
 ROLES: Final = ("enqueue", "worksets", "worker", "read")
@@ -174,11 +149,15 @@ def _checked_version(cursor: Any, schema: str) -> int:
 
 def _known_roles(cursor: Any, schema: str) -> list[str]:
     """Return the schema's roles that exist; roles belong to the server, not to a database."""
-    names = [f"{schema}_{purpose}" for purpose in ROLES]
     cursor.execute(
-        "select rolname::text from pg_roles where rolname = any (%s) order by 1", (names,)
+        "select rolname::text from pg_roles where rolname = any (%s) order by 1",
+        (_roles(schema),),
     )
     return [name for (name,) in cursor.fetchall()]
+
+
+def _roles(schema: str) -> list[str]:
+    return [f"{schema}_{purpose}" for purpose in ROLES]
 
 
 def _newer(version: int, schema: str) -> SchemaMismatch:
@@ -388,102 +367,9 @@ def _apply(cursor: Any, schema: str, step: Migration) -> bool:
 
 def _apply_functions(cursor: Any, schema: str) -> list[str]:
     """Define this version's functions; return the sequences that were behind their tables."""
-    with _step(cursor, schema):
-        # Functions call one another, whatever their alphabetical order.
-        cursor.execute("set local check_function_bodies = off")
-        before, rights = _defined(cursor), _rights(cursor, schema)
-        for _, sql in functions(schema):
-            _define(cursor, sql)
-        _drop_former(cursor, before)
+    with _step(cursor, schema), keeping_rights(cursor, _roles(schema)):
+        define_functions(cursor, [sql for _, sql in functions(schema)])
         cursor.execute("select ensure_history()")
         cursor.execute("select grant_roles()")
-        _grant_again(cursor, rights)
         cursor.execute("select advance_sequences()")
         return list(cursor.fetchone()[0])
-
-
-def _define(cursor: Any, sql: str) -> None:
-    """Define a function or view, in place of an existing one unless its result changes type.
-
-    Raises:
-        Refused: When a view, default or function of the user's needs what is removed.
-    """
-    cursor.execute("savepoint defined")
-    try:
-        cursor.execute(sql)
-    except (psycopg2.errors.InvalidFunctionDefinition, psycopg2.errors.InvalidTableDefinition):
-        cursor.execute("rollback to savepoint defined")
-        _drop_defined(cursor, sql)
-        cursor.execute(sql)
-    cursor.execute("release savepoint defined")
-
-
-def _drop_defined(cursor: Any, sql: str) -> None:
-    """Drop the function or view that a text defines, so that its result type can change."""
-    for kind, name in _DEFINED.findall(sql):
-        targets = [name]
-        if kind == "function":
-            cursor.execute(_OVERLOADS, (name, name))
-            targets = [signature for (signature,) in cursor.fetchall()]
-        for target in targets:
-            _drop(cursor, f"{kind} {target}")
-
-
-def _drop(cursor: Any, target: str) -> None:
-    """Drop a function or view.
-
-    Raises:
-        Refused: When others need it; the message names them.
-    """
-    try:
-        cursor.execute(f"drop {target}")
-    except psycopg2.errors.DependentObjectsStillExist as error:
-        users = "; ".join((error.diag.message_detail or "").splitlines())
-        raise Refused(
-            f"this release replaces or removes the {target}, and others need it: {users}",
-            "take it out of those (a column: alter table ... alter ... drop default; a view or"
-            " function: save its definition), migrate, and put it back",
-        ) from None
-
-
-def _defined(cursor: Any) -> dict[str, str]:
-    """Return the existing functions, each with a value that changes when it is redefined."""
-    cursor.execute(
-        "select oid::regprocedure::text, xmin::text from pg_proc"
-        " where pronamespace = current_schema()::regnamespace"
-    )
-    return dict(cursor.fetchall())
-
-
-def _drop_former(cursor: Any, before: dict[str, str]) -> None:
-    """Drop the functions that this version does not define: older ones, and other signatures.
-
-    Args:
-        cursor: The cursor of the migration.
-        before: The result of `_defined` before this version's functions were defined.
-    """
-    for signature, written in _defined(cursor).items():
-        if before.get(signature) == written:
-            _drop(cursor, f"function {signature}")
-
-
-def _rights(cursor: Any, schema: str) -> list[Any]:
-    """Return the rights on functions and views that others than txqueue's own roles have."""
-    cursor.execute(_RIGHTS, ([f"{schema}_{role}" for role in ROLES],))
-    return list(cursor.fetchall())
-
-
-def _grant_again(cursor: Any, rights: list[Any]) -> None:
-    """Grant the rights on dropped functions and views on those that have their names now.
-
-    Args:
-        cursor: The cursor of the migration.
-        rights: The result of `_rights` before anything was dropped.
-    """
-    cursor.execute(_OBJECTS)
-    objects = cursor.fetchall()
-    kept = {(kind, oid) for kind, oid, _, _ in objects}
-    for kind, oid, name, right, grantee, option in rights:
-        for its_kind, _, its_name, target in objects if (kind, oid) not in kept else ():
-            if (its_kind, its_name) == (kind, name):
-                cursor.execute(f"grant {right} on {kind} {target} to {grantee}{option}")

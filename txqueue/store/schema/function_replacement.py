@@ -1,0 +1,138 @@
+"""Replaces the schema's functions and views by those of this version.
+
+A function is dropped if its result type changes, or if this version does not have it. The rights
+that the application's own roles have on functions and views stay.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+import psycopg2
+
+from txqueue.errors import Refused
+
+__all__ = ["define_functions", "keeping_rights"]
+
+_DEFINED: Final = re.compile(r"^create or replace (function|view) (\w+\.\w+)", re.MULTILINE)
+# Of a qualified name.
+_OVERLOADS: Final = """
+    select oid::regprocedure::text from pg_proc
+     where pronamespace = split_part(%s, '.', 1)::regnamespace
+       and proname = split_part(%s, '.', 2)"""
+# A view is a table to grant and revoke.
+_OBJECTS: Final = """
+    select 'function' as kind, oid, proname::text as name, oid::regprocedure::text as target
+      from pg_proc where pronamespace = current_schema()::regnamespace
+    union all
+    select 'table', oid, relname::text, oid::regclass::text
+      from pg_class where relnamespace = current_schema()::regnamespace and relkind = 'v'"""
+_RIGHTS: Final = """
+    with granted as (
+        select 'function' as kind, oid, proname::text as name, proowner as owner, proacl as rights
+          from pg_proc where pronamespace = current_schema()::regnamespace
+        union all
+        select 'table', oid, relname::text, relowner, relacl
+          from pg_class where relnamespace = current_schema()::regnamespace and relkind = 'v')
+    select kind, granted.oid, name, privilege_type, quote_ident(rolname),
+           case when is_grantable then ' with grant option' else '' end
+      from granted, aclexplode(rights) as acl, pg_roles
+     where pg_roles.oid = acl.grantee and grantee <> owner and rolname <> all (%s)
+     order by 1, 2, 5"""
+
+
+@contextmanager
+def keeping_rights(cursor: Any, own_roles: Sequence[str]) -> Iterator[None]:
+    """Grant the rights again at the end of the block that others have on what it drops.
+
+    Args:
+        cursor: The cursor of the migration.
+        own_roles: The schema's own roles, which get their rights otherwise.
+    """
+    cursor.execute(_RIGHTS, (list(own_roles),))
+    rights = cursor.fetchall()
+    yield
+    cursor.execute(_OBJECTS)
+    objects = cursor.fetchall()
+    kept = {(kind, oid) for kind, oid, _, _ in objects}
+    for kind, oid, name, right, grantee, option in rights:
+        for its_kind, _, its_name, target in objects if (kind, oid) not in kept else ():
+            if (its_kind, its_name) == (kind, name):
+                cursor.execute(f"grant {right} on {kind} {target} to {grantee}{option}")
+
+
+def define_functions(cursor: Any, definitions: Iterable[str]) -> None:
+    """Define functions and views, and drop all other functions of the schema.
+
+    Raises:
+        Refused: When a view, default or function of the user's needs what is removed.
+    """
+    # Functions call one another, whatever their alphabetical order.
+    cursor.execute("set local check_function_bodies = off")
+    before = _defined(cursor)
+    for sql in definitions:
+        _define(cursor, sql)
+    _drop_former(cursor, before)
+
+
+def _define(cursor: Any, sql: str) -> None:
+    """Define a function or view, in place of an existing one unless its result changes type.
+
+    Raises:
+        Refused: When a view, default or function of the user's needs what is removed.
+    """
+    cursor.execute("savepoint defined")
+    try:
+        cursor.execute(sql)
+    except (psycopg2.errors.InvalidFunctionDefinition, psycopg2.errors.InvalidTableDefinition):
+        cursor.execute("rollback to savepoint defined")
+        _drop_defined(cursor, sql)
+        cursor.execute(sql)
+    cursor.execute("release savepoint defined")
+
+
+def _drop_defined(cursor: Any, sql: str) -> None:
+    """Drop the function or view that a text defines, so that its result type can change."""
+    for kind, name in _DEFINED.findall(sql):
+        targets = [name]
+        if kind == "function":
+            cursor.execute(_OVERLOADS, (name, name))
+            targets = [signature for (signature,) in cursor.fetchall()]
+        for target in targets:
+            _drop(cursor, f"{kind} {target}")
+
+
+def _drop(cursor: Any, target: str) -> None:
+    """Drop a function or view.
+
+    Raises:
+        Refused: When others need it; the message names them.
+    """
+    try:
+        cursor.execute(f"drop {target}")
+    except psycopg2.errors.DependentObjectsStillExist as error:
+        users = "; ".join((error.diag.message_detail or "").splitlines())
+        raise Refused(
+            f"this release replaces or removes the {target}, and others need it: {users}",
+            "take it out of those (a column: alter table ... alter ... drop default; a view or"
+            " function: save its definition), migrate, and put it back",
+        ) from None
+
+
+def _defined(cursor: Any) -> dict[str, str]:
+    """Return the existing functions, each with a value that changes when it is redefined."""
+    cursor.execute(
+        "select oid::regprocedure::text, xmin::text from pg_proc"
+        " where pronamespace = current_schema()::regnamespace"
+    )
+    return dict(cursor.fetchall())
+
+
+def _drop_former(cursor: Any, before: dict[str, str]) -> None:
+    """Drop the functions that were not defined anew: older ones, and other signatures."""
+    for signature, written in _defined(cursor).items():
+        if before.get(signature) == written:
+            _drop(cursor, f"function {signature}")
