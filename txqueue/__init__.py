@@ -15,11 +15,12 @@ if TYPE_CHECKING:
     from txqueue.model.enqueue_options import EnqueueOptions
     from txqueue.model.failed_attempt import FailedAttempt, on_failure
     from txqueue.model.job import Attempt, Job, State
+    from txqueue.model.job_policy import Priority, Runtime, UniqueMode
     from txqueue.model.keys import Key
     from txqueue.model.middleware import middleware
     from txqueue.model.retry import Retry
     from txqueue.model.schedule import CatchUp, Cooldown, Cron, Every, Exists
-    from txqueue.model.work_item import Priority, Runtime, UniqueMode, WorkItem
+    from txqueue.model.work_item import WorkItem
     from txqueue.model.workset_item import ExistingTable, WorksetItem, WorksetStatus
     from txqueue.store.enqueueing.batch import Batch
     from txqueue.store.enqueueing.transaction import Transaction, enqueue
@@ -91,14 +92,14 @@ _HOMES = {
     "Job": "txqueue.model.job",
     "Key": "txqueue.model.keys",
     "Next": "txqueue.model.directives",
-    "Priority": "txqueue.model.work_item",
+    "Priority": "txqueue.model.job_policy",
     "Retry": "txqueue.model.retry",
-    "Runtime": "txqueue.model.work_item",
+    "Runtime": "txqueue.model.job_policy",
     "Snooze": "txqueue.model.directives",
     "State": "txqueue.model.job",
     "Task": "txqueue.worker.handlers.task",
     "TxqueueError": "txqueue.errors",
-    "UniqueMode": "txqueue.model.work_item",
+    "UniqueMode": "txqueue.model.job_policy",
     "WorkItem": "txqueue.model.work_item",
     "WorksetItem": "txqueue.model.workset_item",
     "WorksetStatus": "txqueue.model.workset_item",

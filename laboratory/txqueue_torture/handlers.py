@@ -12,7 +12,8 @@ from twisted.internet.protocol import ProcessProtocol
 from twisted.internet.utils import getProcessOutput
 from twisted.python.failure import Failure
 
-from txqueue.model.work_item import Runtime, WorkItem
+from txqueue.model.job_policy import Runtime
+from txqueue.model.work_item import WorkItem
 from txqueue_torture.work import SOON, Draw, Order, kind, noted
 
 __all__ = ["Hangs", "Lengthy", "Program", "Quiet", "Spoils"]

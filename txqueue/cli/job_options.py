@@ -12,8 +12,8 @@ import click
 from txqueue.cli.options import Decorator, together
 from txqueue.cli.times import Length, zoned
 from txqueue.model.enqueue_options import OPTIONS, Option
+from txqueue.model.job_policy import UniqueMode
 from txqueue.model.storable import find_unstorable
-from txqueue.model.work_item import UniqueMode
 
 __all__ = ["checked_payload", "declared", "job_text", "keyless"]
 

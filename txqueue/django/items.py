@@ -16,10 +16,11 @@ from txqueue.django import runs
 from txqueue.django.declared import changes_of, declared_task
 from txqueue.django.framework import InvalidTask, normalize_json
 from txqueue.errors import InvalidWork, UnknownWorkType
+from txqueue.model.job_policy import Priority, Runtime, UniqueMode
 from txqueue.model.keys import KEYS, Key
 from txqueue.model.retry import Retry
 from txqueue.model.schedule import Schedule
-from txqueue.model.work_item import Priority, Runtime, UniqueMode, WorkItem, find_work_type
+from txqueue.model.work_item import WorkItem, find_work_type
 
 __all__ = ["DjangoPolicy", "TaskWork", "ensure_item", "job_priority", "policy", "work"]
 

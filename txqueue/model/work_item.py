@@ -3,86 +3,29 @@
 from __future__ import annotations
 
 import inspect
-import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from datetime import timedelta
-from enum import Enum, IntEnum, StrEnum
-from typing import TYPE_CHECKING, Any, ClassVar, cast
-
-import attrs
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from txqueue.errors import InvalidWork, UnknownWorkType
-from txqueue.model.keys import KEYS, check_constant, check_keys
+from txqueue.model.job_policy import Priority, Runtime, UniqueMode
+from txqueue.model.keys import KEYS, check_keys
+from txqueue.model.policy_check import check_policy
 from txqueue.model.retry import Retry
-from txqueue.model.schedule import Cooldown, Cron, Every, Schedule
-from txqueue.model.storable import is_name
-from txqueue.model.tags import checked_tags
+from txqueue.model.schedule import Schedule
 
 __all__ = [
-    "LONGEST_TIMEOUT",
-    "MOST_WEIGHT",
-    "Priority",
-    "Runtime",
-    "UniqueMode",
     "WorkItem",
     "explicit_policy",
     "find_work_type",
-    "is_timeout",
     "is_work_type",
     "known_work_types",
 ]
 
 
-LONGEST_TIMEOUT = 315_360_000
-"""The longest timeout of a job, ten years in seconds, because reactors' timers have a limit."""
-
-MOST_WEIGHT = 1_000_000
-"""The largest weight of a job. The database refuses a larger one from SQL clients, too."""
-
-
-class Priority(IntEnum):
-    """Names for some of the priorities 0 to 9."""
-
-    LOW = 2
-    NORMAL = 4
-    HIGH = 7
-
-
-class UniqueMode(StrEnum):
-    """What to do with a new job while another of its work type holds its unique key."""
-
-    KEEP = "keep"
-    """Do not enqueue the new job: the other one does the work of both."""
-    REPLACE = "replace"
-    """Replace the data and start time of a pending job; after a running one, run the new job."""
-    AGAIN = "again"
-    """Replace the data of a pending job, keep its start time; after a running one, run the new job.
-    """
-    REJECT = "reject"
-    """Refuse the new job with `Duplicate`."""
-    ONCE = "once"
-    """Do not enqueue the new job, even after the other has ended: its key is remembered without
-    limit, or for the time ``once_for``.
-    """
-
-
-class Runtime(Enum):
-    """How a handler runs."""
-
-    TWISTED = "twisted"
-    """A coroutine that awaits Deferreds, or a function that may return a Deferred."""
-    ASYNCIO = "asyncio"
-    """A coroutine that awaits asyncio futures."""
-    THREAD = "thread"
-    """A plain function, run in a thread of the worker."""
-
-
 MYPY = False
 """True for mypy, which knows the name."""
 
-# What a class has in place of a field until attrs makes it.
-_FIELD = type(attrs.field())
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:<>-]{0,199}")
 _registry: dict[str, type[WorkItem]] = {}
 _explicit: dict[type[WorkItem], frozenset[str]] = {}
 
@@ -153,7 +96,7 @@ class WorkItem:
             return
         if "work_type" not in cls.__dict__:
             cls.work_type = f"{cls.__module__}.{cls.__qualname__}".replace("<locals>", "locals")
-        _check_policy(cls)
+        check_policy(cls, _POLICY)
         _check_keys(cls)
         _keep_fields_out_of_sight(cls)
         _register(cls)
@@ -221,146 +164,6 @@ def _keep_fields_out_of_sight(cls: type[WorkItem]) -> None:
         vars_of.__repr__ = shown
 
 
-_Rule = tuple[Callable[[type[WorkItem]], object], str, str]
-_RULES: tuple[_Rule, ...] = (
-    (
-        lambda work: _is_text(work.work_type) and _NAME.fullmatch(work.work_type),
-        "work_type {work.work_type!r} is not a name",
-        "use A to Z, a to z, 0 to 9 and . _ : -, at most 200; a task takes another by name=,"
-        " a class by work_type",
-    ),
-    (
-        lambda work: is_name(work.queue, 200),
-        "queue {work.queue!r} is not a name",
-        "use a string of 1 to 200 characters",
-    ),
-    (
-        lambda work: _is_whole(work.priority) and 0 <= work.priority <= 9,
-        "priority {work.priority!r} is not within 0 to 9",
-        "use Priority.LOW, NORMAL or HIGH, or a whole number from 0 to 9",
-    ),
-    (
-        lambda work: _is_whole(work.weight) and 1 <= work.weight <= MOST_WEIGHT,
-        f"weight {{work.weight!r}} is not a whole number from 1 to {MOST_WEIGHT}",
-        "use 1 for an ordinary job, more for a heavy one",
-    ),
-    (
-        lambda work: _is_whole(work.group_limit) and work.group_limit >= 1,
-        "group_limit {work.group_limit!r} is below 1 or not whole",
-        "use 1 to run the jobs of a group one at a time",
-    ),
-    (
-        lambda work: isinstance(work.unique_mode, UniqueMode),
-        "unique_mode {work.unique_mode!r} is not a UniqueMode",
-        "use UniqueMode.KEEP, REPLACE, AGAIN, REJECT or ONCE",
-    ),
-    (
-        lambda work: isinstance(work.expires, bool),
-        "expires {work.expires!r} is neither True nor False",
-        "use True to have not_after end a job that has not started",
-    ),
-    (
-        lambda work: isinstance(work.redacted, bool),
-        "redacted {work.redacted!r} is neither True nor False",
-        "use True to hide payload and result from operators",
-    ),
-    (
-        lambda work: isinstance(work.encrypted, bool),
-        "encrypted {work.encrypted!r} is neither True nor False",
-        "use True, and give the keys by TXQUEUE_PAYLOAD_KEY",
-    ),
-    (
-        lambda work: isinstance(work.omit_defaults, bool),
-        "omit_defaults {work.omit_defaults!r} is neither True nor False",
-        "use True to leave fields out of payloads that equal their defaults",
-    ),
-    (
-        lambda work: isinstance(work.retry, Retry),
-        "retry {work.retry!r} is not a Retry",
-        "use Retry(5) for five attempts in all, with delays between them",
-    ),
-    (
-        lambda work: work.timeout is None or _is_positive(work.timeout),
-        "timeout {work.timeout!r} is not within 0 and ten years of seconds",
-        "give seconds, or None for no limit",
-    ),
-    (
-        lambda work: work.heartbeat is None or _is_positive(work.heartbeat),
-        "heartbeat {work.heartbeat!r} is not within 0 and ten years of seconds",
-        "give seconds, or None for a handler that need not beat",
-    ),
-    (
-        lambda work: isinstance(work.runtime, Runtime),
-        "runtime {work.runtime!r} is not a Runtime",
-        "use Runtime.TWISTED, Runtime.ASYNCIO or Runtime.THREAD",
-    ),
-    (
-        lambda work: work.schedule is None or isinstance(work.schedule, Every | Cron | Cooldown),
-        "schedule {work.schedule!r} is not a schedule",
-        "use Every(60), Cron('0 3 * * *', tz='Europe/Berlin') or Cooldown(60)",
-    ),
-    (
-        lambda work: not _hidden_policy(work),
-        "the field {hidden} hides the policy of that name",
-        "leave out the annotation if the policy is meant (queue = 'mail'); else rename the field",
-    ),
-    (
-        lambda work: not inspect.isasyncgenfunction(work.perform),
-        "perform is an asynchronous generator, because it yields",
-        "return the result; to report partial work, call job.progress()",
-    ),
-    (
-        lambda work: not inspect.isgeneratorfunction(work.perform),
-        "perform is a generator, because it yields: nothing would run it",
-        "return the result; or await instead of yield, in async def perform(self, job)",
-    ),
-    (
-        lambda work: _takes_a_job(work.perform),
-        "perform does not take the job",
-        "write def perform(self, job), or async def",
-    ),
-    (
-        lambda work: work.runtime is not Runtime.ASYNCIO or _is_coroutine(work.perform),
-        "an asyncio handler must be a coroutine",
-        "write async def perform(self, job)",
-    ),
-    (
-        lambda work: work.runtime is not Runtime.THREAD or not _is_coroutine(work.perform),
-        "a handler that runs in a thread must be a plain function",
-        "write def perform(self, job)",
-    ),
-)
-"""The rules for a class's policy: each has the check, the complaint and the remedy."""
-
-
-def _check_policy(cls: type[WorkItem]) -> None:
-    for limit in ("timeout", "heartbeat"):
-        if isinstance(length := cls.__dict__.get(limit), timedelta):
-            setattr(cls, limit, length.total_seconds())
-    for holds, complaint, remedy in _RULES:
-        if not holds(cls):
-            text = complaint.format(work=cls, hidden=", ".join(_hidden_policy(cls)))
-            raise InvalidWork(f"{cls.__qualname__}: {text}", remedy)
-    for name, value in _constants(cls):
-        try:
-            checked_tags(value) if name == "tags" else check_constant(name, value)
-        except InvalidWork as error:
-            raise InvalidWork(f"{cls.__qualname__}: {error.what}", error.remedy) from None
-
-
-def _constants(cls: type[WorkItem]) -> Iterator[tuple[str, object]]:
-    """Yield each property of work items that the class sets to a value, the same for all jobs."""
-    for name in (*KEYS, "tags"):
-        value = inspect.getattr_static(cls, name)
-        if inspect.isfunction(value):
-            raise InvalidWork(
-                f"{cls.__qualname__}: {name} is a method", "write @property above the method"
-            )
-        is_field = name in _annotated(cls) or isinstance(value, _FIELD)
-        if value is not None and not is_field and not hasattr(value, "__get__"):
-            yield name, value
-
-
 def _check_keys(cls: type[WorkItem]) -> None:
     """Check the keys of a class that has its fields, as the one that attrs makes."""
     if "__attrs_attrs__" not in cls.__dict__:
@@ -371,47 +174,6 @@ def _check_keys(cls: type[WorkItem]) -> None:
         # It was registered before it had its fields.
         _registry.pop(cls.work_type, None)
         raise
-
-
-def _takes_a_job(handler: object) -> bool:
-    try:
-        inspect.signature(cast("Callable[..., object]", handler)).bind(None, None)
-    except TypeError:
-        return False
-    except ValueError:
-        # Callables that are not Python functions have no readable signature.
-        return callable(handler)
-    return True
-
-
-def _is_coroutine(handler: object) -> bool:
-    return inspect.iscoroutinefunction(handler)
-
-
-def _is_positive(value: object) -> bool:
-    return (
-        isinstance(value, int | float)
-        and not isinstance(value, bool)
-        and 0 < value <= LONGEST_TIMEOUT
-    )
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
-
-
-def _is_whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _hidden_policy(cls: type) -> list[str]:
-    return sorted(_POLICY.intersection(_annotated(cls)))
-
-
-def _annotated(cls: type) -> list[str]:
-    """Return the names that attrs takes for fields."""
-    annotated = inspect.get_annotations(cls)
-    return [name for name, kind in annotated.items() if "ClassVar" not in str(kind)]
 
 
 def _register(cls: type[WorkItem]) -> None:
@@ -426,11 +188,6 @@ def _register(cls: type[WorkItem]) -> None:
             f"give {cls.__module__}.{cls.__qualname__} a work_type of its own",
         )
     _registry[cls.work_type] = cls
-
-
-def is_timeout(value: object) -> bool:
-    """Tell whether a value is a time limit in seconds that a worker can enforce."""
-    return type(value) in (int, float) and _is_positive(value)
 
 
 def explicit_policy(cls: type[WorkItem]) -> frozenset[str]:

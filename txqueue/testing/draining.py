@@ -18,8 +18,9 @@ from attrs import define, evolve, field
 from txqueue.errors import InvalidWork, TokenLost
 from txqueue.model.assignment import Assignment, SettledJob
 from txqueue.model.chunk import read_chunk
+from txqueue.model.job_policy import Runtime
 from txqueue.model.type_version import type_version
-from txqueue.model.work_item import Runtime, known_work_types
+from txqueue.model.work_item import known_work_types
 from txqueue.model.workset_item import WorksetJob
 from txqueue.node.settings import policy_row, served_types
 from txqueue.store.enqueued_jobs import JobSearch, find_jobs, found_jobs, last_number

@@ -9,7 +9,8 @@ from txqueue.errors import InvalidWork
 from txqueue.model.assignment import Assignment
 from txqueue.model.chunk import FIELDS
 from txqueue.model.enqueue_options import EnqueueOptions
-from txqueue.model.work_item import Runtime, WorkItem
+from txqueue.model.job_policy import Runtime
+from txqueue.model.work_item import WorkItem
 from txqueue.model.workset_item import WorksetJob
 from txqueue.store.enqueueing.calls import job_object, json_text
 from txqueue.testing.borrowed_transactions import BorrowedTransactions

@@ -18,8 +18,9 @@ from twisted.internet.task import Clock as ManualClock
 from txqueue.model.assignment import Assignment, SettledJob, StartedJob
 from txqueue.model.chunk import AssignedJob, read_chunk
 from txqueue.model.failed_attempt import FailedAttempt, FailureHook, failure_hooks
+from txqueue.model.job_policy import Runtime
 from txqueue.model.payload import decode
-from txqueue.model.work_item import Runtime, WorkItem, find_work_type, known_work_types
+from txqueue.model.work_item import WorkItem, find_work_type, known_work_types
 from txqueue.store.enqueueing.encryption import decrypted, decrypted_result
 from txqueue.system.clock import Clock, Timer
 from txqueue.testing.connections import in_asyncio, in_loop

@@ -9,12 +9,7 @@ from attrs import define, field, frozen
 from txqueue import Priority, Retry, Runtime, UniqueMode, WorkItem
 from txqueue.errors import InvalidWork, UnknownWorkType
 from txqueue.model import work_item as work_module
-from txqueue.model.work_item import (
-    explicit_policy,
-    find_work_type,
-    is_work_type,
-    known_work_types,
-)
+from txqueue.model.work_item import explicit_policy, find_work_type, is_work_type, known_work_types
 from txqueue.model.workset_item import WorksetItem
 
 

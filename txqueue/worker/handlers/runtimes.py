@@ -15,10 +15,11 @@ from twisted.internet.defer import Deferred
 from txqueue.errors import InvalidWork, KeyUnavailable, UnknownWorkType
 from txqueue.model.chunk import Unreadable
 from txqueue.model.foreign import derives_from, is_a
+from txqueue.model.job_policy import Runtime
 from txqueue.model.middleware import Layer, coroutine_layers, thread_layers
 from txqueue.model.payload import decode, decoder
 from txqueue.model.type_version import UNKNOWN, NotRead, type_version
-from txqueue.model.work_item import Runtime, WorkItem, find_work_type
+from txqueue.model.work_item import WorkItem, find_work_type
 from txqueue.model.workset_item import WorksetItem, WorksetJob
 from txqueue.store.enqueueing.encryption import decrypted
 from txqueue.worker.handlers.blocking import ReactorCalls

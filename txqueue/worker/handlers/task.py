@@ -26,10 +26,11 @@ from typing import (
 import attrs
 
 from txqueue.errors import InvalidWork
+from txqueue.model.job_policy import Runtime, UniqueMode
 from txqueue.model.keys import Key
 from txqueue.model.retry import Retry
 from txqueue.model.schedule import Schedule
-from txqueue.model.work_item import Runtime, UniqueMode, WorkItem
+from txqueue.model.work_item import WorkItem
 
 if TYPE_CHECKING:
     from txqueue.worker.handlers.running_job import RunningJob

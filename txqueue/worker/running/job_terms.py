@@ -6,8 +6,8 @@ import time
 from typing import Any
 
 from txqueue.errors import InvalidWork
+from txqueue.model.job_policy import is_timeout
 from txqueue.model.retry import MOST_ATTEMPTS
-from txqueue.model.work_item import is_timeout
 
 __all__ = ["check_terms", "is_expired", "is_grouped"]
 

@@ -11,7 +11,7 @@ from twisted.logger import Logger
 
 from txqueue.errors import Hung
 from txqueue.model.foreign import class_name, is_a, looked
-from txqueue.model.work_item import Runtime
+from txqueue.model.job_policy import Runtime
 from txqueue.worker.handlers.running_job import RunningJob, change
 from txqueue.worker.handlers.runtimes import Kind
 from txqueue.worker.handlers.waiting import Waiting

@@ -19,9 +19,9 @@ from twisted.python.failure import Failure
 from txqueue.errors import InvalidWork, TokenLost, TransactionMisused
 from txqueue.model.directives import Snooze
 from txqueue.model.foreign import class_name, derives_from, is_a
+from txqueue.model.job_policy import Runtime
 from txqueue.model.middleware import coroutine_layers, thread_layers
 from txqueue.model.payload import decode, decoder
-from txqueue.model.work_item import Runtime
 from txqueue.model.workset_item import WorksetItem
 from txqueue.policy.endings.outcome import judge, summary_of
 from txqueue.store.driver.raw_connection import IStoreReactor
