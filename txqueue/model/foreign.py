@@ -15,12 +15,13 @@ __all__ = [
     "ByClass",
     "behaves",
     "class_name",
-    "class_path",
     "derives_from",
     "is_a",
     "link_of",
     "looked",
     "members_of",
+    "name_of",
+    "path_of",
     "text_of",
     "traceback_of",
 ]
@@ -32,7 +33,9 @@ _ORDER: Final = type.__dict__["__mro__"].__get__
 _NAME: Final = type.__dict__["__name__"].__get__
 _PATH: Final = type.__dict__["__qualname__"].__get__
 _MODULE: Final = type.__dict__["__module__"].__get__
-_TRACEBACK: Final[Callable[[object], Any]] = vars(BaseException)["__traceback__"].__get__
+_TRACEBACK: Final[Callable[[object], TracebackType | None]] = vars(BaseException)[
+    "__traceback__"
+].__get__
 _CAUSE: Final[Callable[[object], Any]] = vars(BaseException)["__cause__"].__get__
 _CONTEXT: Final[Callable[[object], Any]] = vars(BaseException)["__context__"].__get__
 _IS_SUPPRESSED: Final[Callable[[object], Any]] = vars(BaseException)["__suppress_context__"].__get__
@@ -108,23 +111,21 @@ def derives_from(value: object, kind: type) -> bool:
 
 def class_name(value: object) -> str:
     """Return the name of an object's class."""
-    return _exact(_NAME(type(value)))
+    return name_of(type(value))
 
 
-def class_path(value: object) -> str:
-    """Return the module and name of an object's class, such as ``builtins.ValueError``."""
-    return _PATHS.of(value)
+def name_of(cls: type) -> str:
+    """Return the name of a class."""
+    return _exact(_NAME(cls))
 
 
-def _path_of(cls: type) -> str:
+def path_of(cls: type) -> str:
+    """Return the module and name of a class, such as ``builtins.ValueError``."""
     try:
         module = _MODULE(cls)
     except BaseException:
         module = "?"
     return f"{text_of(module)}.{_exact(_PATH(cls))}"[:LONGEST_PATH]
-
-
-_PATHS: Final = ByClass(_path_of)
 
 
 def text_of(value: object) -> str:
@@ -142,14 +143,18 @@ def _exact(text: str) -> str:
 
 def traceback_of(error: object) -> TracebackType | None:
     """Return where an exception was raised; None for one that was not, or is none."""
-    return _TRACEBACK(error) if is_a(error, BaseException) else None
+    try:
+        return _TRACEBACK(error)
+    except TypeError:
+        return None
 
 
 def link_of(error: object) -> tuple[BaseException | None, bool]:
     """Return the exception that a traceback shows before this one, and whether it is the cause."""
-    if not is_a(error, BaseException):
+    try:
+        cause = _CAUSE(error)
+    except TypeError:
         return None, True
-    cause = _CAUSE(error)
     if cause is not None or _IS_SUPPRESSED(error):
         return cause, True
     return _CONTEXT(error), False

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any, Final, TypeVar
 
 from attrs import define, field
 
@@ -18,6 +18,8 @@ __all__ = [
     "RunTally",
     "counted",
 ]
+
+T = TypeVar("T", bound=Hashable)
 
 RUN_BOUNDS: Final = (
     *(0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 60.0),
@@ -124,7 +126,7 @@ class RunTally:
             self.runs.setdefault(name, Histogram(RUN_BOUNDS)).add(counts, total)
 
 
-def counted(names: Sequence[str]) -> dict[str, int]:
+def counted(names: Sequence[T]) -> dict[T, int]:
     """Return how often each name occurs; fast where all are the same, as most often."""
     if names and names.count(names[0]) == len(names):
         return {names[0]: len(names)}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import copy_context
 from functools import partial
@@ -78,7 +77,7 @@ class _Report:
     def settle(
         self,
         weight: int,  # noqa: ARG002
-        counts: Counter[int],  # noqa: ARG002
+        counts: Mapping[int, int],  # noqa: ARG002
         jobs: Sequence[SettledJob],
     ) -> None:
         """Take another outcome."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import socket
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
@@ -118,12 +117,12 @@ class MasterLink:
             committed=",".join(map(str, held.committed)),
         )
 
-    def settle(self, weight: int, counts: Counter[int], jobs: Sequence[SettledJob]) -> None:
+    def settle(self, weight: int, counts: Mapping[int, int], jobs: Sequence[SettledJob]) -> None:
         """Report jobs that ended otherwise than done, or with progress to store."""
         for outcomes in outcomes_texts(jobs):
             self._pipe.say(Settle, weight=weight, counts=json.dumps(counts), outcomes=outcomes)
             # Once for all.
-            weight, counts = 0, Counter()
+            weight, counts = 0, {}
 
     def start(self, jobs: list[StartedJob]) -> None:
         """Report running jobs: those that run for longer than a second, or have new progress."""

@@ -1,6 +1,6 @@
 """What is found out about objects of the application."""
 
-from txqueue.model.foreign import MOST_CLASSES, ByClass, class_path
+from txqueue.model.foreign import MOST_CLASSES, ByClass, path_of
 
 
 class _Odd(type):
@@ -28,7 +28,7 @@ def test_a_class_is_looked_at_once() -> None:
     names = ByClass(name)
     assert [names.of(each) for each in (_Of(), 1, _Of(), 2)] == ["_Of", "int"] * 2
     assert len(looks) == 2
-    assert [class_path(_Of()) for _ in range(2)] == [f"{__name__}._Of"] * 2
+    assert path_of(_Of) == f"{__name__}._Of"
 
 
 def test_few_classes_are_remembered() -> None:

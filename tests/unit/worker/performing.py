@@ -146,7 +146,7 @@ class Harness:
         """Add up what jobs did."""
         self.tally.add(tally)
 
-    def settle(self, weight: int, counts: Counter[int], jobs: Sequence[SettledJob]) -> None:
+    def settle(self, weight: int, counts: Mapping[int, int], jobs: Sequence[SettledJob]) -> None:
         """Note jobs that ended otherwise, as they would go over the wire."""
         self.settled_weight += weight
         self.counts.update(counts)

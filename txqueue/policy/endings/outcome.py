@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from attrs import define, field
 
@@ -16,7 +16,7 @@ from txqueue.errors import (
 )
 from txqueue.model.assignment import JobKey, SettledJob, framed
 from txqueue.model.directives import Discard, Fail, Snooze, snooze_delay
-from txqueue.model.foreign import class_name, class_path, is_a, looked, text_of
+from txqueue.model.foreign import ByClass, class_name, is_a, looked, name_of, path_of, text_of
 from txqueue.model.retry import Retry
 from txqueue.model.type_version import NotRead
 from txqueue.policy.endings.tracebacks import (
@@ -55,6 +55,7 @@ KEYLESS = "txqueue.errors.KeyUnavailable"
 CONNECTIONLESS_PAUSE = 5.0
 # Errors that decide the outcome by themselves.
 DECISIVE = (Snooze, Discard, Fail, KeyUnavailable, InvalidWork, UnknownWorkType)
+_MAY_DECIDE: Final = ByClass(lambda cls: issubclass(cls, (NotRead, *DECISIVE)))
 
 
 @define
@@ -114,18 +115,20 @@ def judge(error: object, retry: Retry, failures: int, chance: float) -> Verdict:
     Returns:
         The outcome.
     """
-    if is_a(error, NotRead):
-        return Verdict("unread", error=storable(text_of(error)), version=cast("Any", error).version)
-    try:
-        if (verdict := _verdict_of_class(error)) is not None:
-            return verdict
-        unread = ""
-    except BaseException as broken:
-        unread = f"its {class_name(error)} cannot be read: {summary_of(broken)}\n\n"
+    unread = ""
+    if _MAY_DECIDE.of(error):
+        if is_a(error, NotRead):
+            version = cast("Any", error).version
+            return Verdict("unread", error=storable(text_of(error)), version=version)
+        try:
+            if (verdict := _verdict_of_class(error)) is not None:
+                return verdict
+        except BaseException as broken:
+            unread = f"its {class_name(error)} cannot be read: {summary_of(broken)}\n\n"
     (text, frames), name = _error_parts(error), error_class(error)
     if unread:
         text, frames = unread + text, None
-    if _is_fatal(error, retry) or retry.is_spent(failures + 1):
+    if retry.is_spent(failures + 1) or _is_fatal(error, retry):
         return Verdict("failed", error=text, error_class=name, frames=frames)
     delay = retry.delay(failures + 1, chance)
     return Verdict("retry", delay=delay, error=text, error_class=name, frames=frames)
@@ -186,7 +189,7 @@ def judge_unavailable(error: object, chance: float) -> Verdict:
 
 def error_class(error: object) -> str:
     """Return the module and name of an exception's class, as it is stored."""
-    return storable(class_path(error))
+    return _STORED_PATHS.of(error)
 
 
 def summary_of(error: object) -> str:
@@ -196,12 +199,12 @@ def summary_of(error: object) -> str:
 
 def _own_summary(error: object) -> str | None:
     """Return the summary of an error whose line does not say enough at its beginning."""
-    return _deferred_timeout(error) or syntax_error(error)
+    if not _MAY_SAY_LESS.of(error):
+        return None
+    return syntax_error(error) or _deferred_timeout(error)
 
 
 def _deferred_timeout(error: Any) -> str | None:
-    if class_name(error) != "TimeoutError":
-        return None
     match looked(lambda: tuple(error.args), ()):
         case (float() | int() as seconds, "Deferred"):
             # Deferred.addTimeout() raises an error without a message.
@@ -237,3 +240,9 @@ def storable(text: str) -> str:
     if text.isascii() and "\x00" not in text:
         return text
     return text.replace("\x00", "�").encode("utf-8", "replace").decode()
+
+
+_STORED_PATHS: Final = ByClass(lambda cls: storable(path_of(cls)))
+_MAY_SAY_LESS: Final = ByClass(
+    lambda cls: name_of(cls) == "TimeoutError" or issubclass(cls, SyntaxError)
+)

@@ -18,11 +18,11 @@ from typing import Any, Final, cast
 from txqueue.model.foreign import (
     ByClass,
     behaves,
-    class_path,
     is_a,
     link_of,
     looked,
     members_of,
+    path_of,
     text_of,
     traceback_of,
 )
@@ -133,9 +133,14 @@ def _has_notes(error: object) -> bool:
 
 def _plain_line(error: object) -> str:
     """Return an exception's type and message as the interpreter keeps them."""
-    name = class_path(error).removeprefix("builtins.").removeprefix("__main__.")
+    name = _SHOWN_PATHS.of(error)
     text = text_of(error)
     return f"{name}: {text}\n" if text else f"{name}\n"
+
+
+_SHOWN_PATHS: Final = ByClass(
+    lambda cls: path_of(cls).removeprefix("builtins.").removeprefix("__main__.")
+)
 
 
 def _chain_text(error: object) -> str:

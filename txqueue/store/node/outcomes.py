@@ -11,13 +11,14 @@ that differs.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from hashlib import blake2b
+from json.encoder import encode_basestring_ascii as _quoted
 from operator import attrgetter
 from typing import Any, Final
 
-from attrs import fields
+from attrs import evolve, fields
 
 from txqueue.model.assignment import SettledJob, SettledJobs, framed
 
@@ -31,8 +32,6 @@ __all__ = [
 
 LONGEST: Final = 1 << 15
 """Characters of the outcomes that a worker reports together."""
-# The most outcomes whose text is made at once.
-_MOST: Final = 100
 _NAMES: Final = [field.name for field in fields(SettledJob) if field.name != "frames"]
 # Characters of the line that error_shape() takes.
 _LONGEST_LINE: Final = 500
@@ -40,6 +39,10 @@ _LONGEST_LINE: Final = 500
 # to catch an error for each character that a dict lacks; those beyond the text remain.
 _ALIKE: Final = "".join(map(chr, range(128))).translate(str.maketrans("23456789", "11111111"))
 _VALUES: Final = attrgetter(*_NAMES)
+# What few outcomes have.
+_RARE: Final = attrgetter("result", "progress", "stage", "version", "waits", "unstarted")
+_NONE: Final = (None, None, None, None, None, False)
+_encoded: Final = json.JSONEncoder(separators=(",", ":")).encode
 
 
 def outcomes_texts(jobs: Iterable[SettledJob], longest: int = LONGEST) -> Iterator[str]:
@@ -49,21 +52,20 @@ def outcomes_texts(jobs: Iterable[SettledJob], longest: int = LONGEST) -> Iterat
         jobs: The outcomes.
         longest: The longest array, in characters; a longer outcome has one of its own.
     """
-    known = list(jobs)
-    for place in range(0, len(known), _MOST):
-        yield from _texts(known[place : place + _MOST], longest)
-
-
-def _texts(jobs: Sequence[SettledJob], longest: int) -> Iterator[str]:
+    texts: list[str] = []
     keys: set[str] = set()
-    # At once: an encoder for each would take as long as its work.
-    text = json.dumps([_members(job, keys) for job in jobs])
-    if len(text) <= longest or len(jobs) == 1:
-        yield text
-        return
-    half = len(jobs) // 2
-    yield from _texts(jobs[:half], longest)
-    yield from _texts(jobs[half:], longest)
+    room = longest - len("[]")
+    for job in jobs:
+        text = _text(job, keys)
+        if texts and len(text) > room:
+            yield _array(texts)
+            texts, room = [], longest - len("[]")
+            keys.clear()
+            text = _text(job, keys)
+        texts.append(text)
+        room -= len(text) + 1
+    if texts:
+        yield _array(texts)
 
 
 def outcomes_text(jobs: Iterable[SettledJob]) -> str:
@@ -71,23 +73,45 @@ def outcomes_text(jobs: Iterable[SettledJob]) -> str:
     return json.dumps([_object(job) for job in jobs])
 
 
-def _members(job: SettledJob, keys: set[str]) -> dict[str, Any]:
-    """Return the members of an outcome.
+def _text(job: SettledJob, keys: set[str]) -> str:
+    """Return an outcome as JSON text.
 
     Args:
         job: The outcome.
         keys: The keys of the frames that outcomes before it have.
     """
-    members = _object(job)
-    if job.frames is not None and (line := _line(job, job.frames)) is not None:
-        members["error"] = line
-        if (shape := _shape(line)) != line:
-            members["shape"] = shape
-        members["trace"] = key = _key(job.frames)
-        if key not in keys:
-            keys.add(key)
-            members["frames"] = job.frames
-    return members
+    line = None if job.frames is None else _line(job, job.frames)
+    if line is None or job.frames is None:
+        return f"{{{_members(job, job.error)}}}"
+    return f"{{{_members(job, line)}{_trace(line, job.frames, keys)}}}"
+
+
+def _members(job: SettledJob, error: str | None) -> str:
+    """Return the members of an outcome with a given error.
+
+    An encoder takes several times as long, so it gets only what is rare.
+    """
+    if _RARE(job) != _NONE:
+        return _encoded(_object(evolve(job, error=error)))[1:-1]
+    delay = "" if job.delay is None else f',"delay":{float(job.delay)!r}'
+    said = "" if error is None else f',"error":{_quoted(error)}'
+    name = "" if job.error_class is None else f',"error_class":{_quoted(job.error_class)}'
+    log = "" if job.log is None else f',"log":{_quoted(job.log)}'
+    return (
+        f'"job_id":{job.job_id},"assignment":{job.assignment},"outcome":"{job.outcome}"'
+        f"{delay}{said}{name}{log}"
+    )
+
+
+def _trace(line: str, frames: str, keys: set[str]) -> str:
+    """Return the members that name the frames of a failure, and have them if it is the first."""
+    shape = _shape(line)
+    key = _key(frames)
+    text = f',"trace":"{key}"' if shape == line else f',"shape":{_quoted(shape)},"trace":"{key}"'
+    if key in keys:
+        return text
+    keys.add(key)
+    return f'{text},"frames":{_quoted(frames)}'
 
 
 def _line(job: SettledJob, frames: str) -> str | None:

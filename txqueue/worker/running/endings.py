@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -17,6 +16,7 @@ from txqueue.model.directives import Discard, Fail, Next, Snooze
 from txqueue.model.foreign import is_a, looked, text_of
 from txqueue.model.payload import LONGEST_SMALL, check_length, encode_result, small_result
 from txqueue.model.retry import Retry
+from txqueue.model.run_tally import counted
 from txqueue.policy.endings.outcome import (
     KEYLESS,
     RUN_AGAIN,
@@ -70,7 +70,7 @@ class Report(Protocol):
     def complete(self, held: HeldAssignment, *, is_alone: bool) -> None:
         """Report the done jobs of an assignment; `is_alone` if no other report follows."""
 
-    def settle(self, weight: int, counts: Counter[int], jobs: Sequence[SettledJob]) -> None:
+    def settle(self, weight: int, counts: Mapping[int, int], jobs: Sequence[SettledJob]) -> None:
         """Report jobs that ended otherwise than done, or with progress to store."""
 
     def start(self, jobs: list[StartedJob]) -> None:
@@ -128,7 +128,6 @@ class Endings:
         # How many of the jobs to report are completed, and whether there is anything else.
         self._completed, self._is_due = 0, False
         self._settled: list[SettledJob] = []
-        self._counts: Counter[int] = Counter()
         self._settled_weight = 0
 
     def touch(self, held: HeldAssignment) -> None:
@@ -288,8 +287,7 @@ class Endings:
             settled = evolve(settled, progress=json.loads(job.last_progress))
         end_records(job, settled.outcome)
         self._settled.append(settled)
-        self._runs.tally.ended[job.work_type, settled.outcome] += 1
-        self._counts[job.token.assignment] += 1
+        self._runs.ended.append((job.work_type, settled.outcome))
         self._settled_weight += job.weight
         self._is_due = True
 
@@ -314,8 +312,9 @@ class Endings:
             self._report.complete(held, is_alone=is_alone)
             held.clear()
         if self._settled:
-            settlement = self._settled_weight, self._counts, self._settled
-            self._settled, self._counts, self._settled_weight = [], Counter(), 0
+            counts = counted([settled.assignment for settled in self._settled])
+            settlement = self._settled_weight, counts, self._settled
+            self._settled, self._settled_weight = [], 0
             self._report.settle(*settlement)
         self._in_flight.reported()
 

@@ -19,6 +19,7 @@ class RunCounts:
         started: The work types of the runs that started in this burst, one entry each.
         going_on: Those of them that go on after it.
         done: The work types of done jobs, one entry each.
+        ended: The work types and outcomes of other ended jobs, one entry each.
         tally: The counts so far, without those lists.
     """
 
@@ -26,6 +27,7 @@ class RunCounts:
         self.started: list[str] = []
         self.going_on: list[str] = []
         self.done: list[str] = []
+        self.ended: list[tuple[str, str]] = []
         self.tally = RunTally()
         self._quick: list[str] = []
         self._quick_seconds = 0.0
@@ -45,6 +47,9 @@ class RunCounts:
         for work_type, times in counted(self.done).items():
             self.tally.ended[work_type, "done"] += times
         self.done.clear()
+        for kind, times in counted(self.ended).items():
+            self.tally.ended[kind] += times
+        self.ended.clear()
         if self._quick:
             self.tally.burst(self._quick, (), self._quick_seconds)
             self._quick.clear()

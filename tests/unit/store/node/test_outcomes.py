@@ -1,6 +1,7 @@
 """Outcomes as they travel: what a worker writes is what a master reads."""
 
 import json
+from itertools import pairwise
 
 import pytest
 from attrs import evolve
@@ -40,7 +41,44 @@ def test_reports_are_bounded(errors: list[str], longest: int) -> None:
     texts = list(outcomes_texts(jobs, longest))
     assert settled_jobs_in(map(SettledJobs, texts)) == jobs
     for text in texts:
-        assert len(json.loads(text)) == 1 or len(text) <= longest + 2 + len(errors)
+        assert len(json.loads(text)) == 1 or len(text) <= longest
+
+
+@given(st.lists(st.text("xy", max_size=50), min_size=1), st.integers(1, 500))
+def test_a_report_ends_where_the_next_outcome_does_not_fit(errors: list[str], longest: int) -> None:
+    """So that there are few: each costs the pipe and the master about as much as an outcome."""
+    jobs = [SettledJob(number, 1, "failed", error=error) for number, error in enumerate(errors)]
+    texts = list(outcomes_texts(jobs, longest))
+    for text, following in pairwise(texts):
+        first = json.dumps(json.loads(following)[0], separators=(",", ":"))
+        assert len(text) + len(first) >= longest
+
+
+_TEXTS = st.none() | st.text(max_size=20)
+
+
+@given(
+    st.lists(
+        st.builds(
+            SettledJob,
+            st.integers(1, 9),
+            st.integers(1, 2**63 - 1),
+            st.sampled_from(["retry", "failed", "snooze", "done"]),
+            delay=st.none() | st.floats(0, 1e9),
+            error=_TEXTS,
+            result=st.sampled_from([None, 0, False, "x", {"a": [1]}]),
+            unstarted=st.booleans(),
+            error_class=_TEXTS,
+            log=_TEXTS,
+            frames=st.sampled_from([None, "Traceback:\n"]),
+        ),
+        min_size=1,
+    )
+)
+def test_a_report_has_all_that_is_said_of_a_job(jobs: list[SettledJob]) -> None:
+    """Whether an encoder writes it or not."""
+    assert settled_jobs_in(map(SettledJobs, outcomes_texts(jobs))) == jobs
+    assert all(json.loads(text) for text in outcomes_texts(jobs))
 
 
 TRACE = 'Traceback (most recent call last):\n  File "/srv/shop.py", line 7, in {}\n    fail()\n'
