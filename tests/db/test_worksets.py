@@ -18,7 +18,7 @@ from tests.waiting import running_reactor
 from txqueue import ExistingTable, WorkQueue, WorksetItem
 from txqueue.errors import Refused
 from txqueue.store.driver.connection_pool import ConnectionPool
-from txqueue.store.enqueueing.worksets import Parts
+from txqueue.store.enqueueing.workset_parts import Parts
 
 JOB = {"work_type": "test.kind", "payload": {}}
 SPEC = {"name": "letters", "work_type": "test.letter", "job": JOB, "size": 2, "batch": 10}

@@ -23,7 +23,7 @@ from txqueue.model.type_version import type_version
 from txqueue.model.work_item import known_work_types
 from txqueue.policy.endings.outcome import summary_of
 from txqueue.store.driver.raw_connection import IStoreReactor
-from txqueue.store.enqueueing.worksets import Parts
+from txqueue.store.enqueueing.workset_parts import Parts
 from txqueue.store.node.outcomes import outcomes_texts
 from txqueue.system.application_files import imported_application
 from txqueue.system.child_processes import ChildPoll, receive_child_signal

@@ -1,89 +1,24 @@
-"""Calls of the stored functions that fill worksets, start them and work through them."""
+"""Calls of the stored functions that fill worksets, start them and read their progress."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Any, Final
+from typing import Any
 
-from attrs import field, frozen
-
-from txqueue.errors import InvalidWork, JobNotFound, Refused, SchemaMismatch
-from txqueue.model.job import Token
+from txqueue.errors import InvalidWork, JobNotFound
 from txqueue.model.payload import encode
-from txqueue.model.workset_item import WorksetItem, WorksetStatus, columns_of, decimals_of
-from txqueue.store.driver.connection import Connection
+from txqueue.model.workset_item import WorksetItem, WorksetStatus, columns_of
 from txqueue.store.driver.connection_pool import ConnectionPool
+from txqueue.store.enqueueing.application_table import ApplicationTable, Query
 from txqueue.store.enqueueing.calls import job_object, json_text
 from txqueue.store.schema.files import checked_name
 
-__all__ = ["NextPart", "Part", "Parts", "Performed", "Worksets", "count_call", "fill", "spec_of"]
+__all__ = ["Worksets", "fill", "spec_of"]
 
-Query = Callable[[str, Sequence[object]], Awaitable[list[tuple[Any, ...]]]]
 # About how many items one statement inserts.
 TOGETHER = 5_000
-# How many parts of an application's table are cut at a time.
-AHEAD = 64
-# The SQL arguments that identify a job and its fencing token; `_fence` returns their values.
-_FENCE: Final = "its_incarnation => %s, its_assignment => %s, its_job_id => %s"
-_NEXT_PART: Final = """
-    select held, part, first, last, keys, items, attempt, taken, content, due_in
-      from {schema}.next_part({fence}, its_name => %s, performed => %s, failures => %s)"""
-
-
-@frozen
-class Part:
-    """A part of a workset: items that a job has taken.
-
-    Attributes:
-        id: The part's number.
-        first: The first key, for an application's table.
-        last: The last key.
-        keys: The keys of the items, if the part has not all from first to last.
-        items: How many items the part has.
-        attempt: How often the items have failed.
-        taken: How often jobs have taken the part, this time included.
-        content: The items as JSON; None for an application's table.
-    """
-
-    id: int
-    first: str | None
-    last: str | None
-    keys: list[str] | None
-    items: int
-    attempt: int
-    taken: int
-    content: str | None = field(repr=False)
-
-
-@frozen
-class NextPart:
-    """The next part for a job of a workset.
-
-    Attributes:
-        held: Whether the job's assignment is still valid.
-        part: The part; None if there is none to take.
-        due_in: Seconds until the next part is due; None if none is left.
-    """
-
-    held: bool
-    part: Part | None
-    due_in: float | None
-
-
-@frozen
-class Performed:
-    """A part that a job has processed.
-
-    Attributes:
-        part: The part's number.
-        failures: The failed items: ``key``, ``error``, and ``delay`` before a retry, each.
-    """
-
-    part: int
-    failures: list[dict[str, Any]]
 
 
 async def fill(
@@ -140,18 +75,6 @@ def spec_of(cls: type[WorksetItem]) -> str:
     )
 
 
-# What is known of the key of an application's table; a view has no index, and may have any rows.
-_KEY = """
-    select class.relkind in ('r', 'p', 'm') as is_table, its.attnotnull as is_given, exists (
-           select from pg_index as known
-             join pg_attribute as first
-               on first.attrelid = known.indrelid and first.attnum = known.indkey[0]
-            where known.indrelid = class.oid and known.indisunique and known.indnkeyatts = 1
-              and known.indpred is null and first.attname = its.attname) as is_unique
-      from pg_class as class join pg_attribute as its on its.attrelid = class.oid
-     where class.oid = to_regclass(%s) and its.attname = %s"""
-
-
 class Worksets:
     """The operations of clients on worksets.
 
@@ -167,53 +90,12 @@ class Worksets:
 
     async def start(self, cls: type[WorksetItem]) -> int:
         """Enqueue a workset's jobs; return how many."""
-        expected = None if cls.source is None else await self._count(cls)
+        expected = None if cls.source is None else await ApplicationTable(cls, self._query).count()
         await self._query(f"select {self._schema}.ensure_workset(%s)", (spec_of(cls),))
         started = await self._query(
             f"select {self._schema}.start_workset(%s, %s)", (cls.workset, expected)
         )
         return int(started[0][0])
-
-    async def _count(self, cls: type[WorksetItem]) -> int:
-        """Count the rows of an application's table or view.
-
-        Raises:
-            Refused: When the key does not name each row: parts end at a key, so rows without one
-                would be skipped, and those that share one skipped or performed twice.
-        """
-        assert cls.source is not None
-        table, key = cls.source.name, cls.source.key
-        is_given, is_unique = await self._key_of(table, key)
-        [counted] = await self._query(*_counting(cls, is_given=is_given, is_unique=is_unique))
-        total, keyless, distinct = map(int, counted)
-        if keyless:
-            raise Refused(
-                f"{keyless:,} of the rows of {table} have no {key}, by which parts are cut",
-                f'give them one, or leave them out: where="{key} is not null"',
-            )
-        if distinct < total:
-            raise _not_unique(cls)
-        return total
-
-    async def _key_of(self, table: str, key: str) -> tuple[bool, bool]:
-        """Tell whether each row has a key, and whether it is unique; False if only rows tell.
-
-        Raises:
-            Refused: When there is no such table, or it has no index that makes the key unique.
-        """
-        rows = await self._query(_KEY, (table, key))
-        if not rows:
-            raise Refused(
-                f"there is no table or view {table} with a column {key}",
-                "create it, or name it with its schema: ExistingTable('schema.table', key='id')",
-            )
-        is_table, is_given, is_unique = rows[0]
-        if is_table and not is_unique:
-            raise Refused(
-                f"{key} of {table} has no unique index, by which the workset's parts are cut",
-                "name the primary key, or a column with a unique index that is not partial",
-            )
-        return bool(is_given), bool(is_unique)
 
     async def status(self, cls: type[WorksetItem]) -> WorksetStatus:
         """Return a workset's progress.
@@ -236,206 +118,3 @@ class Worksets:
         """Retry the failed items of a workset; return how many."""
         rows = await self._query(f"select {self._schema}.retry_workset(%s)", (cls.workset,))
         return int(rows[0][0])
-
-
-class Parts:
-    """The operations of a workset's job, fenced by its token.
-
-    Args:
-        connections: The connection pool.
-        schema: The name of the schema.
-    """
-
-    def __init__(self, connections: ConnectionPool, schema: str) -> None:
-        self.connections = connections
-        self.schema = schema
-
-    async def next(
-        self, cls: type[WorksetItem], token: Token, job_id: int, performed: Performed | None
-    ) -> NextPart:
-        """Count the items of a processed part, if given, and take the next, in one transaction."""
-        rows = await self.connections.query(
-            _NEXT_PART.format(schema=self.schema, fence=_FENCE),
-            (
-                *_fence(token, job_id),
-                cls.workset,
-                *((performed.part, json.dumps(performed.failures)) if performed else (None, None)),
-            ),
-        )
-        held, number, *fields, due_in = rows[0]
-        part = None if number is None else Part(number, *fields)
-        return NextPart(held, part, due_in)
-
-    async def split(
-        self, token: Token, job_id: int, part: Part, keys: Sequence[str], size: int
-    ) -> bool:
-        """Split a part into smaller ones; return False if the job no longer holds it."""
-        rows = await self.connections.query(
-            f"select {self.schema}.split_workset_part("
-            f"{_FENCE}, its_part => %s, its_keys => %s::text[], size => %s)",
-            (*_fence(token, job_id), part.id, list(keys), size),
-        )
-        return bool(rows[0][0])
-
-    async def end(self, cls: type[WorksetItem], token: Token, job_id: int) -> bool:
-        """End the job unless parts are left or the workset is being filled; tell if it ended."""
-        return await _end(
-            self.connections.query, self.schema, (*_fence(token, job_id), cls.workset, False)
-        )
-
-    async def pass_on(
-        self, cls: type[WorksetItem], token: Token, job_id: int, performed: Performed | None
-    ) -> None:
-        """Count the items of a processed part, if given, and replace this job by a new one."""
-        async with self.connections.transaction() as connection:
-            if performed is not None:
-                await connection.query(*count_call(self.schema, token, job_id, performed))
-            await _end(connection.query, self.schema, (*_fence(token, job_id), cls.workset, True))
-
-    async def rows(self, cls: type[WorksetItem], part: Part) -> tuple[str, list[str]]:
-        """Read a part of an application's table: the items as JSON, and their keys."""
-        assert cls.source is not None
-        key, where = _quoted(cls.source.key), cls.source.where.replace("%", "%%")
-        condition = f"{key} between %s and %s" if part.keys is None else f"{key} = any(%s)"
-        bounds = (part.first, part.last) if part.keys is None else (_literal(part.keys),)
-        exact = decimals_of(cls)
-        names = ((name, _quoted(name)) for name, _ in columns_of(cls))
-        # A JSON number would be parsed as a float.
-        expressions = (f"{text}::text as {text}" if name in exact else text for name, text in names)
-        columns = ", ".join(expressions) or "null as _nothing"
-        with _of_the_application(cls):
-            rows = await self.connections.query(
-                "select json_agg(_item order by _place)::text, array_agg(_key order by _place)"
-                f" from (select {key}::text as _key, row_number() over (order by {key}) as _place,"
-                f" (select row_to_json(_row) from (select {columns}) as _row) as _item"
-                f" from {cls.source.name} where {condition} and ({where})) as listed",
-                bounds,
-            )
-        content, keys = rows[0]
-        return content or "[]", keys or []
-
-    async def cut(self, cls: type[WorksetItem]) -> bool | None:
-        """Divide the next rows of an application's table into parts.
-
-        Returns:
-            False if all rows were in parts before; None while another session divides the table.
-        """
-        async with self.connections.transaction() as connection:
-            rows = await connection.query(
-                f"select is_cut, cut_to from {self.schema}.lock_next_cut(%s)", (cls.workset,)
-            )
-            is_cut, cut_to = rows[0]
-            if is_cut is None or is_cut:
-                return None if is_cut is None else False
-            await self._cut(connection, cls, cut_to)
-        return True
-
-    async def _cut(
-        self, connection: Connection, cls: type[WorksetItem], cut_to: str | None
-    ) -> None:
-        with _of_the_application(cls):
-            parts = await connection.query(*_cutting(cls, cut_to))
-        if any(row[3] for row in parts):
-            raise _not_unique(cls)
-        firsts, lasts, counts = ([row[column] for row in parts] for column in range(3))
-        is_all = sum(counts) < AHEAD * cls.batch
-        await connection.query(
-            f"select {self.schema}.add_parts(its_name => %s, firsts => %s::text[],"
-            " lasts => %s::text[], counts => %s::integer[], is_all => %s)",
-            (cls.workset, firsts, lasts, counts, is_all),
-        )
-
-
-def count_call(
-    schema: str, token: Token, job_id: int, performed: Performed
-) -> tuple[str, Sequence[object]]:
-    """Return the statement that counts a processed part's items in the caller's transaction."""
-    return f"select {schema}.end_part({_FENCE}, its_part => %s, failures => %s)", (
-        *_fence(token, job_id),
-        performed.part,
-        json.dumps(performed.failures),
-    )
-
-
-async def _end(query: Query, schema: str, parameters: Sequence[object]) -> bool:
-    call = f"select {schema}.end_slot({_FENCE}, its_name => %s, is_renewed => %s)"
-    rows = await query(call, parameters)
-    return bool(rows[0][0])
-
-
-def _fence(token: Token, job_id: int) -> tuple[int, int, int]:
-    return token.incarnation, token.assignment, job_id
-
-
-def _counting(
-    cls: type[WorksetItem], *, is_given: bool, is_unique: bool
-) -> tuple[str, Sequence[object]]:
-    """Return the statement that counts all rows, those without a key, and the keys.
-
-    What an index or a constraint excludes is not counted again.
-    """
-    assert cls.source is not None
-    key = _quoted(cls.source.key).replace("%%", "%")
-    keyless = "0" if is_given else f"count(*) filter (where {key} is null)"
-    distinct = "count(*)" if is_unique else f"count(distinct {key})"
-    return (
-        f"select count(*), {keyless}, {distinct} from {cls.source.name} where ({cls.source.where})"
-    ), ()
-
-
-def _cutting(cls: type[WorksetItem], cut_to: str | None) -> tuple[str, Sequence[object]]:
-    """Return the statement that divides the next rows into parts.
-
-    Rows of one key that come later than the check at the start are all in one answer, which says
-    that they are not unique.
-    """
-    assert cls.source is not None
-    key, where = _quoted(cls.source.key), cls.source.where.replace("%", "%%")
-    beyond, parameters = (
-        (f" and {key} is not null", ()) if cut_to is None else (f" and {key} > %s", (cut_to,))
-    )
-    ahead = (
-        f"select {key} as _key from {cls.source.name} where ({where}){beyond}"
-        " order by 1 fetch first (%s) rows with ties"
-    )
-    return (
-        "select (array_agg(_key order by _place))[1]::text,"
-        " (array_agg(_key order by _place desc))[1]::text, count(*)::int, bool_or(_is_again)"
-        " from (select _key, row_number() over (order by _key) as _place,"
-        f" lag(_key) over (order by _key) = _key as _is_again from ({ahead}) as ahead)"
-        f" as placed group by (_place - 1) / {cls.batch} order by (_place - 1) / {cls.batch}",
-        (*parameters, AHEAD * cls.batch),
-    )
-
-
-@contextmanager
-def _of_the_application(cls: type[WorksetItem]) -> Iterator[None]:
-    """Tell a missing table of the application from one of txqueue's schema."""
-    assert cls.source is not None
-    try:
-        yield
-    except SchemaMismatch as error:
-        raise Refused(
-            f"the rows of {cls.source.name} cannot be read: {error.what}",
-            "create it again; the workset continues by itself",
-        ) from None
-
-
-def _not_unique(cls: type[WorksetItem]) -> Refused:
-    assert cls.source is not None
-    return Refused(
-        f"{cls.source.key} of {cls.source.name} is not unique: several rows have the same key",
-        "name a column that differs in each row, by which failed items are kept and retried",
-    )
-
-
-def _quoted(name: str) -> str:
-    """Quote a name for a statement that has parameters."""
-    doubled = name.replace('"', '""').replace("%", "%%")
-    return f'"{doubled}"'
-
-
-def _literal(keys: Sequence[str]) -> str:
-    """Return an array literal, which takes the type of the column it is compared with."""
-    escaped = (key.replace("\\", "\\\\").replace('"', '\\"') for key in keys)
-    return "{" + ",".join(f'"{key}"' for key in escaped) + "}"

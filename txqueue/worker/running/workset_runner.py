@@ -26,7 +26,7 @@ from txqueue.model.workset_item import WorksetItem
 from txqueue.policy.endings.outcome import judge, summary_of
 from txqueue.store.driver.raw_connection import IStoreReactor
 from txqueue.store.enqueueing.transaction import Transaction
-from txqueue.store.enqueueing.worksets import Part, Parts, Performed, count_call
+from txqueue.store.enqueueing.workset_parts import Part, Parts, Performed, count_call
 from txqueue.worker.handlers.blocking import Blocking, ReactorCalls, direct, entering
 from txqueue.worker.handlers.layers import layered
 from txqueue.worker.handlers.running_job import RunningJob, change

@@ -18,7 +18,7 @@ from txqueue import Runtime, WorksetItem, middleware
 from txqueue.model import middleware as registry
 from txqueue.model.assignment import Assignment
 from txqueue.model.chunk import AssignedJob
-from txqueue.store.enqueueing.worksets import NextPart, Part, Parts
+from txqueue.store.enqueueing.workset_parts import NextPart, Part, Parts
 from txqueue.worker.handlers.running_job import HeldAssignment, begun
 from txqueue.worker.handlers.threads import HandlerThreads
 from txqueue.worker.running.workset_runner import WorksetWork
