@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 import socket
 import sys
@@ -12,9 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from twisted.application.service import MultiService, Service
-from twisted.internet.interfaces import IReactorTime
-from twisted.internet.process import reapAllProcesses
-from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 from twisted.python import usage
 
@@ -23,15 +19,12 @@ from txqueue.logs.setup import choose_log_format
 from txqueue.model.work_item import known_work_types
 from txqueue.node.application import import_work_items
 from txqueue.node.configuration import credentials_of, ensure_free, node_settings
+from txqueue.node.master_process import install_reactor, prepare_process, running_reactor
 from txqueue.node.node import Node, NodeSettings
-from txqueue.node.signals import follow_signals
 from txqueue.store.enqueueing.encryption import check_key
 from txqueue.store.schedules import declared
 from txqueue.store.schema.files import checked_name
 from txqueue.store.schema.migrations import check_database, check_node_role
-from txqueue.system.child_processes import ChildPoll, unblock_signals
-from txqueue.system.clock import steady
-from txqueue.system.gc_tuning import collect_often, freeze_loaded_objects, return_free_memory
 from txqueue.system.service_manager import ServiceManager, take_service_manager
 from txqueue.system.settings import Settings
 from txqueue.wire.endpoints import Endpoint, parsed_endpoint
@@ -39,10 +32,6 @@ from txqueue.wire.endpoints import Endpoint, parsed_endpoint
 __all__ = ["Options", "makeService"]
 
 _log = Logger()
-# Seconds after which a master returns free memory to the system again.
-GIVE_BACK = 60.0
-
-
 _SHORT = {"workers": "w", "queues": "q"}
 _OPTIONS = {
     "workers": "how many worker processes (default: one for each core)",
@@ -97,7 +86,7 @@ class Options(usage.Options):
     def __init__(self) -> None:
         super().__init__()
         # Install the reactor before application code can schedule a call.
-        _install_reactor()
+        install_reactor()
         self["app"] = []
         self["dsn"] = []
         self.nodes: list[NodeSettings] = []
@@ -123,12 +112,12 @@ class Options(usage.Options):
             choose_log_format(settings, self.parent)
             _ensure_distinct(settings)
             dsns = settings.dsns()
-            self._configure(dsns)
+            self._configure(settings, dsns)
             _check_application(self.nodes[0].app)
             self._ensure_free(settings)
             if self["embedded"] and not any(dsns):
                 # After all other checks, as this takes seconds and writes files.
-                self._configure([_embedded_dsn(settings)])
+                self._configure(settings, [_embedded_dsn(settings)])
             for node in self.nodes:
                 check_database(node.dsn, node.schema)
                 check_node_role(node.dsn, node.schema)
@@ -136,12 +125,11 @@ class Options(usage.Options):
             # twistd prints a hundred lines of its own options before a UsageError.
             sys.exit(f"twistd txqueue: {' '.join(str(error).split())}")
 
-    def _configure(self, dsns: Sequence[str]) -> None:
-        settings = _settings(self)
+    def _configure(self, settings: Settings, dsns: Sequence[str]) -> None:
         self.nodes = [node_settings(settings, dsn, index) for index, dsn in enumerate(dsns)]
-        self.health = _health_endpoint(self)
-        self.dashboard = _dashboard_settings(self)
-        self.metrics = _metrics_settings(self, self.nodes[0])
+        self.health = _health_endpoint(settings)
+        self.dashboard = _dashboard_settings(settings, self.nodes)
+        self.metrics = _metrics_settings(settings, self.nodes[0])
 
     def _ensure_free(self, settings: Settings) -> None:
         """Check where the nodes listen; a wrong --app, which is likelier, is reported first."""
@@ -151,7 +139,7 @@ class Options(usage.Options):
 
 def makeService(options: Options) -> MultiService:
     """Make the service of a node; with several databases, of a node for each."""
-    reactor = _reactor()
+    reactor = running_reactor()
     assert options.nodes
     if abs(reactor.seconds() - time.monotonic()) > 1:
         _log.warn(
@@ -160,7 +148,7 @@ def makeService(options: Options) -> MultiService:
         )
     _warn_of_spaces(options.nodes[0].queues)
     nodes = [Node(reactor, settings) for settings in options.nodes]
-    _prepare_process(reactor, nodes)
+    prepare_process(reactor, nodes)
     services: list[Any] = [
         *nodes,
         *_dashboard(reactor, options.dashboard),
@@ -174,15 +162,6 @@ def makeService(options: Options) -> MultiService:
     for service in services:
         service.setServiceParent(together)
     return together
-
-
-def _prepare_process(reactor: Any, nodes: list[Node]) -> None:
-    """Have the process follow signals, notice its children and exit as its nodes end."""
-    reactor.callWhenRunning(follow_signals, reactor, nodes)
-    reactor.callWhenRunning(_keep_memory_flat, reactor)
-    reactor.callWhenRunning(_notice_children, reactor)
-    # Twisted calls the trigger that was registered last first.
-    reactor.callWhenRunning(atexit.register, _exit_as_failed, nodes)
 
 
 def _dashboard(reactor: Any, settings: Any) -> list[Any]:
@@ -222,52 +201,6 @@ def _with_reports(
     return MasterProcess(services, [*outer, notices], notices.begin_stop)
 
 
-def _exit_as_failed(nodes: list[Node]) -> None:
-    """Exit with status 1 if a node stopped by itself, so that a supervisor restarts it."""
-    if any(node.has_failed for node in nodes):
-        sys.stdout.flush()
-        sys.stderr.flush()
-        # twistd exits with 0 whatever happens, and an exception raised here would not change that.
-        os._exit(1)
-
-
-def _keep_memory_flat(reactor: IReactorTime) -> None:
-    freeze_loaded_objects()
-    collect_often()
-    giving = LoopingCall(return_free_memory)
-    giving.clock = reactor
-    giving.start(GIVE_BACK, now=False)
-
-
-def _notice_children(reactor: Any) -> None:
-    """Notice the ends of workers even if the starter, or an import, has blocked SIGCHLD."""
-    unblock_signals()
-    ChildPoll(reactor, reapAllProcesses).start()
-
-
-def _reactor() -> Any:
-    """Return the reactor that `twistd` has installed before it parses the options."""
-    from twisted.internet import reactor as running
-
-    return running
-
-
-def _install_reactor() -> None:
-    """Install Twisted's default reactor with a steady clock; one that --reactor chose stays.
-
-    ``twistd`` and ``twist`` install their own choice only after these options have been read.
-    """
-    if "twisted.internet.reactor" in sys.modules:
-        return
-    from twisted.internet.main import installReactor
-
-    try:
-        from twisted.internet.epollreactor import EPollReactor as Default
-    except ImportError:
-        from twisted.internet.selectreactor import SelectReactor as Default
-    installReactor(steady(Default)())
-
-
 def _check_application(modules: list[str]) -> None:
     """Import the modules of the application, and check the work types that they define."""
     import_work_items(modules)
@@ -295,13 +228,12 @@ def _settings(options: Options) -> Settings:
     return Settings(flags, os.environ, Path.cwd())
 
 
-def _dashboard_settings(options: Options) -> Any:
+def _dashboard_settings(settings: Settings, nodes: Sequence[NodeSettings]) -> Any:
     """Return the settings of the dashboard; None if none is asked for.
 
     Raises:
         ConfigurationError: When a setting is not valid, or Jinja2 is not installed.
     """
-    settings = _settings(options)
     endpoint = _secured_endpoint(settings, "web")
     if endpoint is None:
         return None
@@ -309,17 +241,16 @@ def _dashboard_settings(options: Options) -> Any:
     from txqueue.web.settings import dashboard_settings
 
     endpoint.ensure_free("choose another --web")
-    dsns, schema = [node.dsn for node in options.nodes], options.nodes[0].schema
+    dsns, schema = [node.dsn for node in nodes], nodes[0].schema
     return dashboard_settings(settings, named_databases(dsns, schema), endpoint)
 
 
-def _health_endpoint(options: Options) -> Endpoint | None:
+def _health_endpoint(settings: Settings) -> Endpoint | None:
     """Return where the probes answer; None for nowhere.
 
     Raises:
         ConfigurationError: When the endpoint is not valid or not free.
     """
-    settings = _settings(options)
     text = settings.get("health")
     if not text:
         return None
@@ -329,13 +260,13 @@ def _health_endpoint(options: Options) -> Endpoint | None:
     return endpoint
 
 
-def _metrics_settings(options: Options, node: NodeSettings) -> Any:
+def _metrics_settings(settings: Settings, node: NodeSettings) -> Any:
     """Return the settings of the metrics; None if none are asked for.
 
     Raises:
         ConfigurationError: When a setting is not valid, or prometheus_client is not installed.
     """
-    endpoint = _secured_endpoint(_settings(options), "metrics")
+    endpoint = _secured_endpoint(settings, "metrics")
     if endpoint is None:
         return None
     from txqueue.metrics.settings import metrics_settings

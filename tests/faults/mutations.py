@@ -301,7 +301,7 @@ MUTATIONS: Final = {
     "a master notices the ends of workers by their signal only": _of(
         "not_ready",
         "run",
-        "txqueue/tap.py",
+        "txqueue/node/master_process.py",
         "    ChildPoll(reactor, reapAllProcesses).start()\n",
         "",
     ),
