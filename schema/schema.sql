@@ -1,4 +1,4 @@
--- The schema txqueue, version 28, to be read; `txqueue migrate --sql` prints the script to run.
+-- The schema txqueue, version 29, to be read; `txqueue migrate --sql` prints the script to run.
 -- Generated from the catalogue of a migrated database by: python -m tests.db.snapshot
 -- N is a lane, 0 to 7. Not shown: the partitions of single days, the tables of single worksets, and
 -- the sequences of single limits. Definitions of functions and views are in schema/functions.
@@ -395,6 +395,14 @@ create index on node_info (ended_at) where ended_at is not null;
 create index on node_info (incarnation) where state in ('alive', 'draining');
 create index on node_info (started_at);
 
+-- The channel on which each node listens for its jobs. Who knows its name can read them, and send others: no role but
+-- the owner may read it.
+create table node_channel (
+    node_id      integer primary key,
+    incarnation  integer not null,  -- The run of the node that listens.
+    channel      text not null      -- Its name, which cannot be guessed; a new one for each connection.
+);
+
 -- The policies of the work types that nodes have published.
 create table work_type (
     work_type     text collate "C" primary key check (work_type ~ '^[A-Za-z0-9_][A-Za-z0-9_.:<>-]{0,199}$'),
@@ -649,8 +657,8 @@ enqueue_many(jobs jsonb) returns bigint[];  -- enqueue, worker
 -- only the owner may execute: check_encrypted, check_job, compute_key, compute_rank, credit_left, credit_run,
 -- declared_keys, enqueue_each, find_broken_length, find_broken_option, find_broken_rule, has_broken_tag,
 -- has_open_credit, has_sleeping_master, is_credit_shared, known_options, may_assign_at_once, may_notify, member_text,
--- payload_octets, refuse_computed, refuse_full_queue, refuse_job, refuse_keyless, refuse_member, refuse_option,
--- refuse_unknown_keys, refuse_unknown_option, try_turn, wake_masters, with_keys, without_keys_option
+-- notify_run, payload_octets, refuse_computed, refuse_full_queue, refuse_job, refuse_keyless, refuse_member,
+-- refuse_option, refuse_unknown_keys, refuse_unknown_option, try_turn, wake_masters, with_keys, without_keys_option
 
 -- groups
 -- only the owner may execute: admit_groups_N, end_rate_waits, free_groups, free_late_groups, group_slots, lock_groups,
@@ -713,9 +721,11 @@ identity() returns uuid;  -- enqueue, read, worker
 jobs_of(its_incarnation integer, assignments bigint[]) returns table(assignment bigint, job_id bigint);  -- worker
 lacking_right(report jsonb, is_silent boolean) returns (what text, remedy text);  -- read, worker
 leave(its_incarnation integer, its_state text) returns integer;  -- worker
+listen_to_run(its_incarnation integer) returns text;  -- worker
 notified_jobs(its_incarnation integer, lanes integer[], assignments bigint[]) returns text[];  -- worker
 pass_on(its_incarnation integer, assignments bigint[], ids bigint[], to_incarnation integer, parts integer = 1)
     returns table(assignment bigint, jobs integer, weight bigint, ids_passed bigint[]);  -- worker
+probe_run(its_incarnation integer) returns void;  -- worker
 publish(work_types jsonb) returns integer;  -- worker
 register_node(its_name text, its_hostname text, its_pid integer, its_port integer, its_lease double precision,
     its_capacity integer, its_queues text[], its_work_types jsonb, its_version text, its_address text,
@@ -845,13 +855,23 @@ start_workset(its_name text, its_items bigint = null) returns integer;  -- worke
 --                              enqueue_many, identity, request_end_notices, signal, signal_keyed
 --
 -- txqueue_read      usage      schema txqueue
---                   select     all tables and views
+--                   select     action, archived, claiming, control, duty, failed_attempt, failures, group_front,
+--                              group_hold, history_day, history_size, job, job_parent, job_signal, job_step, key_lock,
+--                              late_end, late_group, live_jobs, live_tenants, migrating, migration, minute_counts,
+--                              minute_mark, node_info, node_status, old_snapshots, recent_done, request, schedule,
+--                              seen_key, setting, unique_job, unread_job, work_type, workset, workset_failed,
+--                              workset_part, workset_slot, workset_status
 --                   execute    backlog, chart, demand, explain_each, explain_facts, failure_kinds, find_archived,
 --                              find_damage, find_job, identity, lacking_right, lagging_sequences, readable_json,
 --                              readable_text, schedule_runs, scheduled_keys, silent_jobs, stats, updated_at
 --
 -- txqueue_worker    usage      schema txqueue
---                   select     all tables and views
+--                   select     action, archived, claiming, control, duty, failed_attempt, failures, group_front,
+--                              group_hold, history_day, history_size, job, job_parent, job_signal, job_step, key_lock,
+--                              late_end, late_group, live_jobs, live_tenants, migrating, migration, minute_counts,
+--                              minute_mark, node_info, node_status, old_snapshots, recent_done, request, schedule,
+--                              seen_key, setting, unique_job, unread_job, work_type, workset, workset_failed,
+--                              workset_part, workset_slot, workset_status
 --                   execute    add_parts, advance_sequences, assignments_of, backlog, begin_archive, cancel, chart,
 --                              claim_given, claim_ready, coalesce_into, complete, complete_one, credited_jobs,
 --                              declare_dead, demand, direct_jobs, discard_failures, drain_node, drop_archived,
@@ -859,16 +879,17 @@ start_workset(its_name text, its_items bigint = null) returns integer;  -- worke
 --                              enqueue_assigned, enqueue_checked, enqueue_many, ensure_history, ensure_workset,
 --                              explain_each, explain_facts, failure_kinds, fill_workset, find_archived, find_damage,
 --                              find_job, find_met_conditions, grant_credit, heartbeat, history_due, hold_archiving,
---                              identity, is_input, jobs_of, lacking_right, lagging_sequences, leave, load_steps,
---                              lock_next_cut, measure_minute, next_job, next_part, note_late_error, note_minute,
---                              notified_jobs, notify_ends, pass_on, pause, pause_schedule, postpone_failures, publish,
---                              publish_schedules, put_schedule, readable_json, readable_text, refresh_backlog_flags,
---                              register_node, release, remove_schedule, renew_for_peer, repeat, repeat_archived,
---                              request_end_notices, rescue, reserve_incarnation, reserve_run, restart, resume,
---                              resume_schedule, retry, retry_failures, retry_from, retry_workset, rotate, run_schedule,
---                              schedule_runs, scheduled_keys, send_signal, set_aside, set_limit, set_priority, settle,
---                              signal, signal_keyed, silent_jobs, split_workset_part, start_missed_cooldowns,
---                              start_workset, started, stats, tick, undrain_node, updated_at, write_step, write_steps
+--                              identity, is_input, jobs_of, lacking_right, lagging_sequences, leave, listen_to_run,
+--                              load_steps, lock_next_cut, measure_minute, next_job, next_part, note_late_error,
+--                              note_minute, notified_jobs, notify_ends, pass_on, pause, pause_schedule,
+--                              postpone_failures, probe_run, publish, publish_schedules, put_schedule, readable_json,
+--                              readable_text, refresh_backlog_flags, register_node, release, remove_schedule,
+--                              renew_for_peer, repeat, repeat_archived, request_end_notices, rescue,
+--                              reserve_incarnation, reserve_run, restart, resume, resume_schedule, retry,
+--                              retry_failures, retry_from, retry_workset, rotate, run_schedule, schedule_runs,
+--                              scheduled_keys, send_signal, set_aside, set_limit, set_priority, settle, signal,
+--                              signal_keyed, silent_jobs, split_workset_part, start_missed_cooldowns, start_workset,
+--                              started, stats, tick, undrain_node, updated_at, write_step, write_steps
 --
 -- txqueue_worksets  usage      schema txqueue
 --                   select     migration

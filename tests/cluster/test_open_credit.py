@@ -66,6 +66,23 @@ async def test_a_trickle_is_not_claimed(nodes: Nodes, db: Database) -> None:
     await eventually(lambda: db.states().keys() == {"done"}, PATIENCE)
 
 
+async def test_nobody_sends_a_node_jobs_without_the_name_of_its_channel(
+    nodes: Nodes, db: Database
+) -> None:
+    """A node believes what arrives there, and nothing that arrives on channels with known names."""
+    node = await nodes.start("--workers", "1", "--lease", LEASE).up()
+    await credit_granted(db)
+    run = node.info["incarnation"]
+    channel = db.value("select channel from txqueue.node_channel where incarnation = %s", run)
+    known = ("txqueue", f"txqueue_run_{run}", f"run_{run}", f"txqueue_{run}", "probe")
+    for number, name in enumerate((*known, channel), -len(known)):
+        job = f'[{number},"{Noted.work_type}",1,1,{{"seconds":0}},null]'
+        text = db.value("select txqueue.chunk_of(%s)", job)
+        db.execute("select pg_notify(%s, %s)", name, f"{run} 0 {7_000_000 + number} {text}")
+    await done(db, enqueued(db), 0)
+    assert {job_id for job_id in db.runs() if job_id <= 0} == {0}
+
+
 async def test_a_lost_listener(nodes: Nodes, db: Database) -> None:
     """Jobs whose notification no connection has received are found as soon as one listens."""
     await nodes.start("--workers", "1", "--lease", LEASE).up()

@@ -223,6 +223,12 @@ PLANTS: Final = (
         label="function",
     ),
     Plant(
+        "channel-readers",
+        "may read the table node_channel: pg_monitor",
+        ("grant select on txqueue.node_channel to pg_monitor",),
+        exits=0,
+    ),
+    Plant(
         "long-transactions",
         "transaction open for",
         held=("begin isolation level repeatable read", "select 1"),

@@ -38,7 +38,7 @@ TABLES: Final = {
     ),
     "schedules": ("schedule",),
     "worksets": ("workset", "workset_slot", "workset_part", "workset_failed"),
-    "nodes": ("node_info", "work_type"),
+    "nodes": ("node_info", "node_channel", "work_type"),
     "operators": ("setting", "control", "action", "request"),
     "history": ("history_day", "archived", "minute_mark", "minute_counts"),
     "locks": ("key_lock", "duty", "claiming"),

@@ -245,7 +245,7 @@ async def test_a_notification_is_received_whenever_it_arrives(database18: str) -
     heard: list[str] = []
     connection, other = await connected(database18), await connected(database18)
     with closing(connection), closing(other):
-        connection.on_notify(heard.extend)
+        connection.on_notify(lambda notices: heard.extend(each.payload for each in notices))
         await connection.query("listen told")
         await connection.query("notify told, 'with an answer'")
         await eventually(lambda: heard == ["with an answer"], SOON)

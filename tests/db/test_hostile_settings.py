@@ -273,6 +273,7 @@ def test_every_function_pins_its_search_path(node: Master) -> None:
         "next_due",
         "note_tenants",
         "notify_ended_jobs",
+        "notify_run",
         "open_claim",
         "open_queues",
         "payload_octets",

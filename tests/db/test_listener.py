@@ -13,11 +13,16 @@ from txqueue.errors import DatabaseUnavailable, Refused
 from txqueue.store.driver.connection import Connection
 from txqueue.store.driver.connection_pool import ConnectionPool
 from txqueue.store.driver.conninfo import redirected, socket_of
-from txqueue.store.driver.listener import Listener
+from txqueue.store.driver.listener import Listener, OwnChannel
 from txqueue.store.node.functions import StoredFunctions
 from txqueue_torture.proxy import Address, Direction, Proxy
 
 __all__ = ["folder"]
+
+
+def channel(name: str) -> OwnChannel:
+    """A channel as stored functions make it, but with a known name."""
+    return OwnChannel(f"listen \"{name}\"; select '{name}'", f"notify \"{name}\", 'probe'")
 
 
 async def test_an_idle_listener_runs_claims(dsn: str) -> None:
@@ -78,12 +83,12 @@ async def test_a_busy_listener_takes_no_more_statements_before_it_listens_on_its
         assert await one.ensure()
         assert one.idle is not None
         napping = Deferred.fromCoroutine(one.idle.query("select pg_sleep(0.1)"))
-        assert not await one.ensure("txqueue_run_7")
-        assert not one.listens_on("txqueue_run_7")
+        assert not await one.ensure(channel("txqueue_run_7"))
+        assert not one.listens_on(channel("txqueue_run_7"))
         await napping
         assert one.idle is None
-        assert not await one.ensure("txqueue_run_7")
-        assert one.listens_on("txqueue_run_7")
+        assert not await one.ensure(channel("txqueue_run_7"))
+        assert one.listens_on(channel("txqueue_run_7"))
         assert one.idle is not None
 
 
@@ -154,10 +159,10 @@ async def test_a_silent_connection_is_replaced(
 async def test_a_listener_notifies_itself_now_and_then(dsn: str) -> None:
     """The answer proves that notifications pass; it is passed on to no other."""
     heard: list[str] = []
-    one = Listener(running_reactor(), dsn, "txqueue", heard.extend)
+    one = Listener(running_reactor(), dsn, "txqueue", heard.extend, heard.extend)
     pool = ConnectionPool(running_reactor(), dsn, 1, "notifying")
     with closing(one), closing(pool):
-        await one.ensure("txqueue_run_1")
+        await one.ensure(channel("txqueue_run_1"))
         assert not one.is_proven(60)
         await one.check(tested=0.0)
         await eventually(lambda: one.is_proven(60))
@@ -168,13 +173,13 @@ async def test_a_listener_notifies_itself_now_and_then(dsn: str) -> None:
         assert heard == ["jobs"]
         assert one.idle is not None
         await one.idle.query('unlisten "txqueue_run_1"')
-        assert one.listens_on("txqueue_run_1")
+        assert one.listens_on(channel("txqueue_run_1"))
         await eventually(lambda: is_deaf(one))
         assert not one.is_proven(1)
         # Even while the next probe is on its way; no job may be assigned meanwhile by credit.
         await one.check(tested=0.0, probed=0.0)
         assert one.is_deaf
-        assert not one.listens_on("txqueue_run_1")
+        assert not one.listens_on(channel("txqueue_run_1"))
 
 
 async def is_deaf(one: Listener) -> bool:
@@ -213,33 +218,33 @@ async def interrupted(_: Connection) -> bool:
 async def test_a_node_listens_on_the_channel_of_its_run(dsn: str) -> None:
     """In place of that of the run before, again after a loss, and not while it is busy."""
     heard: list[str] = []
-    one = Listener(running_reactor(), dsn, "txqueue", heard.extend)
+    one = Listener(running_reactor(), dsn, "txqueue", heard.extend, heard.extend)
     pool = ConnectionPool(running_reactor(), dsn, 1, "notifying")
 
-    async def is_heard(channel: str) -> bool:
+    async def is_heard(name: str) -> bool:
         """Whether a notification on this channel arrives before one on the common channel."""
         heard.clear()
-        await pool.query("select pg_notify(%s, 'its')", (channel,))
+        await pool.query("select pg_notify(%s, 'its')", (name,))
         await pool.query("notify txqueue, 'common'")
         await eventually(lambda: "common" in heard)
         return heard == ["its", "common"]
 
     with closing(pool), closing(one):
-        assert await one.ensure("run_1")
-        assert one.listens_on("run_1")
+        assert await one.ensure(channel("run_1"))
+        assert one.listens_on(channel("run_1"))
         assert await is_heard("run_1")
         assert one.idle is not None
         napping = Deferred.fromCoroutine(one.idle.query("select pg_sleep(0.1)"))
-        assert not await one.ensure("run_2")
-        assert not one.listens_on("run_2")
+        assert not await one.ensure(channel("run_2"))
+        assert not one.listens_on(channel("run_2"))
         await napping
-        assert not await one.ensure("run_2")
-        assert (one.listens_on("run_1"), one.listens_on("run_2")) == (False, True)
+        assert not await one.ensure(channel("run_2"))
+        assert (one.listens_on(channel("run_1")), one.listens_on(channel("run_2"))) == (False, True)
         assert [await is_heard("run_1"), await is_heard("run_2")] == [False, True]
         await pool.query(
             "select pg_terminate_backend(pid) from pg_stat_activity"
             " where application_name = 'txqueue listener'"
         )
-        await eventually(lambda: not one.listens_on("run_2"))
-        assert await one.ensure("run_2")
+        await eventually(lambda: not one.listens_on(channel("run_2")))
+        assert await one.ensure(channel("run_2"))
         assert await is_heard("run_2")

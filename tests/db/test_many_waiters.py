@@ -123,8 +123,7 @@ async def test_a_statement_sent_by_a_notification_keeps_its_time_limit(
     lent = await pool.take()
     sent: list[Deferred[Any]] = []
 
-    def receive(texts: list[str]) -> None:
-        del texts
+    def receive(_: object) -> None:
         monkeypatch.setattr(Overtaken, "most", 0.0)
         sent.append(Deferred.fromCoroutine(lent.query("select pg_sleep(600)")))
 

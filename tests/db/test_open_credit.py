@@ -6,14 +6,16 @@ from typing import Any
 
 import psycopg2
 import pytest
+from attrs import evolve
 
 from tests.db.masters import Master
 from tests.db.test_roles import playing
 from tests.db.test_short_road import put
-from txqueue.model.assignment import NamedJob, named_job
+from txqueue.model.assignment import Assignment, notified_job
 from txqueue.model.chunk import AssignedJob, read_chunk
 
 ENOUGH = 32
+NOTHING = Assignment(1, 1, 0, 1, 1, "")
 
 
 @pytest.fixture
@@ -25,11 +27,10 @@ def granted(node: Master) -> Master:
 
 @pytest.fixture
 def listening(node: Master, dsn: str) -> Iterator[Any]:
-    """A session that listens on the node's channel."""
+    """A session that listens on the node's channel, as its own session does."""
     with closing(psycopg2.connect(dsn)) as session:
         session.autocommit = True
-        with session.cursor() as cursor:
-            cursor.execute(f"listen txqueue_run_{node.incarnation}")
+        listen(session, "select txqueue.listen_to_run(%s)", node.incarnation)
         yield session
 
 
@@ -50,47 +51,139 @@ def is_assigned(session: Master, job_id: int) -> bool:
     return bool(session.job(job_id)["state"] == "assigned")
 
 
-def told(listening: Any) -> list[NamedJob | None]:
-    """The jobs that notifications have named since; the server sends them with an answer."""
+def listen(session: Any, sql: str, *parameters: object) -> str:
+    """Run the statement that listens; return the name of the channel."""
+    with session.cursor() as cursor:
+        cursor.execute(sql, parameters)
+        return str(cursor.fetchone()[0])
+
+
+def texts(listening: Any) -> list[str]:
+    """The texts of notifications since the last call; the server sends them with an answer."""
     with listening.cursor() as cursor:
         cursor.execute("select")
     listening.poll()
-    texts = [notify.payload for notify in listening.notifies]
+    found = [notify.payload for notify in listening.notifies]
     listening.notifies.clear()
-    return [named_job(text) for text in texts]
+    return found
 
 
-def read(session: Master, *named: NamedJob) -> list[list[AssignedJob] | None]:
+def told(listening: Any) -> list[Assignment]:
+    """The jobs that notifications have brought since the last call."""
+    jobs = [notified_job(text) for text in texts(listening)]
+    return [job for job in jobs if job is not None]
+
+
+def jobs_of(brought: list[Assignment]) -> list[AssignedJob]:
+    """The jobs of chunks of one job each."""
+    return [job for each in brought for job in read_chunk(each.chunk)]
+
+
+def named(session: Master, job_id: int) -> Assignment:
+    """An assignment as a notification names it that cannot hold the job."""
+    row = session.job(job_id)
+    return Assignment(row["incarnation"], row["assignment"], row["lane"], 1, 1, "")
+
+
+def read(session: Master, *named: Assignment) -> list[list[AssignedJob] | None]:
     """Read named jobs as a master does."""
     chunks: list[str | None] = session.value(
         "select txqueue.notified_jobs(%s, %s::integer[], %s::bigint[])",
         session.incarnation,
         [job.lane for job in named],
-        [job.assignment for job in named],
+        [job.number for job in named],
     )
     return [None if chunk is None else read_chunk(chunk) for chunk in chunks]
 
 
-def test_a_job_is_assigned_and_its_node_notified(
+def test_a_job_is_assigned_and_brought_to_its_node(
     granted: Master, other: Master, listening: Any
 ) -> None:
-    """At the commit, by the number of the assignment alone; its token completes it."""
+    """By the notification of the commit; its token completes it."""
     job_id = enqueue(other, '{"a": 1}', options='{"attempts": 2}', priority=7)
     row = other.job(job_id)
     assert (row["state"], row["handed"], row["priority"]) == ("assigned", 2, 7)
     assert (row["node_id"], row["incarnation"]) == (granted.node_id, granted.incarnation)
-    (named,) = told(listening)
-    assert named == NamedJob(row["lane"], row["assignment"])
+    (brought,) = told(listening)
+    assert brought == evolve(named(other, job_id), chunk=brought.chunk)
     expected = AssignedJob(job_id, "test.kind", 1, 1, {"a": 1}, {"attempts": 2})
-    assert read(granted, named) == [[expected]]
+    assert jobs_of([brought]) == [expected]
+    assert read(granted, brought) == [[expected]]
     assert granted.claimed_ids() == other.claimed_ids() == []
     done = granted.value(
         "select total from txqueue.complete"
         "(%s, array[%s]::smallint[], array[%s]::bigint[], array[%s])",
-        *(granted.incarnation, named.lane, named.assignment, f"{{{job_id}}}"),
+        *(granted.incarnation, brought.lane, brought.number, f"{{{job_id}}}"),
     )
     assert (done, granted.job(job_id)["state"]) == (1, "done")
-    assert read(granted, named) == [None]
+    assert read(granted, brought) == [None]
+
+
+@pytest.mark.parametrize("sign", ["x", "\u2028", "\N{OLD ITALIC LETTER A}"])
+def test_a_job_that_is_too_long_for_a_notification_is_named(
+    granted: Master, other: Master, listening: Any, sign: str
+) -> None:
+    """PostgreSQL refuses longer ones; a payload that is stored compressed may be one."""
+    other.cursor.execute("create temporary table document (body jsonb)")
+    other.cursor.execute(
+        "insert into document values (jsonb_build_object('a', repeat(%s, 25000)))", (sign,)
+    )
+    job_id = int(other.value("select txqueue.enqueue('test.kind', body) from document"))
+    assert told(listening) == [named(other, job_id)]
+    (jobs,) = read(granted, named(other, job_id))
+    assert jobs is not None
+    assert set(jobs[0].payload["a"]) == {sign}
+    for length in range(7_750, 7_850):
+        grant(granted, ENOUGH)
+        other.cursor.execute(
+            "update document set body = jsonb_build_object('a', repeat('x', %s))", (length,)
+        )
+        other.cursor.execute("select txqueue.enqueue('test.kind', body) from document")
+    brought = [bool(each.chunk) for each in told(listening)]
+    assert brought == sorted(brought, reverse=True)
+    assert {*brought} == {True, False}
+
+
+def test_older_code_gets_the_place_of_a_job_on_a_channel_that_it_knows(
+    granted: Master, other: Master, dsn: str
+) -> None:
+    """And nothing else of the job: any role may listen there."""
+    with closing(psycopg2.connect(dsn)) as session:
+        session.autocommit = True
+        with session.cursor() as cursor:
+            cursor.execute(f"listen txqueue_run_{granted.incarnation}")
+        row = other.job(enqueue(other))
+        assert texts(session) == [f"{row['lane']} {row['assignment']}"]
+
+
+def test_each_connection_of_a_node_has_a_channel_of_its_own(
+    granted: Master, other: Master, dsn: str, listening: Any
+) -> None:
+    """Whatever others learn of the one before; a run that has ended has none."""
+    with closing(psycopg2.connect(dsn)) as session:
+        session.autocommit = True
+        listens = "select txqueue.listen_to_run(%s)"
+        names = {listen(session, listens, granted.incarnation) for _ in range(3)}
+        assert len(names) == 3
+        enqueue(other)
+        assert len(told(session)) == 1
+        assert told(listening) == []
+        granted.value("select txqueue.probe_run(%s)", granted.incarnation)
+        assert texts(session) == ["probe"]
+        assert listen(session, listens, granted.incarnation + 1000) == "None"
+
+
+def test_no_other_role_learns_the_channel(granted: Master, listening: Any) -> None:
+    """Neither from the table nor from the statements of the sessions."""
+    (channel,) = granted.column("select channel from txqueue.node_channel")
+    statements = granted.column(
+        "select query from pg_stat_activity where query like '%listen_to_run%'"
+    )
+    assert statements
+    assert not any(channel in each for each in statements)
+    for role in ("txqueue_enqueue", "txqueue_worksets", "txqueue_worker", "txqueue_read"):
+        with playing(granted, role), pytest.raises(psycopg2.errors.InsufficientPrivilege):
+            granted.column("select channel from txqueue.node_channel")
 
 
 def test_it_is_as_the_ordinary_one(granted: Master) -> None:
@@ -116,7 +209,7 @@ def test_credit_is_used_up(node: Master) -> None:
 
 
 def test_many_jobs_of_one_transaction(granted: Master, listening: Any) -> None:
-    """Each is named once, and nothing of a transaction that is rolled back."""
+    """Each is brought once, and nothing of a transaction that is rolled back."""
     with granted.connection.cursor() as cursor:
         cursor.execute(
             "begin; select txqueue.enqueue('test.kind', '{}') from generate_series(1, 3); rollback"
@@ -125,10 +218,8 @@ def test_many_jobs_of_one_transaction(granted: Master, listening: Any) -> None:
     ids = granted.column(
         "select txqueue.enqueue('test.kind', '{}') from generate_series(1, %s)", ENOUGH
     )
-    named = told(listening)
-    assert len(set(named)) == len(named) == ENOUGH - 3
-    chunks = read(granted, *[job for job in named if job is not None])
-    assert [chunk[0].job_id for chunk in chunks if chunk] == ids[: ENOUGH - 3]
+    brought = told(listening)
+    assert [job.job_id for job in jobs_of(brought)] == ids[: ENOUGH - 3]
 
 
 @pytest.mark.parametrize(
@@ -183,10 +274,10 @@ def test_a_limit_that_older_code_has_set(node: Master) -> None:
 
 
 def test_a_job_that_runs_is_not_read_again(granted: Master) -> None:
-    """A notification may be sent again after a long time, by any role."""
-    job = granted.job(enqueue(granted))
+    """A poll may name it again after a loss."""
+    job_id = enqueue(granted)
     granted.cursor.execute("update txqueue.job set started_at = now()")
-    assert read(granted, NamedJob(job["lane"], job["assignment"])) == [None]
+    assert read(granted, named(granted, job_id)) == [None]
 
 
 def test_a_limit_that_is_gone(granted: Master) -> None:
@@ -236,17 +327,14 @@ def test_what_cannot_be_a_job(granted: Master, payload: str, options: dict[str, 
     assert granted.value("select last_value from txqueue.open_credit") == before
 
 
-def test_a_node_is_not_told_of_other_jobs_by_a_forged_notification(
-    granted: Master, other: Master
-) -> None:
-    """Any role may notify: neither another node's job is read, nor one of direct dispatch."""
-    job = granted.job(enqueue(other))
-    named = NamedJob(job["lane"], job["assignment"])
-    assert read(other, named, NamedJob(7, 1)) == [None, None]
+def test_a_node_reads_no_other_jobs_by_their_names(granted: Master, other: Master) -> None:
+    """Neither another node's nor those of clients: older code believes names of any role."""
+    one = named(granted, enqueue(other))
+    assert read(other, one, evolve(one, lane=7, number=1)) == [None, None]
     direct = put(other, granted)
     assert direct.lane is not None
     assert direct.assignment is not None
-    assert read(granted, NamedJob(direct.lane, direct.assignment)) == [None]
+    assert read(granted, evolve(one, lane=direct.lane, number=direct.assignment)) == [None]
 
 
 def test_a_job_that_commits_after_its_node_has_died(granted: Master, other: Master) -> None:
@@ -271,11 +359,11 @@ def test_roles(granted: Master) -> None:
         with pytest.raises(psycopg2.errors.InsufficientPrivilege):
             grant(granted, 5)
         with pytest.raises(psycopg2.errors.InsufficientPrivilege):
-            read(granted, NamedJob(0, 1))
+            read(granted, NOTHING)
     assert is_assigned(granted, job_id)
     with playing(granted, "txqueue_worker"):
         grant(granted, 5)
-        read(granted, NamedJob(0, 1))
+        read(granted, NOTHING)
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ def share(node: Master) -> None:
     """Grant credit to all transactions at a time."""
     grants = "select txqueue.grant_credit(%s, 32, is_shared => true)"
     node.value(grants, node.incarnation)
-    node.cursor.execute(f"listen txqueue_run_{node.incarnation}")
+    node.value("select txqueue.listen_to_run(%s)", node.incarnation)
 
 
 def read_shared(node: Master, reads: CreditReads, now: float) -> list[int]:
@@ -135,7 +135,7 @@ def test_one_open_transaction_takes_of_credit_that_is_not_shared(
 ) -> None:
     """The second one's job wakes a master; the third one's does neither."""
     listening.value("select txqueue.grant_credit(%s, 32)", listening.incarnation)
-    listening.cursor.execute(f"listen txqueue_run_{listening.incarnation}")
+    listening.value("select txqueue.listen_to_run(%s)", listening.incarnation)
     ids = [run(session) for session in sessions[:3]]
     for session in sessions[:3]:
         session.commit()

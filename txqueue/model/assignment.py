@@ -15,14 +15,13 @@ __all__ = [
     "CancelledJob",
     "CompletedJobs",
     "JobKey",
-    "NamedJob",
     "PassedJobs",
     "ReturnedJobs",
     "SettledJob",
     "SettledJobs",
     "StartedJob",
     "framed",
-    "named_job",
+    "notified_job",
     "place_of",
 ]
 
@@ -232,22 +231,17 @@ def place_of(assignment: int) -> int:
     return assignment >> CLOCK_BITS or assignment
 
 
-_LARGEST = 2**63 - 1
-
-# As enqueue() writes it; any role may send other texts.
-_TEXT = re.compile(r"([0-7]) ([0-9]{1,19})")
+# As notify_run() writes it.
+_NOTIFIED = re.compile(r"([0-9]+) ([0-7]) ([0-9]+)(?: (.+))?", re.DOTALL)
 
 
-class NamedJob(NamedTuple):
-    """Where a job is: the lane of the assigned partition, and the number of its assignment."""
+def notified_job(text: str) -> Assignment | None:
+    """Return the job of a notification, whose chunk is empty if it was too long for one.
 
-    lane: int
-    assignment: int
-
-
-def named_job(text: str) -> NamedJob | None:
-    """Return the job that a notification names; None if the text is of another kind."""
-    match = _TEXT.fullmatch(text)
-    if match is None or int(match[2]) > _LARGEST:
+    None for a text of another kind, as newer stored functions may send.
+    """
+    match = _NOTIFIED.fullmatch(text)
+    if match is None:
         return None
-    return NamedJob(int(match[1]), int(match[2]))
+    incarnation, lane, number, chunk = match.groups()
+    return Assignment(int(incarnation), int(number), int(lane), 1, 1, chunk or "")

@@ -70,6 +70,7 @@ class Services(SharedState):
             self.settings.dsn,
             self.settings.schema,
             self.notices.heard,
+            self.notices.heard_own,
             patience=self.settings.patience,
             session=of_a_master(self.settings.patience),
             backoff=self.backoff,

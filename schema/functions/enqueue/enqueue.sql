@@ -47,8 +47,8 @@ comment on function txqueue.enqueue(text, jsonb) is 'Enqueue one job with nothin
 -- Returns its number.
 --
 -- A job that needs no decision is assigned at once to the node that has granted open credit, if there is one;
--- the notification tells the node which assignment to read. No row of the node is locked: rescue() finds jobs
--- that are committed after their node has died.
+-- the notification brings the node the job. No row of the node is locked: rescue() finds jobs that are committed
+-- after their node has died.
 create or replace function txqueue.enqueue(
     work_type varchar, payload jsonb, queue text default null, priority integer default null,
     weight integer default null, not_before timestamptz default null, not_after timestamptz default null,
@@ -75,6 +75,8 @@ declare
     is_full     boolean;
     its_node    integer;
     its_incarnation integer;
+    its_channel text;
+    chunk       text;
     notifies    boolean;
     taken       bigint;
     assignment  bigint;
@@ -133,7 +135,8 @@ begin
     end if;
     -- Null if there is no credit for the job.
     if (case when notifies then try_turn(0) else not notifies end) then
-        select node.node_id, node.incarnation into its_node, its_incarnation from node_info as node
+        select node.node_id, node.incarnation, listening.channel into its_node, its_incarnation, its_channel
+          from node_info as node left join node_channel as listening using (node_id, incarnation)
          where node.incarnation = credit_run(pg_sequence_last_value('open_credit'))
            and node.state = 'alive' and node.heartbeat_at > clock_timestamp() - node.lease / 2 and node.vouched_at is null
            and enqueue.queue = any (node.queues) and enqueue.work_type = any (node.work_types);
@@ -152,7 +155,8 @@ begin
                 its_node, its_incarnation, weight, priority, lane, 'assigned', work_type, queue, 2, options, payload);
         -- The node that one transaction notifies also reads the jobs of the others that have shared the credit.
         if notifies or try_turn(0, its_incarnation) then
-            perform pg_notify('txqueue_run_' || its_incarnation, lane || ' ' || assignment);
+            chunk := chunk_of(chunk_entry(job_id, work_type, 0::smallint, weight, payload, coalesce(options::text, 'null')));
+            perform notify_run(its_incarnation, its_channel, lane, assignment, chunk);
         end if;
         return job_id;
     end if;

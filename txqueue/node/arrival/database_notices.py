@@ -2,39 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from txqueue.model.assignment import NamedJob, named_job
+from txqueue.model.assignment import Assignment, notified_job
 from txqueue.node.state.wakeups import Wakeups
 from txqueue.policy.placement.idling import is_about_jobs, wakes
 
-__all__ = ["MOST_NAMED", "DatabaseNotices"]
-
-# Limits what a role can make a node read that may send notifications, but not enqueue. Polling
-# finds jobs that are left out.
-MOST_NAMED = 2_000
+__all__ = ["DatabaseNotices"]
 
 
 class DatabaseNotices:
-    """Wakes services by what notifications say, and collects the jobs that they name.
+    """Wakes services by what notifications say, and passes on the jobs that they bring.
 
     Args:
         wakeups: Wakes the services.
+
+    Attributes:
+        on_jobs: Called with the jobs that notifications on the node's own channel have brought.
     """
 
     def __init__(self, wakeups: Wakeups) -> None:
         self._wakeups = wakeups
-        self._named: dict[NamedJob, None] = {}
+        self.on_jobs: Callable[[Sequence[Assignment]], None] = lambda _: None
 
     def heard(self, texts: Sequence[str]) -> None:
-        """Act on the texts of notifications that arrived together."""
+        """Act on the texts of notifications for all nodes that arrived together."""
         for text in texts:
-            if (job := named_job(text)) is None:
-                self._wake(text)
-            elif len(self._named) < MOST_NAMED:
-                self._named[job] = None
-        if self._named:
-            self._wakeups.open_credit.ring()
+            self._wake(text)
+
+    def heard_own(self, texts: Sequence[str]) -> None:
+        """Act on the texts of notifications for this node that arrived together."""
+        if jobs := [job for text in texts if (job := notified_job(text)) is not None]:
+            self.on_jobs(jobs)
 
     def _wake(self, text: str) -> None:
         """Wake the claimer for jobs, if this node is one of those to wake; else, all services."""
@@ -42,12 +41,3 @@ class DatabaseNotices:
             self._wakeups.look_for_work()
         elif wakes(text, self._wakeups.place):
             self._wakeups.claimer.ring()
-
-    def take(self) -> list[NamedJob]:
-        """Return the jobs that notifications have named since the last call, each once."""
-        named, self._named = list(self._named), {}
-        return named
-
-    def put_back(self, named: Sequence[NamedJob]) -> None:
-        """Have the next `take` return jobs again, which could not be read."""
-        self._named = dict.fromkeys([*named, *self._named])

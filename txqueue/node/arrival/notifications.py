@@ -8,7 +8,7 @@ from txqueue.errors import ConfigurationError
 from txqueue.node.state.lease import Lease
 from txqueue.node.state.periodic import Periodic
 from txqueue.node.state.wakeups import Wakeups
-from txqueue.store.driver.listener import PROBED, TESTED, Listener
+from txqueue.store.driver.listener import PROBED, TESTED, Listener, OwnChannel
 from txqueue.store.node.functions import StoredFunctions
 from txqueue.system.clock import Clock
 
@@ -78,8 +78,8 @@ class Notifications(Periodic):
         if self._polls:
             self._polls -= 1
             self._wakeups.orphans.ring()
-        is_ready = self._lease.is_registered and self._listener.has_channel(self._own_channel)
-        return CHECK if is_ready else SOON
+        own = self._own_channel
+        return CHECK if own is not None and self._listener.has_channel(own) else SOON
 
     @property
     def _probed(self) -> float:
@@ -104,9 +104,9 @@ class Notifications(Periodic):
         self._is_deaf = is_deaf
 
     @property
-    def _own_channel(self) -> str:
+    def _own_channel(self) -> OwnChannel | None:
         if not self._lease.is_registered:
-            return ""
+            return None
         return self._functions.channel_of(self._lease.incarnation)
 
     def stopService(self) -> Deferred[None] | None:

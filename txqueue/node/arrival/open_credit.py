@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from txqueue.model.assignment import Assignment, NamedJob
+from txqueue.model.assignment import Assignment
 from txqueue.node.arrival.database_notices import DatabaseNotices
 from txqueue.node.arrival.intake import Intake
 from txqueue.node.state.collaborators import Executor
@@ -22,6 +22,7 @@ from txqueue.policy.placement.credit import (
     open_credit_terms,
 )
 from txqueue.policy.placement.credit_reads import CreditReads
+from txqueue.store.driver.listener import OwnChannel
 from txqueue.store.node.functions import StoredFunctions
 from txqueue.system.clock import Clock
 
@@ -42,7 +43,7 @@ SHARED_FOR = 30.0
 class ChannelListener(Protocol):
     """The connection that listens for notifications."""
 
-    def listens_on(self, own_channel: str) -> bool:
+    def listens_on(self, own: OwnChannel) -> bool:
         """Whether it listens on the node's own channel."""
 
 
@@ -50,14 +51,14 @@ class OpenCredit(Periodic):
     """Grants open credit while the queue has no backlog and the workers have room.
 
     A session of any client, which need not have joined a node, takes of this credit when it
-    enqueues a job, and so assigns the job to this node. The notification of the commit names the
-    assignment, but not the job, as any role may listen to it.
+    enqueues a job, and so assigns the job to this node. The notification of the commit brings the
+    job, on a channel of which only the node and the server know the name.
 
     Args:
         clock: Tells how old the credit is.
         functions: The stored functions.
         listener: Receives the notifications; while it does not, no credit is granted.
-        notices: The jobs that notifications have named.
+        notices: Passes on the jobs that notifications bring.
         lease: The node's lease; without it no credit is granted.
         lifecycle: A draining node grants no credit.
         workers: Their room limits the credit.
@@ -90,7 +91,7 @@ class OpenCredit(Periodic):
         self._clock = clock
         self._functions = functions
         self._listener = listener
-        self._notices = notices
+        notices.on_jobs = self._notified
         self._lease = lease
         self._lifecycle = lifecycle
         self._workers = workers
@@ -98,6 +99,9 @@ class OpenCredit(Periodic):
         self._wakeups = wakeups
         self._meters = meters
         self._reads = CreditReads()
+        # Jobs that are too long for a notification. Whether there has been one since the last read.
+        self._named: list[Assignment] = []
+        self._is_told = False
         # When the next read is due for jobs that no notification has named. Whether there may be
         # some, and when credit was granted or withdrawn last.
         self._read_at: float | None = None
@@ -106,7 +110,7 @@ class OpenCredit(Periodic):
         self._is_missed = False
         # The credit as this node has granted it last, and how much of it is known to be used up.
         self._granted = self._spent = 0
-        # How many reads found jobs that had taken of it.
+        # How many reads, or notifications of unshared credit, found jobs that had taken of it.
         self._found = 0
         self._granted_at = self._stale_at = self._rests_until = float("-inf")
         # Since when there has been credit without a pause.
@@ -119,6 +123,22 @@ class OpenCredit(Periodic):
         # Another node's credit, which kept this one from granting any.
         self._unused: int | None = None
         self.received = 0
+
+    def _notified(self, jobs: Sequence[Assignment]) -> None:
+        """Run jobs that notifications have brought; have others read, and those without a lease."""
+        identity = self._lease.identity
+        run = None if identity is None else identity.incarnation
+        brought = [job for job in jobs if job.chunk and job.incarnation == run]
+        self._named += [job for job in jobs if job not in brought]
+        self._take(brought)
+        if self._is_sharing:
+            # A read of the jobs that have shared the credit follows, and counts these with them.
+            self._reads.brought([job.number for job in brought])
+        else:
+            self._found += bool(brought)
+        self._is_told = self._is_sharing or bool(self._named)
+        if self._is_told or self._is_half_spent:
+            self.alarm.ring()
 
     def missed(self, jobs: int = 1) -> None:
         """Grant credit if it is used up: jobs were claimed that might have taken of it.
@@ -159,13 +179,12 @@ class OpenCredit(Periodic):
             self.alarm.ring()
 
     async def step(self) -> float | None:
-        """Run the jobs that notifications have named; then grant or withdraw credit if due."""
+        """Read the jobs of which notifications tell; then grant or withdraw credit if due."""
         identity = self._lease.identity
         if identity is None:
             return None
-        named = self._notices.take()
-        if is_read := bool(named) or self._is_read_due:
-            await self._read(identity.incarnation, named)
+        if is_read := self._is_told or self._is_read_due:
+            await self._read(identity.incarnation)
         must_withdraw = self._granted and (
             self._has_backlog or self._is_stream or self._lifecycle.is_draining
         )
@@ -177,16 +196,19 @@ class OpenCredit(Periodic):
     def _is_read_due(self) -> bool:
         return self._read_at is not None and self._clock.seconds() >= self._read_at
 
-    async def _read(self, incarnation: int, named: Sequence[NamedJob]) -> None:
+    async def _read(self, incarnation: int) -> None:
         """Read jobs that notifications have named, and those that have shared the credit."""
+        is_told, self._is_told = self._is_told, False
+        named, self._named = self._named, []
         after = self._reads.after if self._is_sharing else float("inf")
         try:
-            if by_name := [job for job in named if job.assignment <= after]:
-                self._take(await self._functions.notified_jobs(incarnation, by_name))
+            if by_name := [job for job in named if job.number <= after]:
+                self._found += self._take(await self._functions.notified_jobs(incarnation, by_name))
             if self._is_sharing:
-                await self._read_shared(incarnation, is_notified=bool(named))
+                await self._read_shared(incarnation, is_notified=is_told)
         except Exception:
-            self._notices.put_back(named)
+            self._named += named
+            self._is_told = self._is_told or is_told
             raise
 
     async def _read_shared(self, incarnation: int, *, is_notified: bool) -> None:
@@ -200,13 +222,14 @@ class OpenCredit(Periodic):
         self._reads.read([assignment.number for assignment in assignments], state, now)
         pause = self._reads.pause(now, self._meters.commit_time)
         self._read_at = None if pause is None else now + pause
-        self._take(assignments)
+        self._found += self._take(assignments) or is_notified
 
-    def _take(self, assignments: Sequence[Assignment]) -> None:
+    def _take(self, assignments: Sequence[Assignment]) -> bool:
+        """Run jobs that took of the credit; return whether any had not arrived before."""
         accepted = self._intake.take(assignments)
         self.received += len(accepted)
         self._spent += len(accepted)
-        self._found += bool(accepted)
+        return bool(accepted)
 
     @property
     def _is_half_spent(self) -> bool:

@@ -65,11 +65,22 @@ def _public_rights(rows: Sequence[Row]) -> Iterator[Finding]:
         )
 
 
+def _channel_readers(rows: Sequence[Row]) -> Iterator[Finding]:
+    if rows:
+        roles = [row["role"] for row in rows]
+        yield warning(
+            f"roles may read the table node_channel: {listed(roles)}",
+            "who knows the name of a node's channel can read its jobs there, and send it others",
+            f"revoke all on {rows[0]['schema']}.node_channel from {', '.join(roles)}",
+        )
+
+
 CHECKS: Final = (
     Check("own-rights", "own_rights", _own_rights),
     Check("roles", "roles", _roles),
     Check("lacking-rights", "lacking_rights", _lacking),
     Check("excess-rights", "excess_rights", _excess),
     Check("public-rights", "public_rights", _public_rights),
+    Check("channel-readers", "channel_readers", _channel_readers),
 )
 """The checks of roles and rights."""

@@ -73,12 +73,19 @@ class CreditReads:
 
     @property
     def known(self) -> list[int]:
-        """The numbers greater than `after` that were read."""
+        """The numbers greater than `after` that the node has."""
         return list(self._known)
 
     def notified(self) -> None:
         """Note that a transaction has notified the node of its job."""
         self._is_notified = True
+
+    def brought(self, numbers: Collection[int]) -> None:
+        """Note jobs with these numbers, which notifications have brought."""
+        new = {number for number in numbers if number > self.after} - self._known
+        self._known |= new
+        if self._start is not None:
+            self._count(new, self._start)
 
     def granted(self) -> None:
         """Note that credit was granted: what was taken of it is counted from the next read on."""
@@ -86,8 +93,10 @@ class CreditReads:
 
     def read(self, numbers: Collection[int], state: CreditState, now: float) -> None:
         """Note a read that returned jobs with these numbers."""
-        self._known.update(numbers)
-        begun = state.open if self._is_missing(numbers, state) else self._uncounted & state.open
+        # Notifications may have brought some of them while the read ran.
+        new = set(numbers) - self._known
+        self._known |= new
+        begun = state.open if self._is_missing(new, state) else self._uncounted & state.open
         self._uncounted &= state.open
         self._stragglers.claimed(begun, now, found=self._is_notified)
         if self._is_notified:
@@ -101,8 +110,11 @@ class CreditReads:
         if start is None or start.taken is None or state.taken is None:
             self._start, self._counted, self._uncounted = state, 0, state.open
             return True
-        self._counted += sum(number > start.drawn for number in numbers)
+        self._count(numbers, start)
         return state.taken - start.taken > self._counted
+
+    def _count(self, numbers: Collection[int], start: CreditState) -> None:
+        self._counted += sum(number > start.drawn for number in numbers)
 
     def _move_on(self, state: CreditState, now: float) -> None:
         window = self._window

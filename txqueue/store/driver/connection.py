@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 import psycopg2
-from psycopg2.extensions import TRANSACTION_STATUS_IDLE, TRANSACTION_STATUS_INERROR
+from psycopg2.extensions import TRANSACTION_STATUS_IDLE, TRANSACTION_STATUS_INERROR, Notify
 from twisted.internet.defer import CancelledError, Deferred
 
 from txqueue.errors import DatabaseUnavailable
@@ -406,8 +406,8 @@ class Connection:
         rows = await self.query("select pg_backend_pid()")
         return bool(rows[0][0] != self._driver.session.get_backend_pid())
 
-    def on_notify(self, receive: Callable[[list[str]], None]) -> None:
-        """Call a function with the texts of notifications, those that arrive together at once."""
+    def on_notify(self, receive: Callable[[Sequence[Notify]], None]) -> None:
+        """Call a function with notifications, those that arrive together at once."""
         self._driver.on_notify(receive)
 
     def close(self) -> None:

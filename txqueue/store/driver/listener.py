@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from random import uniform
 
+from attrs import frozen
+from psycopg2.extensions import Notify
 from twisted.internet.defer import Deferred, TimeoutError
 from twisted.internet.task import deferLater
 
@@ -15,7 +17,7 @@ from txqueue.store.driver.reconnecting import ReconnectBackoff
 from txqueue.store.driver.session_bounds import LONGEST_LIFE, kept_alive
 from txqueue.store.driver.slow_hosts import SlowHosts
 
-__all__ = ["Listener"]
+__all__ = ["Listener", "OwnChannel"]
 
 # Seconds after which a statement without an answer counts as lost.
 PATIENCE = 10.0
@@ -29,6 +31,19 @@ TESTED, SILENT, ARRIVING = 1.0, 0.8, 0.1
 PROBE, PROBED = "probe", 10.0
 
 
+@frozen
+class OwnChannel:
+    """A channel of which only its listener and the server know the name.
+
+    Attributes:
+        listen: The statement that listens on it, and returns its name; null for none.
+        probe: The statement that sends it the text `PROBE`.
+    """
+
+    listen: str
+    probe: str
+
+
 class Listener:
     """A connection that listens on one channel, and may run statements while it is idle.
 
@@ -36,7 +51,8 @@ class Listener:
         reactor: Watches the socket.
         dsn: A libpq URI or keyword string.
         channel: The channel's name; a checked identifier.
-        receive: Called with the texts of notifications, those that arrive together at once.
+        receive: Called with the texts of its notifications, those that arrive together at once.
+        receive_own: Called with those of the own channel.
         patience: Seconds after which a statement without an answer counts as lost.
         session: Server settings for the session; None for those of a connection that only listens.
         backoff: Fails attempts to connect for a short time after a failed one.
@@ -48,6 +64,7 @@ class Listener:
         dsn: str,
         channel: str,
         receive: Callable[[Sequence[str]], None],
+        receive_own: Callable[[Sequence[str]], None] = lambda _: None,
         *,
         patience: float = PATIENCE,
         session: Mapping[str, str] | None = None,
@@ -61,10 +78,13 @@ class Listener:
         self._dsn = dsn
         self._channel = channel
         self._receive = receive
+        self._receive_own = receive_own
         self._connection: Connection | None = None
         self._is_ready = False
         self._is_pooled = False
-        self._own_channel = ""
+        # The own channel, and its name; empty if there is none.
+        self._own: OwnChannel | None = None
+        self._own_name = ""
         # Whether the own channel is to change as soon as the connection is idle.
         self._is_changing = False
         self._longest_life = LONGEST_LIFE * uniform(0.8, 1.0)
@@ -74,12 +94,11 @@ class Listener:
         self._probed_at = self._proven_at = float("-inf")
         self._unproven_at = float("inf")
 
-    async def ensure(self, own_channel: str = "") -> bool:
+    async def ensure(self, own: OwnChannel | None = None) -> bool:
         """Reconnect if necessary; return whether notifications may have been missed.
 
         Args:
-            own_channel: The name of a second channel to listen on, a checked identifier, in place
-                of the former one; empty for none.
+            own: A second channel to listen on, in place of the former one; None for none.
 
         Raises:
             DatabaseUnavailable: When no connection can be made.
@@ -87,14 +106,14 @@ class Listener:
         """
         working = self._working
         if working is not None and not (working.age > self._longest_life and working.is_idle):
-            self._is_changing = own_channel != self._own_channel
+            self._is_changing = own != self._own
             if self._is_changing and working.is_idle:
-                await self._change_channel(working, own_channel)
+                await self._change_channel(working, own)
             return False
         self.close()
         self._connection = connection = await self._open()
         await connection.query(f'listen "{self._channel}"')
-        await self._change_channel(connection, own_channel)
+        await self._change_channel(connection, own)
         connection.on_notify(self._heard)
         self._is_pooled = await connection.is_pooled()
         if self._is_pooled and not await self._hears():
@@ -148,13 +167,13 @@ class Listener:
             return None
         return connection
 
-    def listens_on(self, own_channel: str) -> bool:
-        """Whether the connection listens on the second channel of this name, and is not deaf."""
-        return self.has_channel(own_channel) and not self.is_deaf
+    def listens_on(self, own: OwnChannel) -> bool:
+        """Whether the connection listens on this second channel, and is not deaf."""
+        return self.has_channel(own) and not self.is_deaf
 
-    def has_channel(self, own_channel: str) -> bool:
-        """Whether the connection listens on the second channel of this name."""
-        return self._working is not None and own_channel == self._own_channel
+    def has_channel(self, own: OwnChannel) -> bool:
+        """Whether the connection listens on this second channel."""
+        return self._working is not None and own == self._own and self._own_name != ""
 
     async def _is_silent(self, working: Connection) -> bool:
         """Whether neither statements nor notifications pass."""
@@ -166,9 +185,9 @@ class Listener:
     def _test(self, working: Connection, probed: float) -> None:
         """Send a statement; later checks see whether its answer, and its notification, arrived."""
         now = self._reactor.seconds()
-        if self._own_channel and now - self._probed_at >= probed:
+        if self._own is not None and now - self._probed_at >= probed:
             self._probed_at, self._unproven_at = now, min(now, self._unproven_at)
-            asking = working.query("select pg_notify(%s, %s)", (self._own_channel, PROBE))
+            asking = working.query(self._own.probe)
         else:
             asking = working.query("select 1")
         Deferred.fromCoroutine(asking).addErrback(lambda _: None)
@@ -181,13 +200,15 @@ class Listener:
         finally:
             other.close()
 
-    async def _change_channel(self, connection: Connection, own_channel: str) -> None:
-        if self._own_channel:
-            await connection.query(f'unlisten "{self._own_channel}"')
-        self._own_channel = ""
-        if own_channel:
-            await connection.query(f'listen "{own_channel}"')
-        self._own_channel = own_channel
+    async def _change_channel(self, connection: Connection, own: OwnChannel | None) -> None:
+        former, self._own, self._own_name = self._own_name, None, ""
+        if former:
+            # What arrives there is not believed any more, so others may see the name.
+            await connection.query(f'unlisten "{former}"')
+        if own is not None:
+            ((name,),) = await connection.query(own.listen)
+            self._own_name = name or ""
+        self._own = own
         self._is_changing = False
 
     async def _open(self) -> Connection:
@@ -196,14 +217,17 @@ class Listener:
         )
         return await connection.open(self._dsn, self._backoff, self._slow_hosts)
 
-    def _heard(self, texts: Sequence[str]) -> None:
+    def _heard(self, notices: Sequence[Notify]) -> None:
         if self._awaited is not None:
             awaited, self._awaited = self._awaited, None
             awaited.callback(True)
-        if PROBE in texts:
+        own = [notice.payload for notice in notices if notice.channel == self._own_name]
+        if PROBE in own:
             self._proven_at, self._unproven_at = self._reactor.seconds(), float("inf")
-            texts = [text for text in texts if text != PROBE]
-        if texts:
+            own = [text for text in own if text != PROBE]
+        if own:
+            self._receive_own(own)
+        if texts := [notice.payload for notice in notices if notice.channel == self._channel]:
             self._receive(texts)
 
     async def _hears(self) -> bool:
@@ -233,7 +257,7 @@ class Listener:
     def close(self) -> None:
         """Stop listening."""
         self._is_ready = self._is_changing = False
-        self._own_channel = ""
+        self._own, self._own_name = None, ""
         self._probed_at = self._proven_at = float("-inf")
         self._unproven_at = float("inf")
         if self._connection is not None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
-from psycopg2.extensions import POLL_READ, POLL_WRITE, STATUS_READY
+from psycopg2.extensions import POLL_READ, POLL_WRITE, STATUS_READY, Notify
 from twisted.internet.defer import CancelledError, Deferred, fail
 from twisted.internet.error import ConnectionDone, ConnectionLost
 from twisted.internet.interfaces import (
@@ -44,7 +44,7 @@ class Driver:
         self._reactor = reactor
         self._connection: Any = txpostgres.Connection(_Watcher(reactor))
         self._statements: _Statements | None = None
-        self._receivers: list[Callable[[list[str]], None]] = []
+        self._receivers: list[Callable[[Sequence[Notify]], None]] = []
 
     @property
     def session(self) -> Any:
@@ -94,8 +94,8 @@ class Driver:
         assert self._statements is not None
         return self._statements.send(sql, parameters, given_up)
 
-    def on_notify(self, receive: Callable[[list[str]], None]) -> None:
-        """Call a function with the texts of notifications, those that arrive together at once."""
+    def on_notify(self, receive: Callable[[Sequence[Notify]], None]) -> None:
+        """Call a function with notifications, those that arrive together at once."""
         assert self._statements is not None
         self._receivers.append(receive)
         self._statements.has_listener = True
@@ -104,10 +104,10 @@ class Driver:
         # At once: txpostgres would tell its observers in a later turn of the reactor.
         if not self.session.notifies:
             return
-        texts = [notify.payload for notify in self.session.notifies]
+        notices = list(self.session.notifies)
         self.session.notifies.clear()
         for receive in self._receivers:
-            receive(texts)
+            receive(notices)
 
     def close(self) -> None:
         """Close the connection; harmless if it is closed or was never opened."""

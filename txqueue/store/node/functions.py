@@ -7,11 +7,12 @@ from collections.abc import Coroutine, Sequence
 from datetime import datetime
 from typing import Any
 
+from attrs import evolve
+
 from txqueue.model.assignment import (
     Assignment,
     CompletedJobs,
     JobKey,
-    NamedJob,
     PassedJobs,
     ReturnedJobs,
     SettledJobs,
@@ -20,7 +21,7 @@ from txqueue.model.assignment import (
 from txqueue.policy.placement.credit_reads import CreditState
 from txqueue.store.driver.connection import Connection
 from txqueue.store.driver.connection_pool import ConnectionPool
-from txqueue.store.driver.listener import Listener
+from txqueue.store.driver.listener import Listener, OwnChannel
 from txqueue.store.driver.refused_statements import RefusedStatements, ServerAnswer
 from txqueue.store.node.function_calls import (
     COMPLETE,
@@ -173,32 +174,28 @@ class StoredFunctions(RunFunctions):
         """The listening connection if it is idle, otherwise the pool."""
         return (self._listener.idle if self._listener else None) or self._pool
 
-    def channel_of(self, incarnation: int) -> str:
+    def channel_of(self, incarnation: int) -> OwnChannel:
         """Return the channel on which a run of a node is notified of jobs assigned to it."""
-        return f"{self.schema}_run_{incarnation}"
+        return OwnChannel(
+            f"select {self.schema}.listen_to_run({incarnation})",
+            f"select {self.schema}.probe_run({incarnation})",
+        )
 
-    async def notified_jobs(self, incarnation: int, named: Sequence[NamedJob]) -> list[Assignment]:
+    async def notified_jobs(self, incarnation: int, jobs: Sequence[Assignment]) -> list[Assignment]:
         """Return jobs that were enqueued as assigned to a node by open credit.
 
         Args:
             incarnation: The node's run.
-            named: The jobs; those that it does not have are left out.
+            jobs: The jobs without their chunks; those that it does not have are left out.
         """
         asking = self._query_quickly(
             f"select {self.schema}.notified_jobs(%s, %s::integer[], %s::bigint[])",
-            (incarnation, [job.lane for job in named], [job.assignment for job in named]),
+            (incarnation, [job.lane for job in jobs], [job.number for job in jobs]),
         )
         rows = await self._taken(asking, incarnation)
         return [
-            Assignment(
-                incarnation=incarnation,
-                number=job.assignment,
-                lane=job.lane,
-                jobs=1,
-                weight=1,
-                chunk=chunk,
-            )
-            for job, chunk in zip(named, rows[0][0], strict=True)
+            evolve(job, chunk=chunk)
+            for job, chunk in zip(jobs, rows[0][0], strict=True)
             if chunk is not None
         ]
 

@@ -15,7 +15,7 @@ from txqueue.node.arrival.notifications import CHECK, SOON, UNHEARD_RETRY, Notif
 from txqueue.node.state.lease import Identity, Lease
 from txqueue.node.state.wakeups import Wakeups
 from txqueue.policy.placement.idling import WOKEN
-from txqueue.store.driver.listener import PROBED, TESTED
+from txqueue.store.driver.listener import PROBED, TESTED, OwnChannel
 from txqueue.store.node.functions import StoredFunctions
 from txqueue.store.node.replies import HeartbeatReply
 
@@ -25,7 +25,7 @@ class Listening:
     """Stands for a listener: what each `ensure()` brings."""
 
     brings: list[bool | Exception] = field(factory=list)
-    channels: list[str] = field(factory=list)
+    channels: list[OwnChannel | None] = field(factory=list)
     listens: bool = True
     connecting: Deferred[None] = field(factory=lambda: succeed(None))
     is_heard: bool = False
@@ -42,13 +42,13 @@ class Listening:
         """Say whether a probe has arrived."""
         return self.is_heard
 
-    def has_channel(self, own_channel: str) -> bool:
+    def has_channel(self, own: OwnChannel) -> bool:
         """Say whether it listens on the channel of `ensure()`."""
-        return not self.is_busy and own_channel == self.channels[-1]
+        return not self.is_busy and own == self.channels[-1]
 
-    async def ensure(self, own_channel: str) -> bool:
+    async def ensure(self, own: OwnChannel | None) -> bool:
         """Listen, or say why not."""
-        self.channels.append(own_channel)
+        self.channels.append(own)
         await self.connecting
         said = self.brings.pop(0)
         if isinstance(said, Exception):
@@ -101,7 +101,10 @@ async def test_the_channel_is_that_of_the_run() -> None:
     await service.step()
     lease.register(Identity(1, 7))
     await service.step()
-    assert listening.channels == ["", "txqueue_run_7"]
+    assert listening.channels == [
+        None,
+        OwnChannel("select txqueue.listen_to_run(7)", "select txqueue.probe_run(7)"),
+    ]
 
 
 async def test_a_node_that_does_not_listen_on_its_channel_yet_tries_again_soon() -> None:

@@ -5,12 +5,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 import pytest
+from attrs import evolve
 from twisted.internet.task import Clock
 
 from tests.unit.node.doubles import INCARNATION, Loop, Records, Workers, lease_of
 from txqueue.errors import DatabaseUnavailable
-from txqueue.model.assignment import Assignment, NamedJob
-from txqueue.node.arrival.database_notices import MOST_NAMED, DatabaseNotices
+from txqueue.model.assignment import Assignment
+from txqueue.node.arrival.database_notices import DatabaseNotices
 from txqueue.node.arrival.intake import Intake
 from txqueue.node.arrival.open_credit import OVERLAPS, SHARED_FOR, STALE, OpenCredit
 from txqueue.node.state.deduplication import Deduplicator
@@ -22,8 +23,9 @@ from txqueue.policy.placement.credit import BURST, LONE_CREDIT, SHARED_CREDIT, S
 from txqueue.policy.placement.credit_reads import CreditState
 from txqueue.policy.placement.idling import WakePlace
 from txqueue.policy.placement.stragglers import LEAST
+from txqueue.store.driver.listener import OwnChannel
 
-CHANNEL = f"txqueue_run_{INCARNATION}"
+CHANNEL = OwnChannel(f"listen {INCARNATION}", "")
 MOST, TURN = LONE_CREDIT.most, LONE_CREDIT.turn
 
 
@@ -33,13 +35,13 @@ class Bank:
     def __init__(self, lease: Lease | None = None) -> None:
         self.clock = Clock()
         self.grants: list[int] = []
-        self.asked: list[list[NamedJob]] = []
+        self.asked: list[list[int]] = []
         # The jobs that were enqueued, and the state at the next read.
         self.enqueued: set[int] = set()
         self.open: frozenset[int] = frozenset()
         self.taken = 0
         self.reads = 0
-        self.channel = CHANNEL
+        self.channel: OwnChannel | None = CHANNEL
         self.is_away = False
         self.commit = 0.0
         self.credit_of_another: int | None = None
@@ -65,13 +67,13 @@ class Bank:
             wakeups=self.wakeups,
         )
 
-    def listens_on(self, own_channel: str) -> bool:
+    def listens_on(self, own: OwnChannel) -> bool:
         """Whether the listener listens on the node's channel."""
-        return own_channel == self.channel
+        return own == self.channel
 
-    def channel_of(self, incarnation: int) -> str:
-        """Name it as the stored functions do."""
-        return f"txqueue_run_{incarnation}"
+    def channel_of(self, incarnation: int) -> OwnChannel:
+        """Tell it as the stored functions do."""
+        return OwnChannel(f"listen {incarnation}", "")
 
     async def grant_credit(
         self, incarnation: int, jobs: int, unused: int | None, *, is_shared: bool
@@ -88,13 +90,13 @@ class Bank:
         self.credit_of_another = None
         return None
 
-    async def notified_jobs(self, incarnation: int, named: Sequence[NamedJob]) -> list[Assignment]:
-        """All of them are there."""
+    async def notified_jobs(self, incarnation: int, jobs: Sequence[Assignment]) -> list[Assignment]:
+        """All that are of its run are there."""
         assert incarnation == INCARNATION
-        self.asked.append(list(named))
+        self.asked.append([job.number for job in jobs])
         if self.is_away:
             raise DatabaseUnavailable("away", "")
-        return [Assignment(INCARNATION, job.assignment, job.lane, 1, 1, "[]") for job in named]
+        return [evolve(job, chunk="[]") for job in jobs if job.incarnation == incarnation]
 
     async def credited_jobs(
         self, incarnation: int, after: int, known: Sequence[int]
@@ -113,15 +115,19 @@ class Bank:
         self.enqueued.update(numbers)
         self.taken += len(numbers)
 
-    def name(self, *numbers: int) -> None:
-        """Have notifications name assignments, all together."""
+    def bring(self, *numbers: int, chunk: str = " []", run: int = INCARNATION) -> None:
+        """Have notifications bring jobs, all together."""
         self.enqueue(*numbers)
-        self.notices.heard([f"0 {number}" for number in numbers])
+        self.notices.heard_own([f"{run} 0 {number}{chunk}" for number in numbers])
 
-    def name_each(self, numbers: Iterable[int]) -> None:
-        """Have notifications name assignments, one after the other, as of commits of their own."""
+    def name(self, *numbers: int) -> None:
+        """Have notifications name jobs that are too long for them."""
+        self.bring(*numbers, chunk="")
+
+    def bring_each(self, numbers: Iterable[int]) -> None:
+        """Have notifications bring jobs, one after the other, as of commits of their own."""
         for number in numbers:
-            self.name(number)
+            self.bring(number)
 
     def seconds_until_granted(self) -> int | None:
         """Claim a job each second; return the seconds until credit is given."""
@@ -158,14 +164,26 @@ def test_credit_is_granted_when_a_job_had_to_be_claimed() -> None:
         assert bank.grants == [MOST]
 
 
-def test_named_jobs_are_read_together_and_run_once() -> None:
-    """Even if they are named twice, or polling was faster."""
+def test_jobs_run_as_soon_as_notifications_bring_them() -> None:
+    """Without a read, and once, even if polling was faster; none of another run."""
     bank = Bank()
     with bank.granted():
         bank.deduplicator.accept(3)
-        bank.name(1, 2, 2, 3)
+        bank.bring(1, 2, 2, 3)
+        bank.bring(4, run=INCARNATION - 1)
+        bank.bring(2, 5)
+        assert bank.performed == [1, 2, 5]
+    assert bank.service.received == 3
+
+
+def test_named_jobs_are_read_together_and_run_once() -> None:
+    """They are too long for a notification."""
+    bank = Bank()
+    with bank.granted():
+        bank.deduplicator.accept(3)
+        bank.name(1, 2, 3)
         bank.name(2, 4)
-    assert bank.asked == [[(0, 1), (0, 2), (0, 3)], [(0, 2), (0, 4)]]
+    assert bank.asked == [[1, 2, 3], [2, 4]]
     assert bank.performed == [1, 2, 4]
     assert bank.service.received == 3
 
@@ -176,7 +194,7 @@ def test_credit_is_renewed_when_half_of_it_is_used_up() -> None:
     with bank.granted():
         bank.clock.advance(1)
         for number in range(1, MOST):
-            bank.name(number)
+            bank.bring(number)
         assert bank.grants == [MOST, MOST]
 
 
@@ -186,10 +204,10 @@ def test_another_node_gets_the_next_turn() -> None:
     bank.wakeups.place = WakePlace(0, 2)
     with bank.granted():
         bank.clock.advance(0.5)
-        bank.name(*range(1, TURN))
+        bank.bring(*range(1, TURN))
         bank.service.missed()
         assert bank.grants == [TURN]
-        bank.name(TURN)
+        bank.bring(TURN)
         assert bank.grants == [TURN]
         bank.service.missed()
         assert bank.grants == [TURN, TURN]
@@ -219,7 +237,7 @@ def test_an_open_transaction_collects_little_credit() -> None:
                 moments.append(bank.clock.seconds())
         assert moments == [0, 1, 3, 7, 15]
         bank.clock.advance(STALE / 2)
-        bank.name(*range(MOST))
+        bank.bring(*range(MOST))
         assert len(bank.grants) == len(moments) + 1
         bank.clock.advance(STALE)
         bank.service.missed()
@@ -253,7 +271,7 @@ def test_where_commits_are_slow_a_lone_client_keeps_its_credit() -> None:
         for number in range(20):
             bank.clock.advance(0.1)
             bank.workers.held = 0
-            bank.name(number)
+            bank.bring(number)
         assert bank.grants == [MOST] * 2
 
 
@@ -262,7 +280,7 @@ def test_jobs_that_come_too_fast_are_claimed_for_a_while() -> None:
     bank = Bank()
     with bank.granted():
         bank.clock.advance(0.001)
-        bank.name(*range(1, MOST))
+        bank.bring(*range(1, MOST))
         assert bank.grants == [MOST, 0]
         bank.service.missed()
         assert bank.grants == [MOST, 0]
@@ -278,15 +296,15 @@ def test_jobs_that_keep_coming_too_fast_are_claimed_for_longer_each_time() -> No
         rests = []
         for flood in range(6):
             bank.clock.advance(0.001)
-            bank.name(*range(1 + flood * MOST, (1 + flood) * MOST))
+            bank.bring(*range(1 + flood * MOST, (1 + flood) * MOST))
             assert bank.grants[-1] == 0
             rests.append(bank.seconds_until_granted())
         assert rests == [1, 2, 4, 8, 16, 16]
         bank.clock.advance(1)
-        bank.name(*range(6 * MOST, 7 * MOST))
+        bank.bring(*range(6 * MOST, 7 * MOST))
         assert bank.grants[-1] == MOST
         bank.clock.advance(0.001)
-        bank.name(*range(7 * MOST, 8 * MOST))
+        bank.bring(*range(7 * MOST, 8 * MOST))
         assert bank.seconds_until_granted() == 1
 
 
@@ -304,10 +322,10 @@ def test_a_moment_of_calm_does_not_shorten_the_rest_of_shared_credit(
         for first in (0, 2 * most):
             for number in range(most):
                 bank.clock.advance(1 / most)
-                bank.name(1 + first + number)
+                bank.bring(1 + first + number)
             assert bank.grants[-1] == most
             bank.clock.advance(0.001)
-            bank.name(*range(1 + first + most, 1 + first + 2 * most))
+            bank.bring(*range(1 + first + most, 1 + first + 2 * most))
             assert bank.grants[-1] == 0
             rest = bank.seconds_until_granted()
         assert rest == last
@@ -318,7 +336,7 @@ def test_credit_is_withdrawn_while_many_jobs_are_claimed_beside_it() -> None:
     bank = Bank()
     with bank.granted():
         bank.clock.advance(BURST / 2000)
-        bank.name(1)
+        bank.bring(1)
         bank.service.claimed(BURST - 1)
         assert bank.grants == [MOST]
         bank.service.claimed(1)
@@ -337,7 +355,7 @@ def test_a_backlog_withdraws_the_credit() -> None:
     """Ready jobs are not overtaken; once there are none, credit returns after the next claim."""
     bank = Bank()
     with bank.granted():
-        bank.name(*range(MOST // 2 - 1))
+        bank.bring(*range(MOST // 2 - 1))
         bank.service.looked(has_backlog=True)
         assert bank.grants == [MOST, 0]
         bank.service.missed()
@@ -367,7 +385,7 @@ def test_a_node_without_room_grants_nothing() -> None:
     """Nor does one whose listener is away, or that drains, or whose lease is over."""
     full, deaf, draining, over = Bank(), Bank(), Bank(), Bank(Lease(0.0))
     full.workers.held = full.workers.capacity
-    deaf.channel = "txqueue_run_6"
+    deaf.channel = OwnChannel("listen 6", "")
     draining.lifecycle.order(drain=True)
     for bank in (full, deaf, draining, over):
         bank.service.looked(has_backlog=False)
@@ -385,7 +403,7 @@ def test_credit_is_withdrawn_when_the_node_may_grant_none(what: str) -> None:
         bank.wakeups.open_credit.ring()
         assert bank.grants == [MOST]
         if what == "deaf":
-            bank.channel = ""
+            bank.channel = None
         else:
             bank.lifecycle.end()
         bank.wakeups.open_credit.ring()
@@ -397,7 +415,7 @@ def test_a_draining_node_returns_late_jobs() -> None:
     bank = Bank()
     with bank.granted():
         bank.lifecycle.end()
-        bank.name(5)
+        bank.bring(5)
     assert bank.performed == []
     assert bank.records.given_back == [(5, None)]
 
@@ -426,7 +444,7 @@ def test_a_withdrawal_that_failed_is_repeated() -> None:
 
 
 def test_a_backlog_withdraws_the_credit_however_many_names_arrive() -> None:
-    """Any role may send some."""
+    """Of jobs that are too long for a notification."""
     bank = Bank()
     with bank.granted():
         bank.is_away = True
@@ -441,23 +459,16 @@ def test_a_job_that_runs_is_not_run_again() -> None:
     bank = Bank()
     with bank.granted():
         bank.workers.jobs = {5: {1}}
-        bank.name(5)
+        bank.bring(5)
         assert bank.performed == []
 
 
-def test_a_flood_of_names_is_not_read() -> None:
-    """Polling finds those left out that are true."""
-    bank = Bank(Lease(0.0))
-    bank.name(*range(MOST_NAMED + 1))
-    assert bank.notices.take() == [(0, number) for number in range(MOST_NAMED)]
-
-
-def test_jobs_that_are_named_before_the_lease_is_renewed_are_read_then() -> None:
+def test_jobs_that_are_brought_before_the_lease_is_renewed_are_read_then() -> None:
     """They are still assigned to this node."""
     lease = Lease(10.0)
     bank = Bank(lease)
     bank.service.startService()
-    bank.name(5)
+    bank.bring(5)
     assert bank.asked == []
     lease.register(Identity(1, INCARNATION))
     lease.renew(time.monotonic())
@@ -481,7 +492,7 @@ def test_where_commits_are_slow_the_node_reads_jobs_that_are_not_named(sharing: 
         assert sharing.grants == [SHARED_CREDIT.most]
         sharing.enqueue(2)
         sharing.open = frozenset({7})
-        sharing.name(1)
+        sharing.bring(1)
         assert sharing.performed == [1, 2]
         sharing.enqueue(3)
         sharing.open = frozenset()
@@ -496,7 +507,7 @@ def test_a_ring_of_the_alarm_does_not_put_a_read_off(sharing: Bank) -> None:
     """Other services ring it once a second, and reads for a transaction may be rarer."""
     with sharing.granted():
         sharing.open = frozenset({7})
-        sharing.name(1)
+        sharing.bring(1)
         sharing.clock.advance(80)
         reads = sharing.reads
         for _ in range(20):
@@ -509,21 +520,22 @@ def test_a_read_that_failed_is_repeated(sharing: Bank) -> None:
     """With the pause of a failed step."""
     with sharing.granted():
         sharing.is_away = True
-        sharing.name(1)
-        assert sharing.performed == []
+        sharing.enqueue(2)
+        sharing.bring(1)
+        assert sharing.performed == [1]
         sharing.is_away = False
         sharing.clock.advance(1)
-        assert sharing.performed == [1]
+        assert sharing.performed == [1, 2]
 
 
 def test_a_job_with_a_number_that_was_passed_is_read_by_its_name(sharing: Bank) -> None:
     """As that of a transaction that stays open for long."""
     with sharing.granted():
-        sharing.name(8)
-        sharing.name(9)
+        sharing.bring(8)
+        sharing.bring(9)
         sharing.enqueued.add(5)
         sharing.name(5)
-        assert sharing.asked == [[(0, 5)]]
+        assert sharing.asked == [[5]]
         assert sharing.performed == [8, 9, 5]
 
 
@@ -575,7 +587,7 @@ def test_a_pace_at_which_shared_credit_saves_nothing_ends_it(sharing: Bank) -> N
         for pace, grant in ((0.9, SHARED_CREDIT.most), (1.1, 0)):
             for number in range(half):
                 sharing.clock.advance(1 / (pace * SHARED_CREDIT.most_a_second))
-                sharing.name(number + round(pace * 1000))
+                sharing.bring(number + round(pace * 1000))
             assert sharing.grants[-1] == grant
     assert SHARED_CREDIT.most_a_second > 2 * LONE_CREDIT.most_a_second
 
@@ -588,5 +600,5 @@ def test_reads_of_many_jobs_each_end_shared_credit(
     with sharing.granted():
         for first in range(0, SHARED_CREDIT.most // 2, a_read):
             sharing.clock.advance(0.1)
-            sharing.name(*range(1 + first, 1 + first + a_read))
+            sharing.bring(*range(1 + first, 1 + first + a_read))
     assert sharing.grants == grants

@@ -106,6 +106,14 @@ _PUBLIC_RIGHTS: Final = """
      where pronamespace = to_regnamespace('{schema}') and grantee = 0
      limit 100
 """
+# Of txqueue's own roles the check of their rights tells.
+_CHANNEL_READERS: Final = """
+    select distinct '{schema}' as schema, quote_ident(rolname) as role
+      from pg_class, lateral aclexplode(relacl) join pg_roles on pg_roles.oid = grantee
+     where pg_class.oid = to_regclass('{schema}.node_channel') and grantee <> relowner
+       and privilege_type = 'SELECT'
+     order by role limit 100
+"""
 _NODES: Final = """
     select name, hostname, capacity, state, version, queues, report, started_at, heartbeat_at,
            lacking_right, right_remedy,
@@ -172,6 +180,7 @@ PLAIN: Final[Mapping[str, str]] = {
     "own_rights": _OWN_RIGHTS,
     "roles": _ROLES,
     "public_rights": _PUBLIC_RIGHTS,
+    "channel_readers": _CHANNEL_READERS,
     "nodes": _NODES,
     "runnable_jobs": _RUNNABLE_JOBS,
     "pauses": _PAUSES,
