@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, Self, cast
 
 from attrs import define, field
 
@@ -55,7 +55,6 @@ KEYLESS = "txqueue.errors.KeyUnavailable"
 CONNECTIONLESS_PAUSE = 5.0
 # Errors that decide the outcome by themselves.
 DECISIVE = (Snooze, Discard, Fail, KeyUnavailable, InvalidWork, UnknownWorkType)
-_MAY_DECIDE: Final = ByClass(lambda cls: issubclass(cls, (NotRead, *DECISIVE)))
 
 
 @define
@@ -83,17 +82,12 @@ class Verdict:
 
     def of(self, job: JobKey) -> SettledJob:
         """Return this outcome as the outcome of a given job."""
-        return SettledJob(
-            job.job_id,
-            job.assignment,
-            self.outcome,
-            delay=self.delay,
-            error=None if self.error is None else self.error[:LONGEST_TEXT],
-            stage=self.stage,
-            error_class=self.error_class,
-            version=self.version,
-            frames=self.frames,
-        )
+        settled = SettledJob(job.job_id, job.assignment, self.outcome, self.delay)
+        # Not by keywords, which take twice as long.
+        settled.error = None if self.error is None else self.error[:LONGEST_TEXT]
+        settled.error_class, settled.frames = self.error_class, self.frames
+        settled.stage, settled.version = self.stage, self.version
+        return settled
 
 
 EXPIRED = Verdict("cancelled", error="expired: its not_after passed before it could start")
@@ -116,7 +110,8 @@ def judge(error: object, retry: Retry, failures: int, chance: float) -> Verdict:
         The outcome.
     """
     unread = ""
-    if _MAY_DECIDE.of(error):
+    kind = _KINDS.of(error)
+    if kind.may_decide:
         if is_a(error, NotRead):
             version = cast("Any", error).version
             return Verdict("unread", error=storable(text_of(error)), version=version)
@@ -125,13 +120,13 @@ def judge(error: object, retry: Retry, failures: int, chance: float) -> Verdict:
                 return verdict
         except BaseException as broken:
             unread = f"its {class_name(error)} cannot be read: {summary_of(broken)}\n\n"
-    (text, frames), name = _error_parts(error), error_class(error)
+    text, frames = _error_parts(error)
     if unread:
         text, frames = unread + text, None
     if retry.is_spent(failures + 1) or _is_fatal(error, retry):
-        return Verdict("failed", error=text, error_class=name, frames=frames)
+        return Verdict("failed", None, text, None, kind.path, None, frames)
     delay = retry.delay(failures + 1, chance)
-    return Verdict("retry", delay=delay, error=text, error_class=name, frames=frames)
+    return Verdict("retry", delay, text, None, kind.path, None, frames)
 
 
 def _is_fatal(error: object, retry: Retry) -> bool:
@@ -189,7 +184,7 @@ def judge_unavailable(error: object, chance: float) -> Verdict:
 
 def error_class(error: object) -> str:
     """Return the module and name of an exception's class, as it is stored."""
-    return _STORED_PATHS.of(error)
+    return _KINDS.of(error).path
 
 
 def summary_of(error: object) -> str:
@@ -199,7 +194,7 @@ def summary_of(error: object) -> str:
 
 def _own_summary(error: object) -> str | None:
     """Return the summary of an error whose line does not say enough at its beginning."""
-    if not _MAY_SAY_LESS.of(error):
+    if not _KINDS.of(error).may_say_less:
         return None
     return syntax_error(error) or _deferred_timeout(error)
 
@@ -242,7 +237,27 @@ def storable(text: str) -> str:
     return text.replace("\x00", "�").encode("utf-8", "replace").decode()
 
 
-_STORED_PATHS: Final = ByClass(lambda cls: storable(path_of(cls)))
-_MAY_SAY_LESS: Final = ByClass(
-    lambda cls: name_of(cls) == "TimeoutError" or issubclass(cls, SyntaxError)
-)
+class _Kind(NamedTuple):
+    """What a class of errors tells of each of them.
+
+    Attributes:
+        path: Its module and name, as it is stored.
+        may_decide: Whether its errors may decide the outcome by themselves.
+        may_say_less: Whether their line may not say enough at its beginning.
+    """
+
+    path: str
+    may_decide: bool
+    may_say_less: bool
+
+    @classmethod
+    def of_class(cls, error: type) -> Self:
+        """Return what a class of errors tells."""
+        return cls(
+            storable(path_of(error)),
+            may_decide=issubclass(error, (NotRead, *DECISIVE)),
+            may_say_less=name_of(error) == "TimeoutError" or issubclass(error, SyntaxError),
+        )
+
+
+_KINDS: Final = ByClass(_Kind.of_class)

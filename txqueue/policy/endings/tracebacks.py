@@ -193,24 +193,25 @@ def _without_callers(frames: TracebackType | None) -> TracebackType | None:
 def _formatted(frames: TracebackType | None) -> str:
     if frames is None:
         return ""
-    place, codes = _place(frames)
+    place = _place(frames)
     known = _texts.get(place)
     if known is None:
         if len(_texts) >= MOST_PLACES:
             del _texts[next(iter(_texts))]
-        known = _texts[place] = _shown(frames), codes
+        known = _texts[place] = (
+            _shown(frames),
+            [each.f_code for each, _ in traceback.walk_tb(frames)],
+        )
     return known[0]
 
 
-def _place(frames: TracebackType | None) -> tuple[_Place, list[CodeType]]:
-    """Return where an exception was raised, and the code whose numbers say so."""
+def _place(frames: TracebackType | None) -> _Place:
+    """Return where an exception was raised."""
     place: list[int] = []
-    codes = []
     while frames is not None:
-        codes.append(code := frames.tb_frame.f_code)
-        place += (id(code), frames.tb_lasti)
+        place += (id(frames.tb_frame.f_code), frames.tb_lasti)
         frames = frames.tb_next
-    return tuple(place), codes
+    return tuple(place)
 
 
 def _shown(frames: TracebackType) -> str:

@@ -285,7 +285,8 @@ class Endings:
         """Note the outcome of a job that did not just return."""
         if job.last_progress is not None:
             settled = evolve(settled, progress=json.loads(job.last_progress))
-        end_records(job, settled.outcome)
+        if job.log is not None or job.span is not None:
+            end_records(job, settled.outcome)
         self._settled.append(settled)
         self._runs.ended.append((job.work_type, settled.outcome))
         self._settled_weight += job.weight
