@@ -69,8 +69,9 @@ class _Report:
         self.settled: SettledJob | None = None
         self.late: str | None = None
 
-    def complete(self, held: HeldAssignment, *, is_alone: bool) -> None:  # noqa: ARG002
+    def complete(self, assignments: Iterable[HeldAssignment]) -> None:
         """Take a job that is done."""
+        (held,) = assignments
         self.results = held.results_text
         self._end()
 

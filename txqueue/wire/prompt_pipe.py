@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -46,7 +46,11 @@ class PromptPipe(Pipe):
 
     def say_now(self, command: type[amp.Command], **arguments: Any) -> None:
         """Send a command without an answer: at once if the transport has nothing left to send."""
-        data = self.packed(command, arguments)
+        self.say_each_now(command, [arguments])
+
+    def say_each_now(self, command: type[amp.Command], calls: Iterable[dict[str, Any]]) -> None:
+        """Send a command with each of the given arguments, as `say_now` does, all together."""
+        data = b"".join(self.packed(command, arguments) for arguments in calls)
         count = 0
         if self._socket is not None and self.is_sent:
             # If the socket is full or closed, the transport waits for it or reports the end.

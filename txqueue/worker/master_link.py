@@ -103,19 +103,9 @@ class MasterLink:
         """Whether the master can read all reports so far, even if a handler now blocks."""
         return self._pipe.is_sent
 
-    def complete(self, held: HeldAssignment, *, is_alone: bool) -> None:
-        """Report the done jobs of an assignment; `is_alone` if no other report follows."""
-        say = self._pipe.say_now if is_alone else self._pipe.say
-        say(
-            Finish,
-            lane=held.lane,
-            assignment=held.token.assignment,
-            weight=held.weight,
-            jobs=held.jobs,
-            ids=",".join(map(str, held.done)),
-            results=held.results_text,
-            committed=",".join(map(str, held.committed)),
-        )
+    def complete(self, assignments: Iterable[HeldAssignment]) -> None:
+        """Report the done jobs of assignments."""
+        self._pipe.say_each_now(Finish, map(_finish, assignments))
 
     def settle(self, weight: int, counts: Mapping[int, int], jobs: Sequence[SettledJob]) -> None:
         """Report jobs that ended otherwise than done, or with progress to store."""
@@ -258,6 +248,19 @@ class MasterLink:
         if self._transactions is not None:
             self._transactions.close()
         self._reactor.stop()
+
+
+def _finish(held: HeldAssignment) -> dict[str, Any]:
+    """Return the arguments of `Finish`."""
+    return {
+        "lane": held.lane,
+        "assignment": held.token.assignment,
+        "weight": held.weight,
+        "jobs": held.jobs,
+        "ids": ",".join(map(str, held.done)),
+        "results": held.results_text,
+        "committed": ",".join(map(str, held.committed)),
+    }
 
 
 def _run_version(modules: Sequence[str]) -> dict[str, Any]:

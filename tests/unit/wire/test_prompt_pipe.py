@@ -84,6 +84,16 @@ async def test_a_command_is_sent_before_the_reactor_turns(end: End) -> None:
         assert end.texts[-1:] == [text]
 
 
+async def test_commands_that_are_sent_together_arrive_together(end: End) -> None:
+    """In order, before the reactor turns, also if the socket does not take all of them."""
+    end.pipe.say_each_now(Tell, [{"text": text} for text in "abc"])
+    end.reads()
+    assert end.texts == ["a", "b", "c"]
+    end.pipe.say_each_now(Tell, [{"text": f"{number} {LARGE}"} for number in range(9)])
+    await eventually(end.has(12))
+    assert end.texts[3:] == [f"{number} {LARGE}" for number in range(9)]
+
+
 async def test_commands_stay_in_order(end: End) -> None:
     """Whether they wait for the reactor, for the other end, or not at all."""
     sent = []

@@ -112,6 +112,7 @@ class Harness:
             longest_result=longest_result,
         )
         self.finished: list[tuple[int, int, list[int], int, int]] = []
+        self.reports = 0
         self.results: dict[str, Any] = {}
         self.committed: list[int] = []
         self.settled: list[dict[str, Any]] = []
@@ -126,12 +127,14 @@ class Harness:
         self.is_sent = True
         self.occupied: tuple[int, list[int], bool] = (0, [], False)
 
-    def complete(self, held: HeldAssignment, *, is_alone: bool) -> None:
+    def complete(self, assignments: Iterable[HeldAssignment]) -> None:
         """Note jobs that are done."""
-        self.results |= json.loads(held.results_text or "{}")
-        self.committed += sorted(held.committed)
-        assignment = held.token.assignment
-        self.finished.append((assignment, held.lane, held.done, held.jobs, held.weight))
+        self.reports += 1
+        for held in assignments:
+            self.results |= json.loads(held.results_text or "{}")
+            self.committed += sorted(held.committed)
+            number = held.token.assignment
+            self.finished.append((number, held.lane, held.done, held.jobs, held.weight))
 
     def log_text(self, is_grave: bool, text: str, run: Mapping[str, Any] | None) -> None:
         """Note what is to stand in the log."""

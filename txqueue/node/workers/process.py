@@ -6,7 +6,7 @@ import json
 import os
 import signal
 import socket
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Protocol
 
@@ -177,22 +177,12 @@ class WorkerProcess:
         """The weight that the threads of `outlived` keep."""
         return self._occupied
 
-    def perform(self, assignment: Assignment) -> None:
-        """Send the jobs of an assignment to the worker."""
-        # Send at once to an idle worker, not at the end of the reactor's turn.
-        say = self._pipe.say if self.held else self._pipe.say_now
-        self.held[assignment.number] = assignment.jobs
-        self.outstanding += assignment.weight
-        say(
-            Perform,
-            incarnation=assignment.incarnation,
-            assignment=assignment.number,
-            lane=assignment.lane,
-            jobs=assignment.jobs,
-            weight=assignment.weight,
-            asked_at=assignment.asked_at,
-            chunk=assignment.chunk,
-        )
+    def perform(self, assignments: Sequence[Assignment]) -> None:
+        """Send the jobs of assignments to the worker, all together."""
+        for assignment in assignments:
+            self.held[assignment.number] = assignment.jobs
+            self.outstanding += assignment.weight
+        self._pipe.say_each_now(Perform, map(_call, assignments))
 
     def renew(self, until: float, incarnation: int) -> None:
         """Let the worker start jobs of run `incarnation` until `until`.
@@ -446,3 +436,16 @@ def _since(is_so: bool, since: float | None, now: float) -> float | None:
     if not is_so:
         return None
     return now if since is None else since
+
+
+def _call(assignment: Assignment) -> dict[str, Any]:
+    """Return the arguments of `Perform`."""
+    return {
+        "incarnation": assignment.incarnation,
+        "assignment": assignment.number,
+        "lane": assignment.lane,
+        "jobs": assignment.jobs,
+        "weight": assignment.weight,
+        "asked_at": assignment.asked_at,
+        "chunk": assignment.chunk,
+    }

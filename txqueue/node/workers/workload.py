@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
-from collections.abc import Collection, Iterable
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
+from attrs import evolve
 from twisted.internet.defer import Deferred, DeferredList
 from twisted.internet.error import ConnectionDone, ConnectionLost
 from twisted.logger import Logger
@@ -232,18 +233,25 @@ class Workers:
 
     def perform(self, assignments: Iterable[Assignment]) -> None:
         """Hand each assignment to the least loaded worker, suspects to processes of their own."""
+        loads = {load.key: load for load in self.loads}
+        shares: defaultdict[int, list[Assignment]] = defaultdict(list)
         for assignment in assignments:
             if assignment.is_alone:
                 self._suspects.waiting.append(assignment)
                 self._place_suspects()
-                continue
-            loads = self.loads
-            if not loads:
+            elif not loads:
                 self.reports.give_back(assignment.number, died=False)
-                continue
-            # Where versions differ, a job that one worker could not read must meet the others.
-            load = random.choice(loads) if self._are_mixed else least_loaded(loads)
-            self._workers[load.key].perform(assignment)
+            else:
+                load = self._choose(list(loads.values()))
+                outstanding = load.outstanding + assignment.weight
+                loads[load.key] = evolve(load, outstanding=outstanding)
+                shares[load.key].append(assignment)
+        for key, share in shares.items():
+            self._workers[key].perform(share)
+
+    def _choose(self, loads: Sequence[Load]) -> Load:
+        # Where versions differ, a job that one worker could not read must meet the others.
+        return random.choice(loads) if self._are_mixed else least_loaded(loads)
 
     def renew(self, until: float, incarnation: int) -> None:
         """Let the workers start jobs of run `incarnation` until `until`, by the monotonic clock."""
@@ -367,7 +375,7 @@ class Workers:
         waiting = self._suspects.waiting
         for worker in self.apart:
             if waiting and _is_free(worker):
-                worker.perform(waiting.popleft())
+                worker.perform([waiting.popleft()])
         self._suspects.alarm.ring()
 
     def _not_given_back(self, failure: Failure, worker: WorkerProcess) -> None:

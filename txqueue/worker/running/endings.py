@@ -67,8 +67,8 @@ class Report(Protocol):
     def is_sent(self) -> bool:
         """Whether the master can read all reports so far, even if a handler now blocks."""
 
-    def complete(self, held: HeldAssignment, *, is_alone: bool) -> None:
-        """Report the done jobs of an assignment; `is_alone` if no other report follows."""
+    def complete(self, assignments: Iterable[HeldAssignment]) -> None:
+        """Report the done jobs of assignments, at least one."""
 
     def settle(self, weight: int, counts: Mapping[int, int], jobs: Sequence[SettledJob]) -> None:
         """Report jobs that ended otherwise than done, or with progress to store."""
@@ -308,9 +308,9 @@ class Endings:
         self._runs.sum_up()
         self._completed, self._is_due = 0, False
         touched, self._touched = self._touched, {}
-        is_alone = len(touched) == 1 and not self._settled
+        if touched:
+            self._report.complete(touched.values())
         for held in touched.values():
-            self._report.complete(held, is_alone=is_alone)
             held.clear()
         if self._settled:
             counts = counted([settled.assignment for settled in self._settled])

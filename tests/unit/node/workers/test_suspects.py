@@ -1,5 +1,6 @@
 """Suspects run in processes of their own, which are started for them."""
 
+from collections.abc import Sequence
 from typing import Any, cast
 from unittest.mock import Mock
 
@@ -31,6 +32,7 @@ class Process:
         self.is_ready = is_ready
         self.is_retired = False
         self.held: dict[int, int] = {}
+        self.messages = 0
         self.suspects = {1}
         self.in_flight: set[int] = set()
         self.blocking: set[int] = set()
@@ -48,9 +50,10 @@ class Process:
         """How much it holds."""
         return Load(self.key, 10, self.weight)
 
-    def perform(self, assignment: Assignment) -> None:
-        """Hold it."""
-        self.held[assignment.number] = assignment.jobs
+    def perform(self, assignments: Sequence[Assignment]) -> None:
+        """Hold them."""
+        self.messages += 1
+        self.held |= {assignment.number: assignment.jobs for assignment in assignments}
 
     def renew(self, until: float, incarnation: int) -> None:
         """It starts what it gets at once."""
@@ -117,6 +120,14 @@ class Bench:
 def bench() -> Bench:
     """A node with one worker."""
     return Bench()
+
+
+def test_jobs_that_are_handed_out_together_travel_together(bench: Bench) -> None:
+    """Each worker gets its share at once, as much as the others."""
+    other = bench.add(is_apart=False)
+    bench.hand(*range(6), is_alone=False)
+    assert [len(worker.held) for worker in (bench.worker, other)] == [3, 3]
+    assert [worker.messages for worker in (bench.worker, other)] == [1, 1]
 
 
 def test_a_suspect_keeps_no_other_job_waiting(bench: Bench) -> None:

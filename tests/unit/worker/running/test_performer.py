@@ -64,6 +64,16 @@ def test_what_ended_while_messages_were_read_is_reported_after_them() -> None:
     assert harness.finished[2:] == [(6, 3, [2], 1, 1)]
 
 
+def test_assignments_that_end_together_are_reported_together() -> None:
+    """One message wakes the master once."""
+    harness = Harness()
+    with harness.performer.reading():
+        for assignment in (5, 6, 7):
+            harness.hand(assignment, entry(assignment, "performing.number"))
+    assert [number for number, *_ in harness.finished] == [5, 6, 7]
+    assert harness.reports == 1
+
+
 def test_ended_jobs_stay_noted_until_their_report_is_sent() -> None:
     """If a handler blocks before that, the master must not take them for unstarted."""
     harness = Harness()
