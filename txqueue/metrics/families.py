@@ -176,56 +176,77 @@ def installation_families(installation: Installation) -> Iterator[Metric]:
 
 
 def _queue_families(installation: Installation, make: _Maker) -> Iterator[Metric]:
-    weights = Counter(
-        {row["queue"]: sum(row[state] for state in _STATES) for row in installation.queues}
+    rows = installation.queues
+    label_of = _largest({row["queue"]: sum(row[state] for state in _STATES) for row in rows})
+    yield make.gauge(
+        "queue_jobs",
+        "Jobs of a queue by state.",
+        _depths(installation, label_of),
+        ["queue", "state"],
     )
-    label_of = _largest(weights)
-    jobs: Counter[tuple[str, str]] = Counter()
-    oldest: dict[tuple[str], float] = {}
-    nodes: dict[tuple[str], int] = {}
-    for row in installation.queues:
-        name = label_of(row["queue"])
-        for state in _STATES:
-            jobs[name, state] += row[state]
-        age = row["oldest_ready_seconds"] or 0.0
-        oldest[name,] = max(oldest.get((name,), 0.0), age)
-        nodes[name,] = max(nodes.get((name,), 0), len(row["nodes"]))
-    waiting = {
-        (row["queue"], reason): number
-        for row in installation.queues
-        if label_of(row["queue"]) != OTHER
-        for reason, number in row["waiting_for"].items()
-    }
-    paused = {
-        (label_of(row["queue"]),): int(row["queue"] in installation.paused)
-        for row in installation.queues
-    }
-    waits = {
-        (label_of(row["queue"]), quantile): row[column]
-        for row in installation.waits
-        for quantile, column in (("0.5", "p50"), ("0.95", "p95"))
-        if row[column] is not None and label_of(row["queue"]) != OTHER
-    }
-    for state, number in installation.others.jobs.items():
-        jobs[OTHER, state] += number
-    yield make.gauge("queue_jobs", "Jobs of a queue by state.", jobs, ["queue", "state"])
     yield make.gauge(
         "queue_waiting_jobs",
         "Waiting jobs of a queue by what they wait for.",
-        waiting,
+        {
+            (row["queue"], reason): number
+            for row in rows
+            if label_of(row["queue"]) != OTHER
+            for reason, number in row["waiting_for"].items()
+        },
         ["queue", "waiting_for"],
     )
     yield make.gauge(
-        "queue_oldest_ready_seconds", "How long the oldest ready job is due.", oldest, ["queue"]
+        "queue_oldest_ready_seconds",
+        "How long the oldest ready job is due.",
+        _maxima(rows, label_of, lambda row: row["oldest_ready_seconds"] or 0.0),
+        ["queue"],
     )
-    yield make.gauge("queue_paused", "1 if the queue is paused.", paused, ["queue"])
-    yield make.gauge("queue_nodes", "Nodes that serve the queue.", nodes, ["queue"])
+    yield make.gauge(
+        "queue_paused",
+        "1 if the queue is paused.",
+        {(label_of(row["queue"]),): int(row["queue"] in installation.paused) for row in rows},
+        ["queue"],
+    )
+    yield make.gauge(
+        "queue_nodes",
+        "Nodes that serve the queue.",
+        _maxima(rows, label_of, lambda row: len(row["nodes"])),
+        ["queue"],
+    )
     yield make.gauge(
         "queue_wait_seconds",
         "Percentiles of the time until jobs of the last minute started.",
-        waits,
+        {
+            (row["queue"], quantile): row[column]
+            for row in installation.waits
+            for quantile, column in (("0.5", "p50"), ("0.95", "p95"))
+            if row[column] is not None and label_of(row["queue"]) != OTHER
+        },
         ["queue", "quantile"],
     )
+
+
+def _depths(installation: Installation, label_of: Callable[[str], str]) -> Counter[tuple[str, str]]:
+    jobs: Counter[tuple[str, str]] = Counter()
+    for row in installation.queues:
+        for state in _STATES:
+            jobs[label_of(row["queue"]), state] += row[state]
+    for state, number in installation.others.jobs.items():
+        jobs[OTHER, state] += number
+    return jobs
+
+
+def _maxima(
+    rows: Iterable[Mapping[str, Any]],
+    label_of: Callable[[str], str],
+    value_of: Callable[[Mapping[str, Any]], float],
+) -> dict[tuple[str, ...], float]:
+    """Return the largest value of the queues that have a label."""
+    largest: dict[tuple[str, ...], float] = {}
+    for row in rows:
+        key = (label_of(row["queue"]),)
+        largest[key] = max(largest.get(key, 0.0), value_of(row))
+    return largest
 
 
 def _largest(weights: Mapping[str, float]) -> Callable[[str], str]:
