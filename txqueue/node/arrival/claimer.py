@@ -17,17 +17,9 @@ from txqueue.node.state.lease import Identity, Lease
 from txqueue.node.state.meters import Meters
 from txqueue.node.state.periodic import Periodic
 from txqueue.node.state.wakeups import Wakeups
+from txqueue.policy.placement.claim_place import REWIND, ClaimPlace, JobPlace
 from txqueue.policy.placement.idling import idle_delay
-from txqueue.policy.placement.room import (
-    JobPlace,
-    Room,
-    claim_delay,
-    confirmed_search,
-    earlier,
-    is_stream,
-    ordinary_jobs,
-    rewind_interval,
-)
+from txqueue.policy.placement.room import Room, claim_delay, is_stream, ordinary_jobs
 from txqueue.policy.placement.stragglers import Stragglers, turn_length
 from txqueue.store.node.functions import StoredFunctions
 from txqueue.store.node.replies import Claim
@@ -43,13 +35,6 @@ CHUNK_JOBS = 1000
 # transaction may commit a due job late.
 PROMOTED_MARGIN = timedelta(minutes=1)
 FULL_PROMOTION = 10.0
-# For this many seconds, claims continue at the rank that the last one reached, to skip the dead
-# rows of claimed jobs. A new job of a smaller rank may be claimed that much later. The time is
-# longer while many ready jobs are of types that only other nodes run, or an old snapshot keeps many
-# dead rows; then claims that left no job go on as well, for as long as a look back is worth.
-REWIND = 0.1
-# The rank that a claim returns if it left jobs because a tenant's or queue's share was used up.
-ANYWHERE = "-infinity"
 # Seconds between a claim that took all ready jobs and the next, so that its jobs are sent to the
 # workers first: both go through the reactor, and the claim would go ahead of them.
 BREATH = 0.001
@@ -140,16 +125,8 @@ class Claimer(Periodic):
         self._claimed_at = float("-inf")
         self._promoted_all_at = float("-inf")
         self._since: datetime | None = None
-        # Where claims go on, and whether the last one left jobs there.
-        self._reached: JobPlace | None = None
-        self._has_left = False
         self._last_tenant: str | None = None
-        self._rewound_at = float("-inf")
-        self._rewind_interval = 0.0
-        # How long the last claim from the first rank searched.
-        self._searched = 0.0
-        # From when on a claim goes back to jobs that have become ready.
-        self._goes_back_from = float("-inf")
+        self._place = ClaimPlace()
         self._wants_room = False
         # When the next claim of any jobs is due; until then, a claim of ordinary jobs will do.
         self._next_full_claim_at = self._ordinary_from = float("-inf")
@@ -192,7 +169,9 @@ class Claimer(Periodic):
         self._claimed_at = time.monotonic()
         if self._is_ordinary():
             return await self._claim_ready(identity, room)
-        place = self._go_on_from()
+        # What becomes ready during the claim is for the next one.
+        freed, self._wakeups.freed = self._wakeups.freed, None
+        place = self._place.next(self._claimed_at, freed)
         claim = await self._claim(identity, room, place)
         await self._hand_over(identity, claim.assignments)
         return self._pause_after(claim, place)
@@ -207,14 +186,14 @@ class Claimer(Periodic):
         assignments, is_ordinary, begun = await self._answer(
             self._functions.claim_ready(*identity, self._queues, self._versions.claimed, most)
         )
-        if self._is_searching and time.monotonic() - self._claimed_at > SLOW:
-            self._ordinary_from = self._rewound_at + max(REWIND, self._rewind_interval)
+        if self._place.is_searching and time.monotonic() - self._claimed_at > SLOW:
+            self._ordinary_from = self._place.look_due
         await self._hand_over(identity, assignments)
         self._stragglers.claimed(begun, time.monotonic(), found=bool(assignments))
         self._wants_room = False
         if not is_ordinary:
             self._ordinary_from = time.monotonic() + ORDINARY_REST
-            self._rewound_at = float("-inf")
+            self._place.rewind()
             return 0.0
         if assignments and assignments[0].jobs == most:
             self._next_full_claim_at = float("-inf")
@@ -227,8 +206,7 @@ class Claimer(Periodic):
             if not is_stream(jobs):
                 self._next_full_claim_at = float("-inf")
             return BREATH
-        rewind_due = self._rewound_at + max(REWIND, self._rewind_interval)
-        self._next_full_claim_at = min(self._next_full_claim_at, rewind_due)
+        self._next_full_claim_at = min(self._next_full_claim_at, self._place.look_due)
         return max(BREATH, self._before_stragglers(self._next_full_claim_at - time.monotonic()))
 
     async def _claim(self, identity: Identity, room: Room, place: JobPlace | None) -> Claim:
@@ -287,27 +265,17 @@ class Claimer(Periodic):
         self._promoted_all_at = self._claimed_at
         return None
 
-    def _go_on_from(self) -> JobPlace | None:
-        """Return where a claim begins; None for the first rank."""
-        freed, self._wakeups.freed = self._wakeups.freed, None
-        if self._reached is None or self._claimed_at >= self._rewind_due:
-            self._rewound_at = self._claimed_at
-            return None
-        if freed is not None and self._is_searching and self._claimed_at >= self._goes_back_from:
-            return earlier(self._reached, freed)
-        return self._reached
-
     def _pause_after(self, claim: Claim, place: JobPlace | None) -> float:
         self._heavy_jobs.claimed(claim.left_job)
-        if from_start := place is None:
-            took_jobs = bool(claim.assignments)
-            searched = confirmed_search(claim.searched, self._searched, took_jobs=took_jobs)
-            self._rewind_interval = rewind_interval(searched)
-            self._searched = claim.searched
-        else:
-            self._goes_back_from = time.monotonic() + rewind_interval(claim.searched)
-        self._reached = self._place_after(claim, place)
-        self._has_left = claim.reached is not None
+        from_start = place is None
+        self._place.claimed(
+            place,
+            claim.reached,
+            claim.passed,
+            searched=claim.searched,
+            took_jobs=bool(claim.assignments),
+            now=time.monotonic(),
+        )
         if from_start or claim.reached is not None:
             for listener in self._listeners:
                 listener.looked(has_backlog=claim.reached is not None)
@@ -321,11 +289,11 @@ class Claimer(Periodic):
             self._empty_claims = 0
             if self._in_stream:
                 due = float("inf") if claim.due_in is None else time.monotonic() + claim.due_in
-                self._next_full_claim_at = min(due, self._rewound_at + REWIND)
+                self._next_full_claim_at = min(due, self._place.rewound_at + REWIND)
             return 0.0 if claim.reached else BREATH
         if claim.is_cut_short:
             self._empty_claims = 0
-        if claim.is_cut_short or not (from_start or self._is_searching):
+        if claim.is_cut_short or not (from_start or self._place.is_searching):
             return 0.0
         # The remaining jobs are too heavy for the room, or left to another node.
         self._wants_room = claim.reached is not None
@@ -335,8 +303,8 @@ class Claimer(Periodic):
         pause = self._heavy_jobs.pause(idle)
         if claim.due_in is not None:
             pause = min(pause, claim.due_in)
-        if self._is_searching and not from_start:
-            pause = min(pause, max(0.0, self._rewind_due - time.monotonic()))
+        if self._place.is_searching and not from_start:
+            pause = min(pause, max(0.0, self._place.rewind_due - time.monotonic()))
         if self._may_be_ordinary(claim):
             self._next_full_claim_at = time.monotonic() + pause
         self._stragglers.armed()
@@ -350,24 +318,3 @@ class Claimer(Periodic):
         """Return the seconds until the next claim, which may be due for open transactions."""
         due = self._stragglers.pause(time.monotonic(), self._meters.commit_time)
         return pause if due is None else min(pause, due)
-
-    def _place_after(self, claim: Claim, place: JobPlace | None) -> JobPlace | None:
-        """Return where the next claim goes on; None for the first rank."""
-        if claim.reached is not None:
-            return None if claim.reached[0] == ANYWHERE else claim.reached
-        if not self._is_searching:
-            return None
-        if place is None:
-            return claim.passed or self._reached
-        # Others that become ready may be near the place to which this claim went back.
-        return self._reached if claim.searched else place
-
-    @property
-    def _is_searching(self) -> bool:
-        """Whether a claim from the first rank had to read much that the node may not take."""
-        return self._rewind_interval > 0
-
-    @property
-    def _rewind_due(self) -> float:
-        least = REWIND if self._has_left else 0.0
-        return self._rewound_at + max(least, self._rewind_interval)

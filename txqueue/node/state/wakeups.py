@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from txqueue.node.state.periodic import Alarm
+from txqueue.policy.placement.claim_place import JobPlace, earlier
 from txqueue.policy.placement.idling import LONGEST_IDLE, LOOK, IdlePace, WakePlace
-from txqueue.policy.placement.room import JobPlace, earlier
 from txqueue.store.node.replies import HeartbeatReply
 from txqueue.system.clock import Clock
 

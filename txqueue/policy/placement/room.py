@@ -4,27 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from datetime import datetime
 
 from attrs import frozen
 
 __all__ = [
     "FEW",
-    "FIRST_PLACE",
     "MANY",
-    "JobPlace",
     "Load",
     "PaceMeter",
     "Room",
     "ahead_of",
     "claim_delay",
-    "confirmed_search",
-    "earlier",
     "give_back_shares",
     "is_stream",
     "least_loaded",
     "ordinary_jobs",
-    "rewind_interval",
     "room_of",
     "updated_rate",
 ]
@@ -43,14 +37,6 @@ CLAIM_PAUSE, STOCKED_PAUSE, RESERVE = 0.008, HORIZON / 2, 0.3
 # The most jobs that a claim of ordinary jobs takes, usually and in a stream: one worker gets them.
 # So many new jobs in a claim are a stream.
 FEW, MANY, STREAM = 8, 64, 16
-# Claims that read many ready jobs which the node may not take, such as jobs of other nodes' types,
-# or dead rows that an old snapshot keeps, spend no more than this part of the time on it, but look
-# back once in LONGEST_REWIND seconds.
-SEARCH_SHARE, LONGEST_REWIND = 0.1, 1.0
-
-# The place of a job among the ready ones: its rank, as text of the server, and its number.
-JobPlace = tuple[str, int]
-FIRST_PLACE: JobPlace = ("-infinity", 0)
 
 
 @frozen
@@ -241,40 +227,3 @@ def ordinary_jobs(room: Room, *, in_stream: bool) -> int:
         in_stream: Whether many are expected.
     """
     return min(MANY, room.largest) if in_stream else min(FEW, room.free)
-
-
-def rewind_interval(searched: float) -> float:
-    """Return the seconds between two claims that read the ready jobs from the first one on.
-
-    Args:
-        searched: The seconds that the last such claim spent on what the node may not take; 0 if
-            it had not to search.
-    """
-    return min(searched / SEARCH_SHARE, LONGEST_REWIND)
-
-
-def confirmed_search(searched: float, before: float, *, took_jobs: bool) -> float:
-    """Return the seconds that a claim is believed to have spent on what the node may not take.
-
-    On a busy server a claim that takes jobs is often interrupted for as long, which would make jobs
-    of a smaller rank wait. What must be read past is there again at the next look back.
-
-    Args:
-        searched: The seconds by the claim.
-        before: The seconds by the last claim from the first job on before it.
-        took_jobs: Whether the claim took jobs.
-    """
-    return min(searched, before) if took_jobs else searched
-
-
-def earlier(one: JobPlace, other: JobPlace) -> JobPlace:
-    """Return the first of two places; the first of all if their ranks cannot be compared."""
-    try:
-        return min(one, other, key=_key)
-    except (TypeError, ValueError):
-        # Not each moment of the server is one of Python, nor in this form behind every pooler.
-        return FIRST_PLACE
-
-
-def _key(place: JobPlace) -> tuple[datetime, int]:
-    return datetime.fromisoformat(place[0]), place[1]

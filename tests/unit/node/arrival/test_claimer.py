@@ -18,6 +18,7 @@ from txqueue.node.peers.table import PeerTable
 from txqueue.node.state.meters import Meters
 from txqueue.node.state.wakeups import Wakeups
 from txqueue.node.workers.versions import WorkerVersions
+from txqueue.policy.placement import claim_place
 from txqueue.policy.placement.idling import FIRST_IDLE
 from txqueue.policy.placement.room import FEW, MANY, STREAM, Room
 from txqueue.policy.placement.stragglers import UNTIMED
@@ -117,7 +118,7 @@ async def test_jobs_left_behind(found: Claim, is_left: bool) -> None:
 
 async def test_a_look_at_a_part_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """It began behind jobs that may have come in since; the next look is at all of them."""
-    monkeypatch.setattr(claimer, "REWIND", float("inf"))
+    monkeypatch.setattr(claim_place, "REWIND", float("inf"))
     harness = Harness()
     harness.claims = [claim(*TAKEN, reached=PLACE), claim(reached=None), claim(reached=None)]
     for _ in range(3):
@@ -338,7 +339,7 @@ async def test_a_master_woken_from_sleep_claims_ordinary_jobs() -> None:
 
 async def test_an_overdue_full_claim_follows_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Other jobs may be due, or in other lanes; nor does it wait for a pause that was long."""
-    monkeypatch.setattr(claimer, "REWIND", 0.0)
+    monkeypatch.setattr(claim_place, "REWIND", 0.0)
     harness = Harness()
     harness.claims = [claim(reached=None), claim(reached=None)]
     harness.ordinary = [(1, True)]
@@ -412,7 +413,7 @@ async def test_in_a_stream_a_claim_of_any_jobs_is_due_soon(monkeypatch: pytest.M
     harness.claims = [claim(STREAMING, reached=None), claim(reached=None)]
     await harness.steps(1)
     claimed_at = time.monotonic()
-    monkeypatch.setattr(time, "monotonic", lambda: claimed_at + claimer.REWIND)
+    monkeypatch.setattr(time, "monotonic", lambda: claimed_at + claim_place.REWIND)
     await harness.steps(1)
     assert (harness.asked_for, len(harness.asked_from)) == ([], 2)
 

@@ -1,35 +1,25 @@
 """Who gets what: the decisions on plain values."""
 
-from datetime import UTC, datetime
-
-import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from txqueue.policy.placement.room import (
     CLAIM_PAUSE,
     FEW,
-    FIRST_PLACE,
-    LONGEST_REWIND,
     MANY,
     MEMORY,
     MOST_AHEAD,
     RESERVE,
-    SEARCH_SHARE,
     STOCKED_PAUSE,
     STREAM,
-    JobPlace,
     Load,
     Room,
     ahead_of,
     claim_delay,
-    confirmed_search,
-    earlier,
     give_back_shares,
     is_stream,
     least_loaded,
     ordinary_jobs,
-    rewind_interval,
     room_of,
     updated_rate,
 )
@@ -184,30 +174,6 @@ def test_a_steady_pace_is_found(weight: int, span: float) -> None:
     assert abs(rate - weight / max(span, 0.1)) <= 1e-3 * rate
 
 
-@given(st.floats(0.001, 1e3))
-def test_searches_take_a_small_part_of_the_time(searched: float) -> None:
-    """Unless one look back takes very long: it comes round all the same."""
-    interval = rewind_interval(searched)
-    assert 0 < interval <= LONGEST_REWIND
-    assert searched <= interval * SEARCH_SHARE * 1.001 or interval == LONGEST_REWIND
-
-
-places = st.tuples(st.datetimes(timezones=st.just(UTC)).map(str), st.integers(1, 2**62))
-
-
-@given(places, places)
-def test_the_earlier_place_ranks_first(one: JobPlace, other: JobPlace) -> None:
-    """By the moment, and of equal moments by the number."""
-    moments = [(datetime.fromisoformat(rank), number) for rank, number in (one, other)]
-    assert earlier(one, other) == (one if moments[0] <= moments[1] else other)
-
-
-@pytest.mark.parametrize("rank", ["-infinity", "2000-01-01 00:00:00+00 BC", "01/02/2030 10:00 UTC"])
-def test_a_place_that_python_cannot_compare_is_before_all(rank: str) -> None:
-    """A claim from there reads more than it must, and misses nothing."""
-    assert earlier((rank, 5), ("2030-01-01 00:00:00+00", 5)) == FIRST_PLACE
-
-
 def test_workers_give_up_what_waits() -> None:
     """The worker with the most waiting work gives first; without a limit, each gives all of it."""
     loads = [Load(1, 10, 15), Load(2, 10, 30), Load(3, 10, 3)]
@@ -219,11 +185,3 @@ def test_workers_give_up_what_waits() -> None:
 def test_waiting_weight_differs_from_excess_weight() -> None:
     """A worker's pace raises its limit, not its capacity."""
     assert ahead_of([Load(1, 10, 15, rate=50.0), Load(2, 10, 13), Load(3, 10, 2)]) == (8, 3)
-
-
-def test_a_search_of_a_claim_that_took_jobs_is_believed_when_it_happens_again() -> None:
-    """Once, the server may have been busy; what is not ours to take is there the next time, too."""
-    assert confirmed_search(0.2, 0.0, took_jobs=True) == 0.0
-    assert confirmed_search(0.2, 0.1, took_jobs=True) == 0.1
-    assert confirmed_search(0.1, 0.2, took_jobs=True) == 0.1
-    assert confirmed_search(0.2, 0.0, took_jobs=False) == 0.2
