@@ -191,14 +191,24 @@ class Claimer(Periodic):
         await self._hand_over(identity, assignments)
         self._stragglers.claimed(begun, time.monotonic(), found=bool(assignments))
         self._wants_room = False
+        jobs = sum(assignment.jobs for assignment in assignments)
+        return self._pause_after_ready(jobs, is_full=0 < jobs == most, is_ordinary=is_ordinary)
+
+    def _pause_after_ready(self, jobs: int, *, is_full: bool, is_ordinary: bool) -> float:
+        """Return the seconds from a claim of ordinary jobs to the next claim.
+
+        Args:
+            jobs: How many it took.
+            is_full: Whether these are as many as it could take.
+            is_ordinary: Whether it met ordinary jobs only.
+        """
         if not is_ordinary:
             self._ordinary_from = time.monotonic() + ORDINARY_REST
             self._place.rewind()
             return 0.0
-        if assignments and assignments[0].jobs == most:
+        if is_full:
             self._next_full_claim_at = float("-inf")
             return BREATH
-        jobs = sum(assignment.jobs for assignment in assignments)
         if jobs:
             self._open_credit.missed(jobs if self._in_stream else 1)
         if self._in_stream:
@@ -266,8 +276,19 @@ class Claimer(Periodic):
         return None
 
     def _pause_after(self, claim: Claim, place: JobPlace | None) -> float:
+        """Return the seconds from a claim of any jobs, which began at a place, to the next."""
+        self._note(claim, place)
+        if not claim.is_quiet:
+            return self._pause_in_work(claim)
+        if claim.is_cut_short:
+            self._empty_claims = 0
+            return 0.0
+        if place is not None and not self._place.is_searching:
+            return 0.0
+        return self._pause_at_rest(claim, place)
+
+    def _note(self, claim: Claim, place: JobPlace | None) -> None:
         self._heavy_jobs.claimed(claim.left_job)
-        from_start = place is None
         self._place.claimed(
             place,
             claim.reached,
@@ -276,7 +297,7 @@ class Claimer(Periodic):
             took_jobs=bool(claim.assignments),
             now=time.monotonic(),
         )
-        if from_start or claim.reached is not None:
+        if place is None or claim.reached is not None:
             for listener in self._listeners:
                 listener.looked(has_backlog=claim.reached is not None)
         self._next_full_claim_at = float("-inf")
@@ -284,17 +305,18 @@ class Claimer(Periodic):
         if claim.jobs > 1 and claim.reached is None:
             self._open_credit.missed(claim.jobs)
         self._in_stream = self._may_be_ordinary(claim) and is_stream(claim.jobs)
-        if not claim.is_quiet:
-            self._stragglers.disarmed()
-            self._empty_claims = 0
-            if self._in_stream:
-                due = float("inf") if claim.due_in is None else time.monotonic() + claim.due_in
-                self._next_full_claim_at = min(due, self._place.rewound_at + REWIND)
-            return 0.0 if claim.reached else BREATH
-        if claim.is_cut_short:
-            self._empty_claims = 0
-        if claim.is_cut_short or not (from_start or self._place.is_searching):
-            return 0.0
+
+    def _pause_in_work(self, claim: Claim) -> float:
+        """Return the seconds to the next claim after one that took several jobs or left some."""
+        self._stragglers.disarmed()
+        self._empty_claims = 0
+        if self._in_stream:
+            due = float("inf") if claim.due_in is None else time.monotonic() + claim.due_in
+            self._next_full_claim_at = min(due, self._place.rewound_at + REWIND)
+        return 0.0 if claim.reached else BREATH
+
+    def _pause_at_rest(self, claim: Claim, place: JobPlace | None) -> float:
+        """Return the seconds to the next claim while the master sleeps, unless it is woken."""
         # The remaining jobs are too heavy for the room, or left to another node.
         self._wants_room = claim.reached is not None
         self._empty_claims = 1 if claim.assignments else self._empty_claims + 1
@@ -303,7 +325,7 @@ class Claimer(Periodic):
         pause = self._heavy_jobs.pause(idle)
         if claim.due_in is not None:
             pause = min(pause, claim.due_in)
-        if self._place.is_searching and not from_start:
+        if self._place.is_searching and place is not None:
             pause = min(pause, max(0.0, self._place.rewind_due - time.monotonic()))
         if self._may_be_ordinary(claim):
             self._next_full_claim_at = time.monotonic() + pause
