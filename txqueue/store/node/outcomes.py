@@ -83,23 +83,24 @@ def _text(job: SettledJob, keys: set[str]) -> str:
     line = None if job.frames is None else _line(job, job.frames)
     if line is None or job.frames is None:
         return f"{{{_members(job, job.error)}}}"
-    return f"{{{_members(job, line)}{_trace(line, job.frames, keys)}}}"
+    return f"{{{_members(job, line, _trace(line, job.frames, keys))}}}"
 
 
-def _members(job: SettledJob, error: str | None) -> str:
-    """Return the members of an outcome with a given error.
+def _members(job: SettledJob, error: str | None, trace: str = "") -> str:
+    """Return the members of an outcome with a given error and members that name its frames.
 
-    An encoder takes several times as long, so it gets only what is rare.
+    An encoder takes several times as long, so it gets only what is rare. The members are in the
+    order of jsonb, by the lengths of their names: PostgreSQL sorts others first.
     """
     if _RARE(job) != _NONE:
-        return _encoded(_object(evolve(job, error=error)))[1:-1]
-    delay = "" if job.delay is None else f',"delay":{float(job.delay)!r}'
-    said = "" if error is None else f',"error":{_quoted(error)}'
+        return trace + _encoded(_object(evolve(job, error=error)))[1:-1]
+    log = "" if job.log is None else f'"log":{_quoted(job.log)},'
+    delay = "" if job.delay is None else f'"delay":{float(job.delay)!r},'
+    said = "" if error is None else f'"error":{_quoted(error)},'
     name = "" if job.error_class is None else f',"error_class":{_quoted(job.error_class)}'
-    log = "" if job.log is None else f',"log":{_quoted(job.log)}'
     return (
-        f'"job_id":{job.job_id},"assignment":{job.assignment},"outcome":"{job.outcome}"'
-        f"{delay}{said}{name}{log}"
+        f'{log}{delay}{said}{trace}"job_id":{job.job_id},"outcome":"{job.outcome}",'
+        f'"assignment":{job.assignment}{name}'
     )
 
 
@@ -107,11 +108,11 @@ def _trace(line: str, frames: str, keys: set[str]) -> str:
     """Return the members that name the frames of a failure, and have them if it is the first."""
     shape = _shape(line)
     key = _key(frames)
-    text = f',"trace":"{key}"' if shape == line else f',"shape":{_quoted(shape)},"trace":"{key}"'
+    text = f'"trace":"{key}",' if shape == line else f'"shape":{_quoted(shape)},"trace":"{key}",'
     if key in keys:
         return text
     keys.add(key)
-    return f'{text},"frames":{_quoted(frames)}'
+    return f'{text}"frames":{_quoted(frames)},'
 
 
 def _line(job: SettledJob, frames: str) -> str | None:

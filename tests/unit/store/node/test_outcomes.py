@@ -54,6 +54,14 @@ def test_a_report_ends_where_the_next_outcome_does_not_fit(errors: list[str], lo
         assert len(text) + len(first) >= longest
 
 
+def test_the_members_of_a_failure_are_in_the_order_of_jsonb() -> None:
+    """By the lengths of their names and then by their bytes: PostgreSQL need not sort them."""
+    job = evolve(failed(1, "E: row 42", "a"), delay=2.0, error_class="shop.E", log="{}")
+    (outcome,) = json.loads("".join(outcomes_texts([job])))
+    assert len(outcome) == 10
+    assert list(outcome) == sorted(outcome, key=lambda name: (len(name), name))
+
+
 _TEXTS = st.none() | st.text(max_size=20)
 
 
