@@ -115,7 +115,7 @@ async def as_node(name: str, folder: Path, endpoint: str) -> Admin:
     """Connect with the certificate of a node."""
     credentials = Credentials(folder, name, NODE)
     admin = Admin(running_reactor(), parsed_endpoint(endpoint, credentials))
-    await admin._open()
+    await admin._link.open()
     return admin
 
 

@@ -8,25 +8,21 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Self, cast
 
-from twisted.internet.defer import CancelledError, TimeoutError
-from twisted.internet.error import ConnectError, ConnectionClosed, DNSLookupError
-
 from txqueue.admin.answers import Cancelled, JobsPage, Restarted
+from txqueue.admin.link import AdminLink, given
 from txqueue.errors import AdminRefused, NodeUnavailable
 from txqueue.model.schedule import Schedule, schedule_object
 from txqueue.model.step import signal_text
 from txqueue.policy.blockers import Explanation
-from txqueue.policy.pagination import MOST_NUMBERS, join_numbers, numbers, read_document
+from txqueue.policy.pagination import read_document
 from txqueue.store.schema.version import QueueIdentity
 from txqueue.wire import admin_commands as wire
-from txqueue.wire.admin_arguments import checked_arguments, texts, whole_numbers
+from txqueue.wire.admin_arguments import texts
 from txqueue.wire.endpoints import Endpoint, INetworkReactor, parsed_endpoint
-from txqueue.wire.pipe import Pipe, PipeFactory, UnhandledCommand
-from txqueue.wire.tls import NODE, OPERATOR, Credentials, peer_name
+from txqueue.wire.tls import OPERATOR, Credentials
 
 __all__ = ["Admin"]
 
-CONNECT_PATIENCE, PATIENCE = 10, 30
 # An older node ignores these filters, and would list all jobs.
 _SEARCHES = frozenset({"tag", "payload", "error", "since", "until", "updated_since"})
 
@@ -40,9 +36,7 @@ class Admin:
     """
 
     def __init__(self, reactor: INetworkReactor, endpoint: Endpoint) -> None:
-        self._reactor = reactor
-        self._endpoint = endpoint
-        self._pipe = Pipe({}, lost=lambda: None)
+        self._link = AdminLink(reactor, endpoint)
 
     @classmethod
     async def connect(
@@ -77,7 +71,7 @@ class Admin:
             credentials = Credentials(Path(tls_dir), name or "", OPERATOR)
             credentials.check()
         admin = cls(reactor, parsed_endpoint(endpoint, credentials))
-        await admin._open()
+        await admin._link.open()
         try:
             if identity is not None:
                 await admin._ensure_queue(identity)
@@ -96,15 +90,15 @@ class Admin:
 
     def close(self) -> None:
         """Close the connection."""
-        self._pipe.abort()
+        self._link.close()
 
     async def status(self) -> dict[str, Any]:
         """Return the queues, the nodes and the warnings."""
-        return await self._document(wire.GetStatus, "status")
+        return await self._link.document(wire.GetStatus, "status")
 
     async def health(self) -> dict[str, Any]:
         """Return whether the connected node is live and ready: keys live, ready and reason."""
-        return await self._document(wire.GetHealth, "health")
+        return await self._link.document(wire.GetHealth, "health")
 
     async def queue(self) -> QueueIdentity:
         """Return which queue the node serves, with the attributes ``identity`` and ``place``.
@@ -112,19 +106,19 @@ class Admin:
         Raises:
             AdminRefused: When the node is too old to tell.
         """
-        return QueueIdentity(**await self._say(wire.GetQueue))
+        return QueueIdentity(**await self._link.ask(wire.GetQueue))
 
     async def nodes(self) -> list[dict[str, Any]]:
         """Return the nodes; the entry of the connected node includes its worker processes."""
-        return await self._whole(wire.ListNodes, "nodes")
+        return await self._link.whole(wire.ListNodes, "nodes")
 
     async def queues(self) -> list[dict[str, Any]]:
         """Return each queue's number of jobs by state, its oldest ready job's age, and its rate."""
-        return await self._whole(wire.ListQueues, "queues")
+        return await self._link.whole(wire.ListQueues, "queues")
 
     async def controls(self) -> list[dict[str, Any]]:
         """Return the pauses and limits of queues, groups and tenants."""
-        return await self._whole(wire.ListControls, "controls")
+        return await self._link.whole(wire.ListControls, "controls")
 
     async def jobs_page(
         self,
@@ -158,8 +152,8 @@ class Admin:
             AdminRefused: When a filter is not valid, or the node is too old for it.
         """
         lists = {"tag": tag or None, "payload": payload or None}
-        arguments = _given(after=after, limit=limit, running_for=running_for, **lists, **filters)
-        answer = await self._say(wire.ListJobs, **arguments)
+        arguments = given(after=after, limit=limit, running_for=running_for, **lists, **filters)
+        answer = await self._link.ask(wire.ListJobs, **arguments)
         ignored_filters = _SEARCHES & arguments.keys() if answer.get("searched") is None else set()
         ignored_filters |= (wire.ListJobs.newer & arguments.keys()) - set(
             (answer.get("obeyed") or "").split()
@@ -196,7 +190,7 @@ class Admin:
         Raises:
             AdminRefused: When no job has that number.
         """
-        return await self._document(wire.GetJob, "job", job_id=job_id)
+        return await self._link.document(wire.GetJob, "job", job_id=job_id)
 
     async def explain(self, job_id: int) -> Explanation:
         """Explain why a job does not run, and what would make it run.
@@ -204,7 +198,7 @@ class Admin:
         Raises:
             AdminRefused: When no job has that number.
         """
-        return Explanation(**await self._document(wire.Explain, "explanation", job_id=job_id))
+        return Explanation(**await self._link.document(wire.Explain, "explanation", job_id=job_id))
 
     async def actions(self, subject: str | None = None) -> AsyncIterator[dict[str, Any]]:
         """Yield the acts of operators, the latest first.
@@ -214,7 +208,7 @@ class Admin:
         """
         cursor = None
         while True:
-            answer = await self._say(wire.ListActions, **_given(subject=subject, after=cursor))
+            answer = await self._link.ask(wire.ListActions, **given(subject=subject, after=cursor))
             for action in read_document(answer["actions"]):
                 yield action
             if not (cursor := answer["next"]):
@@ -222,11 +216,11 @@ class Admin:
 
     async def pause(self, key: str, kind: str = "queue") -> bool:
         """Pause a queue, a group or a tenant; return whether it was not paused before."""
-        return await self._changed(wire.Pause, kind=kind, key=key)
+        return await self._link.changed(wire.Pause, kind=kind, key=key)
 
     async def resume(self, key: str, kind: str = "queue") -> bool:
         """Resume a queue, a group or a tenant; return whether it was paused before."""
-        return await self._changed(wire.Resume, kind=kind, key=key)
+        return await self._link.changed(wire.Resume, kind=kind, key=key)
 
     async def set_limit(
         self, key: str, kind: str = "queue", *, cleared: Iterable[str] = (), **limits: float | None
@@ -244,15 +238,15 @@ class Admin:
             The limits that now apply; None if there are none.
         """
         cleared_names = ",".join(texts("cleared", cleared)) or None
-        arguments = _given(kind=kind, key=key, cleared=cleared_names, **limits)
+        arguments = given(kind=kind, key=key, cleared=cleared_names, **limits)
         control: dict[str, Any] | None = read_document(
-            (await self._say(wire.SetLimit, **arguments))["control"]
+            (await self._link.ask(wire.SetLimit, **arguments))["control"]
         )
         return control
 
     async def cancel(self, ids: Iterable[int]) -> Cancelled:
         """Cancel jobs."""
-        answer = await self._each(wire.CancelJobs, ids)
+        answer = await self._link.each(wire.CancelJobs, ids)
         return Cancelled(answer["cancelled"], answer["requested"], answer["refused"])
 
     async def restart(self, ids: Iterable[int], *, is_counted: bool = False) -> Restarted:
@@ -262,17 +256,17 @@ class Admin:
             ids: The numbers of the jobs.
             is_counted: Whether the ended runs spend an attempt.
         """
-        answer = await self._each(wire.RestartJobs, ids, is_counted=is_counted)
+        answer = await self._link.each(wire.RestartJobs, ids, is_counted=is_counted)
         return Restarted(answer["restarted"], answer["requested"], answer["refused"])
 
     async def retry(self, ids: Iterable[int]) -> tuple[list[int], list[int]]:
         """Retry failed and cancelled jobs; return the numbers of retried and of refused ones."""
-        answer = await self._each(wire.RetryJobs, ids)
+        answer = await self._link.each(wire.RetryJobs, ids)
         return answer["retried"], answer["refused"]
 
     async def retry_from(self, job_id: int, step: str) -> int:
         """Retry a job from one of its steps on; return how many steps are done again."""
-        answer = await self._say(wire.RetryFrom, job_id=job_id, step=step)
+        answer = await self._link.ask(wire.RetryFrom, job_id=job_id, step=step)
         return int(answer["forgotten"])
 
     async def signal(
@@ -280,21 +274,21 @@ class Admin:
     ) -> bool:
         """Send a signal to a job; return whether it is new. See `Transaction.signal`."""
         text = None if value is None else signal_text(name, value)
-        arguments = _given(job_id=job_id, name=name, value=text, key=key)
-        return bool((await self._say(wire.SendSignal, **arguments))["is_new"])
+        arguments = given(job_id=job_id, name=name, value=text, key=key)
+        return bool((await self._link.ask(wire.SendSignal, **arguments))["is_new"])
 
     async def set_priority(self, ids: Iterable[int], priority: int) -> tuple[list[int], list[int]]:
         """Change jobs' priority; return the numbers of changed and of refused jobs."""
-        answer = await self._each(wire.SetPriority, ids, priority=priority)
+        answer = await self._link.each(wire.SetPriority, ids, priority=priority)
         return answer["changed"], answer["refused"]
 
     async def drain(self, name: str) -> bool:
         """Make a node accept no more jobs; return whether it was not draining before."""
-        return await self._changed(wire.DrainNode, name=name)
+        return await self._link.changed(wire.DrainNode, name=name)
 
     async def undrain(self, name: str) -> bool:
         """Let a draining node accept jobs again; return whether it was draining before."""
-        return await self._changed(wire.UndrainNode, name=name)
+        return await self._link.changed(wire.UndrainNode, name=name)
 
     async def failures(self) -> list[dict[str, Any]]:
         """Return the kinds of failure of each work type, the first 1,000 by fingerprint.
@@ -304,15 +298,18 @@ class Admin:
             is_more`` each. Failed and waiting jobs are counted up to 10,000; ``is_more`` tells
             whether there may be more.
         """
-        return await self._whole(wire.ListFailures, "failures")
+        return await self._link.whole(wire.ListFailures, "failures")
 
     async def retry_failures(self, fingerprint: str) -> int:
         """Retry all jobs of one kind of failure; return how many."""
-        return (await self._repeated(wire.RetryFailures, "before", fingerprint=fingerprint))[0]
+        command = wire.RetryFailures
+        return (await self._link.repeated(command, "before", fingerprint=fingerprint))[0]
 
     async def discard_failures(self, fingerprint: str) -> int:
         """Turn all failed jobs of one kind of failure into cancelled ones; return how many."""
-        return (await self._repeated(wire.DiscardFailures, "before", fingerprint=fingerprint))[0]
+        return (await self._link.repeated(wire.DiscardFailures, "before", fingerprint=fingerprint))[
+            0
+        ]
 
     async def postpone_failures(self, fingerprint: str, delay: float) -> tuple[int, datetime]:
         """Retry all jobs of one kind of failure after a delay in seconds.
@@ -321,34 +318,28 @@ class Admin:
             The number of jobs, and the time at which they are retried.
         """
         arguments: dict[str, Any] = {"fingerprint": fingerprint, "delay": delay}
-        return await self._repeated(wire.PostponeFailures, "until", **arguments)
+        return await self._link.repeated(wire.PostponeFailures, "until", **arguments)
 
     async def edit_schedule(self, name: str, when: Schedule) -> bool:
         """Replace the times of a schedule; its work stays. Return whether anything changed."""
         terms = json.dumps(schedule_object(when))
-        return await self._changed(wire.EditSchedule, name=name, terms=terms)
+        return await self._link.changed(wire.EditSchedule, name=name, terms=terms)
 
     async def pause_schedule(self, name: str) -> bool:
         """Pause a schedule until it is resumed; return whether it was not paused before."""
-        return await self._changed(wire.ActOnSchedule, name=name, act="pause")
+        return await self._link.changed(wire.ActOnSchedule, name=name, act="pause")
 
     async def resume_schedule(self, name: str) -> bool:
         """Resume a schedule from its next due time on; return whether it was paused before."""
-        return await self._changed(wire.ActOnSchedule, name=name, act="resume")
+        return await self._link.changed(wire.ActOnSchedule, name=name, act="resume")
 
     async def remove_schedule(self, name: str) -> None:
         """Remove a schedule; its jobs stay."""
-        await self._say(wire.ActOnSchedule, name=name, act="remove")
+        await self._link.ask(wire.ActOnSchedule, name=name, act="remove")
 
     async def run_schedule(self, name: str) -> int:
         """Enqueue a schedule's job now; return the job's number."""
-        return int((await self._say(wire.ActOnSchedule, name=name, act="run"))["job_id"])
-
-    async def _open(self) -> None:
-        try:
-            await self._endpoint.connect(self._reactor, PipeFactory(self._pipe), CONNECT_PATIENCE)
-        except (ConnectError, ConnectionClosed, DNSLookupError) as error:
-            raise self._unavailable(error) from None
+        return int((await self._link.ask(wire.ActOnSchedule, name=name, act="run"))["job_id"])
 
     async def _ensure_queue(self, identity: str) -> None:
         """Check that the node serves a queue.
@@ -359,106 +350,7 @@ class Admin:
         queue = await self.queue()
         if queue.identity != identity:
             raise NodeUnavailable(
-                f"the node at {self._endpoint} serves {queue.place}: another queue than {identity}",
+                f"the node at {self._link.endpoint} serves {queue.place}: another queue than"
+                f" {identity}",
                 "connect to a node of that queue",
             )
-
-    async def _say(self, command: type[Any], **arguments: Any) -> dict[str, Any]:
-        reply = self._pipe.say(command, **checked_arguments(command, arguments))
-        try:
-            answer: dict[str, Any] = await reply.addTimeout(PATIENCE, self._reactor)
-        except (AdminRefused, CancelledError):
-            raise
-        except UnhandledCommand:
-            raise AdminRefused(
-                f"the node at {self._endpoint} is too old for {command.__name__}",
-                "upgrade the node",
-            ) from None
-        except (ConnectionClosed, TimeoutError) as error:
-            # A pipe makes a lost connection of TLS errors about a rejected certificate.
-            raise self._unavailable(error) from None
-        except Exception as error:
-            raise NodeUnavailable(
-                f"the answer to {command.__name__} from {self._endpoint} is not valid:"
-                f" {type(error).__name__}",
-                "check which process, and which version of it, listens there",
-            ) from error
-        self._ensure_node()
-        return answer
-
-    def _ensure_node(self) -> None:
-        """Check, over TLS, that the other side has a node's certificate, not an operator's.
-
-        Raises:
-            NodeUnavailable: When it has another certificate.
-        """
-        if self._endpoint.credentials is None:
-            return
-        certified = peer_name(self._pipe.transport)
-        if certified is None or certified[0] != NODE:
-            raise NodeUnavailable(
-                f"the process that answers at {self._endpoint} has no node's certificate",
-                "find out which process listens there",
-            )
-
-    def _unavailable(self, error: Exception) -> NodeUnavailable:
-        error_text = str(error).rstrip(".") or type(error).__name__
-        return NodeUnavailable(
-            f"no node answers at {self._endpoint}: {error_text}",
-            "check that the node runs, and give the --admin or --state-dir it was started with",
-        )
-
-    async def _document(self, command: type[Any], name: str, **arguments: Any) -> dict[str, Any]:
-        document: dict[str, Any] = read_document((await self._say(command, **arguments))[name])
-        return document
-
-    async def _whole(self, command: type[Any], name: str) -> list[dict[str, Any]]:
-        rows: list[dict[str, Any]] = []
-        cursor = ""
-        while True:
-            answer = await self._say(command, **_given(after=cursor or None))
-            rows += read_document(answer[name])
-            if not (cursor := answer["next"]):
-                return rows
-
-    async def _changed(self, command: type[Any], **arguments: Any) -> bool:
-        return bool((await self._say(command, **arguments))["changed"])
-
-    async def _repeated(
-        self, command: type[Any], moment_name: str, **arguments: Any
-    ) -> tuple[int, datetime]:
-        """Repeat a command, which acts on some jobs at a time, until it has acted on all.
-
-        Jobs that fail after the first call are left out.
-
-        Args:
-            command: The command to send.
-            moment_name: The name of the time in the command's answer, which further calls pass.
-            arguments: The command's arguments.
-        """
-        [count_name] = (
-            name for key, _ in command.response if (name := key.decode()) != moment_name
-        )
-        total = 0
-        while True:
-            answer = await self._say(command, **arguments)
-            total += answer[count_name]
-            if not answer[count_name]:
-                return total, datetime.fromisoformat(answer[moment_name])
-            arguments[moment_name] = answer[moment_name]
-
-    async def _each(
-        self, command: type[Any], ids: Iterable[int], **arguments: Any
-    ) -> dict[str, list[int]]:
-        """Send a command for all the jobs, some at a time, and merge the answers."""
-        sums: dict[str, list[int]] = {name.decode(): [] for name, _ in command.response}
-        job_ids = whole_numbers("ids", ids)
-        for start in range(0, len(job_ids), MOST_NUMBERS):
-            part = join_numbers(job_ids[start : start + MOST_NUMBERS])
-            for name, text in (await self._say(command, ids=part, **arguments)).items():
-                sums[name] += numbers(text)
-        return sums
-
-
-def _given(**arguments: Any) -> dict[str, Any]:
-    return {name: value for name, value in arguments.items() if value is not None}

@@ -118,7 +118,7 @@ class Queue:
                 given pool has a timeout of its own.
 
         Returns:
-            A queue ready for use, which is also an context manager that closes it.
+            A queue ready for use, which is also a context manager that closes it.
 
         Raises:
             DatabaseUnavailable: When the database does not answer.

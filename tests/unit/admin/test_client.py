@@ -13,7 +13,7 @@ from twisted.python.failure import Failure
 from twisted.test.iosim import connectedServerAndClient
 
 from txqueue.admin import Admin, AdminRefused
-from txqueue.admin.client import PATIENCE
+from txqueue.admin.link import PATIENCE
 from txqueue.errors import NodeUnavailable
 from txqueue.wire import admin_commands as wire
 from txqueue.wire.endpoints import parsed_endpoint
@@ -31,7 +31,7 @@ def speaking_with(responders: Responders) -> tuple[Admin, Any]:
     """An operator and a node that answers so, connected in memory."""
     admin = made(Clock())
     server = Pipe(responders, lost=lambda: None)
-    _, _, pump = connectedServerAndClient(lambda: server, lambda: admin._pipe)
+    _, _, pump = connectedServerAndClient(lambda: server, lambda: admin._link.pipe)
     return admin, pump
 
 
@@ -52,11 +52,11 @@ def test_a_node_that_does_not_answer(how: str) -> None:
     clock = Clock()
     admin = made(clock)
     transport: Any = StringTransport()
-    admin._pipe.makeConnection(transport)
+    admin._link.pipe.makeConnection(transport)
     results: list[Any] = []
     Deferred.fromCoroutine(admin.nodes()).addBoth(results.append)
     if how == "gone":
-        admin._pipe.connectionLost(Failure(ConnectionLost()))
+        admin._link.pipe.connectionLost(Failure(ConnectionLost()))
     else:
         clock.advance(PATIENCE - 1)
         assert results == []
