@@ -111,12 +111,15 @@ def derives_from(value: object, kind: type) -> bool:
 
 def class_name(value: object) -> str:
     """Return the name of an object's class."""
-    return name_of(type(value))
+    return _NAMES.of(value)
 
 
 def name_of(cls: type) -> str:
     """Return the name of a class."""
     return _exact(_NAME(cls))
+
+
+_NAMES: Final = ByClass(name_of)
 
 
 def path_of(cls: type) -> str:
