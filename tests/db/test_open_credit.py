@@ -15,6 +15,8 @@ from txqueue.model.assignment import Assignment, notified_job
 from txqueue.model.chunk import AssignedJob, read_chunk
 
 ENOUGH = 32
+# The functions that this transaction has called, as far as they are PL/pgSQL's.
+CALLED = "select funcname::text from pg_stat_xact_user_functions where funcname = 'enqueue'"
 NOTHING = Assignment(1, 1, 0, 1, 1, "")
 
 
@@ -196,6 +198,29 @@ def test_it_is_as_the_ordinary_one(granted: Master) -> None:
     same = ("work_type", "queue", "priority", "weight", "attempt", "deaths", "payload", "options")
     assert {name: assigned[name] for name in same} == {name: ready[name] for name in same}
     assert assigned["not_before"] - assigned["rank"] == ready["not_before"] - ready["rank"]
+
+
+def test_a_plain_job_is_as_one_with_all_that_its_type_says(granted: Master) -> None:
+    """The function for jobs with nothing but a payload writes the same row without the other."""
+    granted.publish("test.kind", priority=6)
+    granted.cursor.execute("set track_functions = 'pl'")
+    granted.connection.autocommit = False
+    plain = enqueue(granted, '{"a": 1}')
+    assert granted.column(CALLED) == ["enqueue"]
+    whole = enqueue(granted, '{"a": 1}', priority=6)
+    assert granted.column(CALLED) == ["enqueue"] * 2
+    assert (is_assigned(granted, plain), is_assigned(granted, whole)) == (True, True)
+    own = "array['job_id', 'assignment', 'assigned_at']"
+    row = f"select to_jsonb(job) - {own} from txqueue.job where job_id = %s"
+    assert granted.value(row, plain) == granted.value(row, whole)
+    granted.connection.rollback()
+    granted.connection.autocommit = True
+
+
+def test_a_plain_job_of_a_paused_queue_is_not_assigned(granted: Master) -> None:
+    """The function leaves it to the other one, as it may have a limit."""
+    granted.value("select txqueue.pause('queue', 'default', 'ann')")
+    assert not is_assigned(granted, enqueue(granted))
 
 
 def test_credit_is_used_up(node: Master) -> None:

@@ -53,7 +53,7 @@ def test_parameters_without_a_type_are_text_and_json(node: Master) -> None:
 
 def test_the_plan_has_no_step_but_reads_and_the_write(node: Master) -> None:
     """None fills in columns that the statement does not name, or has a condition of its own."""
-    (insert,) = re.findall(r"insert into .*? into job_id", body(node), re.DOTALL)
+    (insert,) = re.findall(r"insert into job_ready .*? into job_id", body(node), re.DOTALL)
     insert = insert.replace("enqueue.work_type", "$1").replace("enqueue.payload", "$2")
     node.cursor.execute("set search_path = txqueue; set plan_cache_mode = force_generic_plan")
     node.cursor.execute(f"prepare plain (text, jsonb) as {insert.rpartition(' into ')[0]}")

@@ -2,19 +2,66 @@
 -- would read the defaults of the other function at each call. That one takes the type as varchar: of two functions for
 -- two literals PostgreSQL prefers that which takes text.
 --
--- One statement reads and writes. What it does not take is enqueued, or refused, by the other function, and so is every
--- job while a node grants credit, or something is limited.
+-- One statement reads and writes; while a node grants open credit, one reads and one writes, under the conditions of the
+-- other function. What they do not take is enqueued, or refused, by that one, and so is every job while something is
+-- limited.
 create or replace function txqueue.enqueue(work_type text, payload jsonb) returns bigint
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
 set jit = off
 as $$
 declare
-    job_id   bigint;
-    is_awake boolean;
+    credit          constant bigint := pg_sequence_last_value('open_credit');
+    job_id          bigint;
+    is_awake        boolean;
+    its_queue       text;
+    priority        smallint;
+    aging           interval;
+    its_node        integer;
+    its_incarnation integer;
+    its_channel     text;
+    lane            smallint;
+    assignment      bigint;
+    taken           bigint;
 begin
-    if has_open_credit() or has_limits() then
-        return enqueue(work_type, payload, null);
+    if credit_left(credit) > 0 or has_limits() then
+        if not has_limits() and may_assign_at_once() and (is_credit_shared(credit) or try_turn(0)) then
+            select known.queue, known.priority, settings.aging, node.node_id, node.incarnation, listening.channel
+              into its_queue, priority, aging, its_node, its_incarnation, its_channel
+              from setting as settings, work_type as known,
+                   node_info as node left join node_channel as listening using (node_id, incarnation)
+             where known.work_type = enqueue.work_type and known.weight = 1
+               and (known.policy ?| array['encrypted', 'keys']) is not true
+               and octet_length(enqueue.payload::text)
+                   <= case jsonb_typeof(enqueue.payload) when 'object' then least(settings.payload_limit, 4300) end
+               and pg_column_size(enqueue.payload) < 2000
+               and node.incarnation = credit_run(credit) and node.state = 'alive'
+               and node.heartbeat_at > clock_timestamp() - node.lease / 2 and node.vouched_at is null
+               and known.queue = any (node.queues) and known.work_type = any (node.work_types);
+        end if;
+        if found then
+            -- In this order, for credited_jobs(): the transaction begins to write, draws the number, takes of the credit.
+            assignment := case when pg_current_xact_id() is not null then next_assignment() end;
+            taken := nextval('open_credit');
+        end if;
+        -- Other sessions may have taken the last of it, or a node may have granted other credit meanwhile.
+        if (credit_run(taken) = its_incarnation and credit_left(taken) >= 0
+            and (is_credit_shared(taken) or try_turn(0))) is not true then
+            return enqueue(work_type, payload, null);
+        end if;
+        job_id := nextval('job_id');
+        lane := current_lane();
+        insert into job_assigned (job_id, rank, not_before, enqueued_at, assigned_at, assignment, node_id, incarnation,
+                                  weight, priority, lane, state, work_type, queue, handed, payload)
+        values (job_id, compute_rank(current_timestamp, null, priority, aging), current_timestamp, current_timestamp,
+                clock_timestamp(), assignment, its_node, its_incarnation, 1, priority, lane, 'assigned', work_type, its_queue,
+                2, payload);
+        -- The node that one transaction notifies also reads the jobs of the others that have shared the credit.
+        if not is_credit_shared(taken) or try_turn(0, its_incarnation) then
+            perform notify_run(its_incarnation, its_channel, lane, assignment,
+                               chunk_of(chunk_entry(job_id, work_type, 0::smallint, 1, payload, 'null')));
+        end if;
+        return job_id;
     end if;
     -- All columns, in their order: to fill others in would be a step of the plan, and so would a condition on the payload
     -- alone. The function now would be looked up for each use.
