@@ -120,7 +120,7 @@ def judge(error: object, retry: Retry, failures: int, chance: float) -> Verdict:
                 return verdict
         except BaseException as broken:
             unread = f"its {class_name(error)} cannot be read: {summary_of(broken)}\n\n"
-    text, frames = _error_parts(error)
+    text, frames = _error_parts(error, kind)
     if unread:
         text, frames = unread + text, None
     if retry.is_spent(failures + 1) or _is_fatal(error, retry):
@@ -189,14 +189,12 @@ def error_class(error: object) -> str:
 
 def summary_of(error: object) -> str:
     """Return an exception's type and message in one line."""
-    return _own_summary(error) or exception_line(error).strip()
+    return _own_summary(error, _KINDS.of(error)) or exception_line(error).strip()
 
 
-def _own_summary(error: object) -> str | None:
+def _own_summary(error: object, kind: _Kind) -> str | None:
     """Return the summary of an error whose line does not say enough at its beginning."""
-    if not _KINDS.of(error).may_say_less:
-        return None
-    return syntax_error(error) or _deferred_timeout(error)
+    return syntax_error(error) or _deferred_timeout(error) if kind.may_say_less else None
 
 
 def _deferred_timeout(error: Any) -> str | None:
@@ -209,13 +207,13 @@ def _deferred_timeout(error: Any) -> str | None:
 
 def error_text(error: object) -> str:
     """Return an exception's type, message and traceback, without the middle of a long message."""
-    return _error_parts(error)[0]
+    return _error_parts(error, _KINDS.of(error))[0]
 
 
-def _error_parts(error: object) -> tuple[str, str | None]:
+def _error_parts(error: object, kind: _Kind) -> tuple[str, str | None]:
     """Return the same text; and of one with frames between twice the same line, those frames."""
     line, frames, whole = exception_parts(error)
-    summary = _own_summary(error) or line.strip()
+    summary = _own_summary(error, kind) or line.strip()
     is_short = len(summary) <= LONGEST_SUMMARY and len(frames) + len(line) <= LONGEST_TRACEBACK
     if frames and is_short and line == f"{summary}\n" and frames == storable(frames):
         # As most errors; the rest would come to the same text.
