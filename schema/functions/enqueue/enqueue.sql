@@ -23,6 +23,7 @@ declare
     lane            smallint;
     assignment      bigint;
     taken           bigint;
+    chunk           text;
 begin
     if credit_left(credit) > 0 or has_limits() then
         if not has_limits() and may_assign_at_once() and (is_credit_shared(credit) or try_turn(0)) then
@@ -58,8 +59,9 @@ begin
                 2, payload);
         -- The node that one transaction notifies also reads the jobs of the others that have shared the credit.
         if not is_credit_shared(taken) or try_turn(0, its_incarnation) then
-            perform notify_run(its_incarnation, its_channel, lane, assignment,
-                               chunk_of(chunk_entry(job_id, work_type, 0::smallint, 1, payload, 'null')));
+            -- A variable, as an expression would keep the function from being inlined.
+            chunk := chunk_of(chunk_entry(job_id, work_type, 0::smallint, 1, payload, 'null'));
+            perform notify_run(its_incarnation, its_channel, lane, assignment, chunk);
         end if;
         return job_id;
     end if;
