@@ -20,6 +20,7 @@ from txqueue.policy.blockers import (
     assigned,
     capacity,
     explanation,
+    full_nodes,
     judged,
     limits,
     node_room,
@@ -98,13 +99,13 @@ def without_rates(patch: pytest.MonkeyPatch) -> None:
 
 def without_reserve(patch: pytest.MonkeyPatch) -> None:
     """Have the reserves of queues overlooked."""
-    for module in (capacity, node_room):
+    for module in (capacity, full_nodes, node_room):
         patch.setattr(module, "kept_weight", lambda *_: 0)
 
 
 def with_room(patch: pytest.MonkeyPatch) -> None:
     """Have each node believed to have room for any job."""
-    patch.setattr(capacity, "fits", lambda *_: True)
+    patch.setattr(full_nodes, "fits", lambda *_: True)
 
 
 def blocked(world: World) -> None:
@@ -332,9 +333,9 @@ MUTATIONS: Final[dict[str, tuple[Mutate, Callable[[World], None]]]] = {
     "unknown type": (believing(knows=True), unknown),
     "no key": (believing(knows=True, lacks_key=False), keyless),
     "a key that is lost": (believing(lacks_its_key=False), locked_up),
-    "suspects before it": (without(capacity, "_suspect"), suspects),
+    "suspects before it": (without(full_nodes, "_suspect"), suspects),
     "blocked processes for suspects": (
-        lambda patch: patch.setattr(capacity, "no_process_for_suspects", lambda *_: None),
+        lambda patch: patch.setattr(full_nodes, "no_process_for_suspects", lambda *_: None),
         lambda world: suspects(world, state="blocked"),
     ),
     "a blocker that holds the unique key and the group": (
@@ -357,7 +358,7 @@ MUTATIONS: Final[dict[str, tuple[Mutate, Callable[[World], None]]]] = {
         lambda world: blocker_runs(world, ONE),
     ),
     "no room": (with_room, lambda world: one_runs(world, {}, {})),
-    "jobs before it": (without(capacity, "_behind_others"), two_ready),
+    "jobs before it": (without(full_nodes, "_behind_others"), two_ready),
     "reserve": (without_reserve, lambda world: limited(world, RESERVE)),
     "limit": (without(limits, "_at_limit"), lambda world: limited(world, ONE)),
     "stopped jobs before it": (without(explanation, "_roots"), stopped_first),

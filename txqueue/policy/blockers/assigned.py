@@ -5,11 +5,8 @@ from __future__ import annotations
 from attrs import evolve
 
 from txqueue.model.humanize import age, counted
-from txqueue.policy.blockers.capacity import (
-    holders_of,
-    is_suspect,
-    no_process_for_suspects,
-)
+from txqueue.policy.blockers.capacity import holders_of, is_suspect
+from txqueue.policy.blockers.full_nodes import no_process_for_suspects
 from txqueue.policy.blockers.reason import Blocker, Facts, Gravity, ago, seconds_between
 from txqueue.policy.facts.obstacles import SEE_LOG, worker_obstacle
 

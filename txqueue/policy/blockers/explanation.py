@@ -16,11 +16,11 @@ from txqueue.policy.blockers.capacity import (
     without_its_key,
     without_key,
     without_node,
-    without_room,
     without_worker,
 )
 from txqueue.policy.blockers.cycles import in_cycle
 from txqueue.policy.blockers.ended import cancelled, done, failed
+from txqueue.policy.blockers.full_nodes import without_room
 from txqueue.policy.blockers.limits import behind_group, for_rate, held_back, locked
 from txqueue.policy.blockers.reason import Blocker, Facts, Gravity, is_due, shown_moment, until
 from txqueue.policy.blockers.unreadable import damaged, fixed, in_clear, unreadable

@@ -1,0 +1,177 @@
+"""Whether the nodes that could run a job have room for it now, and what fills them."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+
+from attrs import evolve
+
+from txqueue.model.humanize import age, counted, first_of, joined
+from txqueue.policy.blockers.capacity import is_suspect, working
+from txqueue.policy.blockers.node_room import (
+    HIGH,
+    Node,
+    capped,
+    closed_weight,
+    fits,
+    free_weight,
+    job_weight,
+    kept_weight,
+    largest_free,
+    least_load,
+    weight_to_fill,
+)
+from txqueue.policy.blockers.reason import (
+    HEAVY_HEAD,
+    Blocker,
+    Facts,
+    Gravity,
+    control,
+    seconds_between,
+)
+from txqueue.policy.facts.obstacles import threads_left
+
+__all__ = ["no_process_for_suspects", "without_room"]
+
+# Seconds from which the longest run is named, where there is no room.
+LONG = 60.0
+
+
+def without_room(facts: Facts) -> Iterator[Blocker]:
+    """Yield what fills the nodes: the job's weight, the reserve of its queue, or jobs before it."""
+    nodes = working(facts)
+    if is_suspect(facts):
+        yield from _suspect(facts, nodes)
+    if any(fits(facts, node) for node in nodes):
+        yield from _behind_others(facts, nodes)
+    elif _kept_by_reserve(facts, nodes):
+        yield _reserve(facts, nodes)
+    else:
+        yield _full(facts, nodes)
+
+
+def _takes_suspects(node: Node) -> bool:
+    return bool((node.get("room") or {}).get("takes_suspects", True))
+
+
+def _suspect(facts: Facts, nodes: Sequence[Node]) -> Iterator[Blocker]:
+    what = (
+        f"it was running when {facts['job']['deaths']} processes died, and so runs in a process"
+        " without other jobs"
+    )
+    if not any(map(_takes_suspects, nodes)):
+        if (stopped := no_process_for_suspects(nodes)) is not None:
+            yield evolve(stopped, detail=f"{what}; {stopped.detail}")
+            return
+        detail = f"{what}; the nodes that could run it run as many such processes as they may"
+        yield Blocker("suspect", detail, "nothing: it starts when one of those ends; or add nodes")
+    elif facts["ahead"]["suspects"]:
+        detail = f"{what}; {first_of(facts['ahead']['suspects'], 'such job')}"
+        yield Blocker("suspect", detail, "nothing: it starts in its turn; or add nodes")
+
+
+def no_process_for_suspects(nodes: Sequence[Node]) -> Blocker | None:
+    """Return that the processes for suspects of all nodes can start no other, whatever ends."""
+    keepers = [(node.get("room") or {}).get("suspects_behind") for node in nodes]
+    if not keepers or not all(keepers):
+        return None
+    names = joined([f"job {job_id}" for ids in keepers for job_id in ids or ()])
+    detail = f"all such processes ({joined([node['name'] for node in nodes])}) are kept by {names}"
+    return Blocker(
+        "suspect",
+        f"{detail}, and do not answer or have no thread left",
+        f"see: txqueue explain {(keepers[0] or [0])[0]}; --kill-stuck replaces such processes",
+        Gravity.FAULT,
+    )
+
+
+def _kept_by_reserve(facts: Facts, nodes: Sequence[Node]) -> bool:
+    return any(
+        kept_weight(facts, node)
+        and job_weight(facts, node) <= min(largest_free(node), free_weight(node))
+        for node in nodes
+    )
+
+
+def _reserve(facts: Facts, nodes: Sequence[Node]) -> Blocker:
+    job = facts["job"]
+    part = f"{control(facts, 'queue')['reserve']:.0%}"
+    if all(job_weight(facts, node) > node["capacity"] - kept_weight(facts, node) for node in nodes):
+        return Blocker(
+            "reserve",
+            f"its weight of {job['weight']} is more than the reserve of the queue {job['queue']}"
+            f" ({part}) leaves on any node: it starts on a node that runs nothing else",
+            "nothing: it starts on an idle node; or:"
+            f" txqueue limit queue {shlex.quote(job['queue'])} --reserve 0",
+        )
+    return Blocker(
+        "reserve",
+        f"the queue {job['queue']} keeps {part} of each node for priority {HIGH} and up, and the"
+        f" least loaded node is at {least_load(nodes):.0%}",
+        f"nothing: it starts when there is room; or: txqueue priority {HIGH} {job['job_id']}",
+    )
+
+
+def _full(facts: Facts, nodes: Sequence[Node]) -> Blocker:
+    weight, ahead = facts["job"]["weight"], facts["ahead"]["jobs"]
+    first = first_of(ahead) if ahead else "it is next"
+    largest = max(map(largest_free, nodes))
+    if largest:
+        first += f", its weight is {weight}, and no worker has more than {largest} free"
+        if not ahead and _has_waited(facts) >= LONG:
+            return _heavy_head(f"{first}{_kept_by_threads(nodes)}")
+    where = f"the least loaded of {counted(len(nodes), 'node')} is at {least_load(nodes):.0%}"
+    since = min((node["busy_since"] for node in nodes if node.get("busy_since")), default=None)
+    longest = seconds_between(facts["now"], since) if since else 0.0
+    long = f"; the longest of their jobs has run for {age(longest)}" if longest >= LONG else ""
+    return Blocker(
+        "no_free_capacity",
+        f"{first}, and {where}{long}{_kept_by_threads(nodes)}",
+        "nothing: it starts in its turn; or add nodes or workers; to see what runs:"
+        " txqueue jobs --state assigned",
+    )
+
+
+def _has_waited(facts: Facts) -> float:
+    job = facts["job"]
+    return min(seconds_between(facts["now"], job[since]) for since in ("enqueued_at", "not_before"))
+
+
+def _heavy_head(detail: str) -> Blocker:
+    """Return that a job has long waited for room, and others for it, though there is room."""
+    return Blocker(
+        "no_free_capacity",
+        f"{detail}: others wait behind it, whatever their weight",
+        "nothing: it starts once a worker has that room; to see what runs: txqueue jobs --state"
+        " assigned; heavy jobs are best in a queue with nodes of their own",
+        kind=HEAVY_HEAD,
+    )
+
+
+def _kept_by_threads(nodes: Sequence[Node]) -> str:
+    """What threads of ended jobs keep of the nodes' room, to be added to a sentence."""
+    keeping = [
+        f"; on node {node['name']}, {threads} of the weight of {node['capacity']:,}"
+        for node in nodes
+        if (threads := threads_left(node))
+    ]
+    return "".join(keeping[:3])
+
+
+def _behind_others(facts: Facts, nodes: Sequence[Node]) -> Iterator[Blocker]:
+    """Yield the jobs before it, unless there is room for it wherever these start."""
+    ahead = facts["ahead"]
+    enough = sum(weight_to_fill(facts, node) for node in nodes if fits(facts, node))
+    if ahead["jobs"] and ahead["weight"] >= enough:
+        free = sum(free_weight(node) - closed_weight(facts, node) for node in nodes)
+        heaviest = ahead.get("heaviest") or 0
+        largest = max(map(largest_free, nodes))
+        heavy = f"; one weighs {heaviest:,}, and no worker has more than {largest:,} free"
+        is_heavy = all(capped(heaviest, node) > largest_free(node) for node in nodes)
+        yield Blocker(
+            "no_free_capacity",
+            f"{first_of(ahead['jobs'])}, and the nodes have room for a weight of"
+            f" {max(0, free):,}{heavy if is_heavy else ''}{_kept_by_threads(nodes)}",
+            "nothing: it starts in its turn; or add nodes or workers",
+        )
