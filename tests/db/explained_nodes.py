@@ -78,10 +78,11 @@ class HeldWorker:
         """Whether it starts and ends jobs."""
         return self.is_ready and not self.is_late and not self.is_stuck
 
-    def perform(self, assignment: Assignment) -> None:
+    def perform(self, assignments: Sequence[Assignment]) -> None:
         """Hold the jobs."""
-        self.held[assignment.number] = assignment.jobs
-        self.weights[assignment.number] = assignment.weight
+        for assignment in assignments:
+            self.held[assignment.number] = assignment.jobs
+            self.weights[assignment.number] = assignment.weight
 
     def finished(self, assignment: int) -> None:
         """Let go of the jobs of an assignment."""
