@@ -9,7 +9,7 @@ import psycopg2
 
 from tests.db.masters import Master
 from txqueue.model.schedule import Every, Schedule, schedule_object
-from txqueue.store.schedules import by_condition, judged, ticks_of, unconditional
+from txqueue.policy.schedule_ticks import by_condition, judged, ticks_of, unconditional
 
 JOB: Final = {"work_type": "test.kind", "payload": {}}
 PUT: Final = "select txqueue.put_schedule(%s, %s, %s, %s, 'ann')"

@@ -10,7 +10,7 @@ import pytest
 from tests.db.masters import Master, master
 from tests.db.recurring import JOB
 from txqueue.model.schedule import Cooldown, Cron, Every, Schedule, schedule_object
-from txqueue.store.schedules import ticks_of
+from txqueue.policy.schedule_ticks import ticks_of
 
 MANY = 10_000
 MINUTES = 5

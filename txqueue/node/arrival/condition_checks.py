@@ -13,15 +13,9 @@ from twisted.logger import Logger
 from txqueue.errors import Refused
 from txqueue.node.state.periodic import Alarm
 from txqueue.node.state.wakeups import Wakeups
+from txqueue.policy.schedule_ticks import by_condition, judged
 from txqueue.store.driver.errors import complaint
-from txqueue.store.schedules import (
-    CONDITION_PATIENCE,
-    MOST_CHECKS,
-    Due,
-    Judged,
-    by_condition,
-    judged,
-)
+from txqueue.store.schedules import CONDITION_PATIENCE, MOST_CHECKS, Due, Judged
 from txqueue.system.clock import Clock
 
 __all__ = ["ConditionChecks", "Conditions"]

@@ -14,15 +14,9 @@ from txqueue.model.work_item import WorkItem
 from txqueue.node.state.lease import Lease
 from txqueue.node.state.periodic import Periodic
 from txqueue.node.state.wakeups import Wakeups
+from txqueue.policy.schedule_ticks import ticks_of, unconditional
 from txqueue.store.node.replies import HeartbeatReply
-from txqueue.store.schedules import (
-    Due,
-    Judged,
-    Schedules,
-    declared,
-    ticks_of,
-    unconditional,
-)
+from txqueue.store.schedules import Due, Judged, Schedules, declared
 from txqueue.system.clock import Clock
 
 __all__ = ["Scheduler"]
