@@ -204,7 +204,7 @@ def _queue_families(installation: Installation, make: _Maker) -> Iterator[Metric
     yield make.gauge(
         "queue_paused",
         "1 if the queue is paused.",
-        {(label_of(row["queue"]),): int(row["queue"] in installation.paused) for row in rows},
+        _maxima(rows, label_of, lambda row: int(row["queue"] in installation.paused)),
         ["queue"],
     )
     yield make.gauge(

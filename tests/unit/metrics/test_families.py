@@ -108,6 +108,15 @@ def test_a_thousand_queues_do_not_make_a_thousand_series() -> None:
     assert waiting["queue999", "signal"] == 999
 
 
+def test_that_one_of_the_small_queues_is_paused_shows() -> None:
+    """Whichever of them it is."""
+    queues = [queue(f"queue{number}", number) for number in range(LARGEST + 9)]
+    for paused, said in (("queue3", {(OTHER,)}), ("queue50", {("queue50",)}), ("", set())):
+        found = evolve(installation(*queues), paused=frozenset({paused}))
+        shown = values(list(installation_families(found)), "txqueue_queue_paused")
+        assert {label for label, value in shown.items() if value} == said
+
+
 def test_waits_are_a_histogram_by_queue_and_work_type() -> None:
     """That adds up over both; of very many pairs the smaller ones count together."""
     meters = Meters()
