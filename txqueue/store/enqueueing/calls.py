@@ -118,7 +118,10 @@ def call_of(schema: str, job: Mapping[str, Any]) -> tuple[str, list[object]]:
 def assigned_call(
     schema: str, job: Mapping[str, Any], node_id: int, incarnation: int
 ) -> tuple[str, list[object]]:
-    """Return the statement that enqueues one job assigned to a node; the job's parameters last."""
+    """Return the statement that enqueues one job assigned to a node; the job's parameters last.
+
+    It returns an array: the numbers of the job, of its assignment and of the lane, and the weight.
+    """
     return _assigned_call(schema, tuple(job)), [node_id, incarnation, *_parameters(job)]
 
 
@@ -148,7 +151,8 @@ def _call(schema: str, names: tuple[str, ...]) -> str:
 @lru_cache
 def _assigned_call(schema: str, names: tuple[str, ...]) -> str:
     return (
-        f"select job_id, assignment, lane, its_weight from {schema}.enqueue_assigned"
+        # One column: psycopg2 decodes the name of each by a call of Python's codec.
+        f"select array[job_id, assignment, lane, its_weight] from {schema}.enqueue_assigned"
         f"(its_node => %s, its_incarnation => %s, {_arguments(names)})"
     )
 

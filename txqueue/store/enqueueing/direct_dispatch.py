@@ -90,7 +90,7 @@ class DirectDispatch:
         spent = (credit, weight)
         self._spent.append(spent)
         sql, parameters = assigned_call(self._schema, job, credit.node_id, credit.incarnation)
-        job_id, assignment, lane, job_weight = (await query(sql, parameters))[0]
+        ((job_id, assignment, lane, job_weight),) = (await query(sql, parameters))[0]
         if assignment is None:
             self._spent.remove(spent)
             credit.weight += weight

@@ -73,7 +73,7 @@ class Street:
         number = len(self.asked)
         if "enqueue_assigned" not in sql:
             return [(number,)]
-        return [(number, 100 + number, 3, 1) if self.is_willing else (number, None, None, None)]
+        return [([number, *((100 + number, 3, 1) if self.is_willing else (None, None, None))],)]
 
 
 @pytest.fixture
@@ -188,11 +188,11 @@ async def test_two_at_a_time(street: Street) -> None:
 
     async def refused(sql: str, parameters: Sequence[object]) -> list[tuple[Any, ...]]:
         await first
-        return [(1, None, None, None)]
+        return [([1, None, None, None],)]
 
     async def assigned(sql: str, parameters: Sequence[object]) -> list[tuple[Any, ...]]:
         await second
-        return [(2, 7, 3, 3)]
+        return [([2, 7, 3, 3],)]
 
     both = [
         Deferred.fromCoroutine(this.enqueue(refused, Step(), {"weight": 5})),
