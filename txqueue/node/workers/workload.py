@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from attrs import evolve
@@ -233,25 +233,32 @@ class Workers:
 
     def perform(self, assignments: Iterable[Assignment]) -> None:
         """Hand each assignment to the least loaded worker, suspects to processes of their own."""
-        loads = {load.key: load for load in self.loads}
-        shares: defaultdict[int, list[Assignment]] = defaultdict(list)
+        weights = {worker: worker.weight for worker in self.able}
+        shares: defaultdict[WorkerProcess, list[Assignment]] = defaultdict(list)
         for assignment in assignments:
             if assignment.is_alone:
                 self._suspects.waiting.append(assignment)
                 self._place_suspects()
-            elif not loads:
+            elif not weights:
                 self.reports.give_back(assignment.number, died=False)
             else:
-                load = self._choose(list(loads.values()))
-                outstanding = load.outstanding + assignment.weight
-                loads[load.key] = evolve(load, outstanding=outstanding)
-                shares[load.key].append(assignment)
-        for key, share in shares.items():
-            self._workers[key].perform(share)
+                worker = self._choose(weights)
+                weights[worker] += assignment.weight
+                shares[worker].append(assignment)
+        for worker, share in shares.items():
+            worker.perform(share)
 
-    def _choose(self, loads: Sequence[Load]) -> Load:
+    def _choose(self, weights: Mapping[WorkerProcess, int]) -> WorkerProcess:
+        """Return the worker that gets a job; `weights` has the weight that each one is to hold."""
         # Where versions differ, a job that one worker could not read must meet the others.
-        return random.choice(loads) if self._are_mixed else least_loaded(loads)
+        if self._are_mixed:
+            return random.choice(list(weights))
+        worker = min(weights, key=weights.__getitem__)
+        if weights[worker] < self.capacity:
+            # It can start more than the others: how fast they end jobs need not be known.
+            return worker
+        loads = [evolve(other.load, outstanding=weight) for other, weight in weights.items()]
+        return self._workers[least_loaded(loads).key]
 
     def renew(self, until: float, incarnation: int) -> None:
         """Let the workers start jobs of run `incarnation` until `until`, by the monotonic clock."""

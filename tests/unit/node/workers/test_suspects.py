@@ -130,6 +130,23 @@ def test_jobs_that_are_handed_out_together_travel_together(bench: Bench) -> None
     assert [worker.messages for worker in (bench.worker, other)] == [1, 1]
 
 
+def test_only_what_no_worker_can_start_asks_how_fast_they_are(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A job that waits anyway goes to the one with most room in advance; else weights suffice."""
+    quick, asked = bench.add(is_apart=False), []
+
+    def load(worker: Process) -> Load:
+        asked.append(worker.key)
+        return Load(worker.key, 10, worker.weight, 1000.0 if worker is quick else 0.0)
+
+    monkeypatch.setattr(Process, "load", property(load))
+    bench.hand(*range(20), is_alone=False)
+    assert (asked, bench.worker.weight, quick.weight) == ([], 10, 10)
+    bench.hand(20, 21, is_alone=False)
+    assert (bench.worker.weight, quick.weight) == (10, 12)
+
+
 def test_a_suspect_keeps_no_other_job_waiting(bench: Bench) -> None:
     """It waits for a process of its own while the only worker gets other jobs, and so do they."""
     bench.hand(1)
