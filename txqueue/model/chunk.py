@@ -48,6 +48,8 @@ class AssignedJob:
 FIELDS = [field.name for field in fields(AssignedJob)]
 """The fields of a chunk in this version's order; later versions keep those before the payload."""
 
+# What `json.loads` calls, after it has looked at the kind of its argument.
+_decode = json.JSONDecoder().decode
 _HEAD = re.compile(r'\[(\d+),"([^"]*)",(\d+),(\d+),')
 _MARK = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]]')
 
@@ -84,7 +86,7 @@ _OPENING = f'{{"fields":{json.dumps(FIELDS, separators=(",", ":"))},"jobs":['
 def read_chunk(chunk: str) -> list[AssignedJob]:
     """Parse the jobs of a chunk; a job that Python cannot parse does not affect the others."""
     try:
-        document = json.loads(chunk)
+        document = _decode(chunk)
     except (ValueError, RecursionError):
         return [_read(entry) for entry in _apart(chunk)]
     if document["fields"] == FIELDS:

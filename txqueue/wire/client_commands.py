@@ -80,16 +80,13 @@ class WakeNode(amp.Command):
 
 def delivery(assignments: Sequence[Assignment]) -> tuple[str, str]:
     """Return the heads and the chunks of `Deliver` for assignments of one job each."""
+    # Of numbers only, and so without an encoder of JSON.
     heads = [
-        {
-            "incarnation": assignment.incarnation,
-            "assignment": assignment.number,
-            "lane": assignment.lane,
-            "weight": assignment.weight,
-        }
+        f'{{"incarnation":{assignment.incarnation},"assignment":{assignment.number},'
+        f'"lane":{assignment.lane},"weight":{assignment.weight}}}'
         for assignment in assignments
     ]
-    return json.dumps(heads), "\n".join([assignment.chunk for assignment in assignments])
+    return f"[{','.join(heads)}]", "\n".join([assignment.chunk for assignment in assignments])
 
 
 def delivered(heads: str, chunks: str) -> list[Assignment]:

@@ -152,8 +152,12 @@ class Pipe(TwistedProtocol):
 
     def hear(self, command: type[amp.Command], function: Callable[..., Any], box: Box) -> None:
         """Execute a command without an answer."""
+        arguments: dict[str, Any] = {}
         try:
-            answer = function(**command.parseArguments(box, self))
+            # As the command's parseArguments does, which copies the box.
+            for name, argument in command.arguments:
+                argument.fromBox(name, box, arguments, self)
+            answer = function(**arguments)
         except Exception:
             self.unhandledError(Failure())
             return

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from typing import Any
 
 from twisted.internet.interfaces import IPullProducer, ISystemHandle
@@ -51,13 +50,18 @@ class PromptPipe(Pipe):
     def say_each_now(self, command: type[amp.Command], calls: Iterable[dict[str, Any]]) -> None:
         """Send a command with each of the given arguments, as `say_now` does, all together."""
         data = b"".join(self.packed(command, arguments) for arguments in calls)
-        count = 0
-        if self._socket is not None and self.is_sent:
-            # If the socket is full or closed, the transport waits for it or reports the end.
-            with suppress(OSError):
-                count = self._socket.send(data)
-        if count < len(data):
+        if (count := self._send(data)) < len(data):
             self.write(data[count:])
+
+    def _send(self, data: bytes) -> int:
+        """Send what can be sent without the transport; return how many bytes that are."""
+        if self._socket is None or not self.is_sent:
+            return 0
+        try:
+            return self._socket.send(data)
+        except OSError:
+            # If the socket is full or closed, the transport waits for it or reports the end.
+            return 0
 
     def write(self, data: bytes) -> None:
         """Send bytes in the reactor's next turn."""

@@ -318,14 +318,22 @@ class Connection:
             except Exception:
                 self.close()
 
-    async def _executed(
+    def _executed(
         self,
         sql: str,
         parameters: Sequence[object],
         translate: Callable[[BaseException], BaseException] = translation,
+    ) -> Awaitable[Any]:
+        run = self._begun_with if self._is_beginning else self._sent
+        return run(sql, parameters, translate)
+
+    async def _begun_with(
+        self,
+        sql: str,
+        parameters: Sequence[object],
+        translate: Callable[[BaseException], BaseException],
     ) -> Any:
-        if not self._is_beginning:
-            return await self._sent(sql, parameters, translate)
+        """Begin the transaction, and execute its first statement."""
         self._is_beginning = False
         try:
             # On a line of its own: the text of an error shows the line of the statement.

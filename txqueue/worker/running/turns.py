@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from contextvars import Context
 
 from txqueue.system.clock import Clock
@@ -61,19 +61,37 @@ class Turns:
         finally:
             self._is_starting = False
 
-    @contextmanager
-    def reading(self) -> Iterator[None]:
+    def reading(self) -> AbstractContextManager[None]:
         """Take the turn that the block requests at its end."""
-        was_due = self.is_due
+        return _Reading(self)
+
+    def begin_reading(self) -> None:
+        """Note that messages are read, which may request a turn."""
         self._is_reading = True
-        try:
-            yield
-        finally:
-            self._is_reading = False
-            if self.is_due and not was_due:
-                self._take()
+
+    def end_reading(self, *, was_due: bool) -> None:
+        """Take the turn that the messages have requested, unless one was due before."""
+        self._is_reading = False
+        if self.is_due and not was_due:
+            self._take()
 
     def _take(self) -> None:
         self.is_due = False
         self._start_jobs()
         self._report()
+
+
+class _Reading(AbstractContextManager[None]):
+    """A block that reads messages; a class, as a generator for each read costs more."""
+
+    __slots__ = ("_turns", "_was_due")
+
+    def __init__(self, turns: Turns) -> None:
+        self._turns = turns
+        self._was_due = turns.is_due
+
+    def __enter__(self) -> None:
+        self._turns.begin_reading()
+
+    def __exit__(self, *error: object) -> None:
+        self._turns.end_reading(was_due=self._was_due)
