@@ -126,6 +126,7 @@ declare
     its_incarnation integer;
     its_channel text;
     chunk       text;
+    credit      bigint;
     notifies    boolean;
     taken       bigint;
     assignment  bigint;
@@ -180,13 +181,14 @@ begin
     if has_open_credit() and waits_for is null and weight = 1 and not is_limited and not is_related
        and "group" is null and tenant is null and not_after is null
        and pg_column_size(payload) < 2000 and may_assign_at_once() then
-        notifies := not is_credit_shared(pg_sequence_last_value('open_credit'));
+        credit := pg_sequence_last_value('open_credit');
+        notifies := not is_credit_shared(credit);
     end if;
     -- Null if there is no credit for the job.
     if (case when notifies then try_turn(0) else not notifies end) then
         select node.node_id, node.incarnation, listening.channel into its_node, its_incarnation, its_channel
           from node_info as node left join node_channel as listening using (node_id, incarnation)
-         where node.incarnation = credit_run(pg_sequence_last_value('open_credit'))
+         where node.incarnation = credit_run(credit)
            and node.state = 'alive' and node.heartbeat_at > clock_timestamp() - node.lease / 2 and node.vouched_at is null
            and enqueue.queue = any (node.queues) and enqueue.work_type = any (node.work_types);
         if found then
