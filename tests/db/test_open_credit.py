@@ -20,6 +20,10 @@ CALLED = "select funcname::text from pg_stat_xact_user_functions where funcname 
 NOTHING = Assignment(1, 1, 0, 1, 1, "")
 
 
+# One function enqueues jobs with nothing but a payload, another all others.
+BOTH = pytest.mark.parametrize("options", [{}, {"priority": 4}], ids=["plain", "any"])
+
+
 @pytest.fixture
 def granted(node: Master) -> Master:
     """A node that has granted open credit."""
@@ -223,14 +227,17 @@ def test_a_plain_job_of_a_paused_queue_is_not_assigned(granted: Master) -> None:
     assert not is_assigned(granted, enqueue(granted))
 
 
-def test_credit_is_used_up(node: Master) -> None:
+@BOTH
+def test_credit_is_used_up(node: Master, options: dict[str, Any]) -> None:
     """Later jobs are claimed, by whichever node is first; so are those of a withdrawn credit."""
     grant(node, 3)
-    assert [is_assigned(node, enqueue(node)) for _ in range(5)] == [True] * 3 + [False] * 2
+    assert [is_assigned(node, enqueue(node, **options)) for _ in range(5)] == [True] * 3 + [
+        False
+    ] * 2
     grant(node, 5)
-    assert is_assigned(node, enqueue(node))
+    assert is_assigned(node, enqueue(node, **options))
     grant(node, 0)
-    assert not is_assigned(node, enqueue(node))
+    assert not is_assigned(node, enqueue(node, **options))
 
 
 def test_many_jobs_of_one_transaction(granted: Master, listening: Any) -> None:
@@ -271,6 +278,7 @@ def test_jobs_that_need_a_decision(granted: Master, options: dict[str, Any]) -> 
     assert granted.value("select last_value from txqueue.open_credit") == before + 1
 
 
+@BOTH
 @pytest.mark.parametrize(
     "change",
     [
@@ -283,19 +291,20 @@ def test_jobs_that_need_a_decision(granted: Master, options: dict[str, Any]) -> 
         "select txqueue.set_limit('queue', 'default', 9, null, null, null, null, 'me')",
     ],
 )
-def test_a_node_that_may_not_have_it(granted: Master, change: str) -> None:
+def test_a_node_that_may_not_have_it(granted: Master, change: str, options: dict[str, Any]) -> None:
     """It drains, has sent no heartbeat for a while, or the queue is limited."""
     granted.cursor.execute(change)
-    assert not is_assigned(granted, enqueue(granted))
+    assert not is_assigned(granted, enqueue(granted, **options))
 
 
-def test_a_limit_that_older_code_has_set(node: Master) -> None:
+@BOTH
+def test_a_limit_that_older_code_has_set(node: Master, options: dict[str, Any]) -> None:
     """It holds as soon as a node grants credit, even if the sequence was not set with it."""
     node.cursor.execute(
         "insert into txqueue.control (kind, key, is_paused) values ('queue', 'default', true)"
     )
     grant(node, 5)
-    assert not is_assigned(node, enqueue(node))
+    assert not is_assigned(node, enqueue(node, **options))
 
 
 def test_a_job_that_runs_is_not_read_again(granted: Master) -> None:
@@ -391,6 +400,7 @@ def test_roles(granted: Master) -> None:
         read(granted, NOTHING)
 
 
+@BOTH
 @pytest.mark.parametrize(
     "begin",
     [
@@ -400,10 +410,12 @@ def test_roles(granted: Master) -> None:
         "begin; set local lock_timeout = '999ms'",
     ],
 )
-def test_jobs_of_some_transactions_are_claimed(granted: Master, other: Master, begin: str) -> None:
+def test_jobs_of_some_transactions_are_claimed(
+    granted: Master, other: Master, begin: str, options: dict[str, Any]
+) -> None:
     """Of those that may be lost in a crash, that see no pause set meanwhile, or may not notify."""
     other.cursor.execute(begin)
-    job_id = enqueue(other)
+    job_id = enqueue(other, **options)
     assert other.value(
         "select assignment is null from txqueue.enqueue_assigned(%s, %s, 'test.kind', '{}')",
         granted.node_id,
@@ -413,11 +425,12 @@ def test_jobs_of_some_transactions_are_claimed(granted: Master, other: Master, b
     assert not is_assigned(granted, job_id)
 
 
-def test_large_jobs_are_claimed(granted: Master, other: Master) -> None:
+@BOTH
+def test_large_jobs_are_claimed(granted: Master, other: Master, options: dict[str, Any]) -> None:
     """One statement reads all that notifications have named."""
     payload = "".join(format(each, "x") for each in range(2000))
-    assert not is_assigned(granted, enqueue(other, f'{{"a": "{payload}"}}'))
-    assert is_assigned(granted, enqueue(other, f'{{"a": "{payload[:1500]}"}}'))
+    assert not is_assigned(granted, enqueue(other, f'{{"a": "{payload}"}}', **options))
+    assert is_assigned(granted, enqueue(other, f'{{"a": "{payload[:1500]}"}}', **options))
 
 
 def test_credit_that_is_not_used_gives_way(granted: Master, other: Master) -> None:

@@ -16,6 +16,9 @@ from txqueue.store.node.function_calls import OPEN_TRANSACTIONS
 from txqueue.store.node.replies import credit_state, open_transactions
 
 ENQUEUE = "select txqueue.enqueue('test.kind', '{}')"
+# One function enqueues jobs with nothing but a payload, another all others.
+ANY = "select txqueue.enqueue('test.kind', '{}', priority => 4)"
+BOTH = pytest.mark.parametrize("sql", [ENQUEUE, ANY], ids=["plain", "any"])
 # The sequence as a master leaves it that sleeps, with turns of a minute, and of the least.
 LONG_TURNS, SHORT_TURNS = 2 * 60_000 + 1, 1
 
@@ -130,13 +133,14 @@ def test_a_batch_does_not_wait_for_the_turn_of_a_job(
     assert notifications(listening) == 2
 
 
+@BOTH
 def test_one_open_transaction_takes_of_credit_that_is_not_shared(
-    listening: Master, sessions: list[Any]
+    listening: Master, sessions: list[Any], sql: str
 ) -> None:
     """The second one's job wakes a master; the third one's does neither."""
     listening.value("select txqueue.grant_credit(%s, 32)", listening.incarnation)
     listening.value("select txqueue.listen_to_run(%s)", listening.incarnation)
-    ids = [run(session) for session in sessions[:3]]
+    ids = [run(session, sql) for session in sessions[:3]]
     for session in sessions[:3]:
         session.commit()
     states = [listening.job(job_id)["state"] for job_id in ids]
@@ -144,12 +148,13 @@ def test_one_open_transaction_takes_of_credit_that_is_not_shared(
     assert notifications(listening) == 2
 
 
+@BOTH
 def test_transactions_share_credit_of_which_one_notifies(
-    listening: Master, sessions: list[Any]
+    listening: Master, sessions: list[Any], sql: str
 ) -> None:
     """The node that this wakes reads the jobs of all, as it looks for open transactions."""
     share(listening)
-    waiting = {run(session): session for session in sessions}
+    waiting = {run(session, sql): session for session in sessions}
     first, *others = waiting.values()
     first.commit()
     assert notifications(listening) == 1
@@ -189,13 +194,14 @@ def test_a_job_of_a_transaction_that_stays_open_is_read_at_its_end(
     assert reads.pause(4.1, 0.002) is None
 
 
+@BOTH
 def test_each_of_several_nodes_is_notified_of_its_jobs(
-    listening: Master, other: Master, sessions: list[Any]
+    listening: Master, other: Master, sessions: list[Any], sql: str
 ) -> None:
     """The transactions overlap, and the credit has passed from one node to the other meanwhile."""
     for session, node in zip(sessions, (listening, other), strict=False):
         share(node)
-        run(session)
+        run(session, sql)
         node.value("select txqueue.grant_credit(%s, 0)", node.incarnation)
     for session in sessions[:2]:
         session.commit()
@@ -239,27 +245,29 @@ def test_jobs_of_direct_dispatch_and_running_ones_are_not_read(
     assert read_shared(listening, CreditReads(), 0.0) == []
 
 
+@BOTH
 def test_what_takes_of_credit_that_is_no_longer_shared_notifies(
-    listening: Master, sessions: list[Any]
+    listening: Master, sessions: list[Any], sql: str
 ) -> None:
     """The node may read only what notifications name."""
     share(listening)
-    run(sessions[0])
+    run(sessions[0], sql)
     listening.value("select txqueue.grant_credit(%s, 32)", listening.incarnation)
-    job_id = run(sessions[1])
+    job_id = run(sessions[1], sql)
     for session in sessions[:2]:
         session.commit()
     assert listening.job(job_id)["state"] == "assigned"
     assert notifications(listening) == 2
 
 
+@BOTH
 def test_a_session_that_may_not_notify_takes_no_turn(
-    listening: Master, sessions: list[Any]
+    listening: Master, sessions: list[Any], sql: str
 ) -> None:
     """With a short lock_timeout its job is found by the poll, and others notify."""
     run(sessions[0], "select set_config('lock_timeout', '20ms', true)")
-    run(sessions[0])
-    run(sessions[1])
+    run(sessions[0], sql)
+    run(sessions[1], sql)
     for session in sessions[:2]:
         session.commit()
     assert notifications(listening) == 1
