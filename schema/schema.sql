@@ -395,12 +395,11 @@ create index on node_info (ended_at) where ended_at is not null;
 create index on node_info (incarnation) where state in ('alive', 'draining');
 create index on node_info (started_at);
 
--- The channel on which each node listens for its jobs. Who knows its name can read them, and send others: no role but
--- the owner may read it.
+-- The channel on which each run of a node listens for its jobs. Who knows its name can read them, and send others: no
+-- role but the owner may read it.
 create table node_channel (
-    node_id      integer primary key,
-    incarnation  integer not null,  -- The run of the node that listens.
-    channel      text not null      -- Its name, which cannot be guessed; a new one for each connection.
+    incarnation  integer primary key,  -- The run of the node.
+    channel      text not null         -- Its name, which cannot be guessed.
 );
 
 -- The policies of the work types that nodes have published.
@@ -725,7 +724,7 @@ listen_to_run(its_incarnation integer) returns text;  -- worker
 notified_jobs(its_incarnation integer, lanes integer[], assignments bigint[]) returns text[];  -- worker
 pass_on(its_incarnation integer, assignments bigint[], ids bigint[], to_incarnation integer, parts integer = 1)
     returns table(assignment bigint, jobs integer, weight bigint, ids_passed bigint[]);  -- worker
-probe_run(its_incarnation integer) returns void;  -- worker
+probe_run(its_incarnation integer) returns text;  -- worker
 publish(work_types jsonb) returns integer;  -- worker
 register_node(its_name text, its_hostname text, its_pid integer, its_port integer, its_lease double precision,
     its_capacity integer, its_queues text[], its_work_types jsonb, its_version text, its_address text,

@@ -1,13 +1,12 @@
 -- serves: 7
 -- The channels on which notifications bring jobs to their nodes.
 
--- Unlogged, as a name lasts as long as the connection that listens; so it is in no replica and in no archived log.
+-- Unlogged, as a name lasts no longer than the connections to the server; so it is in no replica and in no archived log.
 create unlogged table txqueue.node_channel (
-    node_id     integer primary key,
-    incarnation integer not null,
+    incarnation integer primary key,
     channel     text not null
 );
 comment on table txqueue.node_channel is
-    'The channel on which each node listens for its jobs. Who knows its name can read them, and send others: no role but the owner may read it.';
-comment on column txqueue.node_channel.incarnation is 'The run of the node that listens.';
-comment on column txqueue.node_channel.channel is 'Its name, which cannot be guessed; a new one for each connection.';
+    'The channel on which each run of a node listens for its jobs. Who knows its name can read them, and send others: no role but the owner may read it.';
+comment on column txqueue.node_channel.incarnation is 'The run of the node.';
+comment on column txqueue.node_channel.channel is 'Its name, which cannot be guessed.';

@@ -224,9 +224,16 @@ PLANTS: Final = (
     ),
     Plant(
         "channel-readers",
-        "may read the table node_channel: pg_monitor",
+        "have rights to the table node_channel: pg_monitor",
         ("grant select on txqueue.node_channel to pg_monitor",),
         exits=0,
+    ),
+    Plant(
+        "channel-readers",
+        "have rights to the table node_channel: public",
+        ("grant select (channel) on txqueue.node_channel to public",),
+        exits=0,
+        label="column",
     ),
     Plant(
         "long-transactions",

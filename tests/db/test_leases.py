@@ -309,16 +309,12 @@ def test_nodes_that_ended_before_all_that_is_kept_are_forgotten(
     node: Master, other: Master, third: Master
 ) -> None:
     """What history names stays; so does one that has jobs, or lives, however silent."""
-    for each in (node, other, third):
-        each.value("select txqueue.listen_to_run(%s)", each.incarnation)
     end = "update txqueue.node_info set state = 'stopped', ended_at = now() - %s::interval"
     node.cursor.execute(f"{end} where node_id = %s", ("40 days", other.node_id))
     node.cursor.execute(f"{end} where node_id = %s", ("20 days", third.node_id))
     node.value("select txqueue.ensure_history()::text")
     names = node.column("select name from txqueue.node_info order by 1")
     assert names == ["node", "third"]
-    listening = node.column("select node_id from txqueue.node_channel order by 1")
-    assert listening == sorted([node.node_id, third.node_id])
 
 
 def test_a_heartbeat_tells_how_many_jobs_it_rescued(node: Master, other: Master) -> None:

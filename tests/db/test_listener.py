@@ -22,7 +22,8 @@ __all__ = ["folder"]
 
 def channel(name: str) -> OwnChannel:
     """A channel as stored functions make it, but with a known name."""
-    return OwnChannel(f"listen \"{name}\"; select '{name}'", f"notify \"{name}\", 'probe'")
+    named = f"select '{name}'"
+    return OwnChannel(f'listen "{name}"; {named}', f"notify \"{name}\", 'probe'; {named}")
 
 
 async def test_an_idle_listener_runs_claims(dsn: str) -> None:

@@ -1,8 +1,9 @@
 """Jobs that any session enqueues as assigned to the node that has granted open credit."""
 
+from collections import deque
 from collections.abc import Iterator
 from contextlib import closing
-from typing import Any
+from typing import Any, cast
 
 import psycopg2
 import pytest
@@ -17,6 +18,7 @@ from txqueue.model.chunk import AssignedJob, read_chunk
 ENOUGH = 32
 # The functions that this transaction has called, as far as they are PL/pgSQL's.
 CALLED = "select funcname::text from pg_stat_xact_user_functions where funcname = 'enqueue'"
+LISTEN = "select txqueue.listen_to_run(%s)"
 NOTHING = Assignment(1, 1, 0, 1, 1, "")
 
 
@@ -36,7 +38,7 @@ def listening(node: Master, dsn: str) -> Iterator[Any]:
     """A session that listens on the node's channel, as its own session does."""
     with closing(psycopg2.connect(dsn)) as session:
         session.autocommit = True
-        listen(session, "select txqueue.listen_to_run(%s)", node.incarnation)
+        listen(session, LISTEN, node.incarnation)
         yield session
 
 
@@ -162,34 +164,86 @@ def test_older_code_gets_the_place_of_a_job_on_a_channel_that_it_knows(
         assert texts(session) == [f"{row['lane']} {row['assignment']}"]
 
 
-def test_each_connection_of_a_node_has_a_channel_of_its_own(
+def test_a_run_keeps_its_channel_when_it_connects_anew(
     granted: Master, other: Master, dsn: str, listening: Any
 ) -> None:
-    """Whatever others learn of the one before; a run that has ended has none."""
+    """A transaction may be open meanwhile; another run has another channel, one that ended none."""
     with closing(psycopg2.connect(dsn)) as session:
         session.autocommit = True
-        listens = "select txqueue.listen_to_run(%s)"
-        names = {listen(session, listens, granted.incarnation) for _ in range(3)}
-        assert len(names) == 3
+        names = {listen(session, LISTEN, granted.incarnation) for _ in range(3)}
+        assert len(names) == 1
+        assert listen(session, LISTEN, other.incarnation) not in names
         enqueue(other)
-        assert len(told(session)) == 1
-        assert told(listening) == []
-        granted.value("select txqueue.probe_run(%s)", granted.incarnation)
+        assert len(told(session)) == len(told(listening)) == 1
+        assert listen(session, LISTEN, granted.incarnation + 1000) == "None"
+    granted.cursor.execute("update txqueue.node_info set incarnation = incarnation + 1000")
+    granted.value(LISTEN, granted.incarnation + 1000)
+    left = granted.column("select incarnation from txqueue.node_channel")
+    assert left == [granted.incarnation + 1000]
+
+
+def test_a_probe_repairs_a_lost_channel(granted: Master, dsn: str) -> None:
+    """As an operator may delete the row."""
+    with closing(psycopg2.connect(dsn)) as session:
+        session.autocommit = True
+        first = listen(session, LISTEN, granted.incarnation)
+        probe = "select txqueue.probe_run(%s)"
+        assert listen(session, probe, granted.incarnation) == first
         assert texts(session) == ["probe"]
-        assert listen(session, listens, granted.incarnation + 1000) == "None"
+        granted.cursor.execute("delete from txqueue.node_channel")
+        assert listen(session, probe, granted.incarnation) != first
+        assert texts(session) == ["probe"]
+        enqueue(granted)
+        assert len(told(session)) == 1
 
 
-def test_no_other_role_learns_the_channel(granted: Master, listening: Any) -> None:
-    """Neither from the table nor from the statements of the sessions."""
+TRACES = """
+    set trace_notify = on; set debug_print_parse = on; set debug_print_rewritten = on;
+    set debug_print_plan = on; set client_min_messages = debug5;
+    set log_parameter_max_length_on_error = -1; set plpgsql.print_strict_params = on;
+    set plan_cache_mode = {}"""
+
+
+@BOTH
+@pytest.mark.parametrize("plans", ["force_custom_plan", "force_generic_plan"])
+def test_no_other_role_learns_the_channel(
+    granted: Master, listening: Any, plans: str, options: dict[str, Any]
+) -> None:
+    """Neither from the table, nor from statements, nor from what a session may trace."""
     (channel,) = granted.column("select channel from txqueue.node_channel")
-    statements = granted.column(
-        "select query from pg_stat_activity where query like '%listen_to_run%'"
-    )
-    assert statements
-    assert not any(channel in each for each in statements)
+    seen = "select query from pg_stat_activity where query like '%listen_to_run%'"
+    assert any(granted.column(seen))
+    assert not any(channel in each for each in granted.column(seen))
     for role in ("txqueue_enqueue", "txqueue_worksets", "txqueue_worker", "txqueue_read"):
         with playing(granted, role), pytest.raises(psycopg2.errors.InsufficientPrivilege):
             granted.column("select channel from txqueue.node_channel")
+    granted.cursor.execute(TRACES.format(plans))
+    # Of a list psycopg2 keeps the last fifty.
+    said: deque[str] = deque()
+    cast("Any", granted.connection).notices = said
+    for role in ("txqueue_enqueue", "txqueue_worker"):
+        with playing(granted, role):
+            for text in ("a", "b" * 1_500):
+                enqueue(granted, f'{{"a": "{text}"}}', **options)
+    assert any("enqueue" in each for each in said)
+    plain, packed = channel, " ".join(str(ord(sign)) for sign in channel[:8])
+    assert not any(plain in each or packed in each for each in said)
+    assert len(told(listening)) == 4
+
+
+def test_a_migration_takes_rights_to_the_channels_away(node: Master) -> None:
+    """As default privileges may have given them; also those to one column, and passed on."""
+    node.cursor.execute(
+        "grant select on txqueue.node_channel to txqueue_read with grant option;"
+        "grant update on txqueue.node_channel to public;"
+        "grant select (channel) on txqueue.node_channel to txqueue_enqueue;"
+        "set role txqueue_read; grant select on txqueue.node_channel to txqueue_worker; reset role;"
+        "select txqueue.grant_roles()"
+    )
+    rights = "select count(*) from pg_class, aclexplode(relacl) where oid = %s::regclass"
+    columns = "select count(*) from pg_attribute, aclexplode(attacl) where attrelid = %s::regclass"
+    assert node.value(columns, "txqueue.node_channel") == 0
+    assert node.value(f"{rights} and grantee <> relowner", "txqueue.node_channel") == 0
 
 
 def test_it_is_as_the_ordinary_one(granted: Master) -> None:

@@ -232,7 +232,8 @@ def place_of(assignment: int) -> int:
 
 
 # As notify_run() writes it.
-_NOTIFIED = re.compile(r"([0-9]+) ([0-7]) ([0-9]+)(?: (.+))?", re.DOTALL)
+_NOTIFIED = re.compile(r"([0-9]{1,10}) ([0-7]) ([0-9]{1,19})(?: (.+))?", re.DOTALL)
+_LARGEST = 2**63 - 1
 
 
 def notified_job(text: str) -> Assignment | None:
@@ -241,7 +242,6 @@ def notified_job(text: str) -> Assignment | None:
     None for a text of another kind, as newer stored functions may send.
     """
     match = _NOTIFIED.fullmatch(text)
-    if match is None:
+    if match is None or (number := int(match[3])) > _LARGEST:
         return None
-    incarnation, lane, number, chunk = match.groups()
-    return Assignment(int(incarnation), int(number), int(lane), 1, 1, chunk or "")
+    return Assignment(int(match[1]), number, int(match[2]), 1, 1, match[4] or "")

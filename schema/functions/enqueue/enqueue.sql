@@ -19,18 +19,15 @@ declare
     aging           interval;
     its_node        integer;
     its_incarnation integer;
-    its_channel     text;
     lane            smallint;
     assignment      bigint;
     taken           bigint;
-    chunk           text;
 begin
     if credit_left(credit) > 0 or has_limits() then
         if not has_limits() and may_assign_at_once() and (is_credit_shared(credit) or try_turn(0)) then
-            select known.queue, known.priority, settings.aging, node.node_id, node.incarnation, listening.channel
-              into its_queue, priority, aging, its_node, its_incarnation, its_channel
-              from setting as settings, work_type as known,
-                   node_info as node left join node_channel as listening using (node_id, incarnation)
+            select known.queue, known.priority, settings.aging, node.node_id, node.incarnation
+              into its_queue, priority, aging, its_node, its_incarnation
+              from setting as settings, work_type as known, node_info as node
              where known.work_type = enqueue.work_type and known.weight = 1
                and (known.policy ?| array['encrypted', 'keys']) is not true
                and octet_length(enqueue.payload::text)
@@ -59,9 +56,8 @@ begin
                 2, payload);
         -- The node that one transaction notifies also reads the jobs of the others that have shared the credit.
         if not is_credit_shared(taken) or try_turn(0, its_incarnation) then
-            -- A variable, as an expression would keep the function from being inlined.
-            chunk := chunk_of(chunk_entry(job_id, work_type, 0::smallint, 1, payload, 'null'));
-            perform notify_run(its_incarnation, its_channel, lane, assignment, chunk);
+            perform notify_run(its_incarnation, lane, assignment,
+                               chunk_of(chunk_entry(job_id, work_type, 0::smallint, 1, payload, 'null')));
         end if;
         return job_id;
     end if;
@@ -124,8 +120,6 @@ declare
     is_full     boolean;
     its_node    integer;
     its_incarnation integer;
-    its_channel text;
-    chunk       text;
     credit      bigint;
     notifies    boolean;
     taken       bigint;
@@ -186,8 +180,7 @@ begin
     end if;
     -- Null if there is no credit for the job.
     if (case when notifies then try_turn(0) else not notifies end) then
-        select node.node_id, node.incarnation, listening.channel into its_node, its_incarnation, its_channel
-          from node_info as node left join node_channel as listening using (node_id, incarnation)
+        select node.node_id, node.incarnation into its_node, its_incarnation from node_info as node
          where node.incarnation = credit_run(credit)
            and node.state = 'alive' and node.heartbeat_at > clock_timestamp() - node.lease / 2 and node.vouched_at is null
            and enqueue.queue = any (node.queues) and enqueue.work_type = any (node.work_types);
@@ -206,8 +199,8 @@ begin
                 its_node, its_incarnation, weight, priority, lane, 'assigned', work_type, queue, 2, options, payload);
         -- The node that one transaction notifies also reads the jobs of the others that have shared the credit.
         if notifies or try_turn(0, its_incarnation) then
-            chunk := chunk_of(chunk_entry(job_id, work_type, 0::smallint, weight, payload, coalesce(options::text, 'null')));
-            perform notify_run(its_incarnation, its_channel, lane, assignment, chunk);
+            perform notify_run(its_incarnation, lane, assignment, chunk_of(chunk_entry(
+                job_id, work_type, 0::smallint, weight, payload, coalesce(options::text, 'null'))));
         end if;
         return job_id;
     end if;

@@ -53,7 +53,5 @@ begin
      where state in ('dead', 'stopped')
        and ended_at < clock_timestamp() - greatest((select history_kept from setting), '1 day') - interval '1 day'
        and not exists (select from job_assigned as job where job.incarnation = former.incarnation);
-    delete from node_channel as former
-     where not exists (select from node_info as node where node.node_id = former.node_id);
     return changed;
 end $$;

@@ -18,6 +18,7 @@ declare
     reading   constant text[] := array['identity', 'explain_facts', 'explain_each', 'backlog', 'demand', 'schedule_runs', 'stats', 'find_job', 'find_archived', 'chart', 'failure_kinds', 'lagging_sequences', 'updated_at', 'readable_json', 'readable_text', 'find_damage', 'scheduled_keys', 'silent_jobs', 'lacking_right'];
     its_role text;
     signature regprocedure;
+    grantee   text;
 begin
     foreach its_role in array array['txqueue_enqueue', 'txqueue_worksets', 'txqueue_worker', 'txqueue_read'] loop
         if to_regrole(its_role) is null then
@@ -32,8 +33,16 @@ begin
         execute format('grant select on migration to %I', its_role);
         if its_role not in ('txqueue_enqueue', 'txqueue_worksets') then
             execute format('grant select on all tables in schema %I to %I', 'txqueue', its_role);
-            execute format('revoke all on node_channel from %I', its_role);
         end if;
+    end loop;
+    -- No one but the owner, whatever default privileges say: who reads the table can send nodes jobs.
+    for grantee in
+        select distinct coalesce(rolname, 'public') from pg_class, lateral (
+            select relacl as acl union all select attacl from pg_attribute where attrelid = pg_class.oid) as rights,
+            lateral aclexplode(acl) as each left join pg_roles on pg_roles.oid = each.grantee
+         where pg_class.oid = 'node_channel'::regclass and each.grantee <> relowner
+    loop
+        execute format('revoke all on node_channel from %I cascade', grantee);
     end loop;
     for signature in select oid from pg_proc where pronamespace = 'txqueue'::regnamespace loop
         execute format('revoke all on function %s from public', signature);

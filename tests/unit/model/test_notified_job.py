@@ -18,7 +18,11 @@ def test_a_job_that_is_too_long_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "jobs 1 5", "7 8 1", "7 0", "7 0 ", "0 1", "7 0 1 ", "7 0 1\n"]
+    "text",
+    [
+        *("", "jobs 1 5", "7 8 1", "7 0", "7 0 ", "0 1", "7 0 1 ", "7 0 1\n"),
+        *(f"7 0 {2**63}", f"7 0 {10**300}", f"{10**300} 0 1"),
+    ],
 )
 def test_other_texts_name_no_job(text: str) -> None:
     """Newer stored functions may send some."""

@@ -129,7 +129,8 @@ class OpenCredit(Periodic):
         identity = self._lease.identity
         run = None if identity is None else identity.incarnation
         brought = [job for job in jobs if job.chunk and job.incarnation == run]
-        self._named += [job for job in jobs if job not in brought]
+        others = [job for job in jobs if job not in brought]
+        self._named += [job for job in others if run in (None, job.incarnation)]
         self._take(brought)
         if self._is_sharing:
             # A read of the jobs that have shared the credit follows, and counts these with them.

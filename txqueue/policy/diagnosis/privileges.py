@@ -69,9 +69,9 @@ def _channel_readers(rows: Sequence[Row]) -> Iterator[Finding]:
     if rows:
         roles = [row["role"] for row in rows]
         yield warning(
-            f"roles may read the table node_channel: {listed(roles)}",
+            f"roles have rights to the table node_channel: {listed(roles)}",
             "who knows the name of a node's channel can read its jobs there, and send it others",
-            f"revoke all on {rows[0]['schema']}.node_channel from {', '.join(roles)}",
+            f"revoke all on {rows[0]['schema']}.node_channel from {', '.join(roles)} cascade",
         )
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from random import uniform
+from typing import Any
 
 from attrs import frozen
 from psycopg2.extensions import Notify
@@ -37,7 +38,7 @@ class OwnChannel:
 
     Attributes:
         listen: The statement that listens on it, and returns its name; null for none.
-        probe: The statement that sends it the text `PROBE`.
+        probe: The same, which also sends it the text `PROBE`.
     """
 
     listen: str
@@ -187,10 +188,15 @@ class Listener:
         now = self._reactor.seconds()
         if self._own is not None and now - self._probed_at >= probed:
             self._probed_at, self._unproven_at = now, min(now, self._unproven_at)
-            asking = working.query(self._own.probe)
+            asking: Coroutine[Any, Any, object] = self._probe(working, self._own)
         else:
             asking = working.query("select 1")
         Deferred.fromCoroutine(asking).addErrback(lambda _: None)
+
+    async def _probe(self, working: Connection, own: OwnChannel) -> None:
+        name = await _name_by(working, own.probe)
+        if own == self._own:
+            self._own_name = name
 
     async def _is_executed(self, working: Connection) -> bool:
         """Ask the server over another connection whether it executes the statement on this one."""
@@ -206,8 +212,7 @@ class Listener:
             # What arrives there is not believed any more, so others may see the name.
             await connection.query(f'unlisten "{former}"')
         if own is not None:
-            ((name,),) = await connection.query(own.listen)
-            self._own_name = name or ""
+            self._own_name = await _name_by(connection, own.listen)
         self._own = own
         self._is_changing = False
 
@@ -263,3 +268,9 @@ class Listener:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+
+async def _name_by(connection: Connection, statement: str) -> str:
+    """Return the name of a channel, which a statement returns; an empty one for null."""
+    ((name,),) = await connection.query(statement)
+    return name or ""

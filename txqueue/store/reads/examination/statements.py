@@ -108,10 +108,11 @@ _PUBLIC_RIGHTS: Final = """
 """
 # Of txqueue's own roles the check of their rights tells.
 _CHANNEL_READERS: Final = """
-    select distinct '{schema}' as schema, quote_ident(rolname) as role
-      from pg_class, lateral aclexplode(relacl) join pg_roles on pg_roles.oid = grantee
+    select distinct '{schema}' as schema, coalesce(quote_ident(rolname), 'public') as role
+      from pg_class, lateral (select relacl as acl union all
+                              select attacl from pg_attribute where attrelid = pg_class.oid) as its,
+           lateral aclexplode(acl) left join pg_roles on pg_roles.oid = grantee
      where pg_class.oid = to_regclass('{schema}.node_channel') and grantee <> relowner
-       and privilege_type = 'SELECT'
      order by role limit 100
 """
 _NODES: Final = """
