@@ -2,9 +2,10 @@
 
 import json
 from itertools import pairwise
+from typing import Any
 
 import pytest
-from attrs import evolve
+from attrs import evolve, fields
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -60,6 +61,23 @@ def test_the_members_of_a_failure_are_in_the_order_of_jsonb() -> None:
     (outcome,) = json.loads("".join(outcomes_texts([job])))
     assert len(outcome) == 10
     assert list(outcome) == sorted(outcome, key=lambda name: (len(name), name))
+
+
+EACH: dict[str, Any] = {
+    **{"job_id": 1, "assignment": 2, "outcome": "retry", "delay": 1.5, "error": "E: no"},
+    **{"result": {"a": 1}, "progress": 0, "stage": {"to": "next"}, "unstarted": True},
+    **{"error_class": "shop.E", "log": "a line", "version": "2", "waits": [{"step": 1}]},
+}
+
+
+@pytest.mark.parametrize("name", [field.name for field in fields(SettledJob)])
+def test_each_field_of_an_outcome_arrives(name: str) -> None:
+    """Most are composed by name, without an encoder: a new one must not be lost."""
+    if name == "frames":
+        job = failed(1, "E: no", "a")
+    else:
+        job = evolve(SettledJob(1, 2, "failed"), **{name: EACH[name]})
+    assert settled_jobs_in(map(SettledJobs, outcomes_texts([job]))) == [job]
 
 
 _TEXTS = st.none() | st.text(max_size=20)
