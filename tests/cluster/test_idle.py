@@ -24,7 +24,7 @@ WAITS = """
     insert into txqueue.job_step (job_id, name, kind, signal, until)
     select job_id, 'a', 'sleep', null, not_before from put where waiting_for = 'time'
     union all select job_id, 'a', 'signal', 'go', null from put where waiting_for = 'signal'"""
-BEAT, CLAIM, PROBE = "txqueue.heartbeat(", "next_job(", "'probe'"
+BEAT, CLAIM, PROBE = "txqueue.heartbeat(", "next_job(", "probe_run("
 
 
 class Statements:
