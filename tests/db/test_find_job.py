@@ -58,9 +58,13 @@ def test_days_that_are_gone_are_forgotten(node: Master) -> None:
     """So that a day restored under the same name is recorded again."""
     put(node, "done", 7)
     node.value("select txqueue.ensure_history()")
-    noted = "select leaf, lowest, highest from txqueue.history_day order by leaf"
+    # If midnight has passed since the schema was made, days of its own are noted, too.
+    noted = (
+        "select leaf, lowest, highest from txqueue.history_day"
+        " where leaf in ('job_cancelled_20200101', 'job_done_20200101') order by leaf"
+    )
     node.cursor.execute(noted)
-    assert node.cursor.fetchall()[:2] == [
+    assert node.cursor.fetchall() == [
         ("job_cancelled_20200101", None, None),
         ("job_done_20200101", 7, 7),
     ]

@@ -1,5 +1,6 @@
 """Creating and upgrading the schema, by however many and wherever."""
 
+import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -50,11 +51,21 @@ CATALOG = """
 """
 
 
-def catalog(dsn: str) -> list[tuple[str, str, str]]:
-    """All definitions in the schema."""
+DAY = re.compile(r"20\d\d-?\d\d-?\d\d")
+
+
+def catalog(dsn: str) -> list[list[str]]:
+    """All definitions in the schema; days by their order, as midnight may pass between two."""
     with closing(psycopg2.connect(dsn)) as connection, connection.cursor() as cursor:
         cursor.execute(CATALOG)
-        return cursor.fetchall()
+        rows = [[str(text) for text in row] for row in cursor.fetchall()]
+    found = {day.replace("-", "") for row in rows for text in row for day in DAY.findall(text)}
+    places = {day: f"day {place}" for place, day in enumerate(sorted(found))}
+
+    def named(text: str) -> str:
+        return DAY.sub(lambda match: places[match[0].replace("-", "")], text)
+
+    return sorted([named(text) for text in row] for row in rows)
 
 
 def run(dsn: str, sql: str) -> None:
