@@ -1,4 +1,4 @@
-"""Runs assignments that were read after a notice or a poll, or returns them to the queue."""
+"""Runs assignments that notifications or reads have brought, or returns them to the queue."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Intake"]
 class Intake:
     """Takes each assignment once, though notifications, messages and polls may all name it.
 
-    Jobs that a message brings whole do not pass here.
+    Jobs that a client's message brings do not pass here.
 
     Args:
         workers: Run the jobs.

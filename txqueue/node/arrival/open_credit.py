@@ -129,8 +129,8 @@ class OpenCredit(Periodic):
         identity = self._lease.identity
         run = None if identity is None else identity.incarnation
         brought = [job for job in jobs if job.chunk and job.incarnation == run]
-        others = [job for job in jobs if job not in brought]
-        self._named += [job for job in others if run in (None, job.incarnation)]
+        named = [job for job in jobs if not job.chunk and job.incarnation == run]
+        self._named += jobs if run is None else named
         self._take(brought)
         if self._is_sharing:
             # A read of the jobs that have shared the credit follows, and counts these with them.
