@@ -21,7 +21,7 @@ from typing import Any
 
 from attrs import define, fields, frozen
 
-__all__ = ["FIELDS", "AssignedJob", "Unreadable", "chunk_of_one", "read_chunk"]
+__all__ = ["FIELDS", "AssignedJob", "MalformedChunk", "Unreadable", "chunk_of_one", "read_chunk"]
 
 
 @define
@@ -51,6 +51,7 @@ FIELDS = [field.name for field in fields(AssignedJob)]
 # What `json.loads` calls, after it has looked at the kind of its argument.
 _decode = json.JSONDecoder().decode
 _HEAD = re.compile(r'\[(\d+),"([^"]*)",(\d+),(\d+),')
+_LARGEST_ID, _LARGEST = 2**63 - 1, 2**31 - 1
 _MARK = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]]')
 
 
@@ -83,8 +84,28 @@ def chunk_of_one(
 _OPENING = f'{{"fields":{json.dumps(FIELDS, separators=(",", ":"))},"jobs":['
 
 
+class MalformedChunk(Exception):
+    """A text is not a chunk as the database writes it."""
+
+
 def read_chunk(chunk: str) -> list[AssignedJob]:
-    """Parse the jobs of a chunk; a job that Python cannot parse does not affect the others."""
+    """Parse the jobs of a chunk; a payload that Python cannot parse does not affect other jobs.
+
+    Raises:
+        MalformedChunk: When the text is no chunk. The error quotes nothing of it.
+    """
+    try:
+        jobs = _parsed(chunk)
+    except (LookupError, RecursionError, TypeError, ValueError) as error:
+        raise MalformedChunk(
+            f"it is not in the format of chunks ({type(error).__name__})"
+        ) from None
+    if not all(map(_is_sound, jobs)):
+        raise MalformedChunk("a job has a number or a work type that no job can have")
+    return jobs
+
+
+def _parsed(chunk: str) -> list[AssignedJob]:
     try:
         document = _decode(chunk)
     except (ValueError, RecursionError):
@@ -92,6 +113,17 @@ def read_chunk(chunk: str) -> list[AssignedJob]:
     if document["fields"] == FIELDS:
         return [AssignedJob(*entry) for entry in document["jobs"]]
     return [_named(document["fields"], entry) for entry in document["jobs"]]
+
+
+def _is_sound(job: AssignedJob) -> bool:
+    """Whether a job has values that fit the columns of the database."""
+    return (
+        type(job.job_id) is type(job.attempt) is type(job.weight) is int
+        and type(job.work_type) is str
+        and 0 <= job.job_id <= _LARGEST_ID
+        and 0 < job.attempt <= _LARGEST
+        and 0 < job.weight <= _LARGEST
+    )
 
 
 def _named(names: list[str], entry: list[Any]) -> AssignedJob:
@@ -105,7 +137,9 @@ def _read(entry: str) -> AssignedJob:
         return AssignedJob(*json.loads(entry)[: len(FIELDS)])
     except (ValueError, RecursionError) as error:
         head = _HEAD.match(entry)
-        assert head is not None, "the database writes numbers and names that need no escape"
+        if head is None:
+            # The database writes numbers, and names that need no escape.
+            raise
         job_id, work_type, attempt, weight = head.groups()
         reason = Unreadable(f"{type(error).__name__}: {error}")
         return AssignedJob(int(job_id), work_type, int(attempt), int(weight), reason)

@@ -5,6 +5,7 @@ The callers of `WorkQueue.wait` have Deferreds here, those of the queues without
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Final, Generic, TypeVar
 
@@ -20,6 +21,8 @@ REQUESTED_EVERY: Final = 4.0
 """Seconds after which a client with waiting callers renews its request."""
 
 W = TypeVar("W")
+
+_NUMBERS = re.compile("[0-9]{1,19}(?:,[0-9]{1,19})*")
 
 
 @define
@@ -82,5 +85,4 @@ class AwaitedEnds(Generic[W]):
 
 def job_ids_in(text: str) -> frozenset[int] | None:
     """Return the job numbers in a notification; None if its text is not a list of numbers."""
-    parts = text.split(",")
-    return frozenset(map(int, parts)) if all(part.isdecimal() for part in parts) else None
+    return frozenset(map(int, text.split(","))) if _NUMBERS.fullmatch(text) else None

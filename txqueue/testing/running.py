@@ -85,6 +85,10 @@ class _Report:
         (self.settled,) = jobs
         self._end()
 
+    def refuse(self, assignment: Assignment, reason: str) -> None:  # noqa: ARG002
+        """Fail: the database has written the job."""
+        raise AssertionError(reason)
+
     def late_error(self, job: RunningJob, text: str) -> None:  # noqa: ARG002
         """Take the error of a handler whose transaction had completed its job."""
         self.late = text

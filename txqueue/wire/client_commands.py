@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import Any
 
 from twisted.protocols import amp
 
@@ -20,6 +21,9 @@ __all__ = [
     "delivered",
     "delivery",
 ]
+
+_LARGEST, _LARGEST_ASSIGNMENT = 2**31 - 1, 2**63 - 1
+_LAST_LANE = 7
 
 
 class CannotJoin(Exception):
@@ -90,15 +94,27 @@ def delivery(assignments: Sequence[Assignment]) -> tuple[str, str]:
 
 
 def delivered(heads: str, chunks: str) -> list[Assignment]:
-    """Return the assignments in the heads and the chunks of `Deliver`."""
+    """Return the assignments in the heads and the chunks of `Deliver`.
+
+    Raises:
+        ValueError: When the heads are none, or have numbers that no assignment can have.
+    """
     return [
         Assignment(
-            incarnation=head["incarnation"],
-            number=head["assignment"],
-            lane=head["lane"],
+            incarnation=_number(head, "incarnation", 1, _LARGEST),
+            number=_number(head, "assignment", 1, _LARGEST_ASSIGNMENT),
+            lane=_number(head, "lane", 0, _LAST_LANE),
             jobs=1,
-            weight=head["weight"],
+            weight=_number(head, "weight", 1, _LARGEST),
             chunk=chunk,
         )
         for head, chunk in zip(json.loads(heads), chunks.split("\n"), strict=True)
     ]
+
+
+def _number(head: Any, name: str, least: int, most: int) -> int:
+    """Return a number of a head, which goes into statements together with those of others."""
+    number = head.get(name) if isinstance(head, dict) else None
+    if type(number) is not int or not least <= number <= most:
+        raise ValueError(f"a delivery has no valid {name}")
+    return number

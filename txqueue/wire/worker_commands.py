@@ -18,6 +18,7 @@ __all__ = [
     "Log",
     "Occupy",
     "Perform",
+    "Refuse",
     "RenewLease",
     "Settle",
     "Start",
@@ -93,6 +94,16 @@ class Settle(amp.Command):
     """
 
     arguments = [(b"weight", amp.Integer()), (b"counts", LongText()), (b"outcomes", LongText())]
+    requiresAnswer = False
+
+
+class Refuse(amp.Command):
+    """Worker to master: an assignment whose jobs do not start, as its chunk does not have them."""
+
+    arguments = [
+        (b"head", NumberList(assignment=int, weight=int, jobs=int)),
+        (b"reason", amp.Unicode()),
+    ]
     requiresAnswer = False
 
 

@@ -41,6 +41,7 @@ from txqueue.wire.worker_commands import (
     Log,
     Occupy,
     Perform,
+    Refuse,
     RenewLease,
     Settle,
     Start,
@@ -113,6 +114,16 @@ class MasterLink:
             self._pipe.say(Settle, weight=weight, counts=json.dumps(counts), outcomes=outcomes)
             # Once for all.
             weight, counts = 0, {}
+
+    def refuse(self, assignment: Assignment, reason: str) -> None:
+        """Report an assignment whose jobs do not start, as its chunk does not have them."""
+        self._pipe.say(
+            Refuse,
+            assignment=assignment.number,
+            weight=assignment.weight,
+            jobs=assignment.jobs,
+            reason=reason,
+        )
 
     def start(self, jobs: list[StartedJob]) -> None:
         """Report running jobs: those that run for longer than a second, or have new progress."""

@@ -117,6 +117,7 @@ class Harness:
         self.committed: list[int] = []
         self.settled: list[dict[str, Any]] = []
         self.settled_weight = 0
+        self.refused: list[tuple[int, str]] = []
         self.logged: list[tuple[bool, str]] = []
         self.late_errors: list[tuple[int, str]] = []
         self.logged_runs: list[Mapping[str, Any] | None] = []
@@ -154,6 +155,10 @@ class Harness:
         self.settled_weight += weight
         self.counts.update(counts)
         self.settled += json.loads(outcomes_text(jobs))
+
+    def refuse(self, assignment: Assignment, reason: str) -> None:
+        """Note an assignment whose chunk does not have its jobs."""
+        self.refused.append((assignment.number, reason))
 
     def occupy(self, weight: int, jobs: Iterable[int], *, is_stuck: bool) -> None:
         """Note which threads outlive their jobs."""

@@ -42,6 +42,7 @@ from txqueue.wire.worker_commands import (
     Log,
     Occupy,
     Perform,
+    Refuse,
     RenewLease,
     Settle,
     Start,
@@ -119,6 +120,7 @@ class WorkerProcess:
             {
                 Finish: self._finish,
                 Settle: self._settle,
+                Refuse: self._refuse,
                 Start: self._start,
                 Log: self._log,
                 Occupy: self._occupy,
@@ -371,6 +373,17 @@ class WorkerProcess:
         for assignment, jobs in json.loads(counts).items():
             self._let_go(int(assignment), jobs)
         self._owner.reports.settle(SettledJobs(outcomes))
+        return self._account(weight)
+
+    def _refuse(self, *, assignment: int, weight: int, jobs: int, reason: str) -> dict[str, Any]:
+        self.log.error(
+            "the jobs of assignment {number} do not start, and return to the queue:"
+            " its chunk is malformed: {reason}",
+            number=assignment,
+            reason=reason,
+        )
+        self._owner.reports.give_back(assignment, died=False)
+        self._let_go(assignment, jobs)
         return self._account(weight)
 
     def _start(self, jobs: str) -> dict[str, Any]:

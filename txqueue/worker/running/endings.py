@@ -11,7 +11,7 @@ from attrs import evolve
 from twisted.internet.defer import CancelledError
 
 from txqueue.errors import InvalidWork, KeyUnavailable
-from txqueue.model.assignment import SettledJob, StartedJob
+from txqueue.model.assignment import Assignment, SettledJob, StartedJob
 from txqueue.model.directives import Discard, Fail, Next, Snooze
 from txqueue.model.foreign import is_a, looked, text_of
 from txqueue.model.payload import LONGEST_SMALL, check_length, encode_result, small_result
@@ -72,6 +72,9 @@ class Report(Protocol):
 
     def settle(self, weight: int, counts: Mapping[int, int], jobs: Sequence[SettledJob]) -> None:
         """Report jobs that ended otherwise than done, or with progress to store."""
+
+    def refuse(self, assignment: Assignment, reason: str) -> None:
+        """Report an assignment whose jobs do not start, as its chunk does not have them."""
 
     def start(self, jobs: list[StartedJob]) -> None:
         """Report running jobs: those that run for longer than a second, or have new progress."""

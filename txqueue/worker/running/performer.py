@@ -14,7 +14,7 @@ from twisted.python.failure import Failure
 
 from txqueue.errors import InvalidWork
 from txqueue.model.assignment import Assignment
-from txqueue.model.chunk import AssignedJob, read_chunk
+from txqueue.model.chunk import AssignedJob, MalformedChunk, read_chunk
 from txqueue.model.failed_attempt import FailureHook, failure_hooks
 from txqueue.model.run_log import RUNNING, log_fields
 from txqueue.policy.endings.batching import RESULT_LIMIT
@@ -164,10 +164,19 @@ class Performer:
             running.cancel(self._reactor.seconds())
 
     def perform(self, assignment: Assignment) -> None:
-        """Accept the jobs of an assignment, and start them as the capacity allows."""
+        """Accept the jobs of an assignment, and start them as the capacity allows.
+
+        An assignment is refused as a whole if its chunk does not have its jobs: others than the
+        database can have sent it, and it must not harm other jobs.
+        """
+        try:
+            jobs = _jobs_of(assignment)
+        except MalformedChunk as error:
+            self._report.refuse(assignment, str(error))
+            return
         held = HeldAssignment(assignment, self._steps)
         is_idle = not self._waiting and not self._turns.is_due
-        self._waiting.extend(zip(repeat(held), read_chunk(assignment.chunk), strict=False))
+        self._waiting.extend(zip(repeat(held), jobs, strict=False))
         if self._incarnation not in (0, assignment.incarnation):
             self._forget_former()
         if is_idle and self._may_start() and not self._in_flight.is_full:
@@ -440,6 +449,18 @@ class Performer:
                 job=job, kind=kind, terms=terms, began=now, handler=ending, is_completing=True
             )
         )
+
+
+def _jobs_of(assignment: Assignment) -> list[AssignedJob]:
+    """Return the jobs of an assignment.
+
+    Raises:
+        MalformedChunk: When its chunk does not have them.
+    """
+    jobs = read_chunk(assignment.chunk)
+    if len(jobs) != assignment.jobs or sum([job.weight for job in jobs]) != assignment.weight:
+        raise MalformedChunk("it has other jobs than its message says")
+    return jobs
 
 
 def _abandoned_text(running: WaitingRun) -> str:
