@@ -497,3 +497,58 @@ def test_credit_that_is_not_used_gives_way(granted: Master, other: Master) -> No
     assert again not in (None, seen)
     assert other.value(grants, other.incarnation, again) is None
     assert granted.job(enqueue(granted))["incarnation"] == other.incarnation
+
+
+@pytest.mark.parametrize("is_direct", [False, True], ids=["open credit", "direct"])
+def test_a_job_is_not_restarted_by_the_transaction_that_enqueues_it(
+    granted: Master, other: Master, listening: Any, is_direct: bool
+) -> None:
+    """Its run begins with the commit, and a second one would run beside it."""
+    other.cursor.execute("begin")
+    job_id = put(other, granted).job_id if is_direct else enqueue(other)
+    refused = other.value("select refused from txqueue.restart(array[%s]::bigint[], 'ann')", job_id)
+    other.cursor.execute("commit")
+    assert refused == [job_id]
+    if not is_direct:
+        assert [job.job_id for job in jobs_of(told(listening))] == [job_id]
+    assert is_assigned(other, job_id)
+    assert granted.claimed_ids() == other.claimed_ids() == []
+    assert other.value("select count(*) from txqueue.request") == 0
+    again = other.value("select restarted from txqueue.restart(array[%s]::bigint[], 'ann')", job_id)
+    assert [found[2] for found in again] == [job_id]
+
+
+def test_what_else_the_transaction_that_enqueues_a_job_does_to_it(
+    granted: Master, other: Master, listening: Any
+) -> None:
+    """A cancellation is requested of its node, and a priority is not changed: it has one run."""
+    other.cursor.execute("begin")
+    job_id = enqueue(other)
+    token = named(other, job_id)
+    refused = other.value(
+        "select refused from txqueue.set_priority(array[%s]::bigint[], 7, 'ann')", job_id
+    )
+    requested = other.value(
+        "select requested from txqueue.cancel(array[%s]::bigint[], 'ann')", job_id
+    )
+    other.cursor.execute("commit")
+    assert (refused, [found[2] for found in requested]) == ([job_id], [job_id])
+    assert [job.number for job in told(listening)] == [token.number]
+    assert named(other, job_id) == token
+    assert granted.claimed_ids() == other.claimed_ids() == []
+    (cancelled,) = granted.value(
+        "select cancels from txqueue.heartbeat(%s, 0)", granted.incarnation
+    )
+    assert cancelled[:2] == [token.number, job_id]
+
+
+def test_a_job_of_a_savepoint_that_is_rolled_back(
+    granted: Master, other: Master, listening: Any
+) -> None:
+    """No notification brings it; one enqueued after it is brought."""
+    other.cursor.execute("begin; savepoint before")
+    enqueue(other)
+    other.cursor.execute("rollback to savepoint before")
+    job_id = enqueue(other)
+    other.cursor.execute("commit")
+    assert [job.job_id for job in jobs_of(told(listening))] == [job_id]

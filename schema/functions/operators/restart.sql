@@ -5,7 +5,8 @@
 --
 -- Returns [[incarnation, assignment, job_id], ...] of the first and of the second, and the numbers of the other jobs:
 -- those that no node holds, those whose rows an open transaction has locked, as it may be ending them, and those
--- whose rows are damaged.
+-- whose rows are damaged. A job that this transaction has enqueued has no run to end: if it is assigned already, its
+-- run begins with the commit, which no longer asks whether it is still meant, so that another would run beside it.
 create or replace function txqueue.restart(
     ids bigint[], who text, is_counted boolean default false,
     out restarted jsonb, out requested jsonb, out refused bigint[])
@@ -27,7 +28,8 @@ begin
     requested := '[]';
     for this in
         -- It waits for no row, as it holds others.
-        select * from job where job_id = any (sound_jobs(ids, '{assigned}')) and state = 'assigned' order by job_id for update skip locked
+        select * from job where job_id = any (sound_jobs(ids, '{assigned}')) and state = 'assigned' and enqueued_at <> now()
+         order by job_id for update skip locked
     loop
         insert into request (incarnation, job_id, assignment, who, is_restart)
         values (this.incarnation, this.job_id, this.assignment, operator, true) on conflict do nothing;
