@@ -1,15 +1,18 @@
 -- The text of an error without the parts that differ from job to job: quoted texts, values of keys, paths,
 -- addresses, tokens (JWT, base64, ULIDs), dates, hashes and numbers; and of a list only its first element. The class
--- at its beginning stays as it is: Error404 and Error500 are two kinds.
+-- of an exception stays as it is: Error404 and Error500 are two kinds. Only the text of an exception begins with one:
+-- it has a traceback, or at least says its class twice. A handler's own reason, such as Order4711: no address, does not.
 create or replace function txqueue.error_kind(error text) returns text
 language plpgsql immutable parallel safe
 set search_path = txqueue, pg_temp
 as $$
 declare
     said text := left(split_part(error, E'\n', 1), 500);
-    -- A class begins with a capital, unlike the names of files and hosts.
-    head text := coalesce(substring(said from E'^(?:[[:alpha:]_<][\\w<>]*\\.)*_*[[:upper:]]\\w*(?=: |$)'), '');
+    head text := coalesce(substring(said from E'^[^\\s:]+(?=: |$)'), '');
 begin
+    if not (position('Traceback (most recent call last):' in error) > 0 or position(E'\n' || head in error) > 0) then
+        head := '';
+    end if;
     said := substr(said, length(head) + 1);
     -- Patterns with lookaround are slow, so a cheap pattern decides first whether one can match.
     if said like '%)=(%' then

@@ -11,9 +11,12 @@ declare
     -- The class, or more: error_kind() decides.
     head    text := coalesce(substring(line from E'^[^\\s:]+(?=: |$)'), '');
 begin
-    if message like '%File "%' or (message <> error and frames || E'\n' || message <> error) then
+    if message like '%File "%' or (message <> error and frames || E'\n' || message <> error)
+       or (message = error and message like E'%\n%') then
         return error;
     end if;
+    -- Without a traceback it has no class.
+    head := case when message <> error then head else '' end;
     -- No pattern of error_kind() tells these digits from each other.
     return head || regexp_replace(substr(line, length(head) + 1), '[2-9]', '1', 'g')
            || case when message <> error then substr(frames, length(message) + 1) else '' end;
