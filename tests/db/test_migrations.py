@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from types import SimpleNamespace
 from uuid import uuid4
 
 import psycopg2
@@ -506,4 +507,40 @@ def test_a_migration_names_the_session_that_locks_a_table(
     with closing(psycopg2.connect(migrated_database, application_name="reader")) as reader:
         reader.cursor().execute("select from txqueue.node_status; select pg_sleep(1.1)")
         with pytest.raises(Refused, match=r"were locked for more than 1 s, by reader \(pid \d+\)"):
+            migrate(migrated_database)
+
+
+def test_a_migration_waits_for_all_locks_together(
+    migrated_database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One bound holds for what it reads before its steps, and for each of them."""
+    monkeypatch.setattr(migrations_module, "PATIENCE", 1.0)
+    monkeypatch.setattr(migrations_module, "PAUSE", 0.25)
+    monkeypatch.setattr(migrations_module, "LOCK_PATIENCE", 0.1)
+    pauses: list[str] = []
+
+    def pause(_: float) -> None:
+        """Have another table locked after two pauses, which are all the time that passes."""
+        pauses.append("pause")
+        if len(pauses) == 2:
+            holder.rollback()
+            holder.cursor().execute("lock table txqueue.setting in access exclusive mode")
+
+    clock = SimpleNamespace(monotonic=lambda: 0.0, sleep=pause)
+    monkeypatch.setattr(migrations_module, "time", clock)
+    with closing(psycopg2.connect(migrated_database, application_name="holder")) as holder:
+        holder.cursor().execute("lock table txqueue.migration in access exclusive mode")
+        with pytest.raises(Refused, match="were locked for more than 1 s"):
+            migrate(migrated_database)
+    assert len(pauses) == 4
+
+
+def test_a_migration_names_another_that_takes_too_long(
+    migrated_database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It waits for it once, not as for a table."""
+    monkeypatch.setattr(migrations_module, "OTHERS_PATIENCE", 0.1)
+    with closing(psycopg2.connect(migrated_database)) as holder:
+        holder.cursor().execute("lock table txqueue.migrating in exclusive mode")
+        with pytest.raises(Refused, match="another session has been migrating the schema txqueue"):
             migrate(migrated_database)

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 import psycopg2
-from attrs import field, frozen
+from attrs import define, field, frozen
 
 from txqueue.errors import ConfigurationError, Refused, SchemaMismatch
 from txqueue.store.driver.blocking_connection import connect
@@ -42,8 +42,8 @@ _LACKING: Final = """
 T = TypeVar("T")
 
 ROLES: Final = ("enqueue", "worksets", "worker", "read")
-# Seconds: to wait for a lock, behind which other sessions wait; between two tries; to wait for all
-# locks of a step; and to wait for another session that migrates.
+# Seconds: to wait for a lock, behind which other sessions wait; between two tries; to wait for the
+# locks of all steps; and to wait for another session that migrates.
 LOCK_PATIENCE, PAUSE, PATIENCE, OTHERS_PATIENCE = 2.0, 0.5, 60.0, 600.0
 _SETTINGS: Final = as_arrays({**PLAIN, **UNLIMITED, "client_min_messages": "warning"})
 # The error of a session that creates an object while another session creates it.
@@ -105,15 +105,15 @@ def migrate(dsn: str, schema: str = "txqueue") -> MigrationReport:
         with _transaction(cursor):
             _ensure_utf8(cursor)
         _ensure_ledger(cursor, schema)
-        with _transaction(cursor):
-            before = _checked_version(cursor, schema)
-            shared = [] if before else _known_roles(cursor, schema)
+        patience = _Patience(cursor, schema)
+        before = patience.run(partial(_version_before, cursor, schema))
+        shared = [] if before else _known_roles(cursor, schema)
         applied = [
             f"{step.number:04}_{step.name}"
             for step in migrations(schema)
-            if _patiently(cursor, schema, partial(_apply, cursor, schema, step))
+            if patience.run(partial(_apply, cursor, schema, step))
         ]
-        advanced = _patiently(cursor, schema, partial(_apply_functions, cursor, schema))
+        advanced = patience.run(partial(_apply_functions, cursor, schema))
     return MigrationReport(
         before=before, after=latest_version(), applied=applied, shared=shared, advanced=advanced
     )
@@ -132,6 +132,13 @@ def _ensure_utf8(cursor: Any) -> None:
             f"the database {name} has the encoding {encoding}, which cannot store every payload",
             "create one with: create database ... encoding 'UTF8' template template0",
         )
+
+
+def _version_before(cursor: Any, schema: str) -> int:
+    """Return the schema's version before the migration."""
+    with _transaction(cursor):
+        cursor.execute(f"set local lock_timeout = '{LOCK_PATIENCE}s'")
+        return _checked_version(cursor, schema)
 
 
 def _checked_version(cursor: Any, schema: str) -> int:
@@ -285,21 +292,31 @@ def _has_table(cursor: Any, schema: str, name: str) -> bool:
     return bool(cursor.fetchone()[0])
 
 
-def _patiently(cursor: Any, schema: str, step: Callable[[], T]) -> T:
-    """Run a step; while another session locks a table, give up the wait soon and run it again.
+@define
+class _Patience:
+    """Runs the steps of a migration, which together wait for the locks of others up to a bound.
 
-    Other statements wait behind a waiting step, so each wait is short.
-
-    Raises:
-        Refused: When the tables stay locked; the message names the sessions that lock them.
+    Other statements wait behind a waiting step, so each wait is short, and the step runs again.
     """
-    until = time.monotonic() + PATIENCE
-    while True:
-        try:
-            return step()
-        except psycopg2.errors.LockNotAvailable:
-            if time.monotonic() > until:
-                raise _blocked(cursor, schema) from None
+
+    cursor: Any
+    schema: str
+    waited: float = 0.0
+
+    def run(self, step: Callable[[], T]) -> T:
+        """Run a step until no lock keeps it.
+
+        Raises:
+            Refused: When tables stay locked; the message names the sessions that lock them.
+        """
+        while True:
+            began = time.monotonic()
+            try:
+                return step()
+            except psycopg2.errors.LockNotAvailable:
+                self.waited += time.monotonic() - began + PAUSE
+            if self.waited > PATIENCE:
+                raise _blocked(self.cursor, self.schema)
             time.sleep(PAUSE)
 
 
@@ -337,15 +354,32 @@ def _step(cursor: Any, schema: str) -> Iterator[int]:
     The lock is one that only the owner can take.
 
     Raises:
+        Refused: When another session that migrates takes too long.
         SchemaMismatch: When the schema is newer than this code.
     """
     with _transaction(cursor):
-        cursor.execute(f"set local lock_timeout = '{OTHERS_PATIENCE}s'")
-        cursor.execute(f"lock table {schema}.migrating in exclusive mode")
+        _lock_migrating(cursor, schema)
         cursor.execute(f"set local lock_timeout = '{LOCK_PATIENCE}s'")
         version = _checked_version(cursor, schema)
         cursor.execute(f"set local search_path = {schema}, pg_temp")
         yield version
+
+
+def _lock_migrating(cursor: Any, schema: str) -> None:
+    """Wait for other sessions that migrate.
+
+    Raises:
+        Refused: When one takes too long.
+    """
+    cursor.execute(f"set local lock_timeout = '{OTHERS_PATIENCE}s'")
+    try:
+        cursor.execute(f"lock table {schema}.migrating in exclusive mode")
+    except psycopg2.errors.LockNotAvailable:
+        raise Refused(
+            f"another session has been migrating the schema {schema} for more than"
+            f" {OTHERS_PATIENCE:g} s",
+            "wait for it, or end it, then migrate again; pg_stat_activity names it",
+        ) from None
 
 
 def _apply(cursor: Any, schema: str, step: Migration) -> bool:
