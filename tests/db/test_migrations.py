@@ -22,6 +22,7 @@ from txqueue.policy.diagnosis.finding import Severity
 from txqueue.store.reads.examination.facts import examine
 from txqueue.store.schema import migrations as migrations_module
 from txqueue.store.schema.files import migrations
+from txqueue.store.schema.function_replacement import keeping_rights
 from txqueue.store.schema.migrations import check_database, migrate, schema_sql
 from txqueue.store.schema.version import latest_version
 
@@ -363,6 +364,43 @@ def test_what_takes_the_place_of_a_function_has_its_grants(
     ]
     run(migrated_database, f"drop owned by {application}")
     assert before == catalog(migrated_database)
+
+
+@pytest.mark.parametrize(
+    ("granted", "dropped", "expected"),
+    [
+        # With the same arguments.
+        ("(text)", ["(text)", "(text,jsonb)"], {"(text)"}),
+        ("(text,jsonb)", ["(text)", "(text,jsonb)"], {"(text,jsonb)"}),
+        # With a further one.
+        ("(jsonb)", ["(jsonb)", "(text)", "(text,jsonb)"], {"(jsonb,integer)"}),
+        # With other types, beside functions that stay as they are.
+        ("(point)", ["(point)"], {"(jsonb,integer)"}),
+        ("(point)", ["(point)", "(text)"], {"(text)", "(jsonb,integer)"}),
+        # It stays.
+        ("(text)", ["(point)"], {"(text)"}),
+    ],
+)
+def test_grants_go_to_the_successor_of_a_signature(
+    migrated_database: str,
+    application: str,
+    granted: str,
+    dropped: list[str],
+    expected: set[str],
+) -> None:
+    """Not to all functions of its name."""
+    with closing(psycopg2.connect(migrated_database)) as connection, connection.cursor() as cursor:
+        cursor.execute("set search_path = txqueue")
+        for arguments in {granted, *dropped, "(text)", "(text,jsonb)"}:
+            cursor.execute(f"create function tried{arguments} returns int return 1")
+        cursor.execute(f"grant execute on function tried{granted} to {application}")
+        with keeping_rights(cursor, []):
+            for arguments in dropped:
+                cursor.execute(f"drop function tried{arguments}")
+            for arguments in ("(text)", "(text,jsonb)", "(jsonb,integer)"):
+                cursor.execute(f"create or replace function tried{arguments} returns int return 2")
+        cursor.execute(RIGHTS, (application, application))
+        assert {name.removeprefix("tried") for name, *_ in cursor.fetchall()} == expected
 
 
 def test_what_needs_a_former_function_is_named(migrated_database: str) -> None:

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 import psycopg2
+from attrs import frozen
 
 from txqueue.errors import Refused
 
@@ -25,23 +26,43 @@ _OVERLOADS: Final = """
        and proname = split_part(%s, '.', 2)"""
 # A view is a table to grant and revoke.
 _OBJECTS: Final = """
-    select 'function' as kind, oid, proname::text as name, oid::regprocedure::text as target
+    select 'function', oid, proname::text, string_to_array(proargtypes::text, ' ')::bigint[],
+           oid::regprocedure::text
       from pg_proc where pronamespace = current_schema()::regnamespace
     union all
-    select 'table', oid, relname::text, oid::regclass::text
+    select 'table', oid, relname::text, '{}', oid::regclass::text
       from pg_class where relnamespace = current_schema()::regnamespace and relkind = 'v'"""
 _RIGHTS: Final = """
     with granted as (
-        select 'function' as kind, oid, proname::text as name, proowner as owner, proacl as rights
+        select oid, proowner as owner, proacl as rights
           from pg_proc where pronamespace = current_schema()::regnamespace
         union all
-        select 'table', oid, relname::text, relowner, relacl
+        select oid, relowner, relacl
           from pg_class where relnamespace = current_schema()::regnamespace and relkind = 'v')
-    select kind, granted.oid, name, privilege_type, quote_ident(rolname),
+    select granted.oid, privilege_type, quote_ident(rolname),
            case when is_grantable then ' with grant option' else '' end
       from granted, aclexplode(rights) as acl, pg_roles
      where pg_roles.oid = acl.grantee and grantee <> owner and rolname <> all (%s)
-     order by 1, 2, 5"""
+     order by 1, 3"""
+
+
+@frozen
+class _Object:
+    """A function or a view.
+
+    Attributes:
+        kind: What ``grant`` calls it.
+        oid: Its number.
+        name: Its name without the schema.
+        arguments: The numbers of the types of a function's arguments.
+        target: What identifies it in a statement.
+    """
+
+    kind: str
+    oid: int
+    name: str
+    arguments: list[int]
+    target: str
 
 
 @contextmanager
@@ -52,16 +73,33 @@ def keeping_rights(cursor: Any, own_roles: Sequence[str]) -> Iterator[None]:
         cursor: The cursor of the migration.
         own_roles: The schema's own roles, which get their rights otherwise.
     """
+    before = _objects(cursor)
     cursor.execute(_RIGHTS, (list(own_roles),))
     rights = cursor.fetchall()
     yield
+    after = _objects(cursor)
+    made = [each for oid, each in after.items() if oid not in before]
+    for oid, right, grantee, option in rights:
+        for each in [] if oid in after else _successors(before[oid], made):
+            cursor.execute(f"grant {right} on {each.kind} {each.target} to {grantee}{option}")
+
+
+def _objects(cursor: Any) -> dict[int, _Object]:
     cursor.execute(_OBJECTS)
-    objects = cursor.fetchall()
-    kept = {(kind, oid) for kind, oid, _, _ in objects}
-    for kind, oid, name, right, grantee, option in rights:
-        for its_kind, _, its_name, target in objects if (kind, oid) not in kept else ():
-            if (its_kind, its_name) == (kind, name):
-                cursor.execute(f"grant {right} on {kind} {target} to {grantee}{option}")
+    return {row[1]: _Object(*row) for row in cursor.fetchall()}
+
+
+def _successors(former: _Object, made: Iterable[_Object]) -> list[_Object]:
+    """Return what takes the place of a function or view.
+
+    That is the new one with the same arguments; else those that have further ones; else, as
+    arguments have other types, all new ones of the name.
+    """
+    named = [each for each in made if (each.kind, each.name) == (former.kind, former.name)]
+    same = [each for each in named if each.arguments == former.arguments]
+    places = len(former.arguments)
+    longer = [each for each in named if each.arguments[:places] == former.arguments]
+    return same or longer or named
 
 
 def define_functions(cursor: Any, definitions: Iterable[str]) -> None:
