@@ -654,10 +654,11 @@ enqueue_assigned(its_node integer, its_incarnation integer, work_type text, payl
 enqueue_checked(jobs jsonb) returns bigint[];  -- enqueue, worker
 enqueue_many(jobs jsonb) returns bigint[];  -- enqueue, worker
 -- only the owner may execute: check_encrypted, check_job, compute_key, compute_rank, credit_left, credit_run,
--- declared_keys, enqueue_each, find_broken_length, find_broken_option, find_broken_rule, has_broken_tag,
--- has_open_credit, has_sleeping_master, is_credit_shared, known_options, may_assign_at_once, may_notify, member_text,
--- notify_run, payload_octets, refuse_computed, refuse_full_queue, refuse_job, refuse_keyless, refuse_member,
--- refuse_option, refuse_unknown_keys, refuse_unknown_option, try_turn, wake_masters, with_keys, without_keys_option
+-- declared_keys, enqueue_credited, enqueue_each, find_broken_length, find_broken_option, find_broken_rule,
+-- has_broken_tag, has_open_credit, has_sleeping_master, is_credit_shared, is_short_object, known_options,
+-- may_assign_at_once, may_notify, member_text, notify_run, payload_octets, refuse_computed, refuse_full_queue,
+-- refuse_job, refuse_keyless, refuse_member, refuse_option, refuse_unknown_keys, refuse_unknown_option, try_turn,
+-- wake_masters, with_keys, without_keys_option
 
 -- groups
 -- only the owner may execute: admit_groups_N, end_rate_waits, free_groups, free_late_groups, group_slots, lock_groups,
@@ -737,8 +738,8 @@ reserve_run(its_name text) returns (incarnation integer, former integer);  -- wo
 silent_jobs() returns bigint[];  -- read, worker
 undrain_node(its_name text, who text) returns boolean;  -- worker
 -- only the owner may execute: cancel_returned, credited_in_N, find_cancellations, first_end, forget_future_beats,
--- has_lighter_node, has_reader, is_stale_cancellation, lease_margin, lock_live_node, look_around, mark_dead,
--- nearest_nodes, refused_session, review_unread, server_identity, starts_jobs
+-- has_lighter_node, has_reader, is_reachable, is_stale_cancellation, lease_margin, lock_live_node, look_around,
+-- mark_dead, nearest_nodes, refused_session, review_unread, server_identity, serves_type, starts_jobs
 
 -- operators
 cancel(ids bigint[], who text) returns (cancelled bigint[], requested jsonb, refused bigint[]);  -- worker

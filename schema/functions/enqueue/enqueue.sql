@@ -2,64 +2,32 @@
 -- would read the defaults of the other function at each call. That one takes the type as varchar: of two functions for
 -- two literals PostgreSQL prefers that which takes text.
 --
--- One statement reads and writes; while a node grants open credit, one reads and one writes, under the conditions of the
--- other function. What they do not take is enqueued, or refused, by that one, and so is every job while something is
--- limited.
+-- One statement reads and writes; of open credit, one reads the policy, and enqueue_credited() does the rest. What they do
+-- not take is enqueued, or refused, by the other function, and so is every job while something is limited.
 create or replace function txqueue.enqueue(work_type text, payload jsonb) returns bigint
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
 set jit = off
 as $$
 declare
-    credit          constant bigint := pg_sequence_last_value('open_credit');
-    job_id          bigint;
-    is_awake        boolean;
-    its_queue       text;
-    priority        smallint;
-    aging           interval;
-    its_node        integer;
-    its_incarnation integer;
-    lane            smallint;
-    assignment      bigint;
-    taken           bigint;
+    job_id    bigint;
+    is_awake  boolean;
+    its_queue text;
+    priority  smallint;
+    aging     interval;
 begin
-    if credit_left(credit) > 0 or has_limits() then
-        if not has_limits() and may_assign_at_once() and (is_credit_shared(credit) or try_turn(0)) then
-            select known.queue, known.priority, settings.aging, node.node_id, node.incarnation
-              into its_queue, priority, aging, its_node, its_incarnation
-              from setting as settings, work_type as known, node_info as node
+    if has_open_credit() or has_limits() then
+        if not has_limits() then
+            select nextval('job_id'), known.queue, known.priority, settings.aging into job_id, its_queue, priority, aging
+              from setting as settings, work_type as known
              where known.work_type = enqueue.work_type and known.weight = 1
                and (known.policy ?| array['encrypted', 'keys']) is not true
-               and octet_length(enqueue.payload::text)
-                   <= case jsonb_typeof(enqueue.payload) when 'object' then least(settings.payload_limit, 4300) end
-               and pg_column_size(enqueue.payload) < 2000
-               and node.incarnation = credit_run(credit) and node.state = 'alive'
-               and node.heartbeat_at > clock_timestamp() - node.lease / 2 and node.vouched_at is null
-               and known.queue = any (node.queues) and known.work_type = any (node.work_types);
+               and is_short_object(enqueue.payload, settings.payload_limit);
+            if found and enqueue_credited(job_id, work_type, payload, its_queue, priority, current_timestamp, aging, null) then
+                return job_id;
+            end if;
         end if;
-        if found then
-            -- In this order, for credited_jobs(): the transaction begins to write, draws the number, takes of the credit.
-            assignment := case when pg_current_xact_id() is not null then next_assignment() end;
-            taken := nextval('open_credit');
-        end if;
-        -- Other sessions may have taken the last of it, or a node may have granted other credit meanwhile.
-        if (credit_run(taken) = its_incarnation and credit_left(taken) >= 0
-            and (is_credit_shared(taken) or try_turn(0))) is not true then
-            return enqueue(work_type, payload, null);
-        end if;
-        job_id := nextval('job_id');
-        lane := current_lane();
-        insert into job_assigned (job_id, rank, not_before, enqueued_at, assigned_at, assignment, node_id, incarnation,
-                                  weight, priority, lane, state, work_type, queue, handed, payload)
-        values (job_id, compute_rank(current_timestamp, null, priority, aging), current_timestamp, current_timestamp,
-                clock_timestamp(), assignment, its_node, its_incarnation, 1, priority, lane, 'assigned', work_type, its_queue,
-                2, payload);
-        -- The node that one transaction notifies also reads the jobs of the others that have shared the credit.
-        if not is_credit_shared(taken) or try_turn(0, its_incarnation) then
-            perform notify_run(its_incarnation, lane, assignment,
-                               chunk_of(chunk_entry(job_id, work_type, 0::smallint, 1, payload, 'null')));
-        end if;
-        return job_id;
+        return enqueue(work_type, payload, null);
     end if;
     -- All columns, in their order: to fill others in would be a step of the plan, and so would a condition on the payload
     -- alone. The function now would be looked up for each use.
@@ -75,8 +43,7 @@ begin
            null::smallint, null::text collate "C", null::timestamptz, null::jsonb, null::jsonb
       from setting as settings, work_type as known
      where known.work_type = enqueue.work_type and (known.policy ?| array['encrypted', 'keys']) is not true
-       and octet_length(enqueue.payload::text)
-           <= case jsonb_typeof(enqueue.payload) when 'object' then least(settings.payload_limit, 4300) end
+       and is_short_object(enqueue.payload, settings.payload_limit)
     returning job_ready.job_id, not has_sleeping_master() into job_id, is_awake;
     if is_awake then
         return job_id;
@@ -92,8 +59,7 @@ comment on function txqueue.enqueue(text, jsonb) is 'Enqueue one job with nothin
 -- Returns its number.
 --
 -- A job that needs no decision is assigned at once to the node that has granted open credit, if there is one;
--- the notification brings the node the job. No row of the node is locked: rescue() finds jobs that are committed
--- after their node has died.
+-- the notification brings the node the job.
 create or replace function txqueue.enqueue(
     work_type varchar, payload jsonb, queue text default null, priority integer default null,
     weight integer default null, not_before timestamptz default null, not_after timestamptz default null,
@@ -118,12 +84,6 @@ declare
     its_state   job_state;
     is_limited  boolean := false;
     is_full     boolean;
-    its_node    integer;
-    its_incarnation integer;
-    credit      bigint;
-    notifies    boolean;
-    taken       bigint;
-    assignment  bigint;
 begin
     is_plain := num_nonnulls(queue, priority, weight, not_before, not_after, "group", tenant, options) = 0;
     is_related := num_nonnulls("unique", unique_mode, after, after_any_end) > 0;
@@ -152,8 +112,7 @@ begin
     end if;
     -- A job of a known type with nothing but a payload breaks no other rule: to prepare the expression of all
     -- rules costs as much as the insertion. Nor does check_job() help, as this place would not inline it.
-    if is_plain and waits_for is null and jsonb_typeof(payload) = 'object'
-       and octet_length(payload::text) <= least(payload_limit, 4300) then
+    if is_plain and waits_for is null and is_short_object(payload, payload_limit) then
         null;
     elsif find_broken_rule(work_type, payload, payload_limit, priority, weight, queue, "group", tenant, not_before, not_after, options)
           is not null then
@@ -174,34 +133,7 @@ begin
     end if;
     if has_open_credit() and waits_for is null and weight = 1 and not is_limited and not is_related
        and "group" is null and tenant is null and not_after is null
-       and pg_column_size(payload) < 2000 and may_assign_at_once() then
-        credit := pg_sequence_last_value('open_credit');
-        notifies := not is_credit_shared(credit);
-    end if;
-    -- Null if there is no credit for the job.
-    if (case when notifies then try_turn(0) else not notifies end) then
-        select node.node_id, node.incarnation into its_node, its_incarnation from node_info as node
-         where node.incarnation = credit_run(credit)
-           and node.state = 'alive' and node.heartbeat_at > clock_timestamp() - node.lease / 2 and node.vouched_at is null
-           and enqueue.queue = any (node.queues) and enqueue.work_type = any (node.work_types);
-        if found then
-            -- In this order, for credited_jobs(): the transaction begins to write, draws the number, takes of the credit.
-            perform pg_current_xact_id();
-            assignment := next_assignment();
-            taken := nextval('open_credit');
-        end if;
-    end if;
-    -- Other sessions may have taken the last of it, or another node may have granted credit meanwhile.
-    if credit_run(taken) = its_incarnation and credit_left(taken) >= 0 and (notifies or is_credit_shared(taken)) then
-        insert into job_assigned (job_id, rank, not_before, enqueued_at, assigned_at, assignment, node_id, incarnation,
-                                  weight, priority, lane, state, work_type, queue, handed, options, payload)
-        values (job_id, compute_rank(not_before, null, priority, aging), not_before, now(), clock_timestamp(), assignment,
-                its_node, its_incarnation, weight, priority, lane, 'assigned', work_type, queue, 2, options, payload);
-        -- The node that one transaction notifies also reads the jobs of the others that have shared the credit.
-        if notifies or try_turn(0, its_incarnation) then
-            perform notify_run(its_incarnation, lane, assignment, chunk_of(chunk_entry(
-                job_id, work_type, 0::smallint, weight, payload, coalesce(options::text, 'null'))));
-        end if;
+       and enqueue_credited(job_id, work_type, payload, queue, priority, not_before, aging, options) then
         return job_id;
     end if;
     its_state := case when waits_for is null then 'ready' else 'waiting' end;

@@ -30,11 +30,9 @@ begin
                known.work_type, known.queue, 1, enqueue_assigned.payload
           from setting as settings, work_type as known, node_info as node
          where known.work_type = enqueue_assigned.work_type and known.weight = 1
-           and (known.policy ? 'encrypted') is not true and jsonb_typeof(enqueue_assigned.payload) = 'object'
-           and octet_length(enqueue_assigned.payload::text) <= least(settings.payload_limit, 4300)
-           and node.incarnation = its_incarnation and node.node_id = its_node and node.state = 'alive'
-           and node.heartbeat_at > clock_timestamp() - node.lease and node.vouched_at is null
-           and known.queue = any (node.queues) and known.work_type = any (node.work_types)
+           and (known.policy ? 'encrypted') is not true and is_short_object(enqueue_assigned.payload, settings.payload_limit)
+           and node.incarnation = its_incarnation and node.node_id = its_node and is_reachable(node, node.lease)
+           and serves_type(node, known.queue, known.work_type)
         returning job_assigned.job_id, job_assigned.assignment, job_assigned.lane, 1
              into job_id, assignment, lane, its_weight;
         if found then
@@ -49,9 +47,8 @@ begin
           from setting as settings, work_type as known
          where known.work_type = enqueue_assigned.work_type;
         perform from node_info as node
-          where node.incarnation = its_incarnation and node.node_id = its_node and node.state = 'alive'
-            and node.heartbeat_at > clock_timestamp() - node.lease and node.vouched_at is null
-            and facts.queue = any (node.queues) and enqueue_assigned.work_type = any (node.work_types)
+          where node.incarnation = its_incarnation and node.node_id = its_node and is_reachable(node, node.lease)
+            and serves_type(node, facts.queue, enqueue_assigned.work_type)
             and not exists (select from control as held
                              where held.kind = 'queue' and held.key = facts.queue
                                and (held.is_paused or held.concurrency is not null or held.rate is not null

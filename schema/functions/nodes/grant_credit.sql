@@ -28,8 +28,7 @@ begin
         end if;
         if credit is distinct from unused and has_open_credit() and exists (
                select from node_info as node
-                where node.incarnation = credit_run(credit) and node.state = 'alive' and node.vouched_at is null
-                  and node.heartbeat_at > clock_timestamp() - node.lease / 2) then
+                where node.incarnation = credit_run(credit) and is_reachable(node, node.lease / 2)) then
             return credit;
         end if;
     end if;

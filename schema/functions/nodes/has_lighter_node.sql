@@ -7,9 +7,8 @@ set search_path = txqueue, pg_temp
 as $$
     select exists (
         select from node_info as other
-         where other.state = 'alive' and other.incarnation <> its_incarnation and other.load < its_load - 0.1
-           and other.heartbeat_at > clock_timestamp() - other.lease / 2 and other.vouched_at is null
+         where is_reachable(other, other.lease / 2) and other.incarnation <> its_incarnation and other.load < its_load - 0.1
            and (1 - other.load) * other.capacity >= its_weight
            and coalesce((other.report ->> 'workers')::integer, 1) > coalesce((other.report ->> 'unable')::integer, 0)
-           and its_queue = any (other.queues) and its_type = any (other.work_types))
+           and serves_type(other, its_queue, its_type))
 $$;

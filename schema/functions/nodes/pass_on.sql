@@ -19,8 +19,7 @@ declare
     moment  constant timestamptz := clock_timestamp();
 begin
     select * into target from node_info as node
-     where node.incarnation = to_incarnation and node.state = 'alive' and node.vouched_at is null
-       and node.heartbeat_at > clock_timestamp() - node.lease;
+     where node.incarnation = to_incarnation and is_reachable(node, node.lease);
     if not found or to_incarnation = its_incarnation then
         return;
     end if;
