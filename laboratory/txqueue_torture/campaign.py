@@ -14,7 +14,6 @@ from urllib.parse import urlsplit
 from attrs import frozen
 
 from txqueue.errors import Refused
-from txqueue.store.driver.conninfo import socket_of
 from txqueue.store.inquiries.reader import Session
 from txqueue.store.schema.migrations import migrate
 from txqueue_bench.environment import drop_roles, drop_schema, missing_roles
@@ -22,6 +21,7 @@ from txqueue_torture.checker import Violation
 from txqueue_torture.needs import UNIX_SOCKET, lacking
 from txqueue_torture.processes import Leash
 from txqueue_torture.scenario import Scenario, ScenarioOutcome, run
+from txqueue_torture.sockets import socket_of
 
 __all__ = ["EmbeddedPlaces", "OwnSchemas", "Place", "Places", "carry_out"]
 

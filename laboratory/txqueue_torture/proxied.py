@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from txqueue.store.driver.conninfo import redirected, socket_of
 from txqueue_torture.environment import ScenarioFailed, Testbed
 from txqueue_torture.proxy import Address, Proxy
+from txqueue_torture.sockets import redirected, socket_of
 
 __all__ = ["proxied"]
 

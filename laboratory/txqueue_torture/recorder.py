@@ -12,7 +12,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from txqueue.store.inquiries.database_clock import DatabaseClock
+from txqueue_torture.database_clock import DatabaseClock
 from txqueue_torture.history import SUFFIX
 
 __all__ = ["DSN_VARIABLE", "FOLDER_VARIABLE", "NODE_VARIABLE", "Recorder", "recorder"]

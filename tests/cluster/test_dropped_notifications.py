@@ -8,9 +8,9 @@ from tests.cluster.clients import enqueue_together
 from tests.cluster.database import Database
 from tests.cluster.nodes import PATIENCE, Nodes
 from tests.waiting import eventually
-from txqueue.store.driver.conninfo import redirected, socket_of
 from txqueue_torture.proxy import Address, Proxy
 from txqueue_torture.server import short_folder
+from txqueue_torture.sockets import redirected, socket_of
 
 CLIENTS = 16
 # An idle node looks within four seconds; a host that runs much else may delay that. Without that,

@@ -18,7 +18,6 @@ from txqueue.errors import ConfigurationError, DatabaseUnavailable, Refused
 from txqueue.store.driver.blocking_connection import connect
 from txqueue.store.driver.connection import Connection
 from txqueue.store.driver.connection_pool import ConnectionPool
-from txqueue.store.driver.conninfo import redirected, socket_of
 from txqueue.store.driver.errors import lost
 from txqueue.store.driver.listener import Listener
 from txqueue.store.driver.prepared_statements import OFTEN
@@ -26,6 +25,7 @@ from txqueue.store.driver.session_bounds import of_a_master, of_a_worker
 from txqueue_torture.needs import lacking
 from txqueue_torture.proxy import Address, Proxy
 from txqueue_torture.server import Server, dsn_of, pgbouncer
+from txqueue_torture.sockets import redirected, socket_of
 
 NAME = "txqueue test"
 LONG = "select pg_sleep(600)"

@@ -12,10 +12,10 @@ from tests.waiting import eventually, pause, running_reactor
 from txqueue.errors import DatabaseUnavailable, Refused
 from txqueue.store.driver.connection import Connection
 from txqueue.store.driver.connection_pool import ConnectionPool
-from txqueue.store.driver.conninfo import redirected, socket_of
 from txqueue.store.driver.listener import Listener, OwnChannel
 from txqueue.store.node.functions import StoredFunctions
 from txqueue_torture.proxy import Address, Direction, Proxy
+from txqueue_torture.sockets import redirected, socket_of
 
 __all__ = ["folder"]
 

@@ -47,7 +47,10 @@ PURE_MAY_IMPORT: Final = frozenset(
 """What the pure floors may import besides txqueue: nothing of Twisted's, no driver."""
 
 ONLY_IN: Final[dict[str, tuple[str, ...]]] = {
-    "psycopg2": ("txqueue.store", "txqueue.adapters.psycopg2"),
+    "psycopg2": (
+        *("txqueue.store", "txqueue.adapters.psycopg2"),
+        *("txqueue_torture.database_clock", "txqueue_torture.sockets"),
+    ),
     "psycopg": (
         *("txqueue.adapters.psycopg", "txqueue.standalone"),
         *("txqueue.aio", "txqueue.sync"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 from attrs import evolve, field, frozen
@@ -25,8 +24,6 @@ __all__ = [
     "database_name",
     "dsn_of_parameters",
     "location",
-    "redirected",
-    "socket_of",
 ]
 
 _LOCATING = (
@@ -104,13 +101,6 @@ def _parsed(dsn: str) -> dict[str, Any]:
     return parameters
 
 
-def socket_of(dsn: str) -> Path | None:
-    """Return the unix socket that a DSN names; None if it names none."""
-    parameters = _parsed(dsn)
-    folder = parameters.get("host", "")
-    return Path(folder) / f".s.PGSQL.{parameters.get('port', 5432)}" if folder[:1] == "/" else None
-
-
 def database_name(dsn: str) -> str:
     """Return the name of the database in a DSN, without secrets; empty if it names none."""
     return redacted(str(_parsed(dsn).get("dbname", "")), dsn)
@@ -138,12 +128,6 @@ def _is_known(name: str, value: Any) -> bool:
     except ProgrammingError:
         return False
     return True
-
-
-def redirected(dsn: str, socket: Path) -> str:
-    """Return a DSN that differs from the given one only in the server's unix socket."""
-    port = socket.name.rpartition(".")[2]
-    return str(make_dsn(dsn, host=str(socket.parent), port=port))
 
 
 def _hosts(parameters: Mapping[str, str], environ: Mapping[str, str]) -> list[dict[str, str]]:

@@ -1,10 +1,8 @@
 """The hosts of a DSN, in the order of attempts."""
 
-from pathlib import Path
-
 import pytest
 
-from txqueue.store.driver.conninfo import attempts, database_name, redirected, socket_of
+from txqueue.store.driver.conninfo import attempts, database_name
 from txqueue.store.driver.session_bounds import NOTICING
 
 
@@ -85,14 +83,3 @@ def test_an_attempt_does_not_show_its_password() -> None:
 def test_a_database_name_has_no_secret_of_a_misread_dsn() -> None:
     """An unescaped slash makes the rest of a password part of the name."""
     assert database_name("postgresql://me:se/cret@db/shop") == "...@db/shop"
-
-
-def test_a_unix_socket_is_found_and_replaced() -> None:
-    """A proxy stands where the server stood; all else of the DSN is as it was."""
-    dsn = "postgresql://me@/shop?host=/run/pg&port=6000"
-    assert socket_of(dsn) == Path("/run/pg/.s.PGSQL.6000")
-    assert socket_of("host=db") is None
-    other = redirected(dsn, Path("/run/proxy/.s.PGSQL.7000"))
-    assert socket_of(other) == Path("/run/proxy/.s.PGSQL.7000")
-    assert "me" in other
-    assert "shop" in other

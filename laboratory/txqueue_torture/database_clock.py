@@ -1,4 +1,4 @@
-"""Reads the database's clock for `txqueue_torture.recorder`, on a separate connection."""
+"""Reads the clock of the database, for the recorder, on a separate connection."""
 
 from __future__ import annotations
 
