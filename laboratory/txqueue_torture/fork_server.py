@@ -28,7 +28,7 @@ from typing import IO, Any, Final
 __all__ = ["FORK_SERVER", "ForkServer", "ForkedProcess", "can_fork"]
 
 PRELOADED: Final = (
-    *("txqueue.tap", "txqueue.client.queue", "txqueue.store.inquiries.database_clock"),
+    *("txqueue.tap", "txqueue.client.queue", "txqueue_torture.database_clock"),
     *("txqueue_torture.history", "txqueue_torture.recorder", "twisted.scripts.twistd"),
     *("twisted.internet.posixbase", "twisted.internet.task", "twisted.internet.unix"),
 )
