@@ -14,7 +14,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -22,6 +22,7 @@ from urllib.parse import unquote, urlsplit
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 INDEX: Final = ROOT / "docs" / "README.md"
+GLOSSARY: Final = ROOT / "docs" / "reference" / "glossary.md"
 SOURCE: Final = ROOT / "build" / "site-source"
 SITE: Final = ROOT / "build" / "site"
 
@@ -29,6 +30,8 @@ _FENCED: Final = re.compile(r"(^```.*?^```$)", re.DOTALL | re.MULTILINE)
 _LINK: Final = re.compile(r"(?<=\]\()([^)\s:#]+)(#[^)\s]*)?(?=\))")
 _TOLD_TO_TESTS: Final = re.compile(r"^<!-- [a-z ]+(?:: \S+)? -->\n(?=```)", re.MULTILINE)
 _HEADING: Final = re.compile(r"^##+ (.+)$", re.MULTILINE)
+_MEANT: Final = re.compile(r"^\| ([^|]+) \| [^|]*?\]\(([^)#]+)#([^)]+)\)", re.MULTILINE)
+_ANY_HEADING: Final = re.compile(r"^##+ (.+)\n", re.MULTILINE)
 _VERSION_FOLDER: Final = re.compile(r"\d+(\.\d+)+")
 
 
@@ -119,11 +122,38 @@ def copy_linked(folder: Path) -> None:
 def stage(folder: Path) -> None:
     """Write the site's source: the pages, and the files that they link to."""
     shutil.rmtree(folder, ignore_errors=True)
+    words = words_of_others()
     for page in pages():
-        _write(folder / place(page), moved(page))
+        _write(folder / place(page), _indexed(moved(page), words.get(page, {})))
     copy_linked(folder)
     with (folder / "index.md").open("a", encoding="utf-8") as index:
         index.writelines(_navigation())
+
+
+def words_of_others() -> dict[Path, dict[str, str]]:
+    """Return the words that the glossary explains by others: those of each heading of a page."""
+    found: dict[Path, dict[str, str]] = {}
+    _, table = GLOSSARY.read_text("utf-8").split("\n## Words of other systems\n")
+    for words, link, anchor in _MEANT.findall(table):
+        there = found.setdefault(_target(GLOSSARY, link), {})
+        there[anchor] = ", ".join(filter(None, (there.get(anchor), words)))
+    return found
+
+
+def _indexed(text: str, words: Mapping[str, str]) -> str:
+    """Return the text of a page with words by which the search finds its headings."""
+
+    def headed(heading: re.Match[str]) -> str:
+        slug = re.sub(r"[^\w -]", "", heading[1].lower()).replace(" ", "-")
+        if slug not in words:
+            return heading[0]
+        entries = ", ".join(f"! {word}" for word in words[slug].split(", "))
+        return f"```{{index}} {entries}\n```\n\n{heading[0]}"
+
+    # The texts between blocks have the even places.
+    parts = _FENCED.split(text)
+    parts[::2] = [_ANY_HEADING.sub(headed, part) for part in parts[::2]]
+    return "".join(parts)
 
 
 def _write(file: Path, text: str) -> None:

@@ -135,7 +135,7 @@ def test_the_settings_have_every_option_of_a_node(name: str) -> None:
     """With its variable."""
     listed = section(SETTINGS, "Of a node")
     assert f"| `--{name} " in listed
-    assert f"| `TXQUEUE_{name.upper().replace('-', '_')}` |" in listed
+    assert f"`TXQUEUE_{name.upper().replace('-', '_')}` |" in listed
 
 
 def test_the_settings_have_every_column_of_the_table(migrated_database18: str) -> None:

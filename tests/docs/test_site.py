@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -20,6 +21,7 @@ from docs.build_site import (
     sections,
     stage,
     version,
+    words_of_others,
     write_texts,
     write_versions,
 )
@@ -38,6 +40,11 @@ WIDE = (
     *("reference/settings.html", "reference/drivers.html", "explanation/comparison.html"),
 )
 WIDTH = "() => document.readyState === 'complete' && document.documentElement.scrollWidth"
+SHARES = """() => {
+    const table = document.querySelector("#of-a-node table");
+    const [all, last] = [table, table.rows[1].cells[2]].map((e) => e.getBoundingClientRect().width);
+    return {last: last / all, all, room: document.querySelector("article").clientWidth};
+}"""
 _CODE = re.compile(r"^```\w*\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
@@ -167,8 +174,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def in_browser(folder: Path) -> Iterator[Callable[[str, str], Any]]:
-    """Opens a page of the site on a phone, and returns what a script finds in it."""
+def in_browser(folder: Path) -> Iterator[Callable[..., Any]]:
+    """Opens a page on a phone, or with another width, and returns what a script finds in it."""
     playwright = pytest.importorskip("playwright.sync_api", exc_type=ImportError)
     if CHROMIUM is None:
         pytest.skip("needs chromium")
@@ -178,16 +185,19 @@ def in_browser(folder: Path) -> Iterator[Callable[[str, str], Any]]:
         def started() -> Any:
             driver = stack.enter_context(playwright.sync_playwright())
             browser = driver.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-            page = browser.new_page(viewport={"width": 390, "height": 844})
+            page = browser.new_page()
             page.set_default_timeout(PATIENCE * 1000)
             return page
 
-        def asked(page: Any, address: str, script: str) -> Any:
+        def asked(page: Any, address: str, script: str, width: int) -> Any:
+            page.set_viewport_size({"width": width, "height": 844})
             page.goto(f"{folder.as_uri()}/{address}")
             return page.wait_for_function(script).json_value()
 
         page = thread.submit(started).result()
-        yield lambda address, script: thread.submit(asked, page, address, script).result()
+        yield lambda address, script, width=390: thread.submit(
+            asked, page, address, script, width
+        ).result()
         thread.submit(stack.pop_all().close).result()
 
 
@@ -201,7 +211,7 @@ def in_browser(folder: Path) -> Iterator[Callable[[str, str], Any]]:
     ],
 )
 def test_search_finds_the_right_page_first(
-    in_browser: Callable[[str, str], Any], asked: str, first: str
+    in_browser: Callable[..., Any], asked: str, first: str
 ) -> None:
     """From files, as the site is read."""
     found = in_browser(f"search.html?q={asked}", FIRST_FOUND)
@@ -209,8 +219,51 @@ def test_search_finds_the_right_page_first(
     assert found.partition("#")[2] == first.partition("#")[2]
 
 
+@pytest.mark.parametrize(
+    ("asked", "page", "heading"),
+    [
+        ("rate limit", "howto/administer", "limit-a-queue-a-group-or-a-tenant"),
+        ("Rate limiting", "howto/administer", "limit-a-queue-a-group-or-a-tenant"),
+        ("throttle", "howto/administer", "limit-a-queue-a-group-or-a-tenant"),
+        ("retries", "howto/write-handlers", "retry"),
+        ("dead letter", "howto/look-back", "failures-by-kind"),
+        ("debounce", "howto/relate-jobs", "one-job-for-a-key"),
+        ("unique", "howto/relate-jobs", "one-job-for-a-key"),
+        ("delay", "howto/write-handlers", "priority-and-time"),
+        ("priority", "howto/write-handlers", "priority-and-time"),
+        ("schedule", "howto/recurring-work", "declare-it-on-the-class"),
+        ("workflow", "howto/relate-jobs", "wait-for-other-jobs"),
+    ],
+)
+def test_search_leads_from_words_of_other_systems(
+    in_browser: Callable[..., Any], folder: Path, asked: str, page: str, heading: str
+) -> None:
+    """To the heading of what they mean here."""
+    found = in_browser(f"search.html?q={quote(asked)}", FIRST_FOUND)
+    address, _, place_in_it = found.partition("#")
+    assert address.partition("?")[0].endswith(f"{page}.html")
+    text = (folder / f"{page}.html").read_text("utf-8")
+    assert f'<section id="{heading}">\n<span id="{place_in_it}"></span><h' in text
+
+
+def test_every_word_of_another_system_leads_to_a_heading() -> None:
+    """That its page has."""
+    words = words_of_others()
+    assert len(words) > 5
+    for page, there in words.items():
+        assert there.keys() <= anchors(page)
+
+
+def test_what_settings_mean_has_half_of_their_table(in_browser: Callable[..., Any]) -> None:
+    """On a screen of any width that shows the table whole."""
+    for width in (800, 1200, 1920):
+        shares = in_browser("reference/settings.html", SHARES, width)
+        assert shares["last"] >= 0.5
+        assert shares["all"] <= shares["room"]
+
+
 @pytest.mark.parametrize("page", WIDE)
-def test_no_page_is_wider_than_a_phone(in_browser: Callable[[str, str], Any], page: str) -> None:
+def test_no_page_is_wider_than_a_phone(in_browser: Callable[..., Any], page: str) -> None:
     """Wide tables and code scroll by themselves."""
     assert in_browser(page, WIDTH) <= 390
 

@@ -10,7 +10,7 @@ from txqueue.errors import ConfigurationError
 from txqueue.system.settings import Settings
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "settings.md"
-OPTIONS = sorted(re.findall(r"^\| `--[^|]*\| `TXQUEUE_([A-Z_]+)`", PAGE.read_text(), re.MULTILINE))
+OPTIONS = sorted(re.findall(r"^\| `--[^|]*`TXQUEUE_([A-Z_]+)` \|", PAGE.read_text(), re.MULTILINE))
 OWN = 'workers = 30\nqueues = ["own", "mail"]\n'
 SHARED = "[tool.txqueue]\nworkers = 40\n"
 
