@@ -72,6 +72,9 @@ class EmbeddedServer:
     PostgreSQL refuses to run as root. If root starts the server, the server runs as a separate
     account, and the mode bit ``o+x`` is set on parent folders of its programs and data that only
     root may enter.
+
+    This process does not notice if the server is killed. Stop it then, and start it again: its data
+    are kept.
     """
 
     def __init__(

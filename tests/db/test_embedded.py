@@ -52,13 +52,14 @@ def test_a_folder_in_use_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_folder_whose_server_was_killed_names_the_process_to_end(tmp_path: Path) -> None:
-    """It runs no server any more, but holds the folder; after its end the folder is free."""
-    with EmbeddedServer(tmp_path):
+    """It runs no server any more, but holds the folder; after its end another has the data."""
+    with EmbeddedServer(tmp_path) as dsn:
+        asked(dsn, "create table kept as select 7 as number; select 1")
         os.kill(int((tmp_path / "data/postmaster.pid").read_text().split()[0]), signal.SIGKILL)
         with pytest.raises(EmbeddedUnavailable, match=HOLDER):
             EmbeddedServer(tmp_path).start()
     with EmbeddedServer(tmp_path) as dsn:
-        assert asked(dsn, "select 1") == "1"
+        assert asked(dsn, "select number from kept") == "7"
 
 
 def test_a_version_that_the_wheel_has_not_is_refused(tmp_path: Path) -> None:
