@@ -14,13 +14,8 @@ from txqueue.node.state.lifecycle import Lifecycle
 from txqueue.node.state.meters import Meters
 from txqueue.node.state.periodic import Periodic
 from txqueue.node.state.wakeups import Wakeups
-from txqueue.policy.placement.credit import (
-    OpenCreditTerms,
-    is_stream,
-    is_too_fast,
-    open_credit,
-    open_credit_terms,
-)
+from txqueue.policy.placement.credit import OpenCreditTerms, open_credit, open_credit_terms
+from txqueue.policy.placement.credit_grants import CreditGrants
 from txqueue.policy.placement.credit_reads import CreditReads
 from txqueue.store.driver.listener import OwnChannel
 from txqueue.store.node.functions import StoredFunctions
@@ -28,14 +23,6 @@ from txqueue.system.clock import Clock
 
 __all__ = ["ChannelListener", "OpenCredit"]
 
-# Seconds after which credit may be granted again, even if little of it is known to be used up:
-# transactions that were rolled back have used it, too, and another node may have replaced it. But
-# if an open transaction has used it, that would collect more and more: so they double each time, up
-# to the second number. Jobs that come too fast get no credit for the first, and for twice as long
-# each time that they still do, up to the third.
-STALE, LONGEST, LONGEST_REST = 1.0, 60.0, 16.0
-# So many claims of several jobs, each soon after the one before, are a reason for shared credit.
-OVERLAPS = 8
 # Seconds after shared credit was withdrawn in which a poll may find jobs of it.
 SHARED_FOR = 30.0
 
@@ -99,6 +86,7 @@ class OpenCredit(Periodic):
         self._wakeups = wakeups
         self._meters = meters
         self._reads = CreditReads()
+        self._grants = CreditGrants()
         # Jobs that are too long for a notification. Whether there has been one since the last read.
         self._named: list[Assignment] = []
         self._is_told = False
@@ -106,20 +94,6 @@ class OpenCredit(Periodic):
         # some, and when credit was granted or withdrawn last.
         self._read_at: float | None = None
         self._is_sharing, self._shared_at = False, float("-inf")
-        self._has_backlog = True
-        self._is_missed = False
-        # The credit as this node has granted it last, and how much of it is known to be used up.
-        self._granted = self._spent = 0
-        # How many reads, or notifications of unshared credit, found jobs that had taken of it.
-        self._found = 0
-        self._granted_at = self._stale_at = self._rests_until = float("-inf")
-        # Since when there has been credit without a pause.
-        self._begun_at = float("-inf")
-        # Claims of several jobs in a row that left none, and when the last one was.
-        self._overlaps, self._overlapped_at = 0, float("-inf")
-        # How many jobs this node has claimed since then.
-        self._claimed = 0
-        self._patience = self._rest = STALE
         # Another node's credit, which kept this one from granting any.
         self._unused: int | None = None
         self.received = 0
@@ -136,9 +110,9 @@ class OpenCredit(Periodic):
             # A read of the jobs that have shared the credit follows, and counts these with them.
             self._reads.brought([job.number for job in brought])
         else:
-            self._found += bool(brought)
+            self._grants.found(any_jobs=bool(brought))
         self._is_told = self._is_sharing or bool(self._named)
-        if self._is_told or self._is_half_spent:
+        if self._is_told or self._is_renewed:
             self.alarm.ring()
 
     def missed(self, jobs: int = 1) -> None:
@@ -147,36 +121,17 @@ class OpenCredit(Periodic):
         Args:
             jobs: How many. Several at a time would take of a shared credit only.
         """
-        now = self._clock.seconds()
-        if jobs > 1 and not (self._terms.is_shared and self._are_overlapping(now)):
-            return
-        is_used_up = self._spent >= self._granted > 0 or now >= self._stale_at
-        if is_used_up and now >= self._rests_until:
-            self._is_missed = True
+        if self._grants.missed(jobs, self._clock.seconds(), self._terms):
             self.alarm.ring()
-
-    def _are_overlapping(self, now: float) -> bool:
-        """Note a claim of several jobs; return whether there were a few, as of several clients.
-
-        Credit that a batch of jobs is followed by would be withdrawn unused as the next one comes.
-        """
-        is_soon = now - self._overlapped_at < STALE
-        self._overlapped_at = now
-        self._overlaps = self._overlaps + 1 if is_soon else 1
-        return self._overlaps >= OVERLAPS
 
     def claimed(self, jobs: int) -> None:
         """Withdraw the credit if jobs come too fast for it, most of which are claimed anyway."""
-        self._claimed += jobs
-        if self._granted and self._is_stream:
+        if self._grants.claimed(jobs, self._clock.seconds()):
             self.alarm.ring()
 
     def looked(self, *, has_backlog: bool) -> None:
         """Withdraw the credit if a claim has left ready jobs, which others must not overtake."""
-        self._has_backlog = has_backlog
-        if has_backlog:
-            self._overlaps = 0
-        if has_backlog and self._granted:
+        if self._grants.looked(has_backlog=has_backlog):
             self.alarm.ring()
 
     async def step(self) -> float | None:
@@ -186,10 +141,9 @@ class OpenCredit(Periodic):
             return None
         if is_read := self._is_told or self._is_read_due:
             await self._read(identity.incarnation)
-        must_withdraw = self._granted and (
-            self._has_backlog or self._is_stream or self._lifecycle.is_draining
-        )
-        if not is_read or must_withdraw or self._is_missed or self._is_half_spent:
+        is_over = self._lifecycle.is_draining and self._grants.granted
+        is_over = is_over or self._grants.must_end(self._clock.seconds())
+        if not is_read or is_over or self._grants.is_missed or self._is_renewed:
             await self._review(identity.incarnation)
         return None if self._read_at is None else max(0.0, self._read_at - self._clock.seconds())
 
@@ -204,7 +158,8 @@ class OpenCredit(Periodic):
         after = self._reads.after if self._is_sharing else float("inf")
         try:
             if by_name := [job for job in named if job.number <= after]:
-                self._found += self._take(await self._functions.notified_jobs(incarnation, by_name))
+                jobs = await self._functions.notified_jobs(incarnation, by_name)
+                self._grants.found(any_jobs=self._take(jobs))
             if self._is_sharing:
                 await self._read_shared(incarnation, is_notified=is_told)
         except Exception:
@@ -223,24 +178,19 @@ class OpenCredit(Periodic):
         self._reads.read([assignment.number for assignment in assignments], state, now)
         pause = self._reads.pause(now, self._meters.commit_time)
         self._read_at = None if pause is None else now + pause
-        self._found += self._take(assignments) or is_notified
+        self._grants.found(any_jobs=self._take(assignments) or is_notified)
 
     def _take(self, assignments: Sequence[Assignment]) -> bool:
         """Run jobs that took of the credit; return whether any had not arrived before."""
         accepted = self._intake.take(assignments)
         self.received += len(accepted)
-        self._spent += len(accepted)
+        self._grants.took(len(accepted))
         return bool(accepted)
 
     @property
-    def _is_half_spent(self) -> bool:
+    def _is_renewed(self) -> bool:
         """Whether to renew the credit; with other nodes, one of them gets the next turn."""
-        return 2 * self._spent >= self._granted > 0 and self._is_alone
-
-    @property
-    def _is_stream(self) -> bool:
-        """Whether many jobs have been claimed since the credit was granted."""
-        return is_stream(self._claimed, self._clock.seconds() - self._granted_at)
+        return self._grants.is_half_spent and self._is_alone
 
     @property
     def _terms(self) -> OpenCreditTerms:
@@ -251,46 +201,21 @@ class OpenCredit(Periodic):
     def is_shared(self) -> bool:
         """Whether jobs may have been assigned to this node of which no notification tells."""
         is_late = self._clock.seconds() - self._shared_at >= SHARED_FOR
-        return self._is_sharing and (self._granted > 0 or not is_late)
+        return self._is_sharing and (self._grants.granted > 0 or not is_late)
 
     async def _review(self, incarnation: int) -> None:
         """Grant as much credit as this node may give now, or withdraw it."""
-        now = self._clock.seconds()
-        is_flood = self._is_stream or is_too_fast(
-            self._spent, self._found, now - self._granted_at, self._terms
-        )
-        if is_flood:
-            self._rests_until = max(self._rests_until, now + self._rest)
-        if self._granted:
-            self._rest = self._next_rest(now, is_flood=is_flood)
-        offer, had = self._offer, self._granted
-        if offer and not (self._is_missed or self._is_half_spent):
+        now, had = self._clock.seconds(), self._grants.granted
+        self._grants.judge_pace(now, self._terms)
+        offer = self._offer
+        if not self._grants.grant(offer, now, is_renewed=self._is_renewed):
             return
-        self._is_missed = False
-        if not offer and not had:
-            return
-        is_used_up = 2 * self._spent >= had
-        if had and not self._is_stream:
-            self._patience = STALE if is_used_up else min(2 * self._patience, LONGEST)
-        if not had:
-            self._begun_at = now
-        self._granted, self._granted_at = offer, now
-        self._spent = self._found = self._claimed = 0
-        self._stale_at = now if is_used_up and not offer else now + self._patience
         try:
             await self._grant(incarnation, offer)
         except Exception:
             # Either may be so now.
-            self._granted = max(had, offer)
+            self._grants.granted = max(had, offer)
             raise
-
-    def _next_rest(self, now: float, *, is_flood: bool) -> float:
-        """Return how long jobs that come too fast get no credit; if it is shared, until calm."""
-        if is_flood:
-            return min(2 * self._rest, LONGEST_REST)
-        # Without sharing, a few jobs that come together end the credit, and are no reason for more.
-        is_calm = not self._terms.is_shared or now - self._begun_at >= self._rest
-        return STALE if is_calm else self._rest
 
     async def _grant(self, incarnation: int, offer: int) -> None:
         is_shared = self._terms.is_shared
@@ -301,17 +226,17 @@ class OpenCredit(Periodic):
             incarnation, offer, self._unused, is_shared=is_shared
         )
         if self._unused is not None:
-            self._granted, self._stale_at = 0, self._clock.seconds() + self._patience
+            self._grants.withheld(self._clock.seconds())
 
     @property
     def _offer(self) -> int:
         """How many jobs may be enqueued as assigned to this node now."""
         identity = self._lease.reaching
-        if identity is None or self._lifecycle.is_draining or self._has_backlog:
+        if identity is None or self._lifecycle.is_draining or self._grants.has_backlog:
             return 0
         if not self._listener.listens_on(self._functions.channel_of(identity.incarnation)):
             return 0
-        if self._clock.seconds() < self._rests_until:
+        if self._grants.is_resting(self._clock.seconds()):
             return 0
         return open_credit(self._workers.room, self._terms, is_alone=self._is_alone)
 

@@ -13,13 +13,14 @@ from txqueue.errors import DatabaseUnavailable
 from txqueue.model.assignment import Assignment
 from txqueue.node.arrival.database_notices import DatabaseNotices
 from txqueue.node.arrival.intake import Intake
-from txqueue.node.arrival.open_credit import OVERLAPS, SHARED_FOR, STALE, OpenCredit
+from txqueue.node.arrival.open_credit import SHARED_FOR, OpenCredit
 from txqueue.node.state.deduplication import Deduplicator
 from txqueue.node.state.lease import Identity, Lease
 from txqueue.node.state.lifecycle import Lifecycle
 from txqueue.node.state.meters import Meters
 from txqueue.node.state.wakeups import Wakeups
 from txqueue.policy.placement.credit import BURST, LONE_CREDIT, SHARED_CREDIT, SLOW_COMMIT
+from txqueue.policy.placement.credit_grants import OVERLAPS, STALE
 from txqueue.policy.placement.credit_reads import CreditState
 from txqueue.policy.placement.idling import WakePlace
 from txqueue.policy.placement.stragglers import LEAST
