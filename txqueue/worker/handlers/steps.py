@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import (
     AbstractAsyncContextManager,
     AsyncExitStack,
     asynccontextmanager,
     contextmanager,
 )
-from contextvars import ContextVar
 from datetime import timedelta
 from inspect import isawaitable
 from shlex import quote
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final
 
 from twisted.internet.defer import Deferred
 
-from txqueue.errors import DatabaseUnavailable, InvalidWork, JobFailed, Suspended, TimedOut
+from txqueue.errors import DatabaseUnavailable, InvalidWork, JobFailed, TimedOut
 from txqueue.model.foreign import derives_from
 from txqueue.model.retry import Retry
 from txqueue.model.step import (
@@ -43,6 +42,7 @@ from txqueue.store.enqueueing.encryption import (
 from txqueue.store.enqueueing.steps import StepRun, StepWrite
 from txqueue.worker.handlers.step_scopes import StepTransaction
 from txqueue.worker.handlers.step_store import StepStore
+from txqueue.worker.handlers.step_waits import StepWaits
 
 if TYPE_CHECKING:
     from txqueue.store.enqueueing.transaction import Transaction
@@ -51,12 +51,6 @@ if TYPE_CHECKING:
 __all__ = ["JobSteps"]
 
 _PART: Final = "step"
-GRACE: Final = 0.02
-"""Seconds that a wait leaves to others of its run, of which one has ended, to begin a step."""
-_ENCLOSING: Final[ContextVar[tuple[object, frozenset[str]]]] = ContextVar(
-    "_ENCLOSING", default=(None, frozenset())
-)
-"""The steps whose functions call this, and the run of which they are."""
 
 
 class JobSteps:
@@ -66,9 +60,6 @@ class JobSteps:
         job: The job.
         store: Reads and writes its steps.
         is_first: Whether no earlier run can have left any.
-
-    Attributes:
-        waits: What the run has ended for, as `suspend_jobs` takes it.
     """
 
     def __init__(self, job: RunningJob, store: StepStore, *, is_first: bool) -> None:
@@ -77,13 +68,13 @@ class JobSteps:
         self._memos: dict[str, Memo] | None = {} if is_first else None
         self._loading: list[Deferred[None]] = []
         self._names: set[str] = set()
-        self._going_on: set[str] = set()
-        self._parked: list[tuple[Deferred[None], frozenset[str]]] = []
-        self._is_concurrent = False
-        self._is_looking = False
-        self._is_over = False
+        self._waits = StepWaits(job.id, store)
         self._opening = 0
-        self.waits: list[dict[str, Any]] = []
+
+    @property
+    def waits(self) -> Sequence[Mapping[str, Any]]:
+        """What the run has ended for, as `suspend_jobs` takes it."""
+        return self._waits.waits
 
     # What a handler calls ----------------------------------------------------------------------
 
@@ -97,11 +88,12 @@ class JobSteps:
     ) -> Any:
         """Call a function unless an earlier run has; return what it returned, as a given type."""
         retry: Retry | None = named.pop("retry", None)
-        with self._counted(name):
+        with self._waits.going_on(name):
             memo = await self.begin(name, "step")
             if memo is not None:
                 return self.read(name, kind, memo.result)
-            value = await self._within(name, function, args, named, retry)
+            with self._waits.inside(name):
+                value = await self._tried(function, args, named, retry)
             text = step_text(name, value)
             result = read_result(name, kind, text, is_kept=False)
             await self.write(name, "step", result=text)
@@ -119,7 +111,7 @@ class JobSteps:
         signal = name if signal is None else signal
         check_name(signal, "signal")
         seconds = None if timeout is None else seconds_of(timeout, "the timeout")
-        with self._counted(name):
+        with self._waits.going_on(name):
             memo = await self.begin(name, "signal")
             if memo is not None and memo.is_ended:
                 return self._signalled(memo, signal)
@@ -129,7 +121,7 @@ class JobSteps:
                 return self.read(name, Any, text, signals.PART)
             if is_over:
                 raise _timed_out(name, signal)
-            await self._suspend(
+            await self._waits.suspend(
                 hold_group, name=name, kind="signal", signal=signal, seconds=seconds
             )
 
@@ -138,17 +130,17 @@ class JobSteps:
     ) -> None:
         """Return once a time is over that began when a run first called this."""
         seconds = seconds_of(length, "the length")
-        with self._counted(name):
+        with self._waits.going_on(name):
             memo = await self.begin(name, "sleep")
             if seconds <= 0 if memo is None else memo.is_over:
                 return
-            await self._suspend(hold_group, name=name, kind="sleep", seconds=seconds)
+            await self._waits.suspend(hold_group, name=name, kind="sleep", seconds=seconds)
 
     async def call(
         self, name: str, work: WorkItem, options: dict[str, Any], *, hold_group: bool = False
     ) -> Any:
         """Return the result of a job that is enqueued once, or end the run until it ends."""
-        with self._counted(name):
+        with self._waits.going_on(name):
             memo = await self.begin(name, "call")
             if memo is None:
                 child = await self._enqueue(name, work, options)
@@ -159,7 +151,7 @@ class JobSteps:
                 child = memo.child
                 if memo.child_state in ("done", "failed", "cancelled", None):
                     return await self._ended_child(memo, work)
-            await self._suspend(hold_group, name=name, kind="call", child=child)
+            await self._waits.suspend(hold_group, name=name, kind="call", child=child)
 
     @asynccontextmanager
     async def transaction(self, name: str) -> AsyncIterator[StepTransaction]:
@@ -188,8 +180,8 @@ class JobSteps:
             Suspended: When the run ends for a wait.
         """
         check_name(name)
-        if self._is_over and kind in ("step", "cursor"):
-            raise Suspended(f"job {self._job.id} waits for {self.waits[0]['name']!r}")
+        if kind in ("step", "cursor"):
+            self._waits.check()
         if self._job.is_completed:
             raise InvalidWork(
                 f"job {self._job.id} is completed, and step {name!r} comes too late",
@@ -335,73 +327,6 @@ class JobSteps:
                 if retry is None or retry.is_spent(failures) or isinstance(error, retry.fatal):
                     raise
             await awaitable(self._store.pause(retry.delay(failures, random.random())))
-
-    async def _within(
-        self,
-        name: str,
-        function: Callable[..., Any],
-        args: Sequence[Any],
-        named: dict[str, Any],
-        retry: Retry | None,
-    ) -> Any:
-        """Call the function of a step, which may itself call steps."""
-        enclosing = self._enclosing()
-        _ENCLOSING.set((self, enclosing | {name}))
-        try:
-            return await self._tried(function, args, named, retry)
-        finally:
-            _ENCLOSING.set((self, enclosing))
-
-    def _enclosing(self) -> frozenset[str]:
-        # Timers of the reactor have the context of what has set them, perhaps another run.
-        run, names = _ENCLOSING.get()
-        return names if run is self else frozenset()
-
-    @contextmanager
-    def _counted(self, name: str) -> Iterator[None]:
-        """Have the waits of this run not end it before the step of this name has ended."""
-        self._is_concurrent |= bool(self._going_on or self._parked)
-        self._going_on.add(name)
-        try:
-            yield
-        finally:
-            self._going_on.discard(name)
-            self._look()
-
-    async def _suspend(self, hold_group: bool, **wait: Any) -> NoReturn:
-        """End the run for a wait, once no other step goes on."""
-        if hold_group:
-            wait["hold_group"] = True
-        self.waits.append({name: value for name, value in wait.items() if value is not None})
-        self._going_on.discard(wait["name"])
-        if not self._is_over:
-            resting: Deferred[None] = Deferred()
-            self._parked.append((resting, self._enclosing()))
-            self._look()
-            await awaitable(resting)
-        raise Suspended(
-            f"job {self._job.id} waits for {wait['name']!r}: let this exception through"
-        )
-
-    def _look(self) -> None:
-        if self._rests and not self._is_looking:
-            self._is_looking = True
-            Deferred.fromCoroutine(self._end_waits())
-
-    @property
-    def _rests(self) -> bool:
-        """Whether all that goes on waits, or is a step whose function waits."""
-        enclosing = frozenset[str]().union(*(names for _, names in self._parked))
-        return bool(self._parked) and self._going_on <= enclosing
-
-    async def _end_waits(self) -> None:
-        await self._store.pause(GRACE if self._is_concurrent else 0)
-        self._is_looking = False
-        if self._rests:
-            self._is_over = True
-            parked, self._parked = self._parked, []
-            for resting, _ in parked:
-                resting.callback(None)
 
     def _signalled(self, memo: Memo, signal: str) -> Any:
         if memo.error is not None:
