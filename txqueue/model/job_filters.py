@@ -162,7 +162,7 @@ def _json_of(text: str) -> str | None:
     """Return JSON text that PostgreSQL accepts; None if the text is none."""
     try:
         # Not for those that filter nothing: it takes a while.
-        from txqueue.model.payload import encode_result
+        from txqueue.model.result_json import encode_result
 
         return encode_result(json.loads(text))
     except (ValueError, RecursionError, InvalidWork):

@@ -4,7 +4,6 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from decimal import Decimal
-from math import isfinite
 from types import NoneType, UnionType
 from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
 
@@ -20,36 +19,22 @@ from cattrs.v import format_exception
 
 from txqueue.errors import InvalidWork, UnreadablePayload
 from txqueue.model.fidelity import find_change
-from txqueue.model.foreign import text_of
 from txqueue.model.keys import check_keys
-from txqueue.model.storable import distinct, find_unstorable, to_json
-from txqueue.model.strict_types import strict_converter
+from txqueue.model.storable import find_unstorable, is_json_already, to_json
+from txqueue.model.strict_types import converter, strict_converter
 from txqueue.model.work_item import WorkItem, is_work_type
 from txqueue.model.workset_item import WorksetItem
 
 __all__ = [
-    "LONGEST_SMALL",
-    "check_length",
     "decode",
     "decoder",
     "encode",
     "encode_fields",
-    "encode_result",
-    "encode_results",
-    "small_result",
 ]
 
 _KEY = re.compile(r"\[.*\]")
 _PLAIN = frozenset({str, int, float, bool, NoneType})
-# The database may return a float as an int.
-_CONSTANT = _PLAIN - {float}
-# The encoders of json.dumps() with these options, which it makes for each call.
-_result_json = json.JSONEncoder(allow_nan=False, ensure_ascii=False).encode
-_TEXT = frozenset({str})
-# Python refuses to write much larger integers.
-_LARGE = 1 << 64
 
-_converter = strict_converter(detailed_validation=False)
 _explaining = strict_converter(detailed_validation=True)
 
 
@@ -86,7 +71,7 @@ def _made_codec(cls: type[WorkItem]) -> _Codec:
         )
     check_keys(cls)
     try:
-        structure = _quickly(cls, _converter.get_structure_hook(cls))
+        structure = _quickly(cls, converter.get_structure_hook(cls))
         return _Codec(_unstructure(cls), structure, _delicate_fields(cls))
     except StructureHandlerNotFoundError as error:
         raise InvalidWork(
@@ -129,8 +114,8 @@ def _is_plain_type(kind: Any) -> bool:
 def _unstructure(cls: Any) -> Callable[[Any], Any]:
     """Return what makes the payloads of a class."""
     if not cls.omit_defaults:
-        return _converter.get_unstructure_hook(cls)
-    return make_dict_unstructure_fn(cls, _converter, _cattrs_omit_if_default=True)
+        return converter.get_unstructure_hook(cls)
+    return make_dict_unstructure_fn(cls, converter, _cattrs_omit_if_default=True)
 
 
 def _quickly(cls: Any, structure: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
@@ -142,7 +127,7 @@ def _quickly(cls: Any, structure: Callable[[Any, Any], Any]) -> Callable[[Any, A
     if any(field.default is not attrs.NOTHING or not field.init for field in fields):
         return structure
     number = len(fields)
-    trusting = make_dict_structure_fn(cls, _converter, _cattrs_forbid_extra_keys=False)
+    trusting = make_dict_structure_fn(cls, converter, _cattrs_forbid_extra_keys=False)
 
     def quick(payload: Any, kind: Any) -> Any:
         return (trusting if len(payload) == number else structure)(payload, kind)
@@ -208,23 +193,11 @@ def _is_secret(cls: type[WorkItem]) -> bool:
 
 def _as_stored(payload: Any) -> Any:
     """Return a payload as a worker will read it from the database."""
-    if _is_json_already(payload):
+    if is_json_already(payload):
         return payload
     text = to_json(payload)
     # The database writes large numbers without an exponent.
     return json.loads(text, parse_float=_number) if "e+" in text else json.loads(text)
-
-
-def _is_json_already(value: Any) -> bool:
-    """Tell whether data is what JSON's text would be read as; this takes less than making it."""
-    kind = type(value)
-    if kind in _CONSTANT:
-        return True
-    if kind is list:
-        return all(map(_is_json_already, value))
-    if kind is dict:
-        return _TEXT.issuperset(map(type, value)) and all(map(_is_json_already, value.values()))
-    return False
 
 
 def _number(text: str) -> int | float:
@@ -304,7 +277,7 @@ def encode_fields(cls: Any, values: Mapping[str, Any]) -> dict[str, Any]:
 def _stored_field(field: Any, value: Any) -> Any:
     stored = _as_stored(_plain_field(field, value))
     try:
-        change = find_change(value, _converter.structure(stored, field.type), f"$.{field.name}")
+        change = find_change(value, converter.structure(stored, field.type), f"$.{field.name}")
     except Exception:
         change = f"invalid value for type, expected {field.type} @ $.{field.name}"
     if change is not None:
@@ -333,104 +306,3 @@ def decode(cls: type[WorkItem], payload: Any) -> WorkItem:
             "enqueue the fields that the class declares",
         ) from None
     return work
-
-
-def encode_result(
-    value: Any,
-    what: str = "the result",
-    remedy: str = "return plain data or an attrs object",
-) -> str:
-    """Convert a handler's result into JSON text.
-
-    Args:
-        value: The result, or another value.
-        what: What an error calls it.
-        remedy: What the error advises.
-
-    Raises:
-        InvalidWork: When the result does not fit JSON.
-    """
-    try:
-        if _is_json_already(value):
-            return _checked(_result_json(value))
-        text = _checked(_result_json(_converter.unstructure(value)))
-        if "{" in text:
-            json.loads(text, object_pairs_hook=distinct)
-        return text
-    except BaseException as error:
-        raise InvalidWork(f"{what} is not JSON: {text_of(error)}", remedy) from None
-
-
-# The most members of a small result, and the most characters of each of its keys and texts: its
-# JSON has no more than LONGEST_SMALL bytes.
-_MOST_MEMBERS, _LONGEST_MEMBER = 16, 200
-LONGEST_SMALL = 1 << 16
-"""The most bytes of the JSON text of a result that `small_result` takes."""
-
-
-def small_result(value: Any) -> Any:
-    """Return a copy of a result if it is small, flat and surely fits JSON; None for any other.
-
-    An encoder for each result takes five times as long as its part of a text with all: these are
-    encoded together, by `encode_results`. A handler may change its own object until then.
-    """
-    kind = type(value)
-    if kind is dict:
-        copy = value.copy()
-        return copy if len(copy) <= _MOST_MEMBERS and _are_small(copy) else None
-    if kind is list:
-        copy = value.copy()
-        return copy if len(copy) <= _MOST_MEMBERS and all(map(_is_small, copy)) else None
-    return value if _is_small(value) else None
-
-
-def _are_small(members: dict[Any, Any]) -> bool:
-    # A loop: `all` costs as much as the rest for the few members of most results.
-    for key, member in members.items():
-        if type(key) is not str or not (_is_small(key) and _is_small(member)):
-            return False
-    return True
-
-
-def _is_small(value: Any) -> bool:
-    kind = type(value)
-    if kind is str:
-        # No printable text has a NUL character or a lone surrogate.
-        return len(value) <= _LONGEST_MEMBER and value.isprintable()
-    if kind is int:
-        return bool(-_LARGE < value < _LARGE)
-    return kind in _CONSTANT or (kind is float and isfinite(value))
-
-
-def encode_results(values: Mapping[str, Any]) -> str:
-    """Return the members of a JSON object with values that `small_result` has returned."""
-    return _result_json(values)[1:-1]
-
-
-_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
-
-
-def _checked(text: str) -> str:
-    text.encode()  # This raises for lone surrogates, which PostgreSQL cannot store either.
-    if "\\u0000" in text and _NUL.search(text):
-        raise ValueError("PostgreSQL cannot store a NUL character")
-    return text
-
-
-def check_length(what: str, text: str, longest: int) -> None:
-    """Check the length of a JSON text that a worker reports or stores.
-
-    Args:
-        what: What the text is, for the error.
-        text: The text.
-        longest: The most bytes that it may have.
-
-    Raises:
-        InvalidWork: When it is too long.
-    """
-    # A character takes four bytes at most.
-    if 4 * len(text) > longest and (length := len(text.encode())) > longest:
-        raise InvalidWork(
-            f"the {what} has {length:,} bytes of JSON, more than the {longest:,} of this node",
-            "store large data elsewhere and return its key, or raise --result-limit",
-        )

@@ -14,9 +14,9 @@ from attrs import frozen
 
 from txqueue.errors import InvalidWork
 from txqueue.model.foreign import text_of
-from txqueue.model.payload import encode_result
+from txqueue.model.result_json import encode_result
 from txqueue.model.storable import distinct, is_storable
-from txqueue.model.strict_types import strict_converter
+from txqueue.model.strict_types import converter
 
 __all__ = [
     "ANY_KIND",
@@ -49,7 +49,6 @@ _REMEDY_OF_NEW: Final = (
     "repair the annotation or what the function returns, and retry the job: step {name!r} is not"
     " kept, and is done again"
 )
-_converter = strict_converter(detailed_validation=False)
 
 
 @frozen
@@ -209,7 +208,7 @@ def read_result(name: str, kind: Any, text: str | None, *, is_kept: bool = True)
     if kind is Any or (type(value) is kind and kind in _PLAIN):
         return value
     try:
-        return _converter.structure(value, kind)
+        return converter.structure(value, kind)
     except Exception:
         shown = getattr(kind, "__name__", kind) if not get_args(kind) else kind
         raise InvalidWork(

@@ -2,12 +2,24 @@
 
 import json
 from collections.abc import Iterator
+from types import NoneType
 from typing import Any, Final
 
-__all__ = ["distinct", "find_unstorable", "is_name", "is_storable", "to_json"]
+__all__ = [
+    "CONSTANT",
+    "distinct",
+    "find_unstorable",
+    "is_json_already",
+    "is_name",
+    "is_storable",
+    "to_json",
+]
 
 to_json: Final = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
 """Writes JSON as the database gets it."""
+CONSTANT: Final = frozenset({str, int, bool, NoneType})
+"""Types whose values JSON carries as they are; the database may return a float as an int."""
+_TEXT: Final = frozenset({str})
 
 
 def is_storable(text: str) -> bool:
@@ -33,6 +45,18 @@ def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         raise ValueError("two keys of an object are one text, as 1 and '1' are")
     return found
+
+
+def is_json_already(value: Any) -> bool:
+    """Tell whether data is what JSON's text would be read as; this takes less than making it."""
+    kind = type(value)
+    if kind in CONSTANT:
+        return True
+    if kind is list:
+        return all(map(is_json_already, value))
+    if kind is dict:
+        return _TEXT.issuperset(map(type, value)) and all(map(is_json_already, value.values()))
+    return False
 
 
 def find_unstorable(value: Any, path: str = "$", *, is_text_free: bool = False) -> str | None:

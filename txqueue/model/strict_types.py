@@ -11,14 +11,14 @@ from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
 from functools import cache
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Final, Literal, get_args, get_origin
 from uuid import UUID
 
 import attrs
 from cattrs import Converter
 from cattrs.preconf.json import make_converter
 
-__all__ = ["strict_converter"]
+__all__ = ["converter", "strict_converter"]
 
 _Reader = Callable[[Any, Any], Any]
 
@@ -261,3 +261,7 @@ def _number_reader(form: type, kind: type) -> Callable[[str], Any] | None:
         return number
 
     return read
+
+
+converter: Final = strict_converter(detailed_validation=False)
+"""The converter of payloads, results and steps."""

@@ -12,7 +12,7 @@ from twisted.internet.defer import Deferred, succeed
 
 from txqueue.errors import TokenLost
 from txqueue.model.enqueue_options import EnqueueOptions
-from txqueue.model.payload import check_length
+from txqueue.model.result_json import check_length
 from txqueue.model.step import ANY_KIND, Memo, read_result, step_text
 from txqueue.model.work_item import WorkItem
 from txqueue.policy.endings.batching import RESULT_LIMIT

@@ -16,14 +16,8 @@ from hypothesis import strategies as st
 from txqueue import WorkItem
 from txqueue.errors import InvalidWork
 from txqueue.model.enqueue_options import option_json
-from txqueue.model.payload import (
-    LONGEST_SMALL,
-    decode,
-    encode,
-    encode_result,
-    encode_results,
-    small_result,
-)
+from txqueue.model.payload import decode, encode
+from txqueue.model.result_json import LONGEST_SMALL, encode_result, encode_results, small_result
 
 SECRET = "s3cret-value"
 TRICKY = [

@@ -17,7 +17,7 @@ from txqueue.model.chunk import AssignedJob
 from txqueue.model.enqueue_options import EnqueueOptions
 from txqueue.model.foreign import class_name, is_a, looked
 from txqueue.model.job import Token
-from txqueue.model.payload import encode_result, encode_results
+from txqueue.model.result_json import encode_result, encode_results
 from txqueue.model.run_log import RunLog
 from txqueue.model.schedule import zoned
 from txqueue.model.tags import tags_of

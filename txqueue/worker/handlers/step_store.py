@@ -12,7 +12,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import deferLater
 
 from txqueue.errors import TokenLost
-from txqueue.model.payload import check_length
+from txqueue.model.result_json import check_length
 from txqueue.model.step import Memo
 from txqueue.policy.backoff import Backoff
 from txqueue.store.driver.awaitables import entered

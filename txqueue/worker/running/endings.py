@@ -14,7 +14,7 @@ from txqueue.errors import InvalidWork, KeyUnavailable
 from txqueue.model.assignment import Assignment, SettledJob, StartedJob
 from txqueue.model.directives import Discard, Fail, Next, Snooze
 from txqueue.model.foreign import is_a, looked, text_of
-from txqueue.model.payload import LONGEST_SMALL, check_length, encode_result, small_result
+from txqueue.model.result_json import LONGEST_SMALL, check_length, encode_result, small_result
 from txqueue.model.retry import Retry
 from txqueue.model.run_tally import counted
 from txqueue.policy.endings.outcome import (
