@@ -87,6 +87,12 @@ def commit_elsewhere(dsn: str) -> None:
         enqueue(other, Mail("committed meanwhile"))
 
 
+def test_a_heavy_job_runs(connection: Any) -> None:
+    """Its weight is that of its assignment, too."""
+    enqueue(connection, Mail("ann"), weight=5)
+    assert [each.get() for each in testing.drain()] == ["sent to ann"]
+
+
 def test_jobs_of_other_transactions_stay(connection: Any) -> None:
     """A drain in a transaction begins with its own jobs; with a condition, others run too."""
     with closing(psycopg2.connect(connection.dsn)) as other:

@@ -248,17 +248,17 @@ class _Drain:
 
     async def _run(self, claimed: dict[str, Any]) -> None:
         chunk, ahead = claimed["chunk"], claimed["ahead"]
+        job = read_chunk(chunk)[0]
         assignment = Assignment(
             incarnation=self.node[1],
             number=claimed["assignment"],
             lane=claimed["lane"],
             jobs=1,
-            weight=1,
+            weight=job.weight,
             chunk=chunk,
             # By the moment that counts as now, the job may have expired.
             asked_at=time.monotonic() - ahead,
         )
-        job = read_chunk(chunk)[0]
         complete = partial(self._complete_own, assignment)
         is_of_asyncio = self.terms.runs_in_asyncio(job.work_type)
         is_blocking = _has_runtime(job.work_type, Runtime.THREAD)
