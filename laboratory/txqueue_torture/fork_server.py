@@ -4,7 +4,7 @@ Nodes and clients import most of txqueue and Twisted, which takes each of them l
 scenario's work. A fork has the arguments, environment, folder and descriptors that the program
 would have, a session of its own, and the same gate as `txqueue.system.supervision` has.
 
-``python -m txqueue_torture.fork_server DESCRIPTOR`` is the server's side.
+``python -m txqueue_torture.fork_server DESCRIPTOR MODULE...`` is the server's side.
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ from pathlib import Path
 from threading import Lock
 from typing import IO, Any, Final
 
-__all__ = ["FORK_SERVER", "ForkServer", "ForkedProcess", "can_fork"]
+__all__ = ["FORK_SERVER", "ForkServer", "ForkedProcess"]
 
 PRELOADED: Final = (
     *("txqueue.tap", "txqueue.client.queue", "txqueue_torture.database_clock"),
     *("txqueue_torture.history", "txqueue_torture.recorder", "twisted.scripts.twistd"),
     *("twisted.internet.posixbase", "twisted.internet.task", "twisted.internet.unix"),
+    "unittest",  # Twisted's plugins import it.
 )
 """What nodes and clients import; nothing of it installs a reactor or reads the environment."""
 # These decide what an interpreter loads as it starts.
@@ -96,20 +97,31 @@ class ForkedProcess:
         return int(line)
 
 
-def can_fork(command: Sequence[str], environment: Mapping[str, str]) -> bool:
-    """Tell whether a fork is the same as a new process: it is a Python like this one."""
-    names = {name for name in (*environment, *os.environ) if name.startswith(_OF_INTERPRETER)}
-    is_alike = all(environment.get(name) == os.environ.get(name) for name in names)
-    return is_alike and command[0] == sys.executable
-
-
 class ForkServer:
-    """The process that forks; it starts with the first fork, and ends with this process."""
+    """The process that forks; it starts with the first fork, and ends with this process.
 
-    def __init__(self) -> None:
+    Args:
+        environment: Its environment; that of this process by default.
+        preloaded: The modules to import before the first fork.
+    """
+
+    def __init__(
+        self,
+        environment: Mapping[str, str] = os.environ,
+        preloaded: Sequence[str] = PRELOADED,
+    ) -> None:
+        self._environment = environment
+        self._preloaded = preloaded
         self._starting = Lock()
         self._control: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
+
+    def can_fork(self, command: Sequence[str], environment: Mapping[str, str]) -> bool:
+        """Tell whether a fork is the same as a new process: it is a Python like the server."""
+        ours = self._environment
+        names = {name for name in (*environment, *ours) if name.startswith(_OF_INTERPRETER)}
+        is_alike = all(environment.get(name) == ours.get(name) for name in names)
+        return is_alike and command[0] == sys.executable
 
     def fork(
         self, command: Sequence[str], environment: Mapping[str, str], folder: Path, log: int
@@ -123,7 +135,7 @@ class ForkServer:
             log: The descriptor for its output.
         """
         request = {"command": command[1:], "environment": dict(environment), "folder": str(folder)}
-        control = self._started()
+        control = self.start()
         status, their_status = os.pipe()
         their_stdin, stdin = os.pipe()
         try:
@@ -142,13 +154,15 @@ class ForkServer:
                 self._process.wait()
             self._control = self._process = None
 
-    def _started(self) -> socket.socket:
+    def start(self) -> socket.socket:
+        """Start the process that forks unless it runs; return the socket for requests."""
         with self._starting:
             if self._control is None:
                 self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
                 with theirs:
                     self._process = subprocess.Popen(
-                        [sys.executable, "-m", __name__, str(theirs.fileno())],
+                        [sys.executable, "-m", __name__, str(theirs.fileno()), *self._preloaded],
+                        env=dict(self._environment),
                         pass_fds=[theirs.fileno()],
                         stdin=subprocess.DEVNULL,
                         start_new_session=True,
@@ -244,7 +258,7 @@ def main() -> None:
     """Serve until the other side has closed its descriptor."""
     control = socket.socket(fileno=int(sys.argv[1]))
     control.set_inheritable(False)
-    for name in PRELOADED:
+    for name in sys.argv[2:]:
         importlib.import_module(name)
     gc.freeze()
     asked = _serve(control)

@@ -12,7 +12,7 @@ from typing import IO, TypeAlias
 from weakref import WeakSet
 
 from txqueue.system.supervision import open_gate, start_gated, start_watcher
-from txqueue_torture.fork_server import FORK_SERVER, ForkedProcess, can_fork
+from txqueue_torture.fork_server import FORK_SERVER, ForkedProcess
 
 __all__ = ["Leash", "Started"]
 
@@ -103,7 +103,7 @@ def _gated(
     command: Sequence[str], environment: Mapping[str, str], folder: Path, out: IO[bytes]
 ) -> Started:
     """Start a process that waits at its gate."""
-    if can_fork(command, environment):
+    if FORK_SERVER.can_fork(command, environment):
         return FORK_SERVER.fork(command, environment, folder, out.fileno())
     return start_gated(
         command,

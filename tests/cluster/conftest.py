@@ -11,7 +11,7 @@ import pytest
 import pytest_twisted
 
 from tests.cluster.database import Database
-from tests.cluster.nodes import Node, Nodes
+from tests.cluster.nodes import FORK_SERVER, Node, Nodes
 from tests.fixtures.databases import Templates, fresh_database
 from tests.waiting import within
 from txqueue import WorkQueue
@@ -39,6 +39,14 @@ def pytest_runtest_makereport(
     if report.failed and isinstance(nodes, Nodes):
         report.sections.append(("logs of the nodes", nodes.logs()))
     return report
+
+
+@pytest.fixture(scope="session", autouse=True)
+def fork_server() -> Iterator[None]:
+    """What the nodes are forks of; it belongs to the session, not to the first test."""
+    FORK_SERVER.start()
+    yield
+    FORK_SERVER.close()
 
 
 @contextmanager

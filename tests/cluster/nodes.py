@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from threading import Thread
@@ -18,6 +18,9 @@ from tests.cluster.database import Database
 from tests.waiting import pause
 from tests.without_tls import FOLDER as WITHOUT_TLS
 from txqueue.system.procfs import all_processes, is_alive, parent_of, workers_of
+from txqueue.system.supervision import open_gate
+from txqueue_torture.fork_server import ForkServer
+from txqueue_torture.processes import Started
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 APP: Final = "tests.cluster.app"
@@ -51,8 +54,12 @@ def environment(**more: str) -> dict[str, str]:
     # Without cached byte code, every process of a node compiles the whole package again.
     dropped = ("TXQUEUE", "PG", "PYTHONDONTWRITEBYTECODE")
     kept = {k: v for k, v in os.environ.items() if not k.startswith(dropped)}
-    found = os.pathsep.join(map(str, (WITHOUT_TLS, ROOT)))
+    found = os.pathsep.join(map(str, (WITHOUT_TLS, ROOT, ROOT / "laboratory")))
     return {**kept, "PYTHONPATH": found, "PYTHONUNBUFFERED": "1", **more}
+
+
+FORK_SERVER: Final = ForkServer(environment())
+"""Nodes are forks of it: to import what each of them does takes as long as most tests."""
 
 
 @mutable(eq=False)
@@ -62,7 +69,7 @@ class Node:
     name: str
     folder: Path
     database: Database
-    process: subprocess.Popen[bytes]
+    process: Started
 
     @property
     def log(self) -> str:
@@ -95,7 +102,9 @@ class Node:
     def processes(self) -> set[int]:
         """All processes that live and belong to it, orphans too: they inherit its environment."""
         mark = f"TXQUEUE_TEST_NODE={self.folder.name}".encode()
-        return {pid for pid in living() if mark in environment_of(pid)}
+        # A forked master has the environment of the server for the kernel.
+        master = {self.pid} if self.process.poll() is None else set()
+        return master | {pid for pid in living() if mark in environment_of(pid)}
 
     async def up(self, workers: int = 1) -> "Node":
         """Wait until it is registered and the workers have imported the application."""
@@ -203,16 +212,9 @@ class Nodes:
             "TXQUEUE_TEST_NODE": run,
             **settings,
         }
+        words = [*within, *command("--app", app, "--name", name, *arguments)]
         with self._output(folder / "log") as log, open(stdin, opener=_apart) as reads:
-            process = subprocess.Popen(
-                [*within, *command("--app", app, "--name", name, *arguments)],
-                cwd=folder,
-                env=environment(**told),
-                stdin=reads,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
+            process = _started(words, environment(**told), folder, reads, log)
         node = Node(name, folder, self.database, process)
         self._nodes.append(node)
         return node
@@ -239,6 +241,25 @@ class Nodes:
     def logs(self) -> str:
         """What all have printed."""
         return "\n".join(f"--- {node.name}\n{node.log}" for node in self._nodes)
+
+
+def _started(
+    words: Sequence[str], told: Mapping[str, str], folder: Path, reads: IO[str], log: IO[bytes]
+) -> Started:
+    """Start a process with a session of its own."""
+    if reads.name == os.devnull and FORK_SERVER.can_fork(words, told):
+        forked = FORK_SERVER.fork(words, told, folder, log.fileno())
+        open_gate(forked)
+        return forked
+    return subprocess.Popen(
+        words,
+        cwd=folder,
+        env=told,
+        stdin=reads,
+        stdout=log,
+        stderr=log,
+        start_new_session=True,
+    )
 
 
 def _apart(path: str, flags: int) -> int:

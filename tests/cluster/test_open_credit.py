@@ -147,7 +147,7 @@ async def test_a_transaction_that_commits_while_its_node_drains(
         long = enqueued(db, 3600.0)
         await eventually(lambda: long in db.runs(), PATIENCE)
         job_id = late(cursor)
-        first.process.send_signal(signal.SIGTERM)
+        first.signal(signal.SIGTERM)
         await eventually(lambda: first.info["state"] == "draining", PATIENCE)
         if not is_notified:
             cursor.execute(

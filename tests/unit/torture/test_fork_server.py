@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from txqueue.system.supervision import open_gate
-from txqueue_torture.fork_server import PRELOADED, ForkedProcess, ForkServer, can_fork
+from txqueue_torture.fork_server import PRELOADED, ForkedProcess, ForkServer
 
 PATIENCE = 60.0
 # What a program sees of itself.
@@ -108,11 +108,14 @@ def test_random_numbers(server: ForkServer, tmp_path: Path) -> None:
 def test_what_is_not_forked() -> None:
     """Another program or another interpreter is started as usual."""
     ours = dict(os.environ)
+    server = ForkServer()
     command = [sys.executable, "-m", "program"]
-    assert can_fork(command, {**ours, "TXQUEUE_LEASE": "3"})
-    assert not can_fork(["/bin/true"], ours)
-    assert not can_fork(command, {**ours, "LD_PRELOAD": "libfaketime.so.1"})
-    assert not can_fork(command, {**ours, "PYTHONPATH": "/elsewhere"})
+    assert server.can_fork(command, {**ours, "TXQUEUE_LEASE": "3"})
+    assert not server.can_fork(["/bin/true"], ours)
+    assert not server.can_fork(command, {**ours, "LD_PRELOAD": "libfaketime.so.1"})
+    elsewhere = {**ours, "PYTHONPATH": "/elsewhere"}
+    assert not server.can_fork(command, elsewhere)
+    assert ForkServer(elsewhere).can_fork(command, elsewhere)
 
 
 def test_what_is_imported_before() -> None:
