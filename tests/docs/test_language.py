@@ -46,6 +46,8 @@ REJECTED: Final = {
     r"would (?:like|want) to|wants? to": "processes do not want",
 }
 """A pattern, and what to say instead."""
+EDGES: Final = r"(?<![\w/.-])(?:{})(?![\w/-])"
+ANY_REJECTED: Final = re.compile(EDGES.format("|".join(REJECTED)), re.IGNORECASE)
 
 EXEMPT: Final[dict[tuple[str, str], str]] = {}
 """(path from the root, rejected words): the reason why they stay."""
@@ -75,15 +77,16 @@ def sql_prose(source: str) -> str:
 
 def rejected(source: str) -> Iterator[tuple[int, str, str]]:
     """Yield line, word and remedy of each rejected word in a module."""
-    for number, line in prose(source):
+    # Most modules have none anywhere, and need not be read as Python.
+    for number, line in prose(source) if ANY_REJECTED.search(source) else ():
         for word, remedy in rejected_in(line):
             yield number, word, remedy
 
 
 def rejected_in(line: str) -> Iterator[tuple[str, str]]:
     """Yield word and remedy of each rejected word in a line."""
-    for pattern, remedy in REJECTED.items():
-        for found in re.finditer(rf"(?<![\w/.-])(?:{pattern})(?![\w/-])", line, re.IGNORECASE):
+    for pattern, remedy in REJECTED.items() if ANY_REJECTED.search(line) else ():
+        for found in re.finditer(EDGES.format(pattern), line, re.IGNORECASE):
             yield found[0].lower(), remedy
 
 
