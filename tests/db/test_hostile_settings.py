@@ -22,6 +22,7 @@ from txqueue.cli.options import GlobalOptions
 from txqueue.cli.root import run
 from txqueue.model.assignment import CompletedJobs, SettledJob, StartedJob
 from txqueue.model.chunk import read_chunk
+from txqueue.policy.placement.room import Room
 from txqueue.store.driver.connection_pool import ConnectionPool
 from txqueue.store.driver.session_bounds import of_a_master
 from txqueue.store.node.functions import StoredFunctions
@@ -85,11 +86,8 @@ NODE = {
 CLAIM: Any = {
     "queues": ["default"],
     "work_types": ["test.kind"],
-    "free": 1,
-    "largest": 1,
-    "capacity": 100,
+    "room": Room(free=1, limit=1, largest=1, capacity=100, workers=1),
     "chunk_jobs": 10,
-    "workers": 1,
     "since": None,
 }
 

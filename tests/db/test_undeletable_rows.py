@@ -12,6 +12,7 @@ from tests.db.masters import Master, master
 from tests.waiting import running_reactor
 from txqueue.errors import Refused
 from txqueue.model.assignment import CompletedJobs, ReturnedJobs
+from txqueue.policy.placement.room import Room
 from txqueue.store.driver.connection_pool import ConnectionPool
 from txqueue.store.node.functions import StoredFunctions
 
@@ -49,11 +50,8 @@ async def test_a_claim_goes_on(
     with pytest.raises(Refused, match=f"cannot be read have failed: {bad};"):
         await functions.next_job(
             *(node.node_id, node.incarnation, ["default"], ["test.kind"]),
-            free=8,
-            largest=8,
-            capacity=8,
+            Room(free=8, limit=8, largest=8, capacity=8, workers=1),
             chunk_jobs=8,
-            workers=1,
             since=None,
         )
     assert has_failed(node, bad)

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Generator
 from typing import Any, TypeAlias, TypeVar
 
 from txqueue.store.enqueueing.portable_calls import Parameters, Statement
+from txqueue.store.inquiries.inquiry import aanswer, answer
 
 __all__ = ["Exchange", "arun", "run"]
 
@@ -20,29 +21,9 @@ def run(exchange: Exchange[T], send: Callable[[str, Parameters], Any]) -> T:
         exchange: The exchange.
         send: Sends a statement; returns the only value of its result, None for no result.
     """
-    try:
-        statement = next(exchange)
-        while True:
-            try:
-                answer = send(*statement)
-            except BaseException as error:
-                statement = exchange.throw(error)
-            else:
-                statement = exchange.send(answer)
-    except StopIteration as end:
-        return end.value  # type: ignore[no-any-return]
+    return answer(exchange, lambda statement: send(*statement))
 
 
 async def arun(exchange: Exchange[T], send: Callable[[str, Parameters], Awaitable[Any]]) -> T:
     """Run an exchange over a connection that does not block; see `run`."""
-    try:
-        statement = next(exchange)
-        while True:
-            try:
-                answer = await send(*statement)
-            except BaseException as error:
-                statement = exchange.throw(error)
-            else:
-                statement = exchange.send(answer)
-    except StopIteration as end:
-        return end.value  # type: ignore[no-any-return]
+    return await aanswer(exchange, lambda statement: send(*statement))

@@ -7,11 +7,11 @@ from typing import Any, TypeVar
 
 from attrs import frozen
 
-from txqueue.errors import TxqueueError
-
 __all__ = ["Inquiry", "Question", "Rows", "aanswer", "answer"]
 
 Rows = list[dict[str, Any]]
+A = TypeVar("A")
+Q = TypeVar("Q")
 T = TypeVar("T")
 
 
@@ -26,33 +26,33 @@ class Question:
 Inquiry = Generator[Question, Rows, T]
 
 
-def answer(inquiry: Inquiry[T], ask: Callable[[Question], Rows]) -> T:
-    """Run the statements that an inquiry yields, one by one, and return its result."""
+def answer(questions: Generator[Q, A, T], ask: Callable[[Q], A]) -> T:
+    """Ask what a generator yields, one by one, and return its result; it gets errors, too."""
     try:
-        question = next(inquiry)
+        question = next(questions)
         while True:
             try:
-                rows = ask(question)
-            except TxqueueError as error:
-                question = inquiry.throw(error)
+                found = ask(question)
+            except BaseException as error:
+                question = questions.throw(error)
             else:
-                question = inquiry.send(rows)
+                question = questions.send(found)
     except StopIteration as end:
         result: T = end.value
         return result
 
 
-async def aanswer(inquiry: Inquiry[T], ask: Callable[[Question], Awaitable[Rows]]) -> T:
-    """Run the statements that an inquiry yields over a connection that does not block."""
+async def aanswer(questions: Generator[Q, A, T], ask: Callable[[Q], Awaitable[A]]) -> T:
+    """Do so over a connection that does not block."""
     try:
-        question = next(inquiry)
+        question = next(questions)
         while True:
             try:
-                rows = await ask(question)
-            except TxqueueError as error:
-                question = inquiry.throw(error)
+                found = await ask(question)
+            except BaseException as error:
+                question = questions.throw(error)
             else:
-                question = inquiry.send(rows)
+                question = questions.send(found)
     except StopIteration as end:
         result: T = end.value
         return result

@@ -19,6 +19,7 @@ from txqueue.model.assignment import (
     StartedJob,
 )
 from txqueue.policy.placement.credit_reads import CreditState
+from txqueue.policy.placement.room import Room
 from txqueue.store.driver.connection import Connection
 from txqueue.store.driver.connection_pool import ConnectionPool
 from txqueue.store.driver.listener import Listener, OwnChannel
@@ -96,18 +97,14 @@ class StoredFunctions(RunFunctions):
         incarnation: int,
         queues: Sequence[str],
         work_types: Sequence[str],
+        room: Room,
         *,
-        free: int,
-        largest: int,
-        capacity: int,
         chunk_jobs: int,
-        workers: int,
         since: datetime | None,
         suspects: bool = True,
         reached: tuple[str, int] | None = None,
         after_tenant: str | None = None,
         load: float | None = None,
-        ahead: int = 0,
         turn_length: int = 100,
     ) -> Claim:
         """Promote due jobs and claim ready ones in rank order; see ``next_job.sql``."""
@@ -120,18 +117,18 @@ class StoredFunctions(RunFunctions):
                 incarnation,
                 list(queues),
                 list(work_types),
-                free,
-                largest,
-                capacity,
+                room.free,
+                room.largest,
+                room.capacity,
                 chunk_jobs,
-                workers,
+                room.workers,
                 since,
                 suspects,
                 rank,
                 job_id,
                 after_tenant or "",
                 load,
-                ahead,
+                room.ahead,
                 turn_length,
             ),
         )
