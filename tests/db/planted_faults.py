@@ -361,7 +361,7 @@ PLANTS: Final = (
     ),
     Plant(
         "pauses",
-        "the queue default is paused for 0 s by ann",
+        "the queue default is paused for ",
         ("select txqueue.pause('queue', 'default', 'ann')",),
         exits=0,
     ),

@@ -3,7 +3,6 @@
 import json
 import socket
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
@@ -25,6 +24,7 @@ from tests.db.planted_faults import (
     setting,
 )
 from tests.fixtures.databases import Templates, fresh_database
+from tests.fixtures.servers import data_folder
 from txqueue.cli.options import GlobalOptions
 from txqueue.cli.root import run
 from txqueue.embedded import EmbeddedServer
@@ -46,10 +46,7 @@ Doctor = Callable[..., dict[str, Any]]
 @contextmanager
 def own_server(version: int, settings: Mapping[str, str]) -> Iterator[str]:
     """Start a server in a temporary folder, and yield its DSN."""
-    with (
-        tempfile.TemporaryDirectory(prefix="txqueue-", ignore_cleanup_errors=True) as folder,
-        EmbeddedServer(Path(folder) / "pg", version, settings) as dsn,
-    ):
+    with data_folder() as folder, EmbeddedServer(folder / "pg", version, settings) as dsn:
         yield dsn
 
 
