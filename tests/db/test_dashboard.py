@@ -1,7 +1,7 @@
 """The dashboard over HTTP on a real database: its pages, its acts, and who may do what."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,13 +31,15 @@ HOSTILE = "<script>alert(1)</script>\x1b[31m\u202egnp.exe" + "x" * 300
 
 
 @pytest.fixture(scope="module")
-def users(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
-    """An operator and a viewer."""
+def users(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, Any]]:
+    """An operator and a viewer, with passwords that are fast to check."""
     file = tmp_path_factory.mktemp("users") / "users"
-    lines = [user_line("ann", "operator", PASSWORD), user_line("bob", "viewer", PASSWORD)]
-    file.write_text("\n".join(lines))
-    file.chmod(0o600)
-    return read_users(file)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("txqueue.web.users._N", 2)
+        lines = [user_line("ann", "operator", PASSWORD), user_line("bob", "viewer", PASSWORD)]
+        file.write_text("\n".join(lines))
+        file.chmod(0o600)
+        yield read_users(file)
 
 
 async def log_in(browser: Browser, name: str) -> None:

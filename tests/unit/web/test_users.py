@@ -29,6 +29,13 @@ def test_a_user_has_the_password_that_was_set(file: Path) -> None:
     assert "digest" not in repr(ann)
 
 
+def test_hashes_that_are_in_files_stay_right(file: Path) -> None:
+    """They do not say with which parameters they were made."""
+    salt, digest = "2dwnsRmg5n4GmgL3a/P8QA==", "ty1TOZmDxt9+gA/9kjUQ7UzSR1TFXmaFlI7U6ZdEevvYBhAe"
+    file.write_text(f"ann viewer scrypt:{salt}:{digest}Y7I1Fzs74B05MPXuf0ws+SxD34ASxGkKfs4uvQ==")
+    assert read_users(file)["ann"].has_password("café ☕")
+
+
 def test_a_user_of_a_proxy_has_no_password(file: Path) -> None:
     """None is right."""
     file.write_text(user_line("bob", "viewer", None))
