@@ -147,17 +147,21 @@ def test_a_demo_that_is_ended_leaves_no_process(
         demo.send_signal(how)
         _, said = demo.communicate(timeout=PATIENCE)
     assert demo.returncode == (-how if how is signal.SIGKILL else 130), said
-    until(lambda: not any(users(tmp_path)), lambda: list(users(tmp_path)))
+    until(lambda: not any(users(tmp_path)), lambda: list(users(tmp_path)), pause=0.1)
     if how is not signal.SIGKILL:
         assert list(tmp_path.iterdir()) == []
 
 
-def until(condition: Callable[[], bool], seen: Callable[[], object] = lambda: None) -> None:
+def until(
+    condition: Callable[[], bool],
+    seen: Callable[[], object] = lambda: None,
+    pause: float = 0.001,
+) -> None:
     """Wait for something that other processes do; if it does not happen, tell what is seen."""
     deadline = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < deadline, f"it did not happen in time: {seen()}"
-        time.sleep(0.001)
+        time.sleep(pause)
 
 
 def users(folder: Path) -> Iterator[str]:

@@ -26,7 +26,7 @@ from txqueue.policy.blockers import (
     node_room,
 )
 
-WORLDS, STATES = 3, 120
+WORLDS, STATES = 3, 80
 Mutate = Callable[[pytest.MonkeyPatch], None]
 
 
