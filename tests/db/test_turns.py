@@ -19,8 +19,9 @@ ENQUEUE = "select txqueue.enqueue('test.kind', '{}')"
 # One function enqueues jobs with nothing but a payload, another all others.
 ANY = "select txqueue.enqueue('test.kind', '{}', priority => 4)"
 BOTH = pytest.mark.parametrize("sql", [ENQUEUE, ANY], ids=["plain", "any"])
-# The sequence as a master leaves it that sleeps, with turns of a minute, and of the least.
-LONG_TURNS, SHORT_TURNS = 2 * 60_000 + 1, 1
+# The sequence as a master leaves it that sleeps, with turns of a day, and of the least.
+LONG_TURNS, SHORT_TURNS = 2 * 86_400_000 + 1, 1
+OPEN_SESSION = "select exists (select from pg_stat_activity where pid = %s)"
 
 
 @pytest.fixture
@@ -96,7 +97,10 @@ def test_the_end_of_a_transaction_gives_the_turn_back(
     run(first)
     run(first)
     run(second)
+    backend = first.get_backend_pid()
     getattr(first, end)()
+    while end == "close" and listening.value(OPEN_SESSION, backend):
+        pass
     run(third)
     for session in (second, third):
         session.commit()
