@@ -6,13 +6,12 @@ schema itself asks for `migrated_database` instead.
 
 import os
 from collections.abc import Iterator
-from contextlib import closing
 from importlib.util import find_spec
 from typing import Final
 
-import psycopg2
 import pytest
 
+from tests.db.kept_sessions import close_idle, keeping, kept_session
 from tests.db.masters import Master, master
 from tests.fixtures.databases import Templates, fresh_database
 
@@ -81,35 +80,52 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [item for item in items if item not in set(left_out)]
 
 
+def empty_database(dsn: str) -> None:
+    """Delete all that tests have left in a database."""
+    with kept_session(dsn) as session, session.cursor() as cursor:
+        cursor.execute(EMPTY)
+
+
 @pytest.fixture(scope="session")
 def shared_database(server_dsn: str, templates: Templates) -> Iterator[str]:
     """The DSN of a database with the schema, on each server in turn."""
-    with fresh_database(server_dsn, templates.name(server_dsn)) as dsn:
+    with fresh_database(server_dsn, templates.name(server_dsn)) as dsn, keeping(dsn):
         yield dsn
+
+
+@pytest.fixture(scope="session")
+def shared_database18(dsn18: str, templates: Templates) -> Iterator[str]:
+    """The DSN of a database with the schema, on PostgreSQL 18 only."""
+    with fresh_database(dsn18, templates.name(dsn18)) as dsn, keeping(dsn):
+        yield dsn
+
+
+@pytest.fixture
+def emptied_database18(shared_database18: str) -> str:
+    """The DSN of a database with the schema and no row in it, on PostgreSQL 18 only."""
+    empty_database(shared_database18)
+    return shared_database18
 
 
 @pytest.fixture(scope="module")
 def _shop_database(dsn18: str, templates: Templates) -> Iterator[str]:
-    with fresh_database(dsn18, templates.name(dsn18)) as dsn:
+    with fresh_database(dsn18, templates.name(dsn18)) as dsn, keeping(dsn):
         yield dsn
 
 
 @pytest.fixture
 def shop_database(_shop_database: str) -> str:
     """The DSN of a database with the schema, for the project of Django, with no job in it."""
-    with closing(psycopg2.connect(_shop_database)) as connection, connection.cursor() as cursor:
-        cursor.execute(EMPTY)
-        connection.commit()
+    empty_database(_shop_database)
     return _shop_database
 
 
 @pytest.fixture
-def dsn(shared_database: str) -> str:
+def dsn(shared_database: str, request: pytest.FixtureRequest) -> str:
     """The DSN of a database with the schema and no row in it."""
-    with closing(psycopg2.connect(shared_database)) as connection:
-        connection.autocommit = True
-        with connection.cursor() as cursor:
-            cursor.execute(EMPTY)
+    empty_database(shared_database)
+    if request.node.get_closest_marker("new_sessions"):
+        close_idle(shared_database)
     return shared_database
 
 

@@ -407,7 +407,7 @@ def soak() -> int:
                 for lie in lies([state]):
                     untrue += 1
                     print(f"seed {seed}, state {place}: {lie}", flush=True)
-            world.session.connection.close()
+            world.session.close()
             number += given.world
             sums = f"{seen.total():,} explanations, {exempt} exempt, {untrue} untrue"
             print(f"{number:,} states, {sums}", flush=True)

@@ -125,4 +125,4 @@ def master(dsn: str, node: str = "node") -> Iterator[Master]:
     try:
         yield session
     finally:
-        session.connection.close()
+        session.close()

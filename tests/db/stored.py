@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import psycopg2
 import psycopg2.extras
 from attrs import frozen
 
+from tests.db.kept_sessions import leave_session, take_session
 from txqueue.model.chunk import AssignedJob, read_chunk
 
 __all__ = ["Stored", "Taken", "stored"]
@@ -41,10 +41,13 @@ class Stored:
     """
 
     def __init__(self, dsn: str, node: str = "node") -> None:
-        self.connection = psycopg2.connect(dsn)
-        self.connection.autocommit = True
+        self.connection = take_session(dsn)
         self.cursor = self.connection.cursor()
         self.node_id, self.incarnation = self.register(node)
+
+    def close(self) -> None:
+        """End what it does, as if its connection had closed."""
+        leave_session(self.connection)
 
     def value(self, sql: str, *parameters: object) -> Any:
         """Run a statement; returns the first column of its first row."""
@@ -152,4 +155,4 @@ def stored(dsn: str, node: str = "node") -> Iterator[Stored]:
     try:
         yield session
     finally:
-        session.connection.close()
+        session.close()

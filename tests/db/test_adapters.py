@@ -9,8 +9,9 @@ import psycopg2
 import pytest
 from attrs import define
 
-from tests.db.conftest import EMPTY
+from tests.db.conftest import empty_database
 from tests.db.driver_faces import NAMES, Face, tried
+from tests.db.kept_sessions import keeping, kept_session
 from tests.db.letters import TRICKY, Note
 from tests.fixtures.databases import Templates, fresh_database
 from txqueue import Key, UniqueMode, WorkItem
@@ -74,7 +75,7 @@ class Parcel(WorkItem):
 @pytest.fixture(scope="module")
 def database(dsn18: str, templates: Templates) -> Iterator[str]:
     """The DSN of a database with the schema, and a table of an application."""
-    with fresh_database(dsn18, templates.name(dsn18)) as dsn:
+    with fresh_database(dsn18, templates.name(dsn18)) as dsn, keeping(dsn):
         ask(dsn, "create table placed (item text)")
         yield dsn
 
@@ -82,7 +83,7 @@ def database(dsn18: str, templates: Templates) -> Iterator[str]:
 @pytest.fixture
 def dsn(database: str) -> str:
     """The same, without rows."""
-    ask(database, EMPTY)
+    empty_database(database)
     ask(database, "truncate placed")
     return database
 
@@ -95,7 +96,7 @@ def over(request: pytest.FixtureRequest, dsn: str) -> Try[Any]:
 
 def ask(dsn: str, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
     """Run a statement in another session, and commit it."""
-    with closing(psycopg2.connect(dsn)) as session, session, session.cursor() as cursor:
+    with kept_session(dsn) as session, session.cursor() as cursor:
         cursor.execute(sql, parameters or None)
         return cursor.fetchall() if cursor.description else []
 

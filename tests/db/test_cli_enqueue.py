@@ -21,10 +21,10 @@ def no_configuration(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def dsn(migrated_database18: str, monkeypatch: pytest.MonkeyPatch) -> str:
+def dsn(emptied_database18: str, monkeypatch: pytest.MonkeyPatch) -> str:
     """A database with the schema, which the environment names."""
-    monkeypatch.setenv("TXQUEUE_DSN", migrated_database18)
-    return migrated_database18
+    monkeypatch.setenv("TXQUEUE_DSN", emptied_database18)
+    return emptied_database18
 
 
 def stored(dsn: str) -> list[dict[str, Any]]:

@@ -43,31 +43,31 @@ def no_configuration(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def txqueue(migrated_database: str, capsys: pytest.CaptureFixture[str]) -> Txqueue:
+def txqueue(dsn: str, capsys: pytest.CaptureFixture[str]) -> Txqueue:
     """Call the command with --json; returns the document."""
 
     def call(*words: str) -> Any:
-        assert run(["--dsn", migrated_database, "--json", *words], GlobalOptions()) == 0
+        assert run(["--dsn", dsn, "--json", *words], GlobalOptions()) == 0
         return json.loads(capsys.readouterr().out)
 
     return call
 
 
 @pytest.fixture
-def shown(migrated_database: str, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+def shown(dsn: str, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
     """Call the command for people; returns what it shows."""
 
     def call(*words: str) -> str:
-        assert run(["--dsn", migrated_database, *words], GlobalOptions()) == 0
+        assert run(["--dsn", dsn, *words], GlobalOptions()) == 0
         return capsys.readouterr().out
 
     return call
 
 
 @pytest.fixture
-def session(migrated_database: str) -> Any:
+def session(dsn: str) -> Any:
     """A connection to the same database."""
-    with Session(migrated_database) as session:
+    with Session(dsn) as session:
         yield session
 
 
@@ -245,15 +245,16 @@ def test_a_reader_cannot_write(session: Session) -> None:
         reader.find(writing())
 
 
-def test_the_read_only_role_may_look(session: Session) -> None:
+def test_the_read_only_role_may_look(migrated_database: str) -> None:
     """The role that dashboards use."""
-    session.rows("set role txqueue_read")
-    reader = Reader(session)
-    assert reader.find(about_all("txqueue"))["history"] == {"done": 0, "cancelled": 0}
-    assert reader.find(about_nodes("txqueue")) == reader.find(about_queues("txqueue")) == []
-    assert reader.find(about_jobs("txqueue", {}, 10))[0] == []
-    assert reader.find(about_controls("txqueue")) == []
-    assert reader.find(about_actions("txqueue", None, 10)) == []
+    with Session(migrated_database) as session:
+        session.rows("set role txqueue_read")
+        reader = Reader(session)
+        assert reader.find(about_all("txqueue"))["history"] == {"done": 0, "cancelled": 0}
+        assert reader.find(about_nodes("txqueue")) == reader.find(about_queues("txqueue")) == []
+        assert reader.find(about_jobs("txqueue", {}, 10))[0] == []
+        assert reader.find(about_controls("txqueue")) == []
+        assert reader.find(about_actions("txqueue", None, 10)) == []
 
 
 def test_the_rate_reads_only_the_end_of_history(session: Session) -> None:

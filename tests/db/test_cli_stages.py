@@ -11,11 +11,11 @@ from txqueue.cli.root import run
 
 
 @pytest.fixture
-def node(migrated_database18: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+def node(emptied_database18: str, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A node's session, on the database that the environment names."""
-    monkeypatch.setenv("TXQUEUE_DSN", migrated_database18)
+    monkeypatch.setenv("TXQUEUE_DSN", emptied_database18)
     monkeypatch.delenv("TXQUEUE_SCHEMA", raising=False)
-    with stored(migrated_database18) as session:
+    with stored(emptied_database18) as session:
         yield session
 
 

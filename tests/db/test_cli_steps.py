@@ -15,11 +15,11 @@ from txqueue.errors import InvalidWork, Refused
 
 
 @pytest.fixture
-def node(migrated_database18: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+def node(emptied_database18: str, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A node's session, on the database that the environment names."""
-    monkeypatch.setenv("TXQUEUE_DSN", migrated_database18)
+    monkeypatch.setenv("TXQUEUE_DSN", emptied_database18)
     monkeypatch.delenv("TXQUEUE_SCHEMA", raising=False)
-    with stored(migrated_database18) as session:
+    with stored(emptied_database18) as session:
         yield session
 
 
@@ -162,10 +162,10 @@ async def roll_back(queue: WorkQueue, job_id: int) -> None:
         raise ValueError("rolled back")
 
 
-async def test_a_signal_in_a_transaction(node: Stored, migrated_database18: str) -> None:
+async def test_a_signal_in_a_transaction(node: Stored, emptied_database18: str) -> None:
     """It counts if the transaction commits; a job that has ended takes none."""
     (job_id,) = node.enqueue({"unique": "order 7"})
-    queue = await WorkQueue.connect(migrated_database18)
+    queue = await WorkQueue.connect(emptied_database18)
     try:
         with pytest.raises(ValueError, match="rolled back"):
             await roll_back(queue, job_id)

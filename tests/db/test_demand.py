@@ -4,6 +4,8 @@ import pytest
 
 from tests.db.masters import Master
 
+pytestmark = pytest.mark.new_sessions
+
 READ = (
     "select sum(seq_tup_read + coalesce(idx_tup_fetch, 0))::integer"
     " from pg_stat_xact_user_tables where relname ~ '^job_'"

@@ -9,6 +9,8 @@ import pytest
 from tests.db.masters import Master
 from tests.db.stored import Taken
 
+pytestmark = pytest.mark.new_sessions
+
 READ = (
     "select sum(idx_tup_read)::integer from pg_stat_user_indexes"
     " where indexrelname ~ '_group_' or relname = 'group_front'"

@@ -19,6 +19,8 @@ from txqueue.store.reads import job_search
 from txqueue.store.reads.job_details import about_job
 from txqueue.store.reads.job_search import about_bound, about_found, about_matching
 
+pytestmark = pytest.mark.new_sessions
+
 T = TypeVar("T")
 HOSTILE = "50%_off\\ 'x' \"y\" {schema} %s é🎉"
 

@@ -10,6 +10,8 @@ import pytest
 from tests.db.masters import Master, master
 from tests.db.test_controls import limit
 
+pytestmark = pytest.mark.new_sessions
+
 # What locks were called before version 5, and what they might be called.
 NAMES = (
     *("txqueue control", "txqueue rotate", "txqueue history", "txqueue gauge", "txqueue migrate"),

@@ -6,6 +6,8 @@ import pytest
 
 from tests.db.masters import Master
 
+pytestmark = pytest.mark.new_sessions
+
 HEARTBEAT = "select * from txqueue.heartbeat({}, 0.0)"
 CLAIM = "select * from txqueue.next_job({1}, {0}, '{{default}}', '{{test.kind}}', 9, 9, 100, 9, 1)"
 SIGNAL = "select count(txqueue.signal(job_id, 'go')) from txqueue.job_waiting"

@@ -132,8 +132,8 @@ class Families(RuleBasedStateMachine):
             assert self.model.of("parents") == []
             assert self.node.value("select count(*) from txqueue.job_parent") == 0
         finally:
-            self.node.connection.close()
-            self.open.connection.close()
+            self.node.close()
+            self.open.close()
 
     def pick(self, numbers: Iterable[int], *states: str) -> list[int]:
         """Choose some of the latest jobs that are in some states."""
@@ -251,11 +251,11 @@ class Families(RuleBasedStateMachine):
         assert seen == {job_id: this.state for job_id, this in self.model.jobs.items()}
 
 
-def test_children_follow_parents_that_are_opened_again(migrated_database18: str) -> None:
+def test_children_follow_parents_that_are_opened_again(emptied_database18: str) -> None:
     """Whatever is retried, postponed, cancelled or repeated, in whatever order."""
 
     class OnDatabase(Families):
-        dsn = migrated_database18
+        dsn = emptied_database18
 
     run_state_machine_as_test(
         OnDatabase,

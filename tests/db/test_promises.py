@@ -16,9 +16,9 @@ PATIENCE = 60.0
 
 
 @pytest.fixture
-def queue(migrated_database: str) -> Iterator[Stored]:
-    """A session on a database of its own."""
-    with stored(migrated_database) as session:
+def queue(dsn: str) -> Iterator[Stored]:
+    """A session."""
+    with stored(dsn) as session:
         yield session
 
 
@@ -165,11 +165,11 @@ def test_outcomes_are_written_unchanged(queue: Stored) -> None:
     assert ("because", {"a": 1}) == (seen[2]["error"], seen[4]["result"])
 
 
-def test_a_stale_token_changes_nothing(queue: Stored, migrated_database: str) -> None:
+def test_a_stale_token_changes_nothing(queue: Stored, dsn: str) -> None:
     """Once a job has a new assignment, the former owner's writes change no row."""
     queue.enqueue({})
     (stale,) = queue.claim()
-    with stored(migrated_database, "node") as successor:
+    with stored(dsn, "node") as successor:
         (fresh,) = successor.claim()
         assert stale.ids == fresh.ids
         assert (0, []) == (queue.complete(stale), queue.settle(stale, "failed"))
@@ -188,11 +188,11 @@ def test_a_moved_job_is_still_completed(queue: Stored) -> None:
     assert 1 == queue.complete(chunk)
 
 
-def test_a_dead_nodes_jobs_are_rescued(queue: Stored, migrated_database: str) -> None:
+def test_a_dead_nodes_jobs_are_rescued(queue: Stored, dsn: str) -> None:
     """When a lease has expired, the next heartbeat of any node gives the jobs back."""
     (job_id,) = queue.enqueue({})
     queue.claim()
-    with stored(migrated_database, "other") as other:
+    with stored(dsn, "other") as other:
         assert [] == other.claim()
         queue.falls_silent(11.5)
         assert other.beats()
@@ -268,16 +268,14 @@ def test_a_notification_is_sent_only_while_a_master_sleeps(queue: Stored) -> Non
     assert 1 == heard()
 
 
-def test_many_claimers_share_without_a_job_taken_twice(
-    queue: Stored, migrated_database: str
-) -> None:
+def test_many_claimers_share_without_a_job_taken_twice(queue: Stored, dsn: str) -> None:
     """Five nodes at once: each job runs once, each group strictly in order, none is stuck."""
     ids = queue.enqueue(*[{"group": f"g{number % 10}"} for number in range(100)])
     ids += queue.enqueue(*[{} for _ in range(100)])
 
     def work(name: str) -> list[int]:
         taken: list[int] = []
-        with stored(migrated_database, name) as node:
+        with stored(dsn, name) as node:
             deadline = time.monotonic() + PATIENCE
             while set(node.states()) != {"done"}:
                 assert time.monotonic() < deadline, node.states()

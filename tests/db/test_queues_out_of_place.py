@@ -109,10 +109,10 @@ asyncio.run(main())
 
 
 @pytest.mark.parametrize("script", [SYNC_FORK, AIO_FORK], ids=["sync", "aio"])
-def test_a_fork_may_not_use_the_queue_of_its_parent(migrated_database18: str, script: str) -> None:
+def test_a_fork_may_not_use_the_queue_of_its_parent(emptied_database18: str, script: str) -> None:
     """Each call says so, also in a transaction; the child's end leaves the parent its session."""
     ended = subprocess.run(
-        [sys.executable, "-c", script, migrated_database18],
+        [sys.executable, "-c", script, emptied_database18],
         capture_output=True,
         text=True,
         check=False,
@@ -207,11 +207,11 @@ asyncio.run(main())
     ids=["sync", "aio"],
 )
 def test_a_fork_that_leaves_the_transaction_does_not_end_it(
-    migrated_database18: str, script: str, expected: list[str]
+    emptied_database18: str, script: str, expected: list[str]
 ) -> None:
     """However it leaves the block, the parent writes in it and commits."""
     ended = subprocess.run(
-        [sys.executable, "-c", script, migrated_database18],
+        [sys.executable, "-c", script, emptied_database18],
         capture_output=True,
         text=True,
         check=False,
@@ -222,9 +222,9 @@ def test_a_fork_that_leaves_the_transaction_does_not_end_it(
     ], ended.stderr
 
 
-def test_another_event_loop_may_not_use_the_queue(migrated_database18: str) -> None:
+def test_another_event_loop_may_not_use_the_queue(emptied_database18: str) -> None:
     """Each call says so; close() works, once the first loop is closed."""
-    queue = in_loop(aio.Queue.connect(migrated_database18))
+    queue = in_loop(aio.Queue.connect(emptied_database18))
 
     async def test() -> None:
         calls: list[Callable[[], Any]] = [
@@ -241,17 +241,17 @@ def test_another_event_loop_may_not_use_the_queue(migrated_database18: str) -> N
                 await call()
 
     in_loop(test())
-    with master(migrated_database18) as node:
+    with master(emptied_database18) as node:
         assert sessions(node, "txqueue client") == 1
         in_loop(queue.close())
         in_loop(until(lambda: not sessions(node, "txqueue client")))
 
 
-def test_a_loop_that_runs_closes_its_queue_itself(migrated_database18: str) -> None:
+def test_a_loop_that_runs_closes_its_queue_itself(emptied_database18: str) -> None:
     """Another loop may not end the tasks of its waits."""
 
     async def test() -> None:
-        async with opened_aio(migrated_database18) as queue:
+        async with opened_aio(emptied_database18) as queue:
             with pytest.raises(ConfigurationError, match="connected in another event loop"):
                 await asyncio.to_thread(asyncio.run, queue.close())
             with pytest.raises(JobNotFound):
@@ -260,9 +260,9 @@ def test_a_loop_that_runs_closes_its_queue_itself(migrated_database18: str) -> N
     in_loop(test())
 
 
-def test_a_wait_ends_when_its_pool_is_closed(migrated_database18: str) -> None:
+def test_a_wait_ends_when_its_pool_is_closed(emptied_database18: str) -> None:
     """With an error that says so, as the pool will lend nothing any more."""
-    dsn = migrated_database18
+    dsn = emptied_database18
 
     async def test() -> None:
         pool = psycopg_pool.AsyncConnectionPool(dsn, min_size=1, open=False)
@@ -286,12 +286,12 @@ def test_a_wait_ends_when_its_pool_is_closed(migrated_database18: str) -> None:
     in_loop(test())
 
 
-def test_a_busy_pool_says_so(migrated_database18: str) -> None:
+def test_a_busy_pool_says_so(emptied_database18: str) -> None:
     """As the timeout is its own, that of the queue is refused."""
 
     async def test() -> None:
         async with psycopg_pool.AsyncConnectionPool(
-            migrated_database18, min_size=1, max_size=1, timeout=0.05
+            emptied_database18, min_size=1, max_size=1, timeout=0.05
         ) as pool:
             async with opened_aio(pool=pool) as queue, pool.connection():
                 with pytest.raises(DatabaseUnavailable, match="the given pool has lent no conn"):
@@ -321,7 +321,7 @@ def test_a_wrong_listen_dsn_is_refused(opened: Opened, wrong: Any) -> None:
 
 @both
 def test_waits_that_cannot_listen_warn_once(
-    migrated_database18: str, opened: Opened, caplog: pytest.LogCaptureFixture
+    emptied_database18: str, opened: Opened, caplog: pytest.LogCaptureFixture
 ) -> None:
     """That they look for ends instead; further attempts are logged below."""
     caplog.set_level(logging.INFO)
@@ -331,7 +331,7 @@ def test_waits_that_cannot_listen_warn_once(
         return [each.levelno for each in caplog.records if texts in each.getMessage()]
 
     async def test() -> None:
-        async with opened(migrated_database18, listen_dsn="host=/nowhere") as queue:
+        async with opened(emptied_database18, listen_dsn="host=/nowhere") as queue:
             waiting = asyncio.create_task(queue.wait(await queue.enqueue(Note())))
             await until(lambda: len(said()) > 1)
             waiting.cancel()

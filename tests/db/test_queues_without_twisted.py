@@ -16,7 +16,8 @@ import psycopg_pool
 import pytest
 from psycopg2.extensions import make_dsn
 
-from tests.db.conftest import EMPTY
+from tests.db.conftest import empty_database
+from tests.db.kept_sessions import keeping
 from tests.db.letters import FAR, Note
 from tests.db.masters import Master, master
 from tests.fixtures.databases import Templates, fresh_database
@@ -104,15 +105,14 @@ async def until(condition: Callable[[], Any]) -> Any:
 @pytest.fixture(scope="module")
 def database(dsn18: str, templates: Templates) -> Iterator[str]:
     """The DSN of a database with the schema."""
-    with fresh_database(dsn18, templates.name(dsn18)) as dsn:
+    with fresh_database(dsn18, templates.name(dsn18)) as dsn, keeping(dsn):
         yield dsn
 
 
 @pytest.fixture
 def dsn(database: str) -> str:
     """The same, without rows."""
-    with closing(psycopg2.connect(database)) as session, session, session.cursor() as cursor:
-        cursor.execute(EMPTY)
+    empty_database(database)
     return database
 
 

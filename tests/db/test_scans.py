@@ -4,6 +4,8 @@ import pytest
 
 from tests.db.masters import Master
 
+pytestmark = pytest.mark.new_sessions
+
 SCANS = (
     "select coalesce(sum(seq_scan), 0) from pg_stat_xact_user_tables where relname ~ '^job_ready_'"
 )

@@ -43,7 +43,7 @@ def test_masters_that_race_make_one_job_of_a_moment(node: Master, dsn: str) -> N
         assert [tick(racer, rows) for racer in others[1:]] == [0] * (RACERS - 1)
     finally:
         for racer in others:
-            racer.connection.close()
+            racer.close()
     assert len(node.claimed_ids()) == 20
 
 

@@ -8,8 +8,9 @@ import pytest
 from attrs import define
 from cryptography.fernet import Fernet
 
-from tests.db.conftest import EMPTY
+from tests.db.conftest import empty_database
 from tests.db.driver_faces import NAMES, Face, tried
+from tests.db.kept_sessions import keeping
 from tests.db.letters import TRICKY, Note
 from tests.db.test_adapters import ask
 from tests.db.test_encrypted import CANARY, Secret, Shy
@@ -35,7 +36,7 @@ class Vote:
 @pytest.fixture(scope="module")
 def database(dsn18: str, templates: Templates) -> Iterator[str]:
     """The DSN of a database with the schema, and a table of an application."""
-    with fresh_database(dsn18, templates.name(dsn18)) as dsn:
+    with fresh_database(dsn18, templates.name(dsn18)) as dsn, keeping(dsn):
         ask(dsn, "create table placed (item text)")
         yield dsn
 
@@ -44,7 +45,7 @@ def database(dsn18: str, templates: Templates) -> Iterator[str]:
 def dsn(database: str, monkeypatch: pytest.MonkeyPatch) -> str:
     """The same, without rows; this process has no key."""
     monkeypatch.delenv(KEY, raising=False)
-    ask(database, EMPTY)
+    empty_database(database)
     ask(database, "truncate placed")
     return database
 

@@ -210,7 +210,7 @@ class Steps(RuleBasedStateMachine):
         try:
             self.finish()
         finally:
-            self.node.connection.close()
+            self.node.close()
 
     @rule(script=scripts, group=st.sampled_from([None, "a", "b"]))
     def enqueue(self, script: list[str], group: str | None) -> None:
