@@ -125,7 +125,10 @@ $(DEMO_STAMP): $(DECLARED) | $(BIN)/python
 	$(PIP) install --quiet --constraint $(CONSTRAINTS) --editable '.[embedded]' --editable laboratory
 	@touch $@
 
+# What builds is installed once, and not for each of the two that are built.
 $(DEV_STAMP): $(DECLARED) | $(BIN)/python
-	$(PIP) install --quiet --no-compile --constraint $(CONSTRAINTS) --editable '.[dev]' --editable laboratory
+	$(PIP) install --quiet --no-compile --constraint $(CONSTRAINTS) 'setuptools>=77' wheel
+	$(PIP) install --quiet --no-compile --constraint $(CONSTRAINTS) --no-build-isolation \
+		--editable '.[dev]' --editable laboratory
 	$(BIN)/python -m compileall -qq -j 0 -x '$(UNUSED)' $(VENV)/lib
 	@touch $@ $(DEMO_STAMP)

