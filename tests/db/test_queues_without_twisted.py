@@ -14,6 +14,7 @@ from typing import Any, Final, TypeVar
 import psycopg2
 import psycopg_pool
 import pytest
+from psycopg.errors import ReadOnlySqlTransaction
 from psycopg2.extensions import make_dsn
 
 from tests.db.conftest import empty_database
@@ -586,3 +587,80 @@ def test_behind_a_pooler_the_listener_has_an_address_of_its_own(own_server: Serv
         with closing(psycopg2.connect(pooled)) as client, client.cursor() as cursor:
             cursor.execute("select pg_listening_channels()")
             assert cursor.fetchall() == []
+
+
+ENDINGS: Final[dict[str, Callable[[Any], Any]]] = {
+    "execute": lambda txn: txn.execute("select 1"),
+    "enqueue": lambda txn: txn.enqueue(Note()),
+    "enqueue_many": lambda txn: txn.enqueue_many([Note()]),
+    "signal": lambda txn: txn.signal(1, "a"),
+    "commit": lambda _: None,
+}
+
+
+@pytest.mark.parametrize("call", ENDINGS)
+def test_a_session_that_was_idle_too_long_is_unavailable(
+    dsn: str, node: Master, opened: Opened, call: str
+) -> None:
+    """As one that was terminated: the drivers have an error of another kind for its code."""
+
+    async def test() -> None:
+        async with opened(dsn, connections=1) as queue:
+            with pytest.raises(DatabaseUnavailable):
+                await ended(queue)
+            await queue.enqueue(Note())
+
+    async def ended(queue: Any) -> None:
+        if isinstance(queue, InThreads):
+            await asyncio.to_thread(in_thread, queue._queue)
+        else:
+            async with queue.transaction() as txn:
+                await txn.execute("set idle_in_transaction_session_timeout = 1")
+                await until(lambda: sessions(node, "txqueue client") == 0)
+                if (calling := ENDINGS[call](txn)) is not None:
+                    await calling
+
+    def in_thread(queue: sync.Queue) -> None:
+        with queue.transaction() as txn:
+            txn.execute("set idle_in_transaction_session_timeout = 1")
+            asyncio.run(until(lambda: sessions(node, "txqueue client") == 0))
+            ENDINGS[call](txn)
+
+    in_loop(test())
+
+
+def test_a_server_without_writes_is_unavailable(dsn: str, opened: Opened) -> None:
+    """A standby, or one that is read-only by default: the same error from each call."""
+    read_only = make_dsn(dsn, options="-c default_transaction_read_only=on")
+
+    async def test() -> None:
+        async with opened(read_only) as queue:
+            for call in (
+                lambda: queue.enqueue(Note()),
+                lambda: queue.enqueue_many([Note()]),
+                lambda: queue.cancel(1),
+                lambda: queue.retry(1),
+            ):
+                with pytest.raises(DatabaseUnavailable, match="target_session_attrs=read-write"):
+                    await call()
+
+    in_loop(test())
+
+
+@pytest.mark.parametrize("is_standby", [True, False])
+def test_a_statement_of_the_application_keeps_its_error(dsn: str, *, is_standby: bool) -> None:
+    """Unless it is the server that takes no writes; txqueue's own calls have one error for both."""
+    address = make_dsn(dsn, options="-c default_transaction_read_only=on") if is_standby else dsn
+    expected = DatabaseUnavailable if is_standby else ReadOnlySqlTransaction
+    with sync.Queue.connect(address) as queue:
+        with pytest.raises(expected), queue.transaction() as txn:
+            txn.execute("set transaction read only; create table written ()")
+        with pytest.raises(DatabaseUnavailable, match="accepts no writes"):
+            enqueued_in_vain(queue)
+
+
+def enqueued_in_vain(queue: sync.Queue) -> None:
+    """Enqueue in a transaction that is read-only."""
+    with queue.transaction() as txn:
+        txn.execute("set transaction read only")
+        txn.enqueue(Note())

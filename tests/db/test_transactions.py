@@ -17,6 +17,11 @@ from tests.waiting import pause
 from txqueue import Transaction, WorkQueue
 from txqueue.errors import DatabaseUnavailable, TransactionMisused
 
+CLIENTS = """
+    select count(*) from pg_stat_activity
+     where application_name = 'txqueue client' and datname = current_database()
+"""
+
 
 async def _batch(txn: Transaction) -> None:
     async with txn.batch(Note()) as batch:
@@ -166,6 +171,42 @@ async def test_a_session_that_a_transaction_has_changed_is_not_used_again(
     first, changed, second, third = backends
     assert first == changed != second == third
     assert node.states() == {"waiting": 1}
+
+
+@pytest.mark.parametrize("call", ["execute", "enqueue", "commit"])
+async def test_a_session_that_was_idle_too_long_is_unavailable(
+    node: Master, dsn: str, call: str
+) -> None:
+    """As one that was terminated."""
+
+    async def ended(queue: WorkQueue) -> None:
+        async with queue.transaction() as txn:
+            await txn.execute("set idle_in_transaction_session_timeout = 1")
+            while node.value(CLIENTS):
+                await pause(0.01)
+            if call == "execute":
+                await txn.execute("select 1")
+            elif call == "enqueue":
+                await txn.enqueue(Note())
+
+    async with opened(dsn, connections=1) as queue:
+        with pytest.raises(DatabaseUnavailable):
+            await ended(queue)
+        await queue.enqueue(Note())
+    assert node.states() == {"waiting": 1}
+
+
+async def _enqueued_in_vain(queue: WorkQueue) -> None:
+    async with queue.transaction() as txn:
+        await txn.execute("set transaction read only")
+        await txn.enqueue(Note())
+
+
+async def test_an_enqueue_without_writes_is_unavailable(dsn: str) -> None:
+    """Whatever has made the transaction read-only."""
+    async with opened(dsn) as queue:
+        with pytest.raises(DatabaseUnavailable, match="accepts no writes"):
+            await _enqueued_in_vain(queue)
 
 
 async def test_a_batch_takes_no_job_after_its_callback(node: Master, dsn: str) -> None:

@@ -62,10 +62,11 @@ class AsyncTransaction:
 
         Raises:
             psycopg.Error: When the statement fails; the driver's error is raised unchanged.
-            DatabaseUnavailable: When the connection is lost.
+            DatabaseUnavailable: When the connection is lost, or the server accepts no writes.
         """
-        with lost():
-            return await self.connection.execute(query, parameters)
+        connection = self.connection
+        with lost(connection):
+            return await connection.execute(query, parameters)
 
     async def enqueue(
         self, work: WorkItem, *, savepoint: bool = False, **options: Unpack[EnqueueOptions]

@@ -4,17 +4,26 @@ import json
 import re
 from collections.abc import Mapping
 from math import isfinite
-from typing import Any
+from typing import Any, NoReturn
 
 from txqueue.errors import InvalidWork
 from txqueue.model.foreign import text_of
 from txqueue.model.storable import CONSTANT, distinct, is_json_already
-from txqueue.model.strict_types import converter
+from txqueue.model.strict_types import strict_converter
 
 __all__ = ["LONGEST_SMALL", "check_length", "encode_result", "encode_results", "small_result"]
 
 # The encoder of json.dumps() with these options, which it makes for each call.
 _result_json = json.JSONEncoder(allow_nan=False, ensure_ascii=False).encode
+
+
+def _refuse_bytes(value: bytes) -> NoReturn:
+    raise TypeError(f"JSON has no {type(value).__name__}: make text of them, as by base64")
+
+
+# Fields of a payload say that they are bytes; a reader of a result would take them for text.
+_converter = strict_converter(detailed_validation=False)
+_converter.register_unstructure_hook(bytes, _refuse_bytes)
 # Python refuses to write much larger integers.
 _LARGE = 1 << 64
 
@@ -37,7 +46,7 @@ def encode_result(
     try:
         if is_json_already(value):
             return _checked(_result_json(value))
-        text = _checked(_result_json(converter.unstructure(value)))
+        text = _checked(_result_json(_converter.unstructure(value)))
         if "{" in text:
             json.loads(text, object_pairs_hook=distinct)
         return text

@@ -69,6 +69,9 @@ _REMEDIES = {
 }
 # A connection that failed or was ended by the server, a role or a database that is gone.
 _LOST = ("08", "28P", "3D0", "57P")
+# idle_in_transaction_session_timeout and transaction_timeout: drivers take their class for errors
+# of their own.
+_ENDED = ("25P03", "25P04")
 # A lost connection, a read-only or ended transaction, a deadlock or another one that a retry ends,
 # a lock or statement timeout, a shutdown, a database that is gone; and txqueue's own refusals.
 _PASSING = ("08", "25", "28", "3D", "40", "53300", "55P03", "57", "TXQ")
@@ -98,12 +101,15 @@ def is_exhausted(sqlstate: str) -> bool:
     return sqlstate in _REMEDIES
 
 
-def is_lost(sqlstate: str | None) -> bool:
+def is_lost(sqlstate: str | None, *, is_operational: bool) -> bool:
     """Tell whether the connection or the server was lost, rather than a statement failed.
 
     Args:
         sqlstate: The server's code; None if it has sent none.
+        is_operational: Whether the driver has raised an error of the connection or the server.
     """
+    if not is_operational:
+        return sqlstate in _ENDED
     return sqlstate is None or sqlstate.startswith(_LOST) or is_exhausted(sqlstate)
 
 

@@ -163,7 +163,7 @@ def translation(error: BaseException) -> BaseException:
     if (refusal := error_of(error)) is not None:
         return refusal
     text = error.diag.message_primary or str(error) or type(error).__name__
-    if error.sqlstate == READ_ONLY and _is_standby(error):
+    if error.sqlstate == READ_ONLY:
         return not_primary(text)
     return unavailable(error.sqlstate, text) if _is_lost(error) else error
 
@@ -175,15 +175,12 @@ def _is_of_pool(error: BaseException | None, *names: str) -> bool:
 
 
 def _is_lost(error: psycopg.Error) -> bool:
-    is_of_connection = isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
-    return is_of_connection and is_lost(error.sqlstate)
+    is_operational = isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
+    return is_lost(error.sqlstate, is_operational=is_operational)
 
 
-def _is_standby(error: psycopg.Error) -> bool:
-    pgconn = error.pgconn
-    return pgconn is not None and any(
-        pgconn.parameter_status(sign.encode()) == b"on" for sign in SIGNS_OF_A_STANDBY
-    )
+def _is_standby(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> bool:
+    return any(connection.info.parameter_status(sign) == "on" for sign in SIGNS_OF_A_STANDBY)
 
 
 @contextmanager
@@ -199,12 +196,15 @@ def answered() -> Iterator[None]:
 
 
 @contextmanager
-def lost() -> Iterator[None]:
-    """Convert only the driver's error for a lost connection, for statements of the application."""
+def lost(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> Iterator[None]:
+    """Convert only the driver's error for a lost connection or primary, for statements of the
+    application.
+    """
     try:
         yield
     except psycopg.Error as error:
-        if not _is_lost(error):
+        is_demoted = error.sqlstate == READ_ONLY and _is_standby(connection)
+        if not (is_demoted or _is_lost(error)):
             raise
         raise translation(error) from error
 

@@ -62,10 +62,11 @@ class BlockingTransaction:
 
         Raises:
             psycopg.Error: When the statement fails; the driver's error is raised unchanged.
-            DatabaseUnavailable: When the connection is lost.
+            DatabaseUnavailable: When the connection is lost, or the server accepts no writes.
         """
-        with lost():
-            return self.connection.execute(query, parameters)
+        connection = self.connection
+        with lost(connection):
+            return connection.execute(query, parameters)
 
     def enqueue(
         self, work: WorkItem, *, savepoint: bool = False, **options: Unpack[EnqueueOptions]

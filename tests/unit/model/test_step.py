@@ -1,8 +1,9 @@
 """What a step has returned is read as its function's annotation says."""
 
 import asyncio
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -10,7 +11,15 @@ from attrs import define
 from twisted.internet.defer import Deferred
 
 from txqueue.errors import InvalidWork
-from txqueue.model.step import check_name, read_result, result_type, seconds_of, step_text
+from txqueue.model.result_json import encode_result
+from txqueue.model.step import (
+    check_name,
+    read_result,
+    result_type,
+    seconds_of,
+    signal_text,
+    step_text,
+)
 
 
 @define
@@ -88,3 +97,23 @@ def test_lengths_of_time() -> None:
     for wrong in ("3 days", None, float("nan"), True):
         with pytest.raises(InvalidWork, match="it is"):
             seconds_of(wrong, "it")  # type: ignore[arg-type]
+
+
+@define
+class Scan:
+    """A result that has bytes."""
+
+    page: bytes
+
+
+@pytest.mark.parametrize(
+    "value", [b"x", bytearray(b"x"), memoryview(b"x"), {"raw": [b"x"]}, {b"x": 1}, Scan(b"x")]
+)
+@pytest.mark.parametrize(
+    "encode", [encode_result, partial(step_text, "a"), partial(signal_text, "a")]
+)
+def test_bytes_are_no_json(encode: Callable[[Any], str], value: object) -> None:
+    """A reader would take their base85 for text."""
+    with pytest.raises(InvalidWork, match="is not JSON"):
+        encode(value)
+    assert encode({"ids": (1,), "set": {2}}).replace(" ", "") == '{"ids":[1],"set":[2]}'

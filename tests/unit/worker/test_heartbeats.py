@@ -83,7 +83,7 @@ def test_progress_is_reported_once_a_beat_and_only_if_it_is_new() -> None:
 @pytest.mark.parametrize(
     ("said", "match", "remedy"),
     [
-        ((float("nan"),), "not JSON", "plain data"),
+        ((float("nan"),), "the progress of job 1 is not JSON", "finite numbers"),
         (("half",), "the progress of job 1 has done='half'", "pass numbers"),
         ((Decimal(1),), r"has done=Decimal\('1'\)", "pass numbers"),
         ((1, "3"), "has total='3'", "pass numbers"),

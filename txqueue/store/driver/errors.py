@@ -92,14 +92,15 @@ def _of_the_server(error: psycopg2.Error) -> BaseException:
     code = error.pgcode
     if (refusal := refusal_of(code, _primary(error), error.diag.message_hint)) is not None:
         return refusal
+    if code == errorcodes.READ_ONLY_SQL_TRANSACTION:
+        return not_primary(_primary(error))
     return _unavailable(error) if _is_lost(error) else error
 
 
 def _is_lost(error: psycopg2.Error) -> bool:
     """Tell whether the connection or the server was lost, rather than a statement failed."""
-    if not isinstance(error, psycopg2.OperationalError | psycopg2.InterfaceError):
-        return False
-    return is_lost(error.pgcode)
+    is_operational = isinstance(error, psycopg2.OperationalError | psycopg2.InterfaceError)
+    return is_lost(error.pgcode, is_operational=is_operational)
 
 
 def is_passing(error: BaseException) -> bool:
@@ -215,8 +216,6 @@ def answered(
             "end that transaction, or try again once it has ended: txqueue explain names the"
             " session that has locked a job; pg_locks has all of them",
         ) from None
-    except psycopg2.errors.ReadOnlySqlTransaction as error:
-        raise not_primary(_primary(error)) from None
     except psycopg2.Error as error:
         error_text = error.diag.message_primary or " ".join(str(error).split())
         raise Refused(

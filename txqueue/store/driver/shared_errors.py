@@ -66,7 +66,7 @@ def not_primary(text: str) -> DatabaseUnavailable:
     return DatabaseUnavailable(
         f"the server accepts no writes: {text}",
         "is it a standby? name all hosts in the DSN, with target_session_attrs=read-write; if it is"
-        " the primary, reset default_transaction_read_only",
+        " the primary, reset default_transaction_read_only, or begin the transaction read write",
     )
 
 

@@ -289,7 +289,8 @@ class RunningJob(DurableJob):
         if total is not None:
             self._check("total", total, "pass numbers: int or float", int, float)
         self._check("note", note, "pass text: str", str)
-        progress = encode_result([done, total, storable(note[:LONGEST_NOTE])])
+        given = [done, total, storable(note[:LONGEST_NOTE])]
+        progress = encode_result(given, f"the progress of job {self.id}", "pass finite numbers")
         change(self, _progress=progress, last_progress=progress)
         self.beat()
         return _done()

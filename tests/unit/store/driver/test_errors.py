@@ -1,11 +1,13 @@
 """What is said of the driver's errors."""
 
-import psycopg2
+import psycopg
+import psycopg2.errors
 import pytest
 from twisted.internet.defer import CancelledError
 
 from txqueue.errors import DatabaseUnavailable
-from txqueue.store.driver.errors import is_passing, translated
+from txqueue.standalone import sessions
+from txqueue.store.driver.errors import is_passing, translated, translation
 
 CLIENTS = "connection to server failed: FATAL:  sorry, too many clients already"
 RESERVED = "FATAL:  remaining connection slots are reserved for roles with the SUPERUSER attribute"
@@ -40,6 +42,25 @@ def test_what_the_server_answered_is_told_apart_from_silence(
         raise raised(said, sqlstate)
     assert caught.value.what.startswith(f"the database {what}: ")
     assert caught.value.remedy.startswith(remedy)
+
+
+@pytest.mark.parametrize(
+    "sqlstate", ["08006", "25P03", "25P04", "57P01", "57P02", "57P03", "57P05", "25006"]
+)
+def test_a_session_that_is_gone_is_unavailable_to_both_drivers(sqlstate: str) -> None:
+    """Whatever class the driver has for its code; that of a failed statement is raised as it is."""
+    kind = psycopg2.errors.lookup(sqlstate) if sqlstate != "25P04" else psycopg2.InternalError
+    error = kind("ended")
+    error.__setstate__({"pgcode": sqlstate})
+    assert isinstance(translation(error), DatabaseUnavailable)
+    assert isinstance(sessions.translation(psycopg.errors.lookup(sqlstate)()), DatabaseUnavailable)
+
+
+@pytest.mark.parametrize("sqlstate", ["25001", "25P01", "40001", "57014"])
+def test_a_failed_statement_keeps_the_error_of_its_driver(sqlstate: str) -> None:
+    """The session goes on."""
+    error = psycopg.errors.lookup(sqlstate)()
+    assert sessions.translation(error) is error
 
 
 def test_a_cancelled_statement_is_no_fault_of_its_data() -> None:
