@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import sys
 import time
 from collections.abc import Sequence
@@ -281,8 +280,7 @@ def _secured_endpoint(settings: Settings, option: str) -> Endpoint | None:
     """
     if not (text := settings.get(option)):
         return None
-    name = str(settings.get("name", socket.gethostname()))
-    credentials = credentials_of(settings, name)
+    credentials = credentials_of(settings, settings.node_name())
     return parsed_endpoint(str(text), credentials, option=settings.label(option))
 
 

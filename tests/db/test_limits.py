@@ -148,6 +148,53 @@ def test_a_tenants_rate(node: Master) -> None:
     assert tenants == ["quick"] * 5 + ["slow"] * 2
 
 
+@pytest.mark.parametrize("rate", [1e-6, 1e-14, 1e-300])
+@pytest.mark.parametrize("kind", ["queue", "group", "tenant"])
+def test_the_lowest_rates(node: Master, kind: str, rate: float) -> None:
+    """The lowest rate that is accepted, and those of older rows, hold up only their own jobs."""
+    limit(node, kind, "slow", rate=1.0, burst=2)
+    node.value("update txqueue.control set rate = %s returning 1", rate)
+    slow = node.enqueue(*[{kind: "slow"} for _ in range(5)])
+    limit(node, "group", "slow", concurrency=3)
+    queues, taken = ("slow", "default"), []
+    for _ in range(3):
+        (quick,) = node.enqueue({})
+        taken += (ids := node.take(queues=queues).ids)
+        assert quick in ids
+    assert [job for job in taken if job in slow] == slow[:2]
+
+
+def test_the_largest_burst_of_the_lowest_rate(node: Master) -> None:
+    """What is charged for it has a moment that the bucket can hold."""
+    limit(node, "queue", "default", rate=1e-6, burst=1_000_000)
+    charge = "txqueue.charge_control('queue', 'default', 1000000)"
+    assert node.value(f"select {charge}") is None
+    (job,) = node.enqueue({})
+    assert node.claimed_ids() == []
+    limit(node, "queue", "default", rate=1.0)
+    assert node.claimed_ids() == [job]
+
+
+def test_shares_of_older_rows(node: Master) -> None:
+    """The smallest share still has its turn, beside the largest one and alone."""
+    for tenant, share in (("small", 5e-324), ("large", 1e6)):
+        limit(node, "tenant", tenant, share=2)
+        sql = "update txqueue.control set share = %s where key = %s returning 1"
+        node.value(sql, share, tenant)
+    ids = node.enqueue(*[{"tenant": tenant} for tenant in ("small", "large") for _ in range(3)])
+    taken: list[int] = []
+    for _ in range(3):
+        taken += node.claimed_ids()
+    assert sorted(taken) == ids
+
+
+def test_the_group_limit_of_an_older_policy(node: Master) -> None:
+    """One that is too large for a number of jobs limits no group."""
+    node.publish("test.kind", policy={"group_limit": 3_000_000_000})
+    ids = node.enqueue(*[{"group": "g"} for _ in range(3)])
+    assert node.claimed_ids() == ids
+
+
 def test_as_many_of_a_group_run_as_its_type_declares(node: Master, other: Master) -> None:
     """The oldest ones, and the next as one ends."""
     node.publish("test.kind", policy={"group_limit": 3})

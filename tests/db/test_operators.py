@@ -120,6 +120,18 @@ async def test_an_act_on_a_job_that_a_transaction_has_locked(
     assert (await operations.act(act, {"ids": [job_id], "who": "ann", **arguments}))[0] == [job_id]
 
 
+@pytest.mark.parametrize("name", ["concurrency", "burst", "backlog"])
+async def test_a_number_that_is_too_large(pool: ConnectionPool, name: str) -> None:
+    """It is named: PostgreSQL would say that there is no such function."""
+    limit = {"kind": "queue", "key": "mail", "rate": 1.0, "who": "ann"}
+    most = 2**63 - 1 if name == "backlog" else 2**31 - 1
+    operations = Operations(pool, "txqueue")
+    with pytest.raises(Refused, match=f"^{name} {most + 1} is above {most}"):
+        await operations.act("set_limit", {**limit, name: most + 1})
+    if name != "burst":
+        await operations.act("set_limit", {**limit, name: most})
+
+
 async def test_a_job_and_what_was_done_to_it(pool: ConnectionPool, node: Master) -> None:
     """By its own number or among others."""
     operations = Operations(pool, "txqueue")

@@ -72,7 +72,7 @@ def dev(
 
         project = _project(Path.cwd())
         dsn = options.chosen_dsn or _embedded(options, project, stack)
-        name = str(options.settings.get("name", f"{socket.gethostname()}-{project}"))
+        name = options.settings.node_name(f"{socket.gethostname()}-{project}")
         key = secrets.token_urlsafe(16)
         command = [*twistd(), "--name", name, "--queues", queues, "--workers", str(workers)]
         for module in app:

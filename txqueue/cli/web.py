@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -95,7 +94,7 @@ def _dashboard(settings: Settings, databases: tuple[ShownDatabase, ...]) -> Any:
     credentials = None
     folder = settings.get("tls_dir")
     if folder is not None:
-        credentials = Credentials(Path(folder), str(settings.get("name", socket.gethostname())))
+        credentials = Credentials(Path(folder), settings.node_name())
         credentials.check()
     text = str(settings.get("web", ENDPOINT))
     endpoint = parsed_endpoint(text, credentials, option=settings.label("web"))

@@ -5,13 +5,24 @@ from __future__ import annotations
 from enum import Enum, IntEnum, StrEnum
 from typing import cast
 
-__all__ = ["LONGEST_TIMEOUT", "MOST_WEIGHT", "Priority", "Runtime", "UniqueMode", "is_timeout"]
+__all__ = [
+    "LONGEST_TIMEOUT",
+    "MOST_GROUP_LIMIT",
+    "MOST_WEIGHT",
+    "Priority",
+    "Runtime",
+    "UniqueMode",
+    "is_timeout",
+]
 
 LONGEST_TIMEOUT = 315_360_000
 """The longest timeout of a job, ten years in seconds, because reactors' timers have a limit."""
 
 MOST_WEIGHT = 1_000_000
 """The largest weight of a job. The database refuses a larger one from SQL clients, too."""
+
+MOST_GROUP_LIMIT = 1_000_000
+"""The most jobs of a group that may run at a time."""
 
 
 class Priority(IntEnum):

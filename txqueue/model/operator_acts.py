@@ -14,6 +14,11 @@ from attrs import frozen
 __all__ = ["ACTS", "Act", "Cancelled", "Value", "ValueKind"]
 
 
+# The largest numbers of PostgreSQL's types integer and bigint.
+_INTEGER: Final = 2**31 - 1
+_BIGINT: Final = 2**63 - 1
+
+
 class ValueKind(Enum):
     """What a value is."""
 
@@ -37,12 +42,14 @@ class Value:
         kind: What it is.
         parameter: The parameter of the stored function that takes it, if it has another name.
         is_optional: Whether it may be left out.
+        most: The largest whole number that the stored function takes.
     """
 
     name: str
     kind: ValueKind
     parameter: str = ""
     is_optional: bool = False
+    most: int = _INTEGER
 
 
 @frozen
@@ -74,13 +81,13 @@ class Cancelled:
     refused: list[int]
 
 
-def _limit(name: str, kind: ValueKind) -> Value:
-    return Value(name, kind, f"its_{name}", is_optional=True)
+def _limit(name: str, kind: ValueKind, most: int = _INTEGER) -> Value:
+    return Value(name, kind, f"its_{name}", is_optional=True, most=most)
 
 
 _SUBJECT = (Value("kind", ValueKind.TEXT, "its_kind"), Value("key", ValueKind.TEXT, "its_key"))
 _IDS = Value("ids", ValueKind.IDS)
-_JOB = Value("job_id", ValueKind.WHOLE, "its_job_id")
+_JOB = Value("job_id", ValueKind.WHOLE, "its_job_id", most=_BIGINT)
 _NAME = Value("name", ValueKind.TEXT, "its_name")
 _FINGERPRINT = Value("fingerprint", ValueKind.TEXT, "its_fingerprint")
 _BEFORE = Value("before", ValueKind.MOMENT, is_optional=True)
@@ -99,7 +106,7 @@ ACTS: Final[Mapping[str, Act]] = {
             _limit("burst", ValueKind.WHOLE),
             _limit("share", ValueKind.NUMBER),
             _limit("reserve", ValueKind.NUMBER),
-            _limit("backlog", ValueKind.WHOLE),
+            _limit("backlog", ValueKind.WHOLE, _BIGINT),
             Value("cleared", ValueKind.NAMES, is_optional=True),
         ),
         (Value("control", ValueKind.JSON),),

@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 import attrs
 
 from txqueue.errors import InvalidWork
-from txqueue.model.job_policy import LONGEST_TIMEOUT, MOST_WEIGHT, Runtime, UniqueMode
+from txqueue.model.job_policy import (
+    LONGEST_TIMEOUT,
+    MOST_GROUP_LIMIT,
+    MOST_WEIGHT,
+    Runtime,
+    UniqueMode,
+)
 from txqueue.model.keys import KEYS, check_constant
 from txqueue.model.retry import Retry
 from txqueue.model.schedule import Cooldown, Cron, Every
@@ -51,8 +57,8 @@ _OF_VALUES: tuple[_Rule, ...] = (
         "use 1 for an ordinary job, more for a heavy one",
     ),
     (
-        lambda work: _is_whole(work.group_limit) and work.group_limit >= 1,
-        "group_limit {work.group_limit!r} is below 1 or not whole",
+        lambda work: _is_whole(work.group_limit) and 1 <= work.group_limit <= MOST_GROUP_LIMIT,
+        f"group_limit {{work.group_limit!r}} is not a whole number from 1 to {MOST_GROUP_LIMIT}",
         "use 1 to run the jobs of a group one at a time",
     ),
     (

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-import socket
 import sys
 from pathlib import Path
+from typing import Final
 
 from txqueue.errors import ConfigurationError
+from txqueue.model.job_policy import MOST_WEIGHT
 from txqueue.node.settings import NodeSettings
 from txqueue.policy.endings.batching import RESULT_LIMIT
 from txqueue.policy.placement.idling import LEAST_BEATS
@@ -19,6 +20,11 @@ from txqueue.wire.endpoints import Endpoint, parsed_endpoint
 from txqueue.wire.tls import Credentials
 
 __all__ = ["credentials_of", "ensure_free", "node_settings"]
+
+# A day in seconds: statements are given up after a lease, too.
+LONGEST_LEASE: Final = 86_400.0
+# No JSON of PostgreSQL is longer.
+LONGEST_RESULT: Final = 2**28 - 1
 
 
 def node_settings(settings: Settings, dsn: str, index: int) -> NodeSettings:
@@ -32,7 +38,7 @@ def node_settings(settings: Settings, dsn: str, index: int) -> NodeSettings:
     Raises:
         ConfigurationError: When a setting is not valid.
     """
-    base_name = str(settings.get("name", socket.gethostname()))
+    base_name = settings.node_name()
     # A certificate names the host's node, whichever database the node serves.
     credentials = credentials_of(settings, base_name)
     name = base_name if index == 0 else f"{base_name}-{index + 1}"
@@ -47,13 +53,13 @@ def node_settings(settings: Settings, dsn: str, index: int) -> NodeSettings:
         app=settings.names("app", []),
         workers=settings.whole("workers", os.cpu_count() or 1),
         queues=settings.names("queues", ["default"]),
-        capacity=settings.whole("capacity", 100),
+        capacity=settings.whole("capacity", 100, MOST_WEIGHT),
         name=name,
-        lease=settings.seconds("lease", 10.0, least=1.0),
+        lease=_lease(settings),
         poll=_poll(settings),
         schema=checked_name(str(settings.get("schema", "txqueue"))),
         kill_stuck=_kill_stuck(settings),
-        result_limit=settings.whole("result_limit", RESULT_LIMIT),
+        result_limit=settings.whole("result_limit", RESULT_LIMIT, LONGEST_RESULT),
         unreadable_for=settings.seconds("unreadable_for", 3600.0, least=0.0),
         worker_start=checked_start(str(settings.get("worker_start", "auto")), sys.platform),
         host=str(settings.get("host", host_identity())),
@@ -88,11 +94,15 @@ def _peer_endpoint(settings: Settings, credentials: Credentials | None) -> Endpo
     return endpoint
 
 
+def _lease(settings: Settings) -> float:
+    return settings.seconds("lease", 10.0, least=1.0, most=LONGEST_LEASE)
+
+
 def _poll(settings: Settings) -> float | None:
     if settings.get("poll") is None:
         return None
     poll = settings.seconds("poll", 0.0, least=1.0)
-    lease = settings.seconds("lease", 10.0, least=1.0)
+    lease = _lease(settings)
     if poll * LEAST_BEATS > lease:
         raise ConfigurationError(
             f"--poll {poll:g} is longer than a third of the lease of {lease:g} s, in which a node"

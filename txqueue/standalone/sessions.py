@@ -75,10 +75,7 @@ def parameters_of(dsn: str, application_name: str) -> dict[str, Any]:
     Raises:
         ConfigurationError: When the DSN is not valid.
     """
-    try:
-        given = conninfo_to_dict(dsn)
-    except psycopg.ProgrammingError as error:
-        raise invalid_dsn(dsn, str(error)) from None
+    given = _parsed(dsn)
     hosts = str(given.get("host") or os.environ.get("PGHOST", ""))
     patience = CONNECTS_WITHIN_OF_SEVERAL if "," in hosts else CONNECTS_WITHIN
     own = {**NOTICING, "fallback_application_name": application_name}
@@ -93,15 +90,19 @@ def check_dsn(dsn: object, name: str) -> None:
     Raises:
         ConfigurationError: When it cannot; the message shows no part that may be secret.
     """
-    said = ""
     try:
-        if isinstance(dsn, str):
-            conninfo_to_dict(dsn)
-            return
+        _parsed(dsn)
+    except ConfigurationError as fault:
+        raise ConfigurationError(fault.what.replace("the DSN", name, 1), fault.remedy) from None
+
+
+def _parsed(dsn: object) -> dict[str, Any]:
+    if not isinstance(dsn, str) or "\0" in dsn:
+        raise invalid_dsn(dsn)
+    try:
+        return dict(conninfo_to_dict(dsn))
     except psycopg.ProgrammingError as error:
-        said = str(error)
-    fault = invalid_dsn(dsn, said)
-    raise ConfigurationError(fault.what.replace("the DSN", name, 1), fault.remedy)
+        raise invalid_dsn(dsn, str(error)) from None
 
 
 def check_process(pid: int) -> None:

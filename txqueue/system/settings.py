@@ -14,6 +14,10 @@ from txqueue.errors import ConfigurationError
 __all__ = ["ConfiguredDsn", "Settings"]
 
 PREFIX = "TXQUEUE_"
+# A year in seconds: longer ones overflow timers and the database's settings.
+LONGEST: Final = 31_536_000.0
+# The most workers or connections of a process.
+MOST: Final = 1_000
 NAMES: Final = frozenset(
     {
         *("dsn", "schema", "node", "app", "workers", "queues", "capacity", "name", "lease", "poll"),
@@ -91,21 +95,23 @@ class Settings:
     def _flag(self, name: str) -> str:
         return name if self._is_call else f"--{name.replace('_', '-')}"
 
-    def whole(self, name: str, default: int) -> int:
-        """Return a setting that must be a whole number, at least 1.
+    def whole(self, name: str, default: int, most: int = MOST) -> int:
+        """Return a setting that must be a whole number, from 1 to the most.
 
         Raises:
-            ConfigurationError: When it is not a whole number, or too small.
+            ConfigurationError: When it is not a whole number, too small or too large.
         """
-        return int(self._number(name, default, 1, int))
+        return int(self._number(name, default, (1, most), int))
 
-    def seconds(self, name: str, default: float, least: float = 0.5) -> float:
+    def seconds(
+        self, name: str, default: float, least: float = 0.5, most: float = LONGEST
+    ) -> float:
         """Return a setting that must be a number of seconds.
 
         Raises:
-            ConfigurationError: When it is not a number, or too small.
+            ConfigurationError: When it is not a number, too small or too large.
         """
-        return self._number(name, default, least, float)
+        return self._number(name, default, (least, most), float)
 
     def names(self, name: str, default: list[str]) -> list[str]:
         """Return a setting that must be a list, or names joined by commas.
@@ -134,7 +140,20 @@ class Settings:
 
     def own_socket(self) -> str:
         """Return the default admin socket of the node that has the set name, or else the host's."""
-        return self.node_socket(str(self.get("name", socket.gethostname())))
+        return self.node_socket(self.node_name())
+
+    def node_name(self, default: str | None = None) -> str:
+        """Return the name of the node; by default that of the host.
+
+        Raises:
+            ConfigurationError: When it is empty, or has a NUL character.
+        """
+        name = str(self.get("name", default or socket.gethostname()))
+        if not name.strip() or "\0" in name:
+            raise ConfigurationError(
+                f"{self.label('name')} is {name!r}, not a name", "give a name, or leave it out"
+            )
+        return name
 
     def state_dir(self) -> Path:
         """Return the folder for the node's own files.
@@ -165,7 +184,11 @@ class Settings:
         return [ConfiguredDsn(dsn, source) for dsn in dsns] or [ConfiguredDsn("", "")]
 
     def _number(
-        self, name: str, default: float, least: float, kind: type[int] | type[float]
+        self,
+        name: str,
+        default: float,
+        bounds: tuple[float, float],
+        kind: type[int] | type[float],
     ) -> float:
         value = self.get(name, default)
         try:
@@ -177,9 +200,14 @@ class Settings:
                 f"{self.label(name)} is {value!r}, not a number",
                 f"give a number, such as {default}",
             ) from None
+        least, most = bounds
         if number < least:
             raise ConfigurationError(
                 f"{self.label(name)} is {number}, below {least}", f"give {least} or more"
+            )
+        if number > most:
+            raise ConfigurationError(
+                f"{self.label(name)} is {number}, above {most}", f"give {most} or less"
             )
         return number
 

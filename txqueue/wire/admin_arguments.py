@@ -18,6 +18,8 @@ __all__ = ["checked_arguments", "texts", "whole_numbers"]
 
 # The most bytes of a value of AMP, and of the length before each element of a list.
 _MOST_BYTES, _LENGTH = 65_535, 2
+# The largest number of PostgreSQL.
+_MOST_WHOLE = 2**63 - 1
 
 
 def checked_arguments(command: type[amp.Command], values: Mapping[str, Any]) -> dict[str, Any]:
@@ -70,9 +72,12 @@ def _whole(name: str, value: Any) -> int:
     try:
         if isinstance(value, bool):
             raise TypeError
-        return operator.index(value)
+        number = operator.index(value)
     except TypeError:
         raise _not_of_kind(name, value, "a whole number") from None
+    if abs(number) > _MOST_WHOLE:
+        raise AdminRefused(f"{name} is too large", f"pass at most {_MOST_WHOLE}")
+    return number
 
 
 def _number(name: str, value: Any) -> float:

@@ -19,8 +19,8 @@ begin
     return query
     select its.name,
            case when control.is_paused then 0
-                else greatest(0, least(coalesce(control.concurrency, (policy ->> 'group_limit')::integer, 1) - running.jobs
-                    - coalesce(cardinality(hold.jobs), 0), bucket.jobs))::integer
+                else greatest(0, least(coalesce(control.concurrency, (policy ->> 'group_limit')::double precision, 1) - running.jobs
+                    - coalesce(cardinality(hold.jobs), 0), bucket.jobs, 1e6))::integer
            end,
            case when not control.is_paused then bucket.opens_in end,
            start.rank, start.job_id,

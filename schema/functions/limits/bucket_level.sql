@@ -7,6 +7,8 @@ language plpgsql volatile
 set search_path = txqueue, pg_temp
 as $$
 declare
+    -- A row of an older version may have a lower rate, whose moments no bigint holds.
+    rate       constant double precision := greatest(this.rate, 1e-6);
     paid_until bigint;
     ahead      double precision;
 begin
@@ -14,7 +16,7 @@ begin
         return;
     end if;
     paid_until := pg_sequence_last_value(format('bucket_%s', this.control_id)::regclass);
-    ahead := greatest(0, paid_until / 1e6 - extract(epoch from clock_timestamp())::double precision) * this.rate;
+    ahead := greatest(0, paid_until / 1e6 - extract(epoch from clock_timestamp())::double precision) * rate;
     if ahead > this.burst + 1 then
         -- More than can have been taken: the clock was set back, or the rate raised.
         ahead := 0;
@@ -22,6 +24,6 @@ begin
     jobs := floor(this.burst - ahead);
     if jobs < 1 then
         jobs := 0;
-        opens_in := (ahead - this.burst + 1) / this.rate;
+        opens_in := (ahead - this.burst + 1) / rate;
     end if;
 end $$;

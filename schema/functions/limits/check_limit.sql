@@ -8,13 +8,13 @@ as $$
 begin
     if its_concurrency < 1 then
         perform refuse(format('a concurrency of %s is below 1', its_concurrency), 'pause it, so that nothing starts');
-    elsif not (its_rate > 0 and its_rate <= 1e6) then
-        perform refuse(format('a rate of %s jobs a second is not above 0 and up to 1000000', its_rate),
+    elsif not (its_rate >= 1e-6 and its_rate <= 1e6) then
+        perform refuse(format('a rate of %s jobs a second is not from 0.000001 to 1000000', its_rate),
                        'pause it, so that nothing starts, or lift the rate');
     elsif its_burst not between 1 and 1000000 then
         perform refuse(format('a burst of %s is not within 1 to 1000000', its_burst), 'give how many jobs may start at once');
-    elsif not (its_share > 0 and its_share <= 1e6) then
-        perform refuse(format('a share of %s is not above 0 and up to 1000000', its_share), '1 is the share of a tenant without one');
+    elsif not (its_share >= 1e-6 and its_share <= 1e6) then
+        perform refuse(format('a share of %s is not from 0.000001 to 1000000', its_share), '1 is the share of a tenant without one');
     elsif not (its_reserve >= 0 and its_reserve < 1) then
         perform refuse(format('a reserve of %s is not from 0 to below 1', its_reserve), 'give the part of a node''s capacity, such as 0.2');
     elsif its_share is not null and its_kind <> 'tenant' then

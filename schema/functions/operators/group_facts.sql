@@ -12,7 +12,7 @@ declare
     silent  constant bigint[] := silent_jobs();
     allowed integer := coalesce(
         (select concurrency from control where kind = 'group' and key = this."group"),
-        (select (policy ->> 'group_limit')::integer from work_type where work_type = this.work_type), 1);
+        (select case when policy ? 'group_limit' then least((policy ->> 'group_limit')::double precision, 1e6)::integer end from work_type where work_type = this.work_type), 1);
     running integer := (select count(*) from job_assigned where "group" = this."group" and job_id <> this.job_id)
                               + (select count(*) from group_hold where "group" = this."group" and job_id <> this.job_id);
     holders jsonb;

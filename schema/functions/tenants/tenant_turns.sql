@@ -50,7 +50,8 @@ begin
         continue when its.jobs = 0;
         limits := limits || its.jobs::integer;
         tenants := tenants || its.name;
-        shares := shares || coalesce(its.share, 1);
+        -- A row of an older version may have a smaller share, whose part of the room no double precision holds.
+        shares := shares || greatest(coalesce(its.share, 1), 1e-6);
     end loop;
     total := (select coalesce(sum(share), 0) from unnest(shares) as share)
         + (exists (select from job_ready where queue = any (queues) and tenant is null))::integer;

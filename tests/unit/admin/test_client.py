@@ -155,6 +155,8 @@ def test_a_node_that_is_too_old_for_a_command() -> None:
         (lambda admin: admin.set_limit("mail", speed=5), "SetLimit has no argument 'speed'"),
         (lambda admin: admin.set_limit("mail", cleared="rate"), "cleared is 'rate', a str"),
         (lambda admin: admin.job("1"), "job_id is '1', a str"),
+        (lambda admin: admin.job(2**63), "job_id is too large"),
+        (lambda admin: admin.cancel([10**5000]), "ids is too large"),
         (lambda admin: admin.explain(None), "job_id is None"),
         (lambda admin: admin.cancel("12"), "ids is '12', a str"),
         (lambda admin: admin.retry([1, "2"]), "ids is '2', a str"),

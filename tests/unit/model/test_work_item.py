@@ -51,6 +51,8 @@ def _plain(self: object, job: object) -> None: ...
             "weight 0 is not a whole number from 1 to 1000000",
             "1 for an ordinary job",
         ),
+        ({"group_limit": 0}, "group_limit 0 is not a whole number from 1 to 1000000", "use 1"),
+        ({"group_limit": 1_000_001}, "group_limit 1000001 is not a whole number", "use 1"),
         ({"weight": 1.5}, "weight 1.5 is not a whole number from 1", "1 for an ordinary job"),
         ({"retry": 3}, "retry 3 is not a Retry", "use Retry(5)"),
         ({"timeout": 0}, "timeout 0 is not within 0 and ten years", "None for no limit"),

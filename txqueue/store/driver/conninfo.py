@@ -94,6 +94,8 @@ def attempts(dsn: str, environ: Mapping[str, str] = os.environ) -> list[ConnectA
 
 
 def _parsed(dsn: str) -> dict[str, Any]:
+    if "\0" in str(dsn):
+        raise invalid_dsn(dsn)
     try:
         parameters: dict[str, Any] = parse_dsn(dsn)
     except (ProgrammingError, TypeError) as error:

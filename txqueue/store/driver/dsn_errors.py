@@ -43,6 +43,8 @@ def invalid_dsn(dsn: object, said: str = "") -> ConfigurationError:
 
 def dsn_fault(dsn: str, said: str) -> str:
     """Return why libpq cannot read a DSN, without any part of it that may be secret."""
+    if "\0" in dsn:
+        return "it has a NUL character, behind which libpq reads nothing"
     scheme = _SCHEME.match(dsn.strip())
     if scheme is not None and scheme[1] not in ("postgres", "postgresql"):
         return f"it begins with {scheme[1]}: instead of postgresql:"

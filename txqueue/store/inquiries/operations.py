@@ -93,6 +93,7 @@ class Operations:
             DatabaseUnavailable: When the database does not answer.
             Refused: When the database refuses the act, has another queue, or takes too long.
         """
+        _check_range(name, arguments)
         values = [*(arguments.get(value.name) for value in ACTS[name].takes), arguments["who"]]
         call = f"{self._bound}select * from {_call(self._schema, name)}"
         if identity is not None:
@@ -115,6 +116,14 @@ class Operations:
             return await asking
         except LockNotAvailable:
             raise await find(self._pool, locked_out(self._schema, self._lock_patience)) from None
+
+
+def _check_range(name: str, arguments: Mapping[str, object]) -> None:
+    """Check the whole numbers of an act: for a larger one PostgreSQL would find no function."""
+    for value in ACTS[name].takes:
+        number = arguments.get(value.name)
+        if isinstance(number, int) and not -value.most <= number <= value.most:
+            raise Refused(f"{value.name} {number} is above {value.most}", "pass a smaller number")
 
 
 @lru_cache

@@ -9,6 +9,7 @@ from psycopg2 import ProgrammingError
 from psycopg2.extensions import parse_dsn
 
 from txqueue.errors import ConfigurationError, DatabaseUnavailable
+from txqueue.standalone.sessions import check_dsn, parameters_of
 from txqueue.store.driver.conninfo import attempts
 from txqueue.store.driver.dsn_errors import naming_source
 from txqueue.store.driver.shared_errors import unavailable
@@ -28,6 +29,7 @@ from txqueue.system.settings import ConfiguredDsn
         ("postgresql://a:50%@b/c", "write % as %25"),
         ("postgresql://[::1/b", 'looking for matching "]" in IPv6 host address'),
         ("password='abc", "unterminated quoted string"),
+        ("host=a \0 dbname=b", "it has a NUL character"),
     ],
 )
 def test_the_reason_is_libpq_s(dsn: str, reason: str) -> None:
@@ -35,6 +37,15 @@ def test_the_reason_is_libpq_s(dsn: str, reason: str) -> None:
     with pytest.raises(ConfigurationError, match=r"^the DSN is not valid: ") as caught:
         attempts(dsn)
     assert reason in caught.value.what
+
+
+def test_a_dsn_for_psycopg_has_no_nul() -> None:
+    """As for psycopg2; the error names the argument."""
+    with pytest.raises(ConfigurationError, match=r"^listen_dsn is not valid: it has a NUL") as it:
+        check_dsn("host=a \0 dbname=b", "listen_dsn")
+    assert "postgresql://" in it.value.remedy
+    with pytest.raises(ConfigurationError, match="it has a NUL"):
+        parameters_of("host=a \0 dbname=b", "client")
 
 
 @given(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])))
