@@ -20,7 +20,7 @@ RUFF = $(BIN)/ruff check . && $(BIN)/ruff format --check .
 # Packages and tests of packages that nothing here imports, half of all: their byte code is not made.
 UNUSED := /(sympy|networkx|mpmath|cfnlint|graphql|mypy|mypyc|tests)/|/twisted/.*/test/
 UNUSED := $(UNUSED)|/moto/(?!core/|s3/|moto_api/|utilities/)[^/]+/
-NODES_LEG := cluster unit
+NODES_LEG := cluster
 FAULTS_LEG := faults docs packaging
 
 .DEFAULT_GOAL := help
