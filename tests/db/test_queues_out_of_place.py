@@ -302,6 +302,20 @@ def test_a_busy_pool_says_so(emptied_database18: str) -> None:
     in_loop(test())
 
 
+@pytest.mark.parametrize("dsn", [None, "host=/nowhere"])
+def test_a_wrong_pool_is_refused(dsn: str | None) -> None:
+    """One of the other kind, none at all, and a DSN beside the right one."""
+    blocking = psycopg_pool.ConnectionPool("host=/nowhere", open=False)
+    waiting = psycopg_pool.AsyncConnectionPool("host=/nowhere", open=False)
+    right = {opened_aio: waiting, opened_sync: blocking}
+    for opened, pool in ((opened_aio, blocking), (opened_sync, waiting), (opened_aio, 5)):
+        with pytest.raises(ConfigurationError, match=r"the given pool is .*; pass an open "):
+            in_loop(opened(dsn, pool=pool).__aenter__())
+        if dsn is not None:
+            with pytest.raises(ConfigurationError, match="the DSN has no effect on a pool"):
+                in_loop(opened(dsn, pool=right[opened]).__aenter__())
+
+
 @both
 @pytest.mark.parametrize("wrong", [0, -1, True, 1.5, "many"])
 def test_a_wrong_number_of_connections_is_refused(opened: Opened, wrong: Any) -> None:

@@ -131,12 +131,12 @@ class Queue:
         given: dict[str, Any] = {"dsn": dsn, "schema": schema, "connections": connections}
         given["connection_wait"] = connection_wait
         # Files are read in a thread, as all that may block.
-        target = await asyncio.to_thread(target_of, given, listen_dsn, pool)
+        target = await asyncio.to_thread(target_of, given, listen_dsn, pool, "AsyncConnectionPool")
         if pool is None:
             own = AsyncConnections(target.dsn, target.connections, target.connection_wait)
             queue = cls(own, target, listen_dsn or target.dsn)
         else:
-            queue = cls(pool, target, listen_dsn or dsn or dsn_of_pool(pool))
+            queue = cls(pool, target, listen_dsn or dsn_of_pool(pool))
         try:
             await queue._find(ensure_version(target.schema))
         except BaseException:

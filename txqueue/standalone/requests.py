@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any, Final
 from attrs import frozen
 
 from txqueue.errors import ConfigurationError
+from txqueue.model.humanize import brief
 from txqueue.model.job import job_number
 from txqueue.model.operator_acts import Cancelled
 from txqueue.policy.awaited_ends import ANNOUNCED_FOR
@@ -62,16 +64,22 @@ class Target:
         return f"{self.schema}_ended"
 
 
-def target_of(given: Mapping[str, Any], listen_dsn: str | None, pool: object) -> Target:
+def target_of(
+    given: Mapping[str, Any], listen_dsn: str | None, pool: object, pool_class: str
+) -> Target:
     """Look up what the caller has left out: in the environment, then in the configuration file.
+
+    Args:
+        given: What the caller has given.
+        listen_dsn: Where to listen.
+        pool: The caller's own pool.
+        pool_class: The name of the class of psycopg_pool that it must have.
 
     Raises:
         ConfigurationError: When a setting is not valid.
     """
-    if pool is not None and given["connection_wait"] is not None:
-        raise ConfigurationError(
-            "connection_wait has no effect on a pool of your own", "set the timeout of the pool"
-        )
+    if pool is not None:
+        _check_pool(pool, pool_class, given)
     for name, value in (("the DSN", given["dsn"]), ("listen_dsn", listen_dsn)):
         if value:
             check_dsn(value, name)
@@ -82,6 +90,24 @@ def target_of(given: Mapping[str, Any], listen_dsn: str | None, pool: object) ->
         settings.whole("connections", 4),
         settings.seconds("connection_wait", _CONNECTION_WAIT, least=0.001),
     )
+
+
+def _check_pool(pool: object, pool_class: str, given: Mapping[str, Any]) -> None:
+    # Programs without a pool need not have psycopg_pool.
+    pools = sys.modules.get("psycopg_pool")
+    if pools is None or not isinstance(pool, getattr(pools, pool_class)):
+        raise ConfigurationError(
+            f"the given pool is {brief(pool)}", f"pass an open {pool_class} of psycopg_pool"
+        )
+    if given["connection_wait"] is not None:
+        raise ConfigurationError(
+            "connection_wait has no effect on a pool of your own", "set the timeout of the pool"
+        )
+    if given["dsn"] is not None:
+        raise ConfigurationError(
+            "the DSN has no effect on a pool of your own",
+            "leave it out, or pass where to listen as listen_dsn",
+        )
 
 
 def announcement(schema: str) -> Call:

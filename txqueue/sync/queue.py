@@ -128,12 +128,12 @@ class Queue:
         """
         given: dict[str, Any] = {"dsn": dsn, "schema": schema, "connections": connections}
         given["connection_wait"] = connection_wait
-        target = target_of(given, listen_dsn, pool)
+        target = target_of(given, listen_dsn, pool, "ConnectionPool")
         if pool is None:
             own = BlockingConnections(target.dsn, target.connections, target.connection_wait)
             queue = cls(own, target, listen_dsn or target.dsn)
         else:
-            queue = cls(pool, target, listen_dsn or dsn or dsn_of_pool(pool))
+            queue = cls(pool, target, listen_dsn or dsn_of_pool(pool))
         try:
             queue._find(ensure_version(target.schema))
         except BaseException:
