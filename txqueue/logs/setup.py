@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import os
 import signal
@@ -128,6 +129,15 @@ def begin_worker_log() -> None:
         # What a handler prints is written as lines of the log too.
         sys.stdout = PrintedLines("stdout", sys.stdout.fileno())
         sys.stderr = PrintedLines("stderr", sys.stderr.fileno())
+    else:
+        _replace_what_is_not_unicode()
+
+
+def _replace_what_is_not_unicode() -> None:
+    """Let a handler print any text, as to a log of JSON."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
 
 
 def end_worker_log() -> None:

@@ -4,6 +4,7 @@ import io
 import json
 import logging
 import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -114,3 +115,16 @@ def test_information_passes_unless_the_application_has_set_up_the_library(
         let_information_pass()
         assert root.level == after
     shop.handlers[:] = []
+
+
+def test_a_handler_prints_any_text_to_a_log_of_text() -> None:
+    """As to one of JSON: what is not Unicode becomes a question mark."""
+    printing = """
+import sys
+from txqueue.logs.setup import begin_worker_log
+begin_worker_log()
+print("x\\ud800y")
+print("x\\ud800y", file=sys.stderr)
+"""
+    done = subprocess.run([sys.executable, "-c", printing], capture_output=True, check=True)
+    assert (done.stdout, done.stderr) == (b"x?y\n", b"x?y\n")
