@@ -219,7 +219,10 @@ def test_a_job_without_the_keys_of_its_type(dsn: str, capsys: pytest.CaptureFixt
     adding = ["schedule", "add", "s", "mail.send", "{}", "--every", "60"]
     for words in (["enqueue", "mail.send", "{}"], adding):
         assert run(words, GlobalOptions()) == 1
-        assert "group key of mail.send is computed by its class" in capsys.readouterr().err
+        said = capsys.readouterr().err
+        assert "group key of mail.send is computed by its class" in said
+        assert "pass group as an argument" in said
+        assert "declare a Key" not in said
         assert run([*words, "--no-keys"], GlobalOptions()) == 0
     assert run(["enqueue", "mail.send", "{}", "--group", "g"], GlobalOptions()) == 0
     assert [(job["group"], job["tenant"]) for job in stored(dsn)] == [(None, None), ("g", "t")]

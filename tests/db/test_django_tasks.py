@@ -273,6 +273,13 @@ def test_a_unique_key_returns_the_task_that_there_is(tasks: Any) -> None:
     assert tasks.send.enqueue(8).id != first.id
 
 
+def test_a_key_that_the_arguments_lack_is_refused(tasks: Any) -> None:
+    """By Django's error for a task that cannot be enqueued."""
+    with pytest.raises(InvalidTask, match=r"Key\('\{order.number\}'\), cannot be computed"):
+        tasks.keyed_within.enqueue(7)
+    assert enqueued() == 0
+
+
 def test_a_policy_is_checked_where_it_is_written(tasks: Any) -> None:
     """Whatever the backend is."""
     with pytest.raises(InvalidWork, match="no option queue"):

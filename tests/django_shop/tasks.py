@@ -38,6 +38,12 @@ def send(user: int, *, language: str = "en") -> list[Any]:
 
 
 @task
+@policy(unique=Key("{order.number}"))
+def keyed_within(order: Any) -> None:
+    """Have a key of a part of an argument."""
+
+
+@task
 def reports_transaction() -> list[bool]:
     """Return whether the connection is in a transaction, and whether it is the main thread's."""
     with connection.cursor() as cursor:

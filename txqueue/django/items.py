@@ -213,7 +213,13 @@ def _computed(function: Callable[..., Any], name: str, key: Key) -> property:
     def computed(item: TaskWork) -> str | None:
         takes_context = declared_task(item.work_type).takes_context
         arguments = _bound(function, item.args, item.kwargs, takes_context=takes_context)
-        return key.__get__(SimpleNamespace(**arguments), SimpleNamespace)
+        try:
+            return key.__get__(SimpleNamespace(**arguments), SimpleNamespace)
+        except AttributeError as error:
+            raise InvalidWork(
+                f"the {name} of {item.work_type}, {key!r}, cannot be computed: {error}",
+                "pass arguments that have what it names, or name the parameters themselves",
+            ) from None
 
     return property(computed)
 

@@ -7,6 +7,6 @@ begin
     if (select keys_required from setting) then
         perform refuse(
             format('the %s key of %s is computed by its class, which the database does not have', key, its_type),
-            format('pass %s as an argument, or {"keys": false} as options (--no-keys) for none; or declare a Key on the class', key));
+            format('pass %s as an argument, or {"keys": false} as options (--no-keys) for none; the database computes a Key of fields of a work item, not one of a Django task''s parameters', key));
     end if;
 end $$;
