@@ -194,6 +194,7 @@ def test_another_node_may_have_the_key(node: Master, other: Master) -> None:
     assert told.reason == "no_key"
     assert "node had no key that it needs: no key of this process" in told.detail
     assert told.detail.endswith("; another node (other) may")
+    assert told.remedy.startswith("restart node with that key, too")
     node.value("select retried from txqueue.retry(%s, 'me')", [job_id])
     lacks_key(other)
     told = explain(node.value("select txqueue.explain_facts(%s)", job_id))

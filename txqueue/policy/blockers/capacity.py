@@ -96,14 +96,15 @@ def without_its_key(facts: Facts) -> Iterator[Blocker]:
         yield Blocker(
             "no_key",
             f"{joined(tried)} had no key that it needs: {why}; another node ({joined(others)}) may",
-            f"nothing: it is tried again {until(facts, job['not_before'])}, by chance there",
+            f"restart {joined(tried)} with that key, too, in {_KEY}: it is tried again"
+            f" {until(facts, job['not_before'])}, by chance there",
         )
     else:
         yield Blocker(
             "no_key",
             f"no live node has a key that it needs (tried by {joined(tried)}): {why}",
-            f"restart nodes with that key, too, in {_KEY}, and it is tried within a minute; if the"
-            f" key is lost: txqueue cancel {job['job_id']}",
+            f"restart all of them with that key, too, in {_KEY}, and it runs within a minute; if"
+            f" the key is lost: txqueue cancel {job['job_id']}",
             Gravity.FAULT,
         )
 
