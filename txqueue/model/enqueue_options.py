@@ -231,7 +231,7 @@ class EnqueueOptions(TypedDict, total=False):
     unique: Annotated[
         str | None,
         Option(
-            "A key that at most one unended job of the work type holds.",
+            "A key that at most one unended job of the work type holds; None: that of the class.",
             _name(LONGEST_KEYS["unique"], hint=_METHOD),
             sql="text",
             by_class=True,
@@ -281,7 +281,7 @@ class EnqueueOptions(TypedDict, total=False):
     after: Annotated[
         Sequence[int] | None,
         Option(
-            "The numbers of the jobs to wait for until they are done.",
+            "The numbers of the jobs to wait for until they are done; not with a unique key.",
             _Rule(_are_numbers, "give a list of the numbers of jobs"),
             sql="bigint[]",
             # The driver sends a tuple as a row.

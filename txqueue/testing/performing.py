@@ -101,6 +101,8 @@ def _assignment(
     if isinstance(work, WorksetJob):
         raise InvalidWork("the jobs of worksets cannot be performed alone", "perform an item")
     job = job_object(work, options)
+    # What enqueue would refuse, by the same path.
+    json_text(job)
     terms = {**(job.get("options") or {}), "steps": True} if has_steps else job.get("options")
     entry = [0, work.work_type, attempt, work.weight, job["payload"], terms]
     chunk = json_text({"fields": FIELDS, "jobs": [entry]})

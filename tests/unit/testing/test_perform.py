@@ -330,3 +330,21 @@ def test_a_result_of_a_step_is_as_long_as_nodes_allow(way: str) -> None:
     assert testing.perform(verbose.work(longest, way)).get() == longest
     outcome = testing.perform(verbose.work(longest + 1, way))
     assert "the result of step 'text' has" in str(outcome.error)
+
+
+@define
+class Free(WorkItem):
+    """Takes any item."""
+
+    work_type = "unit.testing.free"
+
+    item: Any
+
+    def perform(self, _: RunningJob) -> None:
+        """Do nothing."""
+
+
+def test_what_cannot_be_stored_has_the_path_of_enqueue() -> None:
+    """Whatever else is sent with it."""
+    with pytest.raises(InvalidWork, match=r"half a surrogate pair.* @ \$\.item"):
+        testing.perform(Free("a\0b"))

@@ -83,7 +83,8 @@ def ended_inside() -> TransactionMisused:
     """Return the error for a transaction that one of its own statements has ended."""
     return TransactionMisused(
         "a statement ended the transaction: commit, rollback or prepare transaction",
-        "leave the end to the async with block; raise an error to roll back, or use a savepoint",
+        "leave the end to the block of transaction(); raise an error to roll back, or use a"
+        " savepoint",
     )
 
 
