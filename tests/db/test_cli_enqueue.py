@@ -55,6 +55,24 @@ def test_a_database_without_the_schema(database18: str, capsys: pytest.CaptureFi
         assert "run: txqueue migrate" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("payload", "path"),
+    [
+        ({"note": "a\0b"}, "$.note"),
+        ({"notes": ["", {"x": "\0"}]}, "$.notes[1][...]"),
+        ({"a\0b": 1}, "$, a key"),
+        ({"a field": "\0"}, "$[...]"),
+    ],
+)
+def test_a_nul_is_refused_with_the_path_of_its_field(
+    dsn: str, capsys: pytest.CaptureFixture[str], payload: dict[str, Any], path: str
+) -> None:
+    """Keys below a field are data, and not shown."""
+    assert run(["enqueue", "mail.send", json.dumps(payload)], GlobalOptions()) == 2
+    assert f"cannot be stored @ {path}; leave it out" in capsys.readouterr().err
+    assert stored(dsn) == []
+
+
 def test_a_role_that_may_only_enqueue(dsn: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Its job is written, and no error makes it write another."""
     only = make_dsn(dsn, options="-c role=txqueue_enqueue")

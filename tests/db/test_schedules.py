@@ -196,6 +196,10 @@ def test_what_classes_declare_comes_and_goes_with_them(node: Master) -> None:
         ({"kind": "every"}, {}, "not within a second"),
         ({"kind": "every", "seconds": 60, "jitter": 61}, {}, "not within its period"),
         ({"kind": "cron", "expression": "* * * * *"}, {}, "no expression or no zone"),
+        *(
+            ({"kind": "cron", "expression": "* * * * *", "zone": zone}, {}, "no time zone")
+            for zone in ("", "localtime", "posixrules", "posix/UTC", "right/UTC", "/etc/localtime")
+        ),
         ({"kind": "every", "seconds": 60, "catch_up": "perhaps"}, {}, "catch_up"),
         ({"kind": "every", "seconds": 60}, {"priority": 11}, "priority 11"),
         ({"kind": "every", "seconds": 60}, {"payload": []}, "not a JSON object"),

@@ -16,6 +16,8 @@ from tests.db.letters import opened
 from tests.db.masters import Master
 from tests.waiting import running_reactor
 from txqueue import ExistingTable, WorkQueue, WorksetItem
+from txqueue.cli.options import GlobalOptions
+from txqueue.cli.root import run
 from txqueue.errors import Refused
 from txqueue.store.driver.connection_pool import ConnectionPool
 from txqueue.store.enqueueing.workset_parts import Parts
@@ -155,6 +157,28 @@ def test_failures_are_kept_or_tried_again(node: Master) -> None:
     take(node, first, found["part"])
     counted = status(node)
     assert (counted["done"], counted["failed"], counted["remaining"]) == (10, 0, 0)
+
+
+def test_failed_items_are_listed_by_what_identifies_them(
+    node: Master, dsn: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Their part and their number in it: several parts have an item of each number."""
+    make(node)
+    fill(node, 5)
+    fill(node, 5)
+    (job, *_) = start(node)
+    error = [{"key": "3", "error": "bad"}]
+    first = take(node, job)
+    second = take(node, job, first["part"], error)
+    take(node, job, second["part"], error)
+    parts = node.column("select origin from txqueue.workset_failed order by origin")
+    assert len(set(parts)) == 2
+    assert run(["--dsn", dsn, "worksets", "letters"], GlobalOptions()) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["part", "item", "runs", "error"] in lines
+    assert sorted(line for line in lines if line[-1:] == ["bad"]) == [
+        [str(part), "3", "1", "bad"] for part in parts
+    ]
 
 
 def test_a_job_does_not_end_while_its_workset_is_filled(node: Master, other: Master) -> None:

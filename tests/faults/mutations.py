@@ -261,7 +261,7 @@ MUTATIONS: Final = {
         "hostile_enqueues",
         "expected run I1 I10",
         "schema/functions/enqueue/find_broken_rule.sql",
-        "when not_before not between '1900-01-01Z' and '9998-12-31Z' and",
+        "when not_before not between '1900-01-01Z' and '9998-12-31 23:59:59.999999Z' and",
         "when false and",
         "txqueue/store/driver/timestamps.py",
         '        return EARLIEST if text.endswith("BC") or text == "-infinity" else LATEST\n',

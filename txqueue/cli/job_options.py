@@ -13,7 +13,7 @@ from txqueue.cli.options import Decorator, together
 from txqueue.cli.times import Length, zoned
 from txqueue.model.enqueue_options import OPTIONS, Option
 from txqueue.model.job_policy import UniqueMode
-from txqueue.model.storable import find_unstorable
+from txqueue.model.storable import find_unstorable_field
 
 __all__ = ["checked_payload", "declared", "job_text", "keyless"]
 
@@ -108,7 +108,7 @@ def checked_payload(text: str) -> str:
         raise click.UsageError(
             "the payload is not a JSON object; pass the work item's fields, like '{\"user_id\": 7}'"
         )
-    if reason := find_unstorable(value):
+    if reason := find_unstorable_field(value):
         raise click.UsageError(f"the payload cannot be stored: {reason}; leave it out")
     return text
 

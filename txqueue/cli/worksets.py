@@ -65,8 +65,18 @@ def _workset_row(row: Mapping[str, Any]) -> list[object]:
 
 
 def _failures(rows: Sequence[Mapping[str, Any]]) -> Lines:
-    columns = ["item", ">runs", "error"]
-    lines = ([row["key"], str(row["attempt"]), row["error"].splitlines()[0]] for row in rows)
+    # In a workset's own table, an item has its number in a part; in an application's, a key.
+    has_parts = any(row["part"] for row in rows)
+    columns = [*[">part"] * has_parts, "item", ">runs", "error"]
+    lines = (
+        [
+            *[str(row["part"])] * has_parts,
+            row["key"],
+            str(row["attempt"]),
+            row["error"].splitlines()[0],
+        ]
+        for row in rows
+    )
     return listing("Failed items", columns, lines, "No item of it has failed.")
 
 

@@ -46,7 +46,9 @@ def choose_log_format(settings: Settings, program: MutableMapping[str, Any] | No
     """
     log_format = str(settings.get("log_format", "text"))
     if log_format not in FORMATS:
-        raise ConfigurationError(f"log_format is {log_format!r}, not a format", "give text or json")
+        raise ConfigurationError(
+            f"{settings.label('log_format')} is {log_format!r}, not a format", "give text or json"
+        )
     if log_format != os.environ.get(VARIABLE, "text"):
         # Workers inherit it: they write to the log before they get their settings.
         os.environ[VARIABLE] = log_format

@@ -52,7 +52,7 @@ def option_json(value: object) -> object:
         InvalidWork: When a datetime is naive.
     """
     if isinstance(value, datetime):
-        if value.tzinfo is None:
+        if value.utcoffset() is None:
             raise InvalidWork(
                 f"{value.isoformat()} has no time zone",
                 "use datetime.now(timezone.utc) or the like",

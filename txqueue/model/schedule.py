@@ -6,6 +6,7 @@ Only a cool-down's next due time is unknown until its job has ended.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -35,6 +36,8 @@ __all__ = [
     "zoned",
 ]
 
+# Files beside those of the IANA's zones, which another host has not, or with another content.
+_OF_THE_HOST: Final = re.compile(r"|localtime|posixrules|posix/.*|right/.*", re.DOTALL)
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 TICK: Final = timedelta(microseconds=1)
 SHORTEST, LONGEST = 1.0, 366 * 86400.0
@@ -101,15 +104,16 @@ def _jitter_of(value: float | timedelta, seconds: float, most: float) -> timedel
     if length is None and _is_number(value):
         length = timedelta(seconds=seconds * float(_seconds(value)))
     if length is None or not timedelta(0) <= length <= timedelta(seconds=seconds * most):
+        shown = f"{value:g}" if _is_number(value) else _shown(value)
         raise InvalidSchedule(
-            f"a jitter of {_shown(value)} is not within 0 to {most:g} of the period",
+            f"a jitter of {shown} is not within 0 to {most:g} of the period",
             "give a fraction such as 0.1, or a timedelta",
         )
     return length
 
 
 def _aware(_: object, __: attrs.Attribute[datetime | None], value: object) -> None:
-    if value is not None and (not isinstance(value, datetime) or value.tzinfo is None):
+    if value is not None and (not isinstance(value, datetime) or value.utcoffset() is None):
         raise InvalidSchedule(
             f"until={brief(value)} is not a datetime with a time zone",
             "give one such as datetime(2027, 1, 1, tzinfo=UTC)",
@@ -225,13 +229,15 @@ class Cooldown(_Ending):
 
 
 def _zone(value: object) -> str:
+    name = str(value)
     try:
-        return ZoneInfo(str(value)).key
+        if _OF_THE_HOST.fullmatch(name) is None:
+            return ZoneInfo(name).key
     except (KeyError, OSError, ValueError):
-        raise InvalidSchedule(
-            f"there is no time zone {brief(value)}",
-            "use a name such as Europe/Berlin or UTC",
-        ) from None
+        """There is none."""
+    raise InvalidSchedule(
+        f"there is no time zone {brief(value)}", "use a name such as Europe/Berlin or UTC"
+    )
 
 
 def zoned(moment: datetime, zone: object) -> datetime:

@@ -1,7 +1,7 @@
 """Tells what JSON and PostgreSQL can store."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from types import NoneType
 from typing import Any, Final
 
@@ -9,6 +9,7 @@ __all__ = [
     "CONSTANT",
     "distinct",
     "find_unstorable",
+    "find_unstorable_field",
     "is_json_already",
     "is_name",
     "is_storable",
@@ -72,6 +73,15 @@ def find_unstorable(value: Any, path: str = "$", *, is_text_free: bool = False) 
         return next(_unstorable(value, path, is_text_free), None)
     except RecursionError:
         return f"data nested too deeply @ {path}"
+
+
+def find_unstorable_field(payload: Mapping[str, Any]) -> str | None:
+    """Return what in a payload cannot be stored, and the path of its field; None for a good one."""
+    for name, value in payload.items():
+        path = f"$.{name}" if name.isidentifier() else "$[...]"
+        if reason := find_unstorable(name, "$, a key") or find_unstorable(value, path):
+            return reason
+    return None
 
 
 def _unstorable(value: Any, path: str, is_text_free: bool) -> Iterator[str]:

@@ -61,7 +61,11 @@ def node_settings(settings: Settings, dsn: str, index: int) -> NodeSettings:
         kill_stuck=_kill_stuck(settings),
         result_limit=settings.whole("result_limit", RESULT_LIMIT, LONGEST_RESULT),
         unreadable_for=settings.seconds("unreadable_for", 3600.0, least=0.0),
-        worker_start=checked_start(str(settings.get("worker_start", "auto")), sys.platform),
+        worker_start=checked_start(
+            str(settings.get("worker_start", "auto")),
+            sys.platform,
+            settings.label("worker_start"),
+        ),
         host=str(settings.get("host", host_identity())),
         admin=admin.beside(index),
         listen=None if listen is None else listen.beside(index),

@@ -37,22 +37,23 @@ class ImportTraces:
     opened: Collection[str] = ()
 
 
-def checked_start(chosen: str, platform: str) -> str:
+def checked_start(chosen: str, platform: str, label: str) -> str:
     """Return the value of the setting ``worker_start`` if it is valid on a platform.
 
     Args:
         chosen: The value.
         platform: The platform, as in `sys.platform`.
+        label: The setting's name where it is given.
 
     Raises:
         ConfigurationError: When it is not a valid value, or the platform cannot fork workers.
     """
     if chosen not in WORKER_STARTS:
         raise ConfigurationError(
-            f"worker_start is {chosen!r}, not a way to start workers", "give auto, fork or spawn"
+            f"{label} is {chosen!r}, not a way to start workers", "give auto, fork or spawn"
         )
     if chosen == "fork" and platform != _FORKING_PLATFORM:
-        raise ConfigurationError("worker_start is fork, which takes Linux", "give auto or spawn")
+        raise ConfigurationError(f"{label} is fork, which takes Linux", "give auto or spawn")
     return chosen
 
 

@@ -184,7 +184,7 @@ async def _find(session: Bound, search: JobSearch) -> list[int]:
 def _checked(until: Any) -> Until:
     if not isinstance(until, datetime | timedelta | None):
         raise TypeError(f"until={until!r} is no moment and no length of time; pass a timedelta")
-    if isinstance(until, datetime) and until.tzinfo is None:
+    if isinstance(until, datetime) and until.utcoffset() is None:
         raise ValueError(f"until={until!r} has no time zone; pass datetime.now(UTC) or the like")
     if isinstance(until, timedelta) and until < timedelta(0):
         raise ValueError(f"until={until!r} is in the past; pass a time from now on")

@@ -175,7 +175,7 @@ def _defaults(work: type[WorkItem]) -> dict[str, Any]:
 def _iso(name: str, value: Any) -> str | None:
     if value is None:
         return None
-    if not isinstance(value, datetime) or value.tzinfo is None:
+    if not isinstance(value, datetime) or value.utcoffset() is None:
         raise TypeError(f"{name} is compared with a datetime with a time zone, not {value!r}")
     return value.isoformat()
 

@@ -16,8 +16,8 @@ as $$
         when length(queue) not between 1 and 200 then 'queue'
         when length("group") not between 1 and 1000 then 'group'
         when length(tenant) not between 1 and 200 then 'tenant'
-        when not_before not between '1900-01-01Z' and '9998-12-31Z' and not_before <> 'infinity' then 'moment'
-        when not_after not between '1900-01-01Z' and '9998-12-31Z' and not_after <> 'infinity' then 'moment'
+        when not_before not between '1900-01-01Z' and '9998-12-31 23:59:59.999999Z' and not_before <> 'infinity' then 'moment'
+        when not_after not between '1900-01-01Z' and '9998-12-31 23:59:59.999999Z' and not_after <> 'infinity' then 'moment'
         when not_after <= not_before then 'not_after'
         when options is not null and txqueue.find_broken_option(options) is not null then 'options'
     end

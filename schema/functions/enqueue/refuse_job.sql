@@ -22,7 +22,7 @@ begin
         when 'group' then refuse('a group must have 1 to 1000 characters', 'pass a shorter key, or null for no group')
         when 'tenant' then refuse('a tenant must have 1 to 200 characters', 'pass a shorter key, or null for no tenant')
         when 'moment' then refuse(format('%s is not between the years 1900 and 9998',
-                                         case when not_before <> 'infinity' and not_before not between '1900-01-01Z' and '9998-12-31Z'
+                                         case when not_before <> 'infinity' and not_before not between '1900-01-01Z' and '9998-12-31 23:59:59.999999Z'
                                               then 'not_before' else 'not_after' end),
                                   'give another moment, or infinity for never')
         when 'options' then refuse_option(options)

@@ -10,6 +10,8 @@ begin
         perform refuse('a schedule is neither cron nor every nor cooldown', 'pass one of these as its kind');
     elsif kind = 'cron' and (terms ->> 'expression' is null or terms ->> 'zone' is null) then
         perform refuse('a cron schedule has no expression or no zone', 'pass both, as in 0 3 * * * and Europe/Berlin');
+    elsif kind = 'cron' and terms ->> 'zone' ~ '^($|localtime$|posixrules$|posix/|right/|[^A-Za-z])' then
+        perform refuse(format('there is no time zone %L', terms ->> 'zone'), 'use a name such as Europe/Berlin or UTC');
     elsif kind <> 'cron' and coalesce((terms ->> 'seconds')::double precision, 0) not between 1 and 366 * 86400 then
         perform refuse('the period of a schedule is not within a second and a year', 'pass its seconds');
     elsif coalesce((terms ->> 'jitter')::double precision, 0) not between 0 and coalesce((terms ->> 'seconds')::double precision, 3600) then

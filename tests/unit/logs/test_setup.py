@@ -59,7 +59,7 @@ def test_a_flag_comes_before_the_environment_and_that_before_the_file(tmp_path: 
 @pytest.mark.parametrize(
     ("flag", "program", "said"),
     [
-        ("xml", {}, "log_format is 'xml', not a format; give text or json"),
+        ("xml", {}, "--log-format is 'xml', not a format; give text or json"),
         ("json", {"syslog": True}, "--syslog of twistd"),
         ("json", {"logger": "mine.observer"}, "--logger of twistd"),
     ],

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from itertools import islice, pairwise
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from txqueue.errors import InvalidSchedule, InvalidWork
+from txqueue.model.enqueue_options import option_json
 from txqueue.model.schedule import (
     CatchUp,
     Cooldown,
@@ -237,6 +238,12 @@ def test_a_row_says_all_of_a_schedule(when: Schedule) -> None:
         (Cron, {"expression": "0 0 ? * ?"}, r"there is no \?; write '0 0 \* \* \*'"),
         (Cron, {"expression": "* * * * *", "tz": "Mars/Olympus"}, "no time zone"),
         (Cron, {"expression": "* * * * *", "tz": "../etc/passwd"}, "no time zone"),
+        *(
+            (Cron, {"expression": "* * * * *", "tz": zone}, "no time zone")
+            for zone in ("", "localtime", "posixrules", "posix/UTC", "right/UTC", "/etc/localtime")
+        ),
+        (Every, {"seconds": 60, "jitter": 0.6}, "a jitter of 0.6 is not within 0 to 0.5 of"),
+        (Every, {"seconds": 60, "jitter": timedelta(seconds=36)}, "a jitter of 36s is not within"),
         (Cron, {"expression": "* * * * *", "jitter": 0.1}, "not a timedelta"),
     ],
 )
@@ -270,6 +277,22 @@ def test_an_end_without_a_time_zone_is_refused() -> None:
     """The moment would be ambiguous."""
     with pytest.raises(InvalidSchedule, match="time zone"):
         Every(60, until=datetime.fromisoformat("2027-01-01"))
+
+
+def test_a_zone_without_an_offset_is_none() -> None:
+    """As Python has it: such a datetime is naive."""
+
+    class Unknown(tzinfo):
+        def utcoffset(self, _: datetime | None) -> None:
+            """Return none."""
+
+        dst = tzname = utcoffset
+
+    moment = datetime(2027, 1, 1, tzinfo=Unknown())
+    with pytest.raises(InvalidSchedule, match="time zone"):
+        Every(60, until=moment)
+    with pytest.raises(InvalidWork, match="has no time zone"):
+        option_json(moment)
 
 
 def test_ends_are_among_the_terms_only_where_there_are_any() -> None:

@@ -29,20 +29,20 @@ def test_which_nodes_fork(chosen: str, workers: int, platform: str, expected: bo
 @pytest.mark.parametrize(
     ("chosen", "platform", "said"),
     [
-        ("thread", "linux", "worker_start is 'thread', not a way to start workers"),
-        ("fork", "darwin", "worker_start is fork, which takes Linux"),
+        ("thread", "linux", "--worker-start is 'thread', not a way to start workers"),
+        ("fork", "darwin", "--worker-start is fork, which takes Linux"),
     ],
 )
 def test_a_start_that_is_not_valid(chosen: str, platform: str, said: str) -> None:
     """Unknown ones, and forking where it is not supported."""
     with pytest.raises(ConfigurationError, match=said):
-        checked_start(chosen, platform)
+        checked_start(chosen, platform, "--worker-start")
 
 
 @pytest.mark.parametrize(("chosen", "platform"), [("auto", "darwin"), ("spawn", "win32")])
 def test_a_valid_start(chosen: str, platform: str) -> None:
     """It is returned."""
-    assert checked_start(chosen, platform) == chosen
+    assert checked_start(chosen, platform, "--worker-start") == chosen
 
 
 @pytest.mark.parametrize(
