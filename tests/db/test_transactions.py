@@ -9,13 +9,14 @@ from typing import Any
 import psycopg2
 import psycopg2.sql
 import pytest
+from attrs import define
 from twisted.internet.defer import CancelledError, Deferred
 
 from tests.db.letters import Note, opened
 from tests.db.masters import Master
 from tests.waiting import pause
-from txqueue import Transaction, WorkQueue
-from txqueue.errors import DatabaseUnavailable, TransactionMisused
+from txqueue import Transaction, WorkItem, WorkQueue
+from txqueue.errors import DatabaseUnavailable, Refused, TransactionMisused
 
 CLIENTS = """
     select count(*) from pg_stat_activity
@@ -334,3 +335,32 @@ async def test_a_wait_that_is_cancelled_is_no_timeout(dsn: str, node: Master) ->
         await pause(0.1)
     with pytest.raises(DatabaseUnavailable, match="closed"):
         await waiting
+
+
+@define
+class Keyed(WorkItem):
+    """Work with a unique key of its class."""
+
+    work_type = "transactions.keyed"
+
+    unique = "one"
+
+    def perform(self, job: Any) -> None:
+        """Do nothing."""
+
+
+async def test_a_key_of_the_class_keeps_a_job_from_waiting(node: Master, dsn: str) -> None:
+    """As the pages say, ``unique=None`` does not lift it, nor is the job a batch's callback."""
+    async with opened(dsn) as queue:
+        job_id = await queue.enqueue(Note())
+        for options in ({}, {"unique": None}):
+            with pytest.raises(Refused, match="a job with a unique key cannot wait for others"):
+                await queue.enqueue(Keyed(), after=[job_id], **options)
+        with pytest.raises(Refused, match="a job with a unique key cannot wait for others"):
+            await _batch_before(queue, Keyed())
+    assert node.states() == {"waiting": 1}
+
+
+async def _batch_before(queue: WorkQueue, callback: WorkItem) -> None:
+    async with queue.batch(callback) as batch:
+        await batch.enqueue(Note())

@@ -121,7 +121,7 @@ def batch(
 
     Args:
         connection: The caller's own open connection.
-        callback: The work item to run once all jobs have ended.
+        callback: The work item to run once all jobs have ended; it has no unique key.
         schema: The name of txqueue's schema.
         options: Options of the callback, as for `enqueue`.
 

@@ -130,7 +130,7 @@ def batch(
     """Collect a batch of jobs; its callback runs once all of them have ended, in any way.
 
     Args:
-        callback: The work item to run once all jobs have ended.
+        callback: The work item to run once all jobs have ended; it has no unique key.
         using: The alias of the database.
         schema: The name of txqueue's schema.
         options: Options of the callback, as for `enqueue`.

@@ -154,7 +154,7 @@ def batch(
 
     Args:
         bind: The caller's own connection or session.
-        callback: The work item to run once all jobs have ended.
+        callback: The work item to run once all jobs have ended; it has no unique key.
         schema: The name of txqueue's schema.
         options: Options of the callback, as for `enqueue`.
 

@@ -150,7 +150,7 @@ class BlockingTransaction:
         """Collect a batch of jobs; its callback runs once all of them have ended, in any way.
 
         Args:
-            callback: The work item to run once all jobs have ended.
+            callback: The work item to run once all jobs have ended; it has no unique key.
             options: Options of the callback, as for `enqueue`.
         """
         return adapter.batch(self.connection, callback, schema=self._schema, **options)

@@ -281,8 +281,8 @@ class Transaction:
         """Collect a batch of jobs; its callback runs once all of them have ended, in any way.
 
         Args:
-            callback: The work item to run once all jobs have ended; its handler reads from
-                ``job.parents`` how each ended.
+            callback: The work item to run once all jobs have ended; it has no unique key,
+                and its handler reads from ``job.parents`` how each ended.
             options: Options of the callback, as for `enqueue`.
 
         Returns:
