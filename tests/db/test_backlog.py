@@ -36,6 +36,18 @@ def test_a_full_queue_refuses_and_others_do_not(node: Master) -> None:
     assert node.states() == {"ready": 4}
 
 
+@pytest.mark.parametrize(
+    ("queue", "shown"),
+    [("mail", "mail"), ("a mail", "'a mail'"), ("-x", "NAME"), ("x\ny", "NAME")],
+)
+def test_the_remedy_is_a_command_for_a_shell(node: Master, queue: str, shown: str) -> None:
+    """Which has no name that a shell, or the command, would take for something else."""
+    with pytest.raises(psycopg2.Error) as refused:
+        node.value("select txqueue.refuse_full_queue(%s)", queue)
+    hint = refused.value.diag.message_hint or ""
+    assert hint.endswith(f"txqueue limit queue {shown} --backlog N")
+
+
 def test_a_limit_holds_from_the_moment_that_it_is_set(node: Master) -> None:
     """And is gone with its lifting."""
     node.enqueue({}, {})

@@ -14,6 +14,7 @@ from txqueue.adapters.django import is_of_tests
 from txqueue.django.backend import OPTIONS, TxqueueBackend
 from txqueue.django.databases import backends, dsn_of, is_migrated_here
 from txqueue.errors import ConfigurationError, SchemaMismatch, TxqueueError
+from txqueue.model.shell_commands import queues_option
 from txqueue.store.reads.installation import (
     has_schema_query,
     identity_query,
@@ -118,7 +119,7 @@ def _of_nodes(backend: TxqueueBackend) -> Iterator[CheckMessage]:
     unserved = [name for (name,) in _rows(backend, unserved_query, sorted(backend.queues))]
     if unserved:
         what = f"has queues that no node serves now: {', '.join(unserved)}"
-        remedy = f"Run: twistd txqueue --app txqueue.django --queues {','.join(unserved)}"
+        remedy = f"Run: twistd txqueue --app txqueue.django {queues_option(*unserved)}"
         yield _warning("W008", backend, what, remedy)
     if _is_another_queue(backend):
         remedy = "Have TXQUEUE_DSN and the database of Django name the same server."

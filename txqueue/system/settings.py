@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
 import socket
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Self
 from urllib.parse import quote
@@ -114,19 +116,19 @@ class Settings:
         return self._number(name, default, (least, most), float)
 
     def names(self, name: str, default: list[str]) -> list[str]:
-        """Return a setting that must be a list, or names joined by commas.
+        """Return a setting that must be a list, as such or in JSON, or names joined by commas.
 
         Raises:
             ConfigurationError: When it is neither, or empty.
         """
         value = self.get(name, default)
-        parts = value.split(",") if isinstance(value, str) else value
+        parts = _parts(value) if isinstance(value, str) else value
         if not isinstance(parts, list) or not all(isinstance(part, str) for part in parts):
             raise ConfigurationError(
                 f"{self.label(name)} is {value!r}, not a list of names",
                 "give names joined by commas, or a list of texts",
             )
-        names = [part.strip() for part in parts if part.strip()]
+        names = [part for part in parts if part]
         if parts and not names:
             raise ConfigurationError(
                 f"{self.label(name)} is {value!r}, which has no name in it",
@@ -210,6 +212,16 @@ class Settings:
                 f"{self.label(name)} is {number}, above {most}", f"give {most} or less"
             )
         return number
+
+
+def _parts(text: str) -> list[str]:
+    """Return the names in a text: those of a list in JSON as they are, others without spaces."""
+    if text.startswith("["):
+        with suppress(ValueError):
+            names = json.loads(text)
+            if all(isinstance(name, str) for name in names):
+                return list(names)
+    return [part.strip() for part in text.split(",")]
 
 
 def _home() -> Path:

@@ -58,6 +58,9 @@ def test_an_empty_dsn_is_libpq_s_own(tmp_path: Path) -> None:
         ({"queues": "a, b,,c "}, {}, OWN, ["a", "b", "c"]),
         ({}, {"TXQUEUE_QUEUES": "mail"}, OWN, ["mail"]),
         ({}, {}, OWN, ["own", "mail"]),
+        ({}, {}, 'queues = [" a,b"]', [" a,b"]),
+        ({}, {"TXQUEUE_QUEUES": '["a,b", " c"]'}, OWN, ["a,b", " c"]),
+        ({}, {"TXQUEUE_QUEUES": "[1], [b"}, OWN, ["[1]", "[b"]),
         ({}, {}, None, ["default"]),
     ],
 )

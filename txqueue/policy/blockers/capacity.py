@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Sequence
 
 from txqueue.model.humanize import counted, joined
+from txqueue.model.shell_commands import queues_option
 from txqueue.policy.blockers.node_room import (
     HIGH,
     Node,
@@ -114,7 +114,7 @@ def without_node(facts: Facts) -> Iterator[Blocker]:
     queue, work_type = facts["job"]["queue"], facts["job"]["work_type"]
     serving, knowing = _names(facts, "serves"), _names(facts, "knows")
     yield from without_key(facts)
-    start = f"start one with --queues {shlex.quote(queue)}"
+    start = f"start one with {queues_option(queue)}"
     if (deprived := _deprived(facts)) and not capable(facts):
         nodes = [f"node {node['name']}: {node['lacking_right']}" for node in deprived]
         what = "the database refuses the statements of the nodes that could run it"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from attrs import evolve, frozen
 
 from txqueue.model.humanize import age, counted
+from txqueue.model.shell_commands import queues_option
 from txqueue.policy.blockers.assigned import assigned
 from txqueue.policy.blockers.capacity import (
     capable,
@@ -184,7 +184,7 @@ def _for_type(facts: Facts) -> Blocker:
         f"no node has ever registered the work type {work_type}"
         + ("" if is_served else f", and no live node serves the queue {queue}"),
         "start a node whose --app defines it"
-        + ("" if is_served else f", with --queues {shlex.quote(queue)}"),
+        + ("" if is_served else f", with {queues_option(queue)}"),
         Gravity.FAULT,
         "unknown_type",
     )

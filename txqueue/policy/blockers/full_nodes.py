@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Sequence
 
 from attrs import evolve
 
 from txqueue.model.humanize import age, counted, first_of, joined
+from txqueue.model.shell_commands import limit_command
 from txqueue.policy.blockers.capacity import is_suspect, working
 from txqueue.policy.blockers.node_room import (
     HIGH,
@@ -103,7 +103,7 @@ def _reserve(facts: Facts, nodes: Sequence[Node]) -> Blocker:
             f"its weight of {job['weight']} is more than the reserve of the queue {job['queue']}"
             f" ({part}) leaves on any node: it starts on a node that runs nothing else",
             "nothing: it starts on an idle node; or:"
-            f" txqueue limit queue {shlex.quote(job['queue'])} --reserve 0",
+            f" {limit_command('queue', job['queue'], '--reserve 0')}",
         )
     return Blocker(
         "reserve",

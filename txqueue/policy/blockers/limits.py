@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from txqueue.model.humanize import age, counted, counted_as, first_of, joined
+from txqueue.model.shell_commands import resume_command
 from txqueue.policy.blockers.reason import (
     Blocker,
     Facts,
@@ -120,9 +120,8 @@ def _holder_text(facts: Facts, holder: Mapping[str, Any]) -> str:
 
 
 def _paused(kind: str, key: str) -> Blocker:
-    option = "" if kind == "queue" else f"--{kind} "
-    what, remedy = f"the {kind} {key} is paused", f"txqueue resume {option}{shlex.quote(key)}"
-    return Blocker("pause", what, remedy, Gravity.ACT, "paused")
+    what = f"the {kind} {key} is paused"
+    return Blocker("pause", what, resume_command(kind, key), Gravity.ACT, "paused")
 
 
 def _rate(limits: Mapping[str, Any]) -> str:

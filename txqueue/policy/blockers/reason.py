@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import IntEnum
@@ -11,6 +10,7 @@ from typing import Any, Final
 from attrs import frozen
 
 from txqueue.model.humanize import age
+from txqueue.model.shell_commands import limit_command
 
 __all__ = [
     "HEAVY_HEAD",
@@ -98,7 +98,7 @@ def is_due(facts: Facts) -> bool:
 
 def raised(kind: str, key: str, option: str) -> str:
     """Return how to raise a limit."""
-    return f"to allow more: txqueue limit {kind} {shlex.quote(key)} {option} N"
+    return f"to allow more: {limit_command(kind, key, f'{option} N')}"
 
 
 def ago(facts: Facts, column: str) -> str:

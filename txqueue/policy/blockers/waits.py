@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from typing import Any
 
 from txqueue.model.humanize import age
+from txqueue.model.shell_commands import argument
 from txqueue.policy.blockers.reason import Blocker, Facts, seconds_between, shown_moment, until
 
 __all__ = ["at_wait", "awaited"]
@@ -39,7 +39,7 @@ def awaited(facts: Facts, wait: Mapping[str, Any]) -> str:
 def _remedy(job_id: int, wait: Mapping[str, Any]) -> str:
     match wait["kind"]:
         case "signal":
-            return f"send the signal: txqueue signal {job_id} {shlex.quote(wait['signal'])}"
+            return f"send the signal: txqueue signal {job_id} {argument(wait['signal'])}"
         case "call":
             return f"nothing: it goes on then; see: txqueue explain {wait['child']}"
     return "nothing: it goes on then"

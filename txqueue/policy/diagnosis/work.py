@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 from txqueue.model.humanize import age, counted
+from txqueue.model.shell_commands import argument, queues_option, resume_command
 from txqueue.policy.blockers.blocked_jobs import blocked_warnings
 from txqueue.policy.diagnosis.finding import Check, Finding, Row, Severity, fault
 from txqueue.policy.diagnosis.tables import listed
@@ -35,7 +35,7 @@ def _queues(rows: Sequence[Row]) -> Iterator[Finding]:
         yield _unserved(
             f"no live node serves the queue {queue}, which has {counted(jobs, 'job')} to run",
             last_served[queue],
-            f"start a node with --queues {shlex.quote(queue)}",
+            f"start a node with {queues_option(queue)}",
         )
 
 
@@ -85,12 +85,11 @@ def _pauses(rows: Sequence[Row]) -> Iterator[Finding]:
         kind, key = row["kind"], row["key"]
         since = "" if row["seconds"] is None else f" for {age(row['seconds'])}"
         actor = f" by {row['actor']}" if row["actor"] else ""
-        name = shlex.quote(key) if kind == "queue" else f"--{kind} {shlex.quote(key)}"
         yield Finding(
             Severity.WARNING,
             f"the {kind} {key} is paused{since}{actor}",
             "its jobs wait until it is resumed",
-            f"resume it once the reason for the pause is gone: txqueue resume {name}",
+            f"resume it once the reason for the pause is gone: {resume_command(kind, key)}",
         )
 
 
@@ -104,7 +103,7 @@ def _schedules(rows: Sequence[Row]) -> Iterator[Finding]:
                 "check that a node runs, and read its log"
                 if row["has_class"]
                 else "no node has its class: start one, or if the class is gone, remove the"
-                f" schedule by: txqueue schedule remove {shlex.quote(row['name'])}",
+                f" schedule by: txqueue schedule remove {argument(row['name'])}",
             )
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from attrs import frozen
 
 from txqueue.model.humanize import age, counted, joined
+from txqueue.model.shell_commands import argument
 from txqueue.model.sqlstates import INSUFFICIENT_PRIVILEGE, remedy_of
 
 __all__ = [
@@ -143,5 +143,5 @@ def remedy_if_silent(node: Row | None, otherwise: str) -> str:
 
 def to_undrain(names: Sequence[str]) -> str:
     """Return what to do if all nodes that could run a job are draining."""
-    undrain = f"txqueue undrain {shlex.quote(min(names))}"
+    undrain = f"txqueue undrain {argument(min(names))}"
     return f"start another node, or, unless it is stopping: {undrain}"

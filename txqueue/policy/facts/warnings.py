@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 
 from txqueue.model.humanize import age, amount, counted, joined
+from txqueue.model.shell_commands import argument, limit_command, queues_option, resume_command
 from txqueue.policy.facts.live_jobs import SERVING, LiveJobs, Rest, served_queues
 from txqueue.policy.facts.node_warnings import (
     application_warnings,
@@ -73,7 +73,7 @@ def paused(controls: Iterable[Row]) -> Iterator[Warned]:
                 "paused",
                 control["key"],
                 what,
-                f"to resume it: txqueue resume {_by_name(control)}",
+                f"to resume it: {resume_command(control['kind'], control['key'])}",
             )
 
 
@@ -90,7 +90,7 @@ def full(controls: Iterable[Row]) -> Iterator[Warned]:
             )
             remedy = (
                 "check that its jobs run, or raise the limit:"
-                f" txqueue limit queue {_by_name(control)} --backlog N"
+                f" {limit_command('queue', control['key'], '--backlog N')}"
             )
             yield "full", control["key"], what, remedy
 
@@ -99,7 +99,7 @@ def full(controls: Iterable[Row]) -> Iterator[Warned]:
 def recurring(schedules: Row) -> Iterator[Warned]:
     """Yield warnings for schedules that no node ticks, and those whose last job was refused."""
     such_as = schedules["such_as"]
-    name = shlex.quote(such_as or "") if schedules["overdue"] == 1 else "NAME"
+    name = argument(such_as or "") if schedules["overdue"] == 1 else "NAME"
     overdue = (
         "check that a node runs that has the classes of those declared in code; remove those"
         f" whose class is gone: txqueue schedule remove {name}"
@@ -129,11 +129,6 @@ def idle(worksets: Iterable[Row]) -> Iterator[Warned]:
             )
 
 
-def _by_name(control: Row) -> str:
-    kind, key = control["kind"], shlex.quote(control["key"])
-    return key if kind == "queue" else f"--{kind} {key}"
-
-
 def unserved_queue(queue: str, nodes: Iterable[Row], now: datetime) -> tuple[str, str] | None:
     """Return what is wrong, and the remedy, if no node serves a queue, or all of them drain."""
     serving = served_queues(known := list(nodes), SERVING)
@@ -144,7 +139,7 @@ def unserved_queue(queue: str, nodes: Iterable[Row], now: datetime) -> tuple[str
         what = f"every node that serves the queue {queue} is draining: {joined(names)}"
         return what, to_undrain(names)
     what = f"no live node serves the queue {queue}"
-    remedy = f"start a node with --queues {shlex.quote(queue)}"
+    remedy = f"start a node with {queues_option(queue)}"
     return _by_silent(what, remedy, (node for node in known if queue in node["queues"]), now)
 
 
@@ -224,7 +219,7 @@ def _unserved(live: LiveJobs, nodes: Sequence[Row], now: datetime) -> Iterator[W
     for queue, jobs in waiting.items():
         if queue not in served:
             what = f"no live node serves the queue {queue}, which has {counted(jobs, 'job')}"
-            remedy = f"start a node with --queues {shlex.quote(queue)}"
+            remedy = f"start a node with {queues_option(queue)}"
             did = (node for node in nodes if queue in node["queues"])
             yield "unserved_queue", queue, *_by_silent(what, remedy, did, now)
     if jobs := _left(live.other_queues, "waiting", "ready"):
