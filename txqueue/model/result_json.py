@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from math import isfinite
 from typing import Any, NoReturn
 
+from cattrs import Converter
+
 from txqueue.errors import InvalidWork
 from txqueue.model.foreign import text_of
 from txqueue.model.storable import CONSTANT, distinct, is_json_already
@@ -32,6 +34,7 @@ def encode_result(
     value: Any,
     what: str = "the result",
     remedy: str = "return plain data or an attrs object",
+    writer: Converter = _converter,
 ) -> str:
     """Convert a handler's result into JSON text.
 
@@ -39,6 +42,7 @@ def encode_result(
         value: The result, or another value.
         what: What an error calls it.
         remedy: What the error advises.
+        writer: Makes plain data of it.
 
     Raises:
         InvalidWork: When the result does not fit JSON.
@@ -46,7 +50,7 @@ def encode_result(
     try:
         if is_json_already(value):
             return _checked(_result_json(value))
-        text = _checked(_result_json(_converter.unstructure(value)))
+        text = _checked(_result_json(writer.unstructure(value)))
         if "{" in text:
             json.loads(text, object_pairs_hook=distinct)
         return text

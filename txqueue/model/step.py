@@ -6,6 +6,7 @@ import inspect
 import json
 import math
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from datetime import timedelta
 from functools import lru_cache
 from typing import Any, Final, get_args, get_origin, get_type_hints
@@ -150,8 +151,13 @@ def result_type(function: Callable[..., Any]) -> Any:
     return kind
 
 
-def step_text(name: str, value: Any) -> str:
+def step_text(name: str, value: Any, kind: Any = Any) -> str:
     """Return a step's result as JSON text.
+
+    Args:
+        name: The step.
+        value: The result.
+        kind: The type that its function is annotated to return.
 
     Raises:
         InvalidWork: When JSON cannot carry it.
@@ -159,7 +165,18 @@ def step_text(name: str, value: Any) -> str:
     try:
         return encode_result(value)
     except InvalidWork as error:
+        if kind is not Any and (text := _text_of_bytes(name, value, kind)) is not None:
+            return text
         raise InvalidWork(f"step {name!r}: {error.what}", error.remedy) from None
+
+
+def _text_of_bytes(name: str, value: Any, kind: Any) -> str | None:
+    """Return the text of a result with bytes if its type reads the same from it."""
+    with suppress(Exception):
+        text = encode_result(value, writer=converter)
+        if read_result(name, kind, text) == value:
+            return text
+    return None
 
 
 def signal_text(name: str, value: Any) -> str:

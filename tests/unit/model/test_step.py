@@ -117,3 +117,19 @@ def test_bytes_are_no_json(encode: Callable[[Any], str], value: object) -> None:
     with pytest.raises(InvalidWork, match="is not JSON"):
         encode(value)
     assert encode({"ids": (1,), "set": {2}}).replace(" ", "") == '{"ids":[1],"set":[2]}'
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"), [(bytes, b"\x00x"), (Scan, Scan(b"x")), (list[bytes], [b"x", b"y"])]
+)
+def test_an_annotation_reads_bytes_again(kind: Any, value: object) -> None:
+    """Bytes of a step are kept where the annotation of its function says where they are."""
+    assert read_result("a", kind, step_text("a", value, kind)) == value
+    with pytest.raises(InvalidWork, match="is not JSON"):
+        step_text("a", value, object)
+
+
+def test_an_annotation_that_does_not_tell_of_bytes() -> None:
+    """They would be text when read again."""
+    with pytest.raises(InvalidWork, match="is not JSON"):
+        step_text("a", {"raw": b"x"}, dict)

@@ -94,7 +94,7 @@ class JobSteps:
                 return self.read(name, kind, memo.result)
             with self._waits.inside(name):
                 value = await self._tried(function, args, named, retry)
-            text = step_text(name, value)
+            text = step_text(name, value, kind)
             result = read_result(name, kind, text, is_kept=False)
             await self.write(name, "step", result=text)
         return result
