@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from hashlib import blake2b
@@ -230,11 +231,9 @@ class Cooldown(_Ending):
 
 def _zone(value: object) -> str:
     name = str(value)
-    try:
+    with suppress(KeyError, OSError, ValueError):
         if _OF_THE_HOST.fullmatch(name) is None:
             return ZoneInfo(name).key
-    except (KeyError, OSError, ValueError):
-        """There is none."""
     raise InvalidSchedule(
         f"there is no time zone {brief(value)}", "use a name such as Europe/Berlin or UTC"
     )
