@@ -330,6 +330,21 @@ async def test_a_transaction_that_is_left_open_is_not_lent_on(database18: str) -
         pool.close()
 
 
+async def test_a_caller_that_is_thrown_away_gets_no_answer(database18: str) -> None:
+    """As when the reactor ends before the answer: the connection is closed, and nothing is logged."""
+    pool = ConnectionPool(running_reactor(), database18, 1, NAME)
+    late: list[object] = []
+    try:
+        await pool.query("select 1")
+        asking = pool.query(LONG)
+        Deferred.fromCoroutine(asking).addBoth(late.append)
+        asking.close()
+        assert late == []
+        assert await pool.query("select 2") == [(2,)]
+    finally:
+        pool.close()
+
+
 async def test_a_hosts_name_is_looked_up(database18: str) -> None:
     """The connection is made to the addresses that are found."""
     real = socket_of(database18)

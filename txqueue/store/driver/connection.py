@@ -356,6 +356,10 @@ class Connection:
         self._be_patient()
         try:
             return await self._driver.send(sql, parameters, self._give_up)
+        except GeneratorExit:
+            # As when the reactor has ended before the answer came.
+            self._driver.forget_caller()
+            raise
         except Exception as error:
             other = demoted(translate(error), self._driver.session)
             if self._driver.is_out_of_step:

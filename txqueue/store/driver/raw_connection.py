@@ -94,6 +94,11 @@ class Driver:
         assert self._statements is not None
         return self._statements.send(sql, parameters, given_up)
 
+    def forget_caller(self) -> None:
+        """Answer nobody: the coroutine that waits is being closed, and can take no answer."""
+        if self._statements is not None:
+            self._statements.forget_caller()
+
     def on_notify(self, receive: Callable[[Sequence[Notify]], None]) -> None:
         """Call a function with notifications, those that arrive together at once."""
         assert self._statements is not None
@@ -205,6 +210,10 @@ class _Statements:
     def is_awaited(self) -> bool:
         """Whether a caller waits for an answer."""
         return self._waiting is not None
+
+    def forget_caller(self) -> None:
+        """Leave the answer to nobody."""
+        self._waiting = None
 
     def let_go(self) -> None:
         """Stop watching the socket; harmless if that has happened."""
