@@ -95,7 +95,7 @@ class Driver:
         return self._statements.send(sql, parameters, given_up)
 
     def forget_caller(self) -> None:
-        """Answer nobody: the coroutine that waits is being closed, and can take no answer."""
+        """Give no answer: the coroutine that waits is being closed, and cannot take it."""
         if self._statements is not None:
             self._statements.forget_caller()
 
@@ -212,7 +212,7 @@ class _Statements:
         return self._waiting is not None
 
     def forget_caller(self) -> None:
-        """Leave the answer to nobody."""
+        """Drop the answer of the statement under way."""
         self._waiting = None
 
     def let_go(self) -> None:
