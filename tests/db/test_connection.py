@@ -331,7 +331,7 @@ async def test_a_transaction_that_is_left_open_is_not_lent_on(database18: str) -
 
 
 async def test_a_caller_that_is_thrown_away_gets_no_answer(database18: str) -> None:
-    """As when the reactor ends before the answer: its connection is closed, and no error is left."""
+    """As when the reactor ends before the answer: its connection is closed, no error is left."""
     pool = ConnectionPool(running_reactor(), database18, 1, NAME)
     late: list[object] = []
     try:
