@@ -24,12 +24,13 @@ NODES_LEG := cluster
 FAULTS_LEG := faults docs packaging
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast coverage matrix lint compiled docs links dist screenshots clean
+.PHONY: help demo test test-all test-fast coverage matrix lint compiled docs links dist screenshots clean
 
 help:
 	@echo "make demo    install into $(VENV) and run txqueue demo on an embedded PostgreSQL"
 	@echo "make example-twisted (-fastapi, -django, -calendar, ...)  one of the applications in examples/"
-	@echo "make test    install into $(VENV), lint, and run every test (PYTEST_ARGS adds arguments)"
+	@echo "make test    install into $(VENV), lint, and test what each commit must prove (PYTEST_ARGS: only these)"
+	@echo "make test-all  the same with every test"
 	@echo "make test-fast  lint and the unit tests: the inner loop"
 	@echo "make coverage  the lines that the tests run, without those of many processes"
 	@echo "make matrix  the core tests with other Pythons, servers and packages"
@@ -47,24 +48,25 @@ demo: $(DEMO_STAMP)
 # Three runs go on beside each other: those of many processes wait much, and go before the one of the
 # database, which mostly computes. With arguments of your own all tests run one by one.
 in_turn = (ended=0; for part in $(1); do \
-	$(PYTEST) -o hang_report=.hangs-$$part.log tests/$$part > .$$part.log 2>&1 || ended=1; \
+	$(PYTEST) $(CHOICE) -o hang_report=.hangs-$$part.log tests/$$part > .$$part.log 2>&1 || ended=1; \
 	done; exit $$ended)
 
+test: CHOICE := --each-commit
 ifeq ($(strip $(PYTEST_ARGS)),)
-test: compiled
+test test-all: compiled
 	$(RUFF)
 	@rm -f .hangs-*.log; \
 	$(call in_turn,$(NODES_LEG)) & nodes=$$!; \
 	$(call in_turn,$(FAULTS_LEG)) & faults=$$!; \
 	nice -n 10 $(BIN)/mypy > .types.log 2>&1 & types=$$!; failed=0; \
-	nice -n 5 $(PYTEST) -o hang_report=.hangs-others.log \
+	nice -n 5 $(PYTEST) $(CHOICE) -o hang_report=.hangs-others.log \
 		tests $(patsubst %,--ignore=tests/%,$(NODES_LEG) $(FAULTS_LEG)) || failed=1; \
 	wait $$nodes || failed=1; wait $$faults || failed=1; \
 	for part in $(NODES_LEG) $(FAULTS_LEG); do cat .$$part.log; rm -f .$$part.log; done; \
 	for log in .hangs-*.log; do ! grep -q '^Timeout' $$log || grep -v site-packages $$log; done; \
 	wait $$types || failed=1; cat .types.log; rm -f .hangs-*.log .types.log; exit $$failed
 else
-test: lint
+test test-all: lint
 	$(PYTEST) $(PYTEST_ARGS)
 endif
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 pytest_plugins = [
+    "tests.fixtures.each_commit",
     "tests.fixtures.hangs",
     "tests.fixtures.running",
     "tests.fixtures.servers",

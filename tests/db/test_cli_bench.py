@@ -53,7 +53,7 @@ def txqueue(
     return call
 
 
-@pytest.mark.slow
+@pytest.mark.slow("laboratory/txqueue_bench")
 def test_drain(txqueue: Callable[..., Any]) -> None:
     """Every job ran once and is in history; the limit is of the same run."""
     result = txqueue("bench", "drain", "--jobs", "2000", "--workers", "2")
@@ -64,7 +64,7 @@ def test_drain(txqueue: Callable[..., Any]) -> None:
     )
 
 
-@pytest.mark.slow
+@pytest.mark.slow("laboratory/txqueue_bench")
 def test_rescue(txqueue: Callable[..., Any]) -> None:
     """Jobs of a killed worker and of killed masters have all run again."""
     result = txqueue("bench", "rescue", "--lease", "1", "--workers", "1")
@@ -74,7 +74,7 @@ def test_rescue(txqueue: Callable[..., Any]) -> None:
     assert min(result["worker_seconds"], result["neighbour_seconds"]) > 0
 
 
-@pytest.mark.slow
+@pytest.mark.slow("laboratory/txqueue_bench")
 def test_enqueue(txqueue: Callable[..., Any]) -> None:
     """Both ways are measured."""
     result = txqueue("bench", "enqueue", "--jobs", "2000")
@@ -83,7 +83,7 @@ def test_enqueue(txqueue: Callable[..., Any]) -> None:
     assert min(result["one_at_a_time_per_second"], result["bulk_per_second"]) > 0
 
 
-@pytest.mark.slow
+@pytest.mark.slow("laboratory/txqueue_bench")
 @pytest.mark.parametrize(("road", "delivered"), [("direct", 30), ("claim", 0)])
 def test_latency(road: str, delivered: int, txqueue: Callable[..., Any]) -> None:
     """Every job that was timed has started, on the road that was meant."""
@@ -94,7 +94,7 @@ def test_latency(road: str, delivered: int, txqueue: Callable[..., Any]) -> None
     assert 0 < result["p50_ms"] <= result["p95_ms"] <= result["p99_ms"] <= result["max_ms"]
 
 
-@pytest.mark.slow
+@pytest.mark.slow("laboratory/txqueue_bench")
 def test_steady(txqueue: Callable[..., Any]) -> None:
     """At the rate asked for, with what a job costs."""
     result = txqueue("bench", "steady", "--rate", "40", "--seconds", "1", "--workers", "1")
@@ -105,7 +105,7 @@ def test_steady(txqueue: Callable[..., Any]) -> None:
     assert result["cpu_seconds_per_1000"] > 0
 
 
-@pytest.mark.slow
+@pytest.mark.slow("laboratory/txqueue_bench")
 def test_decay(txqueue: Callable[..., Any]) -> None:
     """With a snapshot held; the wave that warms up is not counted."""
     words = ("--jobs", "500", "--waves", "2", "--workers", "1", "--rounds", "2", "--held-snapshot")
@@ -116,7 +116,7 @@ def test_decay(txqueue: Callable[..., Any]) -> None:
     assert result["ratio"] > 0
 
 
-@pytest.mark.slow
+@pytest.mark.slow("laboratory/txqueue_bench")
 def test_demo(txqueue: Callable[..., Any]) -> None:
     """On a server of its own, whatever the environment names."""
     result = txqueue("demo", "--jobs", "1000", "--workers", "1")
@@ -125,7 +125,7 @@ def test_demo(txqueue: Callable[..., Any]) -> None:
     assert result["enqueue_per_second"] > 0
 
 
-@pytest.mark.slow
+@pytest.mark.slow("laboratory/txqueue_bench")
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_a_demo_that_is_ended_leaves_no_process(
     how: signal.Signals,

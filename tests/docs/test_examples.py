@@ -110,7 +110,7 @@ def test_the_readme_runs(database18: str, tmp_path: Path) -> None:
     assert (state, item) == ("done", "tea")
 
 
-@pytest.mark.slow
+@pytest.mark.slow("docs/howto/django.md")
 def test_a_project_of_django_runs(migrated_database18: str, tmp_path: Path) -> None:
     """With its node and its tests, by the tasks that this version of Django has."""
     pytest.importorskip("django")
@@ -127,7 +127,7 @@ def test_a_project_of_django_runs(migrated_database18: str, tmp_path: Path) -> N
         session.follow(_changed(block, changes) for block in blocks(HOWTO / "django.md"))
 
 
-@pytest.mark.slow
+@pytest.mark.slow("docs/tutorial")
 def test_the_tutorial_runs(dsn18: str, tmp_path: Path) -> None:
     """From nothing to a stopped node, a schedule and a test, with a server of its own."""
     with Session(tmp_path, {"TXQUEUE_TEST_SERVER": dsn18, **PLUGIN}) as session:
@@ -204,7 +204,7 @@ def posted(url: str) -> int:
             return error.code
 
 
-@pytest.mark.slow
+@pytest.mark.slow("docs/howto/join-a-node.md")
 def test_an_application_joins_a_node(migrated_database18: str, tmp_path: Path) -> None:
     """And its job is performed."""
     run_sql(migrated_database18, ORDERS)
@@ -213,7 +213,7 @@ def test_an_application_joins_a_node(migrated_database18: str, tmp_path: Path) -
     assert run_sql(migrated_database18, "select state from txqueue.job") == [("done",)]
 
 
-@pytest.mark.slow
+@pytest.mark.slow("docs/howto/in-an-application.md")
 def test_a_long_running_application_enqueues(migrated_database18: str, tmp_path: Path) -> None:
     """A service holds its queue, a request enqueues, and all of it stops in order."""
     run_sql(migrated_database18, ORDERS)
@@ -223,7 +223,7 @@ def test_a_long_running_application_enqueues(migrated_database18: str, tmp_path:
     assert run_sql(migrated_database18, sql) == [("tea", {"order_id": 1})]
 
 
-@pytest.mark.slow
+@pytest.mark.slow("docs/howto/test-handlers.md")
 def test_jobs_are_tested(dsn18: str, tmp_path: Path) -> None:
     """Alone, in a transaction, and with a node."""
     # An installed txqueue brings the plugin along.
@@ -334,7 +334,7 @@ def test_queues_are_looked_after(migrated_database18: str, tmp_path: Path) -> No
     assert [what for (what,) in acts].count("pause") == 3
 
 
-@pytest.mark.slow
+@pytest.mark.slow("docs/howto/troubleshoot.md")
 def test_symptoms_lead_to_remedies(migrated_database18: str, tmp_path: Path) -> None:
     """Each command prints what the page shows, and the sizes are those of all partitions."""
     page = HOWTO / "troubleshoot.md"
@@ -345,7 +345,7 @@ def test_symptoms_lead_to_remedies(migrated_database18: str, tmp_path: Path) -> 
     assert parts == {f"txqueue.job_{state}" for state in STATES}
 
 
-@pytest.mark.slow
+@pytest.mark.slow("docs/howto/look-back.md")
 def test_one_looks_back(migrated_database18: str, tmp_path: Path) -> None:
     """At failures by kind, and at history; the SQL of the page is valid too."""
     page = HOWTO / "look-back.md"
@@ -359,7 +359,7 @@ def test_one_looks_back(migrated_database18: str, tmp_path: Path) -> None:
     assert acts == [("postpone",), ("retry",)]
 
 
-@pytest.mark.slow
+@pytest.mark.slow("docs/howto/recurring-work.md")
 def test_work_recurs(migrated_database18: str, tmp_path: Path) -> None:
     """Declared on its class, made at run time, only for what is active."""
     page = HOWTO / "recurring-work.md"
@@ -379,7 +379,7 @@ def test_work_recurs(migrated_database18: str, tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.slow
+@pytest.mark.slow("docs/howto/large-sets.md")
 def test_large_sets_are_worked_through(migrated_database18: str, tmp_path: Path) -> None:
     """A workset with a table of its own, and one over a table of the application."""
     with Session(tmp_path, {"TXQUEUE_DSN": migrated_database18}) as session:

@@ -15,7 +15,7 @@ PAGES: Final = ROOT / "docs" / "tutorial"
 PLUGIN: Final = {"PYTEST_PLUGINS": "txqueue.testing.plugin"}
 
 
-@pytest.mark.slow
+@pytest.mark.slow("docs/tutorial")
 def test_the_tutorial_of_fastapi_runs(dsn18: str, tmp_path: Path) -> None:
     """An order by HTTP, its receipt at the second attempt, a schedule, an answer to why, a test."""
     for name in ("psycopg", "fastapi", "uvicorn"):
@@ -24,7 +24,7 @@ def test_the_tutorial_of_fastapi_runs(dsn18: str, tmp_path: Path) -> None:
         session.follow(blocks(PAGES / "fastapi.md"))
 
 
-@pytest.mark.slow
+@pytest.mark.slow("docs/tutorial")
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="Django 6 needs Python 3.12")
 def test_the_tutorial_of_django_runs(tmp_path: Path) -> None:
     """The same with Django's own tasks."""

@@ -62,7 +62,7 @@ def check(folder: Path, *command: str) -> None:
     assert found.returncode == 0, found.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.slow("docs")
 def test_mypy_accepts_the_examples(folders: list[Path], tmp_path: Path) -> None:
     """Each page's with their annotations, as a user copies them."""
     for folder in folders:

@@ -59,7 +59,7 @@ def test_the_list(torture: Called) -> None:
     assert all(each["summary"] for each in listed)
 
 
-@pytest.mark.slow
+@pytest.mark.slow("laboratory/txqueue_torture")
 def test_in_a_database_in_use(torture: Called, database18: str, tmp_path: Path) -> None:
     """It has a schema of its own and leaves nothing; what hurts a server is left out."""
     done = torture("expiry", "postmaster_killed", "--json")

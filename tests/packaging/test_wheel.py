@@ -24,7 +24,14 @@ from tests.release import build, build_again, check, compare, export, hashes
 ROOT: Final = Path(__file__).resolve().parents[2]
 SQL: Final = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "schema").rglob("*.sql"))
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.slow(
+    "setup.cfg",
+    "pyproject.toml",
+    "VERSION",
+    "packaging",
+    "laboratory/setup.cfg",
+    "laboratory/setup.py",
+)
 
 READ_THE_SCHEMA: Final = """
 from importlib.resources import files
