@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import reprlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "duration",
     "first_of",
     "joined",
+    "meant",
     "moment",
     "plain",
     "rate",
@@ -37,6 +38,15 @@ def _visible(character: str) -> str:
 def plain(text: object) -> str:
     """Return text with its control characters made visible and harmless."""
     return _CONTROL.sub(lambda match: _visible(match[0]), str(text))
+
+
+def meant(name: str, known: Iterable[str]) -> str:
+    """Return the question whether the nearest known name is meant; empty if none is near."""
+    # Imported here, as few names are unknown and each command would wait for it.
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, sorted(known), 1)
+    return f"did you mean {near[0]}?" if near else ""
 
 
 def amount(number: int) -> str:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from difflib import get_close_matches
 from typing import Any, Final, Protocol
 
 import attrs
 
 from txqueue.errors import InvalidWork
+from txqueue.model.humanize import meant
 from txqueue.model.job import COLUMNS, JSON_COLUMNS, Job, State
 from txqueue.model.payload import encode_fields
 from txqueue.model.work_item import WorkItem, find_work_type
@@ -115,8 +115,8 @@ def _check_names(
 ) -> None:
     for name in match:
         if name not in fields and name not in _BY_COLUMN:
-            near = get_close_matches(name, [*fields, *_BY_COLUMN], 1)
-            guess = f" (did you mean {near[0]}?)" if near else ""
+            question = meant(name, [*fields, *_BY_COLUMN])
+            guess = question and f" ({question})"
             whose = "jobs have" if work is None else f"{work.work_type} and its jobs have"
             raise TypeError(
                 f"{whose} no {name}{guess}; fields: {', '.join(fields) or 'none'};"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 
-from txqueue.model.humanize import age, amount, counted, joined
+from txqueue.model.humanize import age, amount, counted, joined, meant
 from txqueue.model.shell_commands import argument, limit_command, queues_option, resume_command
 from txqueue.policy.facts.live_jobs import SERVING, LiveJobs, Rest, served_queues
 from txqueue.policy.facts.node_warnings import (
@@ -177,11 +177,8 @@ def unfamiliar(kind: str, key: str, known: Iterable[str]) -> str:
         key: Its name.
         known: The names of others, of which the nearest may be meant.
     """
-    # Imported here, as few queues are unfamiliar and each command would wait for it.
-    from difflib import get_close_matches
-
-    near = get_close_matches(key, sorted(set(known)), 1)
-    hint = f"; did you mean {near[0]}?" if near else ""
+    question = meant(key, set(known))
+    hint = question and f"; {question}"
     if kind == "queue":
         return f"no live node serves {key} and it has no jobs{hint}"
     return f"the {kind} {key} has no jobs{hint}"

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from txqueue.errors import ConfigurationError, DatabaseUnavailable
+from txqueue.model.humanize import meant
 from txqueue.store.driver.shared_errors import CHECK_DSN
 from txqueue.system.settings import ConfiguredDsn
 
@@ -50,11 +51,8 @@ def dsn_fault(dsn: str, said: str) -> str:
         return f"it begins with {scheme[1]}: instead of postgresql:"
     text = " ".join(said.removeprefix("invalid dsn:").split())
     if (unknown := _UNKNOWN_OPTION.search(text)) is not None:
-        from difflib import get_close_matches
-
-        near = get_close_matches(unknown[1], _KNOWN, 1)
-        hint = f", did you mean {near[0]}?" if near else ""
-        return f"it has an option that libpq does not know{hint}"
+        hint = meant(unknown[1], _KNOWN)
+        return f"it has an option that libpq does not know{hint and f', {hint}'}"
     matched = _WITHOUT_PARTS.match(text)
     reason = (matched[0] if matched else "").rstrip(": ")
     if reason.startswith('missing "=" after'):

@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from datetime import timedelta
-from difflib import get_close_matches
 from functools import lru_cache
 from itertools import islice
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 from txqueue.errors import InvalidWork
 from txqueue.model.chunk import chunk_of_one
 from txqueue.model.enqueue_options import OPTIONS
+from txqueue.model.humanize import meant
 from txqueue.model.keys import KEYS
 from txqueue.model.payload import encode
 from txqueue.model.storable import find_unstorable
@@ -251,8 +251,5 @@ def _check_moments(options: Mapping[str, Any]) -> None:
 
 
 def _unknown_option(option: str) -> InvalidWork:
-    near = get_close_matches(option, OPTIONS, 1)
-    remedy = f"did you mean {near[0]}? " if near else ""
-    return InvalidWork(
-        f"enqueue has no option {option}", f"{remedy}use {', '.join(sorted(OPTIONS))}"
-    )
+    remedy = f"{meant(option, OPTIONS)} use {', '.join(sorted(OPTIONS))}"
+    return InvalidWork(f"enqueue has no option {option}", remedy.lstrip())
