@@ -113,6 +113,21 @@ class Master(Stored):
         )
 
 
+_ENDS = ("done", "failed", "cancelled")
+
+
+def in_each_state(session: Master) -> dict[str, int]:
+    """Return a job in each state; ``again`` waits for a retry, ``later`` for its time."""
+    jobs = {}
+    for name, outcome in (("again", "retry"), *((end, end) for end in _ENDS)):
+        [jobs[name]] = session.enqueue({})
+        assert session.settle(session.claim()[0], outcome, error="why", delay=1000)
+    [jobs["assigned"]] = session.enqueue({})
+    session.claim()
+    jobs["ready"], jobs["later"] = session.enqueue({}, {"not_before": "2100-01-01T00:00:00Z"})
+    return jobs
+
+
 def emptied(session: Stored) -> None:
     """Have no job in the database, as before the first; for one example after another."""
     session.cursor.execute("truncate txqueue.job")

@@ -1,6 +1,7 @@
 """The dashboard over HTTP on a real database: its pages, its acts, and who may do what."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -391,11 +392,29 @@ async def test_without_login_a_page_leads_to_the_login(
 ) -> None:
     """Once users are configured; files that the login page needs are sent."""
     async with served(dsn, users=users) as browser:
-        answer = await browser.get("/jobs")
-        assert (answer.status, answer.headers["location"]) == (303, "/login")
+        answer = await browser.get("/jobs?queue=a%26b")
+        location = "/login?back=%2Fjobs%3Fqueue%3Da%2526b"
+        assert (answer.status, answer.headers["location"]) == (303, location)
+        assert (await browser.get("/")).headers["location"] == "/login"
         assert (await browser.get("/login")).status == 200
         assert (await browser.get("/static/dashboard.css")).status == 200
         assert (await browser.get("/events")).status == 204
+
+
+async def test_a_login_leads_to_the_page_that_was_asked_for(
+    node: Master, dsn: str, users: Mapping[str, Any]
+) -> None:
+    """Also after a wrong password, and never to another site."""
+    back = "/jobs?queue=a%26b"
+    async with served(dsn, users=users) as browser:
+        asked = (await browser.get(back)).headers["location"]
+        form = {"name": "ann", "password": "guess", "back": back}
+        for answer in (await browser.get(asked), await browser.post("/login", form)):
+            assert back in re.findall(r'name="back" value="([^"]+)"', answer.text)
+        form["password"] = PASSWORD
+        assert (await browser.post("/login", form)).headers["location"] == back
+        form["back"] = "//evil.example"
+        assert (await browser.post("/login", form)).headers["location"] == "/"
 
 
 async def test_a_wrong_password_does_not_log_in(

@@ -183,10 +183,10 @@ async def test_a_stranger_who_logs_in_comes_to_the_database_that_was_asked_for(
     """And is logged in everywhere; a logout is one too."""
     async with served(dsn, databases=shown, users=users) as browser:
         asked = await browser.get("/databases/two/jobs")
-        assert asked.headers["location"] == "/databases/two/login"
-        right = {"name": "bob", "password": "correct horse"}
+        assert asked.headers["location"] == "/databases/two/login?back=%2Fjobs"
+        right = {"name": "bob", "password": "correct horse", "back": "/jobs"}
         answer = await browser.post("/databases/two/login", right)
-        assert answer.headers["location"] == "/databases/two/"
+        assert answer.headers["location"] == "/databases/two/jobs"
         for path in ("/", "/databases/one/", "/databases/two/"):
             assert (await browser.get(path)).status == 200
         await browser.post("/databases/one/logout", {})

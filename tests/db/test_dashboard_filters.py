@@ -4,12 +4,12 @@ import re
 from collections.abc import Mapping
 from html import unescape
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import parse_qs, quote
 
 import pytest
 
 from tests.dashboards import served
-from tests.db.masters import Master
+from tests.db.masters import Master, in_each_state
 from txqueue.store.reads import job_search
 from txqueue.web import acts
 from txqueue.web.pages import job_list
@@ -128,12 +128,70 @@ async def test_an_act_on_all_has_the_same_filter(node: Master, dsn: str, bound: 
     ]
 
 
+@pytest.mark.parametrize(
+    ("act", "counts", "changed"),
+    [
+        ("retry", {"failed": 1}, ["failed"]),
+        ("cancel", {"waiting": 2, "ready": 1, "assigned": 1}, ["again", "later", "ready"]),
+        ("cancel&state=failed", {"failed": 1}, ["failed"]),
+    ],
+)
+async def test_an_act_on_all_changes_what_its_question_counts(
+    node: Master, dsn: str, act: str, counts: dict[str, int], changed: list[str]
+) -> None:
+    """By state: cancelled jobs do not run again, nor are failed ones given up, unless asked."""
+    jobs = in_each_state(node)
+    before = {name: node.job(job_id)["state"] for name, job_id in jobs.items()}
+    async with served(dsn, **KEY) as browser:
+        await browser.get("/login?key=secret")
+        question = (await browser.get(f"/jobs/confirm?act={act}&queue=default")).text
+        fields = {**parse_qs(f"act={act}"), "all": "1", "queue": "default"}
+        await browser.post("/act/jobs", fields)
+    told = re.findall(r'<dt><span class="state (\w+)">[^<]+</span></dt><dd>(\d+)', question)
+    assert {state: int(number) for state, number in told} == counts
+    after = {name: node.job(job_id)["state"] for name, job_id in jobs.items()}
+    assert sorted(name for name in jobs if before[name] != after[name]) == sorted(changed)
+
+
+@pytest.mark.parametrize(("state", "offered"), [("done", []), ("cancelled", ["retry"])])
+async def test_only_acts_that_change_listed_jobs_are_offered(
+    node: Master, dsn: str, state: str, offered: list[str]
+) -> None:
+    """Of a list of one state."""
+    in_each_state(node)
+    async with served(dsn, **KEY) as browser:
+        await browser.get("/login?key=secret")
+        text = (await browser.get(f"/jobs?state={state}")).text
+    assert re.findall(r'name="act" value="(\w+)"', text) == offered
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("/jobs?type=shop.Order", "did you mean work_type?"),
+        ("/jobs/confirm?act=cancel&ten%41nt=x", "did you mean tenant?"),
+        ("/queues?work_type=x", "those of this page: after"),
+        ("/nodes?%3Ci%3E=", "those of this page: none"),
+    ],
+)
+async def test_an_unknown_filter_is_refused(
+    node: Master, dsn: str, address: str, said: str
+) -> None:
+    """Not ignored, by any page: with the nearest name, or those that there are."""
+    async with served(dsn) as browser:
+        answer = await browser.get(address)
+    assert answer.status == 400
+    assert said in answer.text.lower()
+    assert "<i>" not in answer.text
+
+
 async def test_an_act_with_a_wrong_filter_changes_nothing(node: Master, dsn: str) -> None:
     """It is refused before it starts."""
     node.enqueue(tagged(a="b"))
     async with served(dsn, **KEY) as browser:
         await browser.get("/login?key=secret")
-        for wrong in ({"since": "soon"}, {"state": "odd"}, {"tag": "a b"}, {"tag": "=b"}):
+        wrongs = ({"since": "soon"}, {"state": "odd"}, {"tag": "a b"}, {"tag": "=b"}, {"type": "x"})
+        for wrong in wrongs:
             answer = await browser.post("/act/jobs", {"act": "cancel", "all": "1", **wrong})
             assert answer.status == 400
     assert node.states() == {"ready": 1}

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.db.masters import Master
+from tests.db.masters import Master, in_each_state
 from txqueue.errors import ConfigurationError
 from txqueue.policy.pagination import as_text, read_document
 from txqueue.store.driver.side_by_side import nested
@@ -38,7 +38,7 @@ def matching(reader: Reader, **filters: Any) -> list[int]:
     found = reader.find(about_found("txqueue", filters, 100, is_bounded=False))
     count = reader.find(about_matching("txqueue", filters, 100))
     ids = [job["job_id"] for job in found.jobs]
-    assert count == len(ids)
+    assert sum(count.values()) == len(ids)
     return ids
 
 
@@ -273,10 +273,39 @@ def test_an_act_looks_at_the_newest_jobs_that_it_may_change(
     """With a filter that no index serves; with others at all."""
     monkeypatch.setattr(job_search, "LOOKED_AT", 10)
     ids = node.enqueue(*({"options": {"tags": {"a": "b"}}} for _ in range(30)))
-    states = {"states": ["ready", "failed"]}
-    assert reader.find(about_bound("txqueue", {**states, "tag": ["a"]})) == ids[20]
-    assert reader.find(about_bound("txqueue", {**states, "queue": "default"})) is None
-    assert reader.find(about_bound("txqueue", {"states": ["cancelled"], "tag": ["a"]})) is None
+    assert reader.find(about_bound("txqueue", {"act": "cancel", "tag": ["a"]})) == ids[20]
+    assert reader.find(about_bound("txqueue", {"act": "cancel", "queue": "default"})) is None
+    assert reader.find(about_bound("txqueue", {"act": "retry", "tag": ["a"]})) is None
+
+
+def test_an_act_on_all_neither_revives_nor_gives_up(node: Master, reader: Reader) -> None:
+    """It changes jobs that were given up, or failed, only if their state is asked for.
+
+    Of those that wait, a retry takes only those that wait for their retry.
+    """
+    jobs = in_each_state(node)
+    live = {jobs[name] for name in ("later", "again", "ready", "assigned")}
+
+    def changed(act: str, **filters: str) -> set[int]:
+        return set(matching(reader, act=act, **filters))
+
+    assert changed("cancel") == live
+    assert changed("cancel", state="failed") == {jobs["failed"]}
+    assert changed("retry") == {jobs["failed"]}
+    assert changed("retry", state="cancelled") == {jobs["cancelled"]}
+    assert changed("retry", state="waiting") == {jobs["again"]}
+    assert changed("retry", waiting_for="time") == {jobs["again"]}
+    assert changed("restart") == {jobs["assigned"]}
+    assert changed("set_priority") == live - {jobs["assigned"]}
+
+
+@pytest.mark.parametrize("filters", [{"act": "retry", "state": "done"}, {"act": "drain_node"}])
+def test_an_act_that_changes_no_such_jobs_is_refused(
+    reader: Reader, filters: dict[str, str]
+) -> None:
+    """With the states that it changes."""
+    with pytest.raises(ConfigurationError, match="changes no"):
+        matching(reader, **{"state": "ready", **filters})
 
 
 def test_tags_are_shown_with_a_job(node: Master, reader: Reader) -> None:

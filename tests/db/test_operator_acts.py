@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.db.masters import Master
+from tests.db.masters import Master, in_each_state
 from txqueue.model.operator_acts import ACTS, ValueKind
 from txqueue.wire.admin_commands import ACT_COMMANDS
 
@@ -52,3 +52,18 @@ def test_an_act_is_a_call_of_its_function(node: Master, name: str) -> None:
 def test_each_act_has_a_command() -> None:
     """Those on schedules share one."""
     assert ACT_COMMANDS.keys() | OF_SCHEDULES == ACTS.keys()
+
+
+@pytest.mark.parametrize("name", [name for name, act in ACTS.items() if act.states])
+def test_an_act_changes_jobs_in_its_states(node: Master, name: str) -> None:
+    """Those that are given by number, and no others, as the table says to all faces."""
+    jobs = in_each_state(node)
+    extra = ", its_priority => 7" if name == "set_priority" else ""
+    node.cursor.execute(
+        f"select refused from txqueue.{name}(%s::bigint[], who => 'ann'{extra})",
+        (list(jobs.values()),),
+    )
+    [(refused,)] = node.cursor.fetchall()
+    waiting = {"again": "waiting", "later": "waiting"}
+    changed = {waiting.get(state, state) for state in jobs if jobs[state] not in refused}
+    assert changed == set(ACTS[name].states)

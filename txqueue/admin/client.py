@@ -145,8 +145,8 @@ class Admin:
             filters: ``state, queue, work_type, group, tenant``; ``node``, the name of the node that
                 has or had it; ``fingerprint``, a kind of failure; ``error``, a part of the last
                 error; ``since``, ``until`` and ``updated_since``, a moment or a length of time;
-                ``waiting_for``, ``signal=NAME`` or the kind of a wait. A filter that is None is
-                ignored.
+                ``waiting_for``, ``signal=NAME`` or the kind of a wait; ``act``, to list what this
+                act on all that match changes. A filter that is None is ignored.
 
         Raises:
             AdminRefused: When a filter is not valid, or the node is too old for it.

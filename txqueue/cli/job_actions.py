@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import click
-from attrs import evolve, frozen
+from attrs import frozen
 
 from txqueue.cli.jobs import NUMBER
 from txqueue.cli.options import (
@@ -26,6 +26,7 @@ from txqueue.cli.source import act_by_node
 from txqueue.cli.times import Length
 from txqueue.cli.unknown_names import note_unknown_names
 from txqueue.model.humanize import amount
+from txqueue.model.operator_acts import ACTS
 
 if TYPE_CHECKING:
     from txqueue.admin import Admin
@@ -36,11 +37,6 @@ Act = Callable[["Admin", Sequence[int]], Awaitable[Sequence[list[int]]]]
 BATCH = 1000
 LISTED = 10
 
-LIVE = ("waiting", "ready", "assigned")
-CANCELLABLE = (*LIVE, "failed")
-RETRIABLE = ("failed", "cancelled", "waiting")
-UNTAKEN = ("waiting", "ready")
-
 
 @frozen
 class Chosen:
@@ -48,26 +44,24 @@ class Chosen:
 
     ids: Sequence[int]
     filters: Mapping[str, Any]
-    fits: Callable[[Mapping[str, Any]], bool]
 
-    async def batches(self, admin: Admin) -> AsyncIterator[list[int]]:
-        """Yield the jobs' numbers, some at a time."""
+    async def batches(self, admin: Admin, act: str) -> AsyncIterator[list[int]]:
+        """Yield the numbers of the jobs that an act changes, some at a time."""
         if self.ids:
             yield list(self.ids)
             return
         batch: list[int] = []
-        async for job in self._matching(admin):
-            if self.fits(job):
-                batch.append(job["job_id"])
+        async for job in self._matching(admin, act):
+            batch.append(job["job_id"])
             if len(batch) == BATCH:
                 yield batch
                 batch = []
         if batch:
             yield batch
 
-    async def _matching(self, admin: Admin) -> AsyncIterator[dict[str, Any]]:
+    async def _matching(self, admin: Admin, act: str) -> AsyncIterator[dict[str, Any]]:
         """Yield the jobs that match the filters, not only those that run longest."""
-        filters = dict(self.filters)
+        filters = {**self.filters, "act": act}
         running_for = filters.pop("running_for", None)
         after = None
         while True:
@@ -84,19 +78,20 @@ def _ran_for(job: Mapping[str, Any], now: datetime) -> float:
     return -1.0 if began is None else float((now - began).total_seconds())
 
 
-def _choosing(states: Sequence[str]) -> Decorator:
-    """Add the options that choose jobs to a command; --state allows the given states."""
+def _choosing(act: str) -> Decorator:
+    """Add the options that choose jobs for an act; --state allows those that it changes."""
+    states = ACTS[act].states
     return together(
         click.argument("ids", metavar="[ID]...", nargs=-1, type=NUMBER),
         click.option("--all", "is_all", is_flag=True, help="All jobs that match these:"),
-        selecting(*JOB_COLUMNS, states=states),
+        selecting(*JOB_COLUMNS, states=states if len(states) > 1 else ()),
         on_node(),
         searching(),
     )
 
 
 @click.command(cls=Command, short_help="End jobs, even running ones; give up failed ones.")
-@_choosing(CANCELLABLE)
+@_choosing("cancel")
 @click.pass_obj
 def cancel(options: GlobalOptions, /, ids: Sequence[int], **filters: Any) -> int:
     """End jobs: waiting ones at once, running ones when their node receives the request.
@@ -104,8 +99,6 @@ def cancel(options: GlobalOptions, /, ids: Sequence[int], **filters: Any) -> int
     A coroutine is interrupted; a function in a thread must check job.is_cancelled. Failed jobs
     given by number, or chosen by --state failed, become cancelled.
     """
-    states = CANCELLABLE if filters["state"] == "failed" else LIVE
-    chosen = _chosen(ids, filters, lambda job: job["state"] in states)
     words = {
         "cancelled": "cancelled",
         "requested": "held by a node, which ends them",
@@ -116,11 +109,12 @@ def cancel(options: GlobalOptions, /, ids: Sequence[int], **filters: Any) -> int
         done = await admin.cancel(some)
         return done.cancelled, done.requested, done.refused
 
+    chosen = _chosen(ids, filters)
     return _carry_out(options=options, chosen=chosen, name="cancel", act=act, words=words)
 
 
 @click.command(cls=Command, short_help="End runs, such as hung ones, and run their jobs again.")
-@_choosing(())
+@_choosing("restart")
 @click.option(
     "--running-for", type=Length(), help="Only jobs that have been running for 10min, 2h or longer."
 )
@@ -146,9 +140,6 @@ def restart(
     worker that a handler blocks is killed and replaced.
     """
     filters["running_for"] = None if running_for is None else running_for.total_seconds()
-    chosen = _chosen(ids, filters, lambda _: True)
-    if not ids:
-        chosen = evolve(chosen, filters={**chosen.filters, "state": "assigned"})
     words = {
         "restarted": "to run again",
         "requested": "of a group, to run again once their node has ended their runs",
@@ -159,27 +150,25 @@ def restart(
         done = await admin.restart(some, is_counted=is_counted)
         return done.restarted, done.requested, done.refused
 
+    chosen = _chosen(ids, filters)
     return _carry_out(options=options, chosen=chosen, name="restart", act=act, words=words)
 
 
 @click.command(cls=Command, short_help="Run failed or cancelled jobs again.")
-@_choosing(RETRIABLE)
+@_choosing("retry")
 @click.option("--from", "step", help="Do this step of the one job again, and all after it.")
 @click.pass_obj
 def retry(options: GlobalOptions, /, ids: Sequence[int], step: str | None, **filters: Any) -> int:
     """Run failed or cancelled jobs again; jobs that wait for a time or a retry run now."""
     if step is not None:
         return _retry_from(options, ids, step)
-    if filters["is_all"] and filters["state"] is None:
-        filters["state"] = "failed"
     words = {
         "retried": "to run again",
         "refused": "left unchanged",
     }
-    chosen = _chosen(ids, filters, _is_retriable)
     return _carry_out(
         options=options,
-        chosen=chosen,
+        chosen=_chosen(ids, filters, is_harmless=True),
         name="retry",
         act=lambda admin, some: admin.retry(some),
         words=words,
@@ -197,7 +186,7 @@ def _retry_from(options: GlobalOptions, ids: Sequence[int], step: str) -> int:
 
 @click.command(cls=Command, short_help="Give jobs another priority.")
 @click.argument("to", metavar="PRIORITY", type=click.IntRange(0, 9))
-@_choosing(UNTAKEN)
+@_choosing("set_priority")
 @click.pass_obj
 def priority(options: GlobalOptions, /, to: int, ids: Sequence[int], **filters: Any) -> int:
     """Change the PRIORITY of jobs that no node has claimed: 0 to 9; higher runs first."""
@@ -205,31 +194,24 @@ def priority(options: GlobalOptions, /, to: int, ids: Sequence[int], **filters: 
         "changed": f"of priority {to} now",
         "refused": "left unchanged",
     }
-    chosen = _chosen(ids, filters, lambda job: job["state"] in UNTAKEN)
 
     async def act(admin: Admin, some: Sequence[int]) -> Sequence[list[int]]:
         return await admin.set_priority(some, to)
 
+    chosen = _chosen(ids, filters)
     return _carry_out(options=options, chosen=chosen, name="set_priority", act=act, words=words)
 
 
-def _is_retriable(job: Mapping[str, Any]) -> bool:
-    """Tell whether `retry` with filters includes a job: not if it only waits for its time."""
-    has_failed = job["waiting_for"] == "time" and job["attempt"] > 0
-    return bool(job["state"] != "waiting" or has_failed)
-
-
-def _chosen(
-    ids: Sequence[int], choices: Mapping[str, Any], fits: Callable[[Mapping[str, Any]], bool]
-) -> Chosen:
+def _chosen(ids: Sequence[int], choices: Mapping[str, Any], *, is_harmless: bool = False) -> Chosen:
+    """Return the jobs that a command means; all without a filter only if that does no harm."""
     filters = {name: value for name, value in choices.items() if name != "is_all"}
     filters["node"] = filters.pop("on_node")
     has_filter = any(value is not None for value in filters.values())
     if ids and (choices["is_all"] or has_filter):
         raise click.UsageError("give job numbers or --all with filters, not both")
-    if not ids and not (choices["is_all"] and has_filter):
+    if not ids and not (choices["is_all"] and (has_filter or is_harmless)):
         raise click.UsageError("give job numbers, or --all with filters")
-    return Chosen(ids, filters, fits)
+    return Chosen(ids, filters)
 
 
 def _carry_out(
@@ -251,7 +233,7 @@ def _carry_out(
 
     async def run(admin: Admin) -> dict[str, list[Any]]:
         sums: dict[str, list[Any]] = {name: [] for name in words}
-        async for batch in chosen.batches(admin):
+        async for batch in chosen.batches(admin, name):
             for result, ids in zip(words, await act(admin, batch), strict=True):
                 sums[result] += ids
         return {**sums, "reasons": await refusals(admin, name, sums["refused"])}

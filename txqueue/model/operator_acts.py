@@ -59,10 +59,16 @@ class Act:
     Attributes:
         takes: The arguments.
         gives: The answer: the columns of the function's row.
+        states: The states of jobs that it changes where jobs are given by number, or all in one of
+            these states are meant; none if it is not about any jobs.
+        of_all: Those that it changes where all jobs that match are meant, in whatever state: an act
+            on all neither runs cancelled jobs again nor gives up failed ones unless that is asked.
     """
 
     takes: tuple[Value, ...]
     gives: tuple[Value, ...]
+    states: tuple[str, ...] = ()
+    of_all: tuple[str, ...] = ()
 
 
 @frozen
@@ -94,6 +100,7 @@ _BEFORE = Value("before", ValueKind.MOMENT, is_optional=True)
 _UNTIL = Value("until", ValueKind.MOMENT, "moment", is_optional=True)
 _CHANGED = (Value("changed", ValueKind.FLAG),)
 _REFUSED = Value("refused", ValueKind.IDS)
+_UNENDED = ("waiting", "ready", "assigned")
 
 ACTS: Final[Mapping[str, Act]] = {
     "pause": Act(_SUBJECT, _CHANGED),
@@ -112,13 +119,23 @@ ACTS: Final[Mapping[str, Act]] = {
         (Value("control", ValueKind.JSON),),
     ),
     "cancel": Act(
-        (_IDS,), (Value("cancelled", ValueKind.IDS), Value("requested", ValueKind.RUNS), _REFUSED)
+        (_IDS,),
+        (Value("cancelled", ValueKind.IDS), Value("requested", ValueKind.RUNS), _REFUSED),
+        states=(*_UNENDED, "failed"),
+        of_all=_UNENDED,
     ),
     "restart": Act(
         (_IDS, Value("is_counted", ValueKind.FLAG, is_optional=True)),
         (Value("restarted", ValueKind.RUNS), Value("requested", ValueKind.RUNS), _REFUSED),
+        states=("assigned",),
+        of_all=("assigned",),
     ),
-    "retry": Act((_IDS,), (Value("retried", ValueKind.IDS), _REFUSED)),
+    "retry": Act(
+        (_IDS,),
+        (Value("retried", ValueKind.IDS), _REFUSED),
+        states=("failed", "cancelled", "waiting"),
+        of_all=("failed",),
+    ),
     "retry_from": Act(
         (_JOB, Value("step", ValueKind.TEXT, "its_step")), (Value("forgotten", ValueKind.WHOLE),)
     ),
@@ -134,6 +151,8 @@ ACTS: Final[Mapping[str, Act]] = {
     "set_priority": Act(
         (_IDS, Value("priority", ValueKind.WHOLE, "its_priority")),
         (Value("changed", ValueKind.IDS), _REFUSED),
+        states=("waiting", "ready"),
+        of_all=("waiting", "ready"),
     ),
     "retry_failures": Act((_FINGERPRINT, _BEFORE), (Value("retried", ValueKind.WHOLE), _BEFORE)),
     "discard_failures": Act(

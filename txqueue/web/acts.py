@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -16,24 +16,18 @@ from txqueue.store.operator_signals import signal_to_send
 from txqueue.store.reads.job_details import about_obstacles
 from txqueue.store.reads.job_search import LOOKED_AT, about_bound, about_jobs
 from txqueue.store.reads.queue_state import about_clock
-from txqueue.web.filters import chosen_filters
+from txqueue.web.filters import FILTERS, chosen_filters
 from txqueue.web.messages import NOTICE, PageRequest, Reply, redirect
 from txqueue.web.page_services import PageServices
 from txqueue.web.pages.schedule_editor import edit
 from txqueue.web.routing import Route
+from txqueue.web.schedule_form import FIELDS
 from txqueue.web.visitors import Role
 
-__all__ = ["CHANGEABLE", "COUNTED", "acting_routes"]
+__all__ = ["COUNTED", "acting_routes"]
 
 COUNTED = 10_000
 """The most jobs that one act on all that match changes."""
-CHANGEABLE: Final[Mapping[str, list[str]]] = {
-    "cancel": ["waiting", "ready", "assigned", "failed"],
-    "restart": ["assigned"],
-    "retry": ["waiting", "failed", "cancelled"],
-    "set_priority": ["waiting", "ready"],
-}
-"""The states of jobs that an act changes."""
 # The most jobs of one call, which holds their locks, and of how many it is said why they stay.
 _AT_ONCE, _EXPLAINED = 1000, 3
 _RESULTS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -42,6 +36,7 @@ _RESULTS: Final[Mapping[str, tuple[str, ...]]] = {
     "retry": ("retried", "refused"),
     "set_priority": ("changed", "refused"),
 }
+_SUBJECT = ("kind", "key")
 _LIMITS = ("concurrency", "rate", "reserve", "backlog", "share")
 
 Act = Callable[[PageServices, PageRequest], Awaitable[str]]
@@ -50,21 +45,20 @@ Handler = Callable[[PageServices, PageRequest], Awaitable[Reply]]
 
 def acting_routes() -> list[Route]:
     """Return the routes of all acts; every one needs an operator."""
-    acts: Mapping[str, Act] = {
-        "/act/jobs": _act_on_jobs,
-        "/act/control": _act_on_control,
-        "/act/limit": _set_limit,
-        "/act/failures": _act_on_failures,
-        "/act/schedule": _act_on_schedule,
-        "/act/node": _act_on_node,
-        "/act/signal": _send_signal,
+    acts: Mapping[str, tuple[Act, Iterable[str]]] = {
+        "/act/jobs": (_act_on_jobs, ("act", "id", "all", "priority", *FILTERS)),
+        "/act/control": (_act_on_control, ("act", *_SUBJECT)),
+        "/act/limit": (_set_limit, (*_SUBJECT, *_LIMITS)),
+        "/act/failures": (_act_on_failures, ("act", "fingerprint", "minutes")),
+        "/act/schedule": (_act_on_schedule, ("act", "name")),
+        "/act/node": (_act_on_node, ("act", "name")),
+        "/act/signal": (_send_signal, ("id", "name", "value")),
     }
+    posted = {path: (_answering(act), fields) for path, (act, fields) in acts.items()}
+    posted["/schedules/edit"] = (edit, ("name", "do", "seen", *FIELDS))
     return [
-        *(
-            Route("POST", path, Role.OPERATOR, _shown(_answering(act)))
-            for path, act in acts.items()
-        ),
-        Route("POST", "/schedules/edit", Role.OPERATOR, _shown(edit)),
+        Route("POST", path, Role.OPERATOR, _shown(handler), {"shown", "back", *fields})
+        for path, (handler, fields) in posted.items()
     ]
 
 
@@ -147,7 +141,7 @@ class _Effect:
 
 async def _act_on_jobs(services: PageServices, request: PageRequest) -> str:
     """Act on the chosen jobs, or on all that match filters."""
-    effect = _Effect(_one_of(request, "act", tuple(CHANGEABLE)))
+    effect = _Effect(_one_of(request, "act", tuple(_RESULTS)))
     if request.sent("all") is not None:
         return await _act_on_all(services, request, effect)
     job_ids = _numbers(request.form.get("id", ()))
@@ -160,7 +154,7 @@ async def _act_on_jobs(services: PageServices, request: PageRequest) -> str:
 async def _act_on_all(services: PageServices, request: PageRequest, effect: _Effect) -> str:
     """Act on all jobs that match, the newest first, a limited number."""
     schema, find = services.reads.schema, services.reads.find
-    filters: dict[str, object] = {**chosen_filters(request), "states": CHANGEABLE[effect.act]}
+    filters: dict[str, object] = {**chosen_filters(request), "act": effect.act}
     oldest = await find(about_bound(schema, filters))
     filters["from_job"] = oldest
     note = " There may be more: act again."

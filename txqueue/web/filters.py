@@ -10,7 +10,7 @@ from txqueue.errors import ConfigurationError
 from txqueue.model.job import State
 from txqueue.web.messages import PageRequest
 
-__all__ = ["MORE", "USUAL", "Chip", "chips", "chosen_filters", "given_filters"]
+__all__ = ["FILTERS", "MORE", "USUAL", "Chip", "chips", "chosen_filters", "given_filters"]
 
 USUAL: Mapping[str, str] = {
     "queue": "Queue",
@@ -31,6 +31,9 @@ MORE: Mapping[str, tuple[str, str]] = {
     "updated_since": ("Changed since", "10min, or 2026-11-22"),
 }
 """The other filters, and for each its label and an example."""
+
+FILTERS = ("state", *USUAL, *MORE)
+"""The names of all filters."""
 
 _REPEATED = ("tag", "payload")
 
@@ -54,9 +57,8 @@ def chosen_filters(request: PageRequest) -> dict[str, str | list[str] | None]:
     Raises:
         ConfigurationError: When there is no such state: an act must not ignore a filter.
     """
-    names = ("state", *USUAL, *MORE)
     filters: dict[str, str | list[str] | None] = {
-        name: request.asked(name) or request.sent(name) for name in names if name not in _REPEATED
+        name: request.asked(name) or request.sent(name) for name in FILTERS if name not in _REPEATED
     }
     if (state := filters["state"]) is not None and state not in set(State):
         raise ConfigurationError("jobs have no such state", f"choose one of: {', '.join(State)}")

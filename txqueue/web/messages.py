@@ -73,8 +73,8 @@ class PageRequest:
         return [value for value in values if value.strip()]
 
     def way_back(self) -> str:
-        """Return the page of this dashboard that the form came from; never another site's."""
-        path = self.sent("back") or "/"
+        """Return the page of this dashboard that the field ``back`` names; never another site's."""
+        path = self.exact("back") or "/"
         is_local = path.startswith("/") and not path.startswith(("//", "/\\"))
         return path if is_local and path.isprintable() else "/"
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from attrs import frozen
 
+from txqueue.errors import ConfigurationError
+from txqueue.model.humanize import meant, plain
 from txqueue.web.visitors import Role
 
 __all__ = ["Handler", "Route", "Router", "page"]
@@ -24,6 +26,8 @@ class Route:
         pattern: The path; ``{name}`` stands for a part of it, ``{name*}`` for all that is left.
         role: The least role of a visitor.
         handler: Answers it.
+        fields: The names that its address or its form may have. One with any other is refused, as
+            a misspelt filter must not be taken for none.
         title: The name of its page in the menu; empty for none.
     """
 
@@ -31,6 +35,7 @@ class Route:
     pattern: str
     role: Role
     handler: Handler
+    fields: Collection[str] = ()
     title: str = ""
 
     def match(self, path: str) -> Mapping[str, str] | None:
@@ -38,10 +43,31 @@ class Route:
         matched = _compiled(self.pattern).fullmatch(path)
         return None if matched is None else matched.groupdict()
 
+    def check(self, names: Iterable[str]) -> None:
+        """Check the names that the address and the form of a request have.
 
-def page(path: str, handler: Handler, title: str = "", *, role: Role = Role.VIEWER) -> Route:
+        Raises:
+            ConfigurationError: When one is unknown.
+        """
+        for name in names:
+            if name not in self.fields:
+                valid = f"those of this page: {', '.join(sorted(self.fields)) or 'none'}"
+                raise ConfigurationError(
+                    f"there is no filter or field {plain(name)[:50]}",
+                    meant(name, self.fields) or valid,
+                )
+
+
+def page(
+    path: str,
+    handler: Handler,
+    title: str = "",
+    *,
+    role: Role = Role.VIEWER,
+    fields: Collection[str] = (),
+) -> Route:
     """Return the route of a page; one with a title is in the menu."""
-    return Route(method="GET", pattern=path, role=role, handler=handler, title=title)
+    return Route(method="GET", pattern=path, role=role, handler=handler, fields=fields, title=title)
 
 
 class Router:

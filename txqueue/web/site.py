@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
-from urllib.parse import parse_qs, unquote
+from urllib.parse import parse_qs, unquote, urlencode
 
 from attrs import evolve, frozen
 from twisted.internet.defer import Deferred
@@ -176,6 +176,7 @@ class Door(resource.Resource):
         if page_request.visitor.role < route.role:
             return self._forbidden(method, page_request)
         try:
+            route.check((*page_request.query, *page_request.form))
             reply: Reply = await route.handler(self._services, evolve(page_request, names=names))
         except TxqueueError as error:
             status = _STATUS.get(type(error), HTTPStatus.CONFLICT)
@@ -202,7 +203,7 @@ class Door(resource.Resource):
     def _forbidden(self, method: str, page_request: PageRequest) -> Reply:
         if page_request.visitor.role == Role.STRANGER and self._services.logins is not None:
             if method == "GET" and not page_request.is_part:
-                return redirect("/login")
+                return redirect(_login_for(page_request))
             return self._refused(
                 page_request, Refusal(HTTPStatus.UNAUTHORIZED, "this needs a login", "log in")
             )
@@ -316,6 +317,12 @@ def _headers(request: server.Request) -> dict[str, str | None]:
 def _cookie(request: server.Request, name: str) -> str | None:
     value: Any = request.getCookie(name.encode())
     return None if value is None else value.decode("latin-1")
+
+
+def _login_for(page_request: PageRequest) -> str:
+    """Return the address of the login, after which the page that was asked for is shown."""
+    back = page_request.path + page_request.address().rstrip("?")
+    return "/login" if back == "/" else f"/login?{urlencode({'back': back})}"
 
 
 def _plain(refusal: Refusal) -> Reply:

@@ -148,7 +148,7 @@ class ListJobs(_Command):
     ``obeyed`` names those of the given filters that older nodes ignore.
     """
 
-    newer: ClassVar[frozenset[str]] = frozenset({"node", "fingerprint", "waiting_for"})
+    newer: ClassVar[frozenset[str]] = frozenset({"act", "node", "fingerprint", "waiting_for"})
     arguments = [
         (b"state", _may(amp.Unicode)),
         (b"queue", _may(amp.Unicode)),
@@ -165,6 +165,7 @@ class ListJobs(_Command):
         (b"until", _may(amp.Unicode)),
         (b"updated_since", _may(amp.Unicode)),
         (b"waiting_for", _may(amp.Unicode)),
+        (b"act", _may(amp.Unicode)),
         _AFTER,
         (b"limit", _may(amp.Integer)),
     ]

@@ -13,6 +13,7 @@ from typing import Any
 
 from attrs import evolve, frozen
 
+from txqueue.errors import ConfigurationError
 from txqueue.model.job_filters import (
     check_storable,
     read_payload_filter,
@@ -20,9 +21,10 @@ from txqueue.model.job_filters import (
     read_time,
     read_wait_filter,
 )
+from txqueue.model.operator_acts import ACTS, Act
 from txqueue.store.reads.steps import IS_AT_STEP, WAITS
 
-__all__ = ["SEARCHED", "damage_read_by", "is_search", "job_conditions"]
+__all__ = ["SEARCHED", "damage_read_by", "is_search", "job_conditions", "state_in"]
 
 SEARCHED = ("tag", "payload", "error", "since", "until", "updated_since", "waiting_for")
 """The filters that no index serves: each page looks at a limited number of jobs."""
@@ -37,12 +39,14 @@ _COLUMNS = {
     "fingerprint": "job.fingerprint = %s",
     "failed_by": "job.failed_at <= %s",
     "after": "job.job_id < %s",
-    "states": "job.state = any(%s::{schema}.job_state[])",
     "from_job": "job.job_id >= %s",
     "running_for": (
         "job.state = 'assigned' and job.started_at <= clock_timestamp() - make_interval(secs => %s)"
     ),
 }
+_NO_ACT = Act((), ())
+# Of those that wait, a retry of all that match starts none before its time but for a retry.
+_IS_RETRIED = "(job.state <> 'waiting' or job.waiting_for = 'time' and job.attempt > 0)"
 # Types and jobs whose payload no operator may see, or learn of by a filter.
 _VISIBLE = (
     "job.work_type <> all(array(select work_type from {schema}.work_type"
@@ -99,9 +103,30 @@ def job_conditions(
     )
 
 
+def state_in(filters: Mapping[str, object]) -> object:
+    """Return the state that filters ask for; None if they ask for none."""
+    state = filters.get("state")
+    return "waiting" if state is None and filters.get("waiting_for") is not None else state
+
+
+def _of_act(name: object, state: object) -> Iterator[_Condition]:
+    """Yield the conditions of the jobs that an act on all that match changes."""
+    act = ACTS.get(str(name), _NO_ACT)
+    if state is None:
+        yield _Condition("job.state = any(%s::{schema}.job_state[])", (list(act.of_all),))
+    elif state not in act.states:
+        raise ConfigurationError(
+            f"{name} changes no {state} jobs", f"choose one of: {', '.join(act.states)}"
+        )
+    if name == "retry":
+        yield _Condition(_IS_RETRIED, ())
+
+
 def _of_columns(filters: Mapping[str, object]) -> Iterator[_Condition]:
     for name, value in filters.items():
-        if value is not None and name not in _MAKERS:
+        if value is not None and name == "act":
+            yield from _of_act(value, state_in(filters))
+        elif value is not None and name not in _MAKERS:
             parameter = check_storable(value) if isinstance(value, str) else value
             yield _Condition(_COLUMNS[name], (parameter,))
 

@@ -10,7 +10,7 @@ from attrs import frozen
 
 from txqueue.store.inquiries.inquiry import Inquiry, Question, Rows
 from txqueue.store.inquiries.together import rows_of, together
-from txqueue.store.reads.job_filters import damage_read_by, is_search, job_conditions
+from txqueue.store.reads.job_filters import damage_read_by, is_search, job_conditions, state_in
 from txqueue.store.reads.queue_state import about_clock
 from txqueue.store.reads.steps import WAIT, with_wait
 
@@ -62,8 +62,9 @@ def about_jobs(
         schema: The name of the schema.
         filters: ``state, queue, work_type, group, tenant, node``; ``tag, payload, error, since,
             until, waiting_for`` as people type them; ``after``, the last job number of the previous
-            page; and ``running_for``, the least run time in seconds, with which the
-            longest-running jobs come first. A filter that is None is ignored.
+            page; ``act``, for those jobs that this act on all that match changes; and
+            ``running_for``, the least run time in seconds, with which the longest-running jobs come
+            first. A filter that is None is ignored.
         limit: The largest number of rows.
         is_shown: Whether jobs are listed, too, whose damage keeps a filter from being applied.
     """
@@ -105,8 +106,10 @@ def about_found(
     return FoundJobs(rows, now, depth or None, LOOKED_AT if depth else None)
 
 
-def about_matching(schema: str, filters: Mapping[str, object], most: int) -> Inquiry[int]:
-    """Query how many jobs match filters, as `about_jobs` takes them.
+def about_matching(
+    schema: str, filters: Mapping[str, object], most: int
+) -> Inquiry[dict[str, int]]:
+    """Query how many jobs of each state match filters, as `about_jobs` takes them.
 
     Args:
         schema: The name of the schema.
@@ -115,10 +118,12 @@ def about_matching(schema: str, filters: Mapping[str, object], most: int) -> Inq
     """
     where, values = job_conditions(schema, filters)
     rows = yield Question(
-        f"select count(*) as jobs from (select from {schema}.job as job {where} limit %s) as found",
+        "select state::text as state, count(*) as jobs from ("
+        f"select job.state from {schema}.job as job {where} limit %s) as found"
+        " group by state order by state",
         (*values, most),
     )
-    return int(rows[0]["jobs"])
+    return {row["state"]: row["jobs"] for row in rows}
 
 
 def about_bound(schema: str, filters: Mapping[str, object]) -> Inquiry[int | None]:
@@ -133,9 +138,7 @@ def about_bound(schema: str, filters: Mapping[str, object]) -> Inquiry[int | Non
 
 def _depth(schema: str, filters: Mapping[str, object]) -> Inquiry[int]:
     """Query the number of the oldest of the newest `LOOKED_AT` jobs; 0 if there are no more."""
-    bounds = {name: filters.get(name) for name in ("state", "states", "after")}
-    if filters.get("waiting_for") is not None:
-        bounds["state"] = "waiting"
+    bounds = {"state": state_in(filters), **{name: filters.get(name) for name in ("act", "after")}}
     where, values = job_conditions(schema, bounds)
     rows = yield Question(
         "select count(*) as jobs, min(job_id) as first from ("

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from txqueue.errors import TxqueueError
 from txqueue.model.job import State
+from txqueue.model.operator_acts import ACTS
 from txqueue.store.reads.dashboard import about_last_hour
 from txqueue.store.reads.job_search import LOOKED_AT, about_bound, about_found, about_matching
-from txqueue.web.acts import CHANGEABLE, COUNTED
+from txqueue.web.acts import COUNTED
 from txqueue.web.filters import MORE, USUAL, chips, chosen_filters, given_filters
 from txqueue.web.messages import PageRequest, Reply, redirect
 from txqueue.web.page_services import PageServices, marked
@@ -41,8 +42,14 @@ async def jobs(services: PageServices, request: PageRequest) -> Reply:
         more=MORE,
         chips=chips(request),
         states=[state.value for state in State],
+        acts={act: verb for act, verb in _ACTS.items() if _may_follow(act, filters["state"])},
         now=jobs_page.at,
     )
+
+
+def _may_follow(act: str, state: object) -> bool:
+    """Tell whether jobs of a list may be acted on; only a list of runs offers their restart."""
+    return state in ACTS[act].states or (state is None and act != "restart")
 
 
 async def _known_names(services: PageServices) -> dict[str, list[str]]:
@@ -60,21 +67,26 @@ async def _known_names(services: PageServices) -> dict[str, list[str]]:
 
 @marked
 async def confirmation(services: PageServices, request: PageRequest) -> Reply:
-    """Ask whether to act on all jobs that match, with their number."""
+    """Ask whether to act on all jobs that match, with their number in each state."""
     act = request.asked("act") or ""
     if act not in _ACTS:
         return redirect("/jobs")
     schema, find = services.reads.schema, services.reads.find
-    filters: dict[str, object] = {**chosen_filters(request), "states": CHANGEABLE[act]}
+    filters: dict[str, object] = {**chosen_filters(request), "act": act}
     oldest = await find(about_bound(schema, filters))
     filters["from_job"] = oldest
-    count = await find(about_matching(schema, filters, COUNTED + 1))
+    counts = await find(about_matching(schema, filters, COUNTED + 1))
+    count = sum(counts.values())
+    is_of_all = filters["state"] is None and filters["waiting_for"] is None
+    others = set(ACTS[act].states) - set(ACTS[act].of_all) if is_of_all else ()
     return services.show(
         "confirm",
         request,
         act=act,
         verb=_ACTS[act],
         count=min(count, COUNTED),
+        counts=counts,
+        others=sorted(others),
         is_capped=count > COUNTED,
         searched=LOOKED_AT if oldest is not None else None,
         filters=given_filters(request),

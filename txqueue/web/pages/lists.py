@@ -163,13 +163,13 @@ def _first(name: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 LISTS: Final = (
-    page("/failures", failures, "Failures"),
-    page("/queues", queues, "Queues"),
+    page("/failures", failures, "Failures", fields=("work_type",)),
+    page("/queues", queues, "Queues", fields=("after",)),
     page("/types", work_types, "Work types"),
-    page("/schedules", schedules, "Schedules"),
-    page("/worksets", worksets, "Worksets"),
+    page("/schedules", schedules, "Schedules", fields=("after", "work_type")),
+    page("/worksets", worksets, "Worksets", fields=("after",)),
     page("/tenants", tenants, "Tenants"),
     page("/nodes", nodes, "Nodes"),
-    page("/actions", actions, "Actions"),
+    page("/actions", actions, "Actions", fields=("after", "subject")),
 )
 """The lists, in the order of the menu."""

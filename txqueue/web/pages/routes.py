@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from txqueue.web.filters import FILTERS
 from txqueue.web.pages import session
 from txqueue.web.pages.database_list import database_list
 from txqueue.web.pages.job_details import job
@@ -21,22 +22,22 @@ from txqueue.web.visitors import Role
 __all__ = ["MENU", "index_routes", "routes"]
 
 _PAGES: Final = (
-    page("/", overview, "Overview"),
-    page("/jobs", jobs, "Jobs"),
+    page("/", overview, "Overview", fields=("span",)),
+    page("/jobs", jobs, "Jobs", fields=("id", "after", *FILTERS)),
     *LISTS,
-    page("/jobs/confirm", confirmation),
+    page("/jobs/confirm", confirmation, fields=("act", *FILTERS)),
     page("/jobs/{id}", job),
-    page("/queues/queue", queue),
-    page("/types/type", work_type),
-    page("/nodes/node", node),
-    page("/schedules/edit", edit_form, role=Role.OPERATOR),
+    page("/queues/queue", queue, fields=("name", "span")),
+    page("/types/type", work_type, fields=("name", "span")),
+    page("/nodes/node", node, fields=("name",)),
+    page("/schedules/edit", edit_form, role=Role.OPERATOR, fields=("name",)),
 )
 _OF_VISITORS: Final = (
-    Route("GET", "/static/{name}", Role.STRANGER, session.static_file),
-    Route("GET", "/login", Role.STRANGER, session.login_page),
-    Route("POST", "/login", Role.STRANGER, session.log_in),
+    Route("GET", "/static/{name}", Role.STRANGER, session.static_file, ("v",)),
+    Route("GET", "/login", Role.STRANGER, session.login_page, ("key", "back")),
+    Route("POST", "/login", Role.STRANGER, session.log_in, ("name", "password", "back")),
     Route("POST", "/logout", Role.STRANGER, session.log_out),
-    Route("POST", "/theme", Role.STRANGER, session.set_theme),
+    Route("POST", "/theme", Role.STRANGER, session.set_theme, ("theme", "back")),
 )
 MENU: Final = Menu({route.pattern: route.title for route in _PAGES if route.title})
 """The pages to choose from."""

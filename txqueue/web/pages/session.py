@@ -20,7 +20,7 @@ async def login_page(services: VisitorServices, request: PageRequest) -> Reply:
     key = request.asked("key")
     secret = None if key is None else services.logins.log_in_by_key(key)
     if secret is not None:
-        return redirect("/", {LOGIN: secret})
+        return redirect(request.way_back(), {LOGIN: secret})
     return services.show("login", request, trouble="" if key is None else "The key is wrong.")
 
 
@@ -36,7 +36,8 @@ async def log_in(services: VisitorServices, request: PageRequest) -> Reply:
         status = _BUSY if error.is_busy else HTTPStatus.TOO_MANY_REQUESTS
         return services.show("login", request, status, trouble=error.text)
     if login is not None:
-        return redirect("/", {LOGIN: login.secret, DEVICE: login.device})
+        cookies = {LOGIN: login.secret, DEVICE: login.device}
+        return redirect(request.way_back(), cookies)
     trouble = "The name or the password is wrong."
     return services.show("login", request, HTTPStatus.UNAUTHORIZED, trouble=trouble)
 
