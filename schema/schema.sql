@@ -1,4 +1,4 @@
--- The schema txqueue, version 29, to be read; `txqueue migrate --sql` prints the script to run.
+-- The schema txqueue, version 30, to be read; `txqueue migrate --sql` prints the script to run.
 -- Generated from the catalogue of a migrated database by: python -m tests.db.snapshot
 -- N is a lane, 0 to 7. Not shown: the partitions of single days, the tables of single worksets, and
 -- the sequences of single limits. Definitions of functions and views are in schema/functions.
@@ -426,8 +426,9 @@ create table setting (
     archive        text check (archive ~ '^(/|s3://[^/@]+)' and archive !~ '^s3://[^/]*@'),
                                                              -- Where days of history are archived before they are
                                                              -- dropped: a folder or s3://bucket/prefix.
-    keys_required  boolean not null default true             -- Whether a job of a class that computes its group, tenant
-                                                             -- or unique key itself must name it when SQL enqueues it.
+    keys_required  boolean not null default false            -- Whether each job that SQL enqueues must have the keys of
+                                                             -- its type, and name those that only its class can
+                                                             -- compute.
 );
 
 -- Pauses and limits of queues, groups and tenants.
@@ -655,10 +656,10 @@ enqueue_checked(jobs jsonb) returns bigint[];  -- enqueue, worker
 enqueue_many(jobs jsonb) returns bigint[];  -- enqueue, worker
 -- only the owner may execute: check_encrypted, check_job, compute_key, compute_rank, credit_left, credit_run,
 -- declared_keys, enqueue_credited, enqueue_each, find_broken_length, find_broken_option, find_broken_rule,
--- has_broken_tag, has_open_credit, has_sleeping_master, is_credit_shared, is_short_object, known_options,
--- may_assign_at_once, may_notify, member_text, notify_run, payload_octets, refuse_computed, refuse_full_queue,
--- refuse_job, refuse_keyless, refuse_member, refuse_option, refuse_unknown_keys, refuse_unknown_option, try_turn,
--- wake_masters, with_keys, without_keys_option
+-- has_broken_tag, has_open_credit, has_sleeping_master, is_credit_shared, is_read_in_clear, is_short_object,
+-- known_options, may_assign_at_once, may_notify, member_text, notify_run, payload_octets, refuse_computed,
+-- refuse_full_queue, refuse_job, refuse_keyless, refuse_member, refuse_option, refuse_unknown_keys,
+-- refuse_unknown_option, try_turn, wake_masters, with_keys, without_keys_option
 
 -- groups
 -- only the owner may execute: admit_groups_N, end_rate_waits, free_groups, free_late_groups, group_slots, lock_groups,

@@ -154,6 +154,10 @@ def keys_of(node: Master, job_id: int) -> list[Any]:
     return list(node.cursor.fetchone() or ())
 
 
+TERMS: Final = json.dumps({"kind": "every", "seconds": 60})
+BOUND: Final = ", options => '{\"keys\": true}'"
+
+
 def enqueued(node: Master, payload: object, more: str = "", kind: str = "keys.delivery") -> int:
     """Enqueue from SQL; returns the number."""
     call = f"select txqueue.enqueue(%s, %s {more})"
@@ -212,33 +216,41 @@ def test_a_key_that_is_named_takes_precedence(declared: Master) -> None:
 def test_a_payload_without_a_member_of_a_key_is_refused(
     declared: Master, payload: Any, what: str
 ) -> None:
-    """The error names the member, and nothing is written."""
+    """If the client says that it knows the keys: the error names the member; nothing is written."""
     with pytest.raises(psycopg2.Error, match=what) as refused:
-        enqueued(declared, payload)
+        enqueued(declared, payload, BOUND)
     assert refused.value.pgcode == "TXQ01"
     assert not declared.value("select count(*) from txqueue.job")
 
 
 def test_sql_names_the_keys_that_only_a_class_can_compute(declared: Master) -> None:
-    """It is refused otherwise, unless the setting allows it."""
-    job = json.dumps([{"work_type": "keys.computed", "payload": {}}])
-    for call, *values in (
-        ("select txqueue.enqueue('keys.computed', '{}')",),
-        ("select txqueue.enqueue_many(%s)", job),
-    ):
-        with pytest.raises(psycopg2.Error, match=r"group key of keys.computed is computed by its"):
-            declared.value(call, *values)
-    terms = json.dumps({"kind": "every", "seconds": 60})
-    with pytest.raises(psycopg2.Error, match="computed by its class"):
-        declared.value(
-            "select txqueue.put_schedule('s', %s, %s, null, 'me')",
-            *(terms, json.dumps(json.loads(job)[0])),
-        )
-    assert (
-        keys_of(declared, enqueued(declared, {}, ", \"group\" => 'g'", "keys.computed"))[0] == "g"
-    )
-    declared.cursor.execute("update txqueue.setting set keys_required = false")
+    """It is refused otherwise, if it says that it knows them or the setting says so of all."""
+    job = {"work_type": "keys.computed", "payload": {}}
     assert keys_of(declared, enqueued(declared, {}, "", "keys.computed")) == [None, None, None]
+    [many] = declared.value("select txqueue.enqueue_many(%s)", json.dumps([job]))
+    assert keys_of(declared, many) == [None, None, None]
+    named = ", \"group\" => 'g', options => '{\"keys\": true}'"
+    assert keys_of(declared, enqueued(declared, {}, named, "keys.computed"))[0] == "g"
+    for required, options in ((False, {"keys": True}), (True, {})):
+        declared.cursor.execute("update txqueue.setting set keys_required = %s", (required,))
+        bound = json.dumps({**job, "options": options})
+        for call, *values in (
+            ("select txqueue.enqueue('keys.computed', '{}', options => %s)", json.dumps(options)),
+            ("select txqueue.enqueue_many(%s)", f"[{bound}]"),
+            ("select txqueue.put_schedule('s', %s, %s, null, 'me')", TERMS, bound),
+        ):
+            with pytest.raises(psycopg2.Error, match=r"group key of keys.computed is computed by"):
+                declared.value(call, *values)
+
+
+def test_a_schedule_is_not_bound_by_keys_of_later_policies(declared: Master) -> None:
+    """Only as it is made, by a client that says that it knows them."""
+    job = {"work_type": "later.kind", "payload": {}, "options": {"keys": True}}
+    declared.value("select txqueue.put_schedule('s', %s, %s, null, 'me')", TERMS, json.dumps(job))
+    declared.publish("later.kind", policy={"keys": {"group": None}})
+    assert declared.value("select txqueue.run_schedule('s', 'me')")
+    stored = declared.value("select job from txqueue.schedule where name = 's'")
+    assert stored == {"work_type": "later.kind", "payload": {}}
 
 
 async def test_python_need_not_name_keys_that_it_has_computed_as_none(
@@ -267,8 +279,9 @@ def test_the_option_keys_is_true_or_false(declared: Master) -> None:
 
 async def test_keys_that_are_too_long_are_refused_alike(declared: Master, dsn: str) -> None:
     """A tenant has at most 200 characters."""
+    long = {"customer": 7, "number": 1, "shop": "x" * 201}
     with pytest.raises(psycopg2.Error, match="a tenant must have 1 to 200 characters"):
-        enqueued(declared, {"customer": 7, "number": 1, "shop": "x" * 201})
+        enqueued(declared, long, BOUND)
     async with opened(dsn) as queue:
         with pytest.raises(InvalidWork, match=r"tenant .* is not valid"):
             await queue.enqueue(Delivery(7, 1, shop="x" * 201))
@@ -276,10 +289,9 @@ async def test_keys_that_are_too_long_are_refused_alike(declared: Master, dsn: s
 
 def test_the_remedy_for_a_missing_member_fits_each_caller(declared: Master) -> None:
     """`txqueue schedule add` has no option for a unique key, but one for no keys."""
-    terms = json.dumps({"kind": "every", "seconds": 60})
-    job = {"work_type": "keys.delivery", "payload": {"customer": 1}}
+    job = {"work_type": "keys.delivery", "payload": {"customer": 1}, "options": {"keys": True}}
     for call, *values in (
-        ("select txqueue.put_schedule('s', %s, %s, null, 'me')", terms, json.dumps(job)),
+        ("select txqueue.put_schedule('s', %s, %s, null, 'me')", TERMS, json.dumps(job)),
         ("select txqueue.enqueue_many(%s)", json.dumps([job])),
     ):
         with pytest.raises(psycopg2.Error) as refused:

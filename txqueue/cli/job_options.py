@@ -83,13 +83,10 @@ def keyless() -> Decorator:
         "--no-keys",
         "keys",
         is_flag=True,
-        callback=_keys_option,
+        flag_value=False,
+        default=True,
         help="With only the group, tenant and unique key given here, none of its type.",
     )
-
-
-def _keys_option(_context: click.Context, _parameter: click.Parameter, value: bool) -> bool | None:
-    return False if value else None
 
 
 def checked_payload(text: str) -> str:

@@ -36,10 +36,11 @@ def type_version(cls: type[WorkItem]) -> str:
 
     Two processes have the same version of a type if its fields have the same names and types, and
     the same ones have defaults. The types include members of enums and the fields of nested attrs
-    classes, but not validators.
+    classes, but not validators. Versions whose payloads are encrypted say so: they read no others.
     """
     shape = json.dumps(_shape(cls, ()), sort_keys=True)
-    return f"{cls.work_type}#{hashlib.sha256(shape.encode()).hexdigest()[:12]}"
+    mark = "encrypted-" if cls.encrypted else ""
+    return f"{cls.work_type}#{mark}{hashlib.sha256(shape.encode()).hexdigest()[:12]}"
 
 
 def _shape(kind: Any, within: tuple[Any, ...]) -> Any:

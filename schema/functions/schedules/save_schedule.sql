@@ -14,7 +14,10 @@ begin
             coalesce((terms ->> 'jitter')::double precision, 0), coalesce(terms ->> 'catch_up', 'skip'),
             coalesce(terms ->> 'overlap', 'allow'), coalesce(terms ->> 'since', 'end'),
             (terms ->> 'until')::timestamptz, (terms ->> 'times')::integer,
-            its_job - '{not_before,not_after}'::text[], condition ->> 'table', condition ->> 'column', condition ->> 'value',
+            -- A policy that is published later does not bind it.
+            its_job - '{not_before,not_after}'::text[] #- case when its_job -> 'options' = '{"keys": true}' then '{options}'::text[]
+                when its_job #> '{options,keys}' = 'true' then '{options,keys}' else '{}' end,
+            condition ->> 'table', condition ->> 'column', condition ->> 'value',
             declared)
     on conflict (name) do update set
         kind = excluded.kind, expression = excluded.expression, zone = excluded.zone, seconds = excluded.seconds,

@@ -1,5 +1,5 @@
--- Returns the work type of a job if it is encrypted, so that a client can encrypt a signal; null otherwise. Refuses as
--- signal() does, before the value is sent. Before a node has published the type, the payload tells.
+-- Returns the work type of a job if it is encrypted, as its payload tells, so that a client can encrypt a signal; null
+-- otherwise. Refuses as signal() does, before the value is sent.
 create or replace function txqueue.encrypted_type(job_id bigint, name text) returns text
 language plpgsql stable security definer
 set search_path = txqueue, pg_temp
@@ -11,7 +11,7 @@ declare
     its_type text;
     is_secret boolean;
 begin
-    select live.work_type, coalesce(kind.policy ? 'encrypted', is_sealed(live.payload)) into its_type, is_secret
+    select live.work_type, kind.policy ? 'encrypted' is not false and is_sealed(live.payload) into its_type, is_secret
       from job as live left join work_type as kind on kind.work_type = live.work_type
      where live.job_id = job_id and live.state in ('waiting', 'ready', 'assigned');
     if not found then

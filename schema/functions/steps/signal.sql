@@ -29,7 +29,7 @@ begin
             perform refuse(format('the value of the signal %s has more bytes of JSON than the limit of payloads', name),
                            'store large data elsewhere and send its key');
         end if;
-        -- Before a node has published the type, the job tells whether it is encrypted.
+        -- The job tells whether it is encrypted.
         if value <> 'null' and not is_sealed(value)
            and (select kind.policy ? 'encrypted' from work_type as kind where kind.work_type = its_type) is not false
            and encrypted_type(job_id, name) is not null then
