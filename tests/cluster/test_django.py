@@ -84,6 +84,18 @@ def test_a_coroutine_uses_the_database(tasks: Any) -> None:
     assert result.return_value == [42, 1]
 
 
+def test_a_coroutine_that_ends_in_a_query_closes_its_connection(
+    tasks: Any, shared_db: Database
+) -> None:
+    """Once the query has ended, although the task is cancelled again before that."""
+    waiting = "select from pg_locks where locktype = 'advisory' and classid = 0 and objid = 7"
+    shared_db.execute("select pg_advisory_lock(7)")
+    result = finished(tasks.queries_for_long.enqueue(7))
+    assert (result.status, len(shared_db.rows(waiting))) == ("FAILED", 2)
+    shared_db.execute("select pg_advisory_unlock(7)")
+    wait_for(lambda: not shared_db.rows(waiting))
+
+
 def test_a_retry_is_the_policy_s(tasks: Any, node: Node) -> None:
     """Each failed attempt has its error, and the context the number of the attempt."""
     result = finished(tasks.brews.enqueue("green"))

@@ -251,6 +251,27 @@ def test_a_closed_queue_ends_the_waits(dsn: str, node: Master, opened: Opened) -
     in_loop(test())
 
 
+def test_a_queue_is_closed_although_its_task_is_cancelled_again(dsn: str, node: Master) -> None:
+    """None of its sessions stays."""
+
+    async def test() -> None:
+        queue = await aio.Queue.connect(dsn)
+        (job_id,) = node.enqueue({})
+        waiting = asyncio.create_task(queue.wait(job_id))
+        await listening(node)
+        closing = asyncio.create_task(queue.close())
+        await asyncio.sleep(0)
+        closing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await closing
+        with pytest.raises(DatabaseUnavailable, match="closed before"):
+            await waiting
+        await until(lambda: sessions(node, "txqueue client listener") == 0)
+        await until(lambda: sessions(node, "txqueue client") == 0)
+
+    in_loop(test())
+
+
 def test_a_cancelled_wait_leaves_the_others(dsn: str, node: Master) -> None:
     """Also while it reads the job; the connection is used again."""
 

@@ -117,6 +117,18 @@ async def waits() -> None:
     await asyncio.sleep(60)
 
 
+@task
+@policy(timeout=0.2)
+async def queries_for_long(lock: int) -> None:
+    """Wait in the database for longer than the timeout."""
+
+    def asked() -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("select pg_advisory_lock(%s)", (lock,))
+
+    await sync_to_async(asked)()
+
+
 @task(takes_context=True)
 async def reads(context: Any, number: int) -> list[Any]:
     """Ask the database from a coroutine."""

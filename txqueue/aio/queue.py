@@ -54,6 +54,7 @@ from txqueue.store.inquiries.archived_jobs import (
 from txqueue.store.inquiries.inquiry import Inquiry, Rows, aanswer
 from txqueue.store.inquiries.jobs import FINAL, about_jobs, about_one_job, with_attempts
 from txqueue.store.inquiries.schema_version import ensure_version
+from txqueue.system.asyncio_tasks import unbroken
 
 if TYPE_CHECKING:
     from psycopg_pool import AsyncConnectionPool
@@ -159,9 +160,13 @@ class Queue:
         """
         if os.getpid() != self._pid:
             return
-        # A loop that is closed has ended its tasks, and the connection that listens with them.
         if not self._loop.is_closed():
             self._check_place()
+        await unbroken(self._close())
+
+    async def _close(self) -> None:
+        # A loop that is closed has ended its tasks, and the connection that listens with them.
+        if not self._loop.is_closed():
             await self._waiter.close()
         if isinstance(self._pool, AsyncConnections):
             await self._pool.close()

@@ -21,6 +21,7 @@ from txqueue.django.framework import signals
 from txqueue.errors import ConfigurationError
 from txqueue.model.failed_attempt import FailedAttempt, on_failure
 from txqueue.model.middleware import middleware
+from txqueue.system.asyncio_tasks import unbroken
 
 __all__: list[str] = []
 
@@ -57,11 +58,13 @@ def _tidy() -> None:
 @asynccontextmanager
 async def _with_own_connections() -> AsyncIterator[None]:
     """Give a coroutine a thread of its own for what is synchronous, as Django gives a request."""
-    async with ThreadSensitiveContext():
-        try:
-            yield
-        finally:
-            await sync_to_async(connections.close_all)()
+    # Not left: that may block the loop until the last statement of a cancelled task has ended. The
+    # thread ends with the context of the task.
+    await ThreadSensitiveContext().__aenter__()
+    try:
+        yield
+    finally:
+        await unbroken(sync_to_async(connections.close_all)())
 
 
 @on_failure

@@ -18,6 +18,7 @@ from txqueue.adapters.driver_errors import error_of
 from txqueue.adapters.foreign import ForeignConnection, foreign_connection
 from txqueue.errors import ConfigurationError
 from txqueue.store.enqueueing.portable_calls import SAVEPOINT, TRANSACTION, Frame, Statement
+from txqueue.system.asyncio_tasks import in_asyncio, unbroken
 
 __all__ = [
     "Bound",
@@ -26,7 +27,6 @@ __all__ = [
     "bound",
     "connected",
     "finished",
-    "in_asyncio",
     "in_django",
     "in_loop",
     "pause",
@@ -153,7 +153,7 @@ class Bound:
         """Undo what was done since the opening of a frame."""
         self.foreign.before_undo()
         for sql in frame.undoing:
-            await self.value((sql, ()))
+            await unbroken(self.value((sql, ())))
 
 
 async def bound(connection: Any, schema: str | None) -> Bound:
@@ -320,11 +320,3 @@ def in_loop() -> bool:
     except RuntimeError:
         return False
     return True
-
-
-def in_asyncio() -> bool:
-    """Tell whether a task of asyncio runs, which cannot await a Deferred."""
-    try:
-        return asyncio.current_task() is not None
-    except RuntimeError:
-        return False

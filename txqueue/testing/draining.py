@@ -26,8 +26,9 @@ from txqueue.node.settings import policy_row, served_types
 from txqueue.store.enqueued_jobs import JobSearch, find_jobs, found_jobs, last_number
 from txqueue.store.enqueueing.portable_calls import SAVEPOINT
 from txqueue.store.given_jobs import GivenJobs
+from txqueue.system.asyncio_tasks import in_asyncio, unbroken
 from txqueue.testing.borrowed_transactions import BorrowedTransactions
-from txqueue.testing.connections import Bound, apart, bound, finished, in_asyncio, in_django
+from txqueue.testing.connections import Bound, apart, bound, finished, in_django
 from txqueue.testing.matching import Kind, Wanted
 from txqueue.testing.outcomes import Outcome
 from txqueue.testing.running import Ending, run_here, run_waiting
@@ -149,7 +150,7 @@ async def _drained(
     finally:
         # Whatever ended the drain counts more.
         with suppress(Exception):
-            await session.value(given.leave(node[1]))
+            await unbroken(session.value(given.leave(node[1])))
     return drain.outcomes
 
 

@@ -13,8 +13,9 @@ from txqueue.model.job_policy import Runtime
 from txqueue.model.work_item import WorkItem
 from txqueue.model.workset_item import WorksetJob
 from txqueue.store.enqueueing.calls import job_object, json_text
+from txqueue.system.asyncio_tasks import in_asyncio
 from txqueue.testing.borrowed_transactions import BorrowedTransactions
-from txqueue.testing.connections import apart, bound, in_asyncio, in_django
+from txqueue.testing.connections import apart, bound, in_django
 from txqueue.testing.outcomes import Outcome
 from txqueue.testing.running import run_here, run_waiting
 from txqueue.testing.steps import Signals, StepsInMemory

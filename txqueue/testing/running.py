@@ -21,8 +21,9 @@ from txqueue.model.job_policy import Runtime
 from txqueue.model.payload import decode
 from txqueue.model.work_item import WorkItem, find_work_type, known_work_types
 from txqueue.store.enqueueing.encryption import decrypted, decrypted_result
+from txqueue.system.asyncio_tasks import in_asyncio
 from txqueue.system.clock import Clock, Timer
-from txqueue.testing.connections import in_asyncio, in_loop
+from txqueue.testing.connections import in_loop
 from txqueue.testing.outcomes import Outcome
 from txqueue.testing.steps import StepsInMemory, StepsOfRows, results_of
 from txqueue.worker.handlers.blocking import ReactorCalls

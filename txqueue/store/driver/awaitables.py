@@ -117,7 +117,12 @@ class _ForTasks(AbstractAsyncContextManager[C]):
 
     async def __aenter__(self) -> C:
         entering: Any = self._manager.__aenter__()
-        return cast("C", _Adapted(await awaitable(Deferred.fromCoroutine(entering))))
+        lending: Deferred[Any] = Deferred.fromCoroutine(entering)
+        try:
+            return cast("C", _Adapted(await awaitable(lending)))
+        except asyncio.CancelledError as error:
+            lending.addCallback(self._leave, error)
+            raise
 
     async def __aexit__(
         self,
@@ -127,3 +132,10 @@ class _ForTasks(AbstractAsyncContextManager[C]):
     ) -> bool | None:
         leaving: Any = self._manager.__aexit__(kind, error, traceback)
         return cast("bool | None", await awaitable(Deferred.fromCoroutine(leaving)))
+
+    def _leave(self, lent: C | None, error: BaseException) -> Deferred[Any] | None:
+        """Put back a connection that came in the turn in which its task was cancelled."""
+        if lent is None:
+            return None
+        leaving: Any = self._manager.__aexit__(type(error), error, None)
+        return Deferred.fromCoroutine(leaving)

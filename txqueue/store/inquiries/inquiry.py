@@ -43,16 +43,28 @@ def answer(questions: Generator[Q, A, T], ask: Callable[[Q], A]) -> T:
 
 
 async def aanswer(questions: Generator[Q, A, T], ask: Callable[[Q], Awaitable[A]]) -> T:
-    """Do so over a connection that does not block."""
+    """Do so over a connection that does not block.
+
+    What the generator asks after an error cleans up: no cancellation interrupts it.
+    """
+    has_failed = False
     try:
         question = next(questions)
         while True:
             try:
-                found = await ask(question)
+                found = await (_unbroken(ask(question)) if has_failed else ask(question))
             except BaseException as error:
+                has_failed = True
                 question = questions.throw(error)
             else:
                 question = questions.send(found)
     except StopIteration as end:
         result: T = end.value
         return result
+
+
+def _unbroken(asked: Awaitable[A]) -> Awaitable[A]:
+    # Programs that block need not import asyncio.
+    from txqueue.system.asyncio_tasks import unbroken
+
+    return unbroken(asked)
