@@ -1,5 +1,6 @@
 """Jobs that keep their place in their group while they wait at a step."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -58,10 +59,10 @@ def test_no_other_job_of_the_group_starts_before_a_signal(node: Master) -> None:
     assert claimed(node) == []
     signal(node, holder)
     (chunk,) = node.claim()
-    assert (chunk.ids, holds(node)) == ([holder], [])
+    assert chunk.ids == [holder]
     assert claimed(node) == []
     node.settle(chunk, "done")
-    assert claimed(node) == others
+    assert (claimed(node), holds(node)) == (others, [])
 
 
 def test_without_hold_the_next_job_starts(node: Master) -> None:
@@ -152,21 +153,66 @@ def test_a_paused_group_stops_its_holder_until_it_is_resumed(node: Master, is_pa
     assert claimed(node) == others
 
 
-def test_the_death_of_a_node_ends_no_hold_and_leaves_none(node: Master) -> None:
-    """A run that dies after the wait is returned to its group like any other."""
+def killed(node: Master, chunk: Taken) -> None:
+    """The process dies before the job has started."""
+    node.release(chunk.assignment, died=True)
+
+
+def unread(node: Master, chunk: Taken) -> None:
+    """The worker cannot read the payload."""
+    node.settle(chunk, "unread", version="test.kind#1", error="x")
+
+
+GIVEN_BACK = {
+    "stopped": lambda node, chunk: node.release(chunk.assignment, ids=chunk.ids),
+    "killed": killed,
+    "unread": unread,
+    "no key": lambda node, chunk: node.settle(chunk, "retry", unstarted=True, error="x"),
+}
+
+
+@pytest.mark.parametrize("how", GIVEN_BACK)
+def test_a_holder_that_did_not_start_keeps_its_place(node: Master, how: str) -> None:
+    """Claimed and given back, it still goes on before jobs of its group that rank before it."""
+    (chunk,) = started(node)
+    older = node.enqueue(GROUP | {"priority": 9}, GROUP | {"priority": 9})
+    node.settle(chunk, "suspended", waits=[SIGNAL])
+    assert claimed(node) == []
+    signal(node, chunk.ids[0])
+    (unstarted,) = node.claim()
+    GIVEN_BACK[how](node, unstarted)
+    (again,) = node.claim()
+    assert again.ids == chunk.ids
+    assert claimed(node) == []
+    node.settle(again, "done")
+    assert claimed(node) == older[:1]
+
+
+@pytest.mark.parametrize("outcome", ["retry", "snooze", "failed", "suspended"])
+def test_a_holder_that_went_on_holds_nothing(node: Master, outcome: str) -> None:
+    """Once its run has ended in whatever way, the next job of the group starts."""
     holder, others = waiting(node)
     signal(node, holder)
     (chunk,) = node.claim()
-    node.value(
-        "select txqueue.release(%s, %s, false, ids => %s)",
-        node.incarnation,
-        [chunk.assignment],
-        chunk.ids,
+    node.settle(
+        chunk, outcome, delay=3600, error="x", waits=[SIGNAL | {"name": "b", "hold_group": False}]
     )
-    (again,) = node.claim()
-    assert (again.ids, holds(node)) == ([holder], [])
-    node.settle(again, "done")
-    assert claimed(node) == others
+    assert (claimed(node), holds(node)) == (others, [])
+
+
+@pytest.mark.parametrize(("give_back", "times"), [(killed, 5), (unread, 2)])
+def test_a_holder_that_fails_without_a_run_holds_nothing(
+    node: Master, give_back: Callable[[Master, Taken], None], times: int
+) -> None:
+    """By the deaths of five processes, or as no node could read it in time."""
+    holder, others = waiting(node)
+    signal(node, holder)
+    node.reports(unreadable_for=0)
+    for _ in range(times):
+        (chunk,) = node.claim()
+        give_back(node, chunk)
+    assert node.job(holder)["state"] == "failed"
+    assert (claimed(node), holds(node)) == (others, [])
 
 
 def test_the_lease_of_a_holders_node_expires(node: Master, other: Master, third: Master) -> None:
@@ -191,7 +237,7 @@ def test_a_holder_goes_on_although_the_rate_of_its_group_is_used_up(node: Master
     holder, _ = waiting(node)
     signal(node, holder)
     (chunk,) = node.claim()
-    assert (chunk.ids, holds(node)) == ([holder], [])
+    assert chunk.ids == [holder]
     node.settle(chunk, "done")
     assert claimed(node) == []
 
@@ -228,9 +274,9 @@ def test_two_holders_leave_the_third_slot_to_others(node: Master) -> None:
     node.settle(Taken(chunk.lane, chunk.assignment, [job]), "done")
     signal(node, second)
     assert sorted(claimed(node)) == [second, others[1]]
-    assert holds(node) == [first]
     signal(node, first)
     assert claimed(node) == [first]
+    assert claimed(node) == []
 
 
 def test_a_parked_job_is_told_which_job_holds_its_group(node: Master) -> None:

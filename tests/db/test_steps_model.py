@@ -24,7 +24,7 @@ MOST_RUNS = 200
 DUE = """
     update txqueue.job_step set until = until - interval '2 hours' where ended_at is null;
     update txqueue.job_waiting set not_before = not_before - interval '2 hours'
-     where waiting_for = 'time' and options ? 'steps';
+     where waiting_for = 'time';
 """
 FORGOTTEN = """
     select job_id from txqueue.job_waiting
@@ -32,10 +32,7 @@ FORGOTTEN = """
        and job_id in (select job_id from txqueue.job_signal where taken_at is null)
        and job_id not in (select job_id from txqueue.late_end)
 """
-HOLDERS = """
-    select "group", job_id from txqueue.group_hold
-      join txqueue.job using (job_id, "group") where state in ('waiting', 'ready')
-"""
+GIVEN_BACK = ("stopped", "killed", "unread", "no key")
 scripts = st.lists(st.sampled_from(KINDS), max_size=4).map(lambda script: ["txn", *script])
 
 
@@ -49,13 +46,16 @@ class Ended(Exception):
 
 @define
 class Modelled:
-    """A job: its script, which of its steps were forgotten, and how many signals it was sent."""
+    """A job: its script, which of its steps were forgotten, and how many signals it was sent.
+
+    It holds its group from a wait until its next run ends by itself, or an operator ends it.
+    """
 
     script: list[str]
     forgotten: set[str] = Factory(set)
     sent: int = 0
     group: str | None = None
-    is_cancelled: bool = False
+    holds: bool = False
 
 
 class Run:
@@ -67,6 +67,7 @@ class Run:
         script: Its steps.
         life: How many statements it survives; its process dies at the next one.
         is_late: Whether that one is committed all the same.
+        fails: Whether it ends by an error and is tried again.
         meddle: What happens between the look for a signal and the end of the run.
     """
 
@@ -78,6 +79,7 @@ class Run:
         life: int,
         *,
         is_late: bool,
+        fails: bool = False,
         meddle: Callable[[], object] = lambda: None,
     ) -> None:
         self.node = node
@@ -85,6 +87,8 @@ class Run:
         self.script = script
         self.life = life
         self.is_late = is_late
+        self.last = "retry" if fails else "done"
+        self.outcome: str | None = None
         self.meddle = meddle
         self.job_id = chunk.ids[0]
         self.key = (chunk.assignment, self.job_id)
@@ -98,7 +102,7 @@ class Run:
             memo = memos.get(name)
             if memo is None or not memo[1]:
                 getattr(self, f"_{kind}")(name, memo)
-        self._sent(lambda: self._settle("done"))
+        self._sent(lambda: self._settle(self.last, error="x"))
 
     def _loaded(self) -> dict[str, tuple[str | None, bool, float | None, Any, Any]]:
         self.node.cursor.execute(
@@ -120,6 +124,7 @@ class Run:
 
     def _settle(self, outcome: str, **more: Any) -> None:
         assert self.node.settle(self.chunk, outcome, **more) == [self.job_id]
+        self.outcome = outcome
 
     def write(self, **step: Any) -> dict[int, str | None]:
         """Write one step, or take a signal."""
@@ -212,10 +217,10 @@ class Steps(RuleBasedStateMachine):
         finally:
             self.node.close()
 
-    @rule(script=scripts, group=st.sampled_from([None, "a", "b"]))
-    def enqueue(self, script: list[str], group: str | None) -> None:
+    @rule(script=scripts, group=st.sampled_from([None, "a", "b"]), priority=st.integers(0, 9))
+    def enqueue(self, script: list[str], group: str | None, priority: int) -> None:
         """A new job, which holds its group, if it has one, at each wait."""
-        (job_id,) = self.node.enqueue({"group": group})
+        (job_id,) = self.node.enqueue({"group": group, "priority": priority})
         self.jobs[job_id] = Modelled(script, group=group)
 
     @rule(life=st.integers(0, 6), is_late=st.booleans(), fails=st.booleans(), races=st.booleans())
@@ -226,33 +231,48 @@ class Steps(RuleBasedStateMachine):
     def _run_all(
         self, life: int = 1000, is_late: bool = False, fails: bool = False, races: bool = False
     ) -> bool:
-        held = self._held()
-        chunks = self.node.claim()
-        for chunk in chunks:
-            for job in chunk.jobs:
-                group = self.jobs[job.job_id].group if job.job_id in self.jobs else None
-                assert held.get(group, job.job_id) == job.job_id
-                taken = Taken(chunk.lane, chunk.assignment, [job])
-                self._run_one(taken, life, is_late, fails, races)
-        return bool(chunks)
+        taken = self._claim()
+        for chunk in taken:
+            self._run_one(chunk, life, is_late, fails, races)
+        return bool(taken)
 
-    def _held(self) -> dict[str | None, int]:
-        self.node.cursor.execute(HOLDERS)
-        rows = self.node.cursor.fetchall()
-        held: dict[str | None, int] = dict(rows)
-        assert len(held) == len(rows), "two jobs hold a group of one place"
-        assert not self.node.value(
-            "select exists (select from txqueue.group_hold"
-            " join txqueue.job_assigned using (job_id))"
-        )
-        return held
+    def _claim(self) -> list[Taken]:
+        """Claim jobs: of a group one, and its holder if it has one."""
+        held = {job.group: job_id for job_id, job in self.jobs.items() if job.holds}
+        taken = [
+            Taken(chunk.lane, chunk.assignment, [job])
+            for chunk in self.node.claim()
+            for job in chunk.jobs
+        ]
+        for chunk in taken:
+            (job_id,) = chunk.ids
+            group = self.jobs[job_id].group if job_id in self.jobs else None
+            assert group is None or held.setdefault(group, job_id) == job_id
+        return taken
+
+    @rule(how=st.sampled_from(GIVEN_BACK))
+    def give_back(self, how: str) -> None:
+        """Claim jobs that do not start; some fail by the deaths of their processes."""
+        for chunk in self._claim():
+            if how == "unread":
+                self.node.settle(chunk, how, version="test.kind#1", error="x")
+            elif how == "no key":
+                self.node.settle(chunk, "retry", unstarted=True, error="x")
+            else:
+                self.node.release(chunk.assignment, died=how == "killed", ids=chunk.ids)
+            self._note_end(chunk.ids[0])
+
+    def _note_end(self, job_id: int) -> None:
+        """A job that has ended holds nothing."""
+        if job_id in self.jobs and self.node.job(job_id)["state"] in ("failed", "cancelled"):
+            self.jobs[job_id].holds = False
 
     def _run_one(self, chunk: Taken, life: int, is_late: bool, fails: bool, races: bool) -> None:
         (job_id,) = chunk.ids
         if job_id not in self.jobs:
             self.node.settle(chunk, "failed" if fails else "done", error="x")
             return
-        run = Run(self.node, chunk, self.jobs[job_id].script, life, is_late=is_late)
+        run = Run(self.node, chunk, self.jobs[job_id].script, life, is_late=is_late, fails=fails)
         if races:
             run.meddle = lambda: self._race(job_id)
         try:
@@ -267,6 +287,9 @@ class Steps(RuleBasedStateMachine):
                 [chunk.assignment],
                 chunk.ids,
             )
+        if run.outcome is not None:
+            job = self.jobs[job_id]
+            job.holds = run.outcome == "suspended" and job.group is not None
 
     @precondition(lambda self: self.stale)
     @rule()
@@ -299,12 +322,14 @@ class Steps(RuleBasedStateMachine):
     @rule(pick=st.integers(0))
     def cancel(self, pick: int) -> None:
         """An operator cancels a job."""
-        self.node.value("select cancelled from txqueue.cancel(%s, 'me')", [self._picked(pick)])
+        job_id = self._picked(pick)
+        self.node.value("select cancelled from txqueue.cancel(%s, 'me')", [job_id])
+        self._note_end(job_id)
 
     @precondition(lambda self: self.jobs)
     @rule(pick=st.integers(0))
     def retry(self, pick: int) -> None:
-        """An operator retries a job that was cancelled, or one that sleeps."""
+        """An operator retries a job that was cancelled or has failed, or one that sleeps."""
         self.node.value("select retried from txqueue.retry(%s, 'me')", [self._picked(pick)])
 
     @precondition(lambda self: self.jobs)
@@ -344,6 +369,8 @@ class Steps(RuleBasedStateMachine):
         """Send what jobs wait for until all have ended; each step was done once."""
         for group in "ab":
             self.pause_or_resume(group, "resume")
+        failed = self.node.column("select job_id from txqueue.job_failed")
+        self.node.value("select retried from txqueue.retry(%s, 'me')", failed)
         for _ in range(MOST_RUNS):
             waiting = self.node.column(
                 "select job_id from txqueue.job_waiting where waiting_for = 'signal'"

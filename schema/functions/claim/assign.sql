@@ -33,10 +33,6 @@ begin
     delete from txqueue.job_ready_0 where ctid = any (tids);
     -- Nested, as a condition with a subquery is run as a statement, whatever stands before it.
     if groups is not null then
-        if exists (select from txqueue.group_hold where "group" = any (groups)) then
-            delete from txqueue.group_hold as hold using txqueue.job_assigned_0 as mine
-             where hold."group" = any (groups) and mine.job_id = hold.job_id and mine.assignment = number;
-        end if;
         if exists (select from txqueue.control where kind = 'group' and rate is not null) then
             perform txqueue.charge_control('group', spent.name, spent.jobs)
                from (select name, count(*)::integer as jobs from unnest(groups) as name group by name order by name) as spent;

@@ -16,6 +16,7 @@ set plan_cache_mode = force_generic_plan
 as $$
 declare
     often bigint[];
+    ran_on bigint[];
 begin
     with given as materialized (
         select each.*
@@ -90,9 +91,13 @@ begin
            coalesce(array_agg(job_id) filter (where followed is not null and outcome = 'failed'), '{}'),
            coalesce(array_agg(job_id) filter (where followed is not null and outcome = 'cancelled'), '{}'),
            array_agg(job_id) filter (where runs > 100 and ran and outcome in ('retry', 'failed')),
+           array_agg(job_id) filter (where "group" is not null and options ? 'steps' and (ran or not waits)),
            exists (select from said where said.outcome in ('next', 'unread', 'suspended'))
-      into settled, groups, limited, done, failed, stopped, often, others
+      into settled, groups, limited, done, failed, stopped, often, ran_on, others
       from ended;
+    if ran_on is not null then
+        delete from group_hold where job_id = any (ran_on);
+    end if;
     if often is not null then
         perform forget_attempts(job_id) from unnest(often) as job_id;
     end if;

@@ -5,6 +5,7 @@ set search_path = txqueue, pg_temp
 as $$
 begin
     delete from unread_job where unread_job.job_id = this.job_id;
+    delete from group_hold where group_hold.job_id = this.job_id;
     this.state := 'failed';
     this.waiting_for := null;
     this.finished_at := clock_timestamp();

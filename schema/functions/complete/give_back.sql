@@ -21,6 +21,7 @@ begin
         this.error := format('poison: %s worker processes died while they held this job', this.deaths);
         this.fingerprint := fingerprint(this.error);
         this.failed_at := this.finished_at;
+        delete from group_hold where job_id = this.job_id;
         -- Its poison explains the deaths of others, which are no longer suspects. Jobs with three deaths stay
         -- suspects: they run alone and end soon.
         update job_ready set deaths = 1

@@ -1,5 +1,5 @@
 -- How many more jobs of each group may run now (slots): its limit, which an operator set or its type declares,
--- minus its running jobs and those that hold their place while they wait (holders). 0 while a group is paused or its rate is used up; paid_in then has the seconds until the
+-- minus its running jobs and those that hold their place from a wait to the end of the next run (holders). 0 while a group is paused or its rate is used up; paid_in then has the seconds until the
 -- next token. A paused group has no holders, as none of its jobs may go on. Without work_types, the type of the oldest parked job counts, whose position is (oldest_rank, oldest_job).
 --
 -- Also returns where the group's jobs begin, as note_fronts() has noted it: (rank, job_id) for the parked ones,
@@ -46,8 +46,10 @@ begin
              order by rank, job_id limit 1) as oldest on true
       left join control on kind = 'group' and key = its.name
       left join work_type on work_type.work_type = coalesce(its.work_type, oldest.work_type)
-     cross join lateral (select count(*) as jobs from job_assigned where "group" = its.name and assignment >= start.assignment) as running
      cross join lateral (select array_agg(job_id) as jobs from group_hold where "group" = its.name) as hold
+     cross join lateral (
+            select count(*) as jobs from job_assigned
+             where "group" = its.name and assignment >= start.assignment and (job_id = any (hold.jobs)) is not true) as running
       -- Because of offset 0, the function is called only for a group with a rate.
       left join lateral (select * from bucket_level(control) where control.rate is not null offset 0) as bucket on true;
 end $$;

@@ -13,8 +13,9 @@ declare
     allowed integer := coalesce(
         (select concurrency from control where kind = 'group' and key = this."group"),
         (select case when policy ? 'group_limit' then least((policy ->> 'group_limit')::double precision, 1e6)::integer end from work_type where work_type = this.work_type), 1);
-    running integer := (select count(*) from job_assigned where "group" = this."group" and job_id <> this.job_id)
-                              + (select count(*) from group_hold where "group" = this."group" and job_id <> this.job_id);
+    running integer := (select count(*) from (
+        select job_id from job_assigned where "group" = this."group"
+        union select job_id from group_hold where "group" = this."group") as taken where job_id <> this.job_id);
     holders jsonb;
     first   bigint[];
     keepers jsonb;
@@ -33,6 +34,7 @@ begin
                    filter (where step.name is not null and (step.until > clock_timestamp()) is not false), '[]') as waits
           from group_hold as hold left join job_step as step on step.job_id = hold.job_id and step.ended_at is null
          where hold."group" = this."group" and hold.job_id <> this.job_id
+           and not exists (select from job_assigned where job_assigned.job_id = hold.job_id)
          group by hold.job_id order by hold.job_id limit 5) as held);
     holders := holders || coalesce(keepers, '[]');
     first := array(

@@ -47,12 +47,13 @@ begin
           into awaited from job_step as step
          where step.job_id = this.job_id and step.ended_at is null
            and step.name = any (array(select each ->> 'name' from jsonb_array_elements(said.waits) as each));
-        if this."group" is not null and said.waits @> '[{"hold_group": true}]' then
+        if this."group" is not null then
+            delete from group_hold where job_id = this.job_id;
             insert into group_hold (job_id, "group")
             select this.job_id, this."group"
-             where not exists (select from job as other where other.job_id = any (awaited.children) and other."group" = this."group"
-                                  and other.state in ('waiting', 'ready', 'assigned'))
-                on conflict do nothing;
+             where said.waits @> '[{"hold_group": true}]'
+               and not exists (select from job as other where other.job_id = any (awaited.children) and other."group" = this."group"
+                                  and other.state in ('waiting', 'ready', 'assigned'));
         end if;
         this.options := (coalesce(this.options, '{}') - 'no_key')
             || case when this.options ? 'due' and not this.options ? 'began'
