@@ -140,17 +140,18 @@ create index on job_cancelled (job_id);
 
 -- The steps of jobs that have not ended as done or cancelled: what they returned, and what the jobs wait for.
 create table job_step (
-    number    bigint generated always as identity,
-    job_id    bigint not null,
-    name      text collate "C" not null,
-    kind      text not null,
-    result    jsonb,
-    error     text,              -- Why a wait has no result: its time was over, or its child has failed.
-    signal    text collate "C",  -- The name of the awaited signal.
-    child     bigint,            -- The job that was enqueued for this step, for whose end it waits.
-    until     timestamptz,       -- When a wait ends by itself.
-    began_at  timestamptz not null default clock_timestamp(),
-    ended_at  timestamptz,       -- Null while the job waits.
+    number      bigint generated always as identity,
+    job_id      bigint not null,
+    name        text collate "C" not null,
+    kind        text not null,
+    result      jsonb,
+    error       text,              -- Why a wait has no result: its time was over, or its child has failed.
+    signal      text collate "C",  -- The name of the awaited signal.
+    child       bigint,            -- The job that was enqueued for this step, for whose end it waits.
+    until       timestamptz,       -- When a wait ends by itself.
+    began_at    timestamptz not null default clock_timestamp(),
+    ended_at    timestamptz,       -- Null while the job waits.
+    child_type  text,              -- The work type of an ended child, by which its result is read.
     primary key (job_id, name)
 );
 
@@ -632,6 +633,8 @@ complete_one(its_incarnation integer, its_assignment bigint, its_job_id bigint, 
     its_progress jsonb = null, its_lane integer = null) returns void;  -- worker
 note_late_error(its_incarnation integer, its_assignment bigint, its_job_id bigint, its_error text)
     returns void;  -- worker
+note_late_result(its_incarnation integer, its_assignment bigint, its_job_id bigint, its_result jsonb)
+    returns boolean;  -- worker
 release(its_incarnation integer, assignments bigint[], died boolean, all_but boolean = false, ids bigint[] = null,
     spare_handed boolean = false, at_most integer = null) returns integer;  -- worker
 settle(its_incarnation integer, outcomes jsonb) returns (settled bigint[], freed boolean, freed_rank text,
@@ -882,10 +885,10 @@ start_workset(its_name text, its_items bigint = null) returns integer;  -- worke
 --                              find_job, find_met_conditions, grant_credit, heartbeat, history_due, hold_archiving,
 --                              identity, is_input, jobs_of, lacking_right, lagging_sequences, leave, listen_to_run,
 --                              load_steps, lock_next_cut, measure_minute, next_job, next_part, note_late_error,
---                              note_minute, notified_jobs, notify_ends, pass_on, pause, pause_schedule,
---                              postpone_failures, probe_run, publish, publish_schedules, put_schedule, readable_json,
---                              readable_text, refresh_backlog_flags, register_node, release, remove_schedule,
---                              renew_for_peer, repeat, repeat_archived, request_end_notices, rescue,
+--                              note_late_result, note_minute, notified_jobs, notify_ends, pass_on, pause,
+--                              pause_schedule, postpone_failures, probe_run, publish, publish_schedules, put_schedule,
+--                              readable_json, readable_text, refresh_backlog_flags, register_node, release,
+--                              remove_schedule, renew_for_peer, repeat, repeat_archived, request_end_notices, rescue,
 --                              reserve_incarnation, reserve_run, restart, resume, resume_schedule, retry,
 --                              retry_failures, retry_from, retry_workset, rotate, run_schedule, schedule_runs,
 --                              scheduled_keys, send_signal, set_aside, set_limit, set_priority, settle, signal,

@@ -6,6 +6,7 @@ import pytest
 from tests.db.masters import Master
 
 COMPLETE = "select txqueue.complete_one(%s, %s, %s, %s, null, %s)"
+RESULT = "select txqueue.note_late_result(%s, %s, %s, %s)"
 NOTE = "select txqueue.note_late_error(%s, %s, %s, %s)"
 
 
@@ -21,6 +22,21 @@ def test_the_error_stands_with_the_done_job(node: Master, is_other: bool) -> Non
     states = "select array[state::text, error] from txqueue.job where job_id = %s"
     assert node.value(states, done) == ["done", None if is_other else "after it: x"]
     assert node.value(states, assigned) == ["assigned", None]
+
+
+def test_a_late_result_is_kept_if_no_job_follows(node: Master) -> None:
+    """A job that follows may have read that there is none; the first result stays."""
+    (alone,) = node.enqueue({})
+    (parent,) = node.enqueue({})
+    node.value("select txqueue.enqueue('test.kind', '{}', after => array[%s])", parent)
+    tokens = {job_id: chunk.assignment for chunk in node.claim() for job_id in chunk.ids}
+    kept = []
+    for job_id, result in ((alone, "7"), (alone, "8"), (parent, "7")):
+        if result == "7":
+            node.value(COMPLETE, node.incarnation, tokens[job_id], job_id, None, None)
+        kept.append(node.value(RESULT, node.incarnation, tokens[job_id], job_id, result))
+    assert kept == [True, False, False]
+    assert [node.job(job_id)["result"] for job_id in (alone, parent)] == [7, None]
 
 
 @pytest.mark.parametrize("lane", [None, 0, 1, 7, 8])

@@ -58,7 +58,7 @@ async def test_a_late_error_does_not_wait_for_handlers(node: Master, dsn: str) -
     async with with_busy_connections(node, dsn) as (transactions, job):
         change(job, has_returned=True)
         await within(LIMIT, complete(job, transactions.open, Clock()))
-        await within(LIMIT, transactions.note_late_error(job, "after it: x"))
+        await within(LIMIT, transactions.note_late(job, "error", "after it: x"))
         assert node.job(job.id)["error"] == "after it: x"
 
 

@@ -12,7 +12,7 @@ import pytest
 from attrs import define
 
 from tests.fixtures.databases import Templates, fresh_database
-from txqueue import RunningJob, Runtime, ThreadJob, WorkItem, testing
+from txqueue import Discard, Next, RunningJob, Runtime, ThreadJob, WorkItem, task, testing
 from txqueue.adapters.psycopg2 import enqueue
 from txqueue.errors import JobFailed, TimedOut
 
@@ -85,6 +85,81 @@ class OrderInThread(WorkItem):
             return "too late"
         job.sleep("cool off", timedelta(hours=1))
         return [step.result, answer, job.call("report", Report(self.order))]
+
+
+@define
+class Parcel:
+    """A result."""
+
+    number: int
+
+
+@task(name="testing.steps.counts")
+async def counts() -> dict[str, int] | Discard:
+    """Return a result."""
+    return {"a": 1}
+
+
+@task(name="testing.steps.plain")
+def plain() -> object:
+    """Return a result."""
+    return [1]
+
+
+@task(name="testing.steps.booked")
+async def booked(job: RunningJob) -> int:
+    """Return a result in its own transaction."""
+    async with job.transaction() as txn:
+        txn.result = (await txn.execute("select 7"))[0][0]
+    return 7
+
+
+@task(name="testing.steps.booked_in_thread")
+def booked_in_thread(job: ThreadJob) -> int:
+    """Do the same in a thread."""
+    with job.transaction() as txn:
+        txn.result = txn.execute("select 7")[0][0]
+    return 7
+
+
+@task(name="testing.steps.ended")
+async def ended(job: RunningJob) -> int:
+    """Return no result, against its annotation."""
+    async with job.transaction():
+        pass
+    return None  # type: ignore[return-value]  # what an application gets wrong
+
+
+@task(name="testing.steps.packed")
+async def packed() -> Parcel:
+    """Be the last stage."""
+    return Parcel(5)
+
+
+@task(name="testing.steps.picked")
+async def picked() -> Next:
+    """Be the first stage."""
+    return Next(packed.work())
+
+
+CHILDREN = {
+    each.work_type: each for each in (counts, plain, booked, booked_in_thread, ended, picked)
+}
+
+
+@define
+class Caller(WorkItem):
+    """Calls a job, and reads its result in two runs."""
+
+    work_type = "testing.steps.caller"
+
+    child: str
+
+    async def perform(self, job: RunningJob) -> str:
+        """Return how the result looks."""
+        result = await job.call("child", CHILDREN[self.child].work())
+        await job.sleep("a while", 60)
+        return repr(result)
 
 
 @pytest.fixture(scope="module")
@@ -161,3 +236,21 @@ async def test_a_run_says_which_steps_it_has_done(connection: Any) -> None:
     (run,) = testing.drain()
     assert run.steps == {"charge": 7, "book": "booked"}
     assert run.calls == {}
+
+
+@pytest.mark.parametrize(
+    ("child", "result"),
+    [
+        (counts, "{'a': 1}"),
+        (plain, "[1]"),
+        (booked, "7"),
+        (booked_in_thread, "7"),
+        (ended, "None"),
+        (picked, "Parcel(number=5)"),
+    ],
+)
+def test_a_call_reads_what_its_child_has_returned(connection: Any, child: Any, result: str) -> None:
+    """Without directives, None and what has no rule, by the last stage; later runs do the same."""
+    call = enqueue(connection, Caller(child.work_type))
+    testing.drain(until=timedelta(minutes=2))
+    assert value(connection, "select result from txqueue.job where job_id = %s", call) == result

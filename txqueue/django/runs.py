@@ -25,7 +25,7 @@ from txqueue.django.framework import (
     normalize_json,
     signals,
 )
-from txqueue.model.directives import Discard, Fail, Next, Snooze
+from txqueue.model.directives import DIRECTIVES, Discard
 from txqueue.policy.endings.outcome import error_class, judge
 from txqueue.policy.endings.suspension import is_suspension
 
@@ -44,7 +44,6 @@ __all__ = [
     "taken",
 ]
 
-_DIRECTIVES: Final = (Snooze, Discard, Fail, Next)
 _UNKNOWN: Final = "unknown"
 """The worker of an earlier attempt, which only the database has."""
 
@@ -111,7 +110,7 @@ class Run:
 
     def succeeds(self, value: Any) -> bool:
         """Take what the function has returned; tell whether the task is finished."""
-        if isinstance(value, _DIRECTIVES):
+        if isinstance(value, DIRECTIVES):
             return self.fails(value)
         _running.pop(self._job.id, None)
         if self._job.is_cancelled:
@@ -211,4 +210,4 @@ def is_isolated() -> bool:
 
 
 def _storable(value: Any) -> Any:
-    return value if isinstance(value, _DIRECTIVES) else normalize_json(value)
+    return value if isinstance(value, DIRECTIVES) else normalize_json(value)

@@ -2,14 +2,14 @@
 
 import math
 from datetime import timedelta
-from typing import Any, Unpack
+from typing import Any, Final, Unpack
 
 from txqueue.model.enqueue_options import EnqueueOptions
 from txqueue.model.humanize import brief
 from txqueue.model.retry import LONGEST_DELAY
 from txqueue.model.work_item import WorkItem
 
-__all__ = ["Discard", "Fail", "Next", "Snooze", "snooze_delay"]
+__all__ = ["DIRECTIVES", "Discard", "Fail", "Next", "Snooze", "snooze_delay"]
 
 
 def snooze_delay(delay: Any) -> float:
@@ -99,3 +99,7 @@ class Next(Exception):
         self.options = options
         if excluded := {"unique", "unique_mode", "after", "after_any_end"} & options.keys():
             raise ValueError(f"a next stage has no option {', '.join(sorted(excluded))}")
+
+
+DIRECTIVES: Final = (Snooze, Discard, Fail, Next)
+"""All directives."""

@@ -5,25 +5,28 @@ from __future__ import annotations
 import inspect
 import json
 import math
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextlib import suppress
 from datetime import timedelta
 from functools import lru_cache
-from typing import Any, Final, get_args, get_origin, get_type_hints
+from types import NoneType, UnionType
+from typing import Any, Final, Protocol, Union, get_args, get_origin, get_type_hints
 
 from attrs import frozen
 
 from txqueue.errors import InvalidWork
+from txqueue.model.directives import DIRECTIVES
 from txqueue.model.foreign import text_of
 from txqueue.model.result_json import encode_result
 from txqueue.model.storable import distinct, is_storable
-from txqueue.model.strict_types import converter
+from txqueue.model.strict_types import converter, strict_converter
 
 __all__ = [
     "ANY_KIND",
     "LONGEST_NAME",
     "MOST_STEPS",
     "Memo",
+    "check_annotation",
     "check_key",
     "check_name",
     "read_result",
@@ -42,14 +45,6 @@ ANY_KIND: Final = ""
 """The kind of a step that a test gives: it fits whatever has its name."""
 _LONGEST_KEY: Final = 1000
 _PLAIN: Final = frozenset({str, int, float, bool, type(None)})
-_REMEDY_OF_KEPT: Final = (
-    "annotate what it returned, rename the step so that it is done again, or run"
-    " txqueue retry --from {name!r} with the job's number"
-)
-_REMEDY_OF_NEW: Final = (
-    "repair the annotation or what the function returns, and retry the job: step {name!r} is not"
-    " kept, and is done again"
-)
 
 
 @frozen
@@ -136,19 +131,102 @@ def seconds_of(length: float | timedelta, what: str) -> float:
 
 @lru_cache(maxsize=1000)
 def result_type(function: Callable[..., Any]) -> Any:
-    """Return the type that a function is annotated to return; Any for none."""
+    """Return the type of the results of a function, by its annotation; Any for none.
+
+    Directives and None are no part of it: a job that ends by them has no result.
+    """
     try:
         hints = get_type_hints(inspect.unwrap(function))
     except Exception:
         return Any
-    kind = hints.get("return", Any)
-    if get_origin(kind) is None or not isinstance(get_origin(kind), type):
+    results = tuple(
+        each
+        for each in _members(_awaited(hints.get("return", Any)))
+        if each is not NoneType and each not in DIRECTIVES
+    )
+    return Union[results] if results else Any  # noqa: UP007
+
+
+def _awaited(kind: Any) -> Any:
+    """Return the type of what is awaited, of a function that returns an awaitable."""
+    origin = get_origin(kind)
+    if not isinstance(origin, type):
         return kind
-    if issubclass(get_origin(kind), Coroutine):
+    if issubclass(origin, Coroutine | Generator):
         return get_args(kind)[-1]
-    if issubclass(get_origin(kind), Awaitable):
-        return get_args(kind)[0]
-    return kind
+    return get_args(kind)[0] if issubclass(origin, Awaitable) else kind
+
+
+def _members(kind: Any) -> tuple[Any, ...]:
+    """Return the members of a union, also of one that has a name; of another type, only that."""
+    kind = getattr(kind, "__value__", kind)
+    return get_args(kind) if _is_union(kind) else (kind,)
+
+
+def _is_union(kind: Any) -> bool:
+    return get_origin(kind) in (Union, UnionType)
+
+
+class _NotJson(TypeError):
+    """A class whose objects JSON does not carry."""
+
+
+def _reader_of_json(kind: Any) -> Callable[[Any, Any], Any]:
+    """Return what reads a type that has no rule: as JSON has it.
+
+    Raises:
+        _NotJson: When it is the class of objects that no JSON can be made of. That of a base class
+            can be those of another one.
+    """
+    cls = get_origin(kind) or kind
+    if not isinstance(cls, type) or cls is NoneType or Protocol in cls.__bases__:
+        return _as_json
+    if inspect.isabstract(cls) or cls.__subclasses__():
+        return _as_json
+    raise _NotJson(cls.__qualname__)
+
+
+def _as_json(value: Any, _: Any) -> Any:
+    return value
+
+
+def _has_no_rule(kind: Any) -> bool:
+    """Tell whether the rules of payloads do not tell the members of a union apart."""
+    if not _is_union(kind):
+        return False
+    try:
+        converter.get_structure_hook(kind)
+    except Exception:
+        return True
+    return False
+
+
+_reader: Final = strict_converter(
+    detailed_validation=False, structure_fallback_factory=_reader_of_json
+)
+_reader.register_structure_hook_factory(_has_no_rule, lambda _: _as_json)
+
+
+def check_annotation(name: str, kind: Any) -> None:
+    """Check the type of a step's results before its function is called.
+
+    Args:
+        name: The step.
+        kind: The type, as `result_type` returns it.
+
+    Raises:
+        InvalidWork: When JSON carries no object of the type.
+    """
+    try:
+        _reader.get_structure_hook(kind)
+    except _NotJson as error:
+        raise InvalidWork(
+            f"step {name!r} is annotated to return {error}, which JSON cannot carry",
+            "return plain data or an attrs object, and annotate that; the function was not called",
+        ) from None
+    except Exception:
+        # The annotation tells nothing.
+        return
 
 
 def step_text(name: str, value: Any, kind: Any = Any) -> str:
@@ -209,14 +287,13 @@ def signal_json(name: str, text: str) -> Any:
     return value
 
 
-def read_result(name: str, kind: Any, text: str | None, *, is_kept: bool = True) -> Any:
-    """Return what a step returned.
+def read_result(name: str, kind: Any, text: str | None) -> Any:
+    """Return what a step returned; what the type has no rule for, as JSON has it.
 
     Args:
         name: The step.
-        kind: The type that its function is annotated to return.
+        kind: The type of its results, as `result_type` returns it.
         text: The result as JSON text.
-        is_kept: Whether the step was kept, so that it is not done again by itself.
 
     Raises:
         InvalidWork: When it does not fit the type, which may have changed since.
@@ -225,10 +302,17 @@ def read_result(name: str, kind: Any, text: str | None, *, is_kept: bool = True)
     if kind is Any or (type(value) is kind and kind in _PLAIN):
         return value
     try:
-        return converter.structure(value, kind)
+        read = _reader.get_structure_hook(kind)
     except Exception:
+        return value
+    try:
+        return read(value, kind)
+    except Exception:
+        if value is None:
+            return None
         shown = getattr(kind, "__name__", kind) if not get_args(kind) else kind
         raise InvalidWork(
             f"the result of step {name!r} does not fit its annotation, {shown}",
-            (_REMEDY_OF_KEPT if is_kept else _REMEDY_OF_NEW).format(name=name),
+            "it is kept: annotate what it returned and retry the job; to do the step again, rename"
+            f" it, or run txqueue retry --from {name!r} with the job's number",
         ) from None

@@ -31,9 +31,13 @@ _DURATION = re.compile(
 _WHOLE = ("weeks", "days", "hours", "minutes", "seconds")
 
 
-def strict_converter(*, detailed_validation: bool) -> Converter:
-    """Return a converter that reads each type from the JSON that it writes for it, and no other."""
-    converter = make_converter(forbid_extra_keys=True, detailed_validation=detailed_validation)
+def strict_converter(**options: Any) -> Converter:
+    """Return a converter that reads each type from the JSON that it writes for it, and no other.
+
+    Args:
+        options: Options of cattrs.
+    """
+    converter = make_converter(forbid_extra_keys=True, **options)
     for kind, converted in ((int, ()), (str, ()), (bool, ()), (float, (int,))):
         converter.register_structure_hook(kind, _reader_of(kind, *converted))
     for text_kind in (UUID, Decimal):
@@ -264,4 +268,4 @@ def _number_reader(form: type, kind: type) -> Callable[[str], Any] | None:
 
 
 converter: Final = strict_converter(detailed_validation=False)
-"""The converter of payloads, results and steps."""
+"""The converter of payloads."""

@@ -12,12 +12,13 @@ from twisted.internet.defer import Deferred
 
 from txqueue.adapters.driver_errors import error_of
 from txqueue.errors import TransactionMisused
+from txqueue.policy.endings.batching import RESULT_LIMIT
 from txqueue.store.driver.awaitables import awaitable
 from txqueue.store.driver.connection import Connection, Statement
 from txqueue.store.enqueueing.transaction import Transaction
 from txqueue.store.given_jobs import IDLE_LIMIT, SET_IDLE_LIMIT, GivenJobs
 from txqueue.testing.connections import Bound
-from txqueue.worker.handlers.job_transaction import enqueue_follow_ups
+from txqueue.worker.handlers.job_transaction import enqueue_follow_ups, take_result
 from txqueue.worker.handlers.running_job import RunningJob, change
 
 __all__ = ["BorrowedTransactions"]
@@ -151,6 +152,7 @@ class BorrowedTransactions:
         change(job, within=txn)
         try:
             yield txn
+            take_result(job, txn, RESULT_LIMIT)
             await enqueue_follow_ups(job, txn)
             if self.complete is not None:
                 await self._wait(self.complete(job))

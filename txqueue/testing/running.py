@@ -27,7 +27,12 @@ from txqueue.testing.connections import in_loop
 from txqueue.testing.outcomes import Outcome
 from txqueue.testing.steps import StepsInMemory, StepsOfRows, results_of
 from txqueue.worker.handlers.blocking import ReactorCalls
-from txqueue.worker.handlers.running_job import HeldAssignment, OpenTransaction, RunningJob
+from txqueue.worker.handlers.running_job import (
+    HeldAssignment,
+    OpenTransaction,
+    RunningJob,
+    change,
+)
 from txqueue.worker.handlers.step_store import StepStore
 from txqueue.worker.handlers.threads import HandlerThreads
 from txqueue.worker.handlers.waiting import Ended, called
@@ -68,7 +73,7 @@ class _Report:
         self.ended: Deferred[None] = Deferred()
         self.results = ""
         self.settled: SettledJob | None = None
-        self.late: str | None = None
+        self.late_error: str | None = None
 
     def complete(self, assignments: Iterable[HeldAssignment]) -> None:
         """Take a job that is done."""
@@ -90,9 +95,12 @@ class _Report:
         """Fail: the database has written the job."""
         raise AssertionError(reason)
 
-    def late_error(self, job: RunningJob, text: str) -> None:  # noqa: ARG002
-        """Take the error of a handler whose transaction had completed its job."""
-        self.late = text
+    def late(self, job: RunningJob, what: str, text: str) -> None:
+        """Take what came of a handler whose transaction had completed its job."""
+        if what == "result":
+            change(job, result=text)
+        else:
+            self.late_error = text
 
     def start(self, jobs: list[StartedJob]) -> None:
         """Report nothing of a run that goes on."""
@@ -207,7 +215,7 @@ class _Run:
         settled = self.report.settled
         is_written = any(job.is_completed for job in self.jobs)
         return Ending(
-            self._outcome(settled), settled, self.report.results, is_written, self.report.late
+            self._outcome(settled), settled, self.report.results, is_written, self.report.late_error
         )
 
     def _outcome(self, settled: SettledJob | None) -> Outcome:

@@ -15,7 +15,6 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorCore, IReactorFromThreads, IReactorSocket
 from twisted.internet.process import reapAllProcesses
 from twisted.logger import Logger
-from twisted.python.failure import Failure
 
 from txqueue.logs.setup import let_information_pass
 from txqueue.model.assignment import Assignment, SettledJob, StartedJob
@@ -142,17 +141,22 @@ class MasterLink:
         """Report the weight and the numbers of ended jobs whose threads go on."""
         self._pipe.say(Occupy, weight=weight, jobs=json.dumps(sorted(jobs)), is_stuck=is_stuck)
 
-    def late_error(self, job: RunningJob, text: str) -> None:
-        """Store the error of a handler whose transaction has completed its job before."""
-        assert self._transactions is not None
-        storing = Deferred.fromCoroutine(self._transactions.note_late_error(job, text))
-        storing.addErrback(lambda failure: self._not_stored(job.id, failure))
+    def late(self, job: RunningJob, what: str, text: str) -> None:
+        """Store what came of a handler whose transaction had completed its job before."""
+        Deferred.fromCoroutine(self._store_late(job, what, text))
 
-    def _not_stored(self, job_id: int, failure: Failure) -> None:
-        error_text = summary_of(failure.value)
-        self.log.error(
-            "the error of job {job_id} is only in the log: {said}", job_id=job_id, said=error_text
-        )
+    async def _store_late(self, job: RunningJob, what: str, text: str) -> None:
+        assert self._transactions is not None
+        try:
+            await self._transactions.note_late(job, what, text)
+        except Exception as error:
+            self.log.error(
+                "the {what} of job {job_id} ({type}) is not kept: {why}",
+                what=what,
+                job_id=job.id,
+                type=job.work_type,
+                why=summary_of(error),
+            )
 
     def _configure(self, settings: str) -> dict[str, Any]:
         options = json.loads(settings)

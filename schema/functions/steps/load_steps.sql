@@ -14,8 +14,8 @@ as $$
 begin
     return query
     select step.name, step.kind, step.result::text, step.error, step.ended_at is not null,
-           extract(epoch from step.until - clock_timestamp())::double precision, step.child, past.state, past.work_type,
-           past.result, past.error
+           extract(epoch from step.until - clock_timestamp())::double precision, step.child, past.state,
+           coalesce(step.child_type, past.work_type), past.result, past.error
       from job_step as step
       left join lateral (
             select other.state::text, other.work_type, other.result::text, other.error from job as other

@@ -4,10 +4,10 @@ language plpgsql volatile
 set search_path = txqueue, pg_temp
 as $$
 begin
-    insert into job_step (job_id, name, kind, result, error, signal, child, until, began_at, ended_at)
-    select this.job_id, name, kind, step -> 'result', error, signal, child, until, began_at, ended_at
+    insert into job_step (job_id, name, kind, result, error, signal, child, child_type, until, began_at, ended_at)
+    select this.job_id, name, kind, step -> 'result', error, signal, child, child_type, until, began_at, ended_at
       from jsonb_array_elements(this.steps) with ordinality as each (step, place),
-           jsonb_to_record(step) as its (name text, kind text, error text, signal text, child bigint, until timestamptz,
+           jsonb_to_record(step) as its (name text, kind text, error text, signal text, child bigint, child_type text, until timestamptz,
                                          began_at timestamptz, ended_at timestamptz)
      order by place;
     this.steps := null;

@@ -1,6 +1,6 @@
 -- Writes steps of running jobs, many with one commit: an array of objects with job_id, assignment, name, kind ('step',
--- 'cursor', 'call', or 'signal' to take a signal that is there), result, error, signal (the name of that), and is_over if
--- the time to wait for it is over. Each names the token of its run. Returns a pair for each that was not refused, in any
+-- 'cursor', 'call', or 'signal' to take a signal that is there), result, error, child_type of a call, signal (the name of that), and
+-- is_over if the time to wait for it is over. Each names the token of its run. Returns a pair for each that was not refused, in any
 -- order: its place, from 0, and for a signal the text of its value, or null if none is there.
 create or replace function txqueue.write_steps(its_incarnation integer, given jsonb, out place integer, out value text)
 returns setof record
@@ -32,11 +32,12 @@ begin
     if others <> '{}' then
         update job_assigned set options = coalesce(options, '{}') || '{"steps": true}' where job_id = any (others);
     end if;
-    insert into job_step (job_id, name, kind, result, error, ended_at)
-    select job_id, name, kind, result, error, clock_timestamp()
-      from jsonb_to_recordset(given) as each (job_id bigint, assignment bigint, name text, kind text, result jsonb, error text)
+    insert into job_step (job_id, name, kind, result, error, child_type, ended_at)
+    select job_id, name, kind, result, error, child_type, clock_timestamp()
+      from jsonb_to_recordset(given) as each (
+               job_id bigint, assignment bigint, name text, kind text, result jsonb, error text, child_type text)
      where ((job_id, assignment) in (select * from unnest(held, tokens))) is true and kind <> 'signal'
-        on conflict (job_id, name) do update set result = excluded.result, error = excluded.error, ended_at = excluded.ended_at;
+        on conflict (job_id, name) do update set result = excluded.result, error = excluded.error, child_type = excluded.child_type, ended_at = excluded.ended_at;
     for said in
         select each.place - 1 as place, job_id, name, kind, signal, is_over
           from rows from (jsonb_to_recordset(given) as (

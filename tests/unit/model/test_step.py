@@ -1,18 +1,23 @@
 """What a step has returned is read as its function's annotation says."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
-from datetime import timedelta
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
+from datetime import date, timedelta
 from functools import partial
-from typing import Any
+from inspect import unwrap
+from typing import Annotated, Any, NamedTuple, Protocol, TypedDict, TypeVar, Union
 
 import pytest
 from attrs import define
-from twisted.internet.defer import Deferred
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from twisted.internet.defer import Deferred, inlineCallbacks
 
 from txqueue.errors import InvalidWork
+from txqueue.model.directives import Discard, Fail, Next, Snooze
 from txqueue.model.result_json import encode_result
 from txqueue.model.step import (
+    check_annotation,
     check_name,
     read_result,
     result_type,
@@ -62,7 +67,19 @@ def misnamed() -> "Nowhere":  # type: ignore[name-defined]  # noqa: F821
     """Return what no name says."""
 
 
-@pytest.mark.parametrize("function", [plain, later, awaited, in_twisted, as_coroutine])
+@inlineCallbacks
+def in_generator():  # type: ignore[no-untyped-def]
+    """Return what callbacks return."""
+    yield
+    return Charge(1)
+
+
+unwrap(in_generator).__annotations__["return"] = Generator[Any, Any, Charge]
+
+
+@pytest.mark.parametrize(
+    "function", [plain, later, awaited, in_twisted, as_coroutine, in_generator]
+)
 def test_a_result_has_the_type_of_its_annotation(function: Any) -> None:
     """Also that of a coroutine, an awaitable and a Deferred."""
     assert result_type(function) is Charge
@@ -133,3 +150,114 @@ def test_an_annotation_that_does_not_tell_of_bytes() -> None:
     """They would be text when read again."""
     with pytest.raises(InvalidWork, match="is not JSON"):
         step_text("a", {"raw": b"x"}, dict)
+
+
+T = TypeVar("T")
+Json = Union[dict[str, "Json"], list["Json"], str, int, float, bool, None]  # noqa: UP007
+
+
+class Point(NamedTuple):
+    """A result with names and places."""
+
+    x: int
+    day: date
+
+
+class Row(TypedDict):
+    """A result with names only."""
+
+    number: int
+
+
+class Numbered(Protocol):
+    """What results have in common."""
+
+    number: int
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | st.text("ab", max_size=3),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text("ab", max_size=2), inner),
+    max_leaves=4,
+)
+_INTS = st.integers(-9, 9)
+_KINDS = st.sampled_from(
+    [
+        *(
+            (int, _INTS),
+            (str, st.text("ab", max_size=3)),
+            (bool, st.booleans()),
+            (date, st.dates()),
+        ),
+        *((object, _JSON), (T, _JSON), (Json, _JSON), (Any, _JSON)),
+        (Charge, st.builds(Charge, _INTS)),
+        (Point, st.builds(Point, _INTS, st.dates())),
+        (Row, st.fixed_dictionaries({"number": _INTS})),
+        (Numbered, st.builds(Charge, _INTS)),
+    ]
+)
+# Typing's own forms, as a type checker takes no variable for a type.
+_List: Any = list
+_Tuple: Any = tuple
+_Dict: Any = dict
+_Sequence: Any = Sequence
+_Mapping: Any = Mapping
+_Union: Any = Union
+_Annotated: Any = Annotated
+_COMPOSED: list[Callable[[Any, Any], tuple[Any, Any]]] = [
+    lambda kind, values: (_List[kind], st.lists(values, max_size=2)),
+    lambda kind, values: (_Sequence[kind], st.lists(values, max_size=2)),
+    lambda kind, values: (_Tuple[kind, int], st.tuples(values, _INTS)),
+    lambda kind, values: (_Dict[str, kind], st.dictionaries(st.text("ab", max_size=2), values)),
+    lambda kind, values: (_Mapping[str, kind], st.dictionaries(st.text("ab", max_size=2), values)),
+    lambda kind, values: (_Union[kind, None], st.none() | values),
+    lambda kind, values: (_Union[kind, Discard, Fail], values),
+    lambda kind, values: (_Union[kind, Next, None], st.none() | values),
+    lambda kind, values: (_Union[kind, list[int]], values | st.lists(_INTS)),
+    lambda kind, values: (_Annotated[kind, "of a result"], values),
+]
+
+
+def _composed(inner: Any) -> Any:
+    return st.builds(lambda how, of: how(*of), st.sampled_from(_COMPOSED), inner)
+
+
+@st.composite
+def results(draw: Any) -> tuple[Any, Any]:
+    """Draw an annotation, and a value that a function with it can return."""
+    kind, values = draw(st.recursive(_KINDS, _composed, max_leaves=3))
+    return kind, draw(values)
+
+
+@settings(max_examples=300, deadline=None)
+@given(results())
+def test_a_result_of_any_annotation_is_read(result: tuple[Any, Any]) -> None:
+    """What has no rule, as JSON has it: to write it again makes the same text."""
+    annotation, value = result
+
+    def function() -> None: ...
+
+    function.__annotations__["return"] = annotation
+    kind = result_type(function)
+    check_annotation("a", kind)
+    text = step_text("a", value, kind)
+    assert step_text("a", read_result("a", kind, text), kind) == text
+    assert read_result("a", kind, None) is None
+
+
+@pytest.mark.parametrize("annotation", [Discard, Next | Snooze | None, None, Fail])
+def test_an_annotation_of_no_result_tells_nothing(annotation: Any) -> None:
+    """A job that ends by a directive has the result of its last stage, or none."""
+
+    def function() -> None: ...
+
+    function.__annotations__["return"] = annotation
+    assert result_type(function) is Any
+
+
+@pytest.mark.parametrize("kind", [complex, range, dict[str, complex], type("Response", (), {})])
+def test_an_annotation_that_no_json_fits(kind: Any) -> None:
+    """It is refused before the function is called; the result of a call is read all the same."""
+    with pytest.raises(InvalidWork, match="step 'a' is annotated to return"):
+        check_annotation("a", kind)
+    assert read_result("a", kind, '{"b": 1}') == {"b": 1}

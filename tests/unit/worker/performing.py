@@ -120,6 +120,7 @@ class Harness:
         self.refused: list[tuple[int, str]] = []
         self.logged: list[tuple[bool, str]] = []
         self.late_errors: list[tuple[int, str]] = []
+        self.late_results: list[tuple[int, str]] = []
         self.logged_runs: list[Mapping[str, Any] | None] = []
         self.counts: Counter[int] = Counter()
         self.started: list[StartedJob] = []
@@ -142,9 +143,9 @@ class Harness:
         self.logged.append((is_grave, text))
         self.logged_runs.append(run)
 
-    def late_error(self, job: RunningJob, text: str) -> None:
+    def late(self, job: RunningJob, what: str, text: str) -> None:
         """Note what is to stand with a done job."""
-        self.late_errors.append((job.id, text))
+        (self.late_errors if what == "error" else self.late_results).append((job.id, text))
 
     def count(self, tally: str) -> None:
         """Add up what jobs did."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from twisted.internet.defer import CancelledError, Deferred
@@ -13,6 +14,8 @@ from tests.unit.worker.performing import Handled, Harness
 from txqueue import Fail, Retry, RunningJob
 from txqueue.errors import DatabaseUnavailable, TransactionMisused
 from txqueue.policy.endings.outcome import CONNECTIONLESS_PAUSE
+from txqueue.store.enqueueing.transaction import Transaction
+from txqueue.worker.handlers.job_transaction import take_result
 from txqueue.worker.handlers.running_job import change
 from txqueue.worker.running.performer import SOON
 
@@ -84,6 +87,33 @@ def test_a_second_transaction_is_refused(harness: Harness, database: Database) -
     assert job_id == 1
     assert "job 1 is done: its own transaction has committed" in text
     assert text.startswith("after its transaction had committed, the handler failed: ")
+
+
+@pytest.mark.parametrize(
+    ("given", "returned", "late", "said"),
+    [
+        (None, 7, [(1, "7")], []),
+        (7, 7, [], []),
+        (7, None, [], []),
+        (None, object(), [], ["is not JSON"]),
+        (7, 8, [], ["another value than it had set as txn.result"]),
+    ],
+)
+def test_a_value_that_comes_after_the_commit(
+    harness: Harness, *, given: Any, returned: Any, late: Any, said: list[str]
+) -> None:
+    """It is stored if the transaction has kept none; else its loss is noted."""
+
+    async def perform(_: object, job: RunningJob) -> Any:
+        async with job.transaction():
+            take_result(job, cast("Transaction", SimpleNamespace(result=given)), 100)
+        return returned
+
+    run(harness, perform)
+    assert is_done(harness)
+    assert harness.late_results == late
+    assert [job_id for job_id, _ in harness.late_errors] == [1] * len(said)
+    assert all(each in text for each, (_, text) in zip(said, harness.late_errors, strict=True))
 
 
 def test_a_commit_is_reported(harness: Harness, database: Database) -> None:

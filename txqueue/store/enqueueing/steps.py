@@ -59,6 +59,7 @@ class StepWrite:
         error: Why a call has no result.
         signal: The name of the signal.
         is_over: Whether the time to wait for the signal is over.
+        child_type: The work type that a called job has at its end.
     """
 
     run: StepRun
@@ -68,6 +69,7 @@ class StepWrite:
     error: str | None = None
     signal: str | None = None
     is_over: bool = False
+    child_type: str | None = None
 
     @property
     def text(self) -> str:
@@ -80,6 +82,8 @@ class StepWrite:
         }
         if self.error is not None:
             about["error"] = self.error
+        if self.child_type is not None:
+            about["child_type"] = self.child_type
         if self.signal is not None:
             about |= {"signal": self.signal, "is_over": self.is_over}
         result = "" if self.result is None else f', "result": {self.result}'

@@ -68,12 +68,27 @@ class Transaction:
         ends: int | None = None,
     ) -> None:
         self._ends = ends
+        self._result: Any = None
         self._connection = connection
         self._schema = schema
         self._dispatch = dispatch
         self._is_open = True
         self._is_busy = False
         self._was_ended_inside = False
+
+    @property
+    def result(self) -> Any:
+        """What a job returns whose own transaction this is: set it before the end."""
+        return self._result
+
+    @result.setter
+    def result(self, value: Any) -> None:
+        if self._ends is None:
+            raise TransactionMisused(
+                "this transaction completes no job, which could have a result",
+                "set it in job.transaction(); a step that is a transaction has a result of its own",
+            )
+        self._result = value
 
     def end(self) -> None:
         """Refuse further use, as the connection returns to the pool.

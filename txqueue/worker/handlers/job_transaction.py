@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from functools import partial
@@ -12,7 +13,9 @@ from attrs import astuple
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 
-from txqueue.errors import DatabaseUnavailable, TransactionMisused
+from txqueue.errors import DatabaseUnavailable, InvalidWork, TransactionMisused
+from txqueue.model.result_json import check_length, encode_result
+from txqueue.model.work_item import find_work_type
 from txqueue.policy.backoff import Backoff
 from txqueue.policy.endings.batching import RESULT_LIMIT
 from txqueue.store.driver.awaitables import entered
@@ -21,6 +24,7 @@ from txqueue.store.driver.connection_pool import ConnectionPool
 from txqueue.store.driver.errors import is_passing
 from txqueue.store.driver.raw_connection import IStoreReactor
 from txqueue.store.driver.session_bounds import of_a_worker
+from txqueue.store.enqueueing.encryption import encrypted
 from txqueue.store.enqueueing.transaction import Transaction
 from txqueue.worker.handlers.running_job import (
     OpenTransaction,
@@ -37,6 +41,8 @@ __all__ = [
     "complete",
     "enqueue_follow_ups",
     "one_at_most",
+    "result_text",
+    "take_result",
 ]
 
 MOST_CONNECTIONS: Final = 4
@@ -53,9 +59,9 @@ _COMPLETE_ONE: Final = """
         its_incarnation => %s, its_assignment => %s, its_job_id => %s, its_result => %s,
         its_progress => %s, its_lane => %s)"""
 
-_NOTE_LATE_ERROR: Final = """
-    select {schema}.note_late_error(
-        its_incarnation => %s, its_assignment => %s, its_job_id => %s, its_error => %s)"""
+_NOTE_LATE: Final = """
+    select {schema}.note_late_{what}(
+        its_incarnation => %s, its_assignment => %s, its_job_id => %s, its_{what} => %s)"""
 
 
 class OwnTransactions:
@@ -66,7 +72,7 @@ class OwnTransactions:
         dsn: A libpq URI or keyword string.
         schema: The name of the schema.
         name: The worker's name, shown in ``pg_stat_activity``.
-        longest_result: The longest result of a step, in bytes of JSON text.
+        longest_result: The longest result of a job or a step, in bytes of JSON text.
 
     Attributes:
         connections: The connections for handlers.
@@ -86,17 +92,32 @@ class OwnTransactions:
         self._completing = pool(MOST_COMPLETING, f"txqueue worker {name}")
         self._schema = schema
         self.steps = StepStore(reactor, lambda: self._free, schema, longest_result)
+        self._longest_result = longest_result
         self._complete_one = _COMPLETE_ONE.format(schema=schema)
-        self._note_late_error = _NOTE_LATE_ERROR.format(schema=schema)
 
     def open(self, job: RunningJob) -> AbstractAsyncContextManager[Transaction]:
         """Open a transaction whose commit completes a job and enqueues its follow-up work."""
         pool = self._free if job.has_returned else self.connections
-        return _Completing(job, pool, self._schema, self._complete_one)
+        return _Completing(job, pool, self._schema, self._complete_one, self._longest_result)
 
-    async def note_late_error(self, job: RunningJob, text: str) -> None:
-        """Store the error of a handler whose transaction has completed its job before."""
-        await self._free.query(self._note_late_error, (*astuple(job.token), job.id, text))
+    async def note_late(self, job: RunningJob, what: str, text: str) -> None:
+        """Store what came of a handler whose transaction had completed its job before.
+
+        Args:
+            job: The job.
+            what: ``error`` or ``result``.
+            text: The error; or the result, as JSON text.
+
+        Raises:
+            InvalidWork: When other jobs may have read before that the job has no result.
+        """
+        statement = _NOTE_LATE.format(schema=self._schema, what=what)
+        rows = await self._free.query(statement, (*astuple(job.token), job.id, text))
+        if rows == [(False,)]:
+            raise InvalidWork(
+                "other jobs may have read before that the job has none",
+                "set txn.result inside of job.transaction()",
+            )
 
     def close(self) -> None:
         """Close the connections."""
@@ -111,12 +132,18 @@ class OwnTransactions:
 class _Completing(AbstractAsyncContextManager[Transaction]):
     """A transaction whose commit completes a job; a class, as many jobs do little else."""
 
-    __slots__ = ("_complete_one", "_job", "_lent", "_schema", "_txn")
+    __slots__ = ("_complete_one", "_job", "_lent", "_longest_result", "_schema", "_txn")
 
     def __init__(
-        self, job: RunningJob, pool: ConnectionPool, schema: str, complete_one: str
+        self,
+        job: RunningJob,
+        pool: ConnectionPool,
+        schema: str,
+        complete_one: str,
+        longest_result: int,
     ) -> None:
         self._job = job
+        self._longest_result = longest_result
         self._schema = schema
         self._complete_one = complete_one
         self._lent = entered(pool.transaction(self._completion))
@@ -144,8 +171,10 @@ class _Completing(AbstractAsyncContextManager[Transaction]):
 
     async def _end(self, *, is_failed: bool) -> None:
         try:
-            if self._job.follow_ups and not is_failed:
-                await enqueue_follow_ups(self._job, self._txn)
+            if not is_failed:
+                take_result(self._job, self._txn, self._longest_result)
+                if self._job.follow_ups:
+                    await enqueue_follow_ups(self._job, self._txn)
         finally:
             change(self._job, within=None)
             self._txn.end()
@@ -157,6 +186,36 @@ class _Completing(AbstractAsyncContextManager[Transaction]):
             *(token.incarnation, token.assignment, job.id),
             *(job.result, job.last_progress, lane),
         )
+
+
+def take_result(job: RunningJob, txn: Transaction, longest: int) -> None:
+    """Have a job's own transaction complete it with the result that its handler has set.
+
+    Args:
+        job: The job.
+        txn: The transaction.
+        longest: The longest result, in bytes of JSON text.
+
+    Raises:
+        InvalidWork: When JSON cannot carry the result, or it is too long.
+    """
+    if not job.has_returned and (txn.result is not None or job.result is not None):
+        change(job, result=result_text(job.work_type, txn.result, longest))
+
+
+def result_text(work_type: str, value: Any, longest: int) -> str | None:
+    """Return the form in which a result is stored, as JSON text; None for none.
+
+    Raises:
+        InvalidWork: When JSON cannot carry the result, or it is too long.
+    """
+    if value is None:
+        return None
+    text = encode_result(value)
+    check_length("result", text, longest)
+    if not find_work_type(work_type).encrypted:
+        return text
+    return json.dumps(encrypted(work_type, "result", json.loads(text)))
 
 
 async def enqueue_follow_ups(job: RunningJob, txn: Transaction) -> None:

@@ -17,13 +17,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 from twisted.internet.defer import Deferred
 
-from txqueue.errors import DatabaseUnavailable, InvalidWork, JobFailed, TimedOut
+from txqueue.errors import (
+    DatabaseUnavailable,
+    InvalidWork,
+    JobFailed,
+    TimedOut,
+    UnknownWorkType,
+)
 from txqueue.model.foreign import derives_from
 from txqueue.model.retry import Retry
 from txqueue.model.step import (
     ANY_KIND,
     MOST_STEPS,
     Memo,
+    check_annotation,
     check_name,
     read_result,
     result_type,
@@ -92,12 +99,12 @@ class JobSteps:
             memo = await self.begin(name, "step")
             if memo is not None:
                 return self.read(name, kind, memo.result)
+            check_annotation(name, kind)
             with self._waits.inside(name):
                 value = await self._tried(function, args, named, retry)
             text = step_text(name, value, kind)
-            result = read_result(name, kind, text, is_kept=False)
             await self.write(name, "step", result=text)
-        return result
+        return read_result(name, kind, text)
 
     async def wait_for(
         self,
@@ -219,6 +226,7 @@ class JobSteps:
         error: str | None = None,
         signal: str | None = None,
         is_over: bool = False,
+        of: str | None = None,
     ) -> str | None:
         """Write a step; return the value of the signal that it took, as JSON text."""
         step = StepWrite(
@@ -229,6 +237,7 @@ class JobSteps:
             error=error,
             signal=signal,
             is_over=is_over,
+            child_type=of,
         )
         taken: str | None = await awaitable(self._store.write(step))
         return taken
@@ -350,7 +359,7 @@ class JobSteps:
     async def _ended_child(self, memo: Memo, work: WorkItem) -> Any:
         """Keep how the child of a call has ended, and return its result."""
         if memo.child_state == "done":
-            await self.write(memo.name, "call", result=memo.child_result)
+            await self.write(memo.name, "call", result=memo.child_result, of=memo.child_type)
             return _result_of(memo, work, memo.child_result)
         reason = (memo.child_error or "no reason given").splitlines()[0]
         how = memo.child_state or "gone, and its history dropped"
@@ -372,11 +381,21 @@ class JobSteps:
 
 
 def _result_of(memo: Memo, work: WorkItem, text: str | None) -> Any:
-    """Return the result of a child, which is stored as that child has stored it."""
+    """Return the result of a child, which is stored as its last stage has stored it."""
+    of = memo.child_type or type(work).work_type
     if text is not None and '"encrypted"' in text:
-        of = memo.child_type or type(work).work_type
         text = step_text(memo.name, decrypted_result(of, read_result(memo.name, Any, text)))
-    return read_result(memo.name, result_type(type(work).perform), text)
+    return read_result(memo.name, _type_of_results(of, type(work)), text)
+
+
+def _type_of_results(work_type: str, called: type[WorkItem]) -> Any:
+    """Return the type of the results of a work type; Any for one that is not known here."""
+    if work_type == called.work_type:
+        return result_type(called.perform)
+    try:
+        return result_type(find_work_type(work_type).perform)
+    except UnknownWorkType:
+        return Any
 
 
 def _timed_out(name: str, signal: str) -> TimedOut:

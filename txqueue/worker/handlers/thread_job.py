@@ -49,7 +49,13 @@ class ThreadBatch(Blocking[Batch]):
 
 
 class ThreadTransaction(Blocking[Transaction]):
-    """A job's own transaction, as a function in a thread uses it; see `Transaction`."""
+    """A job's own transaction, as a function in a thread uses it; see `Transaction`.
+
+    Attributes:
+        result: What the job returns: set it before the end.
+    """
+
+    result: Any
 
     __slots__ = ()
 

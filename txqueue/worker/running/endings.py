@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from attrs import evolve
 from twisted.internet.defer import CancelledError
 
 from txqueue.errors import InvalidWork, KeyUnavailable
 from txqueue.model.assignment import Assignment, SettledJob, StartedJob
-from txqueue.model.directives import Discard, Fail, Next, Snooze
+from txqueue.model.directives import DIRECTIVES, Next
 from txqueue.model.foreign import is_a, looked, text_of
 from txqueue.model.result_json import LONGEST_SMALL, check_length, encode_result, small_result
 from txqueue.model.retry import Retry
@@ -32,9 +32,9 @@ from txqueue.policy.endings.outcome import (
 )
 from txqueue.policy.endings.suspension import is_suspension
 from txqueue.store.enqueueing.calls import job_object, json_text
-from txqueue.store.enqueueing.encryption import encrypted
 from txqueue.system.inflight import InFlight
 from txqueue.tracing.choice import sending
+from txqueue.worker.handlers.job_transaction import result_text
 from txqueue.worker.handlers.running_job import HeldAssignment, RunningJob, change
 from txqueue.worker.handlers.runtimes import Kind
 from txqueue.worker.running.failure_log import (
@@ -52,10 +52,13 @@ __all__ = ["LONGEST_TOGETHER", "NO_RETRY", "Endings", "Report"]
 LONGEST_TOGETHER = 1 << 15
 """Characters of a result that is reported with those of other jobs."""
 NO_RETRY = Retry(attempts=1)
+_OTHER_VALUE = InvalidWork(
+    "the handler returned another value than it had set as txn.result, which is the job's result",
+    "return nothing after job.transaction(), or the same",
+)
 # The report of completed jobs waits for an eighth of the jobs that wait, of so many at most: the
 # master claims jobs a tenth of a second before workers need them.
 _PART, _MOST = 8, 512
-_DIRECTIVES = (Snooze, Discard, Fail, Next)
 # Classes of results that are no directive, as most results have.
 _PLAIN = frozenset({dict, list, str, int, float, bool})
 
@@ -91,8 +94,14 @@ class Report(Protocol):
     def log_text(self, is_grave: bool, text: str, run: Mapping[str, Any] | None) -> None:
         """Write a text to the node's log, with the fields of the run that it is about, if any."""
 
-    def late_error(self, job: RunningJob, text: str) -> None:
-        """Store the error of a handler that failed after its transaction had completed its job."""
+    def late(self, job: RunningJob, what: str, text: str) -> None:
+        """Store what came of a handler whose transaction had completed its job before.
+
+        Args:
+            job: The job.
+            what: ``error`` or ``result``.
+            text: The error; or the result, as JSON text.
+        """
 
     def count(self, tally: str) -> None:
         """Report what jobs did since the last report, as `RunTally.take` writes it."""
@@ -160,13 +169,30 @@ class Endings:
             self._suspend(job)
             return
         if job.is_completed or (value is None and not job.follow_ups):
-            if job.is_completed and is_a(value, *_DIRECTIVES):
-                self.note_late(job, kind, value)
+            if job.is_completed and value is not None:
+                self._note_returned(job, kind, value)
             self.done(job)
-        elif type(value) not in _PLAIN and is_a(value, *_DIRECTIVES):
+        elif type(value) not in _PLAIN and is_a(value, *DIRECTIVES):
             self.judged(job, NO_RETRY, value, kind)
         elif not self._note_small(job, kind, value):
             self._store(job, kind, value)
+
+    def _note_returned(self, job: RunningJob, kind: Kind, value: Any) -> None:
+        """Keep a value that came after the transaction that completed the job, or note its loss."""
+        if is_a(value, *DIRECTIVES):
+            self.note_late(job, kind, value)
+        elif job.result is None:
+            self._keep_late(job, kind, value)
+        elif not kind.cls.encrypted and encode_result(value) != job.result:
+            self.note_late(job, kind, _OTHER_VALUE)
+
+    def _keep_late(self, job: RunningJob, kind: Kind, value: Any) -> None:
+        try:
+            text = result_text(job.work_type, value, self._longest_result)
+        except InvalidWork as error:
+            self.note_late(job, kind, error)
+        else:
+            self._report.late(job, "result", cast("str", text))
 
     def _note_small(self, job: RunningJob, kind: Kind, value: Any) -> bool:
         """Note a small result, to be encoded with others; return whether it is one."""
@@ -180,7 +206,7 @@ class Endings:
     def _store(self, job: RunningJob, kind: Kind, value: Any) -> None:
         """Store the value as the job's result."""
         try:
-            result = None if value is None else _result_text(kind, value, self._longest_result)
+            result = result_text(job.work_type, value, self._longest_result)
         except InvalidWork as error:
             self.judged(job, NO_RETRY, error, kind)
             return
@@ -260,7 +286,7 @@ class Endings:
         """Log and store an error of a handler whose transaction has completed the job before."""
         is_hidden = is_redacted(job, kind)
         self._failures.note_late(job, error, is_hidden=is_hidden)
-        self._report.late_error(job, late_error_text(error))
+        self._report.late(job, "error", late_error_text(error))
 
     def judged(self, job: RunningJob, retry: Retry, error: Any, kind: Kind | None = None) -> None:
         """Decide the outcome of a run by an error or a directive, and log it if it has failed."""
@@ -368,16 +394,3 @@ def _note_lost_wait(job: RunningJob, error: Any) -> None:
         ),
         None,
     )
-
-
-def _result_text(kind: Kind, value: Any, longest: int) -> str:
-    """Return the form in which a result is stored, as JSON text.
-
-    Raises:
-        InvalidWork: When JSON cannot carry the result, or it is too long.
-    """
-    text = encode_result(value)
-    check_length("result", text, longest)
-    if not kind.cls.encrypted:
-        return text
-    return json.dumps(encrypted(kind.cls.work_type, "result", json.loads(text)))
