@@ -31,6 +31,7 @@ from txqueue.errors import (
     JobFailed,
     JobNotFound,
     NotPermitted,
+    Refused,
     SchemaMismatch,
     TransactionMisused,
     WaitTimeout,
@@ -664,6 +665,76 @@ def test_a_server_without_writes_is_unavailable(dsn: str, opened: Opened) -> Non
             ):
                 with pytest.raises(DatabaseUnavailable, match="target_session_attrs=read-write"):
                     await call()
+
+    in_loop(test())
+
+
+@pytest.fixture
+def writable_again(node: Master) -> Iterator[Callable[[], None]]:
+    """New sessions accept no writes until this is called."""
+    setting = f"{node.value('select current_database()')} {{}} default_transaction_read_only"
+
+    def reset() -> None:
+        node.cursor.execute(f"alter database {setting.format('reset')}")
+
+    node.cursor.execute(f"alter database {setting.format('set')} = on")
+    yield reset
+    reset()
+
+
+@asynccontextmanager
+async def opened_over_pool(dsn: str, **_: Any) -> AsyncIterator[Any]:
+    """Open the queue for asyncio over a pool of the caller's."""
+    async with (
+        psycopg_pool.AsyncConnectionPool(dsn, min_size=1, max_size=1) as pool,
+        opened_aio(pool=pool) as queue,
+    ):
+        yield queue
+
+
+@asynccontextmanager
+async def opened_over_blocking_pool(dsn: str, **_: Any) -> AsyncIterator[Any]:
+    """Open the queue for threads over a pool of the caller's."""
+    with psycopg_pool.ConnectionPool(dsn, min_size=1, max_size=1) as pool:
+        async with opened_sync(pool=pool) as queue:
+            yield queue
+
+
+OPENED: Final = [opened_aio, opened_sync, opened_over_pool, opened_over_blocking_pool]
+
+
+@pytest.mark.parametrize("opened", OPENED)
+def test_a_session_of_a_read_only_window_is_replaced(
+    dsn: str, writable_again: Callable[[], None], opened: Opened
+) -> None:
+    """By the next call, as its server may have been a standby."""
+
+    async def test() -> None:
+        async with opened(dsn, connections=1) as queue:
+            with pytest.raises(DatabaseUnavailable, match="no writes"):
+                await queue.enqueue(Note())
+            writable_again()
+            await queue.enqueue(Note())
+
+    in_loop(test())
+
+
+def test_a_session_whose_transaction_was_refused_is_replaced(
+    dsn: str, writable_again: Callable[[], None]
+) -> None:
+    """Also where the application has swallowed the error."""
+
+    async def test() -> None:
+        async with opened_aio(dsn, connections=1) as queue:
+            with pytest.raises(Refused, match="had failed"):
+                await swallowing(queue)
+            writable_again()
+            await queue.enqueue(Note())
+
+    async def swallowing(queue: aio.Queue) -> None:
+        async with queue.transaction() as txn:
+            with pytest.raises(DatabaseUnavailable):
+                await txn.enqueue(Note())
 
     in_loop(test())
 

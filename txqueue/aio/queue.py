@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
@@ -38,6 +38,7 @@ from txqueue.standalone.sessions import (
     answered,
     check_process,
     dsn_of_pool,
+    lending,
     note_end,
     read_all_moments,
     translation,
@@ -348,9 +349,12 @@ class Queue:
     async def _find(self, inquiry: Inquiry[T]) -> T:
         return await aanswer(inquiry, self._call)
 
-    def _lent(self) -> AbstractAsyncContextManager[AsyncConnection[Any]]:
+    @asynccontextmanager
+    async def _lent(self) -> AsyncIterator[AsyncConnection[Any]]:
         self._check_place()
-        return self._pool.connection()
+        async with self._pool.connection() as connection:
+            with lending(connection):
+                yield connection
 
     def _check_place(self) -> None:
         check_process(self._pid)

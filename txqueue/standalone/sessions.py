@@ -48,6 +48,7 @@ __all__ = [
     "is_alive",
     "is_passing",
     "is_reusable",
+    "lending",
     "lost",
     "note_end",
     "parameters_of",
@@ -208,6 +209,20 @@ def lost(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> 
         if not (is_demoted or _is_lost(error)):
             raise
         raise translation(error) from error
+
+
+@contextmanager
+def lending(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> Iterator[None]:
+    """Close a connection at an error inside the block if its server accepts no writes.
+
+    After a fail-over the next one may lead to the primary.
+    """
+    try:
+        yield
+    except BaseException:
+        if not connection.closed and _is_standby(connection):
+            connection.pgconn.finish()
+        raise
 
 
 def is_passing(error: BaseException) -> bool:

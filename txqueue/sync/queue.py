@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
@@ -34,6 +34,7 @@ from txqueue.standalone.sessions import (
     answered,
     check_process,
     dsn_of_pool,
+    lending,
     note_end,
     read_all_moments,
     translation,
@@ -332,9 +333,11 @@ class Queue:
     def _find(self, inquiry: Inquiry[T]) -> T:
         return answer(inquiry, self._call)
 
-    def _lent(self) -> AbstractContextManager[Connection[Any]]:
+    @contextmanager
+    def _lent(self) -> Iterator[Connection[Any]]:
         check_process(self._pid)
-        return self._pool.connection()
+        with self._pool.connection() as connection, lending(connection):
+            yield connection
 
     def _call(self, call: Call) -> Rows:
         with (
