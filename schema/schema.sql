@@ -860,10 +860,10 @@ start_workset(its_name text, its_items bigint = null) returns integer;  -- worke
 --
 -- txqueue_read      usage      schema txqueue
 --                   select     action, archived, claiming, control, duty, failed_attempt, failures, group_front,
---                              group_hold, history_day, history_size, job, job_parent, job_signal, job_step, key_lock,
---                              late_end, late_group, live_jobs, live_tenants, migrating, migration, minute_counts,
---                              minute_mark, node_info, node_status, old_snapshots, recent_done, request, schedule,
---                              seen_key, setting, unique_job, unread_job, work_type, workset, workset_failed,
+--                              group_hold, history_day, history_size, job, job_id, job_parent, job_signal, job_step,
+--                              key_lock, late_end, late_group, live_jobs, live_tenants, migrating, migration,
+--                              minute_counts, minute_mark, node_info, node_status, old_snapshots, recent_done, request,
+--                              schedule, seen_key, setting, unique_job, unread_job, work_type, workset, workset_failed,
 --                              workset_part, workset_slot, workset_status
 --                   execute    backlog, chart, demand, explain_each, explain_facts, failure_kinds, find_archived,
 --                              find_damage, find_job, identity, lacking_right, lagging_sequences, readable_json,
@@ -871,10 +871,10 @@ start_workset(its_name text, its_items bigint = null) returns integer;  -- worke
 --
 -- txqueue_worker    usage      schema txqueue
 --                   select     action, archived, claiming, control, duty, failed_attempt, failures, group_front,
---                              group_hold, history_day, history_size, job, job_parent, job_signal, job_step, key_lock,
---                              late_end, late_group, live_jobs, live_tenants, migrating, migration, minute_counts,
---                              minute_mark, node_info, node_status, old_snapshots, recent_done, request, schedule,
---                              seen_key, setting, unique_job, unread_job, work_type, workset, workset_failed,
+--                              group_hold, history_day, history_size, job, job_id, job_parent, job_signal, job_step,
+--                              key_lock, late_end, late_group, live_jobs, live_tenants, migrating, migration,
+--                              minute_counts, minute_mark, node_info, node_status, old_snapshots, recent_done, request,
+--                              schedule, seen_key, setting, unique_job, unread_job, work_type, workset, workset_failed,
 --                              workset_part, workset_slot, workset_status
 --                   execute    add_parts, advance_sequences, assignments_of, backlog, begin_archive, cancel, chart,
 --                              claim_given, claim_ready, coalesce_into, complete, complete_one, credited_jobs,

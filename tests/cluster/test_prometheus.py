@@ -23,6 +23,14 @@ from txqueue import WorkQueue
 
 PACKAGING = ROOT / "packaging"
 INTERVAL = "10s"
+NO_NODE = {
+    "exp_labels": {"severity": "critical"},
+    "exp_annotations": {
+        "summary": "No node is scraped, so no jobs run, or none are seen to.",
+        "action": "Start nodes with --metrics, or find out why Prometheus does not reach them: see"
+        " its targets.",
+    },
+}
 
 
 @pytest.fixture(autouse=True)
@@ -130,7 +138,24 @@ def test_the_alert_rules_are_valid() -> None:
         ["promtool", "check", "rules", str(rules)], capture_output=True, text=True, check=False
     )
     assert result.returncode == 0, result.stdout + result.stderr
-    assert "6 rules found" in result.stdout
+    assert "8 rules found" in result.stdout
+
+
+def test_that_no_node_is_scraped_is_an_alert(tmp_path: Path) -> None:
+    """Neither one that is down nor none at all."""
+    rules = str(PACKAGING / "prometheus" / "alerts.yml")
+    others = [{"series": "up", "values": "0x10"}]
+    alert = {"alertname": "TxqueueNoNode", "eval_time": "5m", "exp_alerts": [NO_NODE]}
+    tests = [
+        {"interval": "1m", "input_series": series, "alert_rule_test": [alert]}
+        for series in ([], others)
+    ]
+    file = tmp_path / "rules.yml"
+    file.write_text(json.dumps({"rule_files": [rules], "tests": tests}))
+    result = subprocess.run(
+        ["promtool", "test", "rules", str(file)], capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
 
 
 async def test_a_node_whose_metrics_are_valid(nodes: Nodes) -> None:

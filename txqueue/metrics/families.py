@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from importlib.metadata import version
 from itertools import accumulate
 from typing import Any, Final
 
@@ -18,7 +19,7 @@ from txqueue.model.run_tally import Histogram
 from txqueue.node.figures import NodeFigures
 from txqueue.store.reads.metrics import Installation
 
-__all__ = ["LARGEST", "OTHER", "installation_families", "node_families"]
+__all__ = ["LARGEST", "OTHER", "installation_families", "node_families", "process_families"]
 
 LARGEST: Final = 100
 """How many queues, and how many work types, have series of their own: those with the most jobs."""
@@ -148,10 +149,40 @@ def _state_families(figures: NodeFigures, make: _Maker) -> Iterator[Metric]:
         yield make.gauge(name, documentation, {(): value})
 
 
-def installation_families(installation: Installation) -> Iterator[Metric]:
-    """Return the metrics of the whole installation, which every node reports alike."""
+def process_families(errors: int, expires_at: float | None) -> Iterator[Metric]:
+    """Return the metrics of a process with any number of nodes.
+
+    Args:
+        errors: How often the metrics of the installation could not be read.
+        expires_at: When the certificate expires; None for no certificate.
+    """
+    make = _Maker({})
+    yield make.counter(
+        "scrape_errors", "Reads of the metrics of the installation that failed.", {(): errors}
+    )
+    yield make.gauge("build_info", "The version.", {(version("txqueue"),): 1}, ["version"])
+    if expires_at is not None:
+        yield make.gauge(
+            "certificate_expiry_timestamp_seconds",
+            "When the node's certificate expires, in seconds since 1970.",
+            {(): expires_at},
+        )
+
+
+def installation_families(installation: Installation, age: float = 0.0) -> Iterator[Metric]:
+    """Return the metrics of the whole installation, which every node reports alike.
+
+    Args:
+        installation: Its state.
+        age: The age of that in seconds.
+    """
     make = _Maker({})
     yield from _queue_families(installation, make)
+    yield make.gauge(
+        "installation_age_seconds",
+        "The age of the metrics of the whole installation, which are kept for 15 s.",
+        {(): age},
+    )
     yield make.counter(
         "jobs_enqueued", "Jobs numbered since the schema was made.", {(): installation.enqueued}
     )

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from importlib.metadata import version
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, Protocol
 
 from prometheus_client import CollectorRegistry
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from twisted.application.service import Service
 from twisted.internet.defer import Deferred, succeed
@@ -15,7 +14,7 @@ from twisted.logger import Logger
 from twisted.web import resource, server
 
 from txqueue.errors import TxqueueError
-from txqueue.metrics.families import installation_families, node_families
+from txqueue.metrics.families import installation_families, node_families, process_families
 from txqueue.metrics.settings import MetricsSettings
 from txqueue.node.figures import NodeFigures
 from txqueue.store.driver.connection_pool import ConnectionPool
@@ -28,6 +27,8 @@ from txqueue.wire.descriptor_guard import DescriptorGuard
 from txqueue.wire.steady_http import SteadyRequest
 
 __all__ = ["MeasuredNode", "Metrics"]
+
+_log = Logger()
 
 # Seconds after which a query is given up.
 _PATIENCE: Final = 2.0
@@ -60,11 +61,14 @@ class InstallationReader:
         self._schema = schema
         self._installation: Installation | None = None
         self._read_at = self._due_at = float("-inf")
+        self._is_failing = False
+        self.errors = 0
+        """How many reads have failed."""
 
     async def read(self) -> tuple[Installation | None, float]:
         """Return the state and its age in seconds; None if it was never read.
 
-        While the database does not answer, it is the last one.
+        While it cannot be read, it is the last one; the first failure is logged.
         """
         start = self._clock.seconds()
         if start >= self._due_at:
@@ -73,8 +77,12 @@ class InstallationReader:
             try:
                 self._installation = await self._operations.find(about_installation(self._schema))
                 self._read_at = self._clock.seconds()
-            except TxqueueError:
-                pass
+                self._is_failing = False
+            except TxqueueError as error:
+                self.errors += 1
+                if not self._is_failing:
+                    _log.warn("the metrics of the installation cannot be read: {why}", why=error)
+                self._is_failing = True
             duration = self._clock.seconds() - start
             self._due_at = self._clock.seconds() + max(_FRESH, _COST * duration)
         return self._installation, self._clock.seconds() - self._read_at
@@ -88,8 +96,6 @@ class Metrics(Service):
         settings: The settings.
         nodes: The nodes of this process by name.
     """
-
-    log = Logger()
 
     def __init__(
         self, reactor: Any, settings: MetricsSettings, nodes: Mapping[str, MeasuredNode]
@@ -146,30 +152,13 @@ class Metrics(Service):
             labels = {"queue_node": name} if is_shared else {}
             families = _merged(families, node_families(node.figures, labels))
         if installation is not None:
-            families += installation_families(installation)
-            age_family = GaugeMetricFamily(
-                "txqueue_installation_age_seconds",
-                "The age of the metrics of the whole installation, which are kept for 15 s.",
-            )
-            age_family.add_metric([], age)
-            families.append(age_family)
-        return [*families, *self._constants()]
-
-    def _constants(self) -> Iterator[Metric]:
-        build = GaugeMetricFamily("txqueue_build_info", "The version.", labels=["version"])
-        build.add_metric([version("txqueue")], 1)
-        yield build
+            families += installation_families(installation, age)
         credentials = self._settings.endpoint.credentials
-        if credentials is not None:
-            expiry = GaugeMetricFamily(
-                "txqueue_certificate_expiry_timestamp_seconds",
-                "When the node's certificate expires, in seconds since 1970.",
-            )
-            expiry.add_metric([], credentials.expires_at().timestamp())
-            yield expiry
+        expires_at = credentials.expires_at().timestamp() if credentials else None
+        return [*families, *process_families(self._reader.errors, expires_at)]
 
     def _cannot_listen(self, failure: Any) -> None:
-        self.log.critical(
+        _log.critical(
             "the metrics cannot be served at {endpoint}: {error}",
             endpoint=self._settings.endpoint,
             error=failure.value,
@@ -235,7 +224,7 @@ def _write(body: bytes, request: server.Request, closings: list[object]) -> None
 
 
 def _fail(failure: Any, request: server.Request, closings: list[object]) -> None:
-    Metrics.log.failure("the metrics could not be collected", failure=failure)
+    _log.failure("the metrics could not be collected", failure=failure)
     if not closings:
         request.setResponseCode(500)
         request.finish()

@@ -33,6 +33,7 @@ begin
         execute format('grant select on migration to %I', its_role);
         if its_role not in ('txqueue_enqueue', 'txqueue_worksets') then
             execute format('grant select on all tables in schema %I to %I', 'txqueue', its_role);
+            execute format('grant select on job_id to %I', its_role);
         end if;
     end loop;
     -- No one but the owner, whatever default privileges say: who reads the table can send nodes jobs.
