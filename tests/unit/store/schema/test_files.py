@@ -49,3 +49,9 @@ def test_messages_name_the_program() -> None:
 def test_the_newest_migration_is_the_last_one() -> None:
     """Its number follows from the names of the files alone."""
     assert newest_migration() == migrations("txqueue")[-1].number
+
+
+def test_migrations_are_numbered_one_by_one() -> None:
+    """Of two with one number the second would never be applied."""
+    numbers = [step.number for step in migrations("txqueue")]
+    assert numbers == list(range(1, len(numbers) + 1))
