@@ -84,7 +84,7 @@ def test_tools_name_the_right_that_a_node_has_lost(
     check: str,
 ) -> None:
     """Explain, status and doctor, before and after its lease has expired."""
-    node.value("select txqueue.leave(%s, 'stopped')", node.incarnation)
+    serves_another_queue(node)
     with master(make_dsn(dsn, user=role, password="right"), "deprived") as deprived:
         assert deprived.beats()
     if check == "dead-nodes":
@@ -104,9 +104,14 @@ def test_tools_name_the_right_that_a_node_has_lost(
     assert what in str(found["findings"])
 
 
+def serves_another_queue(node: Master) -> None:
+    """Have a node run that does nothing for the jobs of these tests."""
+    node.cursor.execute("update txqueue.node_info set queues = '{other}', work_types = '{}'")
+
+
 def silence(node: Master, dsn: str, role: str) -> int:
-    """Leave a node as the only one, silent for long, and a job for it."""
-    node.value("select txqueue.leave(%s, 'stopped')", node.incarnation)
+    """Leave a node as the only one of its queue, silent for long, and a job for it."""
+    serves_another_queue(node)
     with master(make_dsn(dsn, user=role, password="right"), "deprived") as deprived:
         assert deprived.beats()
     node.cursor.execute(
@@ -175,6 +180,43 @@ def test_tools_name_the_silent_node_that_served_the_queue(
     for remedy in (dead["remedy"], unserved["remedy"], warned["dead_node"]):
         assert remedy.startswith(see)
     assert warned["unserved_queue"].startswith(see)
+
+
+def test_that_no_node_runs_comes_first_and_explains_the_rest(
+    node: Master, *, dsn: str, role: str, printed: Callable[[str], Any]
+) -> None:
+    """Neither status nor doctor repeats it for each node, queue, work type and schedule."""
+    [(loss, said, remedy)] = LOSSES[:1]
+    silence(node, dsn, role)
+    node.enqueue({"queue": "b"}, {"work_type": "c"})
+    node.cursor.execute(
+        "insert into txqueue.schedule (name, kind, seconds, job, next_due) values"
+        """ ('nightly', 'every', 60, '{"work_type": "test.kind"}', now() - interval '1 h')"""
+    )
+    before = {each["kind"] for each in printed("status")["warnings"]}
+    assert before == {"dead_node", "unserved_queue", "unknown_type", "overdue_schedules"}
+    node.cursor.execute(loss.format(role=role))
+    node.value("select txqueue.leave(%s, 'stopped')", node.incarnation)
+    [warned] = printed("status")["warnings"]
+    checks = printed("doctor")["checks"]
+    found = {
+        each["check"]: each["findings"]
+        for each in checks
+        if each["topic"] in ("nodes", "work") and each["findings"]
+    }
+    assert found.keys() == {"running-nodes"}
+    [told] = found["running-nodes"]
+    assert told["severity"] == "fault"
+    for text in (warned, told):
+        assert text["what"].startswith("no node runs; node deprived did, whose last heartbeat")
+        assert said in text["what"]
+        assert text["what"].endswith("; 3 jobs and 1 schedule wait for one")
+        assert remedy.format(role=role) in text["remedy"]
+    unchecked = {each["check"] for each in checks if "running-nodes" in (each["unchecked"] or "")}
+    assert unchecked == {
+        *("dead-nodes", "unserved-queues", "blocked-jobs"),
+        *("unknown-work-types", "overdue-schedules"),
+    }
 
 
 def test_a_type_that_none_has_published_in_a_queue_that_none_serves(

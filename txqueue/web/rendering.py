@@ -57,6 +57,7 @@ _COMMON: Final = frozenset({"/queues/queue", "/types/type"})
 _JOB = re.compile(r"\b([Jj]obs? )(\d{1,18})\b(?! jobs)")
 # Where to look at what a warning is about.
 WARNING_PAGES = {
+    "no_node": "/nodes",
     "dead_node": "/nodes/node?name={}",
     "not_held": "/nodes/node?name={}",
     "refused": "/nodes/node?name={}",

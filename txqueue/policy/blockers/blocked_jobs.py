@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from txqueue.model.humanize import amount, counted_as
@@ -19,7 +19,7 @@ FAR: Final = 600.0
 _FOR_TIME = ("time", "backoff", "workset", "sleep", "signal")
 # Nothing keeps these jobs from running.
 _RUNNING = ("next", "running", "done", "failed", "cancelled", "quarantine")
-COUNTED_BY_NAME: Final = ("unserved_queue", "unknown_type", "paused")
+COUNTED_BY_NAME: Final = ("no_node", "unserved_queue", "unknown_type", "paused")
 """Warnings of these kinds count such jobs by name, or name what was paused."""
 
 
@@ -84,16 +84,14 @@ def _gravity(blocker: Blocker, facts: Row) -> Gravity:
     return Gravity.COURSE if is_far and blocker.reason in _FOR_TIME else blocker.gravity
 
 
-def blocked_warnings(
-    blocked: Iterable[Row], but_for: Collection[str] = COUNTED_BY_NAME
-) -> list[dict[str, str]]:
+def blocked_warnings(blocked: Iterable[Row]) -> list[dict[str, str]]:
     """Return a warning for each reason that needs an act or keeps others waiting for long, but for
-    those of some kinds.
+    those of `COUNTED_BY_NAME`.
     """
     by_detail: dict[str, list[Row]] = {}
     for reason in blocked:
         is_warned = reason["gravity"] != "course" or reason["kind"] == HEAVY_HEAD
-        if is_warned and reason["kind"] not in but_for:
+        if is_warned and reason["kind"] not in COUNTED_BY_NAME:
             by_detail.setdefault(reason["detail"], []).append(reason)
     return [_warning(detail, rows) for detail, rows in by_detail.items()]
 

@@ -121,7 +121,7 @@ def without_node(facts: Facts) -> Iterator[Blocker]:
         yield _no_node(f"{what}: {joined(nodes)}", remedy_of_right(deprived[0]), "dead_node")
     elif not facts["nodes"]:
         start = "start one: twistd -n txqueue --app MODULE"
-        yield _unless_silent(facts, "no node runs", start, "serves", "blocked_jobs")
+        yield _unless_silent(facts, "no node runs", start, "serves", "no_node")
     elif not serving:
         what = f"no live node serves the queue {queue}"
         yield _unless_silent(facts, what, start, "serves", "unserved_queue")

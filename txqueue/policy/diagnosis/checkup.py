@@ -43,7 +43,18 @@ def diagnose(facts: Facts) -> list[CheckResult]:
     Returns:
         A result for each check.
     """
-    return [_result(topic, check, facts) for topic, checks in TOPICS.items() for check in checks]
+    results: dict[str, CheckResult] = {}
+    for topic, checks in TOPICS.items():
+        for check in checks:
+            cause = results[check.unless].findings if check.unless else ()
+            results[check.name] = (
+                CheckResult(
+                    check.name, topic, unchecked=f"what it finds follows from {check.unless}"
+                )
+                if cause
+                else _result(topic, check, facts)
+            )
+    return list(results.values())
 
 
 def has_fault(results: Iterable[CheckResult]) -> bool:

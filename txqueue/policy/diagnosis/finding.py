@@ -83,12 +83,14 @@ class Check:
         needs: The name of the fact.
         judge: Returns what is wrong, given the rows of the fact.
         most: The most rows that are read of the fact; None for all.
+        unless: The name of an earlier check: what this one finds follows from its findings.
     """
 
     name: str
     needs: str
     judge: Callable[[Sequence[Row]], Iterable[Finding]]
     most: int | None = None
+    unless: str = ""
 
 
 @frozen

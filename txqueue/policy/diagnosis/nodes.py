@@ -16,10 +16,24 @@ from txqueue.policy.facts.node_warnings import (
     without_workers,
 )
 from txqueue.policy.facts.obstacles import remedy_if_silent, worker_obstacle
+from txqueue.policy.facts.warnings import standstill
 
-__all__ = ["CHECKS"]
+__all__ = ["CHECKS", "NO_NODE"]
 
 _SERVING = ("alive", "draining")
+
+
+NO_NODE: Final = "running-nodes"
+"""The check that finds that no node runs, from which others follow."""
+
+
+def _standstill(rows: Sequence[Row]) -> Iterator[Finding]:
+    for row in rows:
+        last = row["last"]
+        what, remedy = standstill(
+            row["jobs"], row["schedules"], last, last["silent"] if last else 0.0
+        )
+        yield fault(what, "no job runs, and no schedule makes any", remedy)
 
 
 def _dead(rows: Sequence[Row]) -> Iterator[Finding]:
@@ -125,7 +139,8 @@ def _not_forked(rows: Sequence[Row]) -> Iterator[Finding]:
 
 
 CHECKS: Final = (
-    Check("dead-nodes", "nodes", _dead),
+    Check(NO_NODE, "standstill", _standstill),
+    Check("dead-nodes", "nodes", _dead, unless=NO_NODE),
     Check("refused-statements", "nodes", _refused),
     Check("running-workers", "nodes", _workers),
     Check("unable-workers", "nodes", _unable_workers),

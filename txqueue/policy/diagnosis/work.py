@@ -9,6 +9,7 @@ from txqueue.model.humanize import age, counted
 from txqueue.model.shell_commands import argument, queues_option, resume_command
 from txqueue.policy.blockers.blocked_jobs import blocked_warnings
 from txqueue.policy.diagnosis.finding import Check, Finding, Row, Severity, fault
+from txqueue.policy.diagnosis.nodes import NO_NODE
 from txqueue.policy.diagnosis.tables import listed
 from txqueue.policy.facts.obstacles import because_silent, remedy_if_silent
 
@@ -19,8 +20,6 @@ OVERDUE = 60.0
 # The most rows that the queries of `txqueue.store.reads.examination.statements` return.
 _MOST_COUNTED: Final = 1000
 _MOST_PAUSES: Final = 100
-# What the checks of queues, work types and pauses find.
-_OTHER_CHECKS: Final = ("unserved_queue", "unknown_type", "paused")
 # The only warning about what ends by itself is that of a heavy job.
 _BY_GRAVITY: Final = {
     "fault": (Severity.FAULT, "they wait until that is repaired"),
@@ -76,7 +75,7 @@ def _sums(rows: Sequence[Row], column: str, unless: str) -> dict[str, int]:
 def _blocked(rows: Sequence[Row]) -> Iterator[Finding]:
     for gravity, (severity, why) in _BY_GRAVITY.items():
         of_gravity = [row for row in rows if row["gravity"] == gravity]
-        for warned in blocked_warnings(of_gravity, _OTHER_CHECKS):
+        for warned in blocked_warnings(of_gravity):
             yield Finding(severity, warned["what"], why, warned["remedy"])
 
 
@@ -138,11 +137,11 @@ def _archive(rows: Sequence[Row]) -> Iterator[Finding]:
 
 
 CHECKS: Final = (
-    Check("unserved-queues", "runnable_jobs", _queues, _MOST_COUNTED),
-    Check("unknown-work-types", "runnable_jobs", _work_types, _MOST_COUNTED),
-    Check("blocked-jobs", "blocked_jobs", _blocked),
+    Check("unserved-queues", "runnable_jobs", _queues, _MOST_COUNTED, NO_NODE),
+    Check("unknown-work-types", "runnable_jobs", _work_types, _MOST_COUNTED, NO_NODE),
+    Check("blocked-jobs", "blocked_jobs", _blocked, unless=NO_NODE),
     Check("pauses", "pauses", _pauses, _MOST_PAUSES),
-    Check("overdue-schedules", "due_schedules", _schedules),
+    Check("overdue-schedules", "due_schedules", _schedules, unless=NO_NODE),
     Check("payload-keys", "payload_keys", _payload_keys),
     Check("archive", "archive", _archive),
 )

@@ -7,11 +7,12 @@ from typing import Any
 
 from attrs import field, frozen
 
-__all__ = ["SERVING", "STATES", "LiveJobs", "Rest", "served_queues"]
+__all__ = ["SERVING", "STATES", "UNENDED", "LiveJobs", "Rest", "served_queues"]
 
 Row = Mapping[str, Any]
 
-STATES = ("waiting", "ready", "assigned", "failed")
+UNENDED = ("waiting", "ready", "assigned")
+STATES = (*UNENDED, "failed")
 """The states of live jobs, failed ones included."""
 
 SERVING = ("alive", "draining")

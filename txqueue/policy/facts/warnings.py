@@ -7,7 +7,7 @@ from datetime import datetime
 
 from txqueue.model.humanize import age, amount, counted, joined, meant
 from txqueue.model.shell_commands import argument, limit_command, queues_option, resume_command
-from txqueue.policy.facts.live_jobs import SERVING, LiveJobs, Rest, served_queues
+from txqueue.policy.facts.live_jobs import SERVING, UNENDED, LiveJobs, Rest, served_queues
 from txqueue.policy.facts.node_warnings import (
     application_warnings,
     crowded_workers,
@@ -21,10 +21,12 @@ from txqueue.policy.facts.obstacles import because_silent, remedy_if_silent, to_
 from txqueue.policy.facts.warned import Row, Warned, listed
 
 __all__ = [
+    "explained",
     "full",
     "idle",
     "paused",
     "recurring",
+    "standstill",
     "unfamiliar",
     "unknown_type",
     "unserved_queue",
@@ -32,6 +34,8 @@ __all__ = [
 ]
 
 OLD_SNAPSHOT = 300.0
+# The kinds of warnings that say no more than that no node runs.
+_FOLLOWING = ("dead_node", "unserved_queue", "unknown_type", "overdue_schedules")
 
 
 def warnings(
@@ -61,6 +65,49 @@ def warnings(
         *_failed(live),
         *_held_back(snapshots, now),
     ]
+
+
+def explained(
+    found: Iterable[dict[str, str]],
+    live: LiveJobs,
+    nodes: Sequence[Row],
+    schedules: int,
+    now: datetime,
+) -> list[dict[str, str]]:
+    """Return warnings; if no node runs, that comes first, and what follows from it is left out.
+
+    Args:
+        found: All other warnings.
+        live: The numbers of unended or failed jobs.
+        nodes: The nodes.
+        schedules: How many schedules are active.
+        now: The time by the database's clock.
+    """
+    if any(node["state"] in SERVING for node in nodes):
+        return list(found)
+    last = _last_silent(nodes)
+    jobs = sum(_sums(live.queues, "state", UNENDED).values()) + _left(live.other_queues, *UNENDED)
+    if not (jobs or schedules or last):
+        return list(found)
+    what, remedy = standstill(jobs, schedules, last, _silent(last, now))
+    first = {"kind": "no_node", "subject": "", "what": what, "remedy": remedy}
+    return [first, *(warning for warning in found if warning["kind"] not in _FOLLOWING)]
+
+
+def standstill(jobs: int, schedules: int, last: Row | None, silent: float) -> tuple[str, str]:
+    """Return what is wrong, and the remedy, if no node runs.
+
+    Args:
+        jobs: How many jobs have not ended.
+        schedules: How many schedules are active.
+        last: The node that was the last to fall silent; None if all were stopped.
+        silent: Seconds since its heartbeat.
+    """
+    numbers = ((jobs, "job"), (schedules, "schedule"))
+    needing = " and ".join(counted(number, noun) for number, noun in numbers if number)
+    wait = f"; {needing} {'waits' if jobs + schedules == 1 else 'wait'} for one"
+    what = f"no node runs{because_silent(last, silent)}{wait if needing else ''}"
+    return what, remedy_if_silent(last, "start one: twistd -n txqueue --app MODULE")
 
 
 @listed
@@ -145,10 +192,18 @@ def unserved_queue(queue: str, nodes: Iterable[Row], now: datetime) -> tuple[str
 
 def _by_silent(what: str, remedy: str, did: Iterable[Row], now: datetime) -> tuple[str, str]:
     """Add to what is wrong, and to the remedy, which silent node was the last that did it."""
-    silent = [node for node in did if node["state"] == "dead"]
-    last = max(silent, key=lambda node: node["heartbeat_at"], default=None)
-    seconds = (now - last["heartbeat_at"]).total_seconds() if last else 0.0
-    return f"{what}{because_silent(last, seconds)}", remedy_if_silent(last, remedy)
+    last = _last_silent(did)
+    return f"{what}{because_silent(last, _silent(last, now))}", remedy_if_silent(last, remedy)
+
+
+def _last_silent(nodes: Iterable[Row]) -> Row | None:
+    dead = (node for node in nodes if node["state"] == "dead")
+    return max(dead, key=lambda node: node["heartbeat_at"], default=None)
+
+
+def _silent(node: Row | None, now: datetime) -> float:
+    """Return for how many seconds a node has been silent; 0 for none."""
+    return (now - node["heartbeat_at"]).total_seconds() if node else 0.0
 
 
 def unknown_type(

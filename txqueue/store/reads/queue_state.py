@@ -12,7 +12,7 @@ from typing import Any
 from txqueue.policy.blockers.blocked_jobs import blocked_warnings
 from txqueue.policy.facts.live_jobs import Rest, served_queues
 from txqueue.policy.facts.status import node_document, queues, summary, work_types
-from txqueue.policy.facts.warnings import idle, recurring
+from txqueue.policy.facts.warnings import explained, idle, recurring
 from txqueue.store.inquiries.inquiry import Inquiry, Question, Rows
 from txqueue.store.inquiries.together import rows_of, together
 from txqueue.store.reads.blocked_counts import about_blocked
@@ -80,9 +80,13 @@ def about_all(schema: str) -> Inquiry[dict[str, Any]]:
         controls=controls,
         now=now,
     )
-    document["warnings"] += recurring(schedules)
-    document["warnings"] += idle(worksets)
-    document["warnings"] = blocked_warnings(blocked.reasons) + document["warnings"]
+    found = [
+        *blocked_warnings(blocked.reasons),
+        *document["warnings"],
+        *recurring(schedules),
+        *idle(worksets),
+    ]
+    document["warnings"] = explained(found, live, nodes, schedules["active"], now)
     counts = {"blocked": blocked.reasons, "blocked_left_out": blocked.left_out}
     lists = {**counts, "tenants": tenants, "worksets": worksets}
     return {**document, **lists, "schedules": schedules}

@@ -23,7 +23,7 @@ _PATIENCE: Final = 1.0
 # The sums of no queue.
 _NONE: Final[Mapping[str, Any]] = {**Rest().as_dict(), "done_per_second": 0.0}
 # The warnings that the overview shows in red.
-_GRAVE: Final = frozenset({"dead_node", "unserved_queue"})
+_GRAVE: Final = frozenset({"dead_node", "no_node", "unserved_queue"})
 
 
 @frozen

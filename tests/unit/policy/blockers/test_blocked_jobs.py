@@ -58,13 +58,17 @@ def test_classes_of_one_reason_are_counted_together_and_the_gravest_comes_first(
 def test_what_needs_an_act_is_warned_of_unless_that_is_counted_by_name() -> None:
     """The warning names an example, and has its remedy."""
     paused = [{"kind": "queue", "is_paused": True}]
-    found = counted((7, facts(3, nodes=[])), (2, facts(5, controls=paused)))
+    [node] = facts(1)["nodes"]
+    apart = [{**node, "serves": False}, {**node, "knows": False}]
+    found = counted(
+        (7, facts(3, nodes=apart)), (4, facts(4, nodes=[])), (2, facts(5, controls=paused))
+    )
     (warning,) = blocked_warnings(found)
     assert warning["kind"] == "blocked_jobs"
-    assert warning["what"] == "7 jobs do not run, such as job 3 (x): no node runs"
-    assert warning["remedy"].startswith("start one: twistd")
-    assert len(blocked_warnings(found, ())) == 2
-    assert "paused" in COUNTED_BY_NAME
+    assert warning["what"].startswith("7 jobs do not run, such as job 3 (x): no live node both")
+    assert warning["remedy"].startswith("start one with")
+    assert [each["kind"] for each in found] == ["blocked_jobs", "no_node", "paused"]
+    assert {"no_node", "paused"} <= set(COUNTED_BY_NAME)
 
 
 def test_what_would_stop_a_job_is_not_warned_of_long_before_its_moment() -> None:

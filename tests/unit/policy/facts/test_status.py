@@ -3,11 +3,14 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
+
 from txqueue.policy.facts.live_jobs import LiveJobs, Rest
 from txqueue.policy.facts.node_warnings import application_warnings
 from txqueue.policy.facts.status import depth, largest, queues
 from txqueue.policy.facts.warned import MOST_WARNED
 from txqueue.policy.facts.warnings import (
+    explained,
     full,
     idle,
     paused,
@@ -83,6 +86,41 @@ def test_a_dead_node_serves_nothing() -> None:
     ]
     assert "no heartbeat for 2 min" in found[0]["what"]
     assert "--queues default" in found[1]["remedy"]
+
+
+DEAD = node("a", "dead", heartbeat_at=NOW - timedelta(minutes=2))
+STOPPED = node("b", "stopped", heartbeat_at=NOW)
+PLANNED = {"active": 1, "overdue": 1, "refused": 0, "such_as": "nightly"}
+
+
+@pytest.mark.parametrize(
+    ("rows", "nodes", "schedules", "said"),
+    [
+        ([], [], 0, None),
+        ([], [STOPPED], 0, None),
+        ([], [], 1, "no node runs; 1 schedule waits for one"),
+        ([], [DEAD], 0, "no node runs; node a did, whose last heartbeat was 2 min ago"),
+        ([row("default", "assigned", 2)], [STOPPED], 0, "no node runs; 2 jobs wait for one"),
+    ],
+)
+def test_that_no_node_runs_is_told_if_work_waits_or_the_last_node_is_dead(
+    rows: list[dict[str, Any]], nodes: list[dict[str, Any]], schedules: int, said: str | None
+) -> None:
+    """It comes first; what else is wrong follows, but for what follows from it."""
+    live = live_of(*rows, row("default", "failed", 1))
+    found = [*warnings(live, nodes, [], NOW), *recurring({**PLANNED, "overdue": schedules})]
+    first, *others = explained(found, live, nodes, schedules, NOW)
+    assert first["what"] == (said or "1 job of mail failed for good")
+    assert kinds(others) == ([("failed_jobs", "mail")] if said else [])
+
+
+def test_while_a_node_drains_each_warning_stands() -> None:
+    """No other one explains them."""
+    live = live_of(row("default", "ready", 1))
+    nodes = [node("a", "draining"), DEAD]
+    found = warnings(live, nodes, [], NOW)
+    assert explained(found, live, nodes, 1, NOW) == found
+    assert kinds(found) == [("dead_node", "a")]
 
 
 def test_types_that_no_live_node_has() -> None:

@@ -121,6 +121,24 @@ _NODES: Final = """
            extract(epoch from clock_timestamp() - heartbeat_at)::float8 as silent
       from {schema}.node_status order by name
 """
+# One row if no node runs and something waits for one. A million jobs are counted, at most.
+_STANDSTILL: Final = """
+    with nodes as materialized (select * from {schema}.node_status),
+    dead as (
+        select name, hostname, lacking_right, right_remedy,
+               extract(epoch from clock_timestamp() - heartbeat_at)::float8 as silent
+          from nodes where state = 'dead' order by silent limit 1),
+    live as (
+        select count(*) as jobs
+          from (select from {schema}.job
+                 where state in ('waiting', 'ready', 'assigned') and job_id > 0
+                 limit 1000000) as each),
+    planned as (select count(*) as schedules from {schema}.schedule where is_active)
+    select jobs, schedules, (select to_jsonb(dead) from dead) as last
+      from live, planned
+     where not exists (select from nodes where state in ('alive', 'draining'))
+       and (jobs > 0 or schedules > 0 or exists (select from dead))
+"""
 # The jobs that could run but for a node: ready ones, and those whose work type no node has
 # published yet. Of more than a million only some are counted, so that the query ends soon.
 _RUNNABLE_JOBS: Final = """
@@ -183,6 +201,7 @@ PLAIN: Final[Mapping[str, str]] = {
     "public_rights": _PUBLIC_RIGHTS,
     "channel_readers": _CHANNEL_READERS,
     "nodes": _NODES,
+    "standstill": _STANDSTILL,
     "runnable_jobs": _RUNNABLE_JOBS,
     "pauses": _PAUSES,
     "due_schedules": _DUE_SCHEDULES,
