@@ -15,21 +15,29 @@ from django.db import connections
 from django.db import transaction as django_transaction
 
 import txqueue.adapters.django
+import txqueue.adapters.psycopg2
 from tests.db.conftest import EMPTY
 from tests.db.driver_faces import NAMES, NOT_BLOCKING, Face, tried
 from tests.db.tested_work import (
+    Everything,
+    EverythingInAsyncio,
+    EverythingInThread,
     Mail,
     Transfer,
     TransferInAsyncio,
     TransferInTask,
     TransferInThread,
+    WaitsAfterwards,
     add,
     report_on,
     wait_for_loop,
+    waited,
 )
 from tests.django_shop.configuration import set_up_django
 from tests.fixtures.databases import Templates, fresh_database
 from txqueue import task, testing
+from txqueue.errors import TransactionMisused
+from txqueue.store import given_jobs
 
 
 @pytest.fixture(scope="module")
@@ -115,21 +123,64 @@ def test_own_transactions_are_savepoints(over: Any, work: Any) -> None:
     over(test)
 
 
+@pytest.mark.parametrize("work", [Everything, EverythingInAsyncio, EverythingInThread])
+def test_each_statement_of_a_handler_is_played(over: Any, work: Any) -> None:
+    """Whatever the driver's rules for the types of parameters."""
+
+    async def test(face: Face, tester: Functions) -> None:
+        number = await face.enqueue(work())
+        await face.signal(number, "answer", 42)
+        outcomes = await tester.drain(until=timedelta(seconds=10))
+        found = {each.job_id: each.result for each in outcomes if each.kind == "done"}
+        assert found[number] == [{"text": "50%"}, 42, 2, 0, True]
+        assert await face.execute("select amount, text from app") == [(2, "50%")]
+
+    over(test)
+
+
 def test_own_transactions_of_functions(over: Any) -> None:
-    """They block, over a connection that does; one that does not is refused with the remedy."""
+    """They block: over a connection that does not, the function has a thread of its own."""
 
     async def test(face: Face, tester: Functions) -> None:
         await face.enqueue(TransferInThread(5))
         await face.enqueue(TransferInThread(-5))
         outcomes = await tester.drain([TransferInThread], raise_errors=False)
-        if tester.is_async:
-            assert "over a connection that blocks" in str(outcomes[0].error)
-            return
         assert [each.kind for each in outcomes] == ["done", "retry", "done"]
         assert await face.execute("select amount, text from app") == [(5, "50%")]
         await tester.assert_enqueued(Mail, state="done", to="owner of 5", tags={"kind": "receipt"})
 
     over(test)
+
+
+def test_a_handler_may_wait_after_its_transaction(over: Any) -> None:
+    """It is not cancelled, although its job is done."""
+
+    async def test(face: Face, tester: Functions) -> None:
+        await face.enqueue(WaitsAfterwards(number := len(waited)))
+        (outcome,) = await tester.drain([WaitsAfterwards])
+        assert (outcome.kind, waited[number:]) == ("done", [number])
+
+    over(test)
+
+
+def test_a_second_open_drain_is_refused(
+    shared_database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would wait for the first one, which may wait for it; the session keeps its own limit."""
+    bounded = given_jobs._REGISTER.replace("10s", "10ms")
+    monkeypatch.setattr(given_jobs, "_REGISTER", bounded)
+    with (
+        closing(psycopg2.connect(shared_database)) as first,
+        closing(psycopg2.connect(shared_database)) as second,
+    ):
+        txqueue.adapters.psycopg2.enqueue(first, add.work(1))
+        assert len(testing.drain(connection=first)) == 1
+        with first.cursor() as cursor:
+            cursor.execute("show lock_timeout")
+            assert cursor.fetchone() == ("0",)
+        txqueue.adapters.psycopg2.enqueue(second, add.work(1))
+        with pytest.raises(TransactionMisused, match="another transaction that has run jobs"):
+            testing.drain(connection=second)
 
 
 def test_a_statement_that_fails_is_undone(over: Any) -> None:

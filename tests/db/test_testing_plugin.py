@@ -27,6 +27,9 @@ def add(first: int, second: int) -> int:
     return first + second
 """
 TESTS: Final = """
+import asyncio
+
+import asyncpg
 import psycopg2
 import pytest
 from jobs_of_test import add
@@ -50,6 +53,17 @@ def test_a_job_is_committed(connection):
 
 def test_the_next_test_has_none(connection):
     assert testing.all_enqueued() == []
+
+
+def test_a_uri_names_the_same_database(txqueue_uri, txqueue_dsn):
+    async def name():
+        connection = await asyncpg.connect(txqueue_uri)
+        try:
+            return await connection.fetchval("select current_database()")
+        finally:
+            await connection.close()
+
+    assert f"dbname={asyncio.run(name())} " in txqueue_dsn
 
 
 def test_a_node_runs_jobs(txqueue_node, connection):
@@ -163,7 +177,7 @@ def run(folder: Path, server: str, tests: str) -> subprocess.CompletedProcess[st
 def test_its_fixtures(tmp_path: Path, dsn18: str) -> None:
     """Each test has an empty database, and a node that runs its jobs."""
     done = run(tmp_path, dsn18, TESTS)
-    assert "3 passed" in done.stdout, done.stdout
+    assert "4 passed" in done.stdout, done.stdout
 
 
 def test_the_fixture_of_a_queue(tmp_path: Path, dsn18: str) -> None:

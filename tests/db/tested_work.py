@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -11,7 +12,19 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import deferLater
 
 from tests.waiting import running_reactor
-from txqueue import Fail, Key, Next, Retry, RunningJob, Runtime, Snooze, ThreadJob, WorkItem, task
+from txqueue import (
+    Fail,
+    Key,
+    Next,
+    Retry,
+    RunningJob,
+    Runtime,
+    Snooze,
+    ThreadJob,
+    WorkItem,
+    WorksetItem,
+    task,
+)
 
 
 @define
@@ -140,6 +153,23 @@ class TransferInTask(WorkItem):
 
 
 @define
+class WaitsAfterwards(TransferInTask):
+    """Goes on after its own transaction."""
+
+    work_type = "testing.waits_afterwards"
+
+    async def perform(self, job: RunningJob) -> None:
+        """Write, and wait for asyncio."""
+        async with job.transaction() as txn:
+            await txn.execute("insert into app values (%s, %s)", (self.amount, "50%"))
+        await asyncio.sleep(0.01)
+        waited.append(self.amount)
+
+
+waited: list[int] = []
+
+
+@define
 class TransferInThread(WorkItem):
     """The same in a function, which runs in a thread of a node."""
 
@@ -156,6 +186,96 @@ class TransferInThread(WorkItem):
             txn.enqueue_many([Mail(f"owner of {self.amount}")], tags={"kind": "receipt"})
             if self.amount < 0:
                 raise ValueError("too little")
+
+
+@define
+class Filled(WorksetItem):
+    """An item that a handler puts into a workset."""
+
+    work_type = "testing.filled"
+
+    number: int
+
+    async def perform(self, run: Any) -> None:
+        """Do nothing."""
+
+
+def soon() -> datetime:
+    """Return a moment after the test."""
+    return datetime.now(UTC) + timedelta(minutes=1)
+
+
+@define
+class Everything(WorkItem):
+    """Has each statement of a handler sent."""
+
+    work_type = "testing.everything"
+    unique = Key("everything")
+
+    async def perform(self, job: RunningJob) -> Any:
+        """Go through all that a job can do."""
+        await job.progress(1, 2, "half")
+        first = await job.step("first", str, "50%")
+        async with job.step_transaction("second") as step:
+            if not step.is_done:
+                await step.txn.execute("insert into app values (%s, %s)", (2, first))
+                step.result = {"text": "50%"}
+        async for position in (cursor := job.cursor("third")):
+            cursor.following = None if position else 1
+        answer = await job.wait_for("answer", timeout=60)
+        await job.sleep("fourth", 1)
+        called = await job.call("fifth", add.work(1))
+        await job.then(Mail("follower"), tags={"a": "b"}, priority=2)
+        async with job.transaction() as txn:
+            similar = await job.coalesce()
+            await txn.enqueue(Once("one"), priority=2)
+            waiting = (await txn.enqueue_many([Patient()], not_before=soon()))[0]
+            is_new = await txn.signal(waiting, "hurry", {"by": 1}, key="k")
+            await txn.fill(Filled, [Filled(1), Filled(2)])
+            async with txn.batch(report_on.work()) as batch:
+                await batch.enqueue(Mail("batch"))
+            txn.result = [step.result, answer, called, len(similar), is_new]
+
+
+@define
+class EverythingInAsyncio(Everything):
+    """The same in asyncio."""
+
+    work_type = "testing.everything_in_asyncio"
+    runtime = Runtime.ASYNCIO
+
+
+@define
+class EverythingInThread(WorkItem):
+    """The same in a function."""
+
+    work_type = "testing.everything_in_thread"
+    runtime = Runtime.THREAD
+    unique = Key("everything")
+
+    def perform(self, job: ThreadJob) -> Any:
+        """Go through all that a job can do."""
+        job.progress(1, 2, "half")
+        first = job.step("first", str, "50%")
+        with job.step_transaction("second") as step:
+            if not step.is_done:
+                step.txn.execute("insert into app values (%s, %s)", (2, first))
+                step.result = {"text": "50%"}
+        for position in (cursor := job.cursor("third")):
+            cursor.following = None if position else 1
+        answer = job.wait_for("answer", timeout=60)
+        job.sleep("fourth", 1)
+        called = job.call("fifth", add.work(1))
+        job.then(Mail("follower"), tags={"a": "b"}, priority=2)
+        with job.transaction() as txn:
+            similar = job.coalesce()
+            txn.enqueue(Once("one"), priority=2)
+            waiting = txn.enqueue_many([Patient()], not_before=soon())[0]
+            is_new = txn.signal(waiting, "hurry", {"by": 1}, key="k")
+            txn.fill(Filled, [Filled(1), Filled(2)])
+            with txn.batch(report_on.work()) as batch:
+                batch.enqueue(Mail("batch"))
+            txn.result = [step.result, answer, called, len(similar), is_new]
 
 
 @task(name="testing.add")

@@ -8,7 +8,7 @@ from typing import Any
 from txqueue.errors import InvalidWork, Refused, TxqueueError
 from txqueue.model.sqlstates import IN_FAILED_TRANSACTION, refusal_of
 
-__all__ = ["error_of"]
+__all__ = ["error_of", "sqlstate_of"]
 
 # How many errors are wrapped around the driver's own, at most: SQLAlchemy with asyncpg has two.
 _DEPTH = 4
@@ -35,6 +35,11 @@ def error_of(error: BaseException) -> TxqueueError | None:
         if sqlstate is not None and message:
             return _refusal(sqlstate, message, hint)
     return None
+
+
+def sqlstate_of(error: BaseException) -> str | None:
+    """Return the server's code in an error of a driver, or of what is around it; None without."""
+    return next(filter(None, (_fields(candidate)[0] for candidate in _wrapped(error))), None)
 
 
 def _refusal(sqlstate: str, message: str, hint: str | None) -> TxqueueError | None:

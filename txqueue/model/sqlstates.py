@@ -15,6 +15,7 @@ from txqueue.errors import (
 __all__ = [
     "INSUFFICIENT_PRIVILEGE",
     "IN_FAILED_TRANSACTION",
+    "LOCK_NOT_AVAILABLE",
     "READ_ONLY",
     "TOO_MANY_CONNECTIONS",
     "is_exhausted",
@@ -26,6 +27,7 @@ __all__ = [
 
 IN_FAILED_TRANSACTION = "25P02"
 READ_ONLY = "25006"
+LOCK_NOT_AVAILABLE = "55P03"
 # Raised by refuse(), refuse_full_queue(), refuse_duplicate(), complete_one() and write_step().
 _REFUSALS: dict[str | None, type[TxqueueError]] = {
     "TXQ01": Refused,
@@ -74,7 +76,7 @@ _LOST = ("08", "28P", "3D0", "57P")
 _ENDED = ("25P03", "25P04")
 # A lost connection, a read-only or ended transaction, a deadlock or another one that a retry ends,
 # a lock or statement timeout, a shutdown, a database that is gone; and txqueue's own refusals.
-_PASSING = ("08", "25", "28", "3D", "40", "53300", "55P03", "57", "TXQ")
+_PASSING = ("08", "25", "28", "3D", "40", "53300", LOCK_NOT_AVAILABLE, "57", "TXQ")
 
 
 def refusal_of(sqlstate: str | None, message: str, hint: str | None) -> TxqueueError | None:

@@ -16,11 +16,16 @@ __all__ = ["IDLE_LIMIT", "SET_IDLE_LIMIT", "GivenJobs"]
 IDLE_LIMIT: Final = "select current_setting('idle_in_transaction_session_timeout')"
 SET_IDLE_LIMIT: Final = "select set_config('idle_in_transaction_session_timeout', %s, true)"
 
+# Each part needs a value of the one before: only the registration has the limit, as an open
+# transaction that has published the same types holds them.
 _REGISTER: Final = """
-    select json_build_array(node_id, incarnation)::text from {schema}.register_node(
-        its_name => %s, its_hostname => '', its_pid => pg_backend_pid(), its_port => null,
-        its_lease => 600, its_capacity => 1, its_queues => '{}', its_work_types => %s::jsonb,
-        its_version => '', its_address => null)"""
+    select json_build_array(node_id, incarnation)::text
+      from (select current_setting('lock_timeout'), set_config('lock_timeout', '10s', true))
+        as bound (former, its_own), {schema}.register_node(
+        its_name => %s, its_hostname => left(its_own, 0), its_pid => pg_backend_pid(),
+        its_port => null, its_lease => 600, its_capacity => 1, its_queues => '{}',
+        its_work_types => %s::jsonb, its_version => '', its_address => null),
+        set_config('lock_timeout', former, node_id > 0)"""
 _CLAIM: Final = """
     select {schema}.claim_given(
         its_node => %s::integer, its_incarnation => %s::integer,

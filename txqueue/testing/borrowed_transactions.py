@@ -129,7 +129,7 @@ class BorrowedTransactions:
             raise TransactionMisused(
                 f"{what} would block the test, whose connection is"
                 " asynchronous and needs it to go on",
-                "test job.transaction() of functions over a connection that blocks",
+                "await aperform() in its place, which runs functions in a thread",
             )
         return bound
 

@@ -29,6 +29,7 @@ __all__ = [
     "finished",
     "in_django",
     "in_loop",
+    "is_asynchronous",
     "pause",
     "schemas_of",
 ]
@@ -268,7 +269,7 @@ def finished(coroutine: Coroutine[Any, Any, T], connection: Any, asynchronous: s
     """
     try:
         used = default_connection() if connection is None else connection
-        if not _is_asynchronous(used):
+        if not is_asynchronous(used):
             coroutine.send(None)
     except StopIteration as end:
         return end.value  # type: ignore[no-any-return]
@@ -283,7 +284,10 @@ def _remedy(connection: Any, asynchronous: str) -> str:
     return f"this connection is asynchronous: await {asynchronous} in a coroutine"
 
 
-def _is_asynchronous(connection: Any) -> bool:
+def is_asynchronous(connection: Any) -> bool:
+    """Tell whether the statements of a connection need the loop; None for the test's, if any."""
+    if connection is None and _chosen:
+        connection = _chosen[-1]
     # What waits in a thread would go on there without its caller.
     if isinstance(connection, str):
         return in_asyncio()

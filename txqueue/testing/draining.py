@@ -15,10 +15,12 @@ from uuid import uuid4
 
 from attrs import define, evolve, field
 
-from txqueue.errors import InvalidWork, TokenLost
+from txqueue.adapters.driver_errors import sqlstate_of
+from txqueue.errors import InvalidWork, TokenLost, TransactionMisused
 from txqueue.model.assignment import Assignment, SettledJob
 from txqueue.model.chunk import read_chunk
 from txqueue.model.job_policy import Runtime
+from txqueue.model.sqlstates import LOCK_NOT_AVAILABLE
 from txqueue.model.type_version import type_version
 from txqueue.model.work_item import known_work_types
 from txqueue.model.workset_item import WorksetJob
@@ -42,7 +44,7 @@ __tracebackhide__ = __unittest = True
 
 Where: TypeAlias = Kind | Mapping[str, Any] | Iterable[Kind | int] | None
 Until: TypeAlias = datetime | timedelta | None
-_Run: TypeAlias = Callable[[Assignment, OpenTransaction, StepsOfRows], Awaitable[Ending]]
+_Run: TypeAlias = Callable[..., Awaitable[Ending]]
 
 _LATER: Final = ("retry", "snooze")
 
@@ -78,7 +80,12 @@ def drain(
         TypeError: When a handler waits for a Deferred: call `adrain` with a reactor.
     """
 
-    async def run(assignment: Assignment, opener: OpenTransaction, steps: StepsOfRows) -> Ending:
+    async def run(
+        assignment: Assignment,
+        opener: OpenTransaction,
+        steps: StepsOfRows,
+        is_apart: bool,  # noqa: ARG001  # The connection blocks.
+    ) -> Ending:
         return run_here(assignment, opener, steps, "adrain")
 
     draining = _drained(connection, schema, where, until, _Terms(run, limit, raise_errors))
@@ -140,11 +147,9 @@ async def _drained(
     since = int(await session.value(last_number(session.schema, session.foreign.style)))
     ids = await _first_jobs(session, where)
     moment = await _moment(session, given, until)
-    node = json.loads(
-        await session.value(given.register(_name(), [policy_row(cls) for cls in types]))
-    )
+    node = await _registered(session, given, [policy_row(cls) for cls in types])
     names = [name for cls in types for name in (cls.work_type, type_version(cls))]
-    drain = _Drain(session, given, terms, (node[0], node[1]), names, ids, since, moment)
+    drain = _Drain(session, given, terms, node, names, ids, since, moment)
     try:
         await drain.run()
     finally:
@@ -154,8 +159,20 @@ async def _drained(
     return drain.outcomes
 
 
-def _name() -> str:
-    return f"txqueue.testing {os.getpid()} {uuid4().hex[:12]}"
+async def _registered(
+    session: Bound, given: GivenJobs, work_types: list[dict[str, Any]]
+) -> tuple[int, int]:
+    name = f"txqueue.testing {os.getpid()} {uuid4().hex[:12]}"
+    try:
+        node_id, incarnation = json.loads(await session.value(given.register(name, work_types)))
+    except Exception as error:
+        if sqlstate_of(error) != LOCK_NOT_AVAILABLE:
+            raise
+        raise TransactionMisused(
+            "another transaction that has run jobs is open, and this one has waited 10 s for it",
+            "roll it back first, or pass its connection= to both",
+        ) from error
+    return node_id, incarnation
 
 
 async def _first_jobs(session: Bound, where: Where) -> set[int]:
@@ -263,11 +280,13 @@ class _Drain:
         complete = partial(self._complete_own, assignment)
         is_of_asyncio = self.terms.runs_in_asyncio(job.work_type)
         is_blocking = _has_runtime(job.work_type, Runtime.THREAD)
+        is_apart = is_blocking and self.session.foreign.is_asynchronous
         opener = BorrowedTransactions(
-            self._borrow, is_of_asyncio, complete, is_blocking=is_blocking
+            self._borrow, is_of_asyncio, complete, is_blocking=is_blocking and not is_apart
         )
         steps = StepsOfRows(opener, schema=self.session.schema, ahead=ahead)
-        ending = await self._within_savepoint(assignment, opener, steps)
+        run = partial(self.terms.run, assignment, opener, steps, is_apart=is_apart)
+        ending = await self._within_savepoint(run)
         if not ending.is_written:
             await self._write(assignment, job.job_id, ending, ahead)
         self.outcomes.append(ending.outcome)
@@ -277,14 +296,12 @@ class _Drain:
     async def _borrow(self) -> Bound:
         return self.session
 
-    async def _within_savepoint(
-        self, assignment: Assignment, opener: OpenTransaction, steps: StepsOfRows
-    ) -> Ending:
+    async def _within_savepoint(self, run: Callable[[], Awaitable[Ending]]) -> Ending:
         """Run a job; if one of its statements has failed the transaction, undo what it did."""
         if self.session.foreign.is_alone:
-            return await self.terms.run(assignment, opener, steps)
+            return await run()
         await self.session.value((SAVEPOINT.opening, ()))
-        ending = await self.terms.run(assignment, opener, steps)
+        ending = await run()
         try:
             await self.session.value((SAVEPOINT.closing, ()))
         except Exception:

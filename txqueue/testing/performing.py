@@ -15,7 +15,7 @@ from txqueue.model.workset_item import WorksetJob
 from txqueue.store.enqueueing.calls import job_object, json_text
 from txqueue.system.asyncio_tasks import in_asyncio
 from txqueue.testing.borrowed_transactions import BorrowedTransactions
-from txqueue.testing.connections import apart, bound, in_django
+from txqueue.testing.connections import apart, bound, in_django, is_asynchronous
 from txqueue.testing.outcomes import Outcome
 from txqueue.testing.running import run_here, run_waiting
 from txqueue.testing.steps import Signals, StepsInMemory
@@ -84,13 +84,13 @@ async def aperform(
         given: dict[str, Any] = {"attempt": attempt, "steps": steps, "signals": signals, **options}
         return await apart(perform, work, connection=connection, schema=schema, **given)
     assignment = _assignment(work, options, attempt, bool(steps))
+    is_blocking = type(work).runtime is Runtime.THREAD
+    is_apart = is_blocking and is_asynchronous(connection)
     opener = BorrowedTransactions(
-        lambda: bound(connection, schema),
-        in_asyncio(),
-        is_blocking=type(work).runtime is Runtime.THREAD,
+        lambda: bound(connection, schema), in_asyncio(), is_blocking=is_blocking and not is_apart
     )
     its_steps = StepsInMemory.of(opener, steps or {}, signals)
-    return (await run_waiting(assignment, opener, its_steps)).outcome
+    return (await run_waiting(assignment, opener, its_steps, is_apart=is_apart)).outcome
 
 
 def _assignment(

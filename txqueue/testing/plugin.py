@@ -24,6 +24,7 @@ __all__ = [
     "txqueue_node",
     "txqueue_queue",
     "txqueue_server",
+    "txqueue_uri",
 ]
 
 
@@ -69,6 +70,14 @@ def txqueue_dsn(txqueue_database: str, _txqueue_emptier: Callable[[], None]) -> 
     """The DSN of that database; the jobs that the test has committed are deleted after it."""
     yield txqueue_database
     _txqueue_emptier()
+
+
+@pytest.fixture
+def txqueue_uri(txqueue_dsn: str) -> str:
+    """The same as a URI, ``postgresql://...``, for asyncpg and SQLAlchemy."""
+    from txqueue.testing.databases import uri_of
+
+    return uri_of(txqueue_dsn)
 
 
 @pytest.fixture

@@ -8,7 +8,8 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import copy_context
 from functools import partial
-from typing import Any, cast
+from threading import Thread
+from typing import TYPE_CHECKING, Any, cast
 
 from attrs import define, field
 from twisted.internet.defer import Deferred, succeed
@@ -37,6 +38,9 @@ from txqueue.worker.handlers.step_store import StepStore
 from txqueue.worker.handlers.threads import HandlerThreads
 from txqueue.worker.handlers.waiting import Ended, called
 from txqueue.worker.running.performer import Performer
+
+if TYPE_CHECKING:
+    from twisted.python.threadpool import ThreadPool
 
 __all__ = ["Ending", "run_here", "run_waiting"]
 
@@ -76,10 +80,12 @@ class _Report:
         self.late_error: str | None = None
 
     def complete(self, assignments: Iterable[HeldAssignment]) -> None:
-        """Take a job that is done."""
+        """Take a job that is done, or whose own transaction has completed it."""
         (held,) = assignments
-        self.results = held.results_text
-        self._end()
+        # The handler may go on after its transaction.
+        if held.jobs:
+            self.results = held.results_text
+            self._end()
 
     def settle(
         self,
@@ -143,11 +149,22 @@ def _call(function: Callable[..., object], *args: Any) -> None:
     function(*args)
 
 
+class _NewThread:
+    """Has a thread for the function of one job."""
+
+    def callInThreadWithCallback(
+        self, over: Callable[[bool, Ended], object], function: Callable[..., Ended], *args: Any
+    ) -> None:
+        """Call a function."""
+        Thread(target=lambda: over(True, function(*args)), daemon=True).start()
+
+
 class _LoopClock:
     """The clock of asyncio's running loop."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
+        self.callFromThread = self._loop.call_soon_threadsafe
 
     def seconds(self) -> float:
         """Return the loop's time."""
@@ -179,6 +196,7 @@ class _Run:
     assignment: Assignment
     opener: OpenTransaction
     steps: StepsInMemory | StepsOfRows
+    is_apart: bool = False
     report: _Report = field(factory=_Report)
     failures: list[FailedAttempt] = field(factory=list)
     jobs: list[RunningJob] = field(factory=list)
@@ -192,7 +210,7 @@ class _Run:
         """Start the handler; it has ended if it does not wait."""
         performer = Performer(
             cast("Any", clock),
-            cast("HandlerThreads", _CallersThread()),
+            self._threads(clock),
             1,
             self.report,
             self._open,
@@ -202,6 +220,11 @@ class _Run:
         with performer.reading():
             performer.perform(self.assignment)
         return performer
+
+    def _threads(self, clock: Any) -> HandlerThreads:
+        if self.is_apart:
+            return HandlerThreads(clock, cast("ThreadPool", _NewThread()), 1)
+        return cast("HandlerThreads", _CallersThread())
 
     def _hooks(self) -> Iterable[FailureHook]:
         return self.failures.append, *failure_hooks()
@@ -307,10 +330,21 @@ def _is_of_asyncio(work_type: str) -> bool:
 
 
 async def run_waiting(
-    assignment: Assignment, opener: OpenTransaction, steps: StepsInMemory | StepsOfRows
+    assignment: Assignment,
+    opener: OpenTransaction,
+    steps: StepsInMemory | StepsOfRows,
+    *,
+    is_apart: bool,
 ) -> Ending:
-    """Run a job to its end, in a coroutine of asyncio's or Twisted's."""
-    return await _waited(_Run(assignment, opener, steps))
+    """Run a job to its end, in a coroutine of asyncio's or Twisted's.
+
+    Args:
+        assignment: The job's assignment.
+        opener: Opens the job's own transaction.
+        steps: Reads and writes its steps.
+        is_apart: Whether a function runs in a thread, as what it waits for needs this one.
+    """
+    return await _waited(_Run(assignment, opener, steps, is_apart))
 
 
 async def _waited(run: _Run) -> Ending:

@@ -25,7 +25,7 @@ __all__ = [
 _LOAD: Final = """
     select name, kind, result, error, is_ended, seconds, child, child_state, child_type,
         child_result, child_error from {schema}.load_steps(%s)"""
-_WRITE_MANY: Final = "select place, value from {schema}.write_steps(%s, %s)"
+_WRITE_MANY: Final = "select place, value from {schema}.write_steps(%s, cast(%s as jsonb))"
 _WRITE: Final = """
     select {schema}.write_step(
         its_incarnation => %s, its_assignment => %s, its_job_id => %s, its_name => %s,

@@ -331,12 +331,12 @@ class Transaction:
 
     async def _enqueue_text(self, text: str) -> list[int]:
         rows = await self._enqueue_keyed(
-            f"select {self._schema}.enqueue_checked(%s)", (text,), text
+            f"select {self._schema}.enqueue_checked(cast(%s as jsonb))", (text,), text
         )
         return list(rows[0][0])
 
     async def _enqueue_text_alone(self, text: str) -> list[int]:
-        sql = f"select {self._schema}.enqueue_checked(%s)"
+        sql = f"select {self._schema}.enqueue_checked(cast(%s as jsonb))"
         rows = await self._alone(self._connection.query_alone, sql, (text,))
         return list(rows[0][0])
 

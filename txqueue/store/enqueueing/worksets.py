@@ -35,10 +35,12 @@ async def fill(
             f"the items of {cls.__qualname__} are the rows of {cls.source.name}",
             "insert rows there, and start the workset",
         )
-    await query(f"select {schema}.ensure_workset(%s)", (spec_of(cls),))
+    await query(f"select {schema}.ensure_workset(cast(%s as jsonb))", (spec_of(cls),))
     total = 0
     for text in _texts(cls, items):
-        rows = await query(f"select {schema}.fill_workset(%s, %s)", (cls.workset, text))
+        rows = await query(
+            f"select {schema}.fill_workset(%s, cast(%s as jsonb))", (cls.workset, text)
+        )
         total += int(rows[0][0])
     return total
 
