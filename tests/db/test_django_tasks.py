@@ -284,6 +284,8 @@ def test_a_policy_is_checked_where_it_is_written(tasks: Any) -> None:
     """Whatever the backend is."""
     with pytest.raises(InvalidWork, match="no option queue"):
         policy(queue="mail")  # type: ignore[call-arg]
+    with pytest.raises(InvalidWork, match=r"unique '{left}' is a text"):
+        policy(unique="{left}")(tasks.add.func)
     with pytest.raises(InvalidWork, match="names no parameter: user"):
         policy(group=Key("{user}"))(row)
     with pytest.raises(InvalidWork, match="below @task"):

@@ -17,7 +17,7 @@ from txqueue.django.declared import changes_of, declared_task
 from txqueue.django.framework import InvalidTask, normalize_json
 from txqueue.errors import InvalidWork, UnknownWorkType
 from txqueue.model.job_policy import Priority, Runtime, UniqueMode
-from txqueue.model.keys import KEYS, Key
+from txqueue.model.keys import KEYS, Key, check_text
 from txqueue.model.retry import Retry
 from txqueue.model.schedule import Schedule
 from txqueue.model.work_item import WorkItem, find_work_type
@@ -179,7 +179,6 @@ def _known(task: Any) -> type[TaskWork] | None:
 
 def _item(function: Callable[..., Any], options: Mapping[str, Any]) -> type[TaskWork]:
     """Return a new class of jobs that call a function."""
-    keys = {name: key for name, key in options.items() if name in KEYS and isinstance(key, Key)}
     body = {
         "__module__": function.__module__,
         "__qualname__": function.__qualname__,
@@ -187,7 +186,7 @@ def _item(function: Callable[..., Any], options: Mapping[str, Any]) -> type[Task
         "function": staticmethod(function),
         **_way_to_run(function),
         **options,
-        **{name: _computed(function, name, key) for name, key in keys.items()},
+        **{name: _of(function, name, key) for name, key in options.items() if name in KEYS},
     }
     cls = new_class(function.__name__, (TaskWork,), exec_body=lambda space: space.update(body))
     return attrs.define(cls, these={}, auto_attribs=False)
@@ -201,10 +200,14 @@ def _way_to_run(function: Callable[..., Any]) -> dict[str, Any]:
     return {"perform": runs.perform_async, "runtime": Runtime.ASYNCIO}
 
 
-def _computed(function: Callable[..., Any], name: str, key: Key) -> property:
-    """Return a property that makes a key of the arguments of a call."""
+def _of(function: Callable[..., Any], name: str, key: Any) -> Any:
+    """Return a key as the class has it: a text, or a property that makes it of the arguments."""
+    parameters = _signature(function).parameters
+    check_text(name, key, parameters)
+    if not isinstance(key, Key):
+        return key
     named = {field.partition(".")[0] for _, field, *_ in Formatter().parse(key.template) if field}
-    if unknown := named - inspect.signature(function).parameters.keys():
+    if unknown := named - parameters.keys():
         raise InvalidWork(
             f"the {name} of {function.__qualname__} names no parameter: {', '.join(unknown)}",
             "name parameters of the function in braces",

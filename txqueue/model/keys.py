@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Container, Iterable, Iterator, Mapping
 from datetime import date, datetime
 from enum import Enum
 from inspect import getattr_static
@@ -23,6 +24,7 @@ __all__ = [
     "Key",
     "check_constant",
     "check_keys",
+    "check_text",
     "key_texts",
     "parts_of",
     "published_keys",
@@ -43,6 +45,7 @@ _KINDS: Final[Mapping[Any, str]] = {
     date: "date",
     UUID: "uuid",
 }
+_IN_BRACES: Final = re.compile(r"\{(\w+)(?:\.\w+)*\}")
 _SIMPLE: Final = "text, whole numbers, booleans, dates, UUIDs, enums of text or of whole numbers"
 
 
@@ -226,15 +229,31 @@ def check_constant(name: str, value: object) -> None:
         )
 
 
+def check_text(name: str, text: object, fields: Container[str]) -> None:
+    """Check that a key which is a text names no field, as only a `Key` does.
+
+    Raises:
+        InvalidWork: When it has the name of a field in braces.
+    """
+    named = _IN_BRACES.findall(text) if isinstance(text, str) else ()
+    for field in filter(fields.__contains__, named):
+        raise InvalidWork(
+            f"{name} {brief(text)} is a text, in which {{{field}}} stands for no field",
+            f"declare it in the class, as {name} = Key(...) of that text; for one call, write the"
+            " value itself",
+        )
+
+
 def check_keys(cls: type) -> None:
     """Check the keys that a class declares, as far as its annotations can be resolved yet.
 
     Raises:
-        InvalidWork: When a key names what the database cannot read.
+        InvalidWork: When a key names what the database cannot read, or a text names a field.
     """
     for name in KEYS:
         key = getattr_static(cls, name)
         try:
+            check_text(name, key, attrs.fields_dict(cls))
             if isinstance(key, Key):
                 parts_of(key, cls)
         except InvalidWork as error:

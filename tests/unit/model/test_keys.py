@@ -60,14 +60,14 @@ class Order:
     note: str | None = None
 
 
-def made(template: str, name: str = "group", /, **fields: Any) -> Any:
+def made(template: str, name: str = "group", /, *, key: Any = Key, **fields: Any) -> Any:
     """A work item class with a key, and with fields of the given types, or types and defaults."""
     types = {each: kind[0] if isinstance(kind, tuple) else kind for each, kind in fields.items()}
     defaults = {each: kind[1] for each, kind in fields.items() if isinstance(kind, tuple)}
     body = {
         "__annotations__": types,
         "work_type": "keys.made",
-        name: Key(template),
+        name: key(template),
         "perform": _perform,
         **defaults,
     }
@@ -140,6 +140,16 @@ def test_templates_that_cannot_be_read(template: Any) -> None:
     """Each is refused as it is written."""
     with pytest.raises(InvalidWork, match="cannot be read"):
         Key(template)
+
+
+@pytest.mark.parametrize("name", ["group", "tenant", "unique"])
+@pytest.mark.parametrize("text", ["customer {customer}", "{customer.name}"])
+def test_a_text_that_names_a_field_is_refused_at_definition(name: str, text: str) -> None:
+    """It would be one key for all customers; braces around other words are text."""
+    with pytest.raises(InvalidWork, match=rf"{name} '.*' is a text.*\{{customer\}}") as caught:
+        made(text, name, key=str, customer=str)
+    assert f"{name} = Key(...)" in caught.value.remedy
+    assert made("{Customer} {customer", name, key=str, customer=str)
 
 
 def test_types_that_are_defined_later_are_checked_at_first_use() -> None:

@@ -10,11 +10,13 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any
 
+import attrs
+
 from txqueue.errors import InvalidWork
 from txqueue.model.chunk import chunk_of_one
 from txqueue.model.enqueue_options import OPTIONS
 from txqueue.model.humanize import meant
-from txqueue.model.keys import KEYS
+from txqueue.model.keys import KEYS, check_text
 from txqueue.model.payload import encode
 from txqueue.model.storable import find_unstorable
 from txqueue.model.work_item import WorkItem, explicit_policy
@@ -76,7 +78,7 @@ def job_object(work: WorkItem, options: Mapping[str, Any] = _NO_OPTIONS) -> dict
     if (tags := work.tags) is not None and options.get("tags") is None:
         options = {**options, "tags": tags}
     if options:
-        job |= _chosen(options)
+        job |= _chosen(options, type(work))
     if "unique" in job:
         job.setdefault("unique_mode", work.unique_mode.value)
     elif orphaned := _OF_A_KEY & job.get("options", _NO_OPTIONS).keys():
@@ -221,7 +223,7 @@ def _of_class(option: str, value: Any, work: WorkItem) -> Any:
     return OPTIONS[option].read(option, value, f"of {work!r}" if work.redacted else "")
 
 
-def _chosen(options: Mapping[str, Any]) -> dict[str, Any]:
+def _chosen(options: Mapping[str, Any], cls: type[Any]) -> dict[str, Any]:
     job: dict[str, Any] = {}
     members: dict[str, Any] = {}
     for name, value in options.items():
@@ -235,6 +237,8 @@ def _chosen(options: Mapping[str, Any]) -> dict[str, Any]:
             option = OPTIONS[name]
             plain = value.total_seconds() if isinstance(value, timedelta) else value
             (members if option.sql is None else job)[name] = option.read(name, plain)
+            if name in _KEYS and "{" in value:
+                check_text(name, value, attrs.fields_dict(cls))
     _check_moments(options)
     if members:
         job["options"] = members

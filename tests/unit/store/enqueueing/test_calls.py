@@ -24,6 +24,14 @@ class Plain(WorkItem):
         """Do nothing."""
 
 
+@pytest.mark.parametrize("name", ["group", "tenant", "unique"])
+def test_a_text_that_names_a_field_is_refused(name: str) -> None:
+    """It would be one key for all numbers; braces around other words are text."""
+    with pytest.raises(InvalidWork, match=rf"{name} .*is a text, in which {{number}} stands for"):
+        job_object(Plain(), {name: "number {number}"})
+    assert job_object(Plain(), {name: "{other} {number"})[name] == "{other} {number"
+
+
 @define
 class Special(WorkItem):
     """A policy of its own."""

@@ -187,6 +187,7 @@ def test_a_parameter_for_the_job_without_annotation(
         (_plain, {"prority": 5}, "a task has no option prority"),
         (_plain, {"priority": 10}, "priority 10 is not within 0 to 9"),
         (_plain, {"group": 5}, "_plain: group 5 is neither a text nor a Key"),
+        (_plain, {"group": "{number}"}, "_plain.group: group '{number}' is a text"),
         (_plain, {"tags": {"shop": 1}}, "_plain: the tag shop is no text but a int"),
         (_plain, {"unique_mode": "keep"}, "unique_mode 'keep' is not a UniqueMode"),
         (_plain, {"name": "no name"}, "work_type 'no name' is not a name"),
