@@ -232,6 +232,38 @@ async def test_a_database_that_goes_away_harms_no_other(
         assert (await browser.get("/databases/two/tenants")).status == 200
 
 
+async def test_an_act_during_an_outage_says_so_and_succeeds_after_it(
+    node: Master, second: str, dsn: str, shown: tuple[ShownDatabase, ...]
+) -> None:
+    """The form of a page that was shown meanwhile is as good as one from before."""
+    act = {"act": "pause", "kind": "queue", "key": "default"}
+    place = "/databases/two/queues"
+    async with served(dsn, databases=shown, key="secret") as browser:
+        await browser.get("/login?key=secret")
+        with master(second):
+            before = (await browser.get(place)).text
+        with away(node, second):
+            meanwhile = (await browser.get(place)).text
+            assert "The database did not answer" in meanwhile
+            form = {**act, "shown": mark_in(meanwhile)}
+            refused = await browser.post("/databases/two/act/control", form)
+            assert refused.status == 503
+            assert "another database" not in refused.text
+        assert mark_in(meanwhile) == mark_in(before)
+
+        async def succeeds() -> bool:
+            return (await browser.post("/databases/two/act/control", form)).status == 303
+
+        await eventually(succeeds)
+        assert "The queue default is paused" in (await browser.get(place)).text
+
+
+def mark_in(page: str) -> str:
+    """Return the mark of a database that the forms of a page carry."""
+    found: list[str] = re.findall(r'name="shown" value="([^"]*)"', page)
+    return found[0]
+
+
 async def test_a_database_that_was_dropped_or_never_there_is_shown_as_down(
     node: Master, dsn: str
 ) -> None:

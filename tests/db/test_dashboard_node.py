@@ -49,3 +49,35 @@ async def test_a_node_that_no_one_has_started_says_so(node: Master, dsn: str) ->
         unnamed = await browser.get("/nodes/node")
     assert "No node has this name." in page.text
     assert unnamed.status == 303
+
+
+async def test_a_dead_node_is_neither_busy_nor_up(node: Master, dsn: str) -> None:
+    """What it last said of its load no longer holds, and its time ended with its last heartbeat."""
+    node.cursor.execute(
+        "update txqueue.node_info set load = 1.02, heartbeat_at = now() - interval '2 h',"
+        " started_at = now() - interval '5 h'"
+    )
+    async with served(dsn) as browser:
+        shown = [words((await browser.get(path)).text) for path in ("/", "/nodes")]
+        page = words((await browser.get(address("/nodes/node", name_of(node)))).text)
+        node.cursor.execute("update txqueue.node_info set heartbeat_at = now()")
+    assert not [text for text in (*shown, page) if "busy" in text]
+    assert "Was up 3 h" in page
+    async with served(dsn) as browser:
+        shown = [words((await browser.get(path)).text) for path in ("/", "/nodes")]
+        page = words((await browser.get(address("/nodes/node", name_of(node)))).text)
+    assert all("102 % of 100 busy" in text for text in shown)
+    assert "Up 5 h" in page
+
+
+async def test_a_node_that_stops_is_not_asked_to_accept_jobs(node: Master, dsn: str) -> None:
+    """It would refuse; one that an operator drains does not."""
+    offered = []
+    node.cursor.execute("update txqueue.node_info set state = 'draining'")
+    for report in ({}, {"is_ending": True}):
+        node.reports(**report)
+        async with served(dsn, key="secret") as browser:
+            await browser.get("/login?key=secret")
+            page = (await browser.get(address("/nodes/node", name_of(node)))).text
+        offered.append(('name="act" value="undrain"' in page, "It is stopping" in page))
+    assert offered == [(True, False), (False, True)]

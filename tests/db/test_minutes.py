@@ -76,6 +76,22 @@ def test_a_minute_has_what_jobs_did_in_it(node: Master) -> None:
     assert chart(node, "nowhere")[0][0] == 0
 
 
+def test_a_minute_without_ends_has_no_percentiles(node: Master) -> None:
+    """Nor does it lower those of others: jobs that run for minutes end in few of them."""
+    node.value("select txqueue.note_minute()")
+    node.cursor.execute(LATER)
+    node.enqueue({})
+    node.value("select txqueue.note_minute()")
+    ends = "select wait_p50, wait_p95, run_p50, run_p95 from txqueue.chart(3600, 31622400)"
+    node.cursor.execute(ends)
+    assert node.cursor.fetchall() == [(None,) * 4]
+    node.cursor.execute(LATER)
+    done(node, 1, waited=60, took=120)
+    node.value("select txqueue.note_minute()")
+    node.cursor.execute(ends)
+    assert [round(each) for each in node.cursor.fetchone() or ()] == [60, 60, 120, 120]
+
+
 def test_failed_attempts_are_counted_also_those_that_are_tried_again(node: Master) -> None:
     """By the queue of their job."""
     node.value("select txqueue.note_minute()")

@@ -112,3 +112,25 @@ def test_a_failed_attempt_keeps_its_class_and_its_log(node: Master) -> None:
         ["shop.errors.CardDeclined", 200, "a\nba", 8192],
         ["builtins.KeyError", 17, "last", 4],
     ]
+
+
+def test_waiting_jobs_are_counted_by_what_people_wait_for(node: Master) -> None:
+    """A signal that has a time limit is no time, and a pause no group."""
+    signal = {"name": "approval", "kind": "signal", "signal": "ok"}
+    for wait in (
+        signal,
+        {**signal, "seconds": 3600},
+        {"name": "nap", "kind": "sleep", "seconds": 9},
+    ):
+        node.enqueue({})
+        node.settle(node.claim()[0], "suspended", waits=[wait])
+    node.enqueue({})
+    node.settle(node.claim()[0], "retry", error="why", delay=1000)
+    for group in ("a", "b"):
+        node.enqueue({"group": group}, {"group": group})
+    assert len(node.claimed_ids()) == 2
+    node.value("select txqueue.pause('group', 'b', 'ann')")
+    node.cursor.execute(
+        "select waiting_for, jobs from txqueue.live_jobs where state = 'waiting' order by 1"
+    )
+    assert node.cursor.fetchall() == [("group", 1), ("pause", 1), ("signal", 2), ("time", 2)]

@@ -70,17 +70,12 @@ def _shown(handler: Handler) -> Handler:
     """
 
     async def checked(services: PageServices, request: PageRequest) -> Reply:
-        mark = request.sent("shown")
-        if mark is None:
-            raise Refused(
-                "the form does not tell which database its page shows",
-                "reload the page, and act again",
-            )
-        if mark != await services.mark():
-            raise Refused(
-                "the page shows another database than this dashboard serves now",
-                "reload the page, and act again",
-            )
+        mark = await services.mark()
+        if (shown := request.sent("shown")) != mark:
+            what = "the page shows another database than this dashboard serves now"
+            if shown is None:
+                what = "the form does not tell which database its page shows"
+            raise Refused(what, "reload the page, and act again")
         return await handler(services, evolve(request, mark=mark))
 
     return checked

@@ -71,7 +71,13 @@ class PageServices(VisitorServices):
             DatabaseUnavailable: When the database does not answer.
             Refused: When the query takes too long.
         """
-        return f"{self.place}.{await self.reads.identity()}"
+        await self.reads.identity()
+        return self.last_mark
+
+    @property
+    def last_mark(self) -> str:
+        """The mark of the database that answered last."""
+        return f"{self.place}.{self.reads.last_identity}"
 
     async def act(
         self, request: PageRequest, name: str, arguments: Mapping[str, object]
@@ -107,9 +113,8 @@ def marked(handler: Handler) -> Handler:
 
 
 async def _mark(services: PageServices) -> str:
-    """Return the mark; an empty one, which no act accepts, if it cannot be read."""
+    """Return the mark; that of the last figures, which the page shows, without an answer."""
     try:
         return await services.mark()
     except TxqueueError:
-        # The page may still show its last figures.
-        return ""
+        return services.last_mark

@@ -14,7 +14,7 @@ from twisted.logger import Logger
 from txqueue.errors import DatabaseUnavailable, TxqueueError
 from txqueue.store.inquiries.inquiry import Inquiry
 from txqueue.store.inquiries.operations import Operations
-from txqueue.store.reads.queue_state import about_identity
+from txqueue.store.reads.queue_state import about_clock, about_identity
 
 __all__ = ["Figures", "Reads"]
 
@@ -53,7 +53,6 @@ class _Shared:
     read_at: float = float("-inf")
     due_at: float = float("-inf")
     trouble: str | None = None
-    is_down: bool = False
     waiting: list[Deferred[None]] = field(factory=list)
     is_reading: bool = False
 
@@ -65,6 +64,9 @@ class Reads:
         clock: Tells how old figures are.
         operations: Runs the queries.
         schema: The name of the schema.
+
+    Attributes:
+        last_identity: The identity of the queue that was read last, of which the kept figures are.
     """
 
     log = Logger()
@@ -73,8 +75,9 @@ class Reads:
         self._clock = clock
         self._operations = operations
         self.schema = schema
+        self.last_identity = ""
         self._shared: dict[str, _Shared] = {}
-        self._identity = ""
+        self._probe = _Shared()
 
     async def identity(self) -> str:
         """Return the identity of the queue that is read, and forget the figures of another one.
@@ -84,8 +87,8 @@ class Reads:
             Refused: When the query takes too long.
         """
         identity = (await self.find(about_identity(self.schema))).identity
-        if identity != self._identity:
-            self._identity = identity
+        if identity != self.last_identity:
+            self.last_identity = identity
             self._shared.clear()
         return identity
 
@@ -110,13 +113,22 @@ class Reads:
             Refused: When they could never be read, as that takes too long.
         """
         entry = self._kept(name)
+        if not await self._renewed(entry, inquire):
+            # Figures that are read once a minute tell of an outage as soon as others do.
+            await self._renewed(self._probe, about_clock)
+        if entry.read_at == float("-inf"):
+            return Figures(await self._operations.find(inquire(self.schema)))
+        return self._figures(entry)
+
+    async def _renewed(self, entry: _Shared, inquire: Callable[[str], Inquiry[Any]]) -> bool:
+        """Read figures if they are due; return whether they were."""
         if entry.is_reading:
             await self._ended(entry)
         elif self._clock.seconds() >= entry.due_at:
             await self._read(entry, inquire)
-        if entry.read_at == float("-inf"):
-            return Figures(await self._operations.find(inquire(self.schema)))
-        return self._figures(entry)
+        else:
+            return False
+        return True
 
     async def latest(
         self, name: str, inquire: Callable[[str], Inquiry[T]], patience: float
@@ -141,7 +153,8 @@ class Reads:
     def _figures(self, entry: _Shared) -> Figures[Any]:
         was_read = entry.read_at > float("-inf")
         age = self._clock.seconds() - entry.read_at if was_read else 0.0
-        return Figures(entry.value, age, entry.trouble, entry.is_down)
+        outage = self._operations.outage
+        return Figures(entry.value, age, outage or entry.trouble, outage is not None)
 
     def _kept(self, name: str) -> _Shared:
         """Return the figures of a name, the last used ones last; forget the first of too many."""
@@ -162,11 +175,11 @@ class Reads:
         entry.is_reading = True
         try:
             entry.value = await self._operations.find(inquire(self.schema))
-            entry.read_at, entry.trouble, entry.is_down = self._clock.seconds(), None, False
+            entry.read_at, entry.trouble = self._clock.seconds(), None
         except TxqueueError as error:
-            entry.trouble, entry.is_down = error.what, isinstance(error, DatabaseUnavailable)
+            entry.trouble = error.what
             # A server that does not answer is spared nothing by a long wait.
-            cost = 1.0 if entry.is_down else COST
+            cost = 1.0 if isinstance(error, DatabaseUnavailable) else COST
         finally:
             duration = self._clock.seconds() - start
             entry.due_at = self._clock.seconds() + min(max(FRESH, cost * duration), LONGEST)

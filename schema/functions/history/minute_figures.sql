@@ -8,8 +8,8 @@ set search_path = txqueue, pg_temp
 as $$
     with ended as materialized (
         select job.queue, job.work_type, job.finished_at,
-               extract(epoch from coalesce(job.started_at, job.assigned_at) - greatest(job.enqueued_at, job.not_before)) as waited,
-               extract(epoch from job.finished_at - coalesce(job.started_at, job.assigned_at)) as took
+               greatest(extract(epoch from coalesce(job.started_at, job.assigned_at) - greatest(job.enqueued_at, job.not_before)), 0) as waited,
+               greatest(extract(epoch from job.finished_at - coalesce(job.started_at, job.assigned_at)), 0) as took
           from job_done as job
          where job.finished_at >= since and job.ctid >= last_pages('job_done', since, 1024)
     ), scale as (
@@ -34,7 +34,7 @@ as $$
     select coalesce(sums.queue, failures.queue, live.queue), coalesce(sums.work_type, failures.work_type, live.work_type),
            coalesce(round(sums.jobs * case when scale.is_part then greatest(scale.span / greatest(scale.covered, 0.001), 1) else 1 end), 0)::integer,
            coalesce(failures.failed, 0),
-           greatest(sums.wait_p50, 0), greatest(sums.wait_p95, 0), greatest(sums.run_p50, 0), greatest(sums.run_p95, 0),
+           sums.wait_p50, sums.wait_p95, sums.run_p50, sums.run_p95,
            case when not is_large then coalesce(live.waiting, 0) end, case when not is_large then coalesce(live.ready, 0) end,
            case when not is_large then coalesce(live.assigned, 0) end
       from sums full join failures using (queue, work_type) full join live using (queue, work_type) cross join scale

@@ -17,25 +17,37 @@ from txqueue.web.reads import COST, FRESH, LONGEST, MOST_KEPT, Reads
 
 @define
 class Answering:
-    """Stands for the database: answers are given one by one."""
+    """Stands for the database: answers are given one by one, but for the time, at once."""
 
     clock: Clock
     waiting: list[Deferred[Any]] = field(factory=list)
     reads: int = 0
+    is_away: bool = False
+    outage: str | None = None
 
-    async def find(self, _inquiry: object) -> Any:
+    async def find(self, inquiry: Any) -> Any:
         """Wait for an answer."""
+        if inquiry.__name__ == "about_clock":
+            return self._tell_time()
         self.reads += 1
         self.waiting.append(Deferred())
         return await self.waiting[-1]
 
+    def _tell_time(self) -> float:
+        self.outage = "gone" if self.is_away else None
+        if self.is_away:
+            raise DatabaseUnavailable("gone", "")
+        return self.clock.seconds()
+
     def answer(self, value: object, after: float = 0.0) -> None:
         """Answer the oldest question."""
         self.clock.advance(after)
+        self.outage = None
         self.waiting.pop(0).callback(value)
 
     def fail(self) -> None:
         """Fail the oldest question."""
+        self.outage = "gone"
         self.waiting.pop(0).errback(DatabaseUnavailable("gone", ""))
 
 
@@ -116,6 +128,24 @@ def test_the_last_figures_are_shown_while_the_database_is_away(
     database.fail()
     found = result(second)
     assert (found.value, found.age, found.trouble) == ("one", 60, "gone")
+
+
+def test_figures_that_are_not_due_yet_tell_of_an_outage(
+    database: Answering, ask: Callable[[], Deferred[Any]]
+) -> None:
+    """Those of a large database, which are read once a minute, as well; and of its end."""
+    first = ask()
+    database.answer("one", after=1.0)
+    assert result(first).trouble is None
+    database.is_away = True
+    for _ in range(2):
+        found = result(ask())
+        assert (found.value, found.trouble, found.is_down) == ("one", "gone", True)
+        database.clock.advance(2 * FRESH)
+    database.is_away = False
+    database.clock.advance(2 * FRESH)
+    found = result(ask())
+    assert (found.trouble, found.is_down, database.reads) == (None, False, 1)
 
 
 def test_without_any_figures_the_reason_is_raised(
@@ -252,10 +282,10 @@ def test_figures_that_were_not_used_for_long_are_forgotten() -> None:
     """An address may name any queue: a viewer must not fill the memory with them."""
 
     class Counting:
-        reads = 0
+        reads, outage = 0, None
 
-        async def find(self, _inquiry: object) -> int:
-            self.reads += 1
+        async def find(self, inquiry: Any) -> int:
+            self.reads += inquiry.__name__ != "about_clock"
             return self.reads
 
     counting = Counting()

@@ -28,10 +28,13 @@ LIMITS = ("concurrency", "rate", "burst", "share", "reserve", "backlog")
 
 
 def node_document(node: Row, now: datetime) -> dict[str, Any]:
-    """Return a node's row, with the seconds since its start and since its last heartbeat."""
-    since = {"heartbeat_seconds": node["heartbeat_at"], "up_seconds": node["started_at"]}
-    ages = {name: round((now - moment).total_seconds(), 3) for name, moment in since.items()}
-    return {**node, **ages}
+    """Return a node's row, with the seconds since its last heartbeat, and those that it ran."""
+    last = now if node["state"] in SERVING else node["heartbeat_at"]
+    ages = {
+        "heartbeat_seconds": now - node["heartbeat_at"],
+        "up_seconds": last - node["started_at"],
+    }
+    return {**node, **{name: round(age.total_seconds(), 3) for name, age in ages.items()}}
 
 
 def worker_state(worker: Row) -> str:

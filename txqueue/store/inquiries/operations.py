@@ -5,13 +5,14 @@ A node has few connections: queries use one of them, acts another.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, TypeVar
 
 from psycopg2.errors import LockNotAvailable
 
-from txqueue.errors import Refused
+from txqueue.errors import DatabaseUnavailable, Refused
 from txqueue.model.operator_acts import ACTS, ValueKind
 from txqueue.store.driver.connection_pool import ConnectionPool
 from txqueue.store.driver.errors import answered
@@ -44,6 +45,9 @@ class Operations:
         schema: The name of the schema.
         patience: Seconds after which a query or an act is given up.
         at_once: How many queries run at a time.
+
+    Attributes:
+        outage: Why the database did not answer the last call; None if it did.
     """
 
     def __init__(
@@ -59,6 +63,7 @@ class Operations:
             f" set local lock_timeout = {int(self._lock_patience * 1000)}; "
         )
         self._questions, self._acts = Semaphore(at_once), Semaphore(1)
+        self.outage: str | None = None
 
     async def find(self, inquiry: Inquiry[T]) -> T:
         """Run an inquiry and return its result.
@@ -68,7 +73,7 @@ class Operations:
             Refused: When the query takes too long.
         """
         async with self._questions:
-            with answered(self._patience):
+            with self._noting(), answered(self._patience):
                 try:
                     question = next(inquiry)
                     while True:
@@ -101,7 +106,7 @@ class Operations:
             call += f" where {self._schema}.identity()::text = %s"
             values.append(identity)
         async with self._acts:
-            with answered(self._patience):
+            with self._noting(), answered(self._patience):
                 rows = await self._in_time(self._pool.query(call, values))
         if not rows:
             raise Refused(
@@ -109,6 +114,18 @@ class Operations:
                 "reload the page, and act again",
             )
         return rows[0]
+
+    @contextmanager
+    def _noting(self) -> Iterator[None]:
+        """Note whether the database answers."""
+        outage = None
+        try:
+            yield
+        except DatabaseUnavailable as error:
+            outage = error.what
+            raise
+        finally:
+            self.outage = outage
 
     async def _in_time(self, asking: Awaitable[T]) -> T:
         """Await an answer; the error of one that waits for a lock names the lock's holder."""
