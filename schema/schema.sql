@@ -622,9 +622,10 @@ next_job(its_node integer, its_incarnation integer, queues text[], work_types te
     passed_job bigint, left_job bigint);  -- worker
 set_aside(its_incarnation integer, queues text[]) returns bigint[];  -- worker
 -- only the owner may execute: assign_N, attainable_room, bound_step, chunk_entry, chunk_of, fail_unreadable,
--- find_fault, find_head, find_heads, find_last, find_loss, fit_capacity_N, in_order, job_terms, leave_remnant,
--- lock_ready_N, make_eligible, make_published_ready, make_ready, measure_search, most_attainable, next_assignment,
--- next_due, open_claim, promote, promote_due, separate_suspects, take_first_N, take_step_N, turn_to_reserve
+-- find_fault, find_head, find_heads, find_last, find_loss, fit_capacity_N, in_order, job_terms, lanes_in_use,
+-- leave_remnant, lock_ready_N, make_eligible, make_published_ready, make_ready, measure_search, most_attainable,
+-- next_assignment, next_due, open_claim, promote, promote_due, ready_queues, separate_suspects, take_first_N,
+-- take_step_N, turn_to_reserve
 
 -- complete
 complete(its_incarnation integer, lanes smallint[], assignments bigint[], ids text[], results text[] = null)

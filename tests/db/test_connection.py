@@ -18,7 +18,7 @@ from txqueue.errors import ConfigurationError, DatabaseUnavailable, Refused
 from txqueue.store.driver.blocking_connection import connect
 from txqueue.store.driver.connection import Connection
 from txqueue.store.driver.connection_pool import ConnectionPool
-from txqueue.store.driver.errors import lost
+from txqueue.store.driver.errors import complaint, lost
 from txqueue.store.driver.listener import Listener
 from txqueue.store.driver.prepared_statements import OFTEN
 from txqueue.store.driver.session_bounds import of_a_master, of_a_worker
@@ -309,6 +309,17 @@ async def test_a_statement_that_the_server_gives_up_harms_no_connection(database
         await connection.query("set statement_timeout = 10")
         with pytest.raises(psycopg2.errors.QueryCanceled):
             await connection.query(LONG)
+        assert await connection.query("select 2") == [(2,)]
+
+
+async def test_the_server_gives_up_a_masters_statement_before_the_master(database18: str) -> None:
+    """The error says that it took too long, not that the database does not answer."""
+    connection = Connection(running_reactor(), NAME, 1.0, session=of_a_master(1.0))
+    await connection.open(database18)
+    with closing(connection):
+        with pytest.raises(psycopg2.errors.QueryCanceled) as caught:
+            await connection.query(LONG)
+        assert "the server gave up a statement" in (complaint(caught.value) or "")
         assert await connection.query("select 2") == [(2,)]
 
 

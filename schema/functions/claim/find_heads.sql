@@ -11,14 +11,9 @@ language plpgsql volatile
 as $$
 #variable_conflict use_column
 declare
-    lanes smallint[] := '{0,1,2,3,4,5,6,7}';
+    lanes smallint[] := case when cardinality(queues) > 8 then txqueue.lanes_in_use() else '{0,1,2,3,4,5,6,7}' end;
     heads txqueue.ready_head[];
 begin
-    if cardinality(queues) > 8 then
-        -- Most lanes are empty; that a table is costs less to see than that each of many queues has no job in it.
-        lanes := array(select lane from unnest(lanes) as each (lane)
-                        where pg_relation_size(format('txqueue.job_ready_%s', lane)) > 0);
-    end if;
     if turn.is_reserve then
         select array_agg(row(first.lane, first.queue, first.rank, first.job_id, null, null)::txqueue.ready_head
                          order by first.rank, first.job_id)

@@ -110,7 +110,7 @@ begin
     end if;
 
     began := clock_timestamp();
-    opened := open_claim(its_incarnation, queues, free_weight, ahead, after_tenant);
+    opened := open_claim(its_incarnation, queues, free_weight, ahead, after_tenant, from_rank, from_job);
     room := opened.room;
     limits := opened.limits;
     queues := opened.queues;

@@ -1,8 +1,10 @@
--- What a claim may look at: the room of the node (0 if it is not alive) and its capacity; its queues, and their limits, if
+-- What a claim may look at: the room of the node (0 if it is not alive) and its capacity; its queues, of many only those
+-- with ready jobs, and their limits, if
 -- there are any; the turns that their jobs take; what ends of jobs can make free if is_narrow (see attainable_room()); and
 -- the seconds after which a limit allows more. Only next_job() calls it, whose settings pin the plans and the search path.
 create or replace function txqueue.open_claim(
-    its_incarnation integer, queues text[], free_weight integer, ahead integer, after_tenant text) returns txqueue.opened_claim
+    its_incarnation integer, queues text[], free_weight integer, ahead integer, after_tenant text,
+    from_rank timestamptz, from_job bigint) returns txqueue.opened_claim
 language plpgsql volatile
 as $$
 declare
@@ -19,7 +21,7 @@ begin
         its.is_limited := exists (select from txqueue.control where kind = 'tenant')
                        or exists (select from txqueue.control where kind = 'queue' and key = any (queues));
     end if;
-    its.queues := queues;
+    its.queues := case when cardinality(queues) > 1000 then txqueue.ready_queues(queues, from_rank, from_job) else queues end;
     its.turns := array[row(null, null, false)::txqueue.claim_turn];
     its.is_narrow := its.room > 0 and its.room - ahead < its.capacity and (its.is_limited or coalesce(report -> 'left', '{}') <> '{}');
     if its.is_narrow then
@@ -27,7 +29,7 @@ begin
         its.is_narrow := its.largest is not null or its.total is not null;
     end if;
     if its.is_limited then
-        opened := txqueue.open_queues(queues, its.capacity);
+        opened := txqueue.open_queues(its.queues, its.capacity);
         its.limits := opened.open;
         its.opens_in := opened.opens_in;
         its.queues := array(select each.queue from unnest(its.limits) as each);

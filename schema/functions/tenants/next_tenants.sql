@@ -10,13 +10,27 @@ set enable_sort = off
 set jit = off
 as $$
 declare
-    its record;
+    lanes constant smallint[] := case when cardinality(queues) > 8 then lanes_in_use() else '{0,1,2,3,4,5,6,7}' end;
+    its   record;
 begin
+    if cardinality(queues) > 64 then
+        -- The others have none of the first tenants.
+        with first_of as materialized (
+            select wanted.queue, first.tenant
+              from unnest(queues) as wanted (queue), unnest(lanes) as each (lane),
+                   lateral (select ready.tenant from job_ready as ready
+                             where ready.lane = each.lane and ready.queue = wanted.queue
+                               and ready.tenant is not null and ready.tenant > after_tenant
+                             order by ready.tenant limit 1) as first
+        )
+        select array_agg(distinct queue) into queues from first_of
+         where tenant <= (select max(tenant) from (select distinct tenant from first_of order by tenant limit at_most) as few);
+    end if;
     tenants := '{}';
     ranks := '{}';
     while cardinality(tenants) < at_most loop
         select first.tenant, first.rank into its
-          from unnest(queues) as wanted (queue), unnest('{0,1,2,3,4,5,6,7}'::smallint[]) as each (lane),
+          from unnest(queues) as wanted (queue), unnest(lanes) as each (lane),
                lateral (select ready.tenant, ready.rank from job_ready as ready
                          where ready.lane = each.lane and ready.queue = wanted.queue
                            and ready.tenant is not null and ready.tenant > after_tenant

@@ -18,9 +18,11 @@ from txqueue.node.state.meters import Meters
 from txqueue.node.state.periodic import Periodic
 from txqueue.node.state.wakeups import Wakeups
 from txqueue.policy.placement.claim_place import REWIND, ClaimPlace, JobPlace
+from txqueue.policy.placement.claim_share import ClaimShare
 from txqueue.policy.placement.idling import idle_delay
 from txqueue.policy.placement.room import Room, claim_delay, is_stream, ordinary_jobs
 from txqueue.policy.placement.stragglers import Stragglers, turn_length
+from txqueue.store.driver.errors import is_too_slow
 from txqueue.store.node.functions import StoredFunctions
 from txqueue.store.node.replies import Claim
 from txqueue.system.clock import Clock
@@ -110,7 +112,7 @@ class Claimer(Periodic):
         super().__init__(clock, wakeups.claimer)
         self._functions = functions
         self._lease = lease
-        self._queues = queues
+        self._share = ClaimShare(queues)
         self._versions = versions
         self._workers = workers
         self._heavy_jobs = heavy_jobs
@@ -171,8 +173,8 @@ class Claimer(Periodic):
             return await self._claim_ready(identity, room)
         # What becomes ready during the claim is for the next one.
         freed, self._wakeups.freed = self._wakeups.freed, None
-        place = self._place.next(self._claimed_at, freed)
-        claim = await self._claim(identity, room, place)
+        place = None if self._share.is_part else self._place.next(self._claimed_at, freed)
+        claim = await self._claim(identity, self._share.of(room), place)
         await self._hand_over(identity, claim.assignments)
         return self._pause_after(claim, place)
 
@@ -184,7 +186,9 @@ class Claimer(Periodic):
         """Claim a few ordinary jobs; return the seconds until the next claim."""
         most = ordinary_jobs(room, in_stream=self._in_stream)
         assignments, is_ordinary, begun = await self._answer(
-            self._functions.claim_ready(*identity, self._queues, self._versions.claimed, most)
+            self._functions.claim_ready(
+                *identity, self._share.all_queues, self._versions.claimed, most
+            )
         )
         if self._place.is_searching and time.monotonic() - self._claimed_at > SLOW:
             self._ordinary_from = self._place.look_due
@@ -223,7 +227,7 @@ class Claimer(Periodic):
         claim = await self._answer(
             self._functions.next_job(
                 *identity,
-                self._queues,
+                self._share.next_queues(),
                 self._versions.claimed,
                 room,
                 chunk_jobs=CHUNK_JOBS,
@@ -240,7 +244,11 @@ class Claimer(Periodic):
         return claim
 
     async def _answer(self, claim: Coroutine[Any, Any, T]) -> T:
-        """Run a claim and return its answer; ring the reconciliation if the answer is lost."""
+        """Run a claim and return its answer.
+
+        If the answer is lost, the reconciliation rings; if it takes too long, the next claims ask
+        for less.
+        """
         self._claims += 1
         self._is_claiming = True
         try:
@@ -248,10 +256,25 @@ class Claimer(Periodic):
         except DatabaseUnavailable:
             self._wakeups.doubt()
             raise
+        except Exception as error:
+            if is_too_slow(error):
+                self._shrink()
+            raise
         finally:
             self._is_claiming = False
         self._meters.claims.observe(time.monotonic() - self._claimed_at)
         return answer
+
+    def _shrink(self) -> None:
+        self._share.shrink()
+        self._place.rewind()
+        self._next_full_claim_at = float("-inf")
+        self.log.warn(
+            "claimer: a claim took longer than a statement may: the next ones ask for one of"
+            " {parts} parts of the {queues} queues and of the room",
+            parts=self._share.parts,
+            queues=len(self._share.all_queues),
+        )
 
     async def _hand_over(self, identity: Identity, assignments: list[Assignment]) -> None:
         """Hand claimed jobs to the workers, or return them if the node has stopped meanwhile."""
@@ -273,6 +296,10 @@ class Claimer(Periodic):
 
     def _pause_after(self, claim: Claim, place: JobPlace | None) -> float:
         """Return the seconds from a claim of any jobs, which began at a place, to the next."""
+        if self._share.is_part:
+            took = time.monotonic() - self._claimed_at
+            self._share.answered(took)
+            return BREATH if claim.assignments else max(BREATH, took)
         self._note(claim, place)
         if not claim.is_quiet:
             return self._pause_in_work(claim)
@@ -330,7 +357,7 @@ class Claimer(Periodic):
 
     def _may_be_ordinary(self, claim: Claim) -> bool:
         """Whether all jobs that are ready from now on are new, and of few queues."""
-        return claim.reached is None and len(self._queues) <= FEW_QUEUES
+        return claim.reached is None and len(self._share.all_queues) <= FEW_QUEUES
 
     def _before_stragglers(self, pause: float) -> float:
         """Return the seconds until the next claim, which may be due for open transactions."""

@@ -30,6 +30,7 @@ __all__ = [
     "is_damage",
     "is_of_a_row",
     "is_passing",
+    "is_too_slow",
     "lost",
     "sent_by_server",
     "translated",
@@ -114,6 +115,11 @@ def is_passing(error: BaseException) -> bool:
     return is_read_only or (isinstance(error, psycopg2.OperationalError) and not is_too_large)
 
 
+def is_too_slow(error: BaseException) -> bool:
+    """Tell whether the server has given up a statement, as it took longer than it may."""
+    return isinstance(error, psycopg2.Error) and error.pgcode == errorcodes.QUERY_CANCELED
+
+
 def is_of_a_row(error: BaseException) -> bool:
     """Tell whether one row may have caused the error: damage, a size, or a text."""
     code = error.pgcode if isinstance(error, psycopg2.Error) else None
@@ -175,8 +181,11 @@ def complaint(error: BaseException) -> str | None:
     """
     if isinstance(error, psycopg2.errors.LockNotAvailable):
         return f"{_primary(error)}; another session holds a lock: see pg_locks"
-    if isinstance(error, psycopg2.errors.QueryCanceled):
-        return f"{_primary(error)}; the server is busy, or a lock is held: see pg_stat_activity"
+    if isinstance(error, psycopg2.Error) and is_too_slow(error):
+        return (
+            f"the server gave up a statement ({_primary(error)}): it is busy, a lock is held, or"
+            " there is too much to read: see pg_stat_activity"
+        )
     if isinstance(error, TxqueueError):
         return str(error)
     return _primary(error) if is_passing(error) and isinstance(error, psycopg2.Error) else None

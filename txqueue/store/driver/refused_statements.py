@@ -1,4 +1,4 @@
-"""Which statements the database refuses, for want of a right or of what else they need."""
+"""Which statements the database refuses, for want of a right, of time or of what else they need."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from attrs import define, field, frozen
 
 from txqueue.model.sqlstates import INSUFFICIENT_PRIVILEGE, outlasts_retries
-from txqueue.store.driver.errors import sent_by_server
+from txqueue.store.driver.errors import is_too_slow, sent_by_server
 
 __all__ = ["RefusedStatements", "ServerAnswer"]
 
@@ -63,7 +63,7 @@ class RefusedStatements:
             yield
         except Exception as error:
             answer = sent_by_server(error)
-            if answer is not None and outlasts_retries(answer[0]):
+            if answer is not None and (outlasts_retries(answer[0]) or is_too_slow(error)):
                 self._failed(statement, ServerAnswer(answer[1], answer[0]))
             raise
         self._failing.pop(statement, None)

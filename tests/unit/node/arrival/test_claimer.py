@@ -4,6 +4,7 @@ import time
 from datetime import UTC, datetime
 from typing import Any
 
+import psycopg2
 import pytest
 from attrs import evolve
 from twisted.internet.defer import Deferred
@@ -18,7 +19,7 @@ from txqueue.node.peers.table import PeerTable
 from txqueue.node.state.meters import Meters
 from txqueue.node.state.wakeups import Wakeups
 from txqueue.node.workers.versions import WorkerVersions
-from txqueue.policy.placement import claim_place
+from txqueue.policy.placement import claim_place, claim_share
 from txqueue.policy.placement.idling import FIRST_IDLE
 from txqueue.policy.placement.room import FEW, MANY, STREAM, Room
 from txqueue.policy.placement.stragglers import UNTIMED
@@ -32,13 +33,15 @@ TAKEN = [Assignment(1, 5, 0, 1, 1, "[]")]
 class Harness:
     """A claimer, and a database that answers as the test says."""
 
-    def __init__(self) -> None:
+    def __init__(self, *queues: str) -> None:
         self.claims: list[Claim] = []
         self.asked_from: list[tuple[str, int] | None] = []
         self.looks: list[bool] = []
         self.ordinary: list[tuple[int, bool]] = []
         self.asked_for: list[int] = []
         self.begun: list[frozenset[int]] = []
+        self.queues: list[list[str]] = []
+        self.failures: list[Exception] = []
         self.misses = 0
         self.bursts: list[int] = []
         clock = Clock()
@@ -48,7 +51,7 @@ class Harness:
             clock,
             self,  # type: ignore[arg-type]
             lease=lease_of(),
-            queues=["default"],
+            queues=queues or ["default"],
             versions=WorkerVersions(["test"], []),
             workers=Workers(capacity=1_000),
             heavy_jobs=HeavyJobs(clock, PeerTable(clock)),
@@ -75,9 +78,12 @@ class Harness:
         """Take back what a stopped claimer has claimed."""
         return 0
 
-    async def next_job(self, *_: Any, reached: tuple[str, int] | None, **__: Any) -> Claim:
+    async def next_job(self, *asked: Any, reached: tuple[str, int] | None, **__: Any) -> Claim:
         """Answer the next claim."""
         self.asked_from.append(reached)
+        self.queues.append(list(asked[2]))
+        if self.failures:
+            raise self.failures.pop(0)
         if self.during_claims:
             self.wakeups.look_for_work(self.during_claims.pop(0))
         return self.claims.pop(0)
@@ -434,3 +440,43 @@ async def test_a_job_that_was_claimed_alone_might_have_been_enqueued_as_assigned
     harness.ordinary = [(0, True), (1, True), (FEW, True)]
     await harness.steps(3)
     assert harness.misses == 1
+
+
+class TooLong(psycopg2.errors.QueryCanceled):
+    """A claim that the server gives up for its time."""
+
+    pgcode = "57014"
+
+
+async def test_a_claim_that_takes_too_long_is_tried_smaller(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Parts of the queues by turns, until claims are quick again."""
+    harness = Harness(*map(str, range(20)))
+    harness.failures = [TooLong(), TooLong()]
+    for _ in range(2):
+        with pytest.raises(TooLong):
+            await harness.claimer.step()
+    monkeypatch.setattr(claim_share, "QUICK", 0.0)
+    harness.claims = [claim(*TAKEN, reached=PLACE)] * 40
+    assert await harness.steps(20) == [claimer.BREATH] * 20
+    small = harness.queues[2:]
+    assert sorted(small) == sorted([str(number)] for number in range(20))
+    monkeypatch.setattr(claim_share, "QUICK", 1.0)
+    await harness.steps(7)
+    assert len(harness.queues[-1]) == 20
+    assert harness.asked_from == [None] * 29
+
+
+async def test_a_part_without_jobs_is_followed_by_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The claimer does not rest before it has asked for all, nor keep the server busy alone."""
+    harness = Harness(*map(str, range(20)))
+    harness.failures = [TooLong()]
+    with pytest.raises(TooLong):
+        await harness.claimer.step()
+    monkeypatch.setattr(claim_share, "QUICK", 0.0)
+    harness.claims = [claim(reached=None)]
+    (pause,) = await harness.steps(1)
+    assert pause is not None
+    assert pause < 0.1
+    assert harness.looks == []

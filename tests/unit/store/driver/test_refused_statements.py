@@ -88,12 +88,12 @@ def test_a_statement_that_fails_for_seconds_is_refused(error: Exception) -> None
     [
         Refused("jobs have failed"),
         DatabaseUnavailable("the connection is lost"),
-        *map(sent, ["08006", "25006", "40001", "40P01", "53300", "55P03", "57014", "57P01"]),
+        *map(sent, ["08006", "25006", "40001", "40P01", "53300", "55P03", "57P01"]),
         sent("TXQ01"),
     ],
 )
 def test_errors_that_a_retry_ends_do_not_count(error: Exception) -> None:
-    """Lost connections, deadlocks, timeouts; a refusal noted before remains."""
+    """Lost connections, deadlocks, lock timeouts; a refusal noted before remains."""
     statements = Statements()
     for _ in range(3):
         statements.refuse("claim", error)
@@ -102,6 +102,16 @@ def test_errors_that_a_retry_ends_do_not_count(error: Exception) -> None:
     statements.refuse("claim", NotPermitted("permission denied"))
     statements.refuse("claim", error)
     assert statements.said == "permission denied"
+
+
+def test_a_statement_that_takes_too_long_again_and_again_counts() -> None:
+    """A node that can never claim is not ready; one that was slow once is."""
+    statements = Statements()
+    statements.refuse("claim", sent("57014"))
+    assert statements.said is None
+    statements.time += COUNTS_AFTER
+    statements.refuse("claim", sent("57014"))
+    assert statements.said is not None
 
 
 def test_a_statement_that_is_not_repeated_is_forgotten() -> None:
