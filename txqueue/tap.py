@@ -14,7 +14,7 @@ from twisted.logger import Logger
 from twisted.python import usage
 
 from txqueue.errors import ConfigurationError, TxqueueError
-from txqueue.logs.setup import choose_log_format
+from txqueue.logs.setup import choose_log
 from txqueue.model.work_item import known_work_types
 from txqueue.node.application import import_work_items
 from txqueue.node.configuration import credentials_of, ensure_free, node_settings
@@ -108,7 +108,7 @@ class Options(usage.Options):
         self.service_manager = take_service_manager(os.environ)
         settings = _settings(self)
         try:
-            choose_log_format(settings, self.parent)
+            choose_log(settings, self.parent)
             _ensure_distinct(settings)
             dsns = settings.dsns()
             self._configure(settings, dsns)

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -137,3 +138,21 @@ class Secret(WorkItem):
         """Log and fail."""
         _log.warn("card {card}", card=self.card)
         raise CardDeclined(self.card)
+
+
+@define
+class Chatty(WorkItem):
+    """Fills any pipe, in each way in which a handler can write, and notes that it ran."""
+
+    runtime = Runtime.THREAD
+
+    def perform(self, job: Any) -> None:
+        """Print, log, and have a program and a library write."""
+        for _ in range(100):
+            print(f"chatty {job.id} " + "x" * 500)
+            _library.warning("chatty %d %s", job.id, "x" * 500)
+            _log.info("chatty {id} {text}", id=job.id, text="x" * 500)
+        subprocess.run(["seq", "2000"], check=True)
+        os.write(2, b"chatty\n" * 500)
+        with Path("ran").open("a") as ran:
+            ran.write(f"{job.id}\n")

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 from typing import IO, Any, Final
 from uuid import uuid4
 
@@ -175,12 +175,18 @@ class Nodes:
 
     Attributes:
         is_piped: Whether the output of a node is a pipe, as in a container, and not a file.
+        reading: Set while what comes through the pipes is read.
     """
 
     database: Database
     folder: Path
     is_piped: bool = False
+    reading: Event = field(factory=Event)
     _nodes: list[Node] = field(factory=list)
+
+    def __attrs_post_init__(self) -> None:
+        """Read from the beginning."""
+        self.reading.set()
 
     def start(
         self,
@@ -220,7 +226,7 @@ class Nodes:
         return node
 
     def _output(self, path: Path) -> IO[bytes]:
-        return piped_to(path) if self.is_piped else path.open("wb")
+        return piped_to(path, self.reading) if self.is_piped else path.open("wb")
 
     def stop(self) -> None:
         """Have those that still run drain; destroy whatever is left in any case."""
@@ -267,13 +273,13 @@ def _apart(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NOCTTY)
 
 
-def piped_to(path: Path) -> IO[bytes]:
-    """The writing end of a pipe; a thread copies what comes through it to a file."""
+def piped_to(path: Path, is_read: Event) -> IO[bytes]:
+    """The writing end of a pipe; a thread copies what comes through it to a file, while it may."""
 
     def copy() -> None:
         with path.open("wb") as log:
             # Slower than the writers, so that the pipe is full.
-            while data := os.read(reading, 4096):
+            while is_read.wait() and (data := os.read(reading, 4096)):
                 log.write(data)
                 log.flush()
                 time.sleep(0.0005)

@@ -141,7 +141,9 @@ def test_workers_send_the_signals(tasks: Any, node: Node) -> None:
         wait_for(partial(log_has, node, said))
         assert f"signal started TxqueueBackend {result.id} RUNNING" in node.log
         assert node.log.count(f"signal finished TxqueueBackend {result.id} ") == 1
-        logged = f"Task id={result.id} path={task.module_path} state=FAILED\nTraceback" in node.log
+        logged = (
+            f"Task id={result.id} path={task.module_path} state=FAILED\n    Traceback" in node.log
+        )
         assert logged == end.startswith("FAILED")
 
 

@@ -1,4 +1,4 @@
-"""The standard streams of a worker whose log is JSON: what is printed becomes lines of the log."""
+"""The standard streams of a worker: what is printed becomes lines of the log."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class PrintedLines(io.TextIOBase):
         self._outside_runs = threading.local()
 
     def fileno(self) -> int:
-        """Return the stream's descriptor; what is written to it does not become JSON."""
+        """Return the stream's descriptor; what is written to it does not name its run."""
         return self._descriptor
 
     def writable(self) -> bool:

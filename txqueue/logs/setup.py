@@ -2,38 +2,60 @@
 
 from __future__ import annotations
 
-import io
+import faulthandler
 import logging
 import os
+import select
 import signal
 import sys
 from collections.abc import Callable, Mapping, MutableMapping
-from typing import IO, Any, ClassVar, Final
+from contextlib import suppress
+from functools import partial
+from typing import Any, Final, cast
 
-from attrs import frozen
-from twisted.logger import FileLogObserver, globalLogBeginner, textFileLogObserver
+from twisted.logger import (
+    ILogObserver,
+    LegacyLogObserverWrapper,
+    LogEvent,
+    Logger,
+    formatEvent,
+    globalLogBeginner,
+)
 from twisted.python.logfile import LogFile
+from zope.interface import provider
 
 from txqueue.errors import ConfigurationError
-from txqueue.logs.json_output import add_json_handler, is_json_handler, json_observer
 from txqueue.logs.kept_entries import keep_event, keep_records
+from txqueue.logs.lines import (
+    FORMAT_VARIABLE,
+    FORMATS,
+    NODE_VARIABLE,
+    LineHandler,
+    LineObserver,
+)
+from txqueue.logs.output import OUTPUT
 from txqueue.logs.printed_lines import PrintedLines
-from txqueue.system.line_output import line_output
+from txqueue.logs.relay import RELAY, WorkerLines
 from txqueue.system.settings import Settings
 
 __all__ = [
+    "begin_master_log",
     "begin_worker_log",
-    "choose_log_format",
+    "choose_log",
+    "end_master_log",
     "end_worker_log",
     "let_information_pass",
     "twistd_observer",
 ]
 
-VARIABLE: Final = "TXQUEUE_LOG_FORMAT"
-FORMATS: Final = ("text", "json")
+# Options of twistd by which another observer writes the log.
+_OTHERS: Final = ("syslog", "logger")
+# Seconds for which the end of a master waits until its last lines are written.
+LAST_LINES: Final = 1.0
+_NEVER_WAITS: Final = os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | os.O_NOCTTY
 
 
-def choose_log_format(settings: Settings, program: MutableMapping[str, Any] | None) -> None:
+def choose_log(settings: Settings, program: MutableMapping[str, Any] | None) -> None:
     """Have this master and its workers write the log in the format that the settings choose.
 
     Args:
@@ -49,97 +71,120 @@ def choose_log_format(settings: Settings, program: MutableMapping[str, Any] | No
         raise ConfigurationError(
             f"{settings.label('log_format')} is {log_format!r}, not a format", "give text or json"
         )
-    if log_format != os.environ.get(VARIABLE, "text"):
-        # Workers inherit it: they write to the log before they get their settings.
-        os.environ[VARIABLE] = log_format
-    if log_format == "json" and program is not None:
-        _have_json(program)
+    # Workers inherit these: they write to the log before they get their settings.
+    os.environ[FORMAT_VARIABLE] = log_format
+    os.environ[NODE_VARIABLE] = settings.node_name()
+    if program is None:
+        return
+    others = [option for option in _OTHERS if program.get(option)]
+    if others and log_format == "json":
+        raise ConfigurationError(
+            f"--log-format json is given, and --{others[0]} of twistd, which has its own format",
+            "leave out one of them",
+        )
+    RELAY.write = _log_each if others else OUTPUT.pass_on
+    if not program.get("logger"):
+        _write_log_of(program)
 
 
-def _have_json(program: MutableMapping[str, Any]) -> None:
-    for option in ("syslog", "logger"):
-        if program.get(option):
-            raise ConfigurationError(
-                f"--log-format json is given, and --{option} of twistd, which has its own format",
-                "leave out one of them",
-            )
-    output = MasterOutput(add_json_handler(sys.stderr), program)
-    MasterOutput.current = output
+def _log_each(text: str) -> None:
+    """Log the lines of workers, for an observer that is not ours."""
+    for line in text.splitlines():
+        Logger(namespace="worker").info("{log_io}", log_io=line)
+
+
+def _write_log_of(program: MutableMapping[str, Any]) -> None:
+    """Have the log of twistd or twist written by `OUTPUT`."""
+    if not program.get("syslog"):
+        logging.getLogger().addHandler(LineHandler(OUTPUT.write))
     # The keys by which twistd and twist make their observers; twistd imports its own by name.
     program["logger"] = f"{__name__}.{twistd_observer.__name__}"
-    program["fileLogObserverFactory"] = output.observer
+    program["fileLogObserverFactory"] = _observer_of
+    OUTPUT.program = program
 
 
-@frozen
-class MasterOutput:
-    """Where a master writes its log as JSON: the stream that twistd or twist has chosen.
-
-    Attributes:
-        handler: Writes the records of the standard library's loggers.
-        program: The options of twistd or twist.
-        current: The output of this process, for twistd, which imports its observer by name.
-    """
-
-    handler: logging.StreamHandler[IO[Any]]
-    program: Mapping[str, Any]
-    current: ClassVar[MasterOutput]
-
-    def observer(self, stream: IO[Any]) -> FileLogObserver:
-        """Return an observer that writes to a stream, to which records go too from now on."""
-        self.handler.setStream(line_output(stream))
-        return json_observer(stream)
+def _observer_of(stream: Any) -> ILogObserver:
+    """Return an observer that writes to a stream, to which all else of the node goes too."""
+    stream.flush()
+    OUTPUT.sink = _sink_of(stream)
+    return LineObserver(OUTPUT.write)
 
 
-def twistd_observer() -> FileLogObserver:
+def _sink_of(stream: Any) -> Callable[[str], object]:
+    """Return what writes a text to a stream at once, without a buffer that a full disk fills."""
+    try:
+        return partial(_write_all, stream.fileno())
+    except (AttributeError, OSError):
+        return lambda text: (stream.write(text), stream.flush())
+
+
+def _write_all(descriptor: int, text: str) -> None:
+    data = text.encode("utf-8", "replace")
+    while data:
+        try:
+            data = data[os.write(descriptor, data) :]
+        except BlockingIOError:
+            # Another process made the pipe, and chose that its writers do not wait.
+            select.select([], [descriptor], [])
+
+
+def twistd_observer() -> ILogObserver:
     """Return the observer of twistd's log, once its options are read."""
-    output = MasterOutput.current
-    return output.observer(_file_of_twistd(output.program))
+    program = OUTPUT.program
+    if program.get("syslog"):
+        return _syslog_observer(program.get("prefix") or "")
+    return _observer_of(_file_of_twistd(program))
+
+
+def _syslog_observer(prefix: str) -> ILogObserver:
+    """Return what writes each event to the system's log, which has times and levels of its own."""
+    from twisted.python.syslog import SyslogObserver
+
+    emit: Any = SyslogObserver(prefix).emit
+    syslog = LegacyLogObserverWrapper(emit)
+
+    @provider(ILogObserver)
+    def observe(event: LogEvent) -> None:
+        OUTPUT.call(partial(syslog, event), formatEvent(event) + "\n")
+
+    return cast("ILogObserver", observe)
 
 
 def _file_of_twistd(program: Mapping[str, Any]) -> Any:
-    """Return the file to which twistd would write its log as text."""
+    """Return the file to which twistd would write its log."""
     is_daemon = not program.get("nodaemon")
     name = program.get("logfile") or ("twistd.log" if is_daemon else "-")
     if name == "-":
         return sys.stdout
     file = LogFile.fromFullPath(name)
     if not signal.getsignal(signal.SIGUSR1):
-        signal.signal(signal.SIGUSR1, _rotating(file))
+        signal.signal(signal.SIGUSR1, lambda *_: OUTPUT.call(file.rotate))
     return file
 
 
-def _rotating(file: Any) -> Callable[..., None]:
-    def rotate(*_: object) -> None:
-        from twisted.internet import reactor
+def begin_master_log() -> None:
+    """Let no line wait from now on, as the reactor runs."""
+    OUTPUT.is_awaited = False
+    if faulthandler.is_enabled():
+        # Its report must not keep the process from its end.
+        with suppress(OSError):
+            faulthandler.enable(os.open("/proc/self/fd/2", _NEVER_WAITS))
 
-        # The reactor has no type that says which interfaces it provides.
-        running_reactor: Any = reactor
-        running_reactor.callFromThread(file.rotate)
 
-    return rotate
+def end_master_log(seconds: float = LAST_LINES) -> None:
+    """Write what is left of the log of a master, but not for longer than some seconds."""
+    RELAY.finish()
+    OUTPUT.finish(seconds)
 
 
 def begin_worker_log() -> None:
-    """Begin the log of a worker process, in the format that its master has chosen."""
-    is_json = os.environ.get(VARIABLE) == "json"
-    if is_json:
-        add_json_handler(sys.stderr)
-    observer = (json_observer if is_json else textFileLogObserver)(sys.stderr)
-    globalLogBeginner.beginLoggingTo([observer, keep_event], redirectStandardIO=False)
+    """Begin the log of a worker process, which its master writes."""
+    write = WorkerLines(sys.stderr.fileno()).write
+    logging.getLogger().addHandler(LineHandler(write))
+    globalLogBeginner.beginLoggingTo([LineObserver(write), keep_event], redirectStandardIO=False)
     keep_records()
-    if is_json:
-        # What a handler prints is written as lines of the log too.
-        sys.stdout = PrintedLines("stdout", sys.stdout.fileno())
-        sys.stderr = PrintedLines("stderr", sys.stderr.fileno())
-    else:
-        _replace_what_is_not_unicode()
-
-
-def _replace_what_is_not_unicode() -> None:
-    """Let a handler print any text, as to a log of JSON."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")
+    sys.stdout = PrintedLines("stdout", sys.stdout.fileno())
+    sys.stderr = PrintedLines("stderr", sys.stderr.fileno())
 
 
 def end_worker_log() -> None:
@@ -147,8 +192,6 @@ def end_worker_log() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, PrintedLines):
             stream.end_line()
-        else:
-            stream.flush()
 
 
 def let_information_pass() -> None:
@@ -172,6 +215,5 @@ def _loggers() -> list[logging.Logger]:
 
 def _is_set_up(logger: logging.Logger) -> bool:
     return not all(
-        isinstance(handler, logging.NullHandler) or is_json_handler(handler)
-        for handler in logger.handlers
+        isinstance(handler, logging.NullHandler | LineHandler) for handler in logger.handlers
     )

@@ -12,6 +12,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.internet.process import reapAllProcesses
 from twisted.internet.task import LoopingCall
 
+from txqueue.logs.setup import begin_master_log, end_master_log
 from txqueue.node.signals import Stoppable, follow_signals
 from txqueue.system.child_processes import ChildPoll, unblock_signals
 from txqueue.system.clock import steady
@@ -56,6 +57,8 @@ def running_reactor() -> Any:
 
 def prepare_process(reactor: Any, nodes: Sequence[MasterNode]) -> None:
     """Have the process follow signals, notice its children and exit as its nodes end."""
+    reactor.callWhenRunning(begin_master_log)
+    reactor.addSystemEventTrigger("after", "shutdown", end_master_log)
     reactor.callWhenRunning(follow_signals, reactor, nodes)
     reactor.callWhenRunning(_keep_memory_flat, reactor)
     reactor.callWhenRunning(_notice_children, reactor)
@@ -66,8 +69,6 @@ def prepare_process(reactor: Any, nodes: Sequence[MasterNode]) -> None:
 def _exit_as_failed(nodes: Sequence[MasterNode]) -> None:
     """Exit with status 1 if a node stopped by itself, so that a supervisor restarts it."""
     if any(node.has_failed for node in nodes):
-        sys.stdout.flush()
-        sys.stderr.flush()
         # twistd exits with 0 whatever happens, and an exception raised here would not change that.
         os._exit(1)
 

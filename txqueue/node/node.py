@@ -11,6 +11,8 @@ from txqueue.node.figures import NodeFigures
 from txqueue.node.services import Services
 from txqueue.node.settings import NodeSettings
 from txqueue.node.state.collaborators import IMasterReactor
+from txqueue.node.state.outage import Outage
+from txqueue.node.state.periodic import Periodic
 from txqueue.node.upkeep.reconnection import Reconnection
 from txqueue.policy.health import Health
 
@@ -37,6 +39,7 @@ class Node(MultiService):
         self._services = services = Services(reactor, settings)
         self._draining: Deferred[None] | None = None
         self._reconnection = Reconnection(reactor, services.backoff, self)
+        outage = Outage(reactor, settings.name)
         for service in (
             services.heartbeats,
             services.worker_pool,
@@ -57,6 +60,8 @@ class Node(MultiService):
         ):
             if service is not None:
                 service.setServiceParent(self)
+            if isinstance(service, Periodic):
+                service.outage = outage
 
     @property
     def _takers(self) -> list[Service]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -13,6 +12,8 @@ from typing import Final, Protocol
 
 from twisted.internet.interfaces import IReactorFromThreads
 from twisted.logger import Logger
+
+from txqueue.logs.setup import end_master_log
 
 __all__ = ["ONE_REQUEST", "Stoppable", "follow_signals"]
 
@@ -93,8 +94,8 @@ def follow_signals(
 def _end_by(number: int) -> None:
     """End the process as a signal does that nothing handles; workers end as their pipes close."""
     # Only the main thread can set a handler.
-    sys.stderr.write("the node did not stop in time after the second signal: it ends now\n")
-    sys.stderr.flush()
+    _log.critical("the node did not stop in time after the second signal: it ends now")
+    end_master_log()
     os._exit(128 + number)
 
 

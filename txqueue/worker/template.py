@@ -262,7 +262,6 @@ class Template:
             raise
         except BaseException:
             traceback.print_exc()
-            sys.stderr.flush()
             os._exit(1)
 
     def _report_ended(self) -> None:

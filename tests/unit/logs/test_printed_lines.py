@@ -11,8 +11,8 @@ import pytest
 from twisted.logger import globalLogPublisher
 
 from tests.unit.logs.running import SecondRun, running
-from txqueue.logs.json_output import json_observer
 from txqueue.logs.kept_entries import keep_event
+from txqueue.logs.lines import FORMAT_VARIABLE, LineObserver
 from txqueue.logs.printed_lines import LONGEST_UNFINISHED, PrintedLines
 from txqueue.policy.endings.log_lines import LONGEST_MESSAGE
 
@@ -25,7 +25,7 @@ class Printed:
     def __init__(self) -> None:
         self.stream = PrintedLines("stdout", OWN_DESCRIPTOR)
         self.log = io.StringIO()
-        self.observer = json_observer(self.log)
+        self.observer = LineObserver(self.log.write)
 
     def print(self, text: str, end: str = "") -> None:
         """Print a text, without a line break unless one is given."""
@@ -43,8 +43,9 @@ class Printed:
 
 
 @pytest.fixture
-def printed() -> Iterator[Printed]:
+def printed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Printed]:
     """A stream whose log ends with the test."""
+    monkeypatch.setenv(FORMAT_VARIABLE, "json")
     printed = Printed()
     globalLogPublisher.addObserver(printed.observer)
     globalLogPublisher.addObserver(keep_event)

@@ -11,11 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from twisted.logger import Logger
+from twisted.logger import Logger, formatEvent, globalLogPublisher
 from twisted.python.reflect import namedAny
 
 from txqueue.errors import ConfigurationError
-from txqueue.logs.setup import VARIABLE, choose_log_format, let_information_pass
+from txqueue.logs.lines import FORMAT_VARIABLE as VARIABLE
+from txqueue.logs.lines import NODE_VARIABLE
+from txqueue.logs.output import OUTPUT
+from txqueue.logs.relay import RELAY
+from txqueue.logs.setup import choose_log, let_information_pass
 from txqueue.system.settings import Settings
 
 FOREGROUND = {"nodaemon": True, "logfile": None}
@@ -26,6 +30,10 @@ def clean(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Leave the environment and the standard library's loggers as they are."""
     # What the code sets is undone only if the variable is known before.
     monkeypatch.setenv(VARIABLE, "text")
+    monkeypatch.setenv(NODE_VARIABLE, "-")
+    for name in ("sink", "program"):
+        monkeypatch.setattr(OUTPUT, name, getattr(OUTPUT, name))
+    monkeypatch.setattr(RELAY, "write", None)
     root = logging.getLogger()
     former, level = list(root.handlers), root.level
     yield
@@ -35,14 +43,29 @@ def clean(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def choose(flag: str | None, folder: Path, program: Any = None, **environ: str) -> None:
     """Choose a format by a flag, or as the environment and the file in a folder say."""
-    choose_log_format(Settings({"log_format": flag}, environ, folder), program)
+    choose_log(Settings({"log_format": flag}, environ, folder), program)
 
 
 def test_a_log_is_text_unless_something_else_is_chosen(tmp_path: Path) -> None:
-    """Then twistd makes its own observer."""
-    program: dict[str, Any] = dict(FOREGROUND)
+    """Its lines and those of the workers name the node."""
+    choose(None, tmp_path, dict(FOREGROUND), TXQUEUE_NAME="web-1")
+    assert (os.environ[VARIABLE], os.environ[NODE_VARIABLE]) == ("text", "web-1")
+
+
+def test_another_observer_gets_the_lines_of_workers_as_events(
+    tmp_path: Path,
+) -> None:
+    """In text, the observer of --logger writes what it likes."""
+    program: dict[str, Any] = {"nodaemon": True, "logger": "mine.observer"}
     choose(None, tmp_path, program)
-    assert (program, os.environ[VARIABLE]) == (FOREGROUND, "text")
+    assert program["logger"] == "mine.observer"
+    events: list[Any] = []
+    observe: Any = events.append
+    globalLogPublisher.addObserver(observe)
+    assert RELAY.write is not None
+    RELAY.write("one\ntwo\n")
+    globalLogPublisher.removeObserver(observe)
+    assert [formatEvent(event) for event in events] == ["one", "two"]
 
 
 def test_a_flag_comes_before_the_environment_and_that_before_the_file(tmp_path: Path) -> None:
@@ -117,8 +140,8 @@ def test_information_passes_unless_the_application_has_set_up_the_library(
     shop.handlers[:] = []
 
 
-def test_a_handler_prints_any_text_to_a_log_of_text() -> None:
-    """As to one of JSON: what is not Unicode becomes a question mark."""
+def test_a_worker_prints_any_text() -> None:
+    """What is not Unicode becomes a question mark; the text names its process's node."""
     printing = """
 import sys
 from txqueue.logs.setup import begin_worker_log
@@ -126,5 +149,10 @@ begin_worker_log()
 print("x\\ud800y")
 print("x\\ud800y", file=sys.stderr)
 """
-    done = subprocess.run([sys.executable, "-c", printing], capture_output=True, check=True)
-    assert (done.stdout, done.stderr) == (b"x?y\n", b"x?y\n")
+    done = subprocess.run(
+        [sys.executable, "-c", printing],
+        capture_output=True,
+        check=True,
+        env={**os.environ, NODE_VARIABLE: "web-1"},
+    )
+    assert done.stderr.count(b"info web-1 std") == done.stderr.count(b": x?y\n") == 2

@@ -48,7 +48,7 @@ from txqueue.worker.entry import begin_process
 begin_process()
 for each in (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGTERM, signal.SIGINT):
     os.kill(os.getpid(), each)
-print("lives", flush=True)
+os.write(1, b"lives\\n")
 """
 
 

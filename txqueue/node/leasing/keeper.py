@@ -59,7 +59,7 @@ class LeaseKeeper:
         self._credits = credits
         self._wakeups = wakeups
         self._expiry: Timer | None = None
-        self._is_stopped = False
+        self._is_stopped = self._is_kept = False
 
     def registered(self, identity: Identity, began: float) -> None:
         """Begin a new run; its lease counts from `began`, when the registration was sent."""
@@ -69,6 +69,7 @@ class LeaseKeeper:
 
     def renewed(self, began: float) -> None:
         """Let the lease count from `began`, when the last heartbeat was sent."""
+        self._is_kept = False
         had_lease = self._lease.identity is not None
         self._hold(began)
         if not had_lease:
@@ -83,8 +84,10 @@ class LeaseKeeper:
         """
         is_news = answered_at + self._lease.seconds > self._lease.until
         if self._lease.is_registered and is_news:
-            self.log.warn("the database is not reachable; a peer has renewed this node's lease")
+            if not self._is_kept:
+                self.log.warn("a peer renews this node's lease while the database is gone")
             self.renewed(answered_at)
+            self._is_kept = True
 
     def lost(self) -> None:
         """Withdraw credit and return all unstarted jobs, as other nodes may have taken them."""

@@ -8,6 +8,8 @@ from twisted.application.service import Service
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.logger import Logger
 
+from txqueue.errors import DatabaseUnavailable
+from txqueue.node.state.outage import Outage
 from txqueue.policy.backoff import Backoff
 from txqueue.store.driver.errors import complaint
 from txqueue.system.clock import Clock, Timer
@@ -60,12 +62,16 @@ class Periodic(Service):
     Args:
         clock: Times the waits.
         alarm: Ends a wait early when it rings; None to make a new alarm.
+
+    Attributes:
+        outage: Notified that a step fails without the database, and that one does not.
     """
 
     log = Logger()
 
     def __init__(self, clock: Clock, alarm: Alarm | None = None) -> None:
         self.alarm = Alarm(clock) if alarm is None else alarm
+        self.outage = Outage(clock)
         self._timer = clock
         self._backoff = Backoff(FIRST_PAUSE, LONGEST_PAUSE)
         self._finished: Deferred[None] | None = None
@@ -109,14 +115,13 @@ class Periodic(Service):
     async def _safe_step(self) -> float | None:
         try:
             delay = await self.step()
-        except CancelledError:
-            self.log.warn(
-                "{service}: a step without an end was cancelled",
-                service=self.name or type(self).__name__,
-            )
+        except DatabaseUnavailable as error:
+            self.outage.fails(self, error)
         except Exception as error:
+            self.outage.passes(self)
             self._complain(error)
         else:
+            self.outage.passes(self)
             self._backoff.reset()
             return delay
         # Jitter: all nodes lose the database together, but must not return together.
@@ -124,17 +129,17 @@ class Periodic(Service):
 
     def _complain(self, error: Exception) -> None:
         """Log the database's refusals as one line, and other errors with a traceback."""
-        service = self.name or type(self).__name__
-        if (error_text := complaint(error)) is not None:
+        service, pause = self.name or type(self).__name__, self._backoff.pause
+        is_cut_off = isinstance(error, CancelledError)
+        said = "a step without an end was cancelled" if is_cut_off else complaint(error)
+        if said is None:
+            self.log.failure(
+                "{service}: trying again in {pause:.1f} s", service=service, pause=pause
+            )
+        else:
             self.log.warn(
                 "{service}: {said}; trying again in {pause:.1f} s",
                 service=service,
-                said=error_text,
-                pause=self._backoff.pause,
-            )
-        else:
-            self.log.failure(
-                "{service}: trying again in {pause:.1f} s",
-                service=service,
-                pause=self._backoff.pause,
+                said=said,
+                pause=pause,
             )

@@ -12,6 +12,7 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.internet.protocol import ProcessProtocol
 from twisted.python.failure import Failure
 
+from txqueue.logs.relay import RELAY
 from txqueue.node.state.collaborators import Process, Spawner
 
 __all__ = [
@@ -133,7 +134,7 @@ class _ProcessEnd(ProcessProtocol):
 def run_module(
     reactor: Spawner, protocol: ProcessProtocol, module: str, descriptors: Mapping[int, int | str]
 ) -> Process:
-    """Start a process of this Python that runs a module, with this process's standard streams.
+    """Start a process of this Python that runs a module, and writes to the log of this process.
 
     Args:
         reactor: Starts the process.
@@ -149,7 +150,7 @@ def run_module(
         sys.executable,
         [sys.executable, "-m", module],
         env=os.environ,
-        childFDs={0: 0, 1: 1, 2: 2, **descriptors},
+        childFDs={0: 0, **RELAY.streams(), **descriptors},
     )
     return process
 

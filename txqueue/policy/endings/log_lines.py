@@ -1,9 +1,10 @@
-"""Formats entries of the log: as JSON, and as the text that is kept with a failed attempt."""
+"""Formats entries of the log: as JSON, as text, and as what is kept with a failed attempt."""
 
 from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, cast
@@ -13,7 +14,7 @@ from attrs import frozen
 from txqueue.model.foreign import is_a, text_of
 from txqueue.policy.endings.outcome import storable
 
-__all__ = ["LONGEST_MESSAGE", "LogEntry", "json_line", "kept_text", "last_entries"]
+__all__ = ["LONGEST_MESSAGE", "LogEntry", "json_line", "kept_text", "last_entries", "text_line"]
 
 LONGEST_ENTRY, MOST_BYTES = 1000, 8192
 # Characters of the parts of a line of JSON.
@@ -22,6 +23,10 @@ CUT: Final = "[...]"
 _LARGEST: Final = 2**63
 # Line breaks of Unicode, which JSON need not escape, but at which some readers end a line.
 _LINE_BREAKS: Final = "\x85\u2028\u2029"
+# What would change what a terminal shows of other lines, or the order of characters.
+_UNSEEN: Final = re.compile(
+    r"[\x00-\x08\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
+)
 
 
 @frozen
@@ -55,7 +60,35 @@ def json_line(entry: LogEntry, fields: Mapping[str, Any]) -> str:
         fields: More fields, such as those of the running job; none replaces one of the entry's.
             A value that is neither a number nor a truth value becomes text.
     """
-    own = {
+    own = _parts(entry)
+    more = {text_of(name): _carried(value) for name, value in fields.items() if name not in own}
+    line = json.dumps({**own, **more}, ensure_ascii=False)
+    for character in _LINE_BREAKS:
+        line = line.replace(character, f"\\u{ord(character):04x}")
+    return line
+
+
+def text_line(entry: LogEntry, fields: Mapping[str, Any]) -> str:
+    """Return an entry as a line of text, without its last line break.
+
+    Further lines of the message, and those of a traceback, are indented: no text of an error looks
+    like an entry.
+
+    Args:
+        entry: The entry.
+        fields: More fields, of which ``node`` and ``job`` are shown.
+    """
+    parts = _parts(entry)
+    job = f" job {fields['job']}" if "job" in fields else ""
+    head = f"{parts.pop('time')} {parts.pop('level')} {fields.get('node', '-')}{job}"
+    texts = [f"{head} {parts.pop('logger')}: {parts.pop('message')}", *parts.values()]
+    lines = [line for text in texts for line in text.splitlines()]
+    return _UNSEEN.sub(lambda unseen: f"\\x{ord(unseen[0]):02x}", "\n    ".join(lines))
+
+
+def _parts(entry: LogEntry) -> dict[str, str]:
+    """Return the fields of an entry, each within its bound."""
+    return {
         "time": _time(entry.at),
         "level": _start_of(entry.level, LONGEST_FIELD),
         "logger": _start_of(entry.logger, LONGEST_FIELD),
@@ -63,11 +96,6 @@ def json_line(entry: LogEntry, fields: Mapping[str, Any]) -> str:
         **({"traceback": _end_of(entry.traceback)} if entry.traceback else {}),
         **({"stack": _end_of(entry.stack)} if entry.stack else {}),
     }
-    more = {text_of(name): _carried(value) for name, value in fields.items() if name not in own}
-    line = json.dumps({**own, **more}, ensure_ascii=False)
-    for character in _LINE_BREAKS:
-        line = line.replace(character, f"\\u{ord(character):04x}")
-    return line
 
 
 def _start_of(text: str, longest: int) -> str:

@@ -1,13 +1,16 @@
 """Waiting that can be cut short, and services that no error ends."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
+from twisted.logger import LogEvent, formatEvent, globalLogPublisher
 
 from tests.fixtures.leftovers import LoggedFailures
-from txqueue.errors import DatabaseUnavailable
+from txqueue.errors import DatabaseUnavailable, SchemaMismatch
+from txqueue.node.state.outage import Outage
 from txqueue.node.state.periodic import FIRST_PAUSE, LAST_STEP, LONGEST_PAUSE, Alarm, Periodic
 
 Step = Callable[[], float | None]
@@ -163,6 +166,62 @@ def test_a_lost_database_is_no_failure_of_the_code(logged_failures: LoggedFailur
     clock.advance(FIRST_PAUSE)
     assert service.taken == 2
     assert logged_failures.complaints() == []
+    assert stopped(service)
+
+
+@pytest.fixture
+def said() -> Iterator[list[str]]:
+    """What is logged, with its level."""
+    said: list[str] = []
+
+    def observed(event: LogEvent) -> None:
+        said.append(f"{event['log_level'].name}: {formatEvent(event)}")
+
+    observe: Any = observed
+    globalLogPublisher.addObserver(observe)
+    yield said
+    globalLogPublisher.removeObserver(observe)
+
+
+def test_an_outage_is_said_once_however_many_services_notice_it(said: list[str]) -> None:
+    """One line at its beginning, one in 30 s, and one when all take steps again."""
+    clock = Clock()
+    is_gone = True
+
+    def step() -> float | None:
+        if is_gone:
+            raise DatabaseUnavailable("it does not answer", "start it")
+        return None
+
+    services = [Steps(clock, step) for _ in range(9)]
+    outage = Outage(clock, "web-1")
+    for service in services:
+        service.outage = outage
+        service.startService()
+    clock.pump([0.1] * 360)
+    is_gone = False
+    clock.pump([0.1] * 50)
+    assert said[:2] == [
+        "warn: the database of web-1 is gone: it does not answer; start it",
+        "warn: the database of web-1 has been gone for 30 s: it does not answer; start it",
+    ]
+    [back] = said[2:]
+    assert back.startswith("info: the database of web-1 is back after ")
+    assert all(map(stopped, services))
+
+
+def test_a_service_that_fails_otherwise_does_not_prolong_an_outage(said: list[str]) -> None:
+    """The database has answered it."""
+    clock = Clock()
+    gone = failing(DatabaseUnavailable("gone", "start it"))
+    service = Steps(clock, gone, failing(SchemaMismatch("old", "migrate")), lambda: None)
+    service.startService()
+    clock.pump([FIRST_PAUSE, 2 * FIRST_PAUSE])
+    assert said == [
+        "warn: the database is gone: gone; start it",
+        "info: the database is back after 100 ms",
+        "warn: steps: old; migrate; trying again in 0.2 s",
+    ]
     assert stopped(service)
 
 

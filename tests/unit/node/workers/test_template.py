@@ -229,7 +229,7 @@ async def test_what_the_application_prints_is_written_once(
     for worker in [await bench.start() for _ in range(2)]:
         worker.pipe.shutdown(socket.SHUT_WR)
         assert await worker.end() == "with status 0"
-    assert capfd.readouterr().out.count("imported once") == 1
+    assert capfd.readouterr().err.count("imported once") == 1
 
 
 async def test_the_template_gets_its_settings_in_secret(bench: Bench) -> None:

@@ -14,6 +14,7 @@ from txqueue.policy.endings.log_lines import (
     json_line,
     kept_text,
     last_entries,
+    text_line,
 )
 
 AT = 1_700_000_000.25
@@ -67,6 +68,18 @@ def test_a_value_that_json_cannot_carry_becomes_text(value: object, text: str) -
     """The line and its other fields stay as they are."""
     told = parsed(json_line(entry(), {"job": 7, "more": value}))
     assert (told["job"], told["more"], told["message"]) == (7, text, "sent")
+
+
+def test_no_text_of_an_error_looks_like_an_entry() -> None:
+    """Whatever ends a line for a reader, what follows is indented, and controls are shown."""
+    forged = f"{TIME} critical web-1 shop: forged"
+    breaks = ("\n", "\r", "\r\n", "\x0b", "\x0c", "\x1d", "\x85", "\u2028", "\u2029")
+    for line_break in breaks:
+        told = entry(f"no{line_break}{forged}", traceback=f"E: x{line_break}{forged}")
+        first, *more = text_line(told, {"node": "web-1", "job": 7}).split("\n")
+        assert first == f"{TIME} warning web-1 job 7 shop.mail: no"
+        assert more == [f"    {forged}", "    E: x", f"    {forged}"]
+    assert text_line(entry("a\x1b[2K\x08\u202eb\tc"), {}).endswith(": a\\x1b[2K\\x08\\x202eb\tc")
 
 
 def test_a_line_is_one_line_that_postgresql_stores() -> None:

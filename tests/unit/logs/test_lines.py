@@ -1,4 +1,4 @@
-"""The log as JSON: what Twisted's loggers and the standard library's become."""
+"""The lines of the log: what Twisted's loggers and the standard library's become."""
 
 import io
 import json
@@ -12,19 +12,20 @@ from twisted.python.failure import Failure
 
 from tests.unit.logs.running import SecondRun, Untold, running
 from txqueue.logs.entries import FAILED_RUN
-from txqueue.logs.json_output import add_json_handler, json_observer
+from txqueue.logs.lines import FORMAT_VARIABLE, NODE_VARIABLE, LineHandler, LineObserver
 from txqueue.model.run_log import log_of
 
 
 class Output:
-    """A stream to which both kinds of loggers write as JSON."""
+    """A stream to which both kinds of loggers write."""
 
     def __init__(self) -> None:
         self.stream = io.StringIO()
-        self.publisher = LogPublisher(json_observer(self.stream))
+        self.publisher = LogPublisher(LineObserver(self.stream.write))
         self.log = Logger("shop.mail", observer=self.publisher)
         self.library = logging.getLogger("shop.library")
-        self.handler = add_json_handler(self.stream)
+        self.handler = LineHandler(self.stream.write)
+        logging.getLogger().addHandler(self.handler)
 
     def handle(self, message: object, *arguments: object) -> None:
         """Handle a record as loggers do, without pytest's handlers, which refuse some."""
@@ -38,8 +39,10 @@ class Output:
 
 
 @pytest.fixture
-def output() -> Iterator[Output]:
-    """An output that ends with the test."""
+def output(monkeypatch: pytest.MonkeyPatch) -> Iterator[Output]:
+    """An output in JSON, that ends with the test."""
+    monkeypatch.setenv(FORMAT_VARIABLE, "json")
+    monkeypatch.setenv(NODE_VARIABLE, "web-1")
     output = Output()
     yield output
     logging.getLogger().removeHandler(output.handler)
@@ -58,10 +61,27 @@ def test_both_kinds_of_loggers_have_the_same_fields(output: Output) -> None:
     output.log.warn("sent {number}", number=3)
     output.library.warning("sent %d", 3)
     [first, second] = output.lines
-    assert first.keys() == second.keys() == {"time", "level", "logger", "message"}
+    assert first.keys() == second.keys() == {"time", "level", "logger", "message", "node"}
+    assert (first["node"], second["node"]) == ("web-1", "web-1")
     assert first["level"] == second["level"] == "warning"
     assert first["message"] == second["message"] == "sent 3"
     assert (first["logger"], second["logger"]) == ("shop.mail", "shop.library")
+
+
+def test_both_formats_say_the_same(output: Output, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As text: time, level, node, job, logger and text, whichever library it came through."""
+    output.library.warning("sent %d", 3)
+    [parsed] = output.lines
+    output.stream.truncate(0)
+    output.stream.seek(0)
+    monkeypatch.setenv(FORMAT_VARIABLE, "text")
+    with running(SecondRun()):
+        output.log.info("sent")
+        output.library.warning("sent %d", 3)
+    first, second = output.stream.getvalue().splitlines()
+    assert first.split(" ", 1)[1] == "info web-1 job 7 shop.mail: sent"
+    assert second.split(" ", 1)[1] == "warning web-1 job 7 shop.library: sent 3"
+    assert len(first.split(" ")[0]) == len(parsed["time"])
 
 
 def test_lines_within_a_job_name_it(output: Output) -> None:
