@@ -20,6 +20,7 @@ from txqueue.node.application import import_work_items
 from txqueue.node.configuration import credentials_of, ensure_free, node_settings
 from txqueue.node.master_process import install_reactor, prepare_process, running_reactor
 from txqueue.node.node import Node, NodeSettings
+from txqueue.node.settings import summary_of
 from txqueue.store.enqueueing.encryption import check_key
 from txqueue.store.schedules import declared
 from txqueue.store.schema.files import checked_name
@@ -33,7 +34,7 @@ __all__ = ["Options", "makeService"]
 _log = Logger()
 _SHORT = {"workers": "w", "queues": "q"}
 _OPTIONS = {
-    "workers": "how many worker processes (default: one for each core)",
+    "workers": "how many worker processes (default: one for each core that this process may use)",
     "queues": "the queues to serve, joined by commas (default: default)",
     "capacity": "total weight of the jobs that a worker runs at a time (default: 100)",
     "name": "the node's name (default: the host's name)",
@@ -140,6 +141,7 @@ def makeService(options: Options) -> MultiService:
     """Make the service of a node; with several databases, of a node for each."""
     reactor = running_reactor()
     assert options.nodes
+    _introduce(options)
     if abs(reactor.seconds() - time.monotonic()) > 1:
         _log.warn(
             "the reactor that --reactor chose times by the wall clock: when that is set, leases"
@@ -161,6 +163,13 @@ def makeService(options: Options) -> MultiService:
     for service in services:
         service.setServiceParent(together)
     return together
+
+
+def _introduce(options: Options) -> None:
+    """Log what this process runs, as the first line."""
+    web = "" if options.dashboard is None else f"; dashboard at {options.dashboard.endpoint}"
+    for node in options.nodes:
+        _log.info("{summary}{web}", summary=summary_of(node), web=web)
 
 
 def _dashboard(reactor: Any, settings: Any) -> list[Any]:

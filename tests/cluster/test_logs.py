@@ -3,6 +3,7 @@
 import json
 import re
 from collections import Counter
+from importlib.metadata import version
 from typing import Any
 
 import pytest
@@ -73,6 +74,10 @@ async def test_every_line_is_json_and_those_of_handlers_name_their_jobs(
     assert {run_of(line) for line in ends} == {(each, Coroutine.work_type, 2) for each in ids[:2]}
     assert all(f"{CLASS}: no money" in line["traceback"] for line in ends)
     assert "job" not in lines[0]
+    started = lines[0]["message"]
+    assert f"txqueue {version('txqueue')}, node {node.name}: database " in started
+    assert "schema txqueue, queues default, 1 worker, " in started
+    assert "work types: tests.cluster.app_of_logs.Callback, " in started
     # Rather none than that of another job.
     assert [run_of(line) for line in found(lines, "callback ")] == [(None, None, None)] * 20
 

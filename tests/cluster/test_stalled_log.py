@@ -1,4 +1,4 @@
-"""Nodes whose log cannot be written: nobody reads the pipe, it is closed, or the disk is full."""
+"""Nodes whose log cannot be written: its pipe is not read or is closed, or the disk is full."""
 
 from collections import Counter
 
@@ -26,7 +26,7 @@ def runs(node: Node) -> Counter[str]:
 
 
 @pytest.mark.parametrize("log_format", ["json", "text"])
-async def test_a_log_that_nobody_reads_keeps_no_node_from_its_work(
+async def test_a_log_that_is_not_read_keeps_no_node_from_its_work(
     nodes: Nodes, db: Database, queue: WorkQueue, log_format: str
 ) -> None:
     """Its heartbeats go on, each job runs once, and it drains; a line says what was dropped."""

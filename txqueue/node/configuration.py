@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import Final
@@ -14,6 +13,7 @@ from txqueue.policy.endings.batching import RESULT_LIMIT
 from txqueue.policy.placement.idling import LEAST_BEATS
 from txqueue.policy.worker_start import checked_start
 from txqueue.store.schema.files import checked_name
+from txqueue.system.cpus import usable_cpus
 from txqueue.system.procfs import host_identity
 from txqueue.system.settings import Settings
 from txqueue.wire.endpoints import Endpoint, parsed_endpoint
@@ -51,7 +51,7 @@ def node_settings(settings: Settings, dsn: str, index: int) -> NodeSettings:
     return NodeSettings(
         dsn=dsn,
         app=settings.names("app", []),
-        workers=settings.whole("workers", os.cpu_count() or 1),
+        workers=settings.whole("workers", usable_cpus()),
         queues=settings.names("queues", ["default"]),
         capacity=settings.whole("capacity", 100, MOST_WEIGHT),
         name=name,

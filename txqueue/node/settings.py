@@ -10,10 +10,13 @@ from typing import Any
 from attrs import field, frozen
 from twisted.logger import Logger
 
+from txqueue.model.humanize import counted, joined
 from txqueue.model.keys import published_keys
 from txqueue.model.type_version import type_version
 from txqueue.model.work_item import WorkItem, explicit_policy, known_work_types
 from txqueue.policy.endings.batching import RESULT_LIMIT
+from txqueue.store.driver.conninfo import location
+from txqueue.store.driver.redaction import redacted
 from txqueue.store.enqueueing.encryption import KEY, has_key
 from txqueue.system.procfs import host_identity
 from txqueue.wire.endpoints import Endpoint
@@ -24,6 +27,7 @@ __all__ = [
     "policy_row",
     "row_of",
     "served_types",
+    "summary_of",
     "worker_settings",
 ]
 
@@ -94,6 +98,18 @@ def row_of(settings: NodeSettings) -> dict[str, Any]:
         "queues": settings.queues,
         "version": version("txqueue"),
     }
+
+
+def summary_of(settings: NodeSettings) -> str:
+    """Return one line that says what a node runs, and where: without secrets."""
+    types = [cls.work_type for cls in known_work_types()]
+    place = redacted(location(settings.dsn), settings.dsn) or "libpq's default"
+    return (
+        f"txqueue {version('txqueue')}, node {settings.name}: database {place},"
+        f" schema {settings.schema}, queues {', '.join(settings.queues)},"
+        f" {counted(settings.workers, 'worker')}, {counted(len(types), 'work type')}:"
+        f" {joined(types)}"
+    )
 
 
 def worker_settings(settings: NodeSettings) -> dict[str, Any]:

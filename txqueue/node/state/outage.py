@@ -1,4 +1,4 @@
-"""What the log says of an outage of the database: that it begins, that it lasts, and its end."""
+"""The lines of the log about an outage of the database: its beginning, that it lasts, its end."""
 
 from __future__ import annotations
 
