@@ -208,6 +208,7 @@ class _Run:
 
     def begin(self, clock: Clock) -> Performer:
         """Start the handler; it has ended if it does not wait."""
+        self.steps.clock = clock
         performer = Performer(
             cast("Any", clock),
             self._threads(clock),
@@ -305,7 +306,12 @@ def run_here(
     if _is_of_asyncio(run.assigned.work_type):
         _check_loop(run, asynchronous)
         return asyncio.run(_waited(run))
-    performer = run.begin(ManualClock())
+    clock = ManualClock()
+    # What the handler has begun goes on while no time passes.
+    steps.longest_pause = 0
+    performer = run.begin(clock)
+    while not run.report.ended.called and _is_due(clock):
+        clock.advance(0)
     if not run.report.ended.called:
         performer.stop()
         raise TypeError(
@@ -313,6 +319,10 @@ def run_here(
             f" {asynchronous}() in a test of trial or pytest-twisted, which run one"
         )
     return run.ending()
+
+
+def _is_due(clock: ManualClock) -> bool:
+    return any(call.getTime() <= clock.seconds() for call in clock.getDelayedCalls())
 
 
 def _check_loop(run: _Run, asynchronous: str) -> None:

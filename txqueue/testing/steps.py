@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, cast
 
 from attrs import define, evolve, field
 from twisted.internet.defer import Deferred, succeed
+from twisted.internet.interfaces import IReactorTime
+from twisted.internet.task import deferLater
 
 from txqueue.errors import TokenLost
 from txqueue.model.enqueue_options import EnqueueOptions
@@ -28,6 +29,7 @@ from txqueue.store.enqueueing.steps import (
     steps_written,
 )
 from txqueue.store.enqueueing.transaction import Transaction
+from txqueue.system.clock import Clock
 from txqueue.testing.borrowed_transactions import BorrowedTransactions
 
 __all__ = ["Signals", "StepsInMemory", "StepsOfRows", "results_of"]
@@ -36,8 +38,6 @@ __all__ = ["Signals", "StepsInMemory", "StepsOfRows", "results_of"]
 __tracebackhide__ = __unittest = True
 
 Signals = Mapping[str, Any] | Iterable[tuple[str, Any]]
-# Seconds of a pause: other tasks get their turns meanwhile.
-_LONGEST_PAUSE = 0.02
 
 
 @define
@@ -48,18 +48,21 @@ class _Steps:
         opener: Opens transactions on the test's connection.
         done: The results of the steps that the run has done, as JSON text.
         calls: The work that the run has called.
+        clock: Has the turns in which what the handler has begun goes on.
+        longest_pause: Seconds of a pause.
     """
 
     opener: BorrowedTransactions
     done: dict[str, str | None] = field(factory=dict)
     calls: dict[str, WorkItem] = field(factory=dict)
+    clock: Clock = field(init=False)
+    longest_pause: float = 0.02
 
     def pause(self, seconds: float) -> Deferred[Any]:
         """Have other tasks go on for a moment, if there can be any."""
-        if not self.opener.is_of_asyncio or self.opener.is_blocking:
+        if self.opener.is_blocking:
             return succeed(None)
-        pause = asyncio.sleep(min(seconds, _LONGEST_PAUSE))
-        return Deferred.fromFuture(asyncio.ensure_future(pause))
+        return deferLater(cast("IReactorTime", self.clock), min(seconds, self.longest_pause))
 
     def _checked(self, step: StepWrite) -> StepWrite:
         # As a worker does: what a child has returned was within the limit of jobs.

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from txqueue.tracing.spans import RunSpan
     from txqueue.worker.handlers.step_store import StepStore
     from txqueue.worker.handlers.steps import JobSteps
+    from txqueue.worker.handlers.waiting import Waiting
 
 __all__ = [
     "HeldAssignment",
@@ -40,6 +41,7 @@ __all__ = [
     "TransactionPhase",
     "begun",
     "change",
+    "handler_of",
 ]
 
 LONGEST_NOTE = 200
@@ -190,11 +192,13 @@ class RunningJob(DurableJob):
     span: RunSpan | None
     unavailable: Exception | None
     _open: OpenTransaction
+    _handler: Waiting
     _has_beaten: bool
     _progress: str | None
     _its_steps: JobSteps
 
     __slots__ = (
+        "_handler",
         "_has_beaten",
         "_its_steps",
         "_open",
@@ -320,8 +324,15 @@ class RunningJob(DurableJob):
 
     @property
     def waits(self) -> Sequence[Mapping[str, Any]]:
-        """The waits for which the run ends; none if it goes on."""
-        return self._its_steps.waits if hasattr(self, "_its_steps") else ()
+        """What the run waits for, as far as it was not withdrawn."""
+        return self._its_steps.waits.given if hasattr(self, "_its_steps") else ()
+
+    def end_waits(self) -> bool:
+        """Withdraw what the handler does not await as it ends; return whether the job waits."""
+        if not hasattr(self, "_its_steps"):
+            return False
+        self._its_steps.waits.close()
+        return self._its_steps.waits.is_over
 
     def note_steps(self) -> None:
         """Note that the job has steps, with which its end must be written."""
@@ -480,6 +491,11 @@ def begun(assigned: AssignedJob, held: HeldAssignment, opener: OpenTransaction) 
     # Cheaper than to set each attribute of a class that forbids it.
     job.__class__ = RunningJob  # type: ignore[assignment]
     return job
+
+
+def handler_of(job: RunningJob) -> Waiting | None:
+    """Return the handler of a job, if it waits."""
+    return getattr(job, "_handler", None)
 
 
 def change(job: RunningJob, **values: object) -> None:

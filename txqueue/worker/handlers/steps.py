@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import (
     AbstractAsyncContextManager,
     AsyncExitStack,
@@ -67,6 +67,9 @@ class JobSteps:
         job: The job.
         store: Reads and writes its steps.
         is_first: Whether no earlier run can have left any.
+
+    Attributes:
+        waits: What the run waits for.
     """
 
     def __init__(self, job: RunningJob, store: StepStore, *, is_first: bool) -> None:
@@ -75,13 +78,8 @@ class JobSteps:
         self._memos: dict[str, Memo] | None = {} if is_first else None
         self._loading: list[Deferred[None]] = []
         self._names: set[str] = set()
-        self._waits = StepWaits(job.id, store)
+        self.waits = StepWaits(job, store)
         self._opening = 0
-
-    @property
-    def waits(self) -> Sequence[Mapping[str, Any]]:
-        """What the run has ended for, as `suspend_jobs` takes it."""
-        return self._waits.waits
 
     # What a handler calls ----------------------------------------------------------------------
 
@@ -95,12 +93,12 @@ class JobSteps:
     ) -> Any:
         """Call a function unless an earlier run has; return what it returned, as a given type."""
         retry: Retry | None = named.pop("retry", None)
-        with self._waits.going_on(name):
+        with self.waits.going_on(name):
             memo = await self.begin(name, "step")
             if memo is not None:
                 return self.read(name, kind, memo.result)
             check_annotation(name, kind)
-            with self._waits.inside(name):
+            with self.waits.inside(name):
                 value = await self._tried(function, args, named, retry)
             text = step_text(name, value, kind)
             await self.write(name, "step", result=text)
@@ -118,7 +116,7 @@ class JobSteps:
         signal = name if signal is None else signal
         check_name(signal, "signal")
         seconds = None if timeout is None else seconds_of(timeout, "the timeout")
-        with self._waits.going_on(name):
+        with self.waits.going_on(name):
             memo = await self.begin(name, "signal")
             if memo is not None and memo.is_ended:
                 return self._signalled(memo, signal)
@@ -128,7 +126,7 @@ class JobSteps:
                 return self.read(name, Any, text, signals.PART)
             if is_over:
                 raise _timed_out(name, signal)
-            await self._waits.suspend(
+            await self.waits.suspend(
                 hold_group, name=name, kind="signal", signal=signal, seconds=seconds
             )
 
@@ -137,17 +135,17 @@ class JobSteps:
     ) -> None:
         """Return once a time is over that began when a run first called this."""
         seconds = seconds_of(length, "the length")
-        with self._waits.going_on(name):
+        with self.waits.going_on(name):
             memo = await self.begin(name, "sleep")
             if seconds <= 0 if memo is None else memo.is_over:
                 return
-            await self._waits.suspend(hold_group, name=name, kind="sleep", seconds=seconds)
+            await self.waits.suspend(hold_group, name=name, kind="sleep", seconds=seconds)
 
     async def call(
         self, name: str, work: WorkItem, options: dict[str, Any], *, hold_group: bool = False
     ) -> Any:
         """Return the result of a job that is enqueued once, or end the run until it ends."""
-        with self._waits.going_on(name):
+        with self.waits.going_on(name):
             memo = await self.begin(name, "call")
             if memo is None:
                 child = await self._enqueue(name, work, options)
@@ -158,7 +156,7 @@ class JobSteps:
                 child = memo.child
                 if memo.child_state in ("done", "failed", "cancelled", None):
                     return await self._ended_child(memo, work)
-            await self._waits.suspend(hold_group, name=name, kind="call", child=child)
+            await self.waits.suspend(hold_group, name=name, kind="call", child=child)
 
     @asynccontextmanager
     async def transaction(self, name: str) -> AsyncIterator[StepTransaction]:
@@ -188,7 +186,7 @@ class JobSteps:
         """
         check_name(name)
         if kind in ("step", "cursor"):
-            self._waits.check()
+            self.waits.check()
         if self._job.is_completed:
             raise InvalidWork(
                 f"job {self._job.id} is completed, and step {name!r} comes too late",

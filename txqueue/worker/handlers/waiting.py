@@ -70,11 +70,13 @@ class Waiting:
         ending: Fires with an `Ended`.
         cancel: Cancels what the handler awaits now.
         close: Ends a coroutine that goes on after it was cancelled; it does not run any more.
+        turns: Returns how often the handler has gone on, as far as that can be seen.
     """
 
     ending: Deferred[Ended]
     cancel: Callable[[], object]
     close: Callable[[], object] = lambda: None
+    turns: Callable[[], int] = lambda: 0
 
 
 def called(function: Callable[..., Any], *args: Any) -> Ended:
@@ -106,7 +108,7 @@ def waiting_for(deferred: Deferred[Any]) -> Waiting:
     deferred.addCallbacks(
         lambda value: ended(Ended(value)), lambda failure: ended(Ended.by(failure))
     )
-    return Waiting(ending, deferred.cancel)
+    return Waiting(ending, deferred.cancel, turns=lambda: int(ending.called))
 
 
 def driven(context: Context, coroutine: Coroutine[Any, Any, Any]) -> Any:
@@ -125,7 +127,7 @@ def driven(context: Context, coroutine: Coroutine[Any, Any, Any]) -> Any:
         return stop.value
     started = _Started(context, coroutine, awaited)
     ending = Deferred.fromCoroutine(started.end())
-    return Waiting(ending, ending.cancel, started.close)
+    return Waiting(ending, ending.cancel, started.close, started.turns)
 
 
 def _waitable(context: Context, coroutine: Coroutine[Any, Any, Any], awaited: Any) -> Any:
@@ -158,6 +160,11 @@ class _Started:
         self._coroutine = coroutine
         self._awaited = awaited
         self._is_closed = False
+        self._turns = 0
+
+    def turns(self) -> int:
+        """Return how often the coroutine was continued."""
+        return self._turns
 
     async def end(self) -> Ended:
         """Wait until the coroutine ends."""
@@ -180,6 +187,7 @@ class _Started:
                 go_on = partial(coroutine.throw, error)
             else:
                 go_on = partial(coroutine.send, value)
+            self._turns += 1
             if self._is_closed:
                 return Ended(error=CancelledError())
             try:
@@ -199,7 +207,7 @@ def waiting_for_task(coroutine: Coroutine[Any, Any, Any]) -> Waiting:
     ending: Deferred[Ended] = Deferred.fromFuture(task)
     # A task that is cancelled before its first step runs nothing that could return an `Ended`.
     ending.addErrback(lambda failure: Ended(error=_of_asyncio(Ended.by(failure).error)))
-    return Waiting(ending, task.cancel, closable.close)
+    return Waiting(ending, task.cancel, closable.close, closable.turns)
 
 
 class _Closable(Coroutine[Any, Any, Any]):
@@ -207,12 +215,17 @@ class _Closable(Coroutine[Any, Any, Any]):
 
     def __init__(self, coroutine: Coroutine[Any, Any, Any]) -> None:
         self._coroutine = coroutine
+        self._turns = 0
         self._is_closed = False
 
     @property
     def is_closed(self) -> bool:
         """Whether the coroutine is closed."""
         return self._is_closed
+
+    def turns(self) -> int:
+        """Return how often the coroutine was continued."""
+        return self._turns
 
     def __await__(self) -> Generator[Any, Any, Any]:
         return cast("Generator[Any, Any, Any]", self)
@@ -236,6 +249,7 @@ class _Closable(Coroutine[Any, Any, Any]):
         _close(self._coroutine)
 
     def _check(self) -> None:
+        self._turns += 1
         if self._is_closed:
             raise asyncio.CancelledError
 

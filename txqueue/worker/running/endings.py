@@ -164,7 +164,7 @@ class Endings:
             self.undecided(job, error)
 
     def _take(self, job: RunningJob, kind: Kind, value: Any) -> None:
-        if job.last_progress is not None and job.waits:
+        if job.last_progress is not None and job.end_waits() and not job.is_completed:
             # The handler has swallowed what ends a run that waits.
             self._suspend(job)
             return
@@ -223,7 +223,7 @@ class Endings:
     def done(self, job: RunningJob) -> None:
         """Note that a handler has returned None, or that a transaction has completed its job."""
         if job.last_progress is not None and not job.is_completed:
-            if job.waits:
+            if job.end_waits():
                 self._suspend(job)
             else:
                 self.settle(job, SettledJob(job.id, job.token.assignment, "done"))
@@ -261,6 +261,7 @@ class Endings:
 
     def _judge(self, job: RunningJob, kind: Kind | None, terms: Any, error: Any) -> None:
         who = job.cancelled_by
+        waits = job.last_progress is not None and job.end_waits()
         if job.is_completed:
             if not (job.is_cancelled and is_a(error, CancelledError)):
                 self.note_late(job, kind, error)
@@ -273,7 +274,7 @@ class Endings:
         elif error is job.unavailable:
             self.settle(job, judge_unavailable(error, random.random()).of(job.key))
         else:
-            if job.last_progress is not None and job.waits:
+            if waits:
                 _note_lost_wait(job, error)
             self.judged(job, _retry_of(kind, terms), error, kind)
 

@@ -377,6 +377,7 @@ class Performer:
 
     def _wait_for(self, running: WaitingRun) -> None:
         self._running[running.job] = running
+        change(running.job, _handler=running.handler)
         self._in_flight.keep(running.job.id)
         self._running_weight += running.job.weight
         timeout = running.terms.get("timeout", running.kind.cls.timeout)
