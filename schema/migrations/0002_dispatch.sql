@@ -69,11 +69,3 @@ create table txqueue.request (
 create index on txqueue.action (subject, action_id);
 create index on txqueue.action using gin ((detail -> 'jobs') jsonb_path_ops);
 comment on table txqueue.request is 'Requests to cancel assigned jobs, each until the job has ended.';
-
--- These functions return more columns than before.
-drop function if exists txqueue.complete(integer, smallint[], bigint[], text[]);
-drop function if exists txqueue.complete_in_0(integer, bigint, bigint[]), txqueue.complete_in_1(integer, bigint, bigint[]),
-    txqueue.complete_in_2(integer, bigint, bigint[]), txqueue.complete_in_3(integer, bigint, bigint[]),
-    txqueue.complete_in_4(integer, bigint, bigint[]), txqueue.complete_in_5(integer, bigint, bigint[]),
-    txqueue.complete_in_6(integer, bigint, bigint[]), txqueue.complete_in_7(integer, bigint, bigint[]);
-drop function if exists txqueue.settle(integer, jsonb);

@@ -11,10 +11,3 @@ alter table txqueue.control add column backlog bigint check (backlog > 0);
 alter table txqueue.control add column is_full boolean not null default false;
 comment on column txqueue.control.backlog is 'How many jobs may wait in this queue before more are refused.';
 comment on column txqueue.control.is_full is 'Whether the backlog was full at the last check.';
-
--- These functions take or return more than before.
-drop function if exists txqueue.rescue();
-drop function if exists txqueue.heartbeat(integer, double precision, jsonb);
-drop function if exists txqueue.set_limit(text, text, integer, double precision, integer, double precision, double precision,
-    text, text[]);
-drop function if exists txqueue.check_limit(text, integer, double precision, integer, double precision, double precision, text[]);

@@ -6,12 +6,6 @@ comment on column txqueue.job.followed is 'Not null if its end affects followers
 alter table txqueue.node_info add column ended_at timestamptz;
 comment on column txqueue.node_info.ended_at is 'When it was declared dead or was stopped; its claim may still commit.';
 
--- These functions return more columns than before.
-drop function if exists txqueue.complete_in_0(integer, bigint, bigint[]), txqueue.complete_in_1(integer, bigint, bigint[]),
-    txqueue.complete_in_2(integer, bigint, bigint[]), txqueue.complete_in_3(integer, bigint, bigint[]),
-    txqueue.complete_in_4(integer, bigint, bigint[]), txqueue.complete_in_5(integer, bigint, bigint[]),
-    txqueue.complete_in_6(integer, bigint, bigint[]), txqueue.complete_in_7(integer, bigint, bigint[]);
-
 -- History that is archived before it is dropped, and failures by kind.
 
 alter table txqueue.setting add column archive text
@@ -159,9 +153,6 @@ comment on table txqueue.unfollowed is
 
 -- 1 once a job is unfollowed; a sequence, because every claim reads it.
 create sequence txqueue.has_unfollowed as bigint minvalue 0 start 0;
-
--- It takes more arguments than before.
-drop function if exists txqueue.enqueue(text, jsonb, text, integer, integer, timestamptz, timestamptz, text, jsonb, text);
 
 -- Schedules of recurring work.
 create table txqueue.schedule (

@@ -1,8 +1,6 @@
 -- Sets of items are called worksets; a pool is one of connections or threads. Older code calls the sets
 -- pools, so it cannot work with this schema.
 
-drop view if exists txqueue.pool_status;
-
 -- Constraints rename their indexes, and so come first; the sets' own tables are among the relations.
 do $$
 declare

@@ -9,7 +9,3 @@ comment on column txqueue.request.is_restart is 'Whether only the run is to end,
 alter table txqueue.failed_attempt add column restarted_by text;
 comment on column txqueue.failed_attempt.restarted_by is
     'The operator that ended the run so that the job starts again; null for an attempt that failed.';
-
--- These functions return more columns than before.
-drop function if exists txqueue.heartbeat(integer, double precision, jsonb);
-drop function if exists txqueue.find_cancellations(integer);

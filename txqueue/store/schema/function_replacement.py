@@ -7,7 +7,8 @@ that the application's own roles have on functions and views stay.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -16,7 +17,7 @@ from attrs import frozen
 
 from txqueue.errors import Refused
 
-__all__ = ["define_functions", "keeping_rights"]
+__all__ = ["define_functions", "keeping_rights", "rehearse_functions"]
 
 _DEFINED: Final = re.compile(r"^create or replace (function|view) (\w+\.\w+)", re.MULTILINE)
 # Of a qualified name.
@@ -24,6 +25,21 @@ _OVERLOADS: Final = """
     select oid::regprocedure::text from pg_proc
      where pronamespace = split_part(%s, '.', 1)::regnamespace
        and proname = split_part(%s, '.', 2)"""
+# Views first, which may call the functions.
+_EXISTING: Final = """
+    select 'view', current_schema() || '.' || relname, oid::regclass::text, xmin::text
+      from pg_class where relnamespace = current_schema()::regnamespace and relkind = 'v'
+    union all
+    select 'function', current_schema() || '.' || proname, oid::regprocedure::text, xmin::text
+      from pg_proc where pronamespace = current_schema()::regnamespace
+     order by 1 desc"""
+# The errors of definitions that need tables, columns, types or functions of the release.
+_OF_LATER_TABLES: Final = (
+    psycopg2.errors.UndefinedTable,
+    psycopg2.errors.UndefinedColumn,
+    psycopg2.errors.UndefinedObject,
+    psycopg2.errors.UndefinedFunction,
+)
 # A view is a table to grant and revoke.
 _OBJECTS: Final = """
     select 'function', oid, proname::text, string_to_array(proargtypes::text, ' ')::bigint[],
@@ -103,17 +119,40 @@ def _successors(former: _Object, made: Iterable[_Object]) -> list[_Object]:
 
 
 def define_functions(cursor: Any, definitions: Iterable[str]) -> None:
-    """Define functions and views, and drop all other functions of the schema.
+    """Define functions and views, and drop all others of the schema.
 
     Raises:
         Refused: When a view, default or function of the user's needs what is removed.
     """
+    _define_all(cursor, definitions, ())
+
+
+def rehearse_functions(cursor: Any, definitions: Iterable[str]) -> None:
+    """Do the same, as far as the tables before the migration allow, and undo it.
+
+    Raises:
+        Refused: When a view, default or function of the user's needs what would be removed.
+    """
+    cursor.execute("savepoint before")
+    _define_all(cursor, definitions, _OF_LATER_TABLES)
+    cursor.execute("rollback to savepoint before")
+
+
+def _define_all(
+    cursor: Any, definitions: Iterable[str], passed_over: tuple[type[Exception], ...]
+) -> None:
     # Functions call one another, whatever their alphabetical order.
     cursor.execute("set local check_function_bodies = off")
     before = _defined(cursor)
+    kept: set[str] = set()
     for sql in definitions:
-        _define(cursor, sql)
-    _drop_former(cursor, before)
+        kept.update(name for kind, name in _DEFINED.findall(sql) if kind == "view")
+        try:
+            _define(cursor, sql)
+        except passed_over:
+            cursor.execute("rollback to savepoint defined")
+            kept.update(name for _, name in _DEFINED.findall(sql))
+    _drop_former(cursor, before, kept)
 
 
 def _define(cursor: Any, sql: str) -> None:
@@ -160,17 +199,19 @@ def _drop(cursor: Any, target: str) -> None:
         ) from None
 
 
-def _defined(cursor: Any) -> dict[str, str]:
-    """Return the existing functions, each with a value that changes when it is redefined."""
-    cursor.execute(
-        "select oid::regprocedure::text, xmin::text from pg_proc"
-        " where pronamespace = current_schema()::regnamespace"
-    )
-    return dict(cursor.fetchall())
+def _defined(cursor: Any) -> dict[tuple[str, str, str], str]:
+    """Return the existing views and functions: the kind, the name and what identifies each in a
+    statement, with a value that changes when a function is redefined.
+    """
+    cursor.execute(_EXISTING)
+    return {row[:3]: row[3] for row in cursor.fetchall()}
 
 
-def _drop_former(cursor: Any, before: dict[str, str]) -> None:
-    """Drop the functions that were not defined anew: older ones, and other signatures."""
-    for signature, written in _defined(cursor).items():
-        if before.get(signature) == written:
-            _drop(cursor, f"function {signature}")
+def _drop_former(
+    cursor: Any, before: Mapping[tuple[str, str, str], str], kept: AbstractSet[str]
+) -> None:
+    """Drop what was not defined anew: views, older functions, and other signatures."""
+    for key, written in _defined(cursor).items():
+        kind, name, target = key
+        if before.get(key) == written and name not in kept:
+            _drop(cursor, f"{kind} {target}")

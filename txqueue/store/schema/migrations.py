@@ -16,7 +16,12 @@ from txqueue.store.driver.blocking_connection import connect
 from txqueue.store.driver.errors import answered, translated
 from txqueue.store.driver.session_bounds import PLAIN, SET, SET_LOCAL, UNLIMITED, as_arrays
 from txqueue.store.schema.files import Migration, checked_name, functions, migrations
-from txqueue.store.schema.function_replacement import define_functions, keeping_rights
+from txqueue.store.schema.function_replacement import (
+    define_functions,
+    keeping_rights,
+    rehearse_functions,
+)
+from txqueue.store.schema.ownership import act_as_owner, adopt_strays
 from txqueue.store.schema.version import FIND, SchemaVersion, check_version, latest_version
 
 __all__ = ["MigrationReport", "check_database", "check_node_role", "migrate", "schema_sql"]
@@ -54,14 +59,16 @@ _MADE_BY_OTHERS: Final = (
     psycopg2.errors.DuplicateObject,
     psycopg2.errors.InternalError_,
 )
-_BLOCKERS = """
-    select distinct other.pid, coalesce(nullif(other.application_name, ''), other.usename::text)
-      from pg_locks as lock
-      join pg_class as class on class.oid = lock.relation
-      join pg_stat_activity as other on other.pid = lock.pid
-     where class.relnamespace = to_regnamespace(%s) and lock.granted and other.pid <> %s
-       and other.xact_start < now() - interval '1 second'
-     order by 1"""
+# Any role sees this of the sessions of others, and no more. A prepared transaction has no session.
+_HOLDERS: Final = """
+    select distinct lock.virtualtransaction, coalesce(
+               coalesce(nullif(application_name, ''), 'a session') || ' of ' || usename
+               || ' (pid ' || lock.pid || ')', 'a prepared transaction')
+      from pg_locks as lock join pg_class as class on class.oid = lock.relation
+      left join pg_stat_activity as other on other.pid = lock.pid
+     where class.relnamespace = to_regnamespace(%s) and class.relname like %s and lock.granted
+       and lock.database = (select oid from pg_database where datname = current_database())
+       and lock.pid is distinct from pg_backend_pid()"""
 
 
 @frozen
@@ -106,7 +113,7 @@ def migrate(dsn: str, schema: str = "txqueue") -> MigrationReport:
             _ensure_utf8(cursor)
         _ensure_ledger(cursor, schema)
         patience = _Patience(cursor, schema)
-        before = patience.run(partial(_version_before, cursor, schema))
+        before = patience.run(partial(_prepare, cursor, schema))
         shared = [] if before else _known_roles(cursor, schema)
         applied = [
             f"{step.number:04}_{step.name}"
@@ -134,11 +141,20 @@ def _ensure_utf8(cursor: Any) -> None:
         )
 
 
-def _version_before(cursor: Any, schema: str) -> int:
-    """Return the schema's version before the migration."""
+def _prepare(cursor: Any, schema: str) -> int:
+    """Look for what would make the migration refuse; return the schema's version before it.
+
+    Raises:
+        Refused: When this role may not migrate, or others need what the migration drops.
+        SchemaMismatch: When the schema is newer than this code.
+    """
     with _transaction(cursor):
         cursor.execute(f"set local lock_timeout = '{LOCK_PATIENCE}s'")
-        return _checked_version(cursor, schema)
+        adopt_strays(cursor, schema)
+    with _step(cursor, schema) as version:
+        if 0 < version < latest_version():
+            rehearse_functions(cursor, [sql for _, sql in functions(schema)])
+    return version
 
 
 def _checked_version(cursor: Any, schema: str) -> int:
@@ -247,15 +263,15 @@ def _ensure_ledger(cursor: Any, schema: str) -> None:
     """Create the schema and its first tables, unless they exist or another session creates them.
 
     Raises:
-        Refused: When another role owns the schema.
+        Refused: When this role may not act as the schema's owner, or the schema is another's.
     """
-    with _transaction(cursor):
-        _ensure_own(cursor, schema)
+    with _owned(cursor, schema):
         if _has_table(cursor, schema, "migrating"):
             return
+        _ensure_empty(cursor, schema)
     for _ in range(20):
         try:
-            with _transaction(cursor):
+            with _owned(cursor, schema):
                 _create_ledger(cursor, schema)
         except _MADE_BY_OTHERS:
             time.sleep(0.1)
@@ -270,21 +286,13 @@ def _create_ledger(cursor: Any, schema: str) -> None:
     cursor.execute(_LEDGER.format(schema=schema))
 
 
-def _ensure_own(cursor: Any, schema: str) -> None:
-    cursor.execute(
-        "select pg_get_userbyid(nspowner), pg_has_role(nspowner, 'usage'),"
-        " exists (select from pg_class where relnamespace = pg_namespace.oid)"
-        " from pg_namespace where nspname = %s",
-        (schema,),
-    )
-    for owner, is_own, has_tables in cursor.fetchall():
-        if not is_own:
-            raise Refused(f"the schema {schema} belongs to {owner}", f"migrate as {owner}")
-        if has_tables and not _has_table(cursor, schema, "migration"):
-            raise Refused(
-                f"the schema {schema} has tables that are not txqueue's",
-                "choose another name for the schema (--schema, TXQUEUE_SCHEMA)",
-            )
+def _ensure_empty(cursor: Any, schema: str) -> None:
+    cursor.execute("select 1 from pg_class where relnamespace = to_regnamespace(%s)", (schema,))
+    if cursor.fetchone() and not _has_table(cursor, schema, "migration"):
+        raise Refused(
+            f"the schema {schema} has tables that are not txqueue's",
+            "choose another name for the schema (--schema, TXQUEUE_SCHEMA)",
+        )
 
 
 def _has_table(cursor: Any, schema: str, name: str) -> bool:
@@ -302,6 +310,7 @@ class _Patience:
     cursor: Any
     schema: str
     waited: float = 0.0
+    holders: frozenset[tuple[str, str]] = frozenset()
 
     def run(self, step: Callable[[], T]) -> T:
         """Run a step until no lock keeps it.
@@ -313,20 +322,30 @@ class _Patience:
             began = time.monotonic()
             try:
                 return step()
-            except psycopg2.errors.LockNotAvailable:
+            except (psycopg2.errors.LockNotAvailable, psycopg2.errors.DeadlockDetected):
                 self.waited += time.monotonic() - began + PAUSE
+            found = _holders(self.cursor, self.schema)
+            # What was in the way of each try is one transaction, unless several took turns.
+            self.holders = self.holders & found or found
             if self.waited > PATIENCE:
-                raise _blocked(self.cursor, self.schema)
+                raise _blocked(self.schema, self.holders)
             time.sleep(PAUSE)
 
 
-def _blocked(cursor: Any, schema: str) -> Refused:
-    cursor.execute(_BLOCKERS, (schema, cursor.connection.get_backend_pid()))
-    blockers = (
-        ", ".join(f"{name} (pid {pid})" for pid, name in cursor.fetchall()) or "another session"
-    )
+def _holders(cursor: Any, schema: str, table: str = "%") -> frozenset[tuple[str, str]]:
+    """Return the transactions that have locked tables of the schema, each with a name."""
+    cursor.execute(_HOLDERS, (schema, table))
+    return frozenset(cursor.fetchall())
+
+
+def _names(holders: frozenset[tuple[str, str]]) -> str:
+    return ", ".join(sorted(name for _, name in holders)) or "another session"
+
+
+def _blocked(schema: str, holders: frozenset[tuple[str, str]]) -> Refused:
     return Refused(
-        f"tables of the schema {schema} were locked for more than {PATIENCE:g} s, by {blockers}",
+        f"tables of the schema {schema} were locked for more than {PATIENCE:g} s,"
+        f" by {_names(holders)}",
         "end that transaction, or wait for it, then migrate again; nothing is half done",
     )
 
@@ -348,6 +367,18 @@ def _transaction(cursor: Any) -> Iterator[None]:
 
 
 @contextmanager
+def _owned(cursor: Any, schema: str) -> Iterator[None]:
+    """Open a transaction of the schema's owner, who owns what it makes.
+
+    Raises:
+        Refused: When this role may not act as the owner.
+    """
+    with _transaction(cursor):
+        act_as_owner(cursor, schema)
+        yield
+
+
+@contextmanager
 def _step(cursor: Any, schema: str) -> Iterator[int]:
     """Open the transaction of a step, alone among migrations; its value is the schema's version.
 
@@ -357,7 +388,7 @@ def _step(cursor: Any, schema: str) -> Iterator[int]:
         Refused: When another session that migrates takes too long.
         SchemaMismatch: When the schema is newer than this code.
     """
-    with _transaction(cursor):
+    with _owned(cursor, schema):
         _lock_migrating(cursor, schema)
         cursor.execute(f"set local lock_timeout = '{LOCK_PATIENCE}s'")
         version = _checked_version(cursor, schema)
@@ -371,14 +402,15 @@ def _lock_migrating(cursor: Any, schema: str) -> None:
     Raises:
         Refused: When one takes too long.
     """
-    cursor.execute(f"set local lock_timeout = '{OTHERS_PATIENCE}s'")
+    cursor.execute(f"set local lock_timeout = '{OTHERS_PATIENCE}s'; savepoint unlocked")
     try:
         cursor.execute(f"lock table {schema}.migrating in exclusive mode")
     except psycopg2.errors.LockNotAvailable:
+        cursor.execute("rollback to savepoint unlocked")
         raise Refused(
             f"another session has been migrating the schema {schema} for more than"
-            f" {OTHERS_PATIENCE:g} s",
-            "wait for it, or end it, then migrate again; pg_stat_activity names it",
+            f" {OTHERS_PATIENCE:g} s: {_names(_holders(cursor, schema, 'migrating'))}",
+            "wait for it, or end it, then migrate again",
         ) from None
 
 
