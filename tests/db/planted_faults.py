@@ -147,6 +147,31 @@ PLANTS: Final = (
         label="arguments",
     ),
     Plant("functions", "live_tenants", ("drop view txqueue.live_tenants",), label="view"),
+    Plant("objects", "table seen_key", ("drop table txqueue.seen_key",)),
+    Plant(
+        "objects",
+        "the schema lacks column node_info.beats",
+        ("alter table txqueue.node_info drop beats",),
+        label="column",
+    ),
+    Plant(
+        "objects",
+        "index of job_ready (job_id)",
+        ("drop index txqueue.job_ready_job_id_idx",),
+        label="index",
+    ),
+    Plant("rows", "the schema lacks row of setting", ("delete from txqueue.setting",)),
+    Plant("rows", "row of duty: rotate", ("delete from txqueue.duty",), label="duty"),
+    Plant(
+        "owners",
+        "objects do not belong to the schema's owner postgres: function txqueue.backlog(text)"
+        " (pg_monitor)",
+        (
+            "grant create on schema txqueue to pg_monitor",
+            "alter function txqueue.backlog owner to pg_monitor",
+            "revoke create on schema txqueue from pg_monitor",
+        ),
+    ),
     Plant(
         "indexes",
         "job_failed",

@@ -13,7 +13,7 @@ from psycopg2.extensions import make_dsn, parse_dsn
 
 from tests.db.masters import Master
 from tests.db.schema_picture import schema_picture
-from tests.db.snapshot import SNAPSHOT
+from tests.db.snapshot import SNAPSHOT, objects
 from tests.fixtures.databases import drop_database, execute_apart
 from txqueue import WorkQueue
 from txqueue.errors import ConfigurationError, DatabaseUnavailable, Refused, SchemaMismatch
@@ -21,7 +21,7 @@ from txqueue.policy.diagnosis.checkup import diagnose
 from txqueue.policy.diagnosis.finding import Severity
 from txqueue.store.reads.examination.facts import examine
 from txqueue.store.schema import migrations as migrations_module
-from txqueue.store.schema.files import migrations
+from txqueue.store.schema.files import migrations, needed_objects
 from txqueue.store.schema.function_replacement import keeping_rights
 from txqueue.store.schema.migrations import check_database, migrate, schema_sql
 from txqueue.store.schema.version import latest_version
@@ -116,6 +116,7 @@ def test_a_migration_keeps_the_jobs(node: Master, dsn: str) -> None:
 def test_the_snapshot_is_up_to_date(migrated_database: str) -> None:
     """After a change of the schema, run: python -m tests.db.snapshot."""
     assert schema_picture(migrated_database) == SNAPSHOT.read_text("utf-8")
+    assert objects(migrated_database) == needed_objects()
 
 
 @pytest.mark.parametrize(
@@ -536,6 +537,9 @@ def test_a_database_of_another_encoding_is_refused(dsn18: str) -> None:
         drop_database(dsn18, name)
 
 
+BY_READER = r"were locked for more than 1 s, by reader of postgres \(pid \d+\);"
+
+
 def test_a_migration_names_the_session_that_locks_a_table(
     migrated_database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -544,7 +548,7 @@ def test_a_migration_names_the_session_that_locks_a_table(
     monkeypatch.setattr(migrations_module, "LOCK_PATIENCE", 0.2)
     with closing(psycopg2.connect(migrated_database, application_name="reader")) as reader:
         reader.cursor().execute("select from txqueue.node_status; select pg_sleep(1.1)")
-        with pytest.raises(Refused, match=r"were locked for more than 1 s, by reader \(pid \d+\)"):
+        with pytest.raises(Refused, match=BY_READER):
             migrate(migrated_database)
 
 

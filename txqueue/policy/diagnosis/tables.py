@@ -57,6 +57,25 @@ def _functions(rows: Sequence[Row]) -> Iterator[Finding]:
         )
 
 
+def _objects(rows: Sequence[Row]) -> Iterator[Finding]:
+    if rows:
+        yield fault(
+            f"the schema lacks {listed([row['name'] for row in rows])}",
+            "statements of nodes and clients fail or are slow, as after an incomplete restore",
+            "restore them from a backup, or from a new schema: txqueue --schema other migrate",
+        )
+
+
+def _owners(rows: Sequence[Row]) -> Iterator[Finding]:
+    if rows:
+        names = listed([f"{row['kind']} {row['name']} ({row['owner']})" for row in rows])
+        yield fault(
+            f"objects do not belong to the schema's owner {rows[0]['rightful']}: {names}",
+            "its functions may not use them, and the owner cannot migrate",
+            f"{_MIGRATE}, once as a superuser, which gives them to the owner",
+        )
+
+
 def _indexes(rows: Sequence[Row]) -> Iterator[Finding]:
     for row in rows:
         yield fault(
@@ -109,6 +128,9 @@ def listed(names: Sequence[str]) -> str:
 CHECKS: Final = (
     Check("schema-version", "schema_version", _version),
     Check("functions", "other_functions", _functions),
+    Check("objects", "missing_objects", _objects),
+    Check("rows", "missing_rows", _objects),
+    Check("owners", "strays", _owners),
     Check("indexes", "invalid_indexes", _indexes),
     Check("history-days", "missing_days", _history_days),
     Check("sequences", "lagging_sequences", _sequences),

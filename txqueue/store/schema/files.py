@@ -19,7 +19,14 @@ from attrs import frozen
 
 from txqueue.errors import ConfigurationError
 
-__all__ = ["Migration", "checked_name", "functions", "migrations", "newest_migration"]
+__all__ = [
+    "Migration",
+    "checked_name",
+    "functions",
+    "migrations",
+    "needed_objects",
+    "newest_migration",
+]
 
 # Not by importlib.resources, which takes longer to import than most commands to ask.
 _FOLDER = Path(__file__).parents[2] / "schema"
@@ -80,6 +87,11 @@ def migrations(schema: str) -> list[Migration]:
 def functions(schema: str) -> list[tuple[str, str]]:
     """Return each file of functions: its name, and its SQL for the given schema."""
     return list(_sql_files("functions", schema))
+
+
+def needed_objects() -> list[str]:
+    """Return the tables, columns, indexes and rows of a schema of this release, each as a line."""
+    return _FOLDER.joinpath("objects.txt").read_text("utf-8").splitlines()
 
 
 def newest_migration() -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
@@ -20,12 +21,15 @@ from txqueue.store.reads.examination.statements import (
     EXCESS_RIGHTS,
     LACKING_RIGHTS,
     NEEDS_ALL_SESSIONS,
+    OBJECTS,
     OTHER_FUNCTIONS,
     OTHER_SETTINGS,
     PLAIN,
+    ROWS,
 )
 from txqueue.store.schema.definitions import definitions
-from txqueue.store.schema.files import functions
+from txqueue.store.schema.files import functions, needed_objects
+from txqueue.store.schema.ownership import STRAYS
 from txqueue.store.schema.version import FIND, latest_version
 
 __all__ = ["FACTS", "examine"]
@@ -150,6 +154,23 @@ def _other_functions(schema: str) -> Inquiry[Fact]:
     return (yield Question(query, (names, signatures, digests, version, version)))
 
 
+def _missing(sql: str, *kinds: str) -> _Read:
+    """Return a reader of the objects of some kinds that a schema of this release lacks."""
+
+    def read(schema: str) -> Inquiry[Fact]:
+        found = yield Question(sql.format(schema=schema))
+        needed = Counter(line for line in needed_objects() if line.startswith(kinds))
+        if found and found[0]["number"] != latest_version():
+            return []
+        return [{"name": name} for name in needed - Counter(row["object"] for row in found)]
+
+    return read
+
+
+def _strays(schema: str) -> Inquiry[Fact]:
+    return (yield Question(STRAYS, (schema,)))
+
+
 def _compared_rights(sql: str) -> _Read:
     """Return a reader that compares the rights of txqueue's roles with those granted to them."""
 
@@ -197,6 +218,9 @@ FACTS: Final[Mapping[str, _Read]] = {
     **{name: _plain(sql) for name, sql in PLAIN.items()},
     **{name: _of_all_sessions(sql) for name, sql in NEEDS_ALL_SESSIONS.items()},
     "schema_version": _schema_version,
+    "missing_objects": _missing(OBJECTS, "table ", "sequence ", "column ", "index "),
+    "missing_rows": _missing(ROWS, "row"),
+    "strays": _strays,
     "other_functions": _other_functions,
     "excess_rights": _compared_rights(EXCESS_RIGHTS),
     "lacking_rights": _compared_rights(LACKING_RIGHTS),

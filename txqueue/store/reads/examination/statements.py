@@ -9,9 +9,11 @@ __all__ = [
     "EXCESS_RIGHTS",
     "LACKING_RIGHTS",
     "NEEDS_ALL_SESSIONS",
+    "OBJECTS",
     "OTHER_FUNCTIONS",
     "OTHER_SETTINGS",
     "PLAIN",
+    "ROWS",
 ]
 
 _SETTINGS: Final = """
@@ -186,6 +188,41 @@ _DUE_SCHEDULES: Final = """
      where is_active and isfinite(next_due) and next_due < clock_timestamp()
      order by next_due limit 20
 """
+
+OBJECTS: Final = """
+    select object, (select max(number) from {schema}.migration) as number
+      from (select 'table ' || relname as object from pg_class
+             where relnamespace = to_regnamespace('{schema}') and relkind in ('r', 'p')
+             union all
+            select 'sequence ' || relname from pg_class
+             where relnamespace = to_regnamespace('{schema}') and relkind = 'S'
+             union all
+            select 'column ' || relname || '.' || attname
+              from pg_class join pg_attribute on attrelid = pg_class.oid
+             where relnamespace = to_regnamespace('{schema}') and relkind in ('r', 'p')
+               and not relispartition and attnum > 0 and not attisdropped
+             union all
+            select concat('index of ', relname, ' (', (
+                       select string_agg(coalesce(attname, 'expression'), ', ' order by place)
+                         from unnest(indkey::smallint[]) with ordinality as each (number, place)
+                         left join pg_attribute on attrelid = indrelid and attnum = number), ')',
+                       case when indisunique then ', unique' end,
+                       case when indpred is not null then ', partial' end)
+              from pg_index join pg_class on pg_class.oid = indrelid
+             where relnamespace = to_regnamespace('{schema}') and not exists (
+                   select from pg_inherits where inhrelid = indexrelid)) as its
+"""
+"""What the schema has beside functions and views."""
+
+ROWS: Final = """
+    select object, (select max(number) from {schema}.migration) as number
+      from (select 'row of setting' as object from {schema}.setting
+             union all
+            select 'row of duty: ' || name from {schema}.duty
+             union all
+            select 'rows of key_lock: ' || count(*) from {schema}.key_lock) as its
+"""
+"""The rows that migrations have written."""
 
 PLAIN: Final[Mapping[str, str]] = {
     "settings": _SETTINGS,
