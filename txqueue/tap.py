@@ -69,6 +69,7 @@ _OPTIONS = {
     "log-format": "text, or json: each line of the log is then a JSON object (default: text)",
     "state-dir": "folder of the node's own files (default: ~/.local/state/txqueue)",
 }
+_HELP = "see: twistd txqueue --help"
 _EMBEDDED = "start a PostgreSQL server in the state directory if no DSN is given; for development"
 
 
@@ -102,6 +103,16 @@ class Options(usage.Options):
     def opt_dsn(self, dsn: str) -> None:
         """The database: a libpq URI or keyword string; repeatable; TXQUEUE_DSN hides it from ps."""
         self["dsn"].append(dsn)
+
+    def parseOptions(self, options: Sequence[str] | None = None) -> None:
+        """Report a wrong option as one line, as `postOptions` does."""
+        try:
+            super().parseOptions(options)
+        except usage.UsageError as error:
+            word = str(error).removeprefix("option ").partition(" ")[0]
+            is_of_twistd = self.parent is not None and word.lstrip("-") in self.parent.synonyms
+            remedy = f"write it before txqueue: twistd {word} txqueue" if is_of_twistd else _HELP
+            sys.exit(f"twistd txqueue: {error}; {remedy}")
 
     def postOptions(self) -> None:
         """Check all options before anything starts, and report an error as one line."""

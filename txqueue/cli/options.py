@@ -143,6 +143,11 @@ class Group(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
+            # Imported late, as in the next function.
+            from txqueue.model.names_elsewhere import said_elsewhere
+
+            if ctx.parent is None and (said := said_elsewhere(args[0])):
+                raise click.UsageError(f"No such command '{args[0]}': {said}", ctx) from None
             near = self._nearest(ctx, args[0])
             # click itself may know the names, from 8.4 on.
             if not near or getattr(error, "possibilities", None):

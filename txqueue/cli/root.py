@@ -136,6 +136,8 @@ def error_line(error: Exception) -> tuple[str, int]:
         message = error.format_message().rstrip(".")
         for words, plain_words in _PLAIN.items():
             message = message.replace(words, plain_words)
+        if isinstance(error, click.NoSuchOption):
+            message = ": ".join(filter(None, (message, _meaning(error.option_name))))
         return f"{message}; see: {path} --help", WRONG_CALL
     if isinstance(error, click.ClickException):
         return error.format_message(), FAULT
@@ -145,6 +147,12 @@ def error_line(error: Exception) -> tuple[str, int]:
         return f"{error.filename or 'the output'} cannot be written: {error.strerror}", FAULT
     line = f"{type(error).__name__}: {error}"
     return f"txqueue has a fault: {line}; --debug shows where, please report it", FAULT
+
+
+def _meaning(option: str) -> str:
+    from txqueue.model.names_elsewhere import said_elsewhere
+
+    return said_elsewhere(option.lstrip("-"))
 
 
 def _complain(line: str, options: GlobalOptions) -> None:

@@ -18,6 +18,7 @@ from txqueue.client.archived_jobs import ArchivedJobs
 from txqueue.client.node_link import Membership, joinable
 from txqueue.client.notifications import EndNotifications
 from txqueue.client.waiting import EndWaiter
+from txqueue.errors import ConfigurationError
 from txqueue.model.enqueue_options import EnqueueOptions
 from txqueue.model.job import Job, job_number, wait_limit
 from txqueue.model.schedule import Exists, Schedule
@@ -39,6 +40,7 @@ from txqueue.store.inquiries.schema_version import ensure_version
 from txqueue.store.node.functions import StoredFunctions
 from txqueue.store.schedules import Schedules, job_of
 from txqueue.store.schema.files import checked_name
+from txqueue.system.asyncio_tasks import in_asyncio
 from txqueue.system.settings import Settings
 from txqueue.tracing.choice import sending
 from txqueue.wire.endpoints import Endpoint, INetworkReactor, parsed_endpoint
@@ -126,12 +128,11 @@ class WorkQueue:
             DatabaseUnavailable: When the database does not answer.
             SchemaMismatch: When its schema is missing, older or newer than this code needs.
             NotPermitted: When the role may not use the schema.
-            ConfigurationError: When the node's endpoint is not a unix socket.
+            ConfigurationError: When the node's endpoint is not a unix socket, or no reactor runs
+                here but a loop of asyncio's.
         """
         if reactor is None:
-            from twisted.internet import reactor as running_reactor
-
-            reactor = cast("IClientReactor", running_reactor)
+            reactor = _running_reactor()
         arguments: dict[str, Any] = {"dsn": dsn, "schema": schema, "node": node}
         arguments |= {"connection_wait": connection_wait, "connections": connections}
         settings = Settings(arguments, os.environ, Path.cwd(), is_call=True)
@@ -441,6 +442,18 @@ class WorkQueue:
 
     async def _find(self, inquiry: Inquiry[T]) -> T:
         return await find(self._pool, inquiry)
+
+
+def _running_reactor() -> IClientReactor:
+    from twisted.internet import reactor
+
+    found: Any = reactor
+    if in_asyncio() and not found.running:
+        raise ConfigurationError(
+            "WorkQueue needs Twisted's reactor, and a loop of asyncio's runs in its place",
+            "use txqueue.aio.Queue here; or run Twisted's asyncio reactor",
+        )
+    return cast("IClientReactor", found)
 
 
 def _node_of(settings: Settings) -> Endpoint | None:

@@ -18,6 +18,7 @@ from txqueue.django.framework import InvalidTask, normalize_json
 from txqueue.errors import InvalidWork, UnknownWorkType
 from txqueue.model.job_policy import Priority, Runtime, UniqueMode
 from txqueue.model.keys import KEYS, Key, check_text
+from txqueue.model.names_elsewhere import remedy_for
 from txqueue.model.retry import Retry
 from txqueue.model.schedule import Schedule
 from txqueue.model.work_item import WorkItem, find_work_type
@@ -90,8 +91,8 @@ def policy(**options: Unpack[DjangoPolicy]) -> Callable[[F], F]:
     if unknown := options.keys() - DjangoPolicy.__annotations__.keys():
         raise InvalidWork(
             f"a task's policy has no option {', '.join(sorted(unknown))}",
-            f"use {', '.join(DjangoPolicy.__annotations__)}; queue_name and priority are options of"
-            " @task",
+            f"{remedy_for(unknown, DjangoPolicy.__annotations__)}; queue_name and priority are"
+            " options of @task",
         )
 
     def given(function: F) -> F:

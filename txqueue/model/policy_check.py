@@ -19,6 +19,7 @@ from txqueue.model.job_policy import (
     UniqueMode,
 )
 from txqueue.model.keys import KEYS, check_constant
+from txqueue.model.names_elsewhere import OF_CLASSES, said_elsewhere
 from txqueue.model.retry import Retry
 from txqueue.model.schedule import Cooldown, Cron, Every
 from txqueue.model.storable import is_name
@@ -162,6 +163,7 @@ def check_policy(cls: type[WorkItem], names: Set[str]) -> None:
             " field",
         )
     _check(cls, _OF_HANDLERS)
+    _check_names(cls)
     for name, value in _constants(cls):
         try:
             checked_tags(value) if name == "tags" else check_constant(name, value)
@@ -173,6 +175,19 @@ def _check(cls: type[WorkItem], rules: tuple[_Rule, ...]) -> None:
     for holds, complaint, remedy in rules:
         if not holds(cls):
             raise InvalidWork(f"{cls.__qualname__}: {complaint.format(work=cls)}", remedy)
+
+
+def _check_names(cls: type[WorkItem]) -> None:
+    """Check that the class sets nothing by a name that another queue has for a policy."""
+    annotated = {name for base in cls.__mro__ for name in inspect.get_annotations(base)}
+    for name in OF_CLASSES.keys() - annotated:
+        value = inspect.getattr_static(cls, name, None)
+        if value is not None and not isinstance(value, _FIELD) and not hasattr(value, "__get__"):
+            raise InvalidWork(
+                f"{cls.__qualname__}: nothing reads {name}, which is no policy of txqueue",
+                f"{said_elsewhere(name)}; an attribute of your own has an annotation:"
+                f" {name}: ClassVar[...]",
+            )
 
 
 def _constants(cls: type[WorkItem]) -> Iterator[tuple[str, object]]:

@@ -6,16 +6,17 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from functools import partial
 from typing import Any, Final
+from urllib.parse import quote, urlencode
 
 from psycopg2.errors import LockNotAvailable
-from psycopg2.extensions import make_dsn, quote_ident
+from psycopg2.extensions import make_dsn, parse_dsn, quote_ident
 
 from txqueue.errors import TransactionMisused
 from txqueue.store.driver.blocking_connection import connect
 from txqueue.store.enqueueing.portable_calls import Statement
 from txqueue.store.schema.files import checked_name
 
-__all__ = ["created_database", "delete_all", "emptier"]
+__all__ = ["created_database", "delete_all", "emptier", "uri_of"]
 
 _NAME: Final = "txqueue tests"
 # What outlives jobs: the schema itself, its settings, and what nodes lock by. A truncation makes
@@ -102,3 +103,10 @@ def _empty(connection: Any, schema: str) -> None:
                 "a transaction of this test is still open and holds jobs, which cannot be deleted",
                 "roll back or close each connection at the end of the test",
             ) from None
+
+
+def uri_of(dsn: str) -> str:
+    """Return a DSN as a URI, for drivers that take no keywords."""
+    parts = parse_dsn(dsn)
+    user, name = (quote(parts.pop(each, ""), safe="") for each in ("user", "dbname"))
+    return f"postgresql://{user and f'{user}@'}/{name}?{urlencode(parts)}"

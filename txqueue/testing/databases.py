@@ -6,15 +6,12 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
-from urllib.parse import quote, urlencode
 from uuid import uuid4
-
-from psycopg2.extensions import parse_dsn
 
 from txqueue.store.schema.migrations import migrate
 from txqueue.store.temporary_databases import created_database
 
-__all__ = ["SERVER", "migrated_database", "server", "uri_of"]
+__all__ = ["SERVER", "migrated_database", "server"]
 
 SERVER: Final = "TXQUEUE_TEST_SERVER"
 """The variable that names a server on which databases may be created."""
@@ -43,10 +40,3 @@ def migrated_database(server_dsn: str) -> Iterator[str]:
     with created_database(server_dsn, f"txqueue_test_{uuid4().hex[:12]}") as dsn:
         migrate(dsn)
         yield dsn
-
-
-def uri_of(dsn: str) -> str:
-    """Return a DSN as a URI, for drivers that take no keywords."""
-    parts = parse_dsn(dsn)
-    user, name = (quote(parts.pop(each, ""), safe="") for each in ("user", "dbname"))
-    return f"postgresql://{user and f'{user}@'}/{name}?{urlencode(parts)}"

@@ -75,7 +75,7 @@ def txqueue_dsn(txqueue_database: str, _txqueue_emptier: Callable[[], None]) -> 
 @pytest.fixture
 def txqueue_uri(txqueue_dsn: str) -> str:
     """The same as a URI, ``postgresql://...``, for asyncpg and SQLAlchemy."""
-    from txqueue.testing.databases import uri_of
+    from txqueue.store.temporary_databases import uri_of
 
     return uri_of(txqueue_dsn)
 

@@ -7,11 +7,12 @@ import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from datetime import date, timedelta
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import pytest
 from attrs import define
 from twisted.internet.defer import maybeDeferred, succeed
+from twisted.scripts.twistd import ServerOptions  # type: ignore[attr-defined]  # not in __all__
 
 from txqueue import WorkItem
 from txqueue.errors import ConfigurationError, InvalidWork
@@ -37,6 +38,8 @@ class Mail(WorkItem):
         ({"priority": "high"}, "use Priority.LOW, NORMAL or HIGH"),
         ({"group": 7}, "give a string, such as f'account:"),
         ({"timeout": timedelta(0)}, "give seconds above 0"),
+        ({"countdown": 5}, "write not_before, an aware datetime; or use after"),
+        ({"max_retries": 5}, "attempts=5 at enqueue"),
     ],
 )
 def test_options_of_a_wrong_type(options: dict[str, Any], said: str) -> None:
@@ -99,6 +102,52 @@ def test_a_class_that_cannot_work(made: Callable[[], None], said: str) -> None:
     """It is refused as it is defined."""
     with pytest.raises(InvalidWork, match=said):
         made()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("retries", 3, r"retry = Retry\(attempts=5\)"),
+        ("max_retries", 0, r"retry = Retry\(attempts=5\)"),
+        ("time_limit", timedelta(minutes=1), "write timeout"),
+        ("queueing_lock", "one", r"unique = Key\(...\)"),
+    ],
+)
+def test_a_policy_by_the_name_of_another_queue(name: str, value: object, said: str) -> None:
+    """Nothing would read it; a field of that name, an annotated attribute and a method are used."""
+    with pytest.raises(InvalidWork, match=f"nothing reads {name}.*{said}"):
+        type("Moved", (WorkItem,), {name: value})
+    own = {"__annotations__": {name: ClassVar[object]}}
+    for body in ({name: value, **own}, {name: property(lambda _: 1)}):
+        type("Moved", (WorkItem,), body)
+    fields = define(type("Moved", (WorkItem,), {"__annotations__": {name: object}, name: value}))
+    assert getattr(cast("Any", fields)(), name) == value
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("--nodaemon", "write it before txqueue: twistd --nodaemon txqueue"),
+        ("-n", "write it before txqueue: twistd -n txqueue"),
+        ("--wrkers", "option --wrkers not recognized; see: twistd txqueue --help"),
+    ],
+)
+def test_an_option_in_the_place_of_a_node_s(option: str, said: str) -> None:
+    """One line, without twistd's own hundred."""
+    options = Options()
+    options.parent = ServerOptions()
+    with pytest.raises(SystemExit, match=said):
+        options.parseOptions([option])
+
+
+def test_a_work_queue_in_asyncio() -> None:
+    """It would fail with words of asyncio's."""
+    program = "import asyncio, txqueue; asyncio.run(txqueue.WorkQueue.connect('dbname=none'))"
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert "WorkQueue needs Twisted's reactor" in ended.stderr
+    assert "use txqueue.aio.Queue here" in ended.stderr
 
 
 def test_a_class_of_the_program_that_runs() -> None:

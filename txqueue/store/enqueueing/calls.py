@@ -15,8 +15,8 @@ import attrs
 from txqueue.errors import InvalidWork
 from txqueue.model.chunk import chunk_of_one
 from txqueue.model.enqueue_options import OPTIONS
-from txqueue.model.humanize import meant
 from txqueue.model.keys import KEYS, check_text
+from txqueue.model.names_elsewhere import remedy_for
 from txqueue.model.payload import encode
 from txqueue.model.storable import find_unstorable
 from txqueue.model.work_item import WorkItem, explicit_policy
@@ -255,5 +255,5 @@ def _check_moments(options: Mapping[str, Any]) -> None:
 
 
 def _unknown_option(option: str) -> InvalidWork:
-    remedy = f"{meant(option, OPTIONS)} use {', '.join(sorted(OPTIONS))}"
-    return InvalidWork(f"enqueue has no option {option}", remedy.lstrip())
+    remedy = remedy_for([option], sorted(OPTIONS))
+    return InvalidWork(f"enqueue has no option {option}", remedy)

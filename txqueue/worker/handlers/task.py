@@ -28,6 +28,7 @@ import attrs
 from txqueue.errors import InvalidWork
 from txqueue.model.job_policy import Runtime, UniqueMode
 from txqueue.model.keys import Key
+from txqueue.model.names_elsewhere import remedy_for
 from txqueue.model.retry import Retry
 from txqueue.model.schedule import Schedule
 from txqueue.model.work_item import WorkItem
@@ -200,7 +201,7 @@ def _check(function: Callable[..., Any], policy: Mapping[str, Any]) -> None:
     if unknown := policy.keys() - TaskPolicy.__annotations__.keys():
         raise InvalidWork(
             f"a task has no option {', '.join(sorted(unknown))}",
-            f"use name, {', '.join(TaskPolicy.__annotations__)}",
+            remedy_for(unknown, ["name", *TaskPolicy.__annotations__]),
         )
 
 

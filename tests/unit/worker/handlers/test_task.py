@@ -185,6 +185,7 @@ def test_a_parameter_for_the_job_without_annotation(
         (_hiding, {}, "the parameter queue of _hiding has the name of an attribute of WorkItem"),
         (_unknown, {}, "the annotations of _unknown cannot be used: name 'Undefined'"),
         (_plain, {"prority": 5}, "a task has no option prority"),
+        (_plain, {"max_retries": 3}, "a task has no option max_retries; write retry = Retry"),
         (_plain, {"priority": 10}, "priority 10 is not within 0 to 9"),
         (_plain, {"group": 5}, "_plain: group 5 is neither a text nor a Key"),
         (_plain, {"group": "{number}"}, "_plain.group: group '{number}' is a text"),
