@@ -632,6 +632,7 @@ complete(its_incarnation integer, lanes smallint[], assignments bigint[], ids te
     returns (total integer, freed boolean, freed_rank text, freed_job bigint);  -- worker
 complete_one(its_incarnation integer, its_assignment bigint, its_job_id bigint, its_result jsonb,
     its_progress jsonb = null, its_lane integer = null) returns void;  -- worker
+held_jobs(its_incarnation integer, ids bigint[]) returns bigint[];  -- worker
 note_late_error(its_incarnation integer, its_assignment bigint, its_job_id bigint, its_error text)
     returns void;  -- worker
 note_late_result(its_incarnation integer, its_assignment bigint, its_job_id bigint, its_result jsonb)
@@ -766,6 +767,7 @@ restart(ids bigint[], who text, is_counted boolean = false) returns (restarted j
 retry(ids bigint[], who text) returns (retried bigint[], refused bigint[]);  -- worker
 retry_failures(its_fingerprint text, who text, before timestamptz = null, at_most integer = 1000)
     returns (retried integer, until timestamptz);  -- worker
+row_locker(its_xmax xid, leaf oid) returns integer;  -- read, worker
 set_priority(ids bigint[], its_priority integer, who text) returns (changed bigint[], refused bigint[]);  -- worker
 updated_at(its job) returns timestamptz;  -- read, worker
 -- only the owner may execute: ahead_facts, blocker_facts, cancel_jobs, control_facts, enqueue_again, error_kind,
@@ -868,7 +870,7 @@ start_workset(its_name text, its_items bigint = null) returns integer;  -- worke
 --                              workset_part, workset_slot, workset_status
 --                   execute    backlog, chart, demand, explain_each, explain_facts, failure_kinds, find_archived,
 --                              find_damage, find_job, identity, lacking_right, lagging_sequences, readable_json,
---                              readable_text, schedule_runs, scheduled_keys, silent_jobs, stats, updated_at
+--                              readable_text, row_locker, schedule_runs, scheduled_keys, silent_jobs, stats, updated_at
 --
 -- txqueue_worker    usage      schema txqueue
 --                   select     action, archived, claiming, control, duty, failed_attempt, failures, group_front,
@@ -883,18 +885,18 @@ start_workset(its_name text, its_items bigint = null) returns integer;  -- worke
 --                              due_schedules, edit_schedule, encrypted_type, end_archive, end_part, end_slot, enqueue,
 --                              enqueue_assigned, enqueue_checked, enqueue_many, ensure_history, ensure_workset,
 --                              explain_each, explain_facts, failure_kinds, fill_workset, find_archived, find_damage,
---                              find_job, find_met_conditions, grant_credit, heartbeat, history_due, hold_archiving,
---                              identity, is_input, jobs_of, lacking_right, lagging_sequences, leave, listen_to_run,
---                              load_steps, lock_next_cut, measure_minute, next_job, next_part, note_late_error,
---                              note_late_result, note_minute, notified_jobs, notify_ends, pass_on, pause,
---                              pause_schedule, postpone_failures, probe_run, publish, publish_schedules, put_schedule,
---                              readable_json, readable_text, refresh_backlog_flags, register_node, release,
---                              remove_schedule, renew_for_peer, repeat, repeat_archived, request_end_notices, rescue,
---                              reserve_incarnation, reserve_run, restart, resume, resume_schedule, retry,
---                              retry_failures, retry_from, retry_workset, rotate, run_schedule, schedule_runs,
---                              scheduled_keys, send_signal, set_aside, set_limit, set_priority, settle, signal,
---                              signal_keyed, silent_jobs, split_workset_part, start_missed_cooldowns, start_workset,
---                              started, stats, tick, undrain_node, updated_at, write_step, write_steps
+--                              find_job, find_met_conditions, grant_credit, heartbeat, held_jobs, history_due,
+--                              hold_archiving, identity, is_input, jobs_of, lacking_right, lagging_sequences, leave,
+--                              listen_to_run, load_steps, lock_next_cut, measure_minute, next_job, next_part,
+--                              note_late_error, note_late_result, note_minute, notified_jobs, notify_ends, pass_on,
+--                              pause, pause_schedule, postpone_failures, probe_run, publish, publish_schedules,
+--                              put_schedule, readable_json, readable_text, refresh_backlog_flags, register_node,
+--                              release, remove_schedule, renew_for_peer, repeat, repeat_archived, request_end_notices,
+--                              rescue, reserve_incarnation, reserve_run, restart, resume, resume_schedule, retry,
+--                              retry_failures, retry_from, retry_workset, rotate, row_locker, run_schedule,
+--                              schedule_runs, scheduled_keys, send_signal, set_aside, set_limit, set_priority, settle,
+--                              signal, signal_keyed, silent_jobs, split_workset_part, start_missed_cooldowns,
+--                              start_workset, started, stats, tick, undrain_node, updated_at, write_step, write_steps
 --
 -- txqueue_worksets  usage      schema txqueue
 --                   select     migration

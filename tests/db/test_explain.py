@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from typing import Any
 
+import psycopg2
 import pytest
+from twisted.internet.threads import deferToThread
 
 from tests.db.masters import Master
 from tests.waiting import eventually
@@ -234,25 +237,67 @@ def test_a_suspect(node: Master) -> None:
     assert "as many such processes as they may" in explained(node, first).detail
 
 
-@pytest.mark.parametrize(
-    "lock",
-    [
-        "select from txqueue.job where job_id = {job} for update",
-        "lock table txqueue.claiming in exclusive mode",
-    ],
-)
-async def test_a_lock(lock: str, node: Master, other: Master) -> None:
-    """It names the session whose open transaction claims pass over, or wait for."""
+LOCK_ROW = "select from txqueue.job where job_id = {job} for update"
+LOCKS = {
+    "row": [LOCK_ROW],
+    "savepoint": ["savepoint inner_block", LOCK_ROW, "release inner_block"],
+    "claiming": ["lock table txqueue.claiming in exclusive mode"],
+    "share": ["lock table txqueue.job in share mode"],
+    "index": ["create index on txqueue.job (weight)"],
+}
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+@pytest.mark.parametrize("is_assigned", [False, True])
+async def test_a_lock(lock: str, node: Master, other: Master, *, is_assigned: bool) -> None:
+    """It names the session whose open transaction claims and ends pass over, or wait for."""
     (job_id,) = node.enqueue({})
+    if is_assigned:
+        node.claim()
+    before = explained(node, job_id).reason
     other.connection.autocommit = False
-    other.cursor.execute(lock.format(job=job_id))
+    for statement in LOCKS[lock]:
+        other.cursor.execute(statement.format(job=job_id))
     await eventually(lambda: explained(node, job_id).reason == "locked")
     told = explained(node, job_id)
     pid = other.connection.info.backend_pid
     assert f"session {pid}" in told.detail
     assert f"pg_terminate_backend({pid})" in told.remedy
     other.connection.rollback()
+    assert explained(node, job_id).reason == before
+
+
+async def test_a_lock_of_several(node: Master, other: Master, third: Master) -> None:
+    """One of them is named, and once it has ended the other one."""
+    (job_id,) = node.enqueue({})
+    holders = {}
+    for session in (other, third):
+        session.connection.autocommit = False
+        session.cursor.execute(f"select from txqueue.job where job_id = {job_id} for share")
+        holders[session.connection.info.backend_pid] = session
+    await eventually(lambda: explained(node, job_id).reason == "locked")
+    for _ in (1, 2):
+        told = explained(node, job_id).detail
+        [pid] = [pid for pid in holders if f"session {pid}" in told]
+        holders.pop(pid).connection.rollback()
     assert explained(node, job_id).reason == "next"
+
+
+async def test_a_session_of_a_node_is_not_named(dsn: str, node: Master, other: Master) -> None:
+    """But the one for which it waits itself, while it has locked the row."""
+    (job_id,) = node.enqueue({})
+    with closing(psycopg2.connect(dsn, application_name="txqueue node")) as claim:
+        claim.cursor().execute(LOCK_ROW.format(job=job_id))
+        other.connection.autocommit = False
+        other.cursor.execute("select from txqueue.node_info for update")
+        waiting = deferToThread(claim.cursor().execute, "select from txqueue.node_info for update")
+        try:
+            await eventually(lambda: explained(node, job_id).reason == "locked")
+            assert f"session {other.connection.info.backend_pid}" in explained(node, job_id).detail
+        finally:
+            other.connection.rollback()
+            await waiting
+        assert explained(node, job_id).reason == "next"
 
 
 def test_a_key_that_no_node_has(node: Master) -> None:

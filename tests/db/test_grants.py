@@ -42,6 +42,7 @@ READING += [
     "schedule_runs",
 ]
 READING += ["scheduled_keys", "silent_jobs"]
+READING.insert(READING.index("schedule_runs"), "row_locker")
 READING += ["stats", "updated_at"]
 # It looks into tables of the application with the rights of the node that calls it.
 INVOKING = ["due_schedules", "find_met_conditions", "is_input"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from attrs import define, field, frozen
 
@@ -172,6 +172,9 @@ def framed(line: str, frames: str) -> str:
     return f"{line}\n\n{frames}{line}"
 
 
+_ASSIGNMENTS: Final = re.compile('"assignment": ?([0-9]+)')
+
+
 @frozen
 class SettledJobs:
     """A worker's report of one or more `SettledJob`.
@@ -187,6 +190,11 @@ class SettledJobs:
     def jobs(self) -> int:
         """The approximate number of jobs in the report, counted without parsing its text."""
         return self.outcomes.count('"job_id"')
+
+    @property
+    def assignments(self) -> set[int]:
+        """The assignments of the jobs, and perhaps others, found without parsing the text."""
+        return {int(number) for number in _ASSIGNMENTS.findall(self.outcomes)}
 
 
 @frozen

@@ -26,9 +26,9 @@ from txqueue.store.schedules import MOST_CHECKS
 
 __all__ = ["SharedState"]
 
-# One connection each for claims, completions and other statements; a fourth listens, and claims
-# ordinary jobs.
-CONNECTIONS = 3
+# One connection each for claims, completions, long outcomes and other statements, opened when it is
+# needed; a fifth listens, and claims ordinary jobs.
+CONNECTIONS = 4
 
 
 class SharedState:

@@ -27,6 +27,11 @@ LOCKS: Final = (
 _WAITING: Final = """
     select count(*) from pg_locks as lock join pg_stat_activity as waiter using (pid)
      where not lock.granted and waiter.application_name like 'txqueue n_'"""
+# Of all jobs that run at this moment, as a session that looks at them may take them.
+_ROWS: Final = "select from {schema}.job_assigned for share"
+_LOCKED: Final = "select count(*) from {schema}.job_assigned where xmax <> '0'"
+_DONE: Final = "select count(*) from {schema}.job_done"
+ENDS: Final = 50
 HELD: Final = 4
 _RUNNING: Final = """
     select incarnation, assignment, job_id from {schema}.job_assigned
@@ -51,11 +56,27 @@ def locks_held(testbed: Testbed) -> None:
                 testbed.wait(lambda: _waiting(testbed), "a node waits for the lock")
                 testbed.rest(HELD_FOR)
             fault.evidence = f"a node waited for {HELD_FOR:g} s: {sql}"
+    _lock_running(testbed)
     testbed.flow()
     lost = [node.name for node in nodes if "registering anew" in node.log]
     testbed.expect(not lost, f"all keep their leases, but not {lost}")
     testbed.drain()
     no_duplicates(testbed)
+
+
+def _lock_running(testbed: Testbed) -> None:
+    """Lock the rows of the running jobs: others end meanwhile."""
+    with testbed.fault("lock rows", snapshot=False) as fault, _open_transaction(testbed, _ROWS):
+        locked, before = _count(testbed, _LOCKED), _count(testbed, _DONE)
+        testbed.wait(
+            lambda: _count(testbed, _DONE) >= before + ENDS, "other jobs end", 4 * HELD_FOR
+        )
+        if locked and _count(testbed, _LOCKED) >= locked:
+            fault.evidence = f"the rows of {locked} jobs were locked while {ENDS} others ended"
+
+
+def _count(testbed: Testbed, sql: str) -> int:
+    return int(testbed.database.value(sql.format(schema=testbed.schema)))
 
 
 @scenario(

@@ -1,9 +1,10 @@
 -- Returns jobs of a node's assignments to the queue: of the named assignments, of all others, or only the
 -- jobs named by number; with spared, not jobs that were handed over by a message that may be on its way. died
 -- means that the process that held them is dead. Returns how many; if that equals at_most, there may be more;
--- jobs that were running go first. With at_most the function waits for no lock: a stopped process may hold a
--- job, or its group's key, between its completion and its commit; such jobs are skipped, and such groups are
--- recorded for free_late_groups(). Without it, the jobs that operators have cancelled end at once.
+-- jobs that were running go first. It waits for no lock: a stopped process may hold a job, or its group's key, between its
+-- completion and its commit, and any session may lock a row. Such jobs are skipped, and returned by rescue() or by the
+-- node once they are free; such groups are recorded for free_late_groups(). Without at_most, the jobs that operators have
+-- cancelled end at once.
 create or replace function txqueue.release(
     its_incarnation integer, assignments bigint[], died boolean, all_but boolean default false, ids bigint[] default null,
     spare_handed boolean default false, at_most integer default null)
@@ -22,11 +23,11 @@ declare
 begin
     for this in
         delete from job_assigned
-         where incarnation = its_incarnation and (assignment = any (assignments)) <> all_but
-           and (ids is null or job_id = any (ids)) and (handed is null or not spare_handed)
-           and (at_most is null or job_id = any (array(
-                select few.job_id from job_assigned as few where few.incarnation = its_incarnation
-                 order by few.started_at limit at_most for update skip locked)))
+         where incarnation = its_incarnation and job_id = any (array(
+                select few.job_id from job_assigned as few
+                 where few.incarnation = its_incarnation and (few.assignment = any (assignments)) <> all_but
+                   and (ids is null or few.job_id = any (ids)) and (few.handed is null or not spare_handed)
+                 order by few.started_at limit at_most for update skip locked))
         returning *
     loop
         if not (has_large_values(this) and fail_if_damaged(this)) then
@@ -38,7 +39,7 @@ begin
     end loop;
     -- A released job may have caused the parking of a job of its group that ranks before it.
     groups := array_remove(groups, null);
-    if groups <> '{}' and at_most is not null then
+    if groups <> '{}' then
         keys := try_keys(array(select distinct key_of(name) from unnest(groups) as name));
         insert into late_group select distinct name from unnest(groups) as name where key_of(name) <> all (keys);
         groups := array(select name from unnest(groups) as name where key_of(name) = any (keys));

@@ -23,10 +23,9 @@ begin
     if not found or to_incarnation = its_incarnation then
         return;
     end if;
-    if ids is null then
-        ids := array(select job_id from job_assigned as job
-                      where job.incarnation = its_incarnation and job.assignment = any (assignments));
-    end if;
+    ids := array(select job_id from job_assigned as job
+                  where job.incarnation = its_incarnation and job.assignment = any (assignments)
+                    and (ids is null or job.job_id = any (ids)) for update skip locked);
     parts := greatest(1, least(parts, cardinality(ids)));
     numbers := array(select next_assignment() from generate_series(1, 8 * parts));
     return query

@@ -84,12 +84,9 @@ begin
     if exists (select from control where (kind, key) in (('queue', this.queue), ('group', this."group"), ('tenant', this.tenant))) then
         controls := control_facts(this);
     end if;
-    if this.state in ('waiting', 'ready')
-       and exists (select from pg_locks where locktype = 'transactionid' and granted and pid <> pg_backend_pid()) then
-        locker := (select lock_facts(lock.pid)
-                     from job as mine, pg_locks as lock
-                    where mine.job_id = this.job_id and mine.state = this.state
-                      and lock.locktype = 'transactionid' and lock.granted and lock.transactionid = mine.xmax limit 1);
+    if this.state in ('waiting', 'ready', 'assigned') then
+        locker := (select lock_facts(row_locker(mine.xmax, mine.tableoid))
+                     from job as mine where mine.job_id = this.job_id and mine.state = this.state and mine.xmax <> '0');
     end if;
     return jsonb_build_object(
         'job', to_jsonb(this) - 'payload' - 'result' - 'progress' - 'options' || jsonb_build_object(
@@ -134,8 +131,10 @@ begin
                       else '{"jobs": 0, "weight": 0, "suspects": 0}' end,
         'controls', controls,
         'locked', locker,
-        'claims_locked', (select lock_facts(lock.pid) from pg_locks as lock
-           where lock.relation = 'claiming'::regclass and lock.granted
-             and lock.database = (select oid from pg_database where datname = current_database())
-             and lock.mode in ('ExclusiveLock', 'AccessExclusiveLock') limit 1));
+        -- Such as those of `create index` and `lock table`.
+        'claims_locked', (select holder_of from pg_locks as lock, lock_facts(lock.pid) as holder_of
+           where lock.relation in (select relid from pg_partition_tree('job') union all select 'claiming'::regclass)
+             and lock.granted and lock.database = (select oid from pg_database where datname = current_database())
+             and lock.mode in ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')
+             and holder_of is not null limit 1));
 end $$;

@@ -8,14 +8,14 @@ declare
     enqueuing constant text[] := array['enqueue', 'enqueue_many', 'enqueue_checked', 'enqueue_assigned', 'identity', 'backlog', 'demand', 'request_end_notices', 'signal', 'signal_keyed', 'encrypted_type'];
     worksets  constant text[] := array['ensure_workset', 'fill_workset', 'start_workset', 'retry_workset'];
     working   constant text[] := array['enqueue', 'enqueue_many', 'enqueue_checked', 'enqueue_assigned', 'identity', 'direct_jobs', 'listen_to_run', 'probe_run', 'notified_jobs', 'credited_jobs', 'grant_credit', 'assignments_of', 'jobs_of', 'backlog', 'demand', 'next_job', 'claim_ready', 'claim_given', 'set_aside',
-        'complete', 'settle', 'complete_one', 'notify_ends', 'write_steps', 'write_step', 'load_steps', 'signal', 'signal_keyed', 'encrypted_type', 'send_signal', 'retry_from', 'note_late_error', 'note_late_result', 'started', 'release', 'pass_on', 'rescue', 'renew_for_peer', 'declare_dead', 'reserve_incarnation', 'reserve_run', 'advance_sequences', 'lagging_sequences', 'register_node', 'publish', 'heartbeat', 'leave',
+        'complete', 'settle', 'complete_one', 'notify_ends', 'write_steps', 'write_step', 'load_steps', 'signal', 'signal_keyed', 'encrypted_type', 'send_signal', 'retry_from', 'note_late_error', 'note_late_result', 'started', 'held_jobs', 'release', 'pass_on', 'rescue', 'renew_for_peer', 'declare_dead', 'reserve_incarnation', 'reserve_run', 'advance_sequences', 'lagging_sequences', 'register_node', 'publish', 'heartbeat', 'leave',
         'rotate', 'refresh_backlog_flags', 'ensure_history', 'explain_facts', 'explain_each', 'pause', 'resume', 'set_limit', 'cancel', 'restart', 'retry', 'set_priority', 'drain_node',
         'ensure_workset', 'fill_workset', 'start_workset', 'retry_workset', 'request_end_notices', 'next_part', 'end_part', 'split_workset_part', 'lock_next_cut', 'add_parts', 'end_slot',
         'undrain_node', 'history_due', 'hold_archiving', 'begin_archive', 'end_archive', 'drop_archived', 'retry_failures', 'postpone_failures', 'discard_failures',
         'stats', 'find_job', 'find_archived', 'chart', 'note_minute', 'measure_minute', 'due_schedules', 'find_met_conditions', 'is_input', 'tick', 'start_missed_cooldowns', 'put_schedule', 'edit_schedule',
         'coalesce_into', 'repeat', 'repeat_archived', 'publish_schedules', 'pause_schedule', 'resume_schedule', 'remove_schedule', 'run_schedule', 'schedule_runs', 'failure_kinds', 'updated_at',
-        'readable_json', 'readable_text', 'find_damage', 'scheduled_keys', 'silent_jobs', 'lacking_right'];
-    reading   constant text[] := array['identity', 'explain_facts', 'explain_each', 'backlog', 'demand', 'schedule_runs', 'stats', 'find_job', 'find_archived', 'chart', 'failure_kinds', 'lagging_sequences', 'updated_at', 'readable_json', 'readable_text', 'find_damage', 'scheduled_keys', 'silent_jobs', 'lacking_right'];
+        'readable_json', 'readable_text', 'find_damage', 'scheduled_keys', 'silent_jobs', 'row_locker', 'lacking_right'];
+    reading   constant text[] := array['identity', 'explain_facts', 'explain_each', 'backlog', 'demand', 'schedule_runs', 'stats', 'find_job', 'find_archived', 'chart', 'failure_kinds', 'lagging_sequences', 'updated_at', 'readable_json', 'readable_text', 'find_damage', 'scheduled_keys', 'silent_jobs', 'row_locker', 'lacking_right'];
     its_role text;
     signature regprocedure;
     grantee   text;

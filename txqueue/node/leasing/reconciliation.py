@@ -184,10 +184,11 @@ class Reconciliation(Periodic):
             incarnation, [ReturnedJobs(assignment, numbers) for assignment, numbers in ids.items()]
         )
         self.given_back += returned
-        self.log.warn(
-            "returned {given} jobs that were assigned to this node but not held by it",
-            given=returned,
-        )
+        if returned:
+            self.log.warn(
+                "returned {given} jobs that were assigned to this node but not held by it",
+                given=returned,
+            )
 
     async def _written(self, mark: int) -> bool:
         """Wait briefly until all reports up to a mark are written; return whether they are."""

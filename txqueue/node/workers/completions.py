@@ -21,19 +21,21 @@ from txqueue.node.state.lease import Lease
 from txqueue.node.state.meters import Meters
 from txqueue.node.state.periodic import Periodic
 from txqueue.node.state.wakeups import Wakeups
+from txqueue.node.workers.long_outcomes import LongOutcomes
+from txqueue.policy.backoff import Backoff
 from txqueue.policy.endings.batching import LONG, BatchSize, gathering
-from txqueue.store.driver.errors import is_passing
+from txqueue.store.driver.errors import is_locked, is_passing
 from txqueue.store.node.functions import StoredFunctions
-from txqueue.store.node.outcomes import as_settled_jobs, settled_jobs_in
+from txqueue.store.node.outcomes import as_settled_jobs, outcomes_texts, settled_jobs_in
 from txqueue.store.node.replies import WrittenEnds
 from txqueue.system.clock import Clock
 
 __all__ = ["Completions"]
 
-LAST_TRIES = 6
-# Tries of a long outcome, each beside a short statement that succeeds, after which its job fails,
-# and the seconds between them.
-LONG_TRIES, LONG_PAUSE = 3, 5.0
+# Seconds after which the remaining entries are given up at the end of the node.
+LAST_TIME = 10.0
+# Shortest and longest pause between two looks for jobs whose rows other sessions have locked.
+FIRST_LOOK, LONGEST_LOOK = 0.5, 5.0
 # So many reports are written without a delay.
 FEW = 50
 # After a statement with so many ended jobs, results are collected too: a caller that waits for one
@@ -55,22 +57,36 @@ class _Entries:
     started: dict[JobKey, StartedJob] = Factory(dict)
     given_back: list[ReturnedJobs] = Factory(list)
 
+    @classmethod
+    def of_jobs(cls, outcomes: Iterable[SettledJob], running: Iterable[StartedJob]) -> _Entries:
+        """Return the entries of single jobs."""
+        reports = [SettledJobs(text) for text in outcomes_texts(outcomes)]
+        return cls(settled=reports, started={job.key: job for job in running})
+
     def take(self, entries: _Entries) -> None:
-        """Add other entries, with long outcomes at the end."""
+        """Add other entries."""
         self.completed += entries.completed
         self.settled += entries.settled
-        self.settled.sort(key=_is_long)
         self.started |= entries.started
         self.given_back += entries.given_back
 
-    def part(self, jobs: list[CompletedJobs]) -> bool:
-        """Make the first completions outcomes of single jobs, if they have results or it is one."""
+    def part(self, jobs: list[CompletedJobs]) -> list[SettledJob]:
+        """Remove the first completions that have results, or a single one; return its outcomes."""
         is_one = len(jobs) == 1
         parted = [entry for entry in jobs if is_one or entry.results]
         self.completed[: len(jobs)] = [entry for entry in jobs if not (is_one or entry.results)]
-        self.settled += [as_settled_jobs([job]) for entry in parted for job in _as_settled(entry)]
-        self.settled.sort(key=_is_long)
-        return bool(parted)
+        return [job for entry in parted for job in _as_settled(entry)]
+
+    @property
+    def outcomes(self) -> list[SettledJob]:
+        """The outcomes of all ended jobs, each by itself."""
+        done = [job for entry in self.completed for job in _as_settled(entry)]
+        return done + settled_jobs_in(self.settled)
+
+    @property
+    def assignments(self) -> set[int]:
+        """The assignments of the outcomes, and perhaps others."""
+        return set().union(*(report.assignments for report in self.settled))
 
     def can_wait(self, *, with_results: bool) -> bool:
         """Tell whether all entries are a few done jobs, for which no caller waits.
@@ -130,8 +146,17 @@ class Completions(Periodic):
         # How many jobs the last statement has ended, and whether that freed others.
         self._last, self._has_freed = 0, False
         self._completed, self._settled = BatchSize(), BatchSize()
-        # How often the first long outcome has failed, and when it may be tried again.
-        self._long_tries, self._long_at = 0, float("-inf")
+        # What concerns jobs whose rows other sessions have locked, and when to look at them again.
+        self._held = _Entries()
+        self._looks = Backoff(FIRST_LOOK, LONGEST_LOOK)
+        self._look_at = 0.0
+        self._long = LongOutcomes(
+            clock,
+            lambda report: self._write_outcomes([report]),
+            self._fail,
+            probe=lambda: functions.started(lease.incarnation, []),
+            ended=self.alarm.ring,
+        )
         # The numbers of the latest entry noted, the latest being written and the latest written.
         self._noted = self._taken = self._written = 0
 
@@ -158,9 +183,21 @@ class Completions(Periodic):
 
     def settle(self, settled: SettledJobs) -> None:
         """Note jobs that ended otherwise than done, or with progress to store."""
-        self._open.settled.append(settled)
+        self._note(settled)
         self._noted += 1
         self.alarm.ring()
+
+    def _note(self, report: SettledJobs) -> None:
+        if len(report.outcomes) <= LONG:
+            self._open.settled.append(report)
+        elif report.jobs > 1 and len(jobs := settled_jobs_in([report])) > 1:
+            self._note_each(jobs)
+        else:
+            self._long.add(report)
+
+    def _note_each(self, jobs: Iterable[SettledJob]) -> None:
+        for job in jobs:
+            self._note(as_settled_jobs([job]))
 
     def start(self, jobs: Iterable[StartedJob]) -> None:
         """Note reports of running jobs; only the latest report of a job is written."""
@@ -176,40 +213,44 @@ class Completions(Periodic):
     @property
     def unwritten(self) -> int:
         """The number of ended jobs whose outcome is not written yet."""
-        return self._open.ends + self._writing.ends
+        entries = (self._open, self._writing, self._held)
+        return sum(each.ends for each in entries) + self._long.unwritten
 
     @property
     def is_clean(self) -> bool:
         """Whether all entries are written."""
-        return not self._open and not self._writing
+        return not (self._open or self._writing or self._held or self._long.unwritten)
 
     async def close(self) -> None:
-        """Stop, and write the remaining entries, or give up after a few errors of the database."""
+        """Stop, and write the remaining entries, or give up after a while."""
         stopping = self.stopService()
         if stopping is not None:
             await stopping
-        for _ in range(LAST_TRIES):
-            if self.is_clean:
-                return
-            if (pause := await self._safe_step()) is not None:
-                await self.alarm.wait(pause)
-        self.log.error("the outcomes of some jobs could not be written: these jobs will run again")
+        deadline = self._clock.seconds() + LAST_TIME
+        while True:
+            pause = await self._safe_step()
+            left = deadline - self._clock.seconds()
+            if self.is_clean or left <= 0:
+                break
+            await self.alarm.wait(left if pause is None else min(pause, left))
+        if not self.is_clean:
+            self.log.error("the outcomes of some jobs could not be written: these jobs run again")
 
     async def step(self) -> float | None:
         """Write the collected entries."""
+        if self._held and self._clock.seconds() >= self._look_at:
+            await self._look_at_held()
         while self._open or self._writing:
             if not self._writing:
                 await self._gather()
             self._writing.take(self._open)
             self._open = _Entries()
             self._taken = self._noted
-            await self._write(self._writing)
-            if not self._writing:
-                self._written = self._taken
+            await self._write_free()
             self._written_at = self._clock.seconds()
-            if self._long_at > self._written_at and self._writing and not self._open:
-                return self._long_at - self._written_at
-        return None
+        if self.is_clean:
+            self._written = self._taken
+        return self._look_at - self._clock.seconds() if self._held else None
 
     @property
     def _is_urgent(self) -> bool:
@@ -227,22 +268,62 @@ class Completions(Periodic):
             self._clock.callLater(pause, timer.callback, None)
             await timer
 
+    async def _write_free(self) -> None:
+        """Write the entries; set those apart that concern jobs whose rows are locked."""
+        try:
+            await self._write(self._writing)
+        except Exception as error:
+            if not is_locked(error):
+                raise
+            free, held = await self._divided(self._writing)
+            if not held:
+                raise
+            self._writing = free
+            self._hold(held)
+
+    def _hold(self, entries: _Entries) -> None:
+        self._held.take(entries)
+        self._looks.reset()
+        self._look_at = self._clock.seconds() + self._looks.take()
+
+    async def _look_at_held(self) -> None:
+        """Take back the entries of jobs whose rows are free again."""
+        self._look_at = self._clock.seconds() + self._looks.take()
+        free, self._held = await self._divided(self._held)
+        self._open.take(free)
+
+    async def _divided(self, entries: _Entries) -> tuple[_Entries, _Entries]:
+        """Divide entries into those of jobs that can end now, and those of jobs that are locked."""
+        outcomes, running = entries.outcomes, list(entries.started.values())
+        ids = [job.job_id for job in outcomes] + [job.job_id for job in running]
+        held = frozenset(await self._functions.held_jobs(self._lease.incarnation, ids))
+        free, locked = (
+            _Entries.of_jobs(
+                [job for job in outcomes if (job.job_id in held) is is_held],
+                [job for job in running if (job.job_id in held) is is_held],
+            )
+            for is_held in (False, True)
+        )
+        free.given_back = entries.given_back
+        return free, locked
+
     async def _write(self, entries: _Entries) -> None:
-        """Write all entries, but one of the long outcomes only, as other jobs may end meanwhile."""
         incarnation = self._lease.incarnation
         while entries.completed:
             await self._complete(incarnation, entries)
-        while entries.settled and not _is_long(entries.settled[0]):
-            await self._settle(incarnation, entries.settled)
+        while entries.settled:
+            await self._settle(entries.settled)
         if entries.started:
             await self._functions.started(incarnation, list(entries.started.values()))
             entries.started = {}
-        if entries.settled and self._clock.seconds() >= self._long_at:
-            await self._settle_long(incarnation, entries.settled)
-        if not entries.settled:
-            await self._release(incarnation, entries)
+        await self._release(incarnation, entries)
 
     async def _release(self, incarnation: int, entries: _Entries) -> None:
+        # An assignment with outcomes that are not written yet has jobs that must not run again.
+        ended = self._long.assignments | self._held.assignments
+        if late := [entry for entry in entries.given_back if entry.assignment in ended]:
+            self._hold(_Entries(given_back=late))
+            entries.given_back = [entry for entry in entries.given_back if entry not in late]
         # Jobs with which a process died are returned before the rest of the same assignments.
         entries.given_back.sort(key=lambda entry: not entry.died)
         while entries.given_back:
@@ -261,15 +342,19 @@ class Completions(Periodic):
             self._meters.completions.observe(took := self._clock.seconds() - began)
             self._meters.commits.append(took)
         except Exception as error:
+            if is_locked(error):
+                raise
             now = self._clock.seconds()
             if not is_passing(error):
                 # One of these jobs cannot be completed; `settle` can try each alone.
-                if not entries.part(jobs):
+                if parted := entries.part(jobs):
+                    self._note_each(parted)
+                else:
                     self._completed.failed(len(jobs), now)
                 return
             self._completed.failed(len(jobs), now)
             if len(jobs) == 1 and jobs[0].results:
-                entries.part(jobs)
+                self._note_each(entries.part(jobs))
             raise
         self._completed.succeeded(self._clock.seconds())
         del completed[: len(jobs)]
@@ -284,74 +369,46 @@ class Completions(Periodic):
         if written.has_freed:
             self._wakeups.look_for_work(written.freed)
 
-    async def _settle(self, incarnation: int, settled: list[SettledJobs]) -> None:
+    async def _settle(self, settled: list[SettledJobs]) -> None:
         """Write the first outcomes, as many as one statement may; after an error, half as many."""
-        short = [len(report.outcomes) for report in settled if not _is_long(report)]
+        short = [len(report.outcomes) for report in settled]
         reports = settled[: self._settled.first(short)]
         try:
-            await self._write_outcomes(incarnation, reports)
+            await self._write_outcomes(reports)
         except Exception as error:
+            if is_locked(error):
+                raise
             if is_passing(error):
                 self._settled.failed(len(reports), self._clock.seconds())
                 raise
             self.log.error("some outcomes cannot be stored as they are: {error}", error=error)
             for job in settled_jobs_in(reports):
-                await self._settle_one(incarnation, job)
+                await self._settle_one(as_settled_jobs([job]))
         else:
             self._settled.succeeded(self._clock.seconds())
         del settled[: len(reports)]
 
-    async def _write_outcomes(self, incarnation: int, reports: Sequence[SettledJobs]) -> None:
-        written = await self._functions.settle(incarnation, reports)
+    async def _write_outcomes(self, reports: Sequence[SettledJobs]) -> None:
+        written = await self._functions.settle(self._lease.incarnation, reports)
         # Some of the jobs may be due again soon.
         self._wakeups.outcome_written()
         self._tell(sum(report.jobs for report in reports), written)
         self._ends.ended(written.settled)
 
-    async def _settle_one(self, incarnation: int, job: SettledJob) -> None:
+    async def _settle_one(self, report: SettledJobs) -> None:
         """Write one outcome alone; if it cannot be stored, let its job fail with that error."""
         try:
-            await self._write_outcomes(incarnation, [as_settled_jobs([job])])
+            await self._write_outcomes([report])
         except Exception as error:
             if is_passing(error):
                 raise
-            await self._fail(incarnation, job, type(error).__name__)
+            await self._fail(report, type(error).__name__)
 
-    async def _settle_long(self, incarnation: int, settled: list[SettledJobs]) -> None:
-        """Write the first outcome, a long one; if it fails a few times, let its job fail."""
-        try:
-            await self._write_outcomes(incarnation, settled[:1])
-        except Exception as error:
-            job, *more = settled_jobs_in(settled[:1])
-            if more:
-                settled[:1] = [as_settled_jobs([outcome]) for outcome in (job, *more)]
-                settled.sort(key=_is_long)
-                return
-            await self._fail(incarnation, job, await self._why_never(incarnation, error))
-        self._long_tries, self._long_at = 0, float("-inf")
-        del settled[0]
-
-    async def _why_never(self, incarnation: int, error: Exception) -> str:
-        """Return why a long outcome cannot be stored; raise the error if it may be tried again."""
-        if not is_passing(error):
-            return type(error).__name__
-        self._long_at = self._clock.seconds() + LONG_PAUSE
-        # Perhaps it takes longer than a statement may. If the database does not answer at all, this
-        # raises its error.
-        await self._functions.started(incarnation, [])
-        self._long_tries += 1
-        if self._long_tries < LONG_TRIES:
-            raise error
-        return f"it is so long that the database does not take it in time: {error}"
-
-    async def _fail(self, incarnation: int, job: SettledJob, reason: str) -> None:
+    async def _fail(self, report: SettledJobs, reason: str) -> None:
+        [job] = settled_jobs_in([report])
         error_text = f"its outcome cannot be stored: {reason}"
         failed = SettledJob(job.job_id, job.assignment, "failed", error=error_text)
-        await self._functions.settle(incarnation, [as_settled_jobs([failed])])
-
-
-def _is_long(settled: SettledJobs) -> bool:
-    return len(settled.outcomes) > LONG
+        await self._functions.settle(self._lease.incarnation, [as_settled_jobs([failed])])
 
 
 def _length(completed: CompletedJobs) -> int:

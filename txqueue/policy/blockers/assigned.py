@@ -7,6 +7,7 @@ from attrs import evolve
 from txqueue.model.humanize import age, counted
 from txqueue.policy.blockers.capacity import holders_of, is_suspect
 from txqueue.policy.blockers.full_nodes import no_process_for_suspects
+from txqueue.policy.blockers.limits import locked
 from txqueue.policy.blockers.reason import Blocker, Facts, Gravity, ago, seconds_between
 from txqueue.policy.facts.obstacles import SEE_LOG, worker_obstacle
 
@@ -58,6 +59,8 @@ def _assigned(facts: Facts) -> Blocker:
             remedy = "start a node, which rescues it: twistd -n txqueue --app MODULE"
             return Blocker("rescue", f"{detail}, and no other node runs", remedy, Gravity.FAULT)
         return Blocker("rescue", detail, "nothing: another node rescues it once the lease expires")
+    if (held := next(locked(facts), None)) is not None:
+        return evolve(held, detail=f"{held.detail}; its node cannot write how it ends")
     if job["started_at"]:
         detail = f"it has been running on node {node} for {ago(facts, 'started_at')}"
         if (blocked := _in_blocked_worker(facts, detail)) is not None:

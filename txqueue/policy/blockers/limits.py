@@ -24,8 +24,11 @@ _IN_ITS_TURN = "nothing: it starts in its turn"
 
 
 def locked(facts: Facts) -> Iterator[Blocker]:
-    """Yield the sessions whose locks keep the job, or all jobs, from being claimed."""
-    for key, what in (("locked", "the job's row"), ("claims_locked", "what every claim locks")):
+    """Yield the sessions whose locks keep the job, or all jobs, from being claimed and ended."""
+    for key, what in (
+        ("locked", "the job's row"),
+        ("claims_locked", "what claims and completions lock"),
+    ):
         if session := facts.get(key):
             name = f" ({session['name']})" if session["name"] else ""
             since = f" for {age(session['seconds'])}" if session["seconds"] is not None else ""

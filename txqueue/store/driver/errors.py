@@ -28,6 +28,7 @@ __all__ = [
     "complaint",
     "demoted",
     "is_damage",
+    "is_locked",
     "is_of_a_row",
     "is_passing",
     "is_too_slow",
@@ -118,6 +119,11 @@ def is_passing(error: BaseException) -> bool:
 def is_too_slow(error: BaseException) -> bool:
     """Tell whether the server has given up a statement, as it took longer than it may."""
     return isinstance(error, psycopg2.Error) and error.pgcode == errorcodes.QUERY_CANCELED
+
+
+def is_locked(error: BaseException) -> bool:
+    """Tell whether a statement has waited too long for a lock of another session."""
+    return isinstance(error, psycopg2.errors.LockNotAvailable)
 
 
 def is_of_a_row(error: BaseException) -> bool:

@@ -90,9 +90,9 @@ _KEPT_ALIVE: Final = {
     "idle_session_timeout": "0",
     **WITHOUT_JIT,
 }
-# A claim or completion that waits longer for a lock is retried, so that its connection is free for
-# others.
-_LOCK_PATIENCE: Final = 5.0
+# A claim that waits longer for a lock is retried, so that its connection is free for others; of
+# completions, those that are not locked. Not shorter than what `may_notify` asks for.
+_LOCK_PATIENCE: Final = 2.0
 # Seconds for which a handler's transaction may be idle, as its process may be suspended.
 _IDLE_WORKER: Final = 3600.0
 

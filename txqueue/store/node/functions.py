@@ -283,6 +283,10 @@ class StoredFunctions(RunFunctions):
             ),
         )
 
+    async def held_jobs(self, incarnation: int, ids: Sequence[int]) -> list[int]:
+        """Return which of some jobs cannot end now, as other sessions have locked their rows."""
+        return list(await self._call("held_jobs", incarnation, list(ids)))
+
     async def release(self, incarnation: int, returned: Sequence[ReturnedJobs]) -> int:
         """Return jobs to the queue, and return how many; see ``release.sql``.
 

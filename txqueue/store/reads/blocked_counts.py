@@ -33,6 +33,9 @@ _NO_KEY: Final = "case when error is not null then {schema}.readable_json(option
 # Only payloads of encrypted types are read: one in clear has another reason than the others.
 _IS_CLEAR: Final = """case when work_type in (select work_type from sealed)
                     then not {schema}.readable_json(payload) ? 'encrypted' end"""
+# Only rows of tables of which some session has locked rows are looked at.
+_LOCKER: Final = """case when xmax <> '0' and tableoid in (select relation from row_locks)
+                    then {schema}.row_locker(xmax, tableoid) end"""
 _CLASSES: Final = """
     with tenants as materialized (select key from {schema}.control where kind = 'tenant'),
     sealed as materialized (
@@ -43,10 +46,13 @@ _CLASSES: Final = """
     silent as materialized (
         select distinct "group" as name from {schema}.job_assigned
          where "group" is not null and job_id = any ({schema}.silent_jobs())),
+    row_locks as materialized (
+        select relation from pg_locks where mode = 'RowShareLock' and pid <> pg_backend_pid()),
     looked as materialized (
         (select 'ready' as state, null::text as waiting_for, queue, work_type, tenant, "group",
                 job_id, rank, weight, priority >= 7 as is_high, deaths > 1 as is_suspect,
-                {no_key} as no_key, {is_clear} as is_clear, null::integer as incarnation
+                {no_key} as no_key, {is_clear} as is_clear, null::integer as incarnation,
+                {locker} as locker
            from {schema}.job_ready where job_id > 0 limit {most})
         union all
         (select 'waiting', case when waiting_for not in ('time', 'rate') then waiting_for
@@ -57,14 +63,14 @@ _CLASSES: Final = """
                                 else waiting_for end,
                 queue, work_type, tenant, "group",
                 job_id, rank, weight, priority >= 7, deaths > 1,
-                {no_key}, {is_clear}, null::integer
+                {no_key}, {is_clear}, null::integer, {locker}
            from {schema}.job_waiting where job_id > 0 limit {most})
         union all
         (select 'assigned', null, queue, work_type, null, null,
                 job_id, rank, weight, null::boolean, deaths > 1, null::jsonb, null::boolean,
-                incarnation
+                incarnation, {locker}
            from {schema}.job_assigned
-          where started_at is null
+          where (started_at is null or {locker} is not null)
             and assigned_at < clock_timestamp() - interval '{unstarted}' limit {most})),
     ties as (
         (select next_id as job_id, job_id as other from {schema}.unique_job
@@ -92,7 +98,7 @@ _CLASSES: Final = """
            (sum(count(*)) over ())::bigint as all_jobs, count(*) over () as classes
       from looked left join behind using (job_id)
      group by state, waiting_for, queue, work_type, is_high, is_suspect, no_key, is_clear,
-           incarnation, what, case when state = 'ready' then weight end,
+           incarnation, what, locker, case when state = 'ready' then weight end,
            case when tenant in (select key from tenants) then tenant end,
            case when "group" in (select key from groups) then "group" end,
            case when "group" in (select name from silent) then "group" end,
@@ -124,6 +130,7 @@ def about_blocked(schema: str) -> Inquiry[Blocked]:
         schema=schema,
         no_key=_NO_KEY.format(schema=schema),
         is_clear=_IS_CLEAR.format(schema=schema),
+        locker=_LOCKER.format(schema=schema),
         most=MOST_JOBS,
         ties=MOST_TIES,
         classes=MOST_CLASSES,

@@ -15,10 +15,11 @@ from txqueue.errors import TokenLost
 from txqueue.model.result_json import check_length
 from txqueue.model.step import Memo
 from txqueue.policy.backoff import Backoff
+from txqueue.policy.endings.batching import LONG, BatchSize
 from txqueue.store.driver.awaitables import entered
 from txqueue.store.driver.connection import Statement
 from txqueue.store.driver.connection_pool import ConnectionPool
-from txqueue.store.driver.errors import is_passing
+from txqueue.store.driver.errors import is_locked, is_passing
 from txqueue.store.driver.raw_connection import IStoreReactor
 from txqueue.store.enqueueing.steps import (
     StepRun,
@@ -33,8 +34,8 @@ from txqueue.store.enqueueing.transaction import Transaction
 
 __all__ = ["LastOfTransaction", "StepStore"]
 
-MOST_TOGETHER: Final = 200
-"""Steps that one statement writes."""
+# The steps that one statement writes; a long one is written by itself, beside the others.
+TOGETHER: Final = BatchSize(200)
 # Shortest and longest pause before steps are written again, while the database is away.
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 5.0
 
@@ -90,6 +91,9 @@ class StepStore:
         if step.kind != "call":
             self._check(step.name, step.result)
         entry = _Entry(step)
+        if _length(entry) > LONG:
+            self._write_apart(entry)
+            return entry.written
         self._entries.append(entry)
         if not self._is_writing:
             self._is_writing = True
@@ -141,28 +145,35 @@ class StepStore:
         """Return a Deferred that fires after a time."""
         return deferLater(self._reactor, seconds)
 
+    def _write_apart(self, entry: _Entry) -> None:
+        incarnation = entry.step.run.token.incarnation
+        Deferred.fromCoroutine(self._write_some(incarnation, [entry], is_apart=True))
+
     def _start(self) -> None:
         Deferred.fromCoroutine(self._write_all())
 
     async def _write_all(self) -> None:
         while self._entries:
-            entries, self._entries = self._entries[:MOST_TOGETHER], self._entries[MOST_TOGETHER:]
+            number = TOGETHER.first(map(_length, self._entries))
+            entries, self._entries = self._entries[:number], self._entries[number:]
             for incarnation, those in groupby(
                 entries, lambda each: each.step.run.token.incarnation
             ):
                 await self._write_some(incarnation, list(those))
         self._is_writing = False
 
-    async def _write_some(self, incarnation: int, entries: Sequence[_Entry]) -> None:
-        """Write some steps; if the database refuses one of them, each by itself."""
+    async def _write_some(
+        self, incarnation: int, entries: Sequence[_Entry], *, is_apart: bool = False
+    ) -> None:
+        """Write some steps; if one of them cannot be written now, each by itself."""
         try:
-            answers = await self._written(incarnation, entries)
+            answers = await self._written(incarnation, entries, is_apart=is_apart)
         except BaseException as error:
-            if len(entries) == 1:
+            if is_apart:
                 entries[0].written.errback(error)
                 return
             for entry in entries:
-                await self._write_some(incarnation, [entry])
+                self._write_apart(entry)
             return
         for place, entry in enumerate(entries):
             if place in answers:
@@ -170,8 +181,13 @@ class StepStore:
             else:
                 entry.written.errback(_lost(entry.step))
 
-    async def _written(self, incarnation: int, entries: Iterable[_Entry]) -> dict[int, str | None]:
-        """Write steps; again and again while the database is away, as what they did is done."""
+    async def _written(
+        self, incarnation: int, entries: Iterable[_Entry], *, is_apart: bool
+    ) -> dict[int, str | None]:
+        """Write steps; again and again while the database is away, as what they did is done.
+
+        The same if another session has locked the job of the only one, which is written apart.
+        """
         sql, parameters = steps_written(
             self._schema, incarnation, [entry.step for entry in entries]
         )
@@ -180,9 +196,13 @@ class StepStore:
             try:
                 return dict(await self._pool().query_often(sql, parameters))
             except Exception as error:
-                if not is_passing(error):
+                if not is_passing(error) or (is_locked(error) and not is_apart):
                     raise
             await deferLater(self._reactor, backoff.take())
+
+
+def _length(entry: _Entry) -> int:
+    return len(entry.step.result or "")
 
 
 def _lost(step: StepWrite) -> TokenLost:

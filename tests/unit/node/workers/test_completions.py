@@ -1,8 +1,9 @@
 """What the ledger writes: much at once, and nothing twice."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import cast
 
+import psycopg2
 import pytest
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
@@ -20,7 +21,7 @@ from txqueue.node.state.meters import Meters
 from txqueue.node.state.periodic import LAST_STEP
 from txqueue.node.state.wakeups import Wakeups
 from txqueue.node.workers import completions
-from txqueue.node.workers.completions import Completions
+from txqueue.node.workers.completions import LAST_TIME, Completions
 from txqueue.policy.endings.batching import GATHERING, LONG
 from txqueue.store.node.functions import StoredFunctions
 from txqueue.store.node.outcomes import as_settled_jobs, joined_outcomes, settled_jobs_in
@@ -46,6 +47,7 @@ class Book:
         self.pause: Callable[[], None] = lambda: None
         self.told: list[str] = []
         self.is_awaited = False
+        self.locked: set[int] = set()
 
     def ended(self, numbers: str) -> None:
         """Note the ends of which waiting clients would be notified."""
@@ -55,6 +57,7 @@ class Book:
         """Complete, unless that are too many."""
         if len(finished) > self.most:
             raise DatabaseUnavailable("out of shared memory", "write less")
+        self._check_locks(int(number) for each in finished for number in each.ids.split(","))
         self._check_right()
         self._check_time("".join(each.results or "" for each in finished))
         if any(self.refused in (each.results or each.ids) for each in finished):
@@ -67,6 +70,7 @@ class Book:
     async def settle(self, incarnation: int, settled: Sequence[SettledJobs]) -> WrittenEnds:
         """Settle, unless one cannot be stored."""
         self.tried.append(len(settled))
+        self._check_locks(job.job_id for job in settled_jobs_in(settled))
         self._check_right()
         self._check_time(joined_outcomes(settled))
         if self.refused in joined_outcomes(settled) and '"failed"' not in settled[0].outcomes:
@@ -75,6 +79,10 @@ class Book:
         self.settled += jobs
         numbers = ",".join(str(job.job_id) for job in jobs)
         return WrittenEnds(len(jobs) - self.foreign, self._frees, settled=numbers)
+
+    def _check_locks(self, numbers: Iterable[int]) -> None:
+        if not self.locked.isdisjoint(numbers):
+            raise psycopg2.errors.LockNotAvailable
 
     def _check_right(self) -> None:
         if self.refusals:
@@ -89,8 +97,13 @@ class Book:
         """Note what runs."""
         if self.is_away:
             raise DatabaseUnavailable("away", "wait")
+        self._check_locks(job.job_id for job in jobs)
         if jobs:
             self.running.append([(job.job_id, job.progress) for job in jobs])
+
+    async def held_jobs(self, incarnation: int, ids: Sequence[int]) -> list[int]:
+        """Return the jobs that are locked."""
+        return [number for number in ids if number in self.locked]
 
     async def release(self, incarnation: int, returned: Sequence[ReturnedJobs]) -> int:
         """Give back."""
@@ -473,3 +486,74 @@ def test_an_outcome_without_an_answer_is_written_as_it_is_at_the_end() -> None:
     clock.pump([0.1] * 5)
     assert closing.called
     assert book.settled == [job]
+
+
+class Stuck(Book):
+    """A database that never takes a long outcome."""
+
+    async def settle(self, incarnation: int, settled: Sequence[SettledJobs]) -> WrittenEnds:
+        """Settle, but for long outcomes."""
+        if len(joined_outcomes(settled)) > LONG:
+            await Deferred[None]()
+        return await super().settle(incarnation, settled)
+
+
+def test_other_outcomes_are_written_while_a_long_one_is() -> None:
+    """Even if that never ends; the end of the node waits for it only for a while."""
+    book = Stuck()
+    clock, under_test = begun(book)
+    under_test.settle(as_settled_jobs([SettledJob(1, 1, "done", result=LONG_RESULT)]))
+    under_test.complete(CompletedJobs(0, 2, "2"))
+    under_test.settle(as_settled_jobs([SettledJob(3, 3, "failed", error="x")]))
+    under_test.give_back(4, died=False)
+    assert (book.completed, [job.job_id for job in book.settled]) == ([[2]], [3])
+    assert book.released == [([4], False, None)]
+    assert (under_test.unwritten, under_test.is_clean) == (1, False)
+    closing = Deferred.fromCoroutine(under_test.close())
+    clock.advance(LAST_TIME)
+    assert closing.called
+
+
+def test_a_locked_job_delays_no_other() -> None:
+    """What concerns it is written once it is free: its end, its progress, the rest of its jobs."""
+    book = Book()
+    clock, under_test = begun(book)
+    book.locked = {2, 4, 6}
+    under_test.complete(CompletedJobs(0, 1, "1,2,3", '{"1":"a","2":"b"}'))
+    under_test.settle(
+        as_settled_jobs([SettledJob(each, 2, "failed", error="x") for each in (4, 5)])
+    )
+    under_test.start([StartedJob(3, 6, 1.0, "[6]"), StartedJob(3, 7, 1.0, "[7]")])
+    under_test.give_back(1, died=False)
+    under_test.give_back(9, died=False)
+    clock.pump([GATHERING] * 3)
+    assert {job.job_id: job.result for job in book.settled} == {1: "a", 3: None, 5: None}
+    assert book.running == [[(7, "[7]")]]
+    assert book.released == [([9], False, None)]
+    mark = under_test.mark
+    assert not under_test.has_written(mark)
+    book.locked = {4}
+    clock.pump([1.0] * 10)
+    assert {job.job_id: job.outcome for job in book.settled}[2] == "done"
+    assert book.running[1:] == [[(6, "[6]")]]
+    assert book.released[1:] == [([1], False, None)]
+    assert (under_test.unwritten, under_test.has_written(mark)) == (1, False)
+    book.locked = set()
+    clock.pump([1.0] * 10)
+    assert book.settled[-1].job_id == 4
+    assert under_test.is_clean
+    assert under_test.has_written(mark)
+    under_test.stopService()
+
+
+def test_after_a_lock_statements_are_as_large_as_before() -> None:
+    """The lock was not due to their size."""
+    book = Book()
+    clock, under_test = begun(book)
+    book.locked = {1}
+    under_test.complete(CompletedJobs(0, 1, "1"))
+    for number in range(2, 6):
+        under_test.complete(CompletedJobs(0, number, str(number)))
+    clock.pump([GATHERING] * 3)
+    assert book.completed == [[2, 3, 4, 5]]
+    under_test.stopService()
