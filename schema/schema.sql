@@ -1,4 +1,4 @@
--- The schema txqueue, version 31, to be read; `txqueue migrate --sql` prints the script to run.
+-- The schema txqueue, version 32, to be read; `txqueue migrate --sql` prints the script to run.
 -- Generated from the catalogue of a migrated database by: python -m tests.db.snapshot
 -- N is a lane, 0 to 7. Not shown: the partitions of single days, the tables of single worksets, and
 -- the sequences of single limits. Definitions of functions and views are in schema/functions.
@@ -164,6 +164,7 @@ create table job_signal (
     value     jsonb,
     sent_at   timestamptz not null default clock_timestamp(),
     taken_at  timestamptz,       -- When a step of the job has taken it. One without a key is deleted then.
+    taken_by  text collate "C",  -- The step that has taken it.
     unique (job_id, name, key)
 );  -- replica identity full
 
@@ -823,7 +824,7 @@ write_step(its_incarnation integer, its_assignment bigint, its_job_id bigint, it
     its_child bigint = null, its_lane integer = null) returns void;  -- worker
 write_steps(its_incarnation integer, given jsonb) returns (place integer, value text);  -- worker
 -- only the owner may execute: end_steps, has_signals, hold_for_step_N, is_sealed, refuse_signal, restore_steps,
--- resume_signalled, suspend_jobs, take_signal, take_signals, wait_for_steps
+-- resume_signalled, signalled_jobs, suspend_jobs, take_signal, wait_for_steps
 
 -- tenants
 -- only the owner may execute: is_unlimited_tenant, next_tenants, note_tenants, tenant_turns

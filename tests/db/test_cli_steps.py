@@ -189,7 +189,12 @@ def test_signals_that_no_step_has_taken_are_shown(
     for name, value in (("go", 1), ("other", {"by": "Zoë"})):
         node.value("select txqueue.signal(%s, %s, %s, 'k 7')", job_id, name, json.dumps(value))
     (chunk,) = node.claim()
-    assert node.settle(chunk, "suspended", waits=[{"name": "go", "kind": "signal", "signal": "go"}])
+    taken = {"kind": "signal", "name": "go", "signal": "go"}
+    about = {"job_id": job_id, "assignment": chunk.assignment, **taken}
+    node.value(
+        "select value from txqueue.write_steps(%s, %s)", node.incarnation, json.dumps([about])
+    )
+    assert node.settle(chunk, "suspended", waits=[{"name": "nap", "kind": "sleep", "seconds": 60}])
     assert run(["steps", str(job_id), "--json"], GlobalOptions()) == 0
     [kept] = json.loads(capsys.readouterr().out)["signals"]
     assert (kept["name"], kept["key"], kept["value"]) == ("other", "k 7", {"by": "Zoë"})

@@ -42,6 +42,12 @@ def signal(node: Master, job_id: int, name: str, value: Any = None, key: str | N
     )
 
 
+def taken(node: Master, chunk: Taken, *waits: dict[str, Any]) -> list[Any]:
+    """What the waits of a run take."""
+    values = write(node, chunk, *waits)
+    return [json.loads(values[place] or '"none"') for place in range(len(waits))]
+
+
 APPROVAL = {"name": "approval", "kind": "signal", "signal": "approved"}
 
 
@@ -113,6 +119,7 @@ def test_a_signal_lets_a_waiting_job_go_on(node: Master) -> None:
     assert node.claim() == []
     assert signal(node, chunk.ids[0], "approved", "by Ada")
     (again,) = node.claim()
+    assert taken(node, again, APPROVAL) == ["by Ada"]
     assert steps(node, again.ids[0]) == {"approval": "by Ada"}
 
 
@@ -123,26 +130,57 @@ def test_a_signal_that_came_first_is_kept(node: Master) -> None:
     assert node.claim() == []
     suspend(node, chunk, APPROVAL)
     (again,) = node.claim()
-    assert steps(node, again.ids[0]) == {"approval": 1}
+    assert taken(node, again, APPROVAL) == [1]
 
 
-def test_signals_to_a_job_that_failed_serve_its_retry(node: Master) -> None:
-    """They stay until it is done or cancelled."""
+def test_a_signal_waits_for_what_the_present_code_awaits(node: Master) -> None:
+    """A wait that was renamed after its signal had come takes that."""
     chunk = started(node)
-    assert signal(node, chunk.ids[0], "approved", 1, key="k")
-    assert node.claim() == []
-    node.settle(chunk, "failed", error="x")
-    assert node.value("select retried from txqueue.retry(%s, 'me')", chunk.ids) == chunk.ids
+    suspend(node, chunk, APPROVAL)
+    signal(node, chunk.ids[0], "approved", 1)
     (again,) = node.claim()
-    suspend(node, again, APPROVAL)
-    (last,) = node.claim()
-    assert steps(node, last.ids[0]) == {"approval": 1}
-    signal(node, last.ids[0], "approved", 2)
+    assert taken(node, again, {**APPROVAL, "name": "approval by the boss"}) == [1]
+    suspend(node, again, {"name": "nap", "kind": "sleep", "seconds": 3600})
+    assert list(steps(node, again.ids[0])) == ["approval by the boss", "nap"]
+    signal(node, chunk.ids[0], "approved", 2)
     assert node.claim() == []
-    node.settle(last, "failed", error="x")
-    assert node.column("select key from txqueue.job_signal order by number") == ["k", None]
-    node.value("select cancelled from txqueue.cancel(%s, 'me')", last.ids)
+
+
+@pytest.mark.parametrize("end", ["failed", "cancelled", "given up"])
+def test_signals_to_a_job_that_was_not_done_serve_its_retry(node: Master, end: str) -> None:
+    """They stay until it is done, and with them what was taken."""
+    chunk = started(node)
+    for key, value in (("k", 1), ("l", 2), (None, 3)):
+        assert signal(node, chunk.ids[0], "approved", value, key=key)
+    assert taken(node, chunk, APPROVAL) == [1]
+    if end == "cancelled":
+        suspend(node, chunk, {**APPROVAL, "signal": "other"})
+    else:
+        node.settle(chunk, "failed", error="x")
+    if end != "failed":
+        node.value("select cancelled from txqueue.cancel(%s, 'me')", chunk.ids)
+    assert node.claim() == []
+    assert node.value("select retried from txqueue.retry(%s, 'me')", chunk.ids) == chunk.ids
+    assert not signal(node, chunk.ids[0], "approved", 4, key="k")
+    (again,) = node.claim()
+    assert taken(node, again, *({**APPROVAL, "name": name} for name in "bc")) == [2, 3]
+    node.settle(again, "done")
+    node.claim()
     assert node.column("select key from txqueue.job_signal") == []
+
+
+def test_a_wait_that_begins_anew_takes_a_signal_of_the_same_key(node: Master) -> None:
+    """A retry from its step forgets which signal it has taken, and of no other one."""
+    chunk = started(node)
+    (job_id,) = chunk.ids
+    for name in ("a", "b"):
+        assert signal(node, job_id, "approved", name, key=name)
+        assert taken(node, chunk, {**APPROVAL, "name": name}) == [name]
+    node.settle(chunk, "failed", error="x")
+    assert node.value("select txqueue.retry_from(%s, 'b', 'me')", job_id) == 1
+    assert [signal(node, job_id, "approved", "new", key=key) for key in "ab"] == [False, True]
+    (again,) = node.claim()
+    assert taken(node, again, {**APPROVAL, "name": "b"}) == ["new"]
 
 
 def test_a_running_job_takes_a_signal_without_an_end(node: Master) -> None:
@@ -171,8 +209,10 @@ def test_signals_of_one_name_are_taken_in_their_order(node: Master) -> None:
     chunk = started(node)
     for value in (1, 2, 3):
         signal(node, chunk.ids[0], "item", value)
-    suspend(node, chunk, *({"name": f"item {n}", "kind": "signal", "signal": "item"} for n in "ab"))
-    assert steps(node, chunk.ids[0]) == {"item a": 1, "item b": 2}
+    waits = [{"name": f"item {n}", "kind": "signal", "signal": "item"} for n in "ab"]
+    suspend(node, chunk, *waits)
+    (again,) = node.claim()
+    assert taken(node, again, *waits) == [1, 2]
 
 
 def test_a_signal_to_a_job_that_ended(node: Master) -> None:
@@ -281,7 +321,7 @@ def test_children_and_a_moment(node: Master) -> None:
 
 
 def test_the_wait_of_a_cancelled_job_ends(node: Master) -> None:
-    """It keeps its steps, and its signals are gone."""
+    """It keeps its steps, and its signals until history has it no more."""
     chunk = started(node)
     suspend(node, chunk, APPROVAL)
     signal(node, chunk.ids[0], "other")
@@ -289,6 +329,11 @@ def test_the_wait_of_a_cancelled_job_ends(node: Master) -> None:
     node.claim()
     job = node.job(chunk.ids[0])
     assert (job["state"], job["steps"][0]["name"]) == ("cancelled", "approval")
+    node.value("select txqueue.ensure_history()")
+    assert node.value("select count(*) from txqueue.job_signal") == 1
+    node.cursor.execute("delete from txqueue.job_cancelled")
+    node.cursor.execute("update txqueue.job_signal set sent_at = sent_at - interval '9 years'")
+    node.value("select txqueue.ensure_history()")
     assert node.value("select count(*) from txqueue.job_signal") == 0
 
 

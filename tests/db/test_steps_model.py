@@ -13,7 +13,13 @@ from typing import Any
 from attrs import Factory, define
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from tests.db.conftest import EMPTY
 from tests.db.masters import Master, master
@@ -21,6 +27,7 @@ from tests.db.stored import Taken
 
 KINDS = ("step", "txn", "wait", "limited", "sleep", "call")
 MOST_RUNS = 200
+MOST_JOBS = 3
 DUE = """
     update txqueue.job_step set until = until - interval '2 hours' where ended_at is null;
     update txqueue.job_waiting set not_before = not_before - interval '2 hours'
@@ -31,6 +38,10 @@ FORGOTTEN = """
      where waiting_for = 'signal'
        and job_id in (select job_id from txqueue.job_signal where taken_at is null)
        and job_id not in (select job_id from txqueue.late_end)
+"""
+SIGNALS_OF_DONE = """
+    select job_id from txqueue.job_signal
+     where job_id not in (select job_id from txqueue.job where state in ('failed', 'cancelled'))
 """
 GIVEN_BACK = ("stopped", "killed", "unread", "no key")
 scripts = st.lists(st.sampled_from(KINDS), max_size=4).map(lambda script: ["txn", *script])
@@ -48,14 +59,32 @@ class Ended(Exception):
 class Modelled:
     """A job: its script, which of its steps were forgotten, and how many signals it was sent.
 
-    It holds its group from a wait until its next run ends by itself, or an operator ends it.
+    It holds its group from a wait until its next run ends by itself, or an operator ends it. A new
+    release of its code renames waits of which no run has taken a signal.
     """
 
     script: list[str]
     forgotten: set[str] = Factory(set)
     sent: int = 0
+    keys: dict[str, int] = Factory(dict)
+    renamed: dict[int, int] = Factory(dict)
+    taken: set[str] = Factory(set)
     group: str | None = None
     holds: bool = False
+
+    @property
+    def names(self) -> list[str]:
+        """The names of its steps."""
+        return [
+            f"{kind} {place}{chr(39) * self.renamed.get(place, 0)}"
+            for place, kind in enumerate(self.script)
+        ]
+
+    def release(self) -> None:
+        """Rename the waits that have taken no signal yet."""
+        for place, (kind, name) in enumerate(zip(self.script, self.names, strict=True)):
+            if kind in ("wait", "limited") and name not in self.taken:
+                self.renamed[place] = self.renamed.get(place, 0) + 1
 
 
 class Run:
@@ -64,7 +93,7 @@ class Run:
     Args:
         node: The session of the node.
         chunk: The job, claimed alone.
-        script: Its steps.
+        job: Its steps.
         life: How many statements it survives; its process dies at the next one.
         is_late: Whether that one is committed all the same.
         fails: Whether it ends by an error and is tried again.
@@ -75,7 +104,7 @@ class Run:
         self,
         node: Master,
         chunk: Taken,
-        script: list[str],
+        job: Modelled,
         life: int,
         *,
         is_late: bool,
@@ -84,7 +113,7 @@ class Run:
     ) -> None:
         self.node = node
         self.chunk = chunk
-        self.script = script
+        self.job = job
         self.life = life
         self.is_late = is_late
         self.last = "retry" if fails else "done"
@@ -97,10 +126,11 @@ class Run:
         """Do the script from its top."""
         terms = self.chunk.jobs[0].terms or {}
         memos = self._loaded() if terms.get("steps") else {}
-        for place, kind in enumerate(self.script):
-            name = f"{kind} {place}"
+        for kind, name in zip(self.job.script, self.job.names, strict=True):
             memo = memos.get(name)
-            if memo is None or not memo[1]:
+            if memo is not None and memo[1]:
+                self.job.taken.add(name)
+            else:
                 getattr(self, f"_{kind}")(name, memo)
         self._sent(lambda: self._settle(self.last, error="x"))
 
@@ -156,9 +186,15 @@ class Run:
 
     def _wait(self, name: str, memo: Any, seconds: float | None = None) -> None:
         is_over = bool(memo and memo[2] is not None and memo[2] <= 0)
-        taken = self._sent(
-            lambda: self.write(name=name, kind="signal", signal="go", is_over=is_over)
-        )
+        try:
+            taken = self._sent(
+                lambda: self.write(name=name, kind="signal", signal="go", is_over=is_over)
+            )
+        except Killed:
+            self.job.taken.add(name)
+            raise
+        if taken[0] is not None or is_over:
+            self.job.taken.add(name)
         if taken[0] is None and not is_over:
             self.meddle()
             self._suspend(name=name, kind="signal", signal="go", seconds=seconds)
@@ -217,6 +253,12 @@ class Steps(RuleBasedStateMachine):
         finally:
             self.node.close()
 
+    @initialize()
+    def begin(self) -> None:
+        """One job to begin with, which waits twice."""
+        self.enqueue(["txn", "wait", "limited"], "a", 0)
+
+    @precondition(lambda self: len(self.jobs) < MOST_JOBS)
     @rule(script=scripts, group=st.sampled_from([None, "a", "b"]), priority=st.integers(0, 9))
     def enqueue(self, script: list[str], group: str | None, priority: int) -> None:
         """A new job, which holds its group, if it has one, at each wait."""
@@ -272,7 +314,7 @@ class Steps(RuleBasedStateMachine):
         if job_id not in self.jobs:
             self.node.settle(chunk, "failed" if fails else "done", error="x")
             return
-        run = Run(self.node, chunk, self.jobs[job_id].script, life, is_late=is_late, fails=fails)
+        run = Run(self.node, chunk, self.jobs[job_id], life, is_late=is_late, fails=fails)
         if races:
             run.meddle = lambda: self._race(job_id)
         try:
@@ -309,9 +351,13 @@ class Steps(RuleBasedStateMachine):
 
     def _send(self, job_id: int, key: str | None) -> None:
         job = self.jobs[job_id]
-        job.sent += self.node.value(
+        is_new = self.node.value(
             "select txqueue.signal(%s, 'go', %s, %s)", job_id, str(job.sent), key
         )
+        assert is_new == (key is None or key not in job.keys)
+        if is_new and key is not None:
+            job.keys[key] = job.sent
+        job.sent += is_new
 
     def _race(self, job_id: int) -> None:
         """A signal comes, and another node looks at it before the wait is written."""
@@ -337,12 +383,22 @@ class Steps(RuleBasedStateMachine):
     def retry_from(self, pick: int, place: int) -> None:
         """An operator retries a job from one of its steps on."""
         job_id = self._picked(pick)
-        script = self.jobs[job_id].script
-        name = f"{script[place % len(script)]} {place % len(script)}"
-        begun = self._names(job_id)
+        job = self.jobs[job_id]
+        name = job.names[place % len(job.script)]
+        begun = self._kept(job_id)
         if name in begun and self.node.job(job_id)["state"] == "cancelled":
             self.node.value("select txqueue.retry_from(%s, %s, 'me')", job_id, name)
-            self.jobs[job_id].forgotten |= set(begun[begun.index(name) :])
+            forgotten = list(begun)[list(begun).index(name) :]
+            job.forgotten |= set(forgotten)
+            job.taken -= job.forgotten
+            values = [begun[each] for each in forgotten]
+            job.keys = {key: value for key, value in job.keys.items() if value not in values}
+
+    @precondition(lambda self: self.jobs)
+    @rule(pick=st.integers(0))
+    def release(self, pick: int) -> None:
+        """A new release of the code of a job names its waits otherwise."""
+        self.jobs[self._picked(pick)].release()
 
     @rule(group=st.sampled_from(["a", "b"]), act=st.sampled_from(["pause", "resume"]))
     def pause_or_resume(self, group: str, act: str) -> None:
@@ -357,13 +413,10 @@ class Steps(RuleBasedStateMachine):
     def _picked(self, pick: int) -> int:
         return list(self.jobs)[pick % len(self.jobs)]
 
-    def _names(self, job_id: int) -> list[str]:
-        kept = self.node.job(job_id)["steps"]
-        if kept is not None:
-            return [step["name"] for step in kept]
-        return self.node.column(
-            "select name from txqueue.job_step where job_id = %s order by number", job_id
-        )
+    def _kept(self, job_id: int) -> dict[str, Any]:
+        """Return the results of the steps of a job that has ended."""
+        kept = self.node.job(job_id)["steps"] or ()
+        return {step["name"]: step.get("result") for step in kept}
 
     def finish(self) -> None:
         """Send what jobs wait for until all have ended; each step was done once."""
@@ -385,25 +438,26 @@ class Steps(RuleBasedStateMachine):
         assert set(self.node.states()) <= {"done", "cancelled", "failed"}, self.node.states()
         for job_id, job in self.jobs.items():
             self._check(job_id, job)
-        assert self.node.column("select job_id from txqueue.job_signal") == []
+        assert self.node.column(SIGNALS_OF_DONE) == []
         assert self.node.column("select job_id from txqueue.group_hold") == []
 
     def _check(self, job_id: int, job: Modelled) -> None:
         row = self.node.job(job_id)
-        names = [f"{kind} {place}" for place, kind in enumerate(job.script)]
-        kept = {step["name"]: step for step in row["steps"] or ()}
+        kept = {
+            step["name"]: step
+            for step in row["steps"] or ()
+            if step["kind"] != "signal" or step.get("ended_at")
+        }
         if row["state"] == "done":
-            assert list(kept) == names
+            assert list(kept) == job.names
         written = self.node.column("select step from app where job_id = %s", job_id)
         for name in set(written) - job.forgotten:
             assert written.count(name) == 1, name
         if not job.forgotten:
-            taken = [
-                step["result"]
-                for step in kept.values()
-                if step.get("signal") and step.get("result") not in (None, -1)
-            ]
-            assert taken == sorted(set(taken)), taken
+            taken = [step["result"] for step in kept.values() if "result" in step]
+            values = [each for each in taken if type(each) is int]
+            sent = [*range(job.sent), *[-1] * len(values)]
+            assert values == sent[: len(values)], values
 
 
 def test_steps_against_a_model(dsn: str) -> None:

@@ -373,7 +373,7 @@ MUTATIONS: Final = {
         "steps_killed",
         "run",
         "schema/functions/steps/suspend_jobs.sql",
-        "cardinality(take_signals(array[this.job_id])) > 0",
+        "cardinality(signalled_jobs(array[this.job_id])) > 0",
         "false",
     ),
     "a repeated job keeps its later steps": _of(

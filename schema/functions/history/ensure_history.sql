@@ -48,6 +48,10 @@ begin
             changed := changed || ('-' || leaf);
         end if;
     end loop;
+    -- They stay for a retry, until history has no such job any more.
+    delete from job_signal as sent
+     where sent.sent_at < clock_timestamp() - (select history_kept from setting) - interval '1 day'
+       and not exists (select from job where job.job_id = sent.job_id);
     -- By then, all history that names an ended node is dropped.
     delete from node_info as former
      where state in ('dead', 'stopped')

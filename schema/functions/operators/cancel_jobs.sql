@@ -36,10 +36,6 @@ begin
         insert into job values (this.*);
         cancelled := cancelled || this.job_id;
     end loop;
-    -- propagate_ends() has kept those of failed jobs.
-    if has_signals() then
-        delete from job_signal where job_id = any (cancelled);
-    end if;
     -- A job that no node holds, as it was returned to the queue at this moment, is any node's to cancel, unless its
     -- row is damaged.
     ids := array(select job_id from job

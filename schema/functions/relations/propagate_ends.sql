@@ -15,8 +15,8 @@ begin
         locked := lock_children(case ended when 'done' then ids end, case when ended <> 'done' then ids end);
     end if;
     loop
-        -- A failed job may be retried, and then takes those that were sent before.
-        if ended <> 'failed' and has_signals() then
+        -- A job that is not done may be retried, and then takes those that were sent before.
+        if ended = 'done' and has_signals() then
             delete from job_signal where job_id = any (ids);
         end if;
         perform start_cooldowns(ids, ended);

@@ -11,5 +11,9 @@ begin
                                          began_at timestamptz, ended_at timestamptz)
      order by place;
     this.steps := null;
+    -- The end of a job that is done deletes its signals, if it is marked.
+    if has_signals() and exists (select from job_signal where job_signal.job_id = this.job_id) then
+        this.followed := 1;
+    end if;
     return this;
 end $$;

@@ -22,7 +22,7 @@ begin
     if waiting is null then
         return '{}';
     end if;
-    resumed := take_signals(waiting);
+    resumed := signalled_jobs(waiting);
     with gone as (
         delete from job_waiting where ctid = any (places) and (job_id = any (resumed)) is true returning *
     )

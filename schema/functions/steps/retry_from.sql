@@ -25,9 +25,15 @@ begin
     if retried = '{}' then
         perform refuse(format('job %s cannot be retried now', its_job_id), format('see: txqueue explain %s', its_job_id));
     end if;
-    delete from job_step as step using job_step as first
-     where first.job_id = its_job_id and first.name = its_step and step.job_id = its_job_id and step.number >= first.number;
-    get diagnostics forgotten = row_count;
+    with gone as (
+        delete from job_step as step using job_step as first
+         where first.job_id = its_job_id and first.name = its_step and step.job_id = its_job_id and step.number >= first.number
+        returning step.name
+    ), freed as (
+        -- A wait that begins anew takes a signal of the same key again.
+        delete from job_signal as sent using gone where sent.job_id = its_job_id and sent.taken_by = gone.name
+    )
+    select count(*) into forgotten from gone;
     perform pg_notify('txqueue', '');
     perform note_action(who, 'retry', format_job_ids(retried), jsonb_build_object('jobs', retried, 'from', its_step));
 end $$;

@@ -30,6 +30,9 @@ begin
         settled := settled || this.job_id;
         groups := groups || this."group";
         limited := limited or this.counted is not null;
+        -- What the present code does not await takes no signal.
+        delete from job_step where job_id = this.job_id and ended_at is null and kind = 'signal'
+           and name <> all (array(select each ->> 'name' from jsonb_array_elements(said.waits) as each));
         insert into job_step (job_id, name, kind, signal, child, until)
         select this.job_id, name, kind, signal, child,
                case when seconds is not null then clock_timestamp() + make_interval(secs => greatest(0, least(seconds, 3155760000))) end
@@ -43,7 +46,7 @@ begin
         -- With a snapshot that is newer than the lock of the job: propagate_late_ends() skips a locked job, and sees
         -- one that waits.
         select min(step.until) as until, array_agg(step.child) filter (where step.child is not null) as children,
-               cardinality(take_signals(array[this.job_id])) > 0 as is_signalled
+               cardinality(signalled_jobs(array[this.job_id])) > 0 as is_signalled
           into awaited from job_step as step
          where step.job_id = this.job_id and step.ended_at is null
            and step.name = any (array(select each ->> 'name' from jsonb_array_elements(said.waits) as each));

@@ -16,7 +16,7 @@ begin
         delete from job_signal as sent using oldest where sent.ctid = oldest.place and oldest.key is null
     ), used as (
         -- It stays, so that a repeated key changes nothing.
-        update job_signal as sent set taken_at = clock_timestamp() from oldest where sent.ctid = oldest.place and oldest.key is not null
+        update job_signal as sent set taken_at = clock_timestamp(), taken_by = its_name from oldest where sent.ctid = oldest.place and oldest.key is not null
     )
     select coalesce(value, 'null') into taken from oldest;
     if found then
