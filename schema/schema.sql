@@ -448,7 +448,8 @@ create table control (
     reserve      double precision not null default 0 check (reserve >= 0 and reserve < 1),
                                                   -- The part of a node's capacity that only priorities from 7 may take
                                                   -- from this queue.
-    backlog      bigint check (backlog > 0),      -- How many jobs may wait in this queue before more are refused.
+    backlog      bigint check (backlog > 0),      -- How many jobs of this queue may wait or be ready before more are
+                                                  -- refused.
     is_full      boolean not null default false,  -- Whether the backlog was full at the last check.
     primary key (kind, key)
 );
@@ -703,8 +704,8 @@ resume(its_kind text, its_key text, who text) returns boolean;  -- worker
 set_limit(its_kind text, its_key text, its_concurrency integer, its_rate double precision, its_burst integer,
     its_share double precision, its_reserve double precision, who text, cleared text[] = '{}',
     its_backlog bigint = null) returns jsonb;  -- worker
--- only the owner may execute: bucket_level, charge_bucket, charge_control, check_limit, compute_allowances, has_limits,
--- lock_control, open_queues, save_control
+-- only the owner may execute: bucket_level, charge_bucket, charge_control, check_limit, compute_allowances,
+-- count_backlog, has_limits, lock_control, open_queues, save_control
 
 -- locks
 -- only the owner may execute: key_of, lock_keys, try_duty, try_keys

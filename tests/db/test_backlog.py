@@ -1,9 +1,12 @@
 """Back-pressure: a queue whose backlog is limited refuses what comes beyond it."""
 
+from typing import Any
+
 import psycopg2
 import pytest
 
 from tests.db.masters import Master
+from tests.db.stored import Taken
 from tests.waiting import running_reactor
 from txqueue.errors import QueueFull
 from txqueue.store.driver.connection_pool import ConnectionPool
@@ -88,6 +91,65 @@ def test_a_backlog_alone_keeps_no_job_from_the_short_road(node: Master) -> None:
     assert is_full(node)
     with pytest.raises(psycopg2.Error, match="is full"):
         node.value(call, node.node_id, node.incarnation)
+
+
+JOBS = {
+    "ready": {},
+    "of a tenant": {"tenant": "a"},
+    "later": {"not_before": "2100-01-01"},
+    "unknown": {"work_type": "nobody.knows", "queue": "default"},
+    "unique": {"unique_mode": "keep"},
+    "behind another": {},
+}
+
+
+def varied(kind: str, number: int) -> dict[str, Any]:
+    """One of several jobs of a kind."""
+    return JOBS[kind] | ({"unique": str(number)} if kind == "unique" else {})
+
+
+@pytest.mark.parametrize("kind", JOBS)
+def test_no_kind_of_jobs_gets_past_the_limit(node: Master, kind: str) -> None:
+    """One by one, at once, and with nobody to count: neither claims nor heartbeats come."""
+    (first,) = node.enqueue({"queue": "other"})
+    after = {"after": [first]} if kind == "behind another" else {}
+    node.value("select txqueue.pause('queue', 'default', 'me')")
+    limit(node, 20)
+    with pytest.raises(psycopg2.Error, match="the queue default is full"):
+        node.enqueue(*(varied(kind, number) | after for number in range(21)))
+    for number in range(20):
+        node.enqueue(varied(kind, number) | after)
+    with pytest.raises(psycopg2.Error, match="the queue default is full"):
+        node.enqueue(varied(kind, 21) | after)
+    assert node.value("select txqueue.backlog('default')") == 20
+    assert is_full(node)
+
+
+def test_jobs_that_wait_after_a_run_count(node: Master) -> None:
+    """For a retry, for a signal, or for their group; running ones do not."""
+    limit(node, 3)
+    node.enqueue({"group": "a"}, {}, {})
+    taken = [
+        Taken(chunk.lane, chunk.assignment, [job]) for chunk in node.claim() for job in chunk.jobs
+    ]
+    assert node.value("select txqueue.backlog('default')") == 0
+    node.enqueue({"group": "a"})
+    assert node.claim() == []
+    node.settle(taken[1], "retry", delay=60, error="x")
+    node.settle(taken[2], "suspended", waits=[{"name": "a", "kind": "signal", "signal": "a"}])
+    assert node.value("select txqueue.backlog('default')") == 3
+    with pytest.raises(psycopg2.Error, match="the queue default is full"):
+        node.value("select txqueue.enqueue('test.kind', '{}')")
+
+
+def test_waiting_jobs_have_an_index_by_queue_with_the_first_limit_only(node: Master) -> None:
+    """Which each of them would pay for."""
+    index = "select to_regclass('txqueue.job_waiting_queue_idx') is not null"
+    node.cursor.execute("drop index if exists txqueue.job_waiting_queue_idx")
+    node.value(SET, "queue", "other", ["backlog"], None)
+    assert not node.value(index)
+    limit(node, 3)
+    assert node.value(index)
 
 
 def test_only_queues_have_a_backlog(node: Master) -> None:

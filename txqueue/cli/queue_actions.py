@@ -84,7 +84,9 @@ def resume(options: GlobalOptions, /, **names: str | None) -> None:
     help="The part of capacity kept for priorities from 7, as in 0.2.",
 )
 @click.option(
-    "--backlog", type=click.IntRange(1), help="Ready jobs a queue may have; more are refused."
+    "--backlog",
+    type=click.IntRange(1),
+    help="Waiting and ready jobs a queue may have; more are refused.",
 )
 @click.option(
     "--clear",

@@ -125,7 +125,9 @@ begin
         end if;
     end if;
     if has_limits() then
-        select held.is_full into is_full from control as held where held.kind = 'queue' and held.key = enqueue.queue;
+        -- A larger backlog is counted by heartbeats only.
+        select held.is_full or held.backlog <= 10000 and count_backlog(held.key, held.backlog) >= held.backlog
+          into is_full from control as held where held.kind = 'queue' and held.key = enqueue.queue;
         is_limited := found;
         if is_full then
             perform refuse_full_queue(queue);

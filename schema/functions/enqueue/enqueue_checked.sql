@@ -15,8 +15,12 @@ declare
     has_tenant boolean;
     its_lane  smallint := current_lane();
     keyed     constant jsonb := (select jsonb_agg(work_type) from work_type where policy ? 'keys');
-    full_queues text[] := array(select key from control where kind = 'queue' and is_full);
+    limited   constant control[] := array(select control from control where backlog is not null);
+    full_queues text[];
 begin
+    if limited <> '{}' then
+        full_queues := array(select key from unnest(limited) where is_full);
+    end if;
     -- Each of these paths costs a hundredth of what it takes to write the jobs.
     if keyed is not null and jsonb_path_exists(jobs, '$[*].work_type ? (@ == $keyed[*])', jsonb_build_object('keyed', keyed)) then
         jobs := with_keys(jobs);
@@ -60,6 +64,12 @@ begin
     )
     select array_agg(job_id order by job_id), min(not_before) < now() + interval '5 seconds', count(tenant) > 0
       into ids, is_soon, has_tenant from put;
+    if limited <> '{}' then
+        -- As many of them for each job as enqueue() counts.
+        perform refuse_full_queue(key) from unnest(limited)
+          where backlog <= 10000 * cardinality(ids) and count_backlog(key, backlog + 1) > backlog
+            and exists (select from job where job_id = any (ids) and state in ('waiting', 'ready') and queue = key);
+    end if;
     if has_tenant then
         perform note_tenants();
     end if;

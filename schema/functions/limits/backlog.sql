@@ -1,10 +1,7 @@
--- The number of a queue's ready jobs.
+-- The number of a queue's jobs that wait, for whatever, or are ready.
 create or replace function txqueue.backlog(queue text) returns bigint
 language sql stable security definer
 set search_path = txqueue, pg_temp
-set jit = off
-set enable_seqscan = off
 as $$
-    select (select count(*) from job_ready where job_ready.queue = $1 and tenant is null)
-         + (select count(*) from job_ready where job_ready.queue = $1 and tenant is not null)
+    select count_backlog(queue, null)
 $$;

@@ -22,7 +22,7 @@ begin
     elsif its_reserve is not null and its_kind <> 'queue' then
         perform refuse(format('a %s has no reserve', its_kind), 'reserves are of queues');
     elsif its_backlog < 1 then
-        perform refuse(format('a backlog of %s is below 1', its_backlog), 'give how many ready jobs may wait');
+        perform refuse(format('a backlog of %s is below 1', its_backlog), 'give how many jobs may wait or be ready');
     elsif its_backlog is not null and its_kind <> 'queue' then
         perform refuse(format('a %s has no backlog', its_kind), 'backlogs are of queues');
     elsif not cleared <@ '{concurrency,rate,burst,share,reserve,backlog}' then

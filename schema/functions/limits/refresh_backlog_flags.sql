@@ -6,9 +6,6 @@ set search_path = txqueue, pg_temp
 set jit = off
 set enable_seqscan = off
 as $$
-declare
-    this    control;
-    waiting bigint;
 begin
     if not exists (select from control where backlog is not null) then
         return;
@@ -20,14 +17,7 @@ begin
     if not try_duty('gauge') then
         return;
     end if;
-    for this in select * from control where backlog is not null loop
-        -- Each index covers one of the two kinds.
-        select count(*) into waiting from (
-            (select from job_ready where queue = this.key and tenant is null limit this.backlog)
-            union all
-            (select from job_ready where queue = this.key and tenant is not null limit this.backlog)) as counted;
-        update control set is_full = not is_full
-         where kind = 'queue' and key = this.key
-           and is_full <> (waiting >= case when is_full then this.backlog - this.backlog / 10 else this.backlog end);
-    end loop;
+    update control set is_full = not is_full
+     where backlog is not null
+       and is_full <> (count_backlog(key, backlog) >= case when is_full then backlog - backlog / 10 else backlog end);
 end $$;

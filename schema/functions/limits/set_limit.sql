@@ -30,6 +30,10 @@ begin
     else
         execute format('create sequence if not exists bucket_%s as bigint minvalue 0 start 0', this.control_id);
     end if;
+    if its_backlog is not null then
+        perform set_config('lock_timeout', '2s', true);
+        create index if not exists job_waiting_queue_idx on job_waiting (queue);
+    end if;
     if this.kind = 'queue' and this.concurrency is not null then
         update job_assigned set counted = 1 where queue = its_key and counted is null;
     end if;

@@ -131,9 +131,9 @@ def full(controls: Iterable[Row]) -> Iterator[Warned]:
         if control["is_full"]:
             limit = control["backlog"]
             what = (
-                f"the queue {control['key']} is full: its ready jobs have reached its backlog limit"
-                f" of {amount(limit)}; new ones are refused until fewer than"
-                f" {amount(limit - limit // 10)} are ready"
+                f"the queue {control['key']} is full: its waiting and ready jobs have reached its"
+                f" backlog limit of {amount(limit)}; new ones are refused until there are fewer"
+                f" than {amount(limit - limit // 10)}"
             )
             remedy = (
                 "check that its jobs run, or raise the limit:"

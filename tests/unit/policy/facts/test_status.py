@@ -252,8 +252,8 @@ def test_sentences_about_one_thing_are_in_the_singular() -> None:
         "1 worker of node a can start no job: it does not answer, or handlers of ended runs fill"
         " its threads",
         "node a does not hold 1 job that is assigned to it",
-        "the queue q is full: its ready jobs have reached its backlog limit of 1;"
-        " new ones are refused until fewer than 1 are ready",
+        "the queue q is full: its waiting and ready jobs have reached its backlog"
+        " limit of 1; new ones are refused until there are fewer than 1",
         "1 of the schedules is overdue by more than a minute, such as s",
     }
 
