@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from txqueue.store.schedules import ScheduleRun, Schedules
     from txqueue.worker.handlers.running_job import Parents, RunningJob
     from txqueue.worker.handlers.step_scopes import StepCursor, StepTransaction
-    from txqueue.worker.handlers.task import Task, task
+    from txqueue.worker.handlers.task import Task
+    from txqueue.worker.handlers.task import task as task
     from txqueue.worker.handlers.thread_job import ThreadJob
     from txqueue.worker.running.workset_runner import RunningPart
 
@@ -74,6 +75,9 @@ __all__ = [
     "on_failure",
     "task",
 ]
+
+# Not by `import *`, which would replace Twisted's module of that name.
+__all__.remove("task")
 
 # Each is imported when it is used. Some import Twisted and the driver, which a process that only
 # enqueues by an adapter does not need, and a command that only reads needs none of them.
@@ -131,4 +135,4 @@ if not TYPE_CHECKING:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *_HOMES})

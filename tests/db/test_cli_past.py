@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,24 @@ def test_history_is_the_same_before_and_after_the_archive(
     assert same == before[1]
     assert "archive" in shown("history", *SPAN)
     assert "No such job" in shown("history", *SPAN, "--queue", "absent")
+
+
+@pytest.mark.parametrize("command", ["history", "stats"])
+def test_a_span_ends_at_the_moment_of_the_database(
+    past: Master, txqueue: Call, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    """Not at that of the host, whose clock may be behind."""
+
+    class Behind(datetime):
+        @classmethod
+        def now(cls, tz: Any = None) -> Any:
+            return datetime.now(tz) - timedelta(hours=2)
+
+    monkeypatch.setattr("txqueue.cli.history.datetime", Behind)
+    document = txqueue(command)
+    now = past.value("select clock_timestamp()")
+    assert now - timedelta(minutes=5) < datetime.fromisoformat(document["to"]) < now
+    assert datetime.fromisoformat(document["from"]) < now - timedelta(hours=23)
 
 
 def test_archive_takes_days_before_one_that_is_named(

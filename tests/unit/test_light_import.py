@@ -6,9 +6,10 @@ import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
+from twisted.internet import task
 
 import txqueue
 
@@ -170,6 +171,15 @@ def test_every_public_name_is_there() -> None:
     """Also those whose modules are imported when they are first used."""
     assert all(getattr(txqueue, name) is not None for name in txqueue.__all__)
     assert set(txqueue.__all__) <= set(dir(txqueue))
+
+
+def test_twisted_s_module_task_outlives_an_import_of_all_names() -> None:
+    """The decorator of the same name is imported by its name."""
+    names: dict[str, Any] = {}
+    exec("from twisted.internet import task\nfrom txqueue import *", names)
+    assert names["task"] is task
+    assert names["WorkItem"] is txqueue.WorkItem
+    assert "task" in dir(txqueue)
 
 
 def test_a_name_that_there_is_not_is_an_attribute_error() -> None:

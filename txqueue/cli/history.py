@@ -60,7 +60,7 @@ def history(
     """List ended jobs, the latest first, archived ones too."""
     from txqueue.store.reads.history import about_archived, about_past
 
-    begin, end = _span(since, until)
+    begin, end = _span(options, since, until)
     live = read_database(
         options,
         lambda schema: about_past(
@@ -97,7 +97,7 @@ def stats(options: GlobalOptions, since: datetime | None, until: datetime | None
     """
     from txqueue.store.reads.history import about_archived, about_stats
 
-    begin, end = _span(since, until)
+    begin, end = _span(options, since, until)
     rows = read_database(options, lambda schema: about_stats(schema, begin, end))
     days = read_database(options, lambda schema: about_archived(schema, begin, end))
     unread: list[str] = []
@@ -143,8 +143,12 @@ def _warn(unread: Sequence[str]) -> None:
         click.echo(f"warning: {text}", err=True)
 
 
-def _span(since: datetime | None, until: datetime | None) -> tuple[datetime, datetime]:
-    end = until or datetime.now(UTC)
+def _span(
+    options: GlobalOptions, since: datetime | None, until: datetime | None
+) -> tuple[datetime, datetime]:
+    from txqueue.store.reads.history import about_now
+
+    end = until or read_database(options, lambda _: about_now())
     begin = since or end - timedelta(days=1)
     if begin >= end:
         raise click.UsageError("--from is not before --to")

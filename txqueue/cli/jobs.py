@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -114,7 +114,7 @@ def explain(options: GlobalOptions, job_id: int) -> None:
             lambda schema: about_obstacles(schema, job_id),
             lambda admin: admin.explain(job_id),
         ),
-        lambda row: explain_archived(row, datetime.now(UTC)),
+        explain_archived,
     )
     show(options, asdict(why), lambda: _reasons(why))
 

@@ -18,8 +18,13 @@ begin
     if said like '%)=(%' then
         said := regexp_replace(said, E'\\)=\\(.*\\)', ')=(*)');
     end if;
-    if said ~ '[''"]' then
-        said := regexp_replace(said, E'(^|\\W)(''[^'']*''|"[^"]*")', E'\\1*', 'g');
+    if said ~ '[''"`]' then
+        said := regexp_replace(said, E'(^|\\W)(''[^'']*''|"[^"]*"|`[^`]*`)', E'\\1*', 'g');
+    end if;
+    if said ~ E'[\u00ab\u00bb\u2018-\u201e\u2039]' then
+        -- Guillemets either way, and the quotation marks of English, German and their neighbours.
+        said := regexp_replace(said, E'\u00ab[^\u00bb]*\u00bb|\u00bb[^\u00ab]*\u00ab|\u2039[^\u203a]*\u203a'
+                                     '|[\u201c\u201e][^\u201c\u201d]*[\u201c\u201d]|[\u2018\u201a][^\u2018\u2019]*[\u2018\u2019]', '*', 'g');
     end if;
     if said like '%/%' or said like E'%\\\\%' then
         said := regexp_replace(said, E'\\m([a-z][a-z0-9+.-]*://)[^\\s,;)\\]>]*', E'\\1*', 'gi');
@@ -46,8 +51,16 @@ begin
         said := regexp_replace(said, E'(?<![\\w/.+-])(?=[\\w+/-]*\\d)(?=[\\w+/-]*[a-z])(?=[\\w+/-]*[A-Z])[\\w+/-]{20,}={0,2}(?![\\w+/=-])', '#', 'g');
         said := regexp_replace(said, E'\\m[0-9][0-9A-HJKMNP-TV-Z]{25}\\M', '#', 'gi');
     end if;
+    if said ~ E'[A-Z][\\w-]*\\d|\\d[\\w-]*[A-Z]' then
+        -- Shorter ones, such as those of nanoid: names are made of words, which have four small letters in a row.
+        said := regexp_replace(said, E'(?<![\\w/.+-])(?=[\\w-]*\\d)(?=[\\w-]*[a-z])(?=[\\w-]*[A-Z])(?![\\w-]*[a-z]{4})[\\w-]{10,}(?![\\w/.+-])', '#', 'g');
+    end if;
     if said ~* '0x|[0-9a-f]{6}' then
         said := regexp_replace(said, E'\\m(0x[0-9a-f]+|[0-9a-f]{8,}(-[0-9a-f]+)*|(?=\\d*[a-f])(?=[a-f]*\\d)[0-9a-f]{6,7})\\M', '#', 'gi');
+    end if;
+    if said ~* E'[-+.]\\d|\\de[-+]?\\d|\\m(nan|inf)\\M' then
+        said := regexp_replace(said, E'(\\d\\.?)e[-+]?\\d+\\M', E'\\1', 'gi');
+        said := regexp_replace(said, E'(^|[\\s([{=:,])[-+]?(\\.?(\\d)|(nan|inf)\\M)', E'\\1\\30', 'gi');
     end if;
     said := regexp_replace(said, E'\\d+([.:,-]\\d+)*', '#', 'g');
     if said ~ '[#*][])}]?, ' then

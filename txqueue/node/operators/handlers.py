@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Protocol
 
@@ -31,6 +30,7 @@ from txqueue.store.reads.history import about_failures_after
 from txqueue.store.reads.job_details import about_archived_job, about_job, about_obstacles
 from txqueue.store.reads.job_search import about_found
 from txqueue.wire import admin_commands as wire
+from txqueue.wire.admin_arguments import whole_numbers
 from txqueue.wire.identity import caller_of
 from txqueue.wire.pipe import Pipe, Responders
 
@@ -118,6 +118,9 @@ class AdminHandlers:
     ) -> Answer:
         """Convert every error: an error that the command does not list would end the connection."""
         try:
+            for name, value in arguments.items():
+                if type(value) is int:
+                    whole_numbers(name, [value])
             return await function(caller_of(pipe.transport), **arguments)
         except AdminRefused:
             raise
@@ -196,7 +199,7 @@ class AdminHandlers:
         try:
             explanation = await self._operations.find(about_obstacles(self._schema, job_id))
         except JobNotFound as error:
-            explanation = explain_archived(await self._archived(job_id, error), datetime.now(UTC))
+            explanation = explain_archived(await self._archived(job_id, error))
         return {"explanation": as_text(asdict(explanation))}
 
     async def _archived(self, job_id: int, error: JobNotFound) -> Mapping[str, Any]:

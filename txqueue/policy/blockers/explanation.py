@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import datetime
+from datetime import UTC
 from typing import Any
 
 from attrs import evolve, frozen
 
-from txqueue.model.humanize import age, counted
+from txqueue.model.humanize import counted
 from txqueue.model.shell_commands import queues_option
 from txqueue.policy.blockers.assigned import assigned
 from txqueue.policy.blockers.capacity import (
@@ -70,10 +70,10 @@ def judged(facts: Facts) -> Blocker:
     return _judged(facts, facts.get("others") or {}, frozenset())
 
 
-def explain_archived(job: Facts, now: datetime) -> Explanation:
+def explain_archived(job: Facts) -> Explanation:
     """Explain the state of an archived job from its columns, whose timestamps are datetimes."""
-    ago = age((now - job["finished_at"]).total_seconds())
-    detail = f"it was {job['state']} {ago} ago, and is archived"
+    when = job["finished_at"].astimezone(UTC)
+    detail = f"it was {job['state']} on {when:%Y-%m-%d %H:%M} UTC, and is archived"
     remedy = f"to run it once more: txqueue repeat {job['job_id']}"
     return Explanation(job["job_id"], job["state"], job["state"], detail, remedy)
 

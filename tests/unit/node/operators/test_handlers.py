@@ -166,6 +166,13 @@ def test_every_error_is_an_answer(
     assert line.lost == []
 
 
+@pytest.mark.parametrize("command", [wire.GetJob, wire.Explain])
+def test_a_number_beyond_those_of_the_database_is_refused(command: type[amp.Command]) -> None:
+    """By its name: PostgreSQL would say that there is no such function."""
+    with pytest.raises(AdminRefused, match=f"job_id is too large; pass at most {2**63 - 1}"):
+        Line(AssertionError("it was asked")).ask(command, job_id=2**63)
+
+
 @pytest.mark.parametrize(("command", "arguments"), [*ACTS, *LOOKS])
 def test_a_fault_of_the_node_is_an_answer(
     command: type[amp.Command], arguments: dict[str, Any], logged_failures: LoggedFailures
