@@ -1,4 +1,4 @@
--- The schema txqueue, version 32, to be read; `txqueue migrate --sql` prints the script to run.
+-- The schema txqueue, version 33, to be read; `txqueue migrate --sql` prints the script to run.
 -- Generated from the catalogue of a migrated database by: python -m tests.db.snapshot
 -- N is a lane, 0 to 7. Not shown: the partitions of single days, the tables of single worksets, and
 -- the sequences of single limits. Definitions of functions and views are in schema/functions.
