@@ -1,7 +1,6 @@
 -- For late statements, locks that any login can take, and unexpected input.
 
 -- From here on a migration may declare which older code works with it.
-alter table txqueue.migration add column if not exists serves integer;
 comment on column txqueue.migration.serves is 'The oldest version whose code works with the schema; the step''s own if null.';
 
 -- Urgent jobs of an overdue backlog, for promote().

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, Protocol
 
-from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from twisted.application.service import Service
@@ -141,9 +140,8 @@ class Metrics(Service):
     async def exposition(self) -> bytes:
         """Return all metrics in the text format of Prometheus."""
         installation, age = await self._reader.read()
-        registry = CollectorRegistry(auto_describe=False)
-        registry.register(_Collected(self._families(installation, age)))
-        return generate_latest(registry)
+        families = _Collected(self._families(installation, age))
+        return generate_latest(families)
 
     def _families(self, installation: Installation | None, age: float) -> list[Metric]:
         families: list[Metric] = []

@@ -51,14 +51,6 @@ ROLES: Final = ("enqueue", "worksets", "worker", "read")
 # locks of all steps; and to wait for another session that migrates.
 LOCK_PATIENCE, PAUSE, PATIENCE, OTHERS_PATIENCE = 2.0, 0.5, 60.0, 600.0
 _SETTINGS: Final = as_arrays({**PLAIN, **UNLIMITED, "client_min_messages": "warning"})
-# The error of a session that creates an object while another session creates it.
-_MADE_BY_OTHERS: Final = (
-    psycopg2.errors.UniqueViolation,
-    psycopg2.errors.DuplicateSchema,
-    psycopg2.errors.DuplicateTable,
-    psycopg2.errors.DuplicateObject,
-    psycopg2.errors.InternalError_,
-)
 # Any role sees this of the sessions of others, and no more. A prepared transaction has no session.
 _HOLDERS: Final = """
     select distinct lock.virtualtransaction, coalesce(
@@ -111,8 +103,8 @@ def migrate(dsn: str, schema: str = "txqueue") -> MigrationReport:
     with answered(PATIENCE), _session(dsn) as cursor:
         with _transaction(cursor):
             _ensure_utf8(cursor)
-        _ensure_ledger(cursor, schema)
         patience = _Patience(cursor, schema)
+        patience.run(partial(_ensure_ledger, cursor, schema))
         before = patience.run(partial(_prepare, cursor, schema))
         shared = [] if before else _known_roles(cursor, schema)
         applied = [
@@ -260,7 +252,7 @@ def _version(cursor: Any, schema: str) -> SchemaVersion | None:
 
 
 def _ensure_ledger(cursor: Any, schema: str) -> None:
-    """Create the schema and its first tables, unless they exist or another session creates them.
+    """Create the schema and its first tables unless they exist.
 
     Raises:
         Refused: When this role may not act as the schema's owner, or the schema is another's.
@@ -268,22 +260,14 @@ def _ensure_ledger(cursor: Any, schema: str) -> None:
     with _owned(cursor, schema):
         if _has_table(cursor, schema, "migrating"):
             return
+        # Others may create them, too, and there is nothing else to lock yet.
+        cursor.execute(f"set local lock_timeout = '{LOCK_PATIENCE}s'")
+        cursor.execute("select pg_advisory_xact_lock(hashtext(%s))", (f"migrate {schema}",))
         _ensure_empty(cursor, schema)
-    for _ in range(20):
-        try:
-            with _owned(cursor, schema):
-                _create_ledger(cursor, schema)
-        except _MADE_BY_OTHERS:
-            time.sleep(0.1)
-        else:
-            return
-
-
-def _create_ledger(cursor: Any, schema: str) -> None:
-    cursor.execute("select to_regnamespace(%s) is null", (schema,))
-    if cursor.fetchone()[0]:
-        cursor.execute(f"create schema {schema}")
-    cursor.execute(_LEDGER.format(schema=schema))
+        cursor.execute("select to_regnamespace(%s) is null", (schema,))
+        if cursor.fetchone()[0]:
+            cursor.execute(f"create schema {schema}")
+        cursor.execute(_LEDGER.format(schema=schema))
 
 
 def _ensure_empty(cursor: Any, schema: str) -> None:
@@ -421,13 +405,9 @@ def _apply(cursor: Any, schema: str, step: Migration) -> bool:
             return False
         cursor.execute(step.sql)
         cursor.execute(
-            "insert into migration (number, name) values (%s, %s)", (step.number, step.name)
+            "insert into migration (number, name, serves) values (%s, %s, %s)",
+            (step.number, step.name, step.serves),
         )
-        # The first steps ran before the column `serves` existed.
-        if step.serves is not None:
-            cursor.execute(
-                "update migration set serves = %s where number = %s", (step.serves, step.number)
-            )
     return True
 
 

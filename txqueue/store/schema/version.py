@@ -21,9 +21,9 @@ __all__ = [
 
 FIND: Final = """
     select coalesce(max(number), 0) as number,
-           coalesce(max(coalesce((to_jsonb(step) ->> 'serves')::integer, number)), 0) as serves
-      from {schema}.migration as step"""
-"""Queries a schema's version; in older schemas ``migration`` has no column ``serves``."""
+           coalesce(max(coalesce(serves, number)), 0) as serves
+      from {schema}.migration"""
+"""Queries a schema's version."""
 
 
 @frozen
