@@ -12,6 +12,7 @@ from txqueue import WorkQueue
 from txqueue.cli.options import GlobalOptions
 from txqueue.cli.root import run
 from txqueue.errors import InvalidWork, Refused
+from txqueue.policy.blockers import explain
 
 
 @pytest.fixture
@@ -153,6 +154,22 @@ def write_secrets(node: Stored) -> None:
         "select from txqueue.write_steps(%s, %s)", (node.incarnation, json.dumps(steps))
     )
     node.cursor.execute("update txqueue.job_step set child = 999999 where name = 'pay'")
+
+
+def test_a_signal_that_a_job_does_not_await_is_warned_of(
+    node: Stored, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the names of those that it awaits; `explain` has a place for the value."""
+    (job_id,) = node.enqueue({})
+    (chunk,) = node.claim()
+    node.settle(chunk, "suspended", waits=[{"name": "a", "kind": "signal", "signal": "approval"}])
+    monkeypatch.setattr("txqueue.cli.steps.act_by_node", lambda *_: True)
+    for name, is_warned in (("aproval", True), ("approval", False)):
+        assert run(["signal", str(job_id), name, "true"], GlobalOptions()) == 0
+        said = " ".join(capsys.readouterr().err.split())
+        assert ("It does not wait for that, but for 'approval'" in said) is is_warned
+    why = explain(node.value("select txqueue.explain_facts(%s)", job_id))
+    assert why.remedy.endswith(f"txqueue signal {job_id} approval VALUE")
 
 
 async def roll_back(queue: WorkQueue, job_id: int) -> None:

@@ -99,18 +99,29 @@ async def test_the_steps_of_a_job_and_a_signal_to_it(
         text = (await browser.get(f"/jobs/{job_id}")).text
         fields = {"id": job_id, "name": "approved <&>", "value": "{approved: true}"}
         wrong = await browser.post("/act/signal", fields)
+        empty = await browser.post("/act/signal", {**fields, "value": ""})
         assert node.column("select name from txqueue.job_signal") == ["other"]
         await browser.post("/act/signal", {**fields, "value": '{"by": "Ada"}'})
+        told = await browser.get(f"/jobs/{job_id}")
+        assert "has the signal approved" in told.text
+        assert "does not wait for that" not in told.text
+        await browser.post("/act/signal", {**fields, "name": "aproved", "answer": "false"})
+        misspelt = await browser.get(f"/jobs/{job_id}")
     section = words(text.partition('id="steps"')[2].partition("</section>")[0])
     assert "waits for the signal approved <&>" in section.replace("&lt;&amp;&gt;", "<&>")
     assert "other" in section
     form = text.partition('/act/signal"')[2].partition("</form>")[0]
     assert "approved &lt;&amp;&gt;" in form
-    assert "is not JSON" in wrong.text
+    for page, why in ((wrong, "is not JSON"), (empty, "has no value")):
+        assert why in page.text
+        assert "approved &lt;&amp;&gt;" in page.text.partition('/act/signal"')[2]
+    assert 'value="{approved: true}"' in wrong.text
+    assert "It does not wait for that, but for" in misspelt.text
+    assert node.value("select value from txqueue.job_signal where name = 'aproved'") is False
     assert node.value("select value from txqueue.job_signal where name = %s", "approved <&>") == {
         "by": "Ada"
     }
-    assert node.column("select what || ' by ' || who from txqueue.action") == ["signal by ann"]
+    assert node.column("select what || ' by ' || who from txqueue.action") == ["signal by ann"] * 2
 
 
 async def test_a_job_of_many_steps_shows_the_latest(node: Master, dsn: str) -> None:

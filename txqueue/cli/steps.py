@@ -12,9 +12,9 @@ import click
 from txqueue.cli.archived_jobs import or_archived
 from txqueue.cli.jobs import NUMBER
 from txqueue.cli.options import Command, GlobalOptions
-from txqueue.cli.output import Lines, listing, say, show
+from txqueue.cli.output import Lines, listing, note, say, show
 from txqueue.cli.source import act_by_node, read_database
-from txqueue.errors import InvalidWork
+from txqueue.errors import InvalidWork, TxqueueError
 from txqueue.model.humanize import cut, moment
 from txqueue.model.step import check_key, check_name, signal_json
 
@@ -124,9 +124,12 @@ def signal(
     number, (name, *rest) = _receiver(words, has_number=of is None)
     value = _value(name, key, *rest)
     job_id = number if of is None else _holder(options, *of)
+    warning = _warning(options, job_id, name)
     sent = act_by_node(options, lambda admin: admin.signal(job_id, name, value, key=key))
     text = f"has the signal {name}" if sent else f"has had a signal {name} with this key before"
     say(options, {"job_id": job_id, "is_new": sent}, f"Job {job_id} {text}.")
+    if warning:
+        note(options, warning)
 
 
 def _receiver(words: Sequence[str], *, has_number: bool) -> tuple[int, Sequence[str]]:
@@ -148,6 +151,17 @@ def _value(name: str, key: str | None, text: str | None = None) -> Any:
         return None if text is None else signal_json(name, text)
     except InvalidWork as error:
         raise click.UsageError(str(error)) from None
+
+
+def _warning(options: GlobalOptions, job_id: int, name: str) -> str:
+    """Return a warning about a signal that the job does not await; empty for none."""
+    from txqueue.store.reads.steps import about_awaited, unawaited
+
+    try:
+        return unawaited(name, read_database(options, lambda schema: about_awaited(schema, job_id)))
+    except TxqueueError:
+        # A node may answer where the database does not.
+        return ""
 
 
 def _holder(options: GlobalOptions, work_type: str, unique: str) -> int:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
+from http import HTTPStatus
 from typing import Any, Final
 
 from attrs import define, evolve, field
 
-from txqueue.errors import ConfigurationError, Refused, TxqueueError
+from txqueue.errors import ConfigurationError, InvalidWork, Refused, TxqueueError
 from txqueue.model.humanize import amount, counted, plain
 from txqueue.model.step import check_name
 from txqueue.policy.blockers import Explanation, explain_refusal, refusal_text
@@ -16,9 +17,11 @@ from txqueue.store.operator_signals import signal_to_send
 from txqueue.store.reads.job_details import about_obstacles
 from txqueue.store.reads.job_search import LOOKED_AT, about_bound, about_jobs
 from txqueue.store.reads.queue_state import about_clock
+from txqueue.store.reads.steps import about_awaited, unawaited
 from txqueue.web.filters import FILTERS, chosen_filters
 from txqueue.web.messages import NOTICE, PageRequest, Reply, redirect
 from txqueue.web.page_services import PageServices
+from txqueue.web.pages.job_details import job
 from txqueue.web.pages.schedule_editor import edit
 from txqueue.web.routing import Route
 from txqueue.web.schedule_form import FIELDS
@@ -52,9 +55,9 @@ def acting_routes() -> list[Route]:
         "/act/failures": (_act_on_failures, ("act", "fingerprint", "minutes")),
         "/act/schedule": (_act_on_schedule, ("act", "name")),
         "/act/node": (_act_on_node, ("act", "name")),
-        "/act/signal": (_send_signal, ("id", "name", "value")),
     }
     posted = {path: (_answering(act), fields) for path, (act, fields) in acts.items()}
+    posted["/act/signal"] = (_send_signal, ("id", "name", "value", "answer"))
     posted["/schedules/edit"] = (edit, ("name", "do", "seen", *FIELDS))
     return [
         Route("POST", path, Role.OPERATOR, _shown(handler), {"shown", "back", *fields})
@@ -285,13 +288,26 @@ async def _act_on_node(services: PageServices, request: PageRequest) -> str:
     return f"Node {name} {'drains' if act == 'drain' else 'accepts jobs again'}."
 
 
-async def _send_signal(services: PageServices, request: PageRequest) -> str:
+async def _send_signal(services: PageServices, request: PageRequest) -> Reply:
+    """Send a signal; after a mistake, show the job's page with what was typed."""
+    try:
+        return await _answering(_signalled)(services, request)
+    except InvalidWork as error:
+        names = {"id": _needed(request, "id")}
+        again = evolve(request, path=request.way_back(), names=names, notice=str(error))
+        return evolve(await job(services, again), status=HTTPStatus.BAD_REQUEST)
+
+
+async def _signalled(services: PageServices, request: PageRequest) -> str:
     [job_id], name = _numbers([_needed(request, "id")]), _name(request, "name")
     check_name(name, "signal")
-    given = {"job_id": job_id, "name": name, "value": request.sent("value") or None}
+    if (value := request.sent("answer") or request.sent("value")) is None:
+        raise InvalidWork(f"the signal {name!r} has no value", 'write one, such as true or "yes"')
+    given = {"job_id": job_id, "name": name, "value": value}
     arguments = await signal_to_send(services.operations, services.reads.schema, given)
+    awaited = await services.reads.find(about_awaited(services.reads.schema, job_id))
     await services.act(request, "send_signal", arguments)
-    return f"Job {job_id} has the signal {name}."
+    return f"Job {job_id} has the signal {name}. {unawaited(name, awaited)}".strip()
 
 
 def _numbers(texts: Sequence[str]) -> list[int]:

@@ -39,7 +39,8 @@ def awaited(facts: Facts, wait: Mapping[str, Any]) -> str:
 def _remedy(job_id: int, wait: Mapping[str, Any]) -> str:
     match wait["kind"]:
         case "signal":
-            return f"send the signal: txqueue signal {job_id} {argument(wait['signal'])}"
+            name = argument(wait["signal"])
+            return f"send it, with a value in JSON: txqueue signal {job_id} {name} VALUE"
         case "call":
             return f"nothing: it goes on then; see: txqueue explain {wait['child']}"
     return "nothing: it goes on then"

@@ -19,12 +19,15 @@ __all__ = [
     "WAIT",
     "WAITS",
     "about_archived_steps",
+    "about_awaited",
     "about_holder",
     "about_steps",
+    "unawaited",
     "with_wait",
 ]
 
 _MOST_SIGNALS: Final = 100
+_MOST_NAMES: Final = 3
 
 IS_AT_STEP: Final = """(job.state = 'waiting' and job.waiting_for in ('signal', 'time', 'parents')
     and job.fingerprint is null)"""
@@ -104,6 +107,25 @@ def about_steps(schema: str, job_id: int, most: int | None = None) -> Inquiry[di
         "steps": steps,
         "signals": [_without(signal, hidden, "value") for signal in signals],
     }
+
+
+def about_awaited(schema: str, job_id: int) -> Inquiry[list[str]]:
+    """Query the names of the signals that a job awaits at its steps."""
+    rows = yield Question(
+        f"select step.signal from {schema}.job, {WAITS.format(schema=schema)}"
+        f" and {IS_AT_STEP} and job.job_id = %s and step.signal is not null order by step.number"
+        f" limit {_MOST_SIGNALS}",
+        (job_id,),
+    )
+    return [row["signal"] for row in rows]
+
+
+def unawaited(name: str, awaited: Sequence[str]) -> str:
+    """Return a warning about a signal that a job which waits for others keeps; empty for none."""
+    if not awaited or name in awaited:
+        return ""
+    names = ", ".join(map(repr, awaited[:_MOST_NAMES]))
+    return f"It does not wait for that, but for {names}: check the name; the signal is kept."
 
 
 def about_archived_steps(schema: str, job: Mapping[str, Any]) -> Inquiry[dict[str, Any]]:
