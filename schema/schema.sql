@@ -661,12 +661,13 @@ enqueue_assigned(its_node integer, its_incarnation integer, work_type text, payl
     lane smallint, its_weight integer);  -- enqueue, worker
 enqueue_checked(jobs jsonb) returns bigint[];  -- enqueue, worker
 enqueue_many(jobs jsonb) returns bigint[];  -- enqueue, worker
+is_read_in_clear(its_type text) returns boolean;  -- read, worker
 -- only the owner may execute: check_encrypted, check_job, compute_key, compute_rank, credit_left, credit_run,
 -- declared_keys, enqueue_credited, enqueue_each, find_broken_length, find_broken_option, find_broken_rule,
--- has_broken_tag, has_open_credit, has_sleeping_master, is_credit_shared, is_read_in_clear, is_short_object,
--- known_options, may_assign_at_once, may_notify, member_text, notify_run, payload_octets, refuse_computed,
--- refuse_full_queue, refuse_job, refuse_keyless, refuse_member, refuse_option, refuse_unknown_keys,
--- refuse_unknown_option, try_turn, wake_masters, with_keys, without_keys_option
+-- has_broken_tag, has_open_credit, has_sleeping_master, is_credit_shared, is_short_object, known_options,
+-- may_assign_at_once, may_notify, member_text, notify_run, payload_octets, refuse_computed, refuse_full_queue,
+-- refuse_job, refuse_keyless, refuse_member, refuse_option, refuse_unknown_keys, refuse_unknown_option, try_turn,
+-- wake_masters, with_keys, without_keys_option
 
 -- groups
 -- only the owner may execute: admit_groups_N, end_rate_waits, free_groups, free_late_groups, group_slots, lock_groups,
@@ -871,8 +872,9 @@ start_workset(its_name text, its_items bigint = null) returns integer;  -- worke
 --                              schedule, seen_key, setting, unique_job, unread_job, work_type, workset, workset_failed,
 --                              workset_part, workset_slot, workset_status
 --                   execute    backlog, chart, demand, explain_each, explain_facts, failure_kinds, find_archived,
---                              find_damage, find_job, identity, lacking_right, lagging_sequences, readable_json,
---                              readable_text, row_locker, schedule_runs, scheduled_keys, silent_jobs, stats, updated_at
+--                              find_damage, find_job, identity, is_read_in_clear, lacking_right, lagging_sequences,
+--                              readable_json, readable_text, row_locker, schedule_runs, scheduled_keys, silent_jobs,
+--                              stats, updated_at
 --
 -- txqueue_worker    usage      schema txqueue
 --                   select     action, archived, claiming, control, duty, failed_attempt, failures, group_front,
@@ -888,17 +890,18 @@ start_workset(its_name text, its_items bigint = null) returns integer;  -- worke
 --                              enqueue_assigned, enqueue_checked, enqueue_many, ensure_history, ensure_workset,
 --                              explain_each, explain_facts, failure_kinds, fill_workset, find_archived, find_damage,
 --                              find_job, find_met_conditions, grant_credit, heartbeat, held_jobs, history_due,
---                              hold_archiving, identity, is_input, jobs_of, lacking_right, lagging_sequences, leave,
---                              listen_to_run, load_steps, lock_next_cut, measure_minute, next_job, next_part,
---                              note_late_error, note_late_result, note_minute, notified_jobs, notify_ends, pass_on,
---                              pause, pause_schedule, postpone_failures, probe_run, publish, publish_schedules,
---                              put_schedule, readable_json, readable_text, refresh_backlog_flags, register_node,
---                              release, remove_schedule, renew_for_peer, repeat, repeat_archived, request_end_notices,
---                              rescue, reserve_incarnation, reserve_run, restart, resume, resume_schedule, retry,
---                              retry_failures, retry_from, retry_workset, rotate, row_locker, run_schedule,
---                              schedule_runs, scheduled_keys, send_signal, set_aside, set_limit, set_priority, settle,
---                              signal, signal_keyed, silent_jobs, split_workset_part, start_missed_cooldowns,
---                              start_workset, started, stats, tick, undrain_node, updated_at, write_step, write_steps
+--                              hold_archiving, identity, is_input, is_read_in_clear, jobs_of, lacking_right,
+--                              lagging_sequences, leave, listen_to_run, load_steps, lock_next_cut, measure_minute,
+--                              next_job, next_part, note_late_error, note_late_result, note_minute, notified_jobs,
+--                              notify_ends, pass_on, pause, pause_schedule, postpone_failures, probe_run, publish,
+--                              publish_schedules, put_schedule, readable_json, readable_text, refresh_backlog_flags,
+--                              register_node, release, remove_schedule, renew_for_peer, repeat, repeat_archived,
+--                              request_end_notices, rescue, reserve_incarnation, reserve_run, restart, resume,
+--                              resume_schedule, retry, retry_failures, retry_from, retry_workset, rotate, row_locker,
+--                              run_schedule, schedule_runs, scheduled_keys, send_signal, set_aside, set_limit,
+--                              set_priority, settle, signal, signal_keyed, silent_jobs, split_workset_part,
+--                              start_missed_cooldowns, start_workset, started, stats, tick, undrain_node, updated_at,
+--                              write_step, write_steps
 --
 -- txqueue_worksets  usage      schema txqueue
 --                   select     migration

@@ -13,6 +13,8 @@ from twisted.internet.threads import deferToThread
 from tests.db.masters import Master
 from tests.waiting import eventually
 from txqueue.policy.blockers import Explanation, explain
+from txqueue.store.inquiries.reader import Reader, Session
+from txqueue.store.reads.blocked_counts import about_blocked
 
 
 def explained(node: Master, job_id: int) -> Explanation:
@@ -326,6 +328,15 @@ def test_a_payload_in_clear_of_a_type_published_as_encrypted_later(
     assert "in clear, but sealed.kind is encrypted" in told.detail
     assert told.remedy.startswith(f"txqueue cancel {in_clear}, and enqueue it again")
     assert explained(node, sealed).reason == ("no_capable_node" if has_key else "no_key")
+    # A node of the release before reads it.
+    node.cursor.execute(
+        "update txqueue.node_info set work_types = '{sealed.kind}',"
+        " type_versions = '{sealed.kind#aa}', report = report - 'keyless'"
+    )
+    assert explained(node, in_clear).reason != "unreadable"
+    with Session(node.connection.dsn) as session:
+        reasons = Reader(session).find(about_blocked("txqueue")).reasons
+        assert "unreadable" not in {each["reason"] for each in reasons}
 
 
 def test_a_group_whose_first_job_does_not_run(node: Master) -> None:

@@ -35,6 +35,7 @@ READING = [
 ]
 READING += [
     "identity",
+    "is_read_in_clear",
     "lacking_right",
     "lagging_sequences",
     "readable_json",

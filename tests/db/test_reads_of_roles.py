@@ -49,6 +49,7 @@ READS: Final[Mapping[str, Mapping[str, Any]]] = {
     "history.about_archived": {"since": SINCE, "until": UNTIL},
     "history.about_failures": {},
     "history.about_failures_after": {"after": None, "limit": 9},
+    "history.about_now": {},
     "history.about_past": {"since": SINCE, "until": UNTIL, "limit": 9, "filters": {}},
     "history.about_stats": {"since": SINCE, "until": UNTIL},
     "job_details.about_archived_job": {"job": JOB},

@@ -36,7 +36,7 @@ begin
     this.payload := readable_json(this.payload);
     is_clear := exists (select from work_type as known
         where known.work_type = this.work_type and known.policy ? 'encrypted'
-          and (not this.payload ? 'encrypted' or this.payload - 'encrypted' <> '{}'));
+          and (not this.payload ? 'encrypted' or this.payload - 'encrypted' <> '{}') and not is_read_in_clear(this.work_type));
     this.payload := '{}';
     this.result := null;
     this.progress := null;

@@ -39,7 +39,8 @@ _LOCKER: Final = """case when xmax <> '0' and tableoid in (select relation from 
 _CLASSES: Final = """
     with tenants as materialized (select key from {schema}.control where kind = 'tenant'),
     sealed as materialized (
-        select work_type from {schema}.work_type where policy ? 'encrypted'),
+        select work_type from {schema}.work_type
+         where policy ? 'encrypted' and not {schema}.is_read_in_clear(work_type)),
     groups as materialized (select key from {schema}.control where kind = 'group'),
     held as materialized (
         select distinct "group" as name from {schema}.job_assigned where "group" is not null),
