@@ -13,13 +13,12 @@ from txqueue.model.foreign import class_name, is_a, looked, text_of
 from txqueue.policy.endings.log_lines import LogEntry
 from txqueue.policy.endings.tracebacks import exception_text
 
-__all__ = ["FAILED_RUN", "PRINTED_BY", "entry_of_event", "entry_of_record", "is_informative"]
+__all__ = ["RUN_FIELDS", "entry_of_event", "entry_of_record", "is_informative"]
 
-FAILED_RUN: Final = "txqueue_failed_run"
-"""The key of an event that has the fields of the run that failed: its text ends in a traceback."""
-
-PRINTED_BY: Final = "txqueue_printed_by"
-"""The key of an event whose text was printed: the fields of the run that did so, or none."""
+RUN_FIELDS: Final = "txqueue_run_fields"
+"""The key of an event that has the fields of the run that it is about, or none: it reports that the
+run failed, with a traceback after the first line of its text, or the run has printed it.
+"""
 
 # The year 10,000, which no format of times has.
 _END_OF_TIME: Final = 253_402_300_800
@@ -65,7 +64,7 @@ def _level_of(event: LogEvent) -> str:
 
 def _texts_of(event: LogEvent) -> tuple[str, str]:
     """Return the message of an event, and its traceback or an empty text."""
-    if FAILED_RUN in event:
+    if RUN_FIELDS in event:
         message, _, trace = formatEvent(event).partition("\n")
         return message, trace
     # An event of Twisted's former interface has its failure under another key, and in its text.

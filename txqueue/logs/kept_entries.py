@@ -13,7 +13,7 @@ from typing import Any
 from twisted.logger import ILogObserver, LogEvent
 from zope.interface import provider
 
-from txqueue.logs.entries import PRINTED_BY, entry_of_event, entry_of_record, is_informative
+from txqueue.logs.entries import RUN_FIELDS, entry_of_event, entry_of_record, is_informative
 from txqueue.model.foreign import looked
 from txqueue.model.run_log import RUNNING, log_of
 from txqueue.policy.endings.log_lines import kept_text
@@ -28,7 +28,7 @@ def keep_event(event: LogEvent) -> None:
     What is printed is not kept: the text may be that of a record, which a handler prints.
     """
     run = RUNNING.get()
-    if run is not None and is_informative(event) and PRINTED_BY not in event:
+    if run is not None and is_informative(event) and RUN_FIELDS not in event:
         entry = looked(lambda: entry_of_event(event), None)
         if entry is not None:
             log_of(run).entries.append(kept_text(entry))

@@ -6,13 +6,13 @@ import logging
 import os
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from attrs import frozen
 from twisted.logger import ILogObserver, LogEvent
 from zope.interface import implementer
 
-from txqueue.logs.entries import FAILED_RUN, PRINTED_BY, entry_of_event, entry_of_record
+from txqueue.logs.entries import RUN_FIELDS, entry_of_event, entry_of_record
 from txqueue.model.run_log import RUNNING, log_fields
 from txqueue.policy.endings.log_lines import LogEntry, json_line, text_line
 
@@ -77,11 +77,8 @@ def _line(entry: LogEntry, fields: Mapping[str, Any]) -> str:
     return form(entry, {"node": os.environ.get(NODE_VARIABLE, "-"), **fields}) + "\n"
 
 
-def _fields_of(event: LogEvent) -> Mapping[str, Any]:
-    for key in (FAILED_RUN, PRINTED_BY):
-        if key in event:
-            return cast("Mapping[str, Any]", event[key])
-    return _running_fields()
+def _fields_of(event: LogEvent) -> Any:
+    return event[RUN_FIELDS] if RUN_FIELDS in event else _running_fields()
 
 
 def _running_fields() -> Mapping[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from twisted.logger import Logger, LogLevel
 
-from txqueue.logs.entries import PRINTED_BY
+from txqueue.logs.entries import RUN_FIELDS
 from txqueue.model.run_log import RUNNING, PrintedLine, log_fields, log_of
 from txqueue.policy.endings.log_lines import LONGEST_MESSAGE
 
@@ -117,7 +117,7 @@ class PrintedLines(io.TextIOBase):
         return lines[self.name]
 
     def _emit(self, fields: dict[str, Any], line: str) -> None:
-        self._log.emit(LogLevel.info, "{log_io}", log_io=line, **{PRINTED_BY: fields})
+        self._log.emit(LogLevel.info, "{log_io}", log_io=line, **{RUN_FIELDS: fields})
 
 
 class PrintedBytes(io.BufferedIOBase):

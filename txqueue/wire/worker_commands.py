@@ -15,7 +15,6 @@ __all__ = [
     "GiveBack",
     "Hold",
     "Inspect",
-    "Log",
     "Occupy",
     "Perform",
     "Refuse",
@@ -114,20 +113,6 @@ class Start(amp.Command):
     """
 
     arguments = [(b"jobs", LongText())]
-    requiresAnswer = False
-
-
-class Log(amp.Command):
-    """Worker to master: a text for the node's log, and whether it is an error or a warning.
-
-    The run is a JSON object of the fields that name the failed attempt; older workers leave it out.
-    """
-
-    arguments = [
-        (b"is_grave", amp.Boolean()),
-        (b"text", LongText()),
-        (b"run", amp.Unicode(optional=True)),
-    ]
     requiresAnswer = False
 
 

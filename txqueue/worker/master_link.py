@@ -16,6 +16,7 @@ from twisted.internet.interfaces import IReactorCore, IReactorFromThreads, IReac
 from twisted.internet.process import reapAllProcesses
 from twisted.logger import Logger
 
+from txqueue.logs.entries import RUN_FIELDS
 from txqueue.logs.setup import let_information_pass
 from txqueue.model.assignment import Assignment, SettledJob, StartedJob
 from txqueue.model.type_version import type_version
@@ -37,7 +38,6 @@ from txqueue.wire.worker_commands import (
     Finish,
     GiveBack,
     Hold,
-    Log,
     Occupy,
     Perform,
     Refuse,
@@ -129,9 +129,9 @@ class MasterLink:
         self._pipe.say(Start, jobs=json.dumps([asdict(job) for job in jobs]))
 
     def log_text(self, is_grave: bool, text: str, run: Mapping[str, Any] | None) -> None:
-        """Make the master write a text to the node's log, with the fields of its run, if any."""
-        fields = None if run is None else json.dumps(run, default=str)
-        self._pipe.say(Log, is_grave=is_grave, text=text, run=fields)
+        """Write a text to the node's log, with the fields of its run, if any."""
+        write = self.log.error if is_grave else self.log.warn
+        write("{text}", text=text, **{RUN_FIELDS: run or {}})
 
     def count(self, tally: str) -> None:
         """Report what jobs did since the last report."""

@@ -11,7 +11,7 @@ from twisted.logger import Logger, LoggingFile, LogLevel, LogPublisher
 from twisted.python.failure import Failure
 
 from tests.unit.logs.running import SecondRun, Untold, running
-from txqueue.logs.entries import FAILED_RUN
+from txqueue.logs.entries import RUN_FIELDS
 from txqueue.logs.lines import FORMAT_VARIABLE, NODE_VARIABLE, LineHandler, LineObserver
 from txqueue.model.run_log import log_of
 
@@ -115,7 +115,7 @@ def test_exceptions_are_fields_of_their_own(output: Output) -> None:
 
 def test_the_line_of_a_failed_run_names_it(output: Output) -> None:
     """Though it is written by a process that does not run it; its traceback is apart."""
-    output.log.error("{text}", text="job 9 failed\nTraceback\nKeyError", **{FAILED_RUN: {"job": 9}})
+    output.log.error("{text}", text="job 9 failed\nTraceback\nKeyError", **{RUN_FIELDS: {"job": 9}})
     [line] = output.lines
     assert (line["job"], line["message"]) == (9, "job 9 failed")
     assert line["traceback"] == "Traceback\nKeyError"

@@ -1,9 +1,11 @@
 """Signals to real processes: those that would end a node without draining are survived."""
 
+import fcntl
 import os
 import signal
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -41,6 +43,23 @@ def hang():
     while True:
         time.sleep(0.1)
 reactor.callWhenRunning(reactor.callLater, 0, hang)
+"""
+# The same, once its log has filled the pipe that nothing reads.
+STALL = """
+import os, select, time
+from twisted.logger import globalLogBeginner
+from txqueue.logs.lines import LineObserver
+from txqueue.logs.output import OUTPUT
+OUTPUT.sink = lambda text: os.write(1, text.encode())
+globalLogBeginner.beginLoggingTo([LineObserver(OUTPUT.write)])
+def fill():
+    OUTPUT.is_awaited = False
+    while select.select([], [1], [], 0)[1]:
+        os.write(1, b"x" * select.PIPE_BUF)
+    print("waits for the reader of the log")
+    while True:
+        time.sleep(0.1)
+reactor.callWhenRunning(reactor.callLater, 0, fill)
 """
 WORKER = """
 import os, signal
@@ -124,6 +143,23 @@ def test_a_master_that_cannot_stop_ends_after_the_second_signal(
             master.send_signal(number)
             time.sleep(0.1)
         assert master.wait(1) == 128 + number
+
+
+def test_a_master_whose_log_is_not_read_ends_after_the_second_signal() -> None:
+    """Its last words do not keep it."""
+    program = "".join(line for line in MASTER.splitlines(keepends=True) if "textFile" not in line)
+    program = program.replace("reactor.run()", STALL + "reactor.run()")
+    with started(program) as master:
+        assert master.stdout is not None
+        waiting = bytearray(4)
+        while int.from_bytes(waiting, sys.byteorder) < 60_000:
+            fcntl.ioctl(master.stdout, termios.FIONREAD, waiting)
+            time.sleep(0.01)
+        deadline = time.monotonic() + 20
+        while master.poll() is None and time.monotonic() < deadline:
+            master.send_signal(signal.SIGTERM)
+            time.sleep(0.1)
+        assert master.wait(1) == 128 + signal.SIGTERM
 
 
 @pytest.mark.parametrize("again", [signal.SIGTERM, signal.SIGINT])

@@ -32,24 +32,19 @@ class Outage:
         self._clock = clock
         self._name = f"the database of {node}" if node else "the database"
         self._waiting: set[object] = set()
-        self._began = self._said_at = 0.0
+        self._began = self._next = 0.0
 
     def fails(self, service: object, error: DatabaseUnavailable) -> None:
         """Note that a service waits for the database."""
         now = self._clock.seconds()
         if not self._waiting:
-            self._began = self._said_at = now
-            self.log.warn("{name} is gone: {error}", name=self._name, error=error)
-        elif now - self._said_at >= SAID_EVERY:
-            self._said_at = now
-            lasts = duration(now - self._began)
-            self.log.warn(
-                "{name} has been gone for {lasts}: {error}",
-                name=self._name,
-                lasts=lasts,
-                error=error,
-            )
+            self._began = self._next = now
         self._waiting.add(service)
+        if now >= self._next:
+            self._next = now + SAID_EVERY
+            lasts = now - self._began
+            gone = f"has been gone for {duration(lasts)}" if lasts else "is gone"
+            self.log.warn("{name} {gone}: {error}", name=self._name, gone=gone, error=error)
 
     def passes(self, service: object) -> None:
         """Note that a service does not wait for the database, or no longer."""

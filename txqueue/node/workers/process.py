@@ -14,7 +14,6 @@ from attrs import asdict
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
-from txqueue.logs.entries import FAILED_RUN
 from txqueue.model.assignment import (
     Assignment,
     CancelledJob,
@@ -39,7 +38,6 @@ from txqueue.wire.worker_commands import (
     Finish,
     GiveBack,
     Hold,
-    Log,
     Occupy,
     Perform,
     Refuse,
@@ -122,7 +120,6 @@ class WorkerProcess:
                 Settle: self._settle,
                 Refuse: self._refuse,
                 Start: self._start,
-                Log: self._log,
                 Occupy: self._occupy,
                 Count: self._count,
             },
@@ -388,11 +385,6 @@ class WorkerProcess:
 
     def _start(self, jobs: str) -> dict[str, Any]:
         self._owner.reports.start([StartedJob(**job) for job in json.loads(jobs)])
-        return {}
-
-    def _log(self, is_grave: bool, text: str, run: str | None = None) -> dict[str, Any]:
-        write = self.log.error if is_grave else self.log.warn
-        write("{text}", text=text, **({} if run is None else {FAILED_RUN: json.loads(run)}))
         return {}
 
     def _occupy(self, weight: int, jobs: str, is_stuck: bool) -> dict[str, Any]:
