@@ -146,7 +146,7 @@ def test_a_master_that_cannot_stop_ends_after_the_second_signal(
 
 
 def test_a_master_whose_log_is_not_read_ends_after_the_second_signal() -> None:
-    """Its last words do not keep it."""
+    """The last line of its log does not keep it."""
     program = "".join(line for line in MASTER.splitlines(keepends=True) if "textFile" not in line)
     program = program.replace("reactor.run()", STALL + "reactor.run()")
     with started(program) as master:
