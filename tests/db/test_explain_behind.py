@@ -9,6 +9,7 @@ import pytest
 
 from tests.db.masters import Master
 from tests.db.test_explain import explained
+from txqueue.policy.blockers import Gravity, judged
 from txqueue.store.inquiries.reader import Reader, Session
 from txqueue.store.reads.blocked_counts import about_blocked
 from txqueue.store.reads.queue_state import about_all
@@ -293,3 +294,34 @@ def test_heavy_jobs_are_told_from_light_ones(node: Master, dsn: str) -> None:
     assert explained(node, light).reason == "next"
     assert explained(node, heavy).reason == "no_free_capacity"
     assert blocked_counts(dsn) == {("no_free_capacity", "course", 3)}
+
+
+@pytest.mark.parametrize("reason", ["parents", "call", "unique", "group"])
+@pytest.mark.parametrize("is_far", [False, True])
+def test_behind_a_job_that_waits_for_a_signal(reason: str, node: Master, *, is_far: bool) -> None:
+    """The remedy is the signal, also through another job; none of them is a warning."""
+    key = {"unique": "k", "unique_mode": "again"}
+    (blocker,) = node.enqueue({"group": "g", **key})
+    (chunk,) = node.claim()
+    wait = {"name": "approval", "kind": "signal", "signal": "ok", "hold_group": True}
+    node.settle(chunk, "suspended", waits=[wait])
+    if reason == "call":
+        (job_id,) = node.enqueue({})
+        (caller,) = node.claim()
+        node.settle(caller, "suspended", waits=[{"name": "part", "kind": "call", "child": blocker}])
+    else:
+        options: dict[str, dict[str, Any]] = {
+            "parents": {"after": [blocker]},
+            "unique": key,
+            "group": {"group": "g"},
+        }
+        (job_id,) = node.enqueue(options[reason])
+    if is_far:
+        (job_id,) = node.enqueue({"after": [job_id]})
+    told = explained(node, job_id)
+    assert told.reason == ("parents" if is_far else reason)
+    assert told.remedy.endswith(f"txqueue signal {blocker} ok VALUE")
+    assert f"job {blocker}" in told.detail
+    assert "does not end: it waits at step 'approval' for the signal 'ok'" in told.detail
+    facts = node.value("select txqueue.explain_facts(%s)", job_id)
+    assert judged(facts).gravity is Gravity.COURSE

@@ -91,11 +91,15 @@ def _judged(facts: Facts, others: Mapping[str, Any], judged_ids: frozenset[int])
         return blocker
     roots = [*in_cycle(facts, others), *_stops(facts)]
     roots += _roots(facts, others, judged_ids | {facts["job"]["job_id"]})
-    root = max(roots, key=lambda root_blocker: root_blocker.gravity, default=blocker)
-    if root.gravity is Gravity.COURSE:
+    root = max(roots, key=_weight, default=blocker)
+    if root is blocker or _weight(root) <= _weight(_NOTHING):
         return blocker
     detail = f"{blocker.detail}; {root.detail}"
-    return evolve(blocker, detail=detail, remedy=root.remedy, gravity=root.gravity)
+    return evolve(root, reason=blocker.reason, kind=blocker.kind, detail=detail)
+
+
+def _weight(blocker: Blocker) -> tuple[Gravity, bool]:
+    return blocker.gravity, blocker.is_open
 
 
 def _roots(
@@ -115,12 +119,13 @@ def _roots(
         if job_id in needed or job_id not in holders:
             is_between = job_id in group.get("first", ())[1:]
             which = ", which goes first in its group, too," if is_between else ""
-            does = "does not end" if root.reason == "running" else "does not run"
+            has_begun = root.is_open or root.reason == "running"
+            does = "does not end" if has_begun else "does not run"
             yield evolve(root, detail=f"job {job_id}{which} {does}: {root.detail}")
     known_holders = [holder for holder in holders if holder in known]
     if known_holders and group["running"] >= group["limit"]:
         # The end of one of them is enough.
-        job_id = min(known_holders, key=lambda job_id: known[job_id].gravity)
+        job_id = min(known_holders, key=lambda job_id: _weight(known[job_id]))
         root = known[job_id]
         yield evolve(root, detail=f"job {job_id} of its group does not end: {root.detail}")
 

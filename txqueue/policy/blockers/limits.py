@@ -93,8 +93,7 @@ def behind_group(facts: Facts) -> Iterator[Blocker]:
         yield Blocker(
             "group",
             f"its group {job['group']} is busy with {holders}{queued if group['before'] else ''}",
-            "nothing: it becomes ready when they end; to end one:"
-            f" txqueue cancel {group['holders'][0]['job_id']}",
+            f"nothing: it becomes ready when they end; {_to_end(group['holders'])}",
         )
     elif group["first"]:
         first = f"job {group['first'][0]} of its group {job['group']} goes first"
@@ -102,6 +101,14 @@ def behind_group(facts: Facts) -> Iterator[Blocker]:
         more = f", as {'does' if left == 1 else 'do'} {left:,} more" if left else ""
         remedy = f"nothing: it starts after that; see: txqueue explain {group['first'][0]}"
         yield Blocker("group", first + more, remedy)
+
+
+def _to_end(holders: Sequence[Mapping[str, Any]]) -> str:
+    """Return how to end a holder of a group that runs; one that waits has its own remedy."""
+    running = [holder["job_id"] for holder in holders if holder.get("waits") is None]
+    if not running:
+        return f"see: txqueue explain {holders[0]['job_id']}"
+    return f"to end one: txqueue cancel {running[0]}"
 
 
 def for_rate(facts: Facts) -> Blocker:

@@ -77,6 +77,7 @@ class Blocker:
         remedy: What would make the job run.
         gravity: What it takes.
         kind: The kind of the warning about it, if a warning counts its jobs by name already.
+        is_open: Whether a signal has to come, which is neither an act nor a matter of time.
     """
 
     reason: str
@@ -84,6 +85,7 @@ class Blocker:
     remedy: str
     gravity: Gravity = Gravity.COURSE
     kind: str = "blocked_jobs"
+    is_open: bool = False
 
 
 def control(facts: Facts, kind: str) -> Mapping[str, Any]:

@@ -20,7 +20,8 @@ def at_wait(facts: Facts) -> Blocker:
     first = waits[0]
     others = f", and {len(waits) - 1} more" if len(waits) > 1 else ""
     detail = f"it waits at step {first['name']!r} for {awaited(facts, first)}{others}"
-    return Blocker(first["kind"], detail, _remedy(job["job_id"], first))
+    is_open = first["kind"] == "signal" and not first["until"]
+    return Blocker(first["kind"], detail, _remedy(job["job_id"], first), is_open=is_open)
 
 
 def awaited(facts: Facts, wait: Mapping[str, Any]) -> str:
