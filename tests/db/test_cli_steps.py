@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from twisted.internet.defer import Deferred
 
 from tests.db.stored import Stored, stored
 from txqueue import WorkQueue
 from txqueue.cli.options import GlobalOptions
 from txqueue.cli.root import run
-from txqueue.errors import InvalidWork, Refused
+from txqueue.errors import AdminRefused, InvalidWork, Refused
 from txqueue.policy.blockers import explain
 
 
@@ -170,6 +172,37 @@ def test_a_signal_that_a_job_does_not_await_is_warned_of(
         assert ("It does not wait for that, but for 'approval'" in said) is is_warned
     why = explain(node.value("select txqueue.explain_facts(%s)", job_id))
     assert why.remedy.endswith(f"txqueue signal {job_id} approval VALUE")
+
+
+class _Acting:
+    """A link to a node that has two jobs, of which one has the step."""
+
+    async def jobs_page(self, **filters: Any) -> Any:
+        """Return both."""
+        assert filters["act"] == "retry"
+        return SimpleNamespace(jobs=[{"job_id": 7}, {"job_id": 8}], at=None, next=None)
+
+    async def retry_from(self, job_id: int, step: str) -> int:
+        """Retry one."""
+        if job_id == 8:
+            raise AdminRefused(f"job 8 has no step {step}", "see: txqueue steps 8")
+        return 1
+
+
+@pytest.mark.parametrize("words", [["--all", "--state", "failed"], ["7", "8"]])
+def test_a_retry_of_several_jobs_from_a_step(
+    words: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each that has the step runs again; of the others, the reason is shown."""
+    monkeypatch.setattr(
+        "txqueue.cli.job_actions.act_by_node",
+        lambda _, act: Deferred.fromCoroutine(act(_Acting())).result,
+    )
+    status = run(["retry", *words, "--from", "charge", "--json"], GlobalOptions())
+    told = json.loads(capsys.readouterr().out)
+    assert (told["retried"], told["refused"]) == ([7], [8])
+    assert told["reasons"][0]["detail"] == "job 8 has no step charge"
+    assert status == int(words == ["7", "8"])
 
 
 async def roll_back(queue: WorkQueue, job_id: int) -> None:

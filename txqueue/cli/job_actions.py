@@ -20,11 +20,12 @@ from txqueue.cli.options import (
     selecting,
     together,
 )
-from txqueue.cli.output import Lines, say, show, styled
+from txqueue.cli.output import Lines, show, styled
 from txqueue.cli.refusals import refusal_lines, refusals
 from txqueue.cli.source import act_by_node
 from txqueue.cli.times import Length
 from txqueue.cli.unknown_names import note_unknown_names
+from txqueue.errors import AdminRefused
 from txqueue.model.humanize import amount
 from txqueue.model.operator_acts import ACTS
 
@@ -156,32 +157,31 @@ def restart(
 
 @click.command(cls=Command, short_help="Run failed or cancelled jobs again.")
 @_choosing("retry")
-@click.option("--from", "step", help="Do this step of the one job again, and all after it.")
+@click.option("--from", "step", help="Do this step of each job again, and all after it.")
 @click.pass_obj
 def retry(options: GlobalOptions, /, ids: Sequence[int], step: str | None, **filters: Any) -> int:
     """Run failed or cancelled jobs again; jobs that wait for a time or a retry run now."""
-    if step is not None:
-        return _retry_from(options, ids, step)
-    words = {
-        "retried": "to run again",
-        "refused": "left unchanged",
-    }
+    again = "to run again" if step is None else f"to run again from step {step} on"
+    errors: dict[int, AdminRefused] = {}
+
+    async def act(admin: Admin, some: Sequence[int]) -> Sequence[list[int]]:
+        if step is None:
+            return await admin.retry(some)
+        for job_id in some:
+            try:
+                await admin.retry_from(job_id, step)
+            except AdminRefused as error:
+                errors[job_id] = error
+        return [job_id for job_id in some if job_id not in errors], [*errors.keys() & {*some}]
+
     return _carry_out(
         options=options,
-        chosen=_chosen(ids, filters, is_harmless=True),
+        chosen=_chosen(ids, filters, is_harmless=step is None),
         name="retry",
-        act=lambda admin, some: admin.retry(some),
-        words=words,
+        act=act,
+        words={"retried": again, "refused": "left unchanged"},
+        errors=errors,
     )
-
-
-def _retry_from(options: GlobalOptions, ids: Sequence[int], step: str) -> int:
-    if len(ids) != 1:
-        raise click.UsageError("give the number of one job with --from")
-    forgotten = act_by_node(options, lambda admin: admin.retry_from(ids[0], step))
-    sentence = f"Job {ids[0]}: to run again, with {amount(forgotten)} of its steps."
-    say(options, {"job_id": ids[0], "forgotten": forgotten}, sentence)
-    return 0
 
 
 @click.command(cls=Command, short_help="Give jobs another priority.")
@@ -220,6 +220,8 @@ def _carry_out(
     name: str,
     act: Act,
     words: Mapping[str, str],
+    *,
+    errors: Mapping[int, AdminRefused] | None = None,
 ) -> int:
     """Act on jobs and print the result; return 1 if a job given by number was refused.
 
@@ -229,6 +231,7 @@ def _carry_out(
         name: The name of the act.
         act: Acts on some of the jobs, and returns a list of job numbers for each of `words`.
         words: The possible results: the key of each in JSON, and the text that people read.
+        errors: Why jobs were refused, as far as that is known.
     """
 
     async def run(admin: Admin) -> dict[str, list[Any]]:
@@ -236,7 +239,7 @@ def _carry_out(
         async for batch in chosen.batches(admin, name):
             for result, ids in zip(words, await act(admin, batch), strict=True):
                 sums[result] += ids
-        return {**sums, "reasons": await refusals(admin, name, sums["refused"])}
+        return {**sums, "reasons": await refusals(admin, name, sums["refused"], errors)}
 
     document = act_by_node(options, run)
 

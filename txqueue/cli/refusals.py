@@ -19,11 +19,31 @@ __all__ = ["refusal_lines", "refusals"]
 _LISTED = 10
 
 
-async def refusals(admin: Admin, act: str, refused: Sequence[int]) -> list[dict[str, Any]]:
-    """Return why an act was refused for the first of some jobs, for the key ``reasons``."""
+async def refusals(
+    admin: Admin,
+    act: str,
+    refused: Sequence[int],
+    errors: Mapping[int, AdminRefused] | None = None,
+) -> list[dict[str, Any]]:
+    """Return why an act was refused for the first of some jobs, for the key ``reasons``.
+
+    Args:
+        admin: The link to the node.
+        act: The name of the act.
+        refused: The numbers of the jobs.
+        errors: What the node has said about some of them.
+    """
     from txqueue.policy.blockers import EXPLAINED
 
-    return [asdict(await _refusal(admin, act, job_id)) for job_id in refused[:EXPLAINED]]
+    said = errors or {}
+    return [
+        asdict(
+            _of_error(job_id, said[job_id])
+            if job_id in said
+            else await _refusal(admin, act, job_id)
+        )
+        for job_id in refused[:EXPLAINED]
+    ]
 
 
 def refusal_lines(reasons: Sequence[Mapping[str, Any]]) -> Lines:
@@ -35,9 +55,15 @@ def refusal_lines(reasons: Sequence[Mapping[str, Any]]) -> Lines:
 
 
 async def _refusal(admin: Admin, act: str, job_id: int) -> Explanation:
-    from txqueue.policy.blockers import Explanation, explain_refusal
+    from txqueue.policy.blockers import explain_refusal
 
     try:
         return explain_refusal(act, await admin.explain(job_id))
     except AdminRefused as error:
-        return Explanation(job_id, "", "unknown", error.what, error.remedy)
+        return _of_error(job_id, error)
+
+
+def _of_error(job_id: int, error: AdminRefused) -> Explanation:
+    from txqueue.policy.blockers import Explanation
+
+    return Explanation(job_id, "", "unknown", error.what, error.remedy)
