@@ -836,7 +836,7 @@ coalesce_into(its_incarnation integer, its_assignment bigint, its_job_id bigint,
     returns table(taken_id bigint, taken_type text, taken_payload text);  -- worker
 -- only the owner may execute: can_change_payload, check_as_of, check_once_for, check_unique, enqueue_related,
 -- enqueue_remembered, enqueue_unique, find_held_keys, holds_unique_key, pass_on_unique_keys, refuse_duplicate,
--- replace_pending, retake_unique_keys
+-- replace_pending, retake_unique_keys, take_newest
 
 -- worksets
 add_parts(its_name text, firsts text[], lasts text[], counts integer[], is_all boolean) returns void;  -- worker

@@ -1,5 +1,6 @@
 """Unique keys: jobs enqueued while another of their type holds the key."""
 
+import json
 from collections.abc import Iterator
 
 import psycopg2
@@ -143,6 +144,43 @@ def test_one_that_is_tried_again_holds_its_key(node: Master) -> None:
         assert put(node, number, "again") == first
         assert (node.job(first)["waiting_for"], node.job(first)["attempt"]) == ("time", 0)
         assert numbers(node) == [number]
+
+
+@pytest.mark.parametrize("mode", ["again", "replace"])
+def test_a_retry_has_what_was_enqueued_meanwhile(node: Master, mode: str) -> None:
+    """With all attempts, which it spends then; what follows runs afterwards."""
+    first = put(node, 1, mode)
+    (chunk,) = node.claim()
+    second = put(node, 2, mode)
+    for attempt in (0, 1):
+        node.settle(chunk, "retry", delay=0, error="x")
+        assert numbers(node) == [2, 2]
+        assert (node.job(first)["attempt"], node.job(second)["waiting_for"]) == (attempt, "unique")
+        (chunk,) = node.claim()
+        assert chunk.ids == [first]
+    node.complete(chunk)
+    assert node.claimed_ids() == [second]
+
+
+def test_a_retry_has_nothing_that_is_not_due(node: Master) -> None:
+    """The newer one asked for a moment of its own."""
+    put(node, 1, "replace")
+    (chunk,) = node.claim()
+    put(node, 2, "replace", not_before=LATER)
+    node.settle(chunk, "retry", delay=1000, error="x")
+    assert numbers(node) == [1, 2]
+
+
+def test_a_retry_with_steps_keeps_its_payload(node: Master) -> None:
+    """Their results are of that one."""
+    put(node, 1, "again")
+    (chunk,) = node.claim()
+    step = {"job_id": chunk.ids[0], "assignment": chunk.assignment, "name": "a", "kind": "step"}
+    written = "select count(*) from txqueue.write_steps(%s, %s)"
+    assert node.value(written, node.incarnation, json.dumps([step])) == 1
+    put(node, 2, "again")
+    node.settle(chunk, "retry", delay=1000, error="x")
+    assert numbers(node) == [1, 2]
 
 
 def test_a_payload_that_replaces_a_failed_one_has_all_attempts(node: Master) -> None:

@@ -5,7 +5,7 @@
 create or replace function txqueue.end_assigned(
     its_incarnation integer, outcomes jsonb,
     out settled bigint[], out groups text[], out limited boolean, out done bigint[], out failed bigint[], out stopped bigint[],
-    out others boolean)
+    out retried bigint[], out others boolean)
 language plpgsql volatile
 set search_path = txqueue, pg_temp
 set enable_seqscan = off
@@ -92,8 +92,9 @@ begin
            coalesce(array_agg(job_id) filter (where followed is not null and outcome = 'cancelled'), '{}'),
            array_agg(job_id) filter (where runs > 100 and ran and outcome in ('retry', 'failed')),
            array_agg(job_id) filter (where "group" is not null and options ? 'steps' and (ran or not waits)),
+           array_agg(job_id) filter (where outcome = 'retry' and options ? 'unique'),
            exists (select from said where said.outcome in ('next', 'unread', 'suspended'))
-      into settled, groups, limited, done, failed, stopped, often, ran_on, others
+      into settled, groups, limited, done, failed, stopped, often, ran_on, retried, others
       from ended;
     if ran_on is not null then
         delete from group_hold where job_id = any (ran_on);

@@ -25,6 +25,9 @@ begin
     freed := ended.limited;
     failed := ended.failed;
     groups := ended.groups;
+    if ended.retried is not null then
+        perform take_newest(ended.retried);
+    end if;
     if ended.others then
         moved_on := start_next_stages(its_incarnation, outcomes);
         settled := settled || moved_on.settled;
