@@ -97,7 +97,7 @@ JOBS = {
     "ready": {},
     "of a tenant": {"tenant": "a"},
     "later": {"not_before": "2100-01-01"},
-    "unknown": {"work_type": "nobody.knows", "queue": "default"},
+    "unknown": {"work_type": "test.unknown", "queue": "default"},
     "unique": {"unique_mode": "keep"},
     "behind another": {},
 }
@@ -110,7 +110,7 @@ def varied(kind: str, number: int) -> dict[str, Any]:
 
 @pytest.mark.parametrize("kind", JOBS)
 def test_no_kind_of_jobs_gets_past_the_limit(node: Master, kind: str) -> None:
-    """One by one, at once, and with nobody to count: neither claims nor heartbeats come."""
+    """One by one and at once, without a claim or a heartbeat that counts."""
     (first,) = node.enqueue({"queue": "other"})
     after = {"after": [first]} if kind == "behind another" else {}
     node.value("select txqueue.pause('queue', 'default', 'me')")
