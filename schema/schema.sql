@@ -1,4 +1,4 @@
--- The schema txqueue, version 33, to be read; `txqueue migrate --sql` prints the script to run.
+-- The schema txqueue, version 34, to be read; `txqueue migrate --sql` prints the script to run.
 -- Generated from the catalogue of a migrated database by: python -m tests.db.snapshot
 -- N is a lane, 0 to 7. Not shown: the partitions of single days, the tables of single worksets, and
 -- the sequences of single limits. Definitions of functions and views are in schema/functions.
@@ -293,6 +293,8 @@ create table schedule (
     counts_from       text not null default 'end' check (counts_from in ('start', 'end')),
                                                         -- Whether its cool-down counts since the start or the end of
                                                         -- its last job.
+    put_off           timestamptz,                      -- The moment of the next job, if that was put off to next_due
+                                                        -- after an outage.
     check ((condition_table is null) = (condition_column is null)),
     check ((kind = 'cron') = (expression is not null)),
     check ((kind = 'cron') = (seconds is null)),

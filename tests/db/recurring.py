@@ -6,9 +6,11 @@ from datetime import datetime
 from typing import Any, Final
 
 import psycopg2
+import pytest
 
 from tests.db.masters import Master
 from txqueue.model.schedule import Every, Schedule, schedule_object
+from txqueue.policy import cooldown_starts
 from txqueue.policy.schedule_ticks import by_condition, judged, ticks_of, unconditional
 
 JOB: Final = {"work_type": "test.kind", "payload": {}}
@@ -52,10 +54,14 @@ def checked(
     return judged(rows, set(met))
 
 
-def tick(node: Master, rows: list[dict[str, Any]]) -> int:
-    """Tick due schedules by plan."""
+def tick(node: Master, rows: list[dict[str, Any]], *, is_outage: bool = False) -> int:
+    """Tick due schedules by plan, as if none were overdue unless there was an outage."""
     now = node.value("select clock_timestamp()")
-    ran: int = node.value("select txqueue.tick(%s)", json.dumps(ticks_of(rows, now)))
+    with pytest.MonkeyPatch.context() as patch:
+        if not is_outage:
+            patch.setattr(cooldown_starts, "LATE", float("inf"))
+        ticks = ticks_of(rows, now)
+    ran: int = node.value("select txqueue.tick(%s)", json.dumps(ticks))
     return ran
 
 

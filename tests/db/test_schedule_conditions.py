@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import datetime
 
 import psycopg2
 import pytest
@@ -12,6 +13,7 @@ from tests.db.recurring import DAY, due, passes, put, schedule, tick
 from tests.waiting import running_reactor
 from txqueue import Exists
 from txqueue.errors import Refused
+from txqueue.model.schedule import Cooldown, Every, Schedule
 from txqueue.store.driver.connection_pool import ConnectionPool
 from txqueue.store.schedules import Schedules
 
@@ -42,6 +44,54 @@ def test_an_inactive_project_is_left_out_by_the_query(node: Master) -> None:
         claimed = [node.job(job_id)["options"]["schedule"] for job_id in node.claimed_ids()]
         assert sorted(claimed) == expected
         assert due(node) == []
+
+
+AFTER_AN_OUTAGE = {
+    "deactivated": "update public.app set is_active = false",
+    "paused": "select txqueue.pause_schedule(name, 'me') from txqueue.schedule",
+    "removed": "select txqueue.remove_schedule(name, 'me') from txqueue.schedule",
+}
+
+
+@pytest.mark.usefixtures("projects")
+@pytest.mark.parametrize("when", [Cooldown(60), Every(60)], ids=lambda when: type(when).__name__)
+@pytest.mark.parametrize("what", AFTER_AN_OUTAGE)
+def test_what_is_put_off_after_an_outage_is_asked_again(
+    node: Master, when: Schedule, what: str
+) -> None:
+    """A project that is deactivated meanwhile, or a schedule that is paused or removed."""
+    condition = {"table": "public.active", "column": "id", "value": "1"}
+    for number in range(20):
+        put(node, f"sync {number}", when, condition)
+    tick(node, due(node))
+    passes(node, 85)
+    assert tick(node, due(node), is_outage=True) == 1
+    assert due(node) == []
+    node.cursor.execute(AFTER_AN_OUTAGE[what])
+    passes(node, 60)
+    assert tick(node, due(node)) == 0
+    assert node.states() == {"ready": 1}
+
+
+@pytest.mark.parametrize("when", [Cooldown(60), Every(60, catch_up="one")], ids=str)
+def test_what_is_put_off_after_an_outage_keeps_its_moment(node: Master, when: Schedule) -> None:
+    """It starts once, a little later, for the moment at which it was due."""
+    put(node, "first", when)
+    put(node, "second", when)
+    tick(node, due(node))
+    passes(node, 85)
+    moments = {row["name"]: row["due"] for row in due(node)}
+    assert tick(node, due(node), is_outage=True) == 1
+    passes(node, 10)
+    (late,) = due(node)
+    assert tick(node, [late]) == 1
+    runs = [node.job(job_id)["options"] for job_id in node.claimed_ids()]
+    assert {run["schedule"] for run in runs} == {"first", "second"}
+    for run in runs:
+        assert datetime.fromisoformat(run["due"]) == datetime.fromisoformat(
+            moments[run["schedule"]]
+        )
+    assert schedule(node, late["name"])["put_off"] is None
 
 
 @pytest.mark.usefixtures("projects")

@@ -1,4 +1,4 @@
-"""Decides, without I/O, when cool-downs start that are overdue because no node ticked them."""
+"""Decides, without I/O, when schedules start that are overdue because no node ticked them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ __all__ = ["DueStart", "start_delays"]
 
 # A start that is late by more seconds is overdue: so much is the delay between two checks.
 LATE = 1.0
+# Cron schedules are not spread: many that name the same minute start together at all times.
 # Overdue starts are spread over this multiple of the longest time that one of them is overdue, so
 # that a short hiccup delays none of them for long; and at least so many begin in each second.
 SPREAD, LEAST_A_SECOND = 2.0, 1.0
@@ -18,11 +19,11 @@ SPREAD, LEAST_A_SECOND = 2.0, 1.0
 
 @frozen
 class DueStart:
-    """A cool-down that is due.
+    """A cool-down, or a schedule of even intervals, that is due.
 
     Attributes:
         name: The schedule's name.
-        seconds: Its time between the end of a job and the start of the next.
+        seconds: Its time between the end of a job and the start of the next, or its interval.
         priority: The priority of its jobs.
         late: The seconds since it was due.
     """
@@ -34,12 +35,12 @@ class DueStart:
 
 
 def start_delays(starts: Sequence[DueStart]) -> dict[str, float]:
-    """Spread overdue starts over the cool-downs' own length.
+    """Spread overdue starts over the schedules' own length.
 
     Cool-downs that start together end together, and would do so again and again.
 
     Args:
-        starts: All cool-downs that are due now.
+        starts: All cool-downs and even intervals that are due now.
 
     Returns:
         The seconds from now to the start of each that is delayed, by name. Those of the highest

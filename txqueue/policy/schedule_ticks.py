@@ -48,7 +48,7 @@ def ticks_of(rows: Sequence[Mapping[str, Any]], now: datetime) -> list[dict[str,
 
 
 def _starts_by_itself(row: Mapping[str, Any]) -> bool:
-    return bool(row["kind"] == "cooldown" and row["due"] and row.get("holds", True))
+    return bool(row["kind"] != "cron" and row["due"] and row.get("holds", True))
 
 
 def _start(row: Mapping[str, Any], now: datetime) -> DueStart:
@@ -57,15 +57,17 @@ def _start(row: Mapping[str, Any], now: datetime) -> DueStart:
 
 
 def _tick_of(row: Mapping[str, Any], now: datetime, delay: float) -> dict[str, Any]:
-    due = None if row["due"] is None else datetime.fromisoformat(row["due"])
+    due = row["due"] and datetime.fromisoformat(row.get("put_off") or row["due"])
     tick = {"schedule_id": row["schedule_id"], "due": row["due"], "error": row.get("error")}
     try:
         schedule = schedule_of(row)
     except InvalidSchedule as error:
         return {**tick, "next": "infinity", "error": str(error), "ends": True}
-    planned = plan(schedule, row["name"], due, now, holds=row.get("holds", True))
     if delay:
-        tick["start"] = (now + timedelta(seconds=delay)).isoformat()
+        # Its job is made then, if the schedule is still active and its condition holds.
+        start = (now + timedelta(seconds=delay)).isoformat()
+        return {**tick, "moments": [], "next": start, "put_off": due.isoformat()}
+    planned = plan(schedule, row["name"], due, now, holds=row.get("holds", True))
     moments = [moment.isoformat() for moment in planned.moments]
     return {**tick, "moments": moments, "next": _next(row["kind"], planned)}
 

@@ -33,7 +33,7 @@ begin
                'seconds', seconds, 'jitter', jitter, 'catch_up', catch_up,
                'priority', coalesce((readable_json(job) ->> 'priority')::integer, (
                    select priority from work_type as known where known.work_type = its.work_type), 4),
-               'due', case when isfinite(next_due) then next_due end,
+               'due', case when isfinite(next_due) then next_due end, 'put_off', put_off,
                'condition', case when condition_table is not null
                                  then jsonb_build_array(condition_table, condition_column, condition_value) end)), '[]'), count(*)
       into due, taken from its;

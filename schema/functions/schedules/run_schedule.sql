@@ -20,7 +20,8 @@ begin
         update job set followed = 1 where state in ('waiting', 'ready') and followed is null and job_id = ran;
     end if;
     update schedule set last_due = at, last_job = ran, recent = (ran || recent)[:20],
-                        dues = (at || dues)[:20], next_due = case when kind <> 'cooldown' then next_due end
+                        dues = (at || dues)[:20], next_due = case when kind <> 'cooldown' then next_due end,
+                        put_off = case when kind <> 'cooldown' then put_off end
      where schedule_id = this.schedule_id;
     perform note_action(who, 'run', 'schedule ' || its_name, jsonb_build_object('jobs', jsonb_build_array(ran)));
     return ran;

@@ -1,7 +1,7 @@
 -- Enqueues the jobs of due schedules and stores their next moments, atomically: an array of objects with
 -- schedule_id, due (null if it was not computed yet), next ('infinity' for never, null if it depends on the
--- end of the job), moments (those that get a job), and where they apply start (the earliest time of a job, if
--- later than its moment), error, and ends if the schedule must be paused. Only a schedule whose next_due still
+-- end of the job), moments (those that get a job), and where they apply put_off (the moment
+-- whose job is put off until next), error, and ends if the schedule must be paused. Only a schedule whose next_due still
 -- equals the given due is changed, so that each moment gets one job even if masters race or die. A schedule
 -- whose job needs a locked unique key stays due. A moment whose key another job holds, and one at which the last
 -- job of a schedule without overlap has not ended, gets no job and does not count. Returns how many jobs.
@@ -21,10 +21,10 @@ declare
 begin
     with given as (
         select * from jsonb_to_recordset(ticks) as each (
-            schedule_id bigint, due timestamptz, next timestamptz, moments timestamptz[], start timestamptz, error text, ends boolean)
+            schedule_id bigint, due timestamptz, next timestamptz, moments timestamptz[], put_off timestamptz, error text, ends boolean)
     ), locked as materialized (
         -- Schedules that another master is ticking are skipped.
-        select this.schedule_id, this.name, this.kind, readable_json(this.job) as job, given.next, given.moments, given.start, given.error, given.ends,
+        select this.schedule_id, this.name, this.kind, readable_json(this.job) as job, given.next, given.moments, given.put_off, given.error, given.ends,
                this.until, this.times - this.runs as runs_left, this.overlap, this.zone,
                this.overlap = 'skip' and exists (
                    select from job where job_id = this.last_job and state in ('waiting', 'ready', 'assigned')) as is_running
@@ -34,13 +34,13 @@ begin
            for update of this skip locked
     )
     select coalesce(jsonb_agg(jsonb_build_object(
-               'schedule_id', schedule_id, 'next', next, 'ends', ends,
+               'schedule_id', schedule_id, 'next', next, 'put_off', put_off, 'ends', ends,
                'error', coalesce(error, 'its job cannot be read: ' || (job ->> 'txqueue cannot read this')))), '[]'),
            coalesce(jsonb_agg(runs.run) filter (where runs.run is not null), '[]')
       into taken, runs
       from locked left join lateral (
            select jsonb_build_object('schedule_id', schedule_id, 'kind', kind, 'due', moment, 'job', job || jsonb_build_object(
-                      'not_before', greatest(moment, start),
+                      'not_before', moment,
                       'options', coalesce(job -> 'options', '{}') || schedule_options(name, moment, zone))) as run
              from unnest(moments) with ordinality as each (moment, place)
             where not job ? 'txqueue cannot read this'
@@ -61,7 +61,7 @@ begin
     end if;
     with given as (
         select distinct on (schedule_id) * from jsonb_to_recordset(taken) as each (
-            schedule_id bigint, next timestamptz, error text, ends boolean)
+            schedule_id bigint, next timestamptz, put_off timestamptz, error text, ends boolean)
     ), ran as (
         select (run ->> 'schedule_id')::bigint as schedule_id, max(errors[place]) as error,
                -- One of several moments is not retried, as the others have their jobs.
@@ -76,6 +76,7 @@ begin
                                   case when this.kind = 'cooldown' and given.next is null and ran.last is null
                                        then clock_timestamp() + make_interval(secs => this.seconds + this.jitter * random())
                                        else given.next end),
+           put_off = given.put_off,
            runs = this.runs + coalesce(cardinality(ran.jobs), 0),
            is_active = given.ends is not true,
            error = coalesce(given.error, ran.error),

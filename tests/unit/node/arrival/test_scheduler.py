@@ -27,7 +27,7 @@ NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
 def row(name: str = "often", **more: Any) -> dict[str, Any]:
     """A schedule that is due, as a look finds it."""
     given = {"schedule_id": 1, "name": name, "kind": "every", "seconds": 60.0, "jitter": 0.0}
-    rest = {"catch_up": "one", "condition": None, "expression": None, "zone": None}
+    rest = {"catch_up": "one", "condition": None, "expression": None, "zone": None, "priority": 4}
     return {**given, **rest, "due": (NOON - timedelta(seconds=1)).isoformat(), **more}
 
 
