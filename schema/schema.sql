@@ -104,7 +104,7 @@ create table job (
                                                -- for a retry.
     failed_at    timestamptz,                  -- When the last attempt failed.
     progress     jsonb,                        -- The last progress that its handler reported: [done, total, note].
-    steps        jsonb                         -- The steps of a job that is done or cancelled, in their order.
+    steps        jsonb                         -- The steps of a job that older code has ended.
 ) partition by list (state);  -- replica identity full
 
 create table job_waiting partition of job for values in ('waiting');
@@ -138,7 +138,7 @@ create index on job_failed (fingerprint, work_type, failed_at) where fingerprint
 create index on job_failed (job_id);
 create index on job_cancelled (job_id);
 
--- The steps of jobs that have not ended as done or cancelled: what they returned, and what the jobs wait for.
+-- The steps of jobs: what they returned, and what the jobs wait for.
 create table job_step (
     number      bigint generated always as identity,
     job_id      bigint not null,
@@ -696,8 +696,8 @@ note_minute() returns boolean;  -- worker
 stats(since timestamptz, until timestamptz = now()) returns table(hour timestamptz, work_type text, done bigint,
     failed bigint, cancelled bigint, busy double precision, mean double precision, longest double precision,
     waited double precision);  -- read, worker
--- only the owner may execute: drop_leaf, last_pages, merge_minutes, minute_failures, minute_figures,
--- note_history_change, note_history_days
+-- only the owner may execute: drop_leaf, forget_deleted, forget_steps, last_pages, merge_minutes, minute_failures,
+-- minute_figures, note_history_change, note_history_days
 
 -- limits
 backlog(queue text) returns bigint;  -- enqueue, read, worker
@@ -816,6 +816,7 @@ tick(ticks jsonb) returns integer;  -- worker
 
 -- steps
 encrypted_type(job_id bigint, name text) returns text;  -- enqueue, worker
+kept_steps(its_job_id bigint) returns jsonb;  -- worker
 load_steps(its_job_id bigint) returns (name text, kind text, result text, error text, is_ended boolean,
     seconds double precision, child bigint, child_state text, child_type text, child_result text,
     child_error text);  -- worker
@@ -827,8 +828,8 @@ signal_keyed(work_type text, "unique" text, name text, value jsonb = null, key t
 write_step(its_incarnation integer, its_assignment bigint, its_job_id bigint, its_name text, its_result jsonb,
     its_child bigint = null, its_lane integer = null) returns void;  -- worker
 write_steps(its_incarnation integer, given jsonb) returns (place integer, value text);  -- worker
--- only the owner may execute: end_steps, has_signals, hold_for_step_N, is_sealed, refuse_signal, restore_steps,
--- resume_signalled, signalled_jobs, suspend_jobs, take_signal, wait_for_steps
+-- only the owner may execute: has_signals, hold_for_step_N, is_sealed, refuse_signal, restore_steps, resume_signalled,
+-- signalled_jobs, suspend_jobs, take_signal, wait_for_steps
 
 -- tenants
 -- only the owner may execute: is_unlimited_tenant, next_tenants, note_tenants, tenant_turns
@@ -892,16 +893,16 @@ start_workset(its_name text, its_items bigint = null) returns integer;  -- worke
 --                              enqueue_assigned, enqueue_checked, enqueue_many, ensure_history, ensure_workset,
 --                              explain_each, explain_facts, failure_kinds, fill_workset, find_archived, find_damage,
 --                              find_job, find_met_conditions, grant_credit, heartbeat, held_jobs, history_due,
---                              hold_archiving, identity, is_input, is_read_in_clear, jobs_of, lacking_right,
---                              lagging_sequences, leave, listen_to_run, load_steps, lock_next_cut, measure_minute,
---                              next_job, next_part, note_late_error, note_late_result, note_minute, notified_jobs,
---                              notify_ends, pass_on, pause, pause_schedule, postpone_failures, probe_run, publish,
---                              publish_schedules, put_schedule, readable_json, readable_text, refresh_backlog_flags,
---                              register_node, release, remove_schedule, renew_for_peer, repeat, repeat_archived,
---                              request_end_notices, rescue, reserve_incarnation, reserve_run, restart, resume,
---                              resume_schedule, retry, retry_failures, retry_from, retry_workset, rotate, row_locker,
---                              run_schedule, schedule_runs, scheduled_keys, send_signal, set_aside, set_limit,
---                              set_priority, settle, signal, signal_keyed, silent_jobs, split_workset_part,
+--                              hold_archiving, identity, is_input, is_read_in_clear, jobs_of, kept_steps,
+--                              lacking_right, lagging_sequences, leave, listen_to_run, load_steps, lock_next_cut,
+--                              measure_minute, next_job, next_part, note_late_error, note_late_result, note_minute,
+--                              notified_jobs, notify_ends, pass_on, pause, pause_schedule, postpone_failures,
+--                              probe_run, publish, publish_schedules, put_schedule, readable_json, readable_text,
+--                              refresh_backlog_flags, register_node, release, remove_schedule, renew_for_peer, repeat,
+--                              repeat_archived, request_end_notices, rescue, reserve_incarnation, reserve_run, restart,
+--                              resume, resume_schedule, retry, retry_failures, retry_from, retry_workset, rotate,
+--                              row_locker, run_schedule, schedule_runs, scheduled_keys, send_signal, set_aside,
+--                              set_limit, set_priority, settle, signal, signal_keyed, silent_jobs, split_workset_part,
 --                              start_missed_cooldowns, start_workset, started, stats, tick, undrain_node, updated_at,
 --                              write_step, write_steps
 --

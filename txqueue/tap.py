@@ -48,6 +48,7 @@ _OPTIONS = {
     "worker-start": "fork: workers share the memory of one import; spawn: each imports the"
     " application itself; auto: fork where there are several and it is safe (default: auto)",
     "result-limit": "the longest result of a job, in bytes of JSON (default: 4194304)",
+    "steps-limit": "the most bytes of the results of a job's steps together (default: 67108864)",
     "schema": "the schema that has the tables (default: txqueue)",
     "admin": "where it answers operators and clients: unix:PATH or tcp:PORT[:interface=ADDRESS]"
     " (default: a unix socket in the state directory)",

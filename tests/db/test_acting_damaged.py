@@ -101,6 +101,31 @@ def test_an_act_on_a_kind_of_failure_changes_the_others(
     assert (node.value(states, bad), node.value(states, good)) == ("failed", state)
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        "select cancelled from txqueue.cancel(array(select job_id from txqueue.job), 'ann')",
+        f"select txqueue.discard_failures('{KIND}', 'ann')",
+        "select retried from txqueue.retry(array(select job_id from txqueue.job), 'ann')",
+    ],
+)
+def test_an_act_reads_no_step(node: Master, call: str) -> None:
+    """So one whose result is lost keeps no job from its end."""
+    ids = node.enqueue({}, {})
+    node.cursor.execute(
+        "update txqueue.job set state = 'failed', finished_at = now(), failed_at = now(),"
+        " fingerprint = %s, options = '{\"steps\": true}'",
+        (KIND,),
+    )
+    node.cursor.execute(
+        "insert into txqueue.job_step (job_id, name, kind, result) values (%s, 'a', 'step', %s)",
+        (ids[0], large_json()),
+    )
+    lose_large_values(node)
+    node.value(call)
+    assert "failed" not in node.states()
+
+
 def test_a_request_to_cancel_a_damaged_job_stops_no_heartbeat(node: Master) -> None:
     """A job that has returned to the queue since the operator asked is cancelled by a heartbeat."""
     bad, good = jobs(node, "ready", "payload")

@@ -391,7 +391,7 @@ class Steps(RuleBasedStateMachine):
             forgotten = list(begun)[list(begun).index(name) :]
             job.forgotten |= set(forgotten)
             job.taken -= job.forgotten
-            values = [begun[each] for each in forgotten]
+            values = [begun[each].get("result") for each in forgotten]
             job.keys = {key: value for key, value in job.keys.items() if value not in values}
 
     @precondition(lambda self: self.jobs)
@@ -414,9 +414,9 @@ class Steps(RuleBasedStateMachine):
         return list(self.jobs)[pick % len(self.jobs)]
 
     def _kept(self, job_id: int) -> dict[str, Any]:
-        """Return the results of the steps of a job that has ended."""
-        kept = self.node.job(job_id)["steps"] or ()
-        return {step["name"]: step.get("result") for step in kept}
+        """Return the steps of a job that has ended."""
+        steps = self.node.value("select txqueue.kept_steps(%s)", job_id)
+        return {step["name"]: step for step in steps or ()}
 
     def finish(self) -> None:
         """Send what jobs wait for until all have ended; each step was done once."""
@@ -444,8 +444,8 @@ class Steps(RuleBasedStateMachine):
     def _check(self, job_id: int, job: Modelled) -> None:
         row = self.node.job(job_id)
         kept = {
-            step["name"]: step
-            for step in row["steps"] or ()
+            name: step
+            for name, step in self._kept(job_id).items()
             if step["kind"] != "signal" or step.get("ended_at")
         }
         if row["state"] == "done":

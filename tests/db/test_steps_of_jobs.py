@@ -264,6 +264,30 @@ async def test_a_result_that_is_too_long_is_not_kept(node: Master, dsn: str) -> 
     assert node.column("select number from app") == []
 
 
+async def test_the_results_of_all_steps_have_a_limit_together(node: Master, dsn: str) -> None:
+    """Those of earlier runs count; the error names the step that passes it, and the remedy."""
+    transactions = OwnTransactions(running_reactor(), dsn, "txqueue", "test", steps_limit=20)
+    node.enqueue({})
+    try:
+        job = next_run(node, transactions)
+        await job.step("a", "x".__mul__, 8)
+        with pytest.raises(InvalidWork, match=r"step 'b' makes .* 22 bytes .*--steps-limit"):
+            await job.step("b", "x".__mul__, 10)
+        with pytest.raises(InvalidWork, match=r"step 'txn' makes .* 22 bytes"):
+            async with job.step_transaction("txn") as step:
+                step.result = "x" * 10
+        await job.step("c", "x".__mul__, 6)
+        outcome = {"job_id": job.id, "assignment": job.token.assignment, "outcome": "retry"}
+        node.value("select txqueue.settle(%s, %s)", node.incarnation, json.dumps([outcome]))
+        job = next_run(node, transactions)
+        assert await job.step("a", str) == "x" * 8
+        with pytest.raises(InvalidWork, match=r"step 'd' makes .* 21 bytes"):
+            await job.step("d", int, 123)
+    finally:
+        transactions.close()
+    assert node.column("select name from txqueue.job_step order by 1") == ["a", "c"]
+
+
 async def test_a_run_that_has_lost_its_job(node: Master, dsn: str) -> None:
     """Neither its step nor its transaction is kept."""
     node.cursor.execute("create table app (number int)")

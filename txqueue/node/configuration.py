@@ -9,7 +9,7 @@ from typing import Final
 from txqueue.errors import ConfigurationError
 from txqueue.model.job_policy import MOST_WEIGHT
 from txqueue.node.settings import NodeSettings
-from txqueue.policy.endings.batching import RESULT_LIMIT
+from txqueue.policy.endings.batching import RESULT_LIMIT, STEPS_LIMIT
 from txqueue.policy.placement.idling import LEAST_BEATS
 from txqueue.policy.worker_start import checked_start
 from txqueue.store.schema.files import checked_name
@@ -60,6 +60,7 @@ def node_settings(settings: Settings, dsn: str, index: int) -> NodeSettings:
         schema=checked_name(str(settings.get("schema", "txqueue"))),
         kill_stuck=_kill_stuck(settings),
         result_limit=settings.whole("result_limit", RESULT_LIMIT, LONGEST_RESULT),
+        steps_limit=settings.whole("steps_limit", STEPS_LIMIT, LONGEST_RESULT),
         unreadable_for=settings.seconds("unreadable_for", 3600.0, least=0.0),
         worker_start=checked_start(
             str(settings.get("worker_start", "auto")),

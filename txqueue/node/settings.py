@@ -14,7 +14,7 @@ from txqueue.model.humanize import counted, joined
 from txqueue.model.keys import published_keys
 from txqueue.model.type_version import type_version
 from txqueue.model.work_item import WorkItem, explicit_policy, known_work_types
-from txqueue.policy.endings.batching import RESULT_LIMIT
+from txqueue.policy.endings.batching import RESULT_LIMIT, STEPS_LIMIT
 from txqueue.store.driver.conninfo import location
 from txqueue.store.driver.redaction import redacted
 from txqueue.store.enqueueing.encryption import KEY, has_key
@@ -57,6 +57,7 @@ class NodeSettings:
         unreadable_for: Seconds after which a job fails that no node can read.
         worker_start: How workers are started, one of `WORKER_STARTS`.
         result_limit: The longest result of a handler, and next stage, in bytes of JSON text.
+        steps_limit: The most that the results of the steps of a job have together, likewise.
         host: Identifies the host; a node detects at once when the process of another node of its
             host ends.
     """
@@ -76,6 +77,7 @@ class NodeSettings:
     unreadable_for: float = 3600.0
     worker_start: str = "auto"
     result_limit: int = RESULT_LIMIT
+    steps_limit: int = STEPS_LIMIT
     host: str = field(factory=host_identity)
 
     @property
@@ -121,6 +123,7 @@ def worker_settings(settings: NodeSettings) -> dict[str, Any]:
         "name": settings.name,
         "schema": settings.schema,
         "result_limit": settings.result_limit,
+        "steps_limit": settings.steps_limit,
     }
 
 

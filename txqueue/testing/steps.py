@@ -16,7 +16,7 @@ from txqueue.model.enqueue_options import EnqueueOptions
 from txqueue.model.result_json import check_length
 from txqueue.model.step import ANY_KIND, Memo, read_result, step_text
 from txqueue.model.work_item import WorkItem
-from txqueue.policy.endings.batching import RESULT_LIMIT
+from txqueue.policy.endings.batching import RESULT_LIMIT, STEPS_LIMIT
 from txqueue.store.driver.connection import Statement
 from txqueue.store.enqueueing.calls import job_object
 from txqueue.store.enqueueing.steps import (
@@ -50,6 +50,7 @@ class _Steps:
         calls: The work that the run has called.
         clock: Has the turns in which what the handler has begun goes on.
         longest_pause: Seconds of a pause.
+        limit: The most bytes of the results together.
     """
 
     opener: BorrowedTransactions
@@ -57,6 +58,7 @@ class _Steps:
     calls: dict[str, WorkItem] = field(factory=dict)
     clock: Clock = field(init=False)
     longest_pause: float = 0.02
+    limit: int = STEPS_LIMIT
 
     def pause(self, seconds: float) -> Deferred[Any]:
         """Have other tasks go on for a moment, if there can be any."""

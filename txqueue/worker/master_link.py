@@ -166,6 +166,7 @@ class MasterLink:
             options["schema"],
             options["name"],
             longest_result=options["result_limit"],
+            steps_limit=options["steps_limit"],
         )
         import_application(options["app"], options["dsn"])
         self._watch_children()

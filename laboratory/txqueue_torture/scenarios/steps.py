@@ -36,7 +36,7 @@ _CHILDREN = """select (payload ->> 'parent')::bigint, count(*) from {schema}.job
     where work_type = %s group by 1"""
 _STATES = "select job_id, state::text from {schema}.job where work_type = %s"
 _SEND = """select {schema}.signal(%s, %s, '"theirs"', 'theirs')"""
-_LEFT = """select (select count(*) from {schema}.job_step)
+_LEFT = """select (select count(*) from {schema}.job_step where ended_at is null)
     + (select count(*) from {schema}.job_signal)"""
 
 

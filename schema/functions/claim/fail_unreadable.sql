@@ -14,6 +14,7 @@ begin
         return;
     end if;
     begin
+        perform set_config('queue_rows.are_moved', 'on', true);
         delete from job where state = its_state and lane = its_lane and job_id = its_id returning * into this;
     exception when internal_error or system_error then
         this := leave_remnant(its_state, its_lane, its_id);

@@ -11,6 +11,7 @@ begin
        from job as this
       where state = its_state and lane = its_lane and job_id = its_id and has_large_values(this) for update skip locked;
     if found then
+        perform set_config('queue_rows.are_moved', 'on', true);
         delete from job where state = its_state and lane = its_lane and job_id = its_id;
         raise sqlstate 'TXQ99';
     end if;

@@ -63,7 +63,7 @@ begin
         insert into job (job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at, finished_at,
             assignment, node_id, incarnation, weight, priority, attempt, deaths, lane,
             state, waiting_for, work_type, queue, "group", tenant, options, payload,
-            error, fingerprint, failed_at, result, progress, followed, steps)
+            error, fingerprint, failed_at, result, progress, followed)
         select job_id, rank,
             case when waits then clock_timestamp() + make_interval(secs => greatest(0, least(coalesce(delay, 0), 3155760000)))
                  else not_before end,
@@ -80,8 +80,7 @@ begin
                  when options ? 'no_key' then nullif(options - 'no_key', '{}') else options end, payload,
             its_error, (select kinds from known) ->> concat(trace, ' ', shape), case when shape is not null then clock_timestamp() end,
             case when waits then result else its_result end,
-            case when not waits then coalesce(its_progress, progress) end, followed,
-            case when outcome in ('done', 'cancelled') and options ? 'steps' then end_steps(job_id) end
+            case when not waits then coalesce(its_progress, progress) end, followed
           from ended
     )
     select coalesce(array_agg(job_id order by place), '{}'),

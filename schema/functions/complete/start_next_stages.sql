@@ -35,7 +35,8 @@ begin
         end if;
         if this.options ? 'steps' then
             -- The names of steps are those of one stage.
-            perform end_steps(this.job_id);
+            delete from group_hold where job_id = this.job_id;
+            delete from job_step where job_id = this.job_id;
         end if;
         this := make_next_stage(this, said.stage);
         insert into job values (this.*);

@@ -8,7 +8,7 @@ set lock_timeout = '50ms'
 as $$
 begin
     if not exists (select from archived where leaf = its_leaf and verified_at is not null and dropped_at is null)
-       or to_regclass(format('%I', its_leaf)) is null then
+       or to_regclass(format('%I', its_leaf)) is null or not forget_steps(its_leaf) then
         return false;
     end if;
     execute format('lock table %I in access exclusive mode', its_leaf);

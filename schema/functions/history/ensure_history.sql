@@ -32,7 +32,7 @@ begin
     perform note_history_days();
     perform drop_remnants();
     for leaf in select due.leaf from history_due() as due loop
-        if (case when is_archived then drop_archived(leaf) else drop_leaf(leaf) end) then
+        if (case when is_archived then drop_archived(leaf) else forget_steps(leaf) and drop_leaf(leaf) end) then
             changed := changed || ('-' || leaf);
         end if;
     end loop;

@@ -29,12 +29,14 @@ begin
             continue;
         end if;
         if has_large_values(this) and find_damage(this.options, this.payload, null, null, this.error) is not null then
+            perform set_config('queue_rows.are_moved', 'on', true);
             delete from job where job_id = this.job_id and state in ('ready', 'waiting');
             perform fail_if_damaged(this);
             continue;
         end if;
         is_read := has_reader(this.work_type, this.queue, this.options -> 'unread');
         continue when case when is_read then this.state = 'ready' else this.state = 'waiting' and each.until > looked end;
+        perform set_config('queue_rows.are_moved', 'on', true);
         delete from job where job_id = this.job_id and state in ('ready', 'waiting');
         if not is_read and each.until <= looked then
             this := fail_unread(this);

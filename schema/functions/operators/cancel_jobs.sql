@@ -16,6 +16,7 @@ declare
     groups text[] := '{}';
 begin
     cancelled := '{}';
+    perform set_config('queue_rows.are_moved', 'on', true);
     for this in
         delete from job where job_id = any (locks.locked) and state = any (states) returning *
     loop
@@ -31,7 +32,7 @@ begin
         this.waiting_for := null;
         this.finished_at := clock_timestamp();
         if this.options ? 'steps' then
-            this.steps := end_steps(this.job_id);
+            delete from group_hold where job_id = this.job_id;
         end if;
         insert into job values (this.*);
         cancelled := cancelled || this.job_id;

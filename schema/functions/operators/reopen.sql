@@ -22,6 +22,7 @@ begin
     -- A request to cancel an earlier run must not end the new one.
     delete from request where job_id = any (ids) and not is_restart and not exists (
         select from job_assigned as held where held.job_id = request.job_id and held.assignment = request.assignment);
+    perform set_config('queue_rows.are_moved', 'on', true);
     for this in
         delete from job
          where job_id = any (locks.locked) and state = any (states)

@@ -1,4 +1,4 @@
--- Returns a job without the steps that end_steps() has put into its row, which become steps of it again.
+-- Returns a job without the steps that older code has put into its row, which become steps of it again.
 create or replace function txqueue.restore_steps(this job) returns job
 language plpgsql volatile
 set search_path = txqueue, pg_temp

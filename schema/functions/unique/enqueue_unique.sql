@@ -69,6 +69,7 @@ begin
             update unique_job set next_id = this.job_id where work_type = this.work_type and key = its_key;
             return this.job_id;
         end if;
+        perform set_config('queue_rows.are_moved', 'on', true);
         delete from job where job_id = other.job_id and state in ('waiting', 'ready') returning * into other;
         if found then
             other := replace_pending(other, this, mode);

@@ -23,6 +23,7 @@ def settings_of(folder: Path, **flags: str) -> Settings:
         ("kill_stuck", "1e9", 31536000.0),
         ("unreadable_for", "1e300", 31536000.0),
         ("result_limit", "1e9", 2**28 - 1),
+        ("steps_limit", "1e9", 2**28 - 1),
     ],
 )
 def test_numbers_that_no_node_can_use(tmp_path: Path, name: str, text: str, most: float) -> None:

@@ -8,10 +8,12 @@ from typing import Final
 
 from attrs import define
 
-__all__ = ["GATHERING", "LONG", "RESULT_LIMIT", "BatchSize", "gathering"]
+__all__ = ["GATHERING", "LONG", "RESULT_LIMIT", "STEPS_LIMIT", "BatchSize", "gathering"]
 
 RESULT_LIMIT: Final = 4 << 20
 """The longest result of a handler, in bytes of JSON text, without ``--result-limit``."""
+STEPS_LIMIT: Final = 64 << 20
+"""The most bytes of the results of a job's steps together, without ``--steps-limit``."""
 MOST: Final = 10_000
 # Characters of all reports that one statement writes together, and of a report that is written
 # alone, after the others.

@@ -35,6 +35,8 @@ _MOMENT = (
 # A damaged value becomes the error, so that one row keeps no day out of the archive. Of texts, only
 # an error can be so long that it is stored apart.
 _READABLE = {"jsonb": "{1}.readable_json({0})::text", "error": "{1}.readable_text({0})"}
+# Those of older code are in the row.
+_STEPS = "coalesce({0}, case when {1} ? 'steps' then {2}.kept_steps(job_id) end)"
 _KINDS = {
     "bigint": ("int64", "{}"),
     "integer": ("int32", "{}"),
@@ -309,5 +311,9 @@ def about_failures_after(schema: str, after: str | None, limit: int) -> Inquiry[
 def _column(name: str, kind: str, schema: str) -> Column:
     known, selected = _KINDS.get(kind, ("string", "{0}::text"))
     readable = _READABLE.get(name) or _READABLE.get(kind, selected)
+    if name == "steps":
+        options = _READABLE["jsonb"].format("options", schema) + "::jsonb"
+        readable = _STEPS.format(f"{schema}.readable_json(steps)", options, schema) + "::text"
+        return Column(name, known, _STEPS.format(name, "options", schema) + "::text", readable)
     quoted = f'"{name}"'
     return Column(name, known, selected.format(quoted), readable.format(quoted, schema))

@@ -17,7 +17,7 @@ from txqueue.errors import DatabaseUnavailable, InvalidWork, TransactionMisused
 from txqueue.model.result_json import check_length, encode_result
 from txqueue.model.work_item import find_work_type
 from txqueue.policy.backoff import Backoff
-from txqueue.policy.endings.batching import RESULT_LIMIT
+from txqueue.policy.endings.batching import RESULT_LIMIT, STEPS_LIMIT
 from txqueue.store.driver.awaitables import entered
 from txqueue.store.driver.connection import Statement
 from txqueue.store.driver.connection_pool import ConnectionPool
@@ -73,6 +73,7 @@ class OwnTransactions:
         schema: The name of the schema.
         name: The worker's name, shown in ``pg_stat_activity``.
         longest_result: The longest result of a job or a step, in bytes of JSON text.
+        steps_limit: The most bytes of the results of a job's steps together.
 
     Attributes:
         connections: The connections for handlers.
@@ -85,13 +86,15 @@ class OwnTransactions:
         dsn: str,
         schema: str,
         name: str,
+        *,
         longest_result: int = RESULT_LIMIT,
+        steps_limit: int = STEPS_LIMIT,
     ) -> None:
         pool = partial(ConnectionPool, reactor, dsn, session=of_a_worker())
         self.connections = pool(MOST_CONNECTIONS, f"txqueue worker {name}")
         self._completing = pool(MOST_COMPLETING, f"txqueue worker {name}")
         self._schema = schema
-        self.steps = StepStore(reactor, lambda: self._free, schema, longest_result)
+        self.steps = StepStore(reactor, lambda: self._free, schema, longest_result, steps_limit)
         self._longest_result = longest_result
         self._complete_one = _COMPLETE_ONE.format(schema=schema)
 

@@ -15,7 +15,7 @@ from txqueue.errors import TokenLost
 from txqueue.model.result_json import check_length
 from txqueue.model.step import Memo
 from txqueue.policy.backoff import Backoff
-from txqueue.policy.endings.batching import LONG, BatchSize
+from txqueue.policy.endings.batching import LONG, STEPS_LIMIT, BatchSize
 from txqueue.store.driver.awaitables import entered
 from txqueue.store.driver.connection import Statement
 from txqueue.store.driver.connection_pool import ConnectionPool
@@ -56,6 +56,10 @@ class StepStore:
         pool: Returns the connections to use.
         schema: The name of the schema.
         longest_result: The longest result of a step, in bytes of JSON text.
+        limit: The most bytes of the results of a job's steps together.
+
+    Attributes:
+        limit: The same.
     """
 
     def __init__(
@@ -64,7 +68,9 @@ class StepStore:
         pool: Callable[[], ConnectionPool],
         schema: str,
         longest_result: int,
+        limit: int = STEPS_LIMIT,
     ) -> None:
+        self.limit = limit
         self._reactor = reactor
         self._pool = pool
         self._schema = schema

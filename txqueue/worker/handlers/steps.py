@@ -76,6 +76,9 @@ class JobSteps:
         self._job = job
         self._store = store
         self._memos: dict[str, Memo] | None = {} if is_first else None
+        # The bytes of the results, of each step and together.
+        self._sizes: dict[str, int] = {}
+        self._size = 0
         self._loading: list[Deferred[None]] = []
         self._names: set[str] = set()
         self.waits = StepWaits(job, store)
@@ -167,7 +170,7 @@ class JobSteps:
             return
         step = StepTransaction(name)
         opening = self._store.transaction(
-            self._run, name, lambda: self._stored(step_text(name, step.result))
+            self._run, name, lambda: self._stored(name, step_text(name, step.result))
         )
         async with AsyncExitStack() as stack:
             step.txn = await self._opened(stack, opening)
@@ -231,7 +234,7 @@ class JobSteps:
             self._run,
             name,
             kind,
-            result=self._stored(result),
+            result=self._stored(name, result),
             error=error,
             signal=signal,
             is_over=is_over,
@@ -249,11 +252,25 @@ class JobSteps:
                 text = step_text(name, decrypted(self._job.work_type, part, value))
         return read_result(name, kind, text)
 
-    def _stored(self, text: str | None) -> str | None:
-        if text is None or not self._is_encrypted:
-            return text
-        value = read_result("", Any, text)
-        return step_text("", encrypted(self._job.work_type, _PART, value))
+    def _stored(self, name: str, text: str | None) -> str | None:
+        if text is not None and self._is_encrypted:
+            value = read_result("", Any, text)
+            text = step_text("", encrypted(self._job.work_type, _PART, value))
+        self._count(name, text)
+        if self._size > self._store.limit and text is not None:
+            size, limit = self._size, self._store.limit
+            self._count(name, None)
+            raise InvalidWork(
+                f"step {name!r} makes the results of the steps of job {self._job.id} {size:,} bytes"
+                f" of JSON together, more than the {limit:,} of this node",
+                "store large data elsewhere and return its key, or raise --steps-limit",
+            )
+        return text
+
+    def _count(self, name: str, text: str | None) -> None:
+        size = len((text or "").encode())
+        self._size += size - self._sizes.get(name, 0)
+        self._sizes[name] = size
 
     @property
     def _run(self) -> StepRun:
@@ -279,7 +296,10 @@ class JobSteps:
         error: BaseException | None = None
         try:
             with self._unspent():
-                self._memos = {memo.name: memo for memo in await self._store.load(self._job.id)}
+                memos = await self._store.load(self._job.id)
+            for memo in memos:
+                self._count(memo.name, memo.result)
+            self._memos = {memo.name: memo for memo in memos}
         except BaseException as caught:
             error = caught
         waiting, self._loading = self._loading, []
