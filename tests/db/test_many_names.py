@@ -10,10 +10,12 @@ import pytest
 from tests.dashboards import served
 from tests.db.masters import master
 from tests.fixtures.databases import Templates, fresh_database
+from tests.waiting import within
 from txqueue.cli.options import GlobalOptions
 from txqueue.cli.root import run
 from txqueue.metrics.families import installation_families
 from txqueue.node.operators.handlers import MOST_LISTED
+from txqueue.policy.facts.status import living_first
 from txqueue.store.inquiries.reader import Reader, Session
 from txqueue.store.reads import queue_state
 from txqueue.store.reads.live_counts import LARGEST
@@ -40,6 +42,44 @@ def crowd(dsn18: str, templates: Templates) -> Iterator[str]:
             node.enqueue({"tenant": "acme"})
             node.cursor.execute(COPIES)
         yield dsn
+
+
+@pytest.fixture(scope="module")
+def served_crowd(dsn18: str, templates: Templates) -> Iterator[str]:
+    """The same with a node that serves all of these queues, and one that has its own version."""
+    with fresh_database(dsn18, templates.name(dsn18)) as dsn:
+        with master(dsn) as node, master(dsn, "other") as other:
+            node.enqueue({"tenant": "acme"})
+            node.cursor.execute(COPIES)
+            for each, version in ((node, "1a"), (other, "2b")):
+                each.reports(applications=[version], workers=4)
+            node.cursor.execute(
+                "update txqueue.node_info set lease = '1 h', queues = array("
+                " select distinct queue from txqueue.job order by 1), work_types = array("
+                " select distinct work_type from txqueue.job order by 1)"
+            )
+        yield dsn
+
+
+@pytest.mark.parametrize("path", ["/", "/queues", "/nodes", "/nodes/node?name=node"])
+async def test_pages_of_a_node_of_very_many_queues_are_readable(
+    served_crowd: str, path: str
+) -> None:
+    """In the time and size of others; they say why jobs wait as far as the time goes."""
+    async with served(served_crowd) as browser:
+        answer = await within(30, browser.get(path))
+    assert answer.status == 200, answer.text
+    assert len(answer.text) < FEW_BYTES
+    assert "no live node serves" not in answer.text.lower()
+
+
+def test_commands_about_a_node_of_very_many_queues_print_few_lines(
+    served_crowd: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its queues are cut short, too."""
+    for name in ("status", "nodes"):
+        assert run(["--dsn", served_crowd, name], GlobalOptions()) == 0
+        assert len(capsys.readouterr().out) < 2 * FEW_BYTES
 
 
 @pytest.fixture
@@ -91,6 +131,53 @@ def test_queues_come_page_by_page(found: Callable[[Any], Any]) -> None:
         names += [each["queue"] for each in page]
     assert names == sorted(set(names))
     assert len(names) >= NAMES
+
+
+def test_what_ended_long_ago_leaves_the_list_of_nodes_first(
+    dsn18: str, templates: Templates
+) -> None:
+    """Of thousands of ended pods the latest are kept beside all that run, and shown behind them."""
+    with fresh_database(dsn18, templates.name(dsn18)) as dsn, master(dsn, "zulu") as node:
+        node.cursor.execute(
+            "insert into txqueue.node_info (name, hostname, pid, incarnation, lease, capacity,"
+            " queues, work_types, state, started_at, heartbeat_at, report)"
+            " select 'pod-' || to_char(number, 'FM00000'), 'h', 7, -number, '10 s', 9, '{default}',"
+            " '{}', case when number % 2 = 0 then 'stopped' else 'dead' end, 'epoch',"
+            " now() - number * interval '1 minute',"
+            """ '{"login": "dropped", "role": "dropped"}' from generate_series(1, 4000) as number"""
+        )
+        with Session(dsn) as session:
+            pages: list[list[dict[str, Any]]] = [[]]
+            while page := Reader(session).find(
+                queue_state.about_nodes(
+                    "txqueue", pages[-1][-1]["name"] if pages[-1] else None, MOST_LISTED
+                )
+            ):
+                pages.append(page)
+        listed = living_first(each for page in pages for each in page)
+        assert [each["name"] for each in listed] == [
+            "zulu",
+            *(f"pod-{number:05}" for number in range(1, 1000)),
+        ]
+        assert "does not exist" in listed[1]["lacking_right"]
+        assert listed[2]["lacking_right"] is None
+
+
+def test_roles_of_ended_nodes_are_looked_at_once(dsn18: str, templates: Templates) -> None:
+    """However many nodes had the same one."""
+    with fresh_database(dsn18, templates.name(dsn18)) as dsn, master(dsn) as node:
+        node.cursor.execute(
+            "insert into txqueue.node_info (name, hostname, pid, incarnation, lease, capacity,"
+            " queues, work_types, state, heartbeat_at, report)"
+            " select 'pod-' || number, 'h', 7, -number, '10 s', 9, '{}', '{}', 'dead', 'epoch',"
+            """ '{"login": "dropped", "role": "dropped"}' from generate_series(1, 500) as number"""
+        )
+        node.cursor.execute("set track_functions = 'all'")
+        assert len(node.column("select lacking_right from txqueue.node_status")) == 501
+        node.value("select pg_stat_force_next_flush()")
+        calls = "select calls from pg_stat_user_functions where funcname = 'lacking_right'"
+        # That of the node that runs, and that of the others.
+        assert node.value(calls) == 2
 
 
 def test_metrics_have_a_bounded_number_of_series(found: Callable[[Any], Any]) -> None:

@@ -70,7 +70,6 @@ READS: Final[Mapping[str, Mapping[str, Any]]] = {
     "queue_state.about_clock": {},
     "queue_state.about_controls": {},
     "queue_state.about_identity": {},
-    "queue_state.about_node_page": {"after": None, "limit": 9},
     "queue_state.about_nodes": {},
     "queue_state.about_queues": {},
     "queue_state.about_tenants": {"limit": 9},

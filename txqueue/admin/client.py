@@ -109,7 +109,10 @@ class Admin:
         return QueueIdentity(**await self._link.ask(wire.GetQueue))
 
     async def nodes(self) -> list[dict[str, Any]]:
-        """Return the nodes; the entry of the connected node includes its worker processes."""
+        """Return the nodes; the entry of the connected node includes its worker processes.
+
+        Of more than a thousand, those that live or ended last.
+        """
         return await self._link.whole(wire.ListNodes, "nodes")
 
     async def queues(self) -> list[dict[str, Any]]:

@@ -10,15 +10,16 @@ import click
 from txqueue.cli.options import Command, GlobalOptions
 from txqueue.cli.output import Lines, show, styled, table
 from txqueue.cli.source import read
-from txqueue.model.humanize import age, amount, duration
+from txqueue.model.humanize import age, amount, duration, joined
 from txqueue.policy.facts.node_warnings import by_application, named_versions
-from txqueue.policy.facts.status import worker_state
+from txqueue.policy.facts.status import living_first, worker_state
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
 __all__ = ["node_table", "nodes"]
 
+_QUEUES_TOLD, _TYPES_TOLD = 20, 100
 COLOURS = {"alive": "green", "draining": "yellow", "dead": "bold red"}
 
 
@@ -44,7 +45,7 @@ def _worker_row(worker: Mapping[str, Any]) -> list[object]:
 def node_table(rows: Sequence[Mapping[str, Any]]) -> RenderableType:
     """Return the nodes as a table."""
     columns = ["node", "state", "where", ">jobs", ">load", ">lag", "queues", ">heartbeat", ">up"]
-    return table("Nodes", columns, (_row(node) for node in rows))
+    return table("Nodes", columns, (_row(node) for node in living_first(rows)))
 
 
 def _row(node: Mapping[str, Any]) -> list[object]:
@@ -58,7 +59,7 @@ def _row(node: Mapping[str, Any]) -> list[object]:
         amount(node["jobs"]) if "jobs" in node else "-",
         f"{node['load']:.0%}" if runs else "-",
         _lag(node) if runs else "-",
-        ", ".join(node["queues"]),
+        joined(node["queues"], most=_QUEUES_TOLD),
         "-" if beat is None else f"{age(beat)} ago",
         age(up) if runs and up is not None else "-",
     ]
@@ -85,7 +86,7 @@ def _tables(rows: Sequence[Mapping[str, Any]]) -> Lines:
     known = sorted({name for node in rows for name in node.get("work_types", ())})
     if known:
         yield ""
-        yield styled(f"Work types: {', '.join(known)}", "dim")
+        yield styled(f"Work types: {joined(known, most=_TYPES_TOLD)}", "dim")
 
 
 def _itself(node: Mapping[str, Any]) -> Lines:

@@ -12,7 +12,7 @@ from txqueue.cli.options import Command, GlobalOptions
 from txqueue.cli.output import Lines, show, styled, table
 from txqueue.cli.source import read
 from txqueue.model.humanize import age, amount, rate
-from txqueue.policy.facts.status import largest
+from txqueue.policy.facts.status import largest, living_first
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -45,7 +45,7 @@ def _tables(document: Mapping[str, Any]) -> Lines:
     else:
         yield styled("No queue has jobs, and no node serves one.")
     yield ""
-    nodes = [node for node in document["nodes"] if node["state"] != "stopped"]
+    nodes = living_first(node for node in document["nodes"] if node["state"] != "stopped")
     yield node_table(nodes[:MOST_SHOWN]) if nodes else styled("No node runs.")
     yield from _more(len(nodes) - MOST_SHOWN, "nodes: txqueue nodes")
     stopped = len(document["nodes"]) - len(nodes)

@@ -109,7 +109,10 @@ class _Act(_Command):
 
 
 class ListNodes(_Command):
-    """List the nodes with host, load and start; the row of the answering node has its workers."""
+    """List the nodes with host, load and start; the row of the answering node has its workers.
+
+    Of more than a thousand, those that live or ended last.
+    """
 
     arguments = [_AFTER]
     response = [(b"nodes", LongText()), _NEXT]

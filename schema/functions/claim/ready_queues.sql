@@ -1,7 +1,7 @@
 -- Those of many queues that have ready jobs, those without a tenant from a position on; all of them if jobs of very many
 -- queues, also of other nodes, are ready. It goes from each queue with jobs to the next one by the index, so that a claim
--- costs what is ready rather than what its node serves. Only open_claim() calls it, for next_job(), whose settings pin the
--- plan and the search path.
+-- costs what is ready rather than what its node serves. Its callers pin the plan and the search path: next_job(), by
+-- open_claim(), and ahead_facts().
 create or replace function txqueue.ready_queues(queues text[], from_rank timestamptz, from_job bigint) returns text[]
 language plpgsql volatile
 as $$

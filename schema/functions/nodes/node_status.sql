@@ -12,6 +12,12 @@ select node.node_id, node.name, node.hostname, node.pid, node.port, node.incarna
   from txqueue.node_info as node
   left join (select incarnation, count(*) as jobs from txqueue.job_assigned group by incarnation) as held
     on held.incarnation = node.incarnation
-  left join lateral txqueue.lacking_right(node.report, node.heartbeat_at < clock_timestamp() - node.lease) as lost
-    on node.state <> 'stopped';
+  -- Once for each role, of which thousands of ended nodes have few.
+  left join (select login, role, is_silent, what, remedy
+               from (select distinct report ->> 'login' as login, report ->> 'role' as role,
+                            heartbeat_at < statement_timestamp() - lease as is_silent
+                       from txqueue.node_info where state <> 'stopped') as each,
+                    lateral txqueue.lacking_right(jsonb_build_object('login', login, 'role', role), is_silent)) as lost
+    on node.state <> 'stopped' and lost.login = node.report ->> 'login' and lost.role = node.report ->> 'role'
+   and lost.is_silent = (node.heartbeat_at < statement_timestamp() - node.lease);
 comment on view txqueue.node_status is 'The nodes and their current status.';

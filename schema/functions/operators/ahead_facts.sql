@@ -12,17 +12,22 @@ declare
     allowed constant jsonb := limited_now();
 begin
     return (
-        with taker as materialized (
+        with offered as (
             select distinct queue, work_types, coalesce((report -> 'room' ->> 'takes_suspects')::boolean, true) as takes_suspects,
                    most_attainable(report, capacity, (select reserve from control where kind = 'queue' and key = queue)) as heaviest,
                    most_attainable(report, capacity, null) as heaviest_urgent,
                    array(select jsonb_array_elements_text(coalesce(report -> 'type_versions', to_jsonb(type_versions)))) as versions
-              from node_info, unnest(queues) as queue
+              from node_info, unnest(case when cardinality(queues) < 100 then queues else ready_queues(queues, '-infinity', 0) end) as queue
              where state = 'alive' and heartbeat_at > clock_timestamp() - lease and starts_jobs(report)
                and this.queue = any (queues) and this.work_type = any (work_types)),
+        -- The nodes of thousands of queues have few terms, which are compared with each job.
+        placed_offer as materialized (
+            select *, dense_rank() over (order by work_types, takes_suspects, heaviest, heaviest_urgent, versions) as place
+              from offered where (allowed -> 'queue' ->> queue)::integer > 0 is not false),
+        taker as materialized (select distinct on (place) * from placed_offer),
         first as (
             select other.*
-              from (select distinct queue from taker where (allowed -> 'queue' ->> queue)::integer > 0 is not false) as wanted, lateral (
+              from (select queue, array_agg(place) as places from placed_offer group by queue) as wanted, lateral (
                    select * from job_ready
                     where job_ready.queue = wanted.queue and job_ready.tenant is null
                       and (this.tenant is not null or (rank, job_id) < (this.rank, this.job_id))
@@ -34,7 +39,7 @@ begin
                            or priority >= 7 and exists (
                                 select from control where kind = 'queue' and key = wanted.queue and reserve > 0))) as other
              where exists (select from taker
-                    where taker.queue = other.queue and other.work_type = any (taker.work_types)
+                    where taker.place = any (wanted.places) and other.work_type = any (taker.work_types)
                       and (taker.takes_suspects or other.deaths <= 1)
                       and (other.weight > case when other.priority >= 7 then heaviest_urgent else heaviest end) is not true
                       and (readable_json(other.options) -> 'unread' ?| (versions || taker.work_types)) is not true)

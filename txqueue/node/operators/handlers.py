@@ -138,7 +138,7 @@ class AdminHandlers:
     async def _list_nodes(self, _who: str, after: str | None = None) -> Answer:
         description = self._description.describe()
         try:
-            inquiry = queue_state.about_node_page(self._schema, after or None, MOST_LISTED + 1)
+            inquiry = queue_state.about_nodes(self._schema, after or None, MOST_LISTED + 1)
             node_rows = await self._operations.find(inquiry)
         except DatabaseUnavailable:
             # The node can still describe itself.

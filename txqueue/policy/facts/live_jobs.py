@@ -7,7 +7,7 @@ from typing import Any
 
 from attrs import field, frozen
 
-__all__ = ["SERVING", "STATES", "UNENDED", "LiveJobs", "Rest", "served_queues"]
+__all__ = ["MOST_SERVED", "SERVING", "STATES", "UNENDED", "LiveJobs", "Rest", "served_queues"]
 
 Row = Mapping[str, Any]
 
@@ -17,6 +17,9 @@ STATES = (*UNENDED, "failed")
 
 SERVING = ("alive", "draining")
 """The states of nodes that have a lease."""
+
+MOST_SERVED = 1000
+"""How many of the queues and work types that nodes serve are listed, whatever jobs they have."""
 
 
 @frozen
@@ -45,8 +48,9 @@ class LiveJobs:
             waiting_for.
         work_types: Of the work types with the most jobs, and those that nodes have: by work_type
             and state.
-        other_queues: The queues left out; no node serves one of them.
-        other_types: The work types left out; no node has one of them.
+        other_queues: The queues left out; no node serves one of them, unless nodes serve more than
+            `MOST_SERVED`.
+        other_types: The work types left out, likewise.
     """
 
     queues: Sequence[Row]

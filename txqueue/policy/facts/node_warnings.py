@@ -148,10 +148,10 @@ def application_warnings(nodes: Sequence[Row]) -> list[dict[str, str]]:
 
 @listed
 def _mixed_applications(nodes: Sequence[Row]) -> Iterator[Warned]:
-    for queue in sorted(served_queues(nodes)):
-        serving = [node for node in nodes if node["state"] in SERVING and queue in node["queues"]]
-        running = by_application(serving)
-        if len(running) > 1:
+    alive, named = served_queues(nodes), {node["name"]: node for node in nodes}
+    for queue, names in sorted(served_queues(nodes, SERVING).items()):
+        running = by_application(named[name] for name in names)
+        if queue in alive and len(running) > 1:
             what = f"the workers of the queue {queue} run different versions of the application"
             remedy = "finish the deploy: restart the nodes that run the older one"
             yield "mixed_applications", queue, f"{what}: {named_versions(running)}", remedy

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from txqueue.policy.facts.live_jobs import SERVING, STATES, LiveJobs, served_queues
+from txqueue.policy.facts.live_jobs import MOST_SERVED, SERVING, STATES, LiveJobs, served_queues
 from txqueue.policy.facts.warnings import full, paused, warnings
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "depth",
     "hidden_values",
     "largest",
+    "living_first",
     "node_document",
     "queues",
     "summary",
@@ -35,6 +36,17 @@ def node_document(node: Row, now: datetime) -> dict[str, Any]:
         "up_seconds": last - node["started_at"],
     }
     return {**node, **{name: round(age.total_seconds(), 3) for name, age in ages.items()}}
+
+
+def living_first(nodes: Iterable[Row]) -> list[Row]:
+    """Return nodes as people look at them: those that live by name, then those that ended last."""
+
+    def place(node: Row) -> tuple[float, str]:
+        # A node that cannot reach its database describes only itself.
+        is_living = node["state"] in SERVING
+        return (-1.0 if is_living else node.get("heartbeat_seconds", 0.0), node["name"])
+
+    return sorted(nodes, key=place)
 
 
 def worker_state(worker: Row) -> str:
@@ -91,7 +103,7 @@ def summary(
 
 
 def queues(
-    live: Iterable[Row], recent: Iterable[Row], nodes: Iterable[Row], now: datetime
+    live: Iterable[Row], recent: Iterable[Row], nodes: Sequence[Row], now: datetime
 ) -> list[dict[str, Any]]:
     """Summarize each queue that has jobs, recently had some, or is served by a node.
 
@@ -105,7 +117,8 @@ def queues(
         One dictionary for each queue, sorted by name.
     """
     rows_by_name: dict[str, dict[str, Any]] = {}
-    for name in sorted(served_queues(nodes)):
+    served = served_queues(nodes)
+    for name in sorted(served)[:MOST_SERVED]:
         rows_by_name[name] = _empty(name)
     for row in live:
         _count(rows_by_name.setdefault(row["queue"], _empty(row["queue"])), row, now)
@@ -114,7 +127,6 @@ def queues(
         seconds = max((now - row["since"]).total_seconds(), 0.001)
         queue["done_per_second"] = _rate(row, now)
         queue["done_last_minute"] = row["jobs"] if seconds > 1 else None
-    served = served_queues(nodes)
     for name, queue in rows_by_name.items():
         queue["nodes"] = served.get(name, [])
     return [rows_by_name[name] for name in sorted(rows_by_name)]

@@ -7,7 +7,14 @@ from datetime import datetime
 
 from txqueue.model.humanize import age, amount, counted, joined, meant
 from txqueue.model.shell_commands import argument, limit_command, queues_option, resume_command
-from txqueue.policy.facts.live_jobs import SERVING, UNENDED, LiveJobs, Rest, served_queues
+from txqueue.policy.facts.live_jobs import (
+    MOST_SERVED,
+    SERVING,
+    UNENDED,
+    LiveJobs,
+    Rest,
+    served_queues,
+)
 from txqueue.policy.facts.node_warnings import (
     application_warnings,
     crowded_workers,
@@ -274,7 +281,8 @@ def _unserved(live: LiveJobs, nodes: Sequence[Row], now: datetime) -> Iterator[W
             remedy = f"start a node with {queues_option(queue)}"
             did = (node for node in nodes if queue in node["queues"])
             yield "unserved_queue", queue, *_by_silent(what, remedy, did, now)
-    if jobs := _left(live.other_queues, "waiting", "ready"):
+    # Of more served queues some are among those that are left out.
+    if len(served) <= MOST_SERVED and (jobs := _left(live.other_queues, "waiting", "ready")):
         what = f"no live node serves {_which_have(live.other_queues, 'more queue')}"
         yield "unserved_queue", "", f"{what} {counted(jobs, 'job')}", "see: txqueue jobs"
 
@@ -288,7 +296,7 @@ def _unknown(live: LiveJobs, nodes: Sequence[Row], now: datetime) -> Iterator[Wa
             did = (node for node in nodes if work_type in _defined(node))
             remedy = "start a node whose --app defines it"
             yield "unknown_type", work_type, *_by_silent(what, remedy, did, now)
-    if jobs := _left(live.other_types, "waiting", "ready"):
+    if len(known) <= MOST_SERVED and (jobs := _left(live.other_types, "waiting", "ready")):
         what = f"no live node has {_which_have(live.other_types, 'more work type')}"
         yield "unknown_type", "", f"{what} {counted(jobs, 'job')}", "see: txqueue jobs"
 

@@ -9,16 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from txqueue.policy.facts.live_jobs import SERVING, LiveJobs, Rest
+from txqueue.policy.facts.live_jobs import MOST_SERVED, SERVING, LiveJobs, Rest
 from txqueue.store.inquiries.inquiry import Inquiry, Question, Rows
 
-__all__ = ["LARGEST", "MOST_SERVED", "about_live", "about_named_queues", "about_recent"]
+__all__ = ["LARGEST", "about_live", "about_named_queues", "about_recent"]
 
 LARGEST: Final = 100
 """How many queues, and work types, are listed: those with the most jobs, and what nodes serve."""
-
-MOST_SERVED: Final = 1000
-"""How many of the queues and work types that nodes serve are listed, whatever jobs they have."""
 
 # No join: of very many names the planner has no statistics here, and would loop over all pairs.
 _LIVE: Final = """
@@ -53,22 +50,22 @@ _RECENT: Final = """
               from {schema}.recent_done) as placed
      group by 1
 """
+# No join here either: `is true` keeps the planner from making one of the condition.
 _NAMED: Final = """
-    with live as materialized (
-        select queue, state::text as state, waiting_for, sum(jobs)::bigint as jobs,
-               min(oldest) as oldest
-          from {schema}.live_jobs group by 1, 2, 3),
-    recent as materialized (select * from {schema}.recent_done),
-    page as (
-        select name from (select queue from live union select queue from recent
-                           union select unnest(%s::text[])) as each (name)
-         where %s::text is null or name collate "C" > %s
-         order by name collate "C" limit %s)
-    select page.name, live.state, live.waiting_for, live.jobs, live.oldest,
-           recent.jobs as done, recent.since
-      from page left join live on live.queue = page.name
-      left join recent on recent.queue = page.name
-     order by page.name collate "C"
+    with figures as materialized (
+        select queue as name, state::text as state, waiting_for, jobs, oldest,
+               null::bigint as done, null::timestamptz as since from {schema}.live_jobs
+         union all
+        select queue, null, null, null, null, jobs, since from {schema}.recent_done
+         union all
+        select served, null, null, null, null, null, null from unnest(%s::text[]) as served),
+    page as materialized (
+        select name from figures where %s::text is null or name collate "C" > %s
+         group by name order by name collate "C" limit %s)
+    select name, state, waiting_for, sum(jobs)::bigint as jobs, min(oldest) as oldest,
+           sum(done)::bigint as done, min(since) as since
+      from figures where (name in (select name from page)) is true
+     group by 1, 2, 3 order by name collate "C"
 """
 
 
@@ -116,8 +113,8 @@ def about_named_queues(
     rows = yield Question(_NAMED.format(schema=schema), (list(served), after, after, most))
     named = [{**row, "queue": row["name"]} for row in rows]
     live = [row for row in named if row["state"] is not None]
-    done = {row["name"]: {**row, "jobs": row["done"]} for row in named if row["done"] is not None}
-    return live, list(done.values()), list(dict.fromkeys(row["name"] for row in named))
+    done = [{**row, "jobs": row["done"]} for row in named if row["done"] is not None]
+    return live, done, list(dict.fromkeys(row["name"] for row in named))
 
 
 def _names(nodes: Iterable[Mapping[str, Any]], column: str) -> list[str]:

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from txqueue.policy.blockers.blocked_jobs import blocked_warnings
-from txqueue.policy.facts.live_jobs import Rest, served_queues
+from txqueue.policy.facts.live_jobs import MOST_SERVED, Rest, served_queues
 from txqueue.policy.facts.status import node_document, queues, summary, work_types
 from txqueue.policy.facts.warnings import explained, idle, recurring
 from txqueue.store.inquiries.inquiry import Inquiry, Question, Rows
@@ -18,7 +18,6 @@ from txqueue.store.inquiries.together import rows_of, together
 from txqueue.store.reads.blocked_counts import about_blocked
 from txqueue.store.reads.live_counts import (
     LARGEST,
-    MOST_SERVED,
     about_live,
     about_named_queues,
     about_recent,
@@ -31,7 +30,6 @@ __all__ = [
     "about_clock",
     "about_controls",
     "about_identity",
-    "about_node_page",
     "about_nodes",
     "about_queues",
     "about_tenants",
@@ -52,13 +50,19 @@ _TENANTS_TOLD = 100
 # How many nodes, pauses and limits, and published work types are read: the nodes that live, and the
 # first of others by name.
 _NODES_TOLD, _CONTROLS_TOLD, _TYPES_TOLD = 1000, 1000, 500
-_LIVING_FIRST = "state in ('alive', 'draining') desc, heartbeat_at desc, name"
+_LIVING_FIRST = """
+    select * from (select * from {schema}.node_status
+                    order by state in ('alive', 'draining') desc, heartbeat_at desc, name
+                    limit %s) as each
+     where %s::text is null or name collate "C" > %s
+     order by name collate "C" limit %s
+"""
 
 
 def about_all(schema: str) -> Inquiry[dict[str, Any]]:
     """Query the state of all queues and nodes, with warnings; see `summary`."""
     nodes, recent, snapshots, history, controls, worksets, [schedules], now = yield from together(
-        _living_first(schema),
+        _nodes(schema),
         about_recent(schema, LARGEST),
         _view(schema, "old_snapshots", "since nulls last, name"),
         _view(schema, "history_size", "state"),
@@ -118,41 +122,31 @@ def about_queues(
         after: The last name of the previous page; None for the first page.
         limit: The largest number of rows.
     """
-    nodes = yield from _living_first(schema)
+    nodes = yield from _nodes(schema)
     served = sorted(served_queues(nodes))[:MOST_SERVED]
     live, recent, names = yield from about_named_queues(schema, served, after, limit)
     states = queues(live, recent, nodes, (yield from about_clock()))
-    return [row for row in states if row["queue"] in set(names)]
+    shown = set(names)
+    return [row for row in states if row["queue"] in shown]
 
 
-def about_nodes(schema: str) -> Inquiry[list[dict[str, Any]]]:
-    """Query the nodes by name; of more than a thousand, those that live or did so last."""
-    nodes, now = yield from together(_living_first(schema), about_clock())
-    return [node_document(node, now) for node in nodes]
-
-
-def about_node_page(schema: str, after: str | None, limit: int) -> Inquiry[list[dict[str, Any]]]:
-    """Query nodes in the order of their names.
+def about_nodes(
+    schema: str, after: str | None = None, limit: int = _NODES_TOLD
+) -> Inquiry[list[dict[str, Any]]]:
+    """Query the nodes by name; of more than a thousand, those that live or did so last.
 
     Args:
         schema: The name of the schema.
         after: The last name of the previous page; None for the first page.
         limit: The largest number of rows.
     """
-    page = Question(
-        f'select * from {schema}.node_status where %s::text is null or name collate "C" > %s'
-        ' order by name collate "C" limit %s',
-        (after, after, limit),
-    )
-    nodes, now = yield from together(rows_of(page), about_clock())
+    nodes, now = yield from together(_nodes(schema, after, limit), about_clock())
     return [node_document(node, now) for node in nodes]
 
 
-def _living_first(schema: str) -> Inquiry[Rows]:
-    rows = yield Question(
-        f"select * from {schema}.node_status order by {_LIVING_FIRST} limit %s", (_NODES_TOLD,)
-    )
-    return sorted(rows, key=lambda node: node["name"])
+def _nodes(schema: str, after: str | None = None, limit: int = _NODES_TOLD) -> Inquiry[Rows]:
+    sql = _LIVING_FIRST.format(schema=schema)
+    return (yield Question(sql, (_NODES_TOLD, after, after, limit)))
 
 
 def about_work_types(schema: str) -> Inquiry[tuple[list[dict[str, Any]], Rest]]:
@@ -167,7 +161,7 @@ def about_work_types(schema: str) -> Inquiry[tuple[list[dict[str, Any]], Rest]]:
                 f"select * from {schema}.work_type order by work_type limit %s", (_TYPES_TOLD,)
             )
         ),
-        _living_first(schema),
+        _nodes(schema),
     )
     live = yield from about_live(schema, nodes, LARGEST)
     return work_types(published, live.work_types, nodes), live.other_types

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
-from txqueue.policy.facts.status import largest
+from txqueue.policy.facts.status import largest, living_first
 from txqueue.store.inquiries.inquiry import Inquiry
 from txqueue.store.inquiries.together import together
 from txqueue.store.reads import queue_state
@@ -60,7 +60,7 @@ async def nodes(services: PageServices, request: PageRequest) -> Reply:
         "nodes",
         request,
         figures=figures,
-        nodes=figures.value[:_ON_A_PAGE],
+        nodes=living_first(figures.value)[:_ON_A_PAGE],
         left_out=len(figures.value) - _ON_A_PAGE,
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from txqueue.policy.facts.live_jobs import STATES
-from txqueue.policy.facts.status import largest
+from txqueue.policy.facts.status import largest, living_first
 from txqueue.store.reads.queue_state import about_all
 from txqueue.web.messages import PageRequest, Reply
 from txqueue.web.page_services import PageServices
@@ -22,7 +22,7 @@ async def overview(services: PageServices, request: PageRequest) -> Reply:
     """Show the state of everything on one page."""
     figures = await services.reads.shared("overview", about_all)
     values = figures.value
-    nodes = [node for node in values["nodes"] if node["state"] != "stopped"]
+    nodes = living_first(node for node in values["nodes"] if node["state"] != "stopped")
     queues = largest(values["queues"], _TOLD)
     return services.show(
         "overview",

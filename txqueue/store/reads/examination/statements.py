@@ -121,7 +121,8 @@ _NODES: Final = """
     select name, hostname, capacity, state, version, queues, report, started_at, heartbeat_at,
            lacking_right, right_remedy,
            extract(epoch from clock_timestamp() - heartbeat_at)::float8 as silent
-      from {schema}.node_status order by name
+      from {schema}.node_status where state <> 'stopped'
+     order by state in ('alive', 'draining') desc, heartbeat_at desc, name limit 1000
 """
 # One row if no node runs and something waits for one. A million jobs are counted, at most.
 _STANDSTILL: Final = """
