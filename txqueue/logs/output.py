@@ -105,17 +105,22 @@ class LogOutput:
                 self._changed.wait_for(lambda: self._waiting)
                 text, action = self._waiting[0]
             is_written = _done(action)
+            if count := self._count(text, is_written=is_written):
+                _log.warn(DROPPED, count=count)
             with self._changed:
                 self._waiting.popleft()
                 self._kept -= len(text)
-                if not is_written:
-                    self._drop(text)
-                # By then there is room for the line.
-                count = self._dropped if is_written and not self._waiting else 0
-                self._dropped -= count
                 self._changed.notify_all()
-            if count:
-                _log.warn(DROPPED, count=count)
+
+    def _count(self, text: str, *, is_written: bool) -> int:
+        """Return how many dropped lines to report now: none before there is room for the line."""
+        with self._changed:
+            if not is_written:
+                self._drop(text)
+                return 0
+            count = self._dropped if len(self._waiting) == 1 else 0
+            self._dropped -= count
+            return count
 
 
 def _done(action: Callable[[], Any]) -> bool:

@@ -6,7 +6,7 @@ import io
 import threading
 from collections.abc import Callable, MutableMapping
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from twisted.logger import Logger, LogLevel
 
@@ -14,7 +14,7 @@ from txqueue.logs.entries import RUN_FIELDS
 from txqueue.model.run_log import RUNNING, PrintedLine, log_fields, log_of
 from txqueue.policy.endings.log_lines import LONGEST_MESSAGE
 
-__all__ = ["PrintedBytes", "PrintedLines", "UnfinishedLine"]
+__all__ = ["PrintedBytes", "UnfinishedLine", "printed_lines"]
 
 LONGEST_UNFINISHED: Final = LONGEST_MESSAGE // 2
 """From this length on, a text is a line without a line break: with more, it would be cut."""
@@ -54,24 +54,34 @@ class UnfinishedLine:
     __del__ = end
 
 
-class PrintedLines(io.TextIOBase):
-    """A standard stream: each line goes to the log, with the fields of the run that printed it.
+def printed_lines(name: str, descriptor: int) -> io.TextIOWrapper:
+    """Return a standard stream: each line goes to the log, with the fields of its run.
 
     Args:
         name: ``stdout`` or ``stderr``, which becomes the logger's name.
         descriptor: The stream's descriptor, for programs that a handler starts.
+    """
+    # It has no buffer: another thread or run must not write what this one prints.
+    return io.TextIOWrapper(
+        cast("Any", PrintedBytes(name, descriptor)),
+        encoding="utf-8",
+        errors="replace",
+        write_through=True,
+    )
 
-    Attributes:
-        buffer: Takes bytes, as that of Python's own stream.
+
+class PrintedBytes(io.RawIOBase):
+    """What takes the bytes of a standard stream, and logs their lines.
+
+    Args:
+        name: ``stdout`` or ``stderr``.
+        descriptor: What `fileno` returns.
     """
 
-    encoding = "utf-8"
-    errors = "replace"
     mode = "w"
 
     def __init__(self, name: str, descriptor: int) -> None:
         self.name = f"<{name}>"
-        self.buffer = PrintedBytes(self)
         self._log = Logger(namespace=name)
         self._descriptor = descriptor
         self._outside_runs = threading.local()
@@ -84,21 +94,10 @@ class PrintedLines(io.TextIOBase):
         """Return True."""
         return True
 
-    def reconfigure(self, **options: Any) -> None:
-        """Do nothing: the encoding is that of the log."""
-
-    def write(self, text: str) -> int:
-        """Write a text; return its length.
-
-        Raises:
-            TypeError: When the text is none.
-            ValueError: When the stream is closed.
-        """
-        if self.closed:
-            raise ValueError("I/O operation on closed file")
-        if not isinstance(text, str):
-            raise TypeError(f"write() argument must be str, not {type(text).__name__}")
-        self._unfinished_line().add(text)
+    def write(self, data: Any) -> int:
+        """Write a text in UTF-8; return its length in bytes."""
+        text = bytes(data)
+        self._unfinished_line().add(text.decode("utf-8", "replace"))
         return len(text)
 
     def end_line(self) -> None:
@@ -118,28 +117,3 @@ class PrintedLines(io.TextIOBase):
 
     def _emit(self, fields: dict[str, Any], line: str) -> None:
         self._log.emit(LogLevel.info, "{log_io}", log_io=line, **{RUN_FIELDS: fields})
-
-
-class PrintedBytes(io.BufferedIOBase):
-    """What takes bytes for a stream of lines.
-
-    Args:
-        lines: The stream.
-    """
-
-    def __init__(self, lines: PrintedLines) -> None:
-        self._lines = lines
-
-    def fileno(self) -> int:
-        """Return the stream's descriptor."""
-        return self._lines.fileno()
-
-    def writable(self) -> bool:
-        """Return True."""
-        return True
-
-    def write(self, data: Any) -> int:
-        """Write a text in UTF-8; return its length in bytes."""
-        text = bytes(data)
-        self._lines.write(text.decode("utf-8", "replace"))
-        return len(text)

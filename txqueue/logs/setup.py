@@ -34,7 +34,7 @@ from txqueue.logs.lines import (
     LineObserver,
 )
 from txqueue.logs.output import OUTPUT
-from txqueue.logs.printed_lines import PrintedLines
+from txqueue.logs.printed_lines import PrintedBytes, printed_lines
 from txqueue.logs.relay import RELAY, WorkerLines
 from txqueue.system.settings import Settings
 
@@ -183,15 +183,16 @@ def begin_worker_log() -> None:
     logging.getLogger().addHandler(LineHandler(write))
     globalLogBeginner.beginLoggingTo([LineObserver(write), keep_event], redirectStandardIO=False)
     keep_records()
-    sys.stdout = PrintedLines("stdout", sys.stdout.fileno())
-    sys.stderr = PrintedLines("stderr", sys.stderr.fileno())
+    sys.stdout = printed_lines("stdout", sys.stdout.fileno())
+    sys.stderr = printed_lines("stderr", sys.stderr.fileno())
 
 
 def end_worker_log() -> None:
     """Write what is left of the log of a worker process, before it exits."""
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, PrintedLines):
-            stream.end_line()
+        lines = getattr(stream, "buffer", None)
+        if isinstance(lines, PrintedBytes):
+            lines.end_line()
 
 
 def let_information_pass() -> None:

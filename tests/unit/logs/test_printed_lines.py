@@ -13,7 +13,7 @@ from twisted.logger import globalLogPublisher
 from tests.unit.logs.running import SecondRun, running
 from txqueue.logs.kept_entries import keep_event
 from txqueue.logs.lines import FORMAT_VARIABLE, LineObserver
-from txqueue.logs.printed_lines import LONGEST_UNFINISHED, PrintedLines
+from txqueue.logs.printed_lines import LONGEST_UNFINISHED, PrintedBytes, printed_lines
 from txqueue.policy.endings.log_lines import LONGEST_MESSAGE
 
 OWN_DESCRIPTOR = 2
@@ -23,13 +23,19 @@ class Printed:
     """A stream, and the log that it writes to."""
 
     def __init__(self) -> None:
-        self.stream = PrintedLines("stdout", OWN_DESCRIPTOR)
+        self.stream = printed_lines("stdout", OWN_DESCRIPTOR)
         self.log = io.StringIO()
         self.observer = LineObserver(self.log.write)
 
     def print(self, text: str, end: str = "") -> None:
         """Print a text, without a line break unless one is given."""
         print(text, end=end, file=self.stream)
+
+    def end_line(self) -> None:
+        """End the line of this thread."""
+        lines: Any = self.stream.buffer
+        assert isinstance(lines, PrintedBytes)
+        lines.end_line()
 
     @property
     def lines(self) -> list[dict[str, Any]]:
@@ -90,7 +96,7 @@ def test_threads_outside_of_runs_have_lines_of_their_own(printed: Printed) -> No
     thread.start()
     thread.join()
     printed.print("goes on")
-    printed.stream.end_line()
+    printed.end_line()
     assert printed.said == [(None, "thread"), (None, "main goes on")]
 
 
@@ -117,7 +123,7 @@ def test_a_text_without_line_breaks_has_a_bound(printed: Printed) -> None:
     """What is printed in parts is not cut; one text that is too long is."""
     for _ in range(LONGEST_UNFINISHED):
         printed.print("xyz")
-    printed.stream.end_line()
+    printed.end_line()
     printed.print("y" * 99_999)
     texts = [message for _, message in printed.said]
     assert "".join(texts[:-1]) == "xyz" * LONGEST_UNFINISHED
@@ -127,7 +133,7 @@ def test_a_text_without_line_breaks_has_a_bound(printed: Printed) -> None:
 def test_printed_lines_are_information_and_are_not_kept(printed: Printed) -> None:
     """A handler of the standard library prints what was kept as a record."""
     run = SecondRun(1)
-    handler = logging.StreamHandler(PrintedLines("stderr", OWN_DESCRIPTOR))
+    handler = logging.StreamHandler(printed_lines("stderr", OWN_DESCRIPTOR))
     with running(run):
         handler.handle(logging.LogRecord("shop", logging.INFO, "", 1, "sent", (), None))
         printed.print("printed", end="\n")
