@@ -146,9 +146,9 @@ def _warn(unread: Sequence[str]) -> None:
 def _span(
     options: GlobalOptions, since: datetime | None, until: datetime | None
 ) -> tuple[datetime, datetime]:
-    from txqueue.store.reads.history import about_now
+    from txqueue.store.reads.queue_state import about_clock
 
-    end = until or read_database(options, lambda _: about_now())
+    end = until or read_database(options, about_clock).astimezone(UTC)
     begin = since or end - timedelta(days=1)
     if begin >= end:
         raise click.UsageError("--from is not before --to")

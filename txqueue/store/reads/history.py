@@ -235,13 +235,6 @@ def size_of(rows: Sequence[tuple[Any, ...]]) -> int:
     return sum(len(value) for row in rows for value in row if isinstance(value, str))
 
 
-def about_now() -> Inquiry[datetime]:
-    """Query the moment by the database's clock."""
-    [row] = yield Question("select clock_timestamp() as now")
-    now: datetime = row["now"]
-    return now.astimezone(UTC)
-
-
 def about_past(
     schema: str, since: datetime, until: datetime, limit: int, filters: Mapping[str, str | None]
 ) -> Inquiry[Rows]:
