@@ -7,8 +7,7 @@ that the application's own roles have on functions and views stay.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -19,18 +18,15 @@ from txqueue.errors import Refused
 
 __all__ = ["define_functions", "keeping_rights", "rehearse_functions"]
 
-_DEFINED: Final = re.compile(r"^create or replace (function|view) (\w+\.\w+)", re.MULTILINE)
-# Of a qualified name.
-_OVERLOADS: Final = """
-    select oid::regprocedure::text from pg_proc
-     where pronamespace = split_part(%s, '.', 1)::regnamespace
-       and proname = split_part(%s, '.', 2)"""
+_DEFINED: Final = re.compile(r"^create or replace (function|view) \w+\.(\w+)", re.MULTILINE)
 # Views first, which may call the functions.
-_EXISTING: Final = """
-    select 'view', current_schema() || '.' || relname, oid::regclass::text, xmin::text
+_OBJECTS: Final = """
+    select 'view' as kind, oid, relname::text, '{}'::bigint[], oid::regclass::text as target, xmin,
+           relowner as owner, relacl as rights
       from pg_class where relnamespace = current_schema()::regnamespace and relkind = 'v'
     union all
-    select 'function', current_schema() || '.' || proname, oid::regprocedure::text, xmin::text
+    select 'function', oid, proname::text, string_to_array(proargtypes::text, ' ')::bigint[],
+           oid::regprocedure::text, xmin, proowner, proacl
       from pg_proc where pronamespace = current_schema()::regnamespace
      order by 1 desc"""
 # The errors of definitions that need tables, columns, types or functions of the release.
@@ -40,24 +36,10 @@ _OF_LATER_TABLES: Final = (
     psycopg2.errors.UndefinedObject,
     psycopg2.errors.UndefinedFunction,
 )
-# A view is a table to grant and revoke.
-_OBJECTS: Final = """
-    select 'function', oid, proname::text, string_to_array(proargtypes::text, ' ')::bigint[],
-           oid::regprocedure::text
-      from pg_proc where pronamespace = current_schema()::regnamespace
-    union all
-    select 'table', oid, relname::text, '{}', oid::regclass::text
-      from pg_class where relnamespace = current_schema()::regnamespace and relkind = 'v'"""
-_RIGHTS: Final = """
-    with granted as (
-        select oid, proowner as owner, proacl as rights
-          from pg_proc where pronamespace = current_schema()::regnamespace
-        union all
-        select oid, relowner, relacl
-          from pg_class where relnamespace = current_schema()::regnamespace and relkind = 'v')
+_RIGHTS: Final = f"""
     select granted.oid, privilege_type, quote_ident(rolname),
            case when is_grantable then ' with grant option' else '' end
-      from granted, aclexplode(rights) as acl, pg_roles
+      from ({_OBJECTS}) as granted, aclexplode(rights) as acl, pg_roles
      where pg_roles.oid = acl.grantee and grantee <> owner and rolname <> all (%s)
      order by 1, 3"""
 
@@ -67,11 +49,12 @@ class _Object:
     """A function or a view.
 
     Attributes:
-        kind: What ``grant`` calls it.
+        kind: ``function`` or ``view``.
         oid: Its number.
         name: Its name without the schema.
         arguments: The numbers of the types of a function's arguments.
         target: What identifies it in a statement.
+        written: A text that changes when a function is redefined.
     """
 
     kind: str
@@ -79,6 +62,7 @@ class _Object:
     name: str
     arguments: list[int]
     target: str
+    written: str
 
 
 @contextmanager
@@ -97,12 +81,14 @@ def keeping_rights(cursor: Any, own_roles: Sequence[str]) -> Iterator[None]:
     made = [each for oid, each in after.items() if oid not in before]
     for oid, right, grantee, option in rights:
         for each in [] if oid in after else _successors(before[oid], made):
-            cursor.execute(f"grant {right} on {each.kind} {each.target} to {grantee}{option}")
+            # A view is a table to grant.
+            kind = each.kind.replace("view", "table")
+            cursor.execute(f"grant {right} on {kind} {each.target} to {grantee}{option}")
 
 
 def _objects(cursor: Any) -> dict[int, _Object]:
     cursor.execute(_OBJECTS)
-    return {row[1]: _Object(*row) for row in cursor.fetchall()}
+    return {row[1]: _Object(*row[:6]) for row in cursor.fetchall()}
 
 
 def _successors(former: _Object, made: Iterable[_Object]) -> list[_Object]:
@@ -143,16 +129,20 @@ def _define_all(
 ) -> None:
     # Functions call one another, whatever their alphabetical order.
     cursor.execute("set local check_function_bodies = off")
-    before = _defined(cursor)
-    kept: set[str] = set()
+    before = _objects(cursor)
+    kept: set[tuple[str, str]] = set()
     for sql in definitions:
-        kept.update(name for kind, name in _DEFINED.findall(sql) if kind == "view")
+        names = _DEFINED.findall(sql)
+        kept.update((kind, name) for kind, name in names if kind == "view")
         try:
             _define(cursor, sql)
         except passed_over:
             cursor.execute("rollback to savepoint defined")
-            kept.update(name for _, name in _DEFINED.findall(sql))
-    _drop_former(cursor, before, kept)
+            kept.update(names)
+    for oid, each in _objects(cursor).items():
+        # It was not defined anew: an older one, or one with another signature.
+        if before.get(oid) == each and (each.kind, each.name) not in kept:
+            _drop(cursor, each)
 
 
 def _define(cursor: Any, sql: str) -> None:
@@ -172,46 +162,26 @@ def _define(cursor: Any, sql: str) -> None:
 
 
 def _drop_defined(cursor: Any, sql: str) -> None:
-    """Drop the function or view that a text defines, so that its result type can change."""
-    for kind, name in _DEFINED.findall(sql):
-        targets = [name]
-        if kind == "function":
-            cursor.execute(_OVERLOADS, (name, name))
-            targets = [signature for (signature,) in cursor.fetchall()]
-        for target in targets:
-            _drop(cursor, f"{kind} {target}")
+    """Drop the functions or view of a definition's name, so that the result type can change."""
+    names = _DEFINED.findall(sql)
+    for each in _objects(cursor).values():
+        if (each.kind, each.name) in names:
+            _drop(cursor, each)
 
 
-def _drop(cursor: Any, target: str) -> None:
+def _drop(cursor: Any, its: _Object) -> None:
     """Drop a function or view.
 
     Raises:
         Refused: When others need it; the message names them.
     """
     try:
-        cursor.execute(f"drop {target}")
+        cursor.execute(f"drop {its.kind} {its.target}")
     except psycopg2.errors.DependentObjectsStillExist as error:
+        what = f"the {its.kind} {its.target}"
         users = "; ".join((error.diag.message_detail or "").splitlines())
         raise Refused(
-            f"this release replaces or removes the {target}, and others need it: {users}",
+            f"this release replaces or removes {what}, and others need it: {users}",
             "take it out of those (a column: alter table ... alter ... drop default; a view or"
             " function: save its definition), migrate, and put it back",
         ) from None
-
-
-def _defined(cursor: Any) -> dict[tuple[str, str, str], str]:
-    """Return the existing views and functions: the kind, the name and what identifies each in a
-    statement, with a value that changes when a function is redefined.
-    """
-    cursor.execute(_EXISTING)
-    return {row[:3]: row[3] for row in cursor.fetchall()}
-
-
-def _drop_former(
-    cursor: Any, before: Mapping[tuple[str, str, str], str], kept: AbstractSet[str]
-) -> None:
-    """Drop what was not defined anew: views, older functions, and other signatures."""
-    for key, written in _defined(cursor).items():
-        kind, name, target = key
-        if before.get(key) == written and name not in kept:
-            _drop(cursor, f"{kind} {target}")
