@@ -9,7 +9,6 @@ from attrs import define, field
 
 from txqueue.errors import (
     InvalidWork,
-    JobFailed,
     KeyUnavailable,
     UnknownWorkType,
     UnreadablePayload,
@@ -19,6 +18,7 @@ from txqueue.model.directives import Discard, Fail, Snooze, snooze_delay
 from txqueue.model.foreign import ByClass, class_name, is_a, looked, name_of, path_of, text_of
 from txqueue.model.retry import Retry
 from txqueue.model.type_version import NotRead
+from txqueue.policy.endings.suspension import is_kept
 from txqueue.policy.endings.tracebacks import (
     LONGEST_TRACEBACK,
     exception_line,
@@ -130,7 +130,7 @@ def judge(error: object, retry: Retry, failures: int, chance: float) -> Verdict:
 
 
 def _is_fatal(error: object, retry: Retry) -> bool:
-    if is_a(error, JobFailed) and looked(lambda: cast("JobFailed", error).is_kept, False):
+    if is_kept(error):
         return True
     # A class may define what isinstance() says.
     return bool(retry.fatal) and looked(lambda: isinstance(error, retry.fatal), False)

@@ -1,23 +1,20 @@
-"""Recognizes what ends a run that waits, also if another error wraps it."""
+"""Recognizes errors of durable steps that decide how a run ends, also if other errors wrap them."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from txqueue.errors import Suspended
+from txqueue.errors import JobFailed, Suspended
 from txqueue.model.foreign import is_a, looked
 
-__all__ = ["is_suspension"]
+__all__ = ["is_kept", "is_suspension"]
 
 # So many errors may wrap it.
-_DEEPEST = 20
+_DEEPEST = 10
 
 
 def is_suspension(error: Any, depth: int = 0) -> bool:
     """Tell whether an error is `Suspended`, or stands for nothing else.
-
-    Twisted's ``gatherResults`` wraps the first error in a ``FirstError``, and groups of tasks put
-    theirs into a `BaseExceptionGroup`.
 
     Args:
         error: What the handler raised.
@@ -25,10 +22,30 @@ def is_suspension(error: Any, depth: int = 0) -> bool:
     """
     if is_a(error, Suspended):
         return True
-    if depth > _DEEPEST:
-        return False
+    inner = _wrapped(error) if depth < _DEEPEST else ()
+    return bool(inner) and all(is_suspension(each, depth + 1) for each in inner)
+
+
+def is_kept(error: Any, depth: int = 0) -> bool:
+    """Tell whether an error is that of a call which has kept it, or comes from such a one.
+
+    Args:
+        error: What the handler raised.
+        depth: How many errors wrap it.
+    """
+    if is_a(error, JobFailed) and looked(lambda: error.is_kept, False):
+        return True
+    inner = (*_wrapped(error), looked(lambda: error.__cause__, None)) if depth < _DEEPEST else ()
+    return any(is_kept(each, depth + 1) for each in inner if each is not None)
+
+
+def _wrapped(error: Any) -> tuple[Any, ...]:
+    """Return what an error stands for.
+
+    Twisted's ``gatherResults`` wraps the first error in a ``FirstError``, and groups of tasks put
+    theirs into a `BaseExceptionGroup`.
+    """
     if is_a(error, BaseExceptionGroup):
-        members: tuple[Any, ...] = looked(lambda: error.exceptions, ())
-        return all(is_suspension(each, depth + 1) for each in members)
+        return looked(lambda: tuple(error.exceptions), ())
     inner = looked(lambda: error.subFailure.value, None)
-    return inner is not None and is_suspension(inner, depth + 1)
+    return () if inner is None else (inner,)

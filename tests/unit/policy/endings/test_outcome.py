@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 from twisted.internet import defer
+from twisted.internet.defer import FirstError
+from twisted.python.failure import Failure
 
 from txqueue import Discard, Fail, Retry, Snooze
 from txqueue.errors import InvalidWork, JobFailed, UnknownWorkType, UnreadablePayload
@@ -21,6 +23,15 @@ def kept(error: JobFailed) -> JobFailed:
     """Return the error as one that a call has kept."""
     error.is_kept = True
     return error
+
+
+def caused(error: BaseException, cause: BaseException) -> BaseException:
+    """Return the error as one that was raised from another."""
+    error.__cause__ = cause
+    return error
+
+
+KEPT = kept(JobFailed("called by a step", ""))
 
 
 @pytest.mark.parametrize(
@@ -41,7 +52,13 @@ def kept(error: JobFailed) -> JobFailed:
         (UnknownWorkType("unknown", "import it"), 0, "failed", None),
         (KeyboardInterrupt(), 0, "retry", 10.0),
         (JobFailed("awaited by a client's call", ""), 0, "retry", 10.0),
-        (kept(JobFailed("called by a step", "")), 0, "failed", None),
+        (KEPT, 0, "failed", None),
+        (FirstError(Failure(KEPT), 0), 0, "failed", None),
+        (FirstError(Failure(ValueError("x")), 0), 0, "retry", 10.0),
+        (ExceptionGroup("tasks", [ValueError("x"), KEPT]), 0, "failed", None),
+        (ExceptionGroup("tasks", [FirstError(Failure(KEPT), 0)]), 0, "failed", None),
+        (caused(ValueError("no stock"), FirstError(Failure(KEPT), 0)), 0, "failed", None),
+        (caused(ValueError("x"), KeyError("x")), 0, "retry", 10.0),
     ],
     ids=repr,
 )
