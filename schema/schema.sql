@@ -1,4 +1,4 @@
--- The schema txqueue, version 34, to be read; `txqueue migrate --sql` prints the script to run.
+-- The schema txqueue, version 36, to be read; `txqueue migrate --sql` prints the script to run.
 -- Generated from the catalogue of a migrated database by: python -m tests.db.snapshot
 -- N is a lane, 0 to 7. Not shown: the partitions of single days, the tables of single worksets, and
 -- the sequences of single limits. Definitions of functions and views are in schema/functions.
@@ -140,18 +140,20 @@ create index on job_cancelled (job_id);
 
 -- The steps of jobs: what they returned, and what the jobs wait for.
 create table job_step (
-    number      bigint generated always as identity,
-    job_id      bigint not null,
-    name        text collate "C" not null,
-    kind        text not null,
-    result      jsonb,
-    error       text,              -- Why a wait has no result: its time was over, or its child has failed.
-    signal      text collate "C",  -- The name of the awaited signal.
-    child       bigint,            -- The job that was enqueued for this step, for whose end it waits.
-    until       timestamptz,       -- When a wait ends by itself.
-    began_at    timestamptz not null default clock_timestamp(),
-    ended_at    timestamptz,       -- Null while the job waits.
-    child_type  text,              -- The work type of an ended child, by which its result is read.
+    number       bigint generated always as identity,
+    job_id       bigint not null,
+    name         text collate "C" not null,
+    kind         text not null,
+    result       jsonb,
+    error        text,              -- Why a wait has no result: its time was over, or its child has failed.
+    signal       text collate "C",  -- The name of the awaited signal.
+    child        bigint,            -- The job that was enqueued for this step, for whose end it waits.
+    until        timestamptz,       -- When a wait ends by itself.
+    began_at     timestamptz not null default clock_timestamp(),
+    ended_at     timestamptz,       -- Null while the job waits.
+    child_type   text,              -- The work type of an ended child, by which its result is read.
+    child_state  text,              -- How its child has ended, if history has dropped that; result and error are those
+                                    -- of the child then.
     primary key (job_id, name)
 );
 
@@ -293,8 +295,6 @@ create table schedule (
     counts_from       text not null default 'end' check (counts_from in ('start', 'end')),
                                                         -- Whether its cool-down counts since the start or the end of
                                                         -- its last job.
-    put_off           timestamptz,                      -- The moment of the next job, if that was put off to next_due
-                                                        -- after an outage.
     check ((condition_table is null) = (condition_column is null)),
     check ((kind = 'cron') = (expression is not null)),
     check ((kind = 'cron') = (seconds is null)),

@@ -7,6 +7,7 @@ import psycopg2
 import pytest
 
 from tests.db.masters import Master
+from tests.db.past import LEAVES
 from tests.db.stored import Taken
 from txqueue.policy.blockers import explain
 
@@ -291,6 +292,33 @@ def test_the_end_of_a_child(node: Master) -> None:
     )
     assert node.cursor.fetchall() == [("failed", None), ("done", "5")]
     assert "parents" not in again.jobs[0].terms
+
+
+@pytest.mark.parametrize("state", ["done", "cancelled"])
+def test_a_child_that_history_drops_before_it_is_read(state: str, node: Master) -> None:
+    """The call keeps its end: of several, one is waited for until long after the others."""
+    node.cursor.execute(LEAVES.format(state))
+    chunk = started(node)
+    first, second = node.enqueue({}, {})
+    calls = [{"name": f"call {n}", "kind": "call", "child": n} for n in (first, second)]
+    suspend(node, chunk, *calls)
+    (of_children,) = node.claim()
+    one = {"job_id": first, "assignment": of_children.assignment, "outcome": state}
+    ended = {**one, "result": 5} if state == "done" else {**one, "error": "no need"}
+    node.value("select settled from txqueue.settle(%s, %s)", node.incarnation, json.dumps([ended]))
+    node.cursor.execute(f"update txqueue.job_{state} set finished_at = '2020-01-01 12:00Z'")
+    assert f"-job_{state}_20200101" in node.value("select txqueue.ensure_history()")
+    assert node.value("select count(*) from txqueue.job where job_id = %s", first) == 0
+    node.cursor.execute(
+        "select is_ended, child_state, child_type, child_result, child_error"
+        " from txqueue.load_steps(%s)",
+        (chunk.ids[0],),
+    )
+    kept = ("5", None) if state == "done" else (None, "no need")
+    assert node.cursor.fetchall() == [
+        (False, state, "test.kind", *kept),
+        (False, "assigned", "test.kind", None, None),
+    ]
 
 
 def test_a_child_that_ended_before_the_wait(node: Master) -> None:

@@ -32,6 +32,10 @@ begin
     perform note_history_days();
     perform drop_remnants();
     for leaf in select due.leaf from history_due() as due loop
+        -- A call whose run has not read its child yet keeps how that has ended.
+        execute format(
+            'update job_step as step set child_state = past.state::text, child_type = past.work_type, result = past.result, error = past.error'
+            '  from %I as past where past.job_id = step.child and step.ended_at is null and step.child_state is null', leaf);
         if (case when is_archived then drop_archived(leaf) else forget_steps(leaf) and drop_leaf(leaf) end) then
             changed := changed || ('-' || leaf);
         end if;
