@@ -51,6 +51,28 @@ def test_steps_are_shown(node: Stored, capsys: pytest.CaptureFixture[str]) -> No
         node.value("select cancelled from txqueue.cancel(%s, 'me')", [job_id])
 
 
+def test_of_thousands_of_steps_the_latest_are_shown(
+    node: Stored, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And what the job waits for; JSON has all."""
+    (job_id,) = node.enqueue({})
+    node.cursor.execute(
+        "insert into txqueue.job_step (job_id, name, kind, ended_at)"
+        " select %s, 'step-' || number, 'step', case when number > 1 then now() end"
+        " from generate_series(1, 3000) as number",
+        (job_id,),
+    )
+    assert run(["steps", str(job_id)], GlobalOptions()) == 0
+    shown = capsys.readouterr().out
+    names = [word for word in shown.split() if word.startswith("step-")]
+    assert names == ["step-1", *(f"step-{number}" for number in range(2902, 3001))]
+    assert "and 2,900 earlier steps; --json has all" in shown
+    assert run(["steps", str(job_id), "--limit", "3"], GlobalOptions()) == 0
+    assert capsys.readouterr().out.count("step-") == 3
+    assert run(["steps", str(job_id), "--json"], GlobalOptions()) == 0
+    assert len(json.loads(capsys.readouterr().out)["steps"]) == 3000
+
+
 def test_a_sleep_that_is_over_does_not_wait(
     node: Stored, capsys: pytest.CaptureFixture[str]
 ) -> None:

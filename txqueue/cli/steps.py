@@ -11,11 +11,11 @@ import click
 
 from txqueue.cli.archived_jobs import or_archived
 from txqueue.cli.jobs import NUMBER
-from txqueue.cli.options import Command, GlobalOptions
-from txqueue.cli.output import Lines, listing, note, say, show
+from txqueue.cli.options import Command, GlobalOptions, limited
+from txqueue.cli.output import Lines, listing, note, say, show, styled
 from txqueue.cli.source import act_by_node, read_database
 from txqueue.errors import InvalidWork, TxqueueError
-from txqueue.model.humanize import cut, moment
+from txqueue.model.humanize import counted, cut, moment
 from txqueue.model.step import check_key, check_name, signal_json
 
 __all__ = ["signal", "steps"]
@@ -28,8 +28,9 @@ LONGEST = 200
 
 @click.command(cls=Command, short_help="Show the steps of a job.")
 @click.argument("job_id", metavar="ID", type=NUMBER)
+@limited(default=100, text="List at most this many: where it waits, and the latest.")
 @click.pass_obj
-def steps(options: GlobalOptions, job_id: int) -> None:
+def steps(options: GlobalOptions, job_id: int, limit: int) -> None:
     """Show the steps that the job ID has done, with their results, and what it waits for.
 
     Signals that no step has taken yet are listed, too. Long results are cut off; --json has all.
@@ -42,15 +43,24 @@ def steps(options: GlobalOptions, job_id: int) -> None:
         lambda: read_database(options, lambda schema: about_steps(schema, job_id)),
         lambda row: read_database(options, lambda schema: about_archived_steps(schema, row)),
     )
-    show(options, document, lambda: _lines(job_id, document))
+    show(options, document, lambda: _lines(job_id, document, limit))
 
 
-def _lines(job_id: int, document: Mapping[str, Any]) -> Lines:
+def _latest(found: Sequence[Mapping[str, Any]], limit: int) -> list[Mapping[str, Any]]:
+    """Return the steps that have not ended and the latest others, in their order."""
+    by_need = sorted(range(len(found)), key=lambda at: (bool(found[at].get("ended_at")), -at))
+    return [found[at] for at in sorted(by_need[:limit])]
+
+
+def _lines(job_id: int, document: Mapping[str, Any], limit: int) -> Lines:
     now = datetime.now(UTC)
     columns = ["kind", "step", "began", "ended", "result"]
     is_over = document["state"] in ENDED
-    rows = (_row(step, now, is_over=is_over) for step in document["steps"])
+    latest = _latest(document["steps"], limit)
+    rows = (_row(step, now, is_over=is_over) for step in latest)
     yield from listing(f"Job {job_id}", columns, rows, f"Job {job_id} has no steps.")
+    if left := len(document["steps"]) - len(latest):
+        yield styled(f"and {counted(left, 'earlier step')}; --json has all", "dim")
     if document["signals"]:
         columns = ["signal", "sent", "key", "value"]
         yield from listing("Signals not taken yet", columns, _signals(document["signals"], now), "")
