@@ -295,6 +295,8 @@ create table schedule (
     counts_from       text not null default 'end' check (counts_from in ('start', 'end')),
                                                         -- Whether its cool-down counts since the start or the end of
                                                         -- its last job.
+    put_off           timestamptz,                      -- The moment of the next job, if that was put off to next_due
+                                                        -- after an outage.
     check ((condition_table is null) = (condition_column is null)),
     check ((kind = 'cron') = (expression is not null)),
     check ((kind = 'cron') = (seconds is null)),
