@@ -11,6 +11,8 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
+from txqueue.system.asyncio_tasks import in_asyncio
+
 __all__ = ["ForTask", "awaitable", "entered"]
 
 T = TypeVar("T")
@@ -53,21 +55,12 @@ class _Either(Generic[T]):
 
 def awaitable(deferred: Deferred[T]) -> Awaitable[T]:
     """Return a Deferred as the caller can await it, who may be a task of asyncio's."""
-    loop = _loop_of_task()
-    return deferred if loop is None else _Either(deferred, loop)
+    return _Either(deferred, asyncio.get_running_loop()) if in_asyncio() else deferred
 
 
 def entered(manager: AbstractAsyncContextManager[C]) -> AbstractAsyncContextManager[C]:
     """Return what lends a connection as the caller can enter it, who may be a task of asyncio's."""
-    return manager if _loop_of_task() is None else _ForTasks(manager)
-
-
-def _loop_of_task() -> asyncio.AbstractEventLoop | None:
-    try:
-        loop = asyncio.get_running_loop()
-    except RuntimeError:
-        return None
-    return None if asyncio.current_task(loop) is None else loop
+    return _ForTasks(manager) if in_asyncio() else manager
 
 
 class _Connection(Protocol):
