@@ -9,25 +9,24 @@ declare
     -- A step costs as much as it does to see in one lane that half as many queues as these have no job.
     most  constant integer := cardinality(queues) / 16;
     lanes constant smallint[] := txqueue.lanes_in_use();
-    ready text[];
+    found_ text[];
 begin
-    with recursive ordinary as (
-        (select first.queue from txqueue.job_ready as first
-          where first.lane = any (lanes) and first.tenant is null and (first.rank, first.job_id) >= (from_rank, from_job) order by first.queue limit 1)
+    with recursive walk (is_of_tenants, queue) as (
+        select is_of_tenants, '' collate "C" from unnest('{true,false}'::boolean[]) as is_of_tenants
         union all
-        select (select following.queue from txqueue.job_ready as following
-                 where following.lane = any (lanes) and following.tenant is null and (following.rank, following.job_id) >= (from_rank, from_job)
-                   and following.queue > ordinary.queue order by following.queue limit 1)
-          from ordinary where ordinary.queue is not null
-    ), of_tenants as (
-        (select first.queue from txqueue.job_ready as first where first.lane = any (lanes) and first.tenant is not null order by first.queue limit 1)
-        union all
-        select (select following.queue from txqueue.job_ready as following
-                 where following.lane = any (lanes) and following.tenant is not null and following.queue > of_tenants.queue order by following.queue limit 1)
-          from of_tenants where of_tenants.queue is not null
+        select walk.is_of_tenants, case when walk.is_of_tenants then
+                   (select ready.queue from txqueue.job_ready as ready
+                     where ready.lane = any (lanes) and ready.tenant is not null and ready.queue > walk.queue
+                     order by ready.queue limit 1)
+               else
+                   (select ready.queue from txqueue.job_ready as ready
+                     where ready.lane = any (lanes) and ready.tenant is null and ready.queue > walk.queue
+                       and (ready.rank, ready.job_id) >= (from_rank, from_job)
+                     order by ready.queue limit 1)
+               end
+          from walk where walk.queue is not null
     )
-    select array_agg(each.queue) into ready
-      from (select queue from ordinary union all select queue from of_tenants limit most) as each;
-    return case when cardinality(ready) = most then queues
-           else array(select each.queue from unnest(queues) as each (queue) where each.queue in (select unnest(ready))) end;
+    select array_agg(each.queue) into found_ from (select queue from walk limit most) as each;
+    return case when cardinality(found_) = most then queues
+           else array(select each.queue from unnest(queues) as each (queue) where each.queue in (select unnest(found_))) end;
 end $$;
