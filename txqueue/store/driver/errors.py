@@ -223,7 +223,8 @@ def answered(
         with translated():
             yield
     except psycopg2.errors.QueryCanceled:
-        raise _unanswered(patience, remedy) from None
+        text = f"the database did not answer within {patience:g} s"
+        raise Unanswered(text, remedy) from None
     except psycopg2.errors.LockNotAvailable:
         raise Refused(
             "an open transaction of another session has locked what this needs; nothing has"
@@ -236,12 +237,3 @@ def answered(
         raise Refused(
             f"the database refuses: {error_text}", error.diag.message_hint or ""
         ) from None
-    except Exception as error:
-        # txpostgres confuses a statement timeout of the server with a cancellation by the caller.
-        if _is_of(error, "twisted.internet.defer", "CancelledError"):
-            raise _unanswered(patience, remedy) from None
-        raise
-
-
-def _unanswered(patience: float, remedy: str) -> Unanswered:
-    return Unanswered(f"the database did not answer within {patience:g} s", remedy)
