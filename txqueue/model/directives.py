@@ -1,12 +1,11 @@
 """Directives: what a handler may raise or return to decide its job's outcome."""
 
-import math
 from datetime import timedelta
 from typing import Any, Final, Unpack
 
 from txqueue.model.enqueue_options import EnqueueOptions
 from txqueue.model.humanize import brief
-from txqueue.model.retry import LONGEST_DELAY
+from txqueue.model.retry import LENGTHS, length_in_seconds
 from txqueue.model.work_item import WorkItem
 
 __all__ = ["DIRECTIVES", "Discard", "Fail", "Next", "Snooze", "snooze_delay"]
@@ -18,25 +17,10 @@ def snooze_delay(delay: Any) -> float:
     Raises:
         ValueError: When it is negative, longer than a hundred years, or no number.
     """
-    seconds = _seconds(delay)
-    if not 0 <= seconds <= LONGEST_DELAY:
-        raise ValueError(
-            f"a job cannot snooze for {brief(delay)}: the delay must be 0 to 100 years, as seconds"
-            " or a timedelta; for a moment that may have passed, use max(0, seconds)"
-        )
+    seconds = length_in_seconds(delay)
+    if seconds is None:
+        raise ValueError(f"a job cannot snooze for {brief(delay)}: pass {LENGTHS}")
     return seconds
-
-
-def _seconds(delay: Any) -> float:
-    """Return a length of time in seconds; of anything else, no number."""
-    if isinstance(delay, timedelta):
-        return delay.total_seconds()
-    if isinstance(delay, str | bytes | bool):
-        return math.nan
-    try:
-        return float(delay)
-    except (TypeError, ValueError, OverflowError):
-        return math.nan
 
 
 class Snooze(Exception):

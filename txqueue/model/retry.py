@@ -15,7 +15,7 @@ from attrs import field, frozen
 from txqueue.errors import InvalidWork
 from txqueue.model.humanize import brief
 
-__all__ = ["LONGEST_DELAY", "MOST_ATTEMPTS", "Retry"]
+__all__ = ["LENGTHS", "LONGEST_DELAY", "MOST_ATTEMPTS", "Retry", "length_in_seconds"]
 
 MOST_ATTEMPTS: Final = 32_767
 """The largest number of attempts that the database's smallint can count."""
@@ -24,9 +24,26 @@ DOUBLED: Final = 2.0
 MOST_NUMBER: Final = sys.float_info.max
 LONGEST_DELAY: Final = 3_155_760_000
 """The longest delay before a job runs again, a hundred years in seconds."""
+LENGTHS: Final = (
+    "0 to 100 years, as seconds or a timedelta; for a moment that may have passed, max(0, seconds)"
+)
+"""Which lengths of time a handler may pass."""
 
 
 _Validator = Callable[[object, "attrs.Attribute[Any]", Any], None]
+
+
+def length_in_seconds(length: Any) -> float | None:
+    """Return a length of time that a handler has passed, in seconds; None if it is not valid."""
+    if isinstance(length, timedelta):
+        length = length.total_seconds()
+    elif isinstance(length, str | bytes | bool):
+        return None
+    try:
+        seconds = float(length)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return seconds if 0 <= seconds <= LONGEST_DELAY else None
 
 
 def _seconds(value: object) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import json
-import math
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextlib import suppress
 from datetime import timedelta
@@ -17,7 +16,9 @@ from attrs import frozen
 from txqueue.errors import InvalidWork
 from txqueue.model.directives import DIRECTIVES
 from txqueue.model.foreign import text_of
+from txqueue.model.humanize import brief
 from txqueue.model.result_json import encode_result
+from txqueue.model.retry import LENGTHS, length_in_seconds
 from txqueue.model.storable import distinct, is_storable
 from txqueue.model.strict_types import converter, strict_converter
 
@@ -119,14 +120,10 @@ def seconds_of(length: float | timedelta, what: str) -> float:
     Raises:
         InvalidWork: When it is no length of time.
     """
-    if isinstance(length, timedelta):
-        return length.total_seconds()
-    if type(length) in (int, float) and not math.isnan(length):
-        return float(length)
-    raise InvalidWork(
-        f"{what} is {text_of(length)[:50]}",
-        "pass seconds, or a timedelta such as timedelta(days=3)",
-    )
+    seconds = length_in_seconds(length)
+    if seconds is None:
+        raise InvalidWork(f"{what} is {brief(length)}", f"pass {LENGTHS}")
+    return seconds
 
 
 @lru_cache(maxsize=1000)
