@@ -14,6 +14,7 @@ from txqueue.errors import TransactionMisused
 from txqueue.model.enqueue_options import EnqueueOptions
 from txqueue.model.work_item import WorkItem
 from txqueue.standalone.sessions import answered, check_end, check_process, lost, part_after_fork
+from txqueue.store.enqueueing.awaited_calls import AwaitedCalls, awaited
 from txqueue.store.enqueueing.batch import Batch
 from txqueue.store.enqueueing.signals import Receiver
 
@@ -29,6 +30,7 @@ class AsyncTransaction:
     """
 
     def __init__(self, connection: AsyncConnection[Any], schema: str) -> None:
+        self.unawaited = AwaitedCalls("txn", TransactionMisused)
         self._connection = connection
         self._schema = schema
         self._pid = os.getpid()
@@ -50,6 +52,7 @@ class AsyncTransaction:
             )
         return self._connection
 
+    @awaited
     async def execute(self, query: Any, parameters: Any = None) -> AsyncCursor[Any]:
         """Run one statement of the application, as `AsyncConnection.execute` of psycopg does.
 
@@ -68,6 +71,7 @@ class AsyncTransaction:
         with lost(connection):
             return await connection.execute(query, parameters)
 
+    @awaited
     async def enqueue(
         self, work: WorkItem, *, savepoint: bool = False, **options: Unpack[EnqueueOptions]
     ) -> int:
@@ -88,6 +92,7 @@ class AsyncTransaction:
                 self.connection, work, schema=self._schema, savepoint=savepoint, **options
             )
 
+    @awaited
     async def enqueue_many(
         self,
         works: Iterable[WorkItem],
@@ -105,6 +110,7 @@ class AsyncTransaction:
                 self.connection, works, schema=self._schema, savepoint=savepoint, **options
             )
 
+    @awaited
     async def signal(
         self,
         of: Receiver,
@@ -165,8 +171,10 @@ class AsyncTransaction:
 
         Raises:
             Refused: When a statement has failed, and its error was swallowed.
-            TransactionMisused: When a statement has ended the transaction.
+            TransactionMisused: When a statement has ended the transaction, or a call was not
+                awaited.
             ConfigurationError: When this process is a fork of the one that began it.
         """
         check_process(self._pid)
+        self.unawaited.check()
         check_end(self._connection)

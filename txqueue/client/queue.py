@@ -165,14 +165,13 @@ class WorkQueue:
                 swallowed its error: the server has rolled the transaction back.
         """
         async with self._dispatch() as dispatch, self._pool.transaction() as connection:
-            txn = Transaction(connection, self._schema, dispatch)
             is_nested = _IS_IN_TRANSACTION.get()
             _IS_IN_TRANSACTION.set(True)
             try:
-                yield txn
+                with Transaction(connection, self._schema, dispatch) as txn:
+                    yield txn
             finally:
                 _IS_IN_TRANSACTION.set(is_nested)
-                txn.end()
 
     @overload
     async def run_interaction(

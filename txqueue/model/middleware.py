@@ -41,8 +41,9 @@ def middleware(function: M | None = None, /, *, order: int = 0) -> M | Callable[
     ``async def m(call_next, job)`` runs around handlers of all runtimes: ``await call_next()``
     returns what the handler returns, and raises what it raises. ``def m(call_next, job)`` runs
     around functions in threads, in the same thread, and gets the value of ``call_next()``. What the
-    middleware returns or raises takes the place of what the handler did. For a workset it runs
-    around each part. Register it in a module that ``--app`` imports.
+    middleware returns or raises takes the place of what the handler did; None keeps that. Without
+    ``call_next()`` it must return or raise an outcome. For a workset it runs around each part.
+    Register it in a module that ``--app`` imports.
 
     Args:
         function: The middleware.

@@ -102,11 +102,9 @@ class BorrowedTransactions:
         """
         bound = await self._bound("the function")
         async with self._framed(bound):
-            txn = Transaction(cast("Connection", _Borrowed(bound, self._wait)), bound.schema)
-            try:
+            connection = cast("Connection", _Borrowed(bound, self._wait))
+            with Transaction(connection, bound.schema) as txn:
                 yield txn
-            finally:
-                txn.end()
             if (statement := last()) is not None:
                 await self._ended_by(bound, statement)
 
@@ -148,17 +146,16 @@ class BorrowedTransactions:
     @asynccontextmanager
     async def _within(self, job: RunningJob, bound: Bound) -> AsyncIterator[Transaction]:
         connection = cast("Connection", _Borrowed(bound, self._wait))
-        txn = Transaction(connection, bound.schema, ends=job.id)
-        change(job, within=txn)
-        try:
-            yield txn
-            take_result(job, txn, RESULT_LIMIT)
-            await enqueue_follow_ups(job, txn)
-            if self.complete is not None:
-                await self._wait(self.complete(job))
-        finally:
-            change(job, within=None)
-            txn.end()
+        with Transaction(connection, bound.schema, ends=job.id) as txn:
+            change(job, within=txn)
+            try:
+                yield txn
+                take_result(job, txn, RESULT_LIMIT)
+                await enqueue_follow_ups(job, txn)
+                if self.complete is not None:
+                    await self._wait(self.complete(job))
+            finally:
+                change(job, within=None)
 
     def _wait(self, coroutine: Coroutine[Any, Any, T]) -> Awaitable[T]:
         """Return what a handler of any kind can await, as it awaits statements on a node."""

@@ -8,6 +8,7 @@ from typing import Protocol, Unpack
 from txqueue.errors import TransactionMisused
 from txqueue.model.enqueue_options import EnqueueOptions
 from txqueue.model.work_item import WorkItem
+from txqueue.store.enqueueing.awaited_calls import AwaitedCalls, awaited
 
 __all__ = ["Batch", "BatchNumbers"]
 
@@ -80,7 +81,18 @@ class Batch(BatchNumbers):
     def __init__(self, txn: Enqueuing) -> None:
         super().__init__()
         self._txn = txn
+        self.unawaited = AwaitedCalls("batch", TransactionMisused)
 
+    def end(self) -> None:
+        """Refuse further jobs, as the callback is enqueued next.
+
+        Raises:
+            TransactionMisused: When a call was not awaited.
+        """
+        super().end()
+        self.unawaited.check()
+
+    @awaited
     async def enqueue(self, work: WorkItem, **options: Unpack[EnqueueOptions]) -> int:
         """Enqueue a job of the batch; see `Transaction.enqueue`."""
         self._check()
@@ -88,6 +100,7 @@ class Batch(BatchNumbers):
         self.ids.append(job_id)
         return job_id
 
+    @awaited
     async def enqueue_many(
         self, works: Iterable[WorkItem], **options: Unpack[EnqueueOptions]
     ) -> list[int]:

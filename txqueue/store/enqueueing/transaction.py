@@ -14,7 +14,7 @@ from collections.abc import (
 from contextlib import asynccontextmanager
 from functools import partial
 from itertools import chain
-from typing import Any, Final, Unpack
+from typing import Any, Final, Self, Unpack
 
 from psycopg2.errors import InvalidSavepointSpecification
 from twisted.internet.defer import Deferred, succeed
@@ -28,6 +28,7 @@ from txqueue.store.driver.awaitables import awaitable
 from txqueue.store.driver.connection import Connection
 from txqueue.store.driver.errors import lost, translated
 from txqueue.store.driver.shared_errors import ended_inside
+from txqueue.store.enqueueing.awaited_calls import AwaitedCalls, awaited
 from txqueue.store.enqueueing.batch import Batch
 from txqueue.store.enqueueing.calls import batches, enqueue_call
 from txqueue.store.enqueueing.direct_dispatch import DirectDispatch, Query
@@ -67,6 +68,7 @@ class Transaction:
         *,
         ends: int | None = None,
     ) -> None:
+        self.unawaited = AwaitedCalls("txn", TransactionMisused)
         self._ends = ends
         self._result: Any = None
         self._connection = connection
@@ -90,14 +92,25 @@ class Transaction:
             )
         self._result = value
 
-    def end(self) -> None:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, *error: object) -> None:
+        self.end(is_failed=kind is not None)
+
+    def end(self, *, is_failed: bool = False) -> None:
         """Refuse further use, as the connection returns to the pool.
 
+        Args:
+            is_failed: Whether the transaction is rolled back by an error.
+
         Raises:
-            TransactionMisused: When a statement is still running, or one has ended the
-                transaction.
+            TransactionMisused: When a statement is still running, one has ended the transaction, or
+                a call was not awaited.
         """
         self._is_open = False
+        if not is_failed:
+            self.unawaited.check()
         if self._was_ended_inside:
             raise ended_inside()
         if self._is_busy:
@@ -106,6 +119,7 @@ class Transaction:
                 "await each call before the end of the transaction",
             )
 
+    @awaited
     async def execute(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """Run one statement of the application.
 
@@ -163,6 +177,7 @@ class Transaction:
         self._is_open, self._was_ended_inside = False, True
         return ended_inside()
 
+    @awaited
     async def enqueue(self, work: WorkItem, **options: Unpack[EnqueueOptions]) -> int:
         """Enqueue work as part of this transaction.
 
@@ -199,6 +214,7 @@ class Transaction:
             parameters = (*parameters, str(self._ends))
         return await self._query_often(sql, parameters)
 
+    @awaited
     async def signal(
         self,
         of: Receiver,
@@ -228,6 +244,7 @@ class Transaction:
         self._check()
         return await sent(Signal(of, name, value, key), self._schema, self._query_often)
 
+    @awaited
     async def enqueue_many(
         self, works: Iterable[WorkItem], **options: Unpack[EnqueueOptions]
     ) -> list[int]:
@@ -270,6 +287,7 @@ class Transaction:
                 return ids
             storing = Deferred.fromCoroutine(store(text))
 
+    @awaited
     async def fill(self, cls: type[WorksetItem], items: Iterable[WorksetItem]) -> int:
         """Put items into a workset as part of this transaction.
 

@@ -11,6 +11,7 @@ from txqueue.errors import InvalidWork
 from txqueue.model.enqueue_options import EnqueueOptions
 from txqueue.model.step import result_type
 from txqueue.model.work_item import WorkItem
+from txqueue.store.enqueueing.awaited_calls import AwaitedCalls, awaited
 
 if TYPE_CHECKING:
     from txqueue.worker.handlers.step_scopes import StepCursor, StepTransaction
@@ -45,6 +46,7 @@ class DurableJob:
         self, name: str, function: Callable[..., R], *args: Any, **options: Any
     ) -> R: ...
 
+    @awaited  # type: ignore[misc]  # of a decorated method mypy compares self by position
     async def step(
         self, name: str, function: Callable[..., Any], *args: Any, **options: Any
     ) -> Any:
@@ -90,6 +92,7 @@ class DurableJob:
         """
         return self.its_steps().transaction(name)
 
+    @awaited
     async def wait_for(
         self,
         name: str,
@@ -120,6 +123,7 @@ class DurableJob:
         """
         return await self.its_steps().wait_for(name, timeout, signal, hold_group=hold_group)
 
+    @awaited
     async def sleep(
         self, name: str, length: float | timedelta, *, hold_group: bool = False
     ) -> None:
@@ -132,6 +136,7 @@ class DurableJob:
         """
         await self.its_steps().sleep(name, length, hold_group=hold_group)
 
+    @awaited
     async def call(
         self,
         name: str,
@@ -176,6 +181,11 @@ class DurableJob:
     def its_steps(self) -> JobSteps:
         """Return the steps of this run."""
         raise NotImplementedError
+
+    @property
+    def unawaited(self) -> AwaitedCalls:
+        """The calls that were not awaited."""
+        return self.its_steps().unawaited
 
 
 def no_store(job_id: int) -> InvalidWork:

@@ -180,7 +180,7 @@ class _Completing(AbstractAsyncContextManager[Transaction]):
                     await enqueue_follow_ups(self._job, self._txn)
         finally:
             change(self._job, within=None)
-            self._txn.end()
+            self._txn.end(is_failed=is_failed)
 
     def _completion(self) -> Statement:
         job = self._job
@@ -200,8 +200,9 @@ def take_result(job: RunningJob, txn: Transaction, longest: int) -> None:
         longest: The longest result, in bytes of JSON text.
 
     Raises:
-        InvalidWork: When JSON cannot carry the result, or it is too long.
+        InvalidWork: When JSON cannot carry the result, it is too long, or a call was not awaited.
     """
+    job.check_awaited()
     if not job.has_returned and (txn.result is not None or job.result is not None):
         change(job, result=result_text(job.work_type, txn.result, longest))
 

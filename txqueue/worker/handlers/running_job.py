@@ -327,6 +327,15 @@ class RunningJob(DurableJob):
         """What the run waits for, as far as it was not withdrawn."""
         return self._its_steps.waits.given if hasattr(self, "_its_steps") else ()
 
+    def check_awaited(self) -> None:
+        """Check that all calls of steps were awaited.
+
+        Raises:
+            InvalidWork: When one was not.
+        """
+        if hasattr(self, "_its_steps"):
+            self._its_steps.unawaited.check()
+
     def end_waits(self) -> bool:
         """Withdraw what the handler does not await as it ends; return whether the job waits."""
         if not hasattr(self, "_its_steps"):
@@ -353,6 +362,7 @@ class RunningJob(DurableJob):
                 raise no_store(self.id)
             is_first = not (self.terms or {}).get("steps")
             change(self, _its_steps=JobSteps(self, self.assignment.steps, is_first=is_first))
+            self.note_steps()
         return self._its_steps
 
     def transaction(self) -> AbstractAsyncContextManager[Transaction]:

@@ -6,7 +6,6 @@ import inspect
 from collections.abc import Callable, Coroutine, Sequence
 from contextvars import copy_context
 from functools import partial
-from types import CoroutineType
 from typing import Any
 
 from attrs import frozen
@@ -14,7 +13,7 @@ from twisted.internet.defer import Deferred
 
 from txqueue.errors import InvalidWork, KeyUnavailable, UnknownWorkType
 from txqueue.model.chunk import Unreadable
-from txqueue.model.foreign import derives_from, is_a
+from txqueue.model.foreign import derives_from
 from txqueue.model.job_policy import Runtime
 from txqueue.model.middleware import Layer, coroutine_layers, thread_layers
 from txqueue.model.payload import decode, decoder
@@ -23,7 +22,7 @@ from txqueue.model.work_item import WorkItem, find_work_type
 from txqueue.model.workset_item import WorksetItem, WorksetJob
 from txqueue.store.enqueueing.encryption import decrypted
 from txqueue.worker.handlers.blocking import ReactorCalls
-from txqueue.worker.handlers.layers import awaiting, layered
+from txqueue.worker.handlers.layers import ended, is_coroutine, layered, layered_awaited
 from txqueue.worker.handlers.thread_job import ThreadJob
 from txqueue.worker.handlers.threads import HandlerThreads
 from txqueue.worker.handlers.waiting import Ended, Waiting, driven, waiting_for, waiting_for_task
@@ -186,21 +185,21 @@ def _by_hand(work: WorkItem, job: Any) -> Any:
 def _called(work: WorkItem, job: Any) -> Any:
     context = copy_context()
     value = context.run(work.perform, job)
-    if is_a(value, CoroutineType):
+    if is_coroutine(value):
         return driven(context, value)
     return waiting_for(value) if derives_from(value, Deferred) else value
 
 
 def _within(layers: Sequence[Layer], inner: Perform, work: WorkItem, job: Any) -> Any:
-    return driven(copy_context(), layered(layers, partial(inner, work, job), job)())
+    return driven(copy_context(), layered_awaited(layers, partial(inner, work, job), job)())
 
 
 def _within_asyncio(layers: Sequence[Layer], inner: Perform, work: WorkItem, job: Any) -> Waiting:
-    return waiting_for_task(layered(layers, partial(inner, work, job), job)())
+    return waiting_for_task(layered_awaited(layers, partial(inner, work, job), job)())
 
 
 async def _awaited(work: WorkItem, job: Any) -> Any:
-    return await awaiting(partial(work.perform, job))
+    return await ended(work.perform(job))
 
 
 def _in_asyncio(work: WorkItem, job: Any) -> Waiting:

@@ -136,11 +136,8 @@ class StepStore:
     @asynccontextmanager
     async def _transaction(self, last: LastOfTransaction) -> AsyncIterator[Transaction]:
         async with entered(self._pool().transaction(last)) as connection:
-            txn = Transaction(connection, self._schema)
-            try:
+            with Transaction(connection, self._schema) as txn:
                 yield txn
-            finally:
-                txn.end()
 
     def _check(self, name: str, result: str | None) -> str | None:
         if result is not None:

@@ -40,6 +40,7 @@ from txqueue.model.step import (
 from txqueue.model.work_item import WorkItem, find_work_type
 from txqueue.store.driver.awaitables import awaitable
 from txqueue.store.enqueueing import signals
+from txqueue.store.enqueueing.awaited_calls import AwaitedCalls
 from txqueue.store.enqueueing.encryption import (
     decrypted,
     decrypted_result,
@@ -70,6 +71,7 @@ class JobSteps:
 
     Attributes:
         waits: What the run waits for.
+        unawaited: The calls that were not awaited.
     """
 
     def __init__(self, job: RunningJob, store: StepStore, *, is_first: bool) -> None:
@@ -82,6 +84,7 @@ class JobSteps:
         self._loading: list[Deferred[None]] = []
         self._names: set[str] = set()
         self.waits = StepWaits(job, store)
+        self.unawaited = AwaitedCalls("job", InvalidWork, shows=1)
         self._opening = 0
 
     # What a handler calls ----------------------------------------------------------------------
@@ -140,7 +143,7 @@ class JobSteps:
         seconds = seconds_of(length, "the length")
         with self.waits.going_on(name):
             memo = await self.begin(name, "sleep")
-            if seconds <= 0 if memo is None else memo.is_over:
+            if seconds == 0 if memo is None else memo.is_over:
                 return
             await self.waits.suspend(hold_group, name=name, kind="sleep", seconds=seconds)
 
@@ -174,7 +177,6 @@ class JobSteps:
         )
         async with AsyncExitStack() as stack:
             step.txn = await self._opened(stack, opening)
-            self._job.note_steps()
             yield step
         step.end()
 
@@ -196,7 +198,6 @@ class JobSteps:
                 "do it before the end of job.transaction(), or in a job of its own",
             )
         self._take_name(name)
-        self._job.note_steps()
         memo = (await self._loaded()).get(name)
         if memo is not None and memo.kind not in (kind, ANY_KIND):
             raise InvalidWork(

@@ -160,14 +160,18 @@ class Endings:
         """End the run of a job whose handler has returned a value, which may be any object."""
         try:
             self._take(job, kind, value)
+        except InvalidWork as error:
+            self.judged(job, NO_RETRY, error, kind)
         except BaseException as error:
             self.undecided(job, error)
 
     def _take(self, job: RunningJob, kind: Kind, value: Any) -> None:
-        if job.last_progress is not None and job.end_waits() and not job.is_completed:
-            # The handler has swallowed what ends a run that waits.
-            self._suspend(job)
-            return
+        if job.last_progress is not None and not job.is_completed:
+            if job.end_waits():
+                # The handler has swallowed what ends a run that waits.
+                self._suspend(job)
+                return
+            job.check_awaited()
         if job.is_completed or (value is None and not job.follow_ups):
             if job.is_completed and value is not None:
                 self._note_returned(job, kind, value)
@@ -205,11 +209,7 @@ class Endings:
 
     def _store(self, job: RunningJob, kind: Kind, value: Any) -> None:
         """Store the value as the job's result."""
-        try:
-            result = result_text(job.work_type, value, self._longest_result)
-        except InvalidWork as error:
-            self.judged(job, NO_RETRY, error, kind)
-            return
+        result = result_text(job.work_type, value, self._longest_result)
         if job.follow_ups:
             change(job, result=result)
             self._complete(job, kind)
@@ -223,10 +223,7 @@ class Endings:
     def done(self, job: RunningJob) -> None:
         """Note that a handler has returned None, or that a transaction has completed its job."""
         if job.last_progress is not None and not job.is_completed:
-            if job.end_waits():
-                self._suspend(job)
-            else:
-                self.settle(job, SettledJob(job.id, job.token.assignment, "done"))
+            self.settle(job, SettledJob(job.id, job.token.assignment, "done"))
             return
         self._runs.done.append(job.work_type)
         if job.log is not None or job.span is not None:

@@ -354,7 +354,7 @@ class Performer:
             # A handler that calls sys.exit() has failed; the process and its other jobs continue.
             self._ends.failed(job, kind, terms, error)
             return
-        if value is None and not job.follow_ups:
+        if value is None and not job.follow_ups and job.last_progress is None:
             self._ends.done(job)
         elif type(value) is Waiting:
             self._runs.going_on.append(job.work_type)

@@ -7,7 +7,6 @@ import random
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from types import CoroutineType
 from typing import Any, cast
 
 from attrs import define, field
@@ -18,7 +17,7 @@ from twisted.python.failure import Failure
 
 from txqueue.errors import InvalidWork, TokenLost, TransactionMisused
 from txqueue.model.directives import Snooze
-from txqueue.model.foreign import class_name, derives_from, is_a
+from txqueue.model.foreign import class_name, is_a
 from txqueue.model.job_policy import Runtime
 from txqueue.model.middleware import coroutine_layers, thread_layers
 from txqueue.model.payload import decode, decoder
@@ -28,7 +27,7 @@ from txqueue.store.driver.raw_connection import IStoreReactor
 from txqueue.store.enqueueing.transaction import Transaction
 from txqueue.store.enqueueing.workset_parts import Part, Parts, Performed, count_call
 from txqueue.worker.handlers.blocking import Blocking, ReactorCalls, direct, entering
-from txqueue.worker.handlers.layers import layered
+from txqueue.worker.handlers.layers import ended, layered, layered_awaited
 from txqueue.worker.handlers.running_job import RunningJob, change
 from txqueue.worker.handlers.thread_job import ThreadJob, ThreadTransaction
 from txqueue.worker.handlers.threads import HandlerThreads
@@ -142,7 +141,8 @@ class RunningPart:
         self._has_transaction = True
         try:
             async with self._parts.connections.transaction() as connection:
-                yield Transaction(connection, self._parts.schema)
+                with Transaction(connection, self._parts.schema) as txn:
+                    yield txn
                 call = count_call(self._parts.schema, self.job.token, self.job.id, self.performed())
                 if not (await connection.query(*call))[0][0]:
                     raise _lost(self.job)
@@ -278,7 +278,7 @@ class WorksetWork:
             call = partial(self._in_thread, cls, running)
         else:
             call = partial(_in_turn, cls, running)
-        around = layered(coroutine_layers(), call, running.job)
+        around = layered_awaited(coroutine_layers(), call, running.job)
         ending = Deferred.fromCoroutine(awaited(around()))
         if cls.timeout is not None:
             ending.addTimeout(cast("float", cls.timeout), self._reactor, _timed_out)
@@ -316,8 +316,7 @@ async def _value_of(cls: type[WorksetItem], value: Any) -> Any:
     """Wait for a Twisted or asyncio coroutine or a Deferred; return any other value as it is."""
     if cls.runtime is Runtime.ASYNCIO:
         return (await waiting_for_task(value).ending).get()
-    is_awaited = is_a(value, CoroutineType) or derives_from(value, Deferred)
-    return await value if is_awaited else value
+    return await ended(value)
 
 
 def _each_in_turn(cls: type[WorksetItem], running: ThreadPart) -> None:

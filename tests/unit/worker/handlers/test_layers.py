@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from twisted.python.threadpool import ThreadPool
 
 from tests.unit.worker.handlers.test_runtimes import begun_with
 from tests.waiting import running_reactor
-from txqueue import Runtime, middleware
+from txqueue import Discard, Fail, Runtime, Snooze, middleware
 from txqueue.model import middleware as registry
 from txqueue.worker.handlers.threads import HandlerThreads
 
@@ -187,3 +188,91 @@ async def test_a_cancellation_reaches_the_handler_through_middleware() -> None:
     with pytest.raises(CancelledError):
         await made
     assert notes == ["m job", "handler ends", "m ends"]
+
+
+def left_out(value: Any) -> Callable[[Next, Any], Awaitable[Any]]:
+    """A middleware that does not call the handler."""
+
+    async def leaving(call_next: Next, job: Any) -> Any:
+        return value
+
+    return leaving
+
+
+async def unawaited(call_next: Next, job: Any) -> None:
+    """A middleware that calls the handler, and does not await it."""
+    call_next()
+
+
+async def returned_unawaited(call_next: Next, job: Any) -> Any:
+    """The same; it returns what it got."""
+    return call_next()
+
+
+def left_out_in_thread(call_next: Callable[[], Any], job: Any) -> None:
+    """A middleware of threads that does not call the handler."""
+
+
+@pytest.mark.parametrize(
+    ("layer", "runtime", "missing"),
+    [
+        *[(left_out(None), runtime, "called") for runtime in RUNTIMES],
+        *[(unawaited, runtime, "awaited") for runtime in RUNTIMES],
+        *[(returned_unawaited, runtime, "awaited") for runtime in RUNTIMES],
+        (left_out_in_thread, Runtime.THREAD, "called"),
+    ],
+)
+async def test_middleware_that_leaves_the_handler_out_is_refused(
+    layer: Any, runtime: Runtime, missing: str, threads: HandlerThreads
+) -> None:
+    """Or all jobs of the process would be done, and no handler would run."""
+    middleware(layer)
+    with pytest.raises(RuntimeError, match=f"has not {missing} call_next.*return await call_next"):
+        await ended(begun_with(handler(runtime, 7), None, runtime, threads))
+
+
+@pytest.mark.parametrize("outcome", ["cached", Discard("not now")])
+async def test_middleware_may_end_a_job_in_the_place_of_its_handler(outcome: Any) -> None:
+    """By another outcome."""
+    middleware(left_out(outcome))
+    begun = begun_with(handler(Runtime.TWISTED, 7), None, Runtime.TWISTED, None)
+    assert await ended(begun) is outcome
+
+
+async def forgetful(call_next: Next, job: Any) -> None:
+    """A middleware that returns nothing."""
+    await call_next()
+
+
+async def logging(call_next: Next, job: Any) -> None:
+    """The same; it takes a directive for an error."""
+    with suppress(Exception):
+        await call_next()
+
+
+def forgetful_in_thread(call_next: Callable[[], Any], job: Any) -> None:
+    """The same in a thread."""
+    call_next()
+
+
+@pytest.mark.parametrize("result", ["value", Snooze(60), Fail("bad")])
+@pytest.mark.parametrize("runtime", RUNTIMES)
+@pytest.mark.parametrize("layer", [forgetful, logging, forgetful_in_thread])
+async def test_what_a_handler_has_come_to_is_not_lost(
+    layer: Any, result: Any, runtime: Runtime, threads: HandlerThreads
+) -> None:
+    """By middleware that returns nothing, be it returned or raised."""
+
+    async def perform(self: object, job: object) -> Any:
+        return result
+
+    def function(self: object, job: object) -> Any:
+        return result
+
+    middleware(layer)
+    middleware(forgetful)
+    handles = function if runtime is Runtime.THREAD else perform
+    assert await ended(begun_with(handles, None, runtime, threads)) is result
+    if layer is logging and isinstance(result, Exception):
+        raising = handler(runtime, result)
+        assert await ended(begun_with(raising, None, runtime, threads)) is result

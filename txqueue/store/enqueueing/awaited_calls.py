@@ -1,0 +1,116 @@
+"""Calls that act only once they are awaited, and what is said of those that were not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Generator
+from functools import partial, wraps
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast
+
+from txqueue.errors import TxqueueError
+
+__all__ = ["AwaitedCall", "AwaitedCalls", "awaited"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class AwaitedCalls:
+    """The calls of one object that were not awaited yet.
+
+    Args:
+        of: The object, by the name that it has in handlers.
+        error: The class of the error for one that is not awaited.
+        shows: How many arguments of a call the error shows.
+
+    Attributes:
+        made: The calls.
+    """
+
+    __slots__ = ("_error", "_of", "_shows", "made")
+
+    def __init__(self, of: str, error: type[TxqueueError], *, shows: int = 0) -> None:
+        self._of = of
+        self._error = error
+        self._shows = shows
+        self.made: set[AwaitedCall[Any]] = set()
+
+    def check(self) -> None:
+        """Check at the end that all calls were awaited.
+
+        Raises:
+            TxqueueError: When one was not, and so has done nothing.
+        """
+        for call in self.made:
+            raise self.refusal(call)
+
+    def refusal(self, call: AwaitedCall[Any]) -> TxqueueError:
+        """Return the error for a call that was not awaited."""
+        shown = "".join(f"{value!r:.50}, " for value in call.begin.args[1 : 1 + self._shows])
+        text = f"{self._of}.{call.begin.func.__name__}({shown}...)"
+        return self._error(
+            f"{text} was not awaited, so it has done nothing", f"write: await {text}"
+        )
+
+
+class _HasCalls(Protocol):
+    @property
+    def unawaited(self) -> AwaitedCalls: ...
+
+
+S = TypeVar("S", bound=_HasCalls)
+
+
+class AwaitedCall(Generic[R]):
+    """A call of a method that is a coroutine, which has no truth.
+
+    asyncio and Twisted take it for a coroutine, as it has the methods of one.
+
+    Args:
+        calls: Has the call until it is awaited.
+        begin: Returns the coroutine.
+    """
+
+    __slots__ = ("_calls", "_coroutine", "begin")
+
+    def __init__(self, calls: AwaitedCalls, begin: partial[Coroutine[Any, Any, R]]) -> None:
+        self._calls = calls
+        self.begin = begin
+        self._coroutine: Coroutine[Any, Any, R] | None = None
+        calls.made.add(self)
+
+    def __bool__(self) -> bool:
+        raise self._calls.refusal(self)
+
+    def __await__(self) -> Generator[Any, Any, R]:
+        return self._begun().__await__()
+
+    def send(self, value: Any) -> Any:
+        """Continue the call."""
+        return self._begun().send(value)
+
+    def throw(self, *error: Any) -> Any:
+        """Continue the call with an error."""
+        return self._begun().throw(*error)
+
+    def close(self) -> None:
+        """End the call."""
+        self._begun().close()
+
+    def _begun(self) -> Coroutine[Any, Any, R]:
+        if self._coroutine is None:
+            self._calls.made.discard(self)
+            self._coroutine = self.begin()
+        return self._coroutine
+
+
+def awaited(
+    method: Callable[Concatenate[S, P], Coroutine[Any, Any, R]],
+) -> Callable[Concatenate[S, P], Coroutine[Any, Any, R]]:
+    """Have the calls of a method noted until they are awaited."""
+
+    @wraps(method)
+    def call(self: S, /, *args: P.args, **named: P.kwargs) -> Coroutine[Any, Any, R]:
+        begin = partial(method, self, *args, **named)
+        return cast("Coroutine[Any, Any, R]", AwaitedCall(self.unawaited, begin))
+
+    return call
