@@ -61,15 +61,11 @@ def act_as_owner(cursor: Any, schema: str) -> None:
     Raises:
         Refused: When this role may not do so.
     """
-    cursor.execute(
-        "select pg_get_userbyid(nspowner)::text from pg_namespace where nspname = %s", (schema,)
-    )
+    sql = "select pg_get_userbyid(nspowner)::text from pg_namespace where nspname = %s"
+    cursor.execute(sql, (schema,))
     for (owner,) in cursor.fetchall():
         try:
-            cursor.execute(
-                "select set_config('role', %s, true) where current_user <> %s", (owner,) * 2
-            )
+            cursor.execute("select set_config('role', %s, true)", (owner,))
         except psycopg2.errors.InsufficientPrivilege:
-            raise Refused(
-                f"the schema {schema} belongs to {owner}", f"migrate as {owner}"
-            ) from None
+            what = f"the schema {schema} belongs to {owner}"
+            raise Refused(what, f"migrate as {owner}") from None

@@ -192,11 +192,9 @@ _DUE_SCHEDULES: Final = """
 
 OBJECTS: Final = """
     select object, (select max(number) from {schema}.migration) as number
-      from (select 'table ' || relname as object from pg_class
-             where relnamespace = to_regnamespace('{schema}') and relkind in ('r', 'p')
-             union all
-            select 'sequence ' || relname from pg_class
-             where relnamespace = to_regnamespace('{schema}') and relkind = 'S'
+      from (select case relkind when 'S' then 'sequence ' else 'table ' end || relname as object
+              from pg_class
+             where relnamespace = to_regnamespace('{schema}') and relkind in ('r', 'p', 'S')
              union all
             select 'column ' || relname || '.' || attname
               from pg_class join pg_attribute on attrelid = pg_class.oid
