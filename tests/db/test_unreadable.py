@@ -401,11 +401,12 @@ def test_status_tells_a_payload_in_clear_from_one_of_another_version(
     node: Master, dsn: str
 ) -> None:
     """As explain does: a newer version of the class is the remedy of only one of them."""
-    runs(node, OLD)
+    version = f"{KIND}#encrypted-one"
+    runs(node, version)
     in_clear, sealed = (
         node.enqueue({"payload": payload})[0] for payload in ({"size": 1}, {"encrypted": "gAAA"})
     )
-    unread(node, take(node, OLD).chunks[0], OLD)
+    unread(node, take(node, version).chunks[0], version)
     node.publish(KIND, policy={"encrypted": True})
     with Session(dsn) as session:
         warned = Reader(session).find(about_all("txqueue"))["warnings"]
