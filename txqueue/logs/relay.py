@@ -8,6 +8,7 @@ and from `faulthandler`.
 from __future__ import annotations
 
 import os
+import re
 import select
 from collections.abc import Callable
 from contextlib import suppress
@@ -24,6 +25,8 @@ __all__ = ["RELAY", "Relay", "WorkerLines"]
 # A piece is: mark, process, mark, its number in the text, mark, the piece, end. No line of the log
 # has such characters.
 _MARK, _END = b"\x1e", b"\x1d"
+_WHOLE_PIECE: Final = re.compile(rb"\x1e(\d+)\x1e(\d+)\x1e([^\x1d\x1e]*)\x1d")
+_BEGUN_PIECE: Final = re.compile(rb"\x1e\d*(\x1e\d*(\x1e[^\x1d\x1e]*)?)?\Z")
 _PIECE: Final = select.PIPE_BUF - 100
 _READ_SIZE: Final = 65_536
 # Bytes of a line of other output from which on it is written in parts.
@@ -111,44 +114,47 @@ class Relay:
 
     def finish(self) -> None:
         """Write what is left of children that have ended."""
-        if self._descriptor is not None:
-            os.close(self._descriptor)
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
             self._thread.join(_LAST_WORDS)
 
     def _read(self, reading: int) -> None:
         rest = b""
         while data := os.read(reading, _READ_SIZE):
-            *parts, rest = (rest + data).split(_END)
-            texts = [text for part in parts for text in self._texts_of(part)]
-            if _MARK not in rest:
-                texts += self._texts_of(rest)
-                rest = b""
-            self._pass_on(texts)
-        self._pass_on(self._texts_of(rest + b"\n"))
+            rest = self._take(rest + data)
+        self._take(rest + b"\n")
 
-    def _texts_of(self, part: bytes) -> list[str]:
-        """Return the lines that a part completes: other output, and perhaps a piece after it."""
-        other, mark, piece = part.partition(_MARK)
-        *lines, self._other = (self._other + other).split(b"\n")
-        if self._other and (mark or len(self._other) > _LONGEST):
+    def _take(self, data: bytes) -> bytes:
+        """Pass on the lines that are complete; return what may be the beginning of a piece."""
+        texts: list[str] = []
+        place = 0
+        for found in _WHOLE_PIECE.finditer(data):
+            texts += self._others(data[place : found.start()], are_ended=True)
+            texts += self._completed(*found.groups())
+            place = found.end()
+        begun = _BEGUN_PIECE.search(data, place)
+        end = begun.start() if begun and len(begun[0]) < select.PIPE_BUF else len(data)
+        texts += self._others(data[place:end], are_ended=False)
+        if texts and self.write is not None:
+            self.write("".join(texts))
+        return data[end:]
+
+    def _others(self, data: bytes, *, are_ended: bool) -> list[str]:
+        """Return lines of other output; the last one may go on, unless a piece follows."""
+        *lines, self._other = (self._other + data).split(b"\n")
+        if are_ended or len(self._other) > _LONGEST:
             lines, self._other = [*lines, self._other], b""
-        texts = [line_of_output(line.decode("utf-8", "replace")) for line in lines if line]
-        return [*texts, *self._completed(piece)] if mark else texts
+        return [line_of_output(line.decode("utf-8", "replace")) for line in lines if line]
 
-    def _completed(self, piece: bytes) -> list[str]:
+    def _completed(self, process: bytes, number: bytes, data: bytes) -> list[str]:
         """Return the text that a piece completes, if it does."""
-        process, _, rest = piece.partition(_MARK)
-        number, _, data = rest.partition(_MARK)
         # A text that its process could not complete is dropped.
         before = b"" if number == b"0" else self._pieces.pop(process, b"")
         if not data.endswith(b"\n"):
             self._pieces[process] = before + data
             return []
         return [(before + data).decode("utf-8", "replace")]
-
-    def _pass_on(self, texts: list[str]) -> None:
-        if texts and self.write is not None:
-            self.write("".join(texts))
 
 
 RELAY: Final = Relay()

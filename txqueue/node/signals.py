@@ -27,6 +27,8 @@ ONE_REQUEST: Final = 0.25
 # Seconds after the second signal in which the process ends even if its reactor hangs, or a thread
 # of it, such as one that waits for a name server. To stop takes at most 5 s.
 LAST_LIMIT: Final = 10.0
+# Seconds for the line that says so.
+LAST_REPORT: Final = 3.0
 _log = Logger()
 
 
@@ -93,10 +95,17 @@ def follow_signals(
 
 def _end_by(number: int) -> None:
     """End the process as a signal does that nothing handles; workers end as their pipes close."""
+    # Whatever writes the log, such as an observer of --logger, must not keep the process.
+    reporting = threading.Thread(target=_report_end, daemon=True)
+    reporting.start()
+    reporting.join(LAST_REPORT)
     # Only the main thread can set a handler.
+    os._exit(128 + number)
+
+
+def _report_end() -> None:
     _log.critical("the node did not stop in time after the second signal: it ends now")
     end_master_log()
-    os._exit(128 + number)
 
 
 def _ignore_others(report: Callable[[int], object]) -> None:

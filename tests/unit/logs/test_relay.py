@@ -69,6 +69,18 @@ def test_what_others_write_becomes_lines_with_the_same_fields(log: Log) -> None:
     assert "\ufffd garbage" in lines[-2]
 
 
+def test_the_marks_of_pieces_in_other_output_harm_no_line(log: Log) -> None:
+    """Programs write any bytes; what only looks like the beginning of a piece is not kept."""
+    lines = WorkerLines(log.descriptor)
+    for garbage in (b"\x1e", b"\x1d", b"\x1e1\x1e2", b"\x1e1\x1e0\x1ex\x1e", b"a\x1eb\x1d\n"):
+        os.write(log.descriptor, garbage)
+        lines.write("whole\n")
+    os.write(log.descriptor, b"\x1e1\x1e0\x1e" + b"x" * 10_000 + b"\n")
+    written = log.finished()
+    assert written.count("whole") == 5
+    assert "xxxx" in written[-1]
+
+
 def test_a_text_that_its_process_did_not_complete_harms_no_other(log: Log) -> None:
     """Though another process has the number later."""
     process = b"%d" % os.getpid()
