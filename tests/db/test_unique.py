@@ -152,8 +152,12 @@ def test_a_retry_has_what_was_enqueued_meanwhile(node: Master, mode: str) -> Non
     first = put(node, 1, mode)
     (chunk,) = node.claim()
     second = put(node, 2, mode)
+    retried = {"job_id": first, "outcome": "retry", "delay": 0, "error": "x"}
+    settled = "select freed from txqueue.settle(%s, %s)"
     for attempt in (0, 1):
-        node.settle(chunk, "retry", delay=0, error="x")
+        outcome = json.dumps([{**retried, "assignment": chunk.assignment}])
+        # The node claims at once, as the first retry takes what is ready.
+        assert node.value(settled, node.incarnation, outcome) == (attempt == 0)
         assert numbers(node) == [2, 2]
         assert (node.job(first)["attempt"], node.job(second)["waiting_for"]) == (attempt, "unique")
         (chunk,) = node.claim()

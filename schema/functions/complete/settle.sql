@@ -26,7 +26,7 @@ begin
     failed := ended.failed;
     groups := ended.groups;
     if ended.retried is not null then
-        perform take_newest(ended.retried);
+        freed := take_newest(ended.retried) or freed;
     end if;
     if ended.others then
         moved_on := start_next_stages(its_incarnation, outcomes);

@@ -1,7 +1,7 @@
 -- Gives jobs that wait for a retry the data of those that follow them by their unique keys, as if these were enqueued
 -- now: a stale payload is not tried again. What follows still runs afterwards, and keeps its own start time. One that
--- has the data already keeps its attempts.
-create or replace function txqueue.take_newest(ids bigint[]) returns void
+-- has the data already keeps its attempts. Returns whether one has become ready.
+create or replace function txqueue.take_newest(ids bigint[], out is_ready boolean)
 language plpgsql volatile
 set search_path = txqueue, pg_temp
 set enable_seqscan = off
@@ -11,6 +11,7 @@ declare
     newest job;
     this   job;
 begin
+    is_ready := false;
     for newest in
         select job.* from unique_job join job on job.job_id = unique_job.next_id and job.state = 'waiting'
          where unique_job.job_id = any (ids) and job.not_before <= clock_timestamp()
@@ -24,6 +25,7 @@ begin
             newest.waiting_for := null;
             this := replace_pending(this, newest, 'again');
             insert into job values (this.*);
+            is_ready := is_ready or this.state = 'ready';
         end if;
     end loop;
 end $$;
