@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import timedelta
@@ -162,6 +163,24 @@ class Caller(WorkItem):
         return repr(result)
 
 
+@define
+class Raced(WorkItem):
+    """Waits for an approval until its nap is over, and then for something else."""
+
+    work_type = "testing.steps.raced"
+    runtime = Runtime.ASYNCIO
+
+    async def perform(self, job: RunningJob) -> Any:
+        """Let a nap and a wait race."""
+        nap = asyncio.ensure_future(job.sleep("nap", 60))
+        approval = asyncio.ensure_future(job.wait_for("approval", timeout=3600))
+        done, _ = await asyncio.wait([nap, approval], return_when=asyncio.FIRST_COMPLETED)
+        for each in done:
+            each.result()
+        approval.cancel()
+        return await job.wait_for("shipped")
+
+
 @pytest.fixture(scope="module")
 def open_connection(dsn18: str, templates: Templates) -> Iterator[Any]:
     """A connection to a database with the schema, for all tests of this file."""
@@ -254,3 +273,23 @@ def test_a_call_reads_what_its_child_has_returned(connection: Any, child: Any, r
     call = enqueue(connection, Caller(child.work_type))
     testing.drain(until=timedelta(minutes=2))
     assert value(connection, "select result from txqueue.job where job_id = %s", call) == result
+
+
+async def test_a_wait_that_has_lost_a_race_leaves_nothing(connection: Any) -> None:
+    """Its signal stays for another wait, and neither that nor its time has the job go on."""
+    job_id = enqueue(connection, Raced())
+    first, second = await testing.adrain(until=timedelta(minutes=2))
+    assert (dict(first.waits), dict(second.waits)) == (
+        {"nap": "sleep", "approval": "signal"},
+        {"shipped": "signal"},
+    )
+    value(connection, "select txqueue.signal(%s, 'approval')", job_id)
+    assert await testing.adrain(where=[job_id], until=timedelta(hours=3)) == []
+    waits = (
+        "select array_agg(signal) from txqueue.job_step where job_id = %s and signal is not null"
+    )
+    assert value(connection, waits, job_id) == ["shipped"]
+    assert value(connection, "select name from txqueue.job_signal where job_id = %s", job_id)
+    value(connection, "select txqueue.signal(%s, 'shipped', '7')", job_id)
+    (last,) = await testing.adrain(where=[job_id])
+    assert last.get() == 7

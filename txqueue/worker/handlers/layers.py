@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from types import CoroutineType
 from typing import Any, Final
@@ -23,10 +23,11 @@ _NOTHING: Final = object()
 class _Next:
     """The `call_next` of one middleware and one run; usable once, as the handler runs once."""
 
-    __slots__ = ("_call", "_value")
+    __slots__ = ("_awaited", "_call", "_value")
 
     def __init__(self, call: Call) -> None:
         self._call: Call | None = call
+        self._awaited: Coroutine[Any, Any, Any] | None = None
         self._value: Any = _NOTHING
 
     def __call__(self) -> Any:
@@ -56,6 +57,8 @@ class _Next:
         if self._value is _NOTHING and (value is None or self._call is None):
             name = looked(lambda: layer.__name__, class_name(layer))
             done = "called" if self._call else "awaited"
+            if self._awaited is not None:
+                self._awaited.close()
             raise RuntimeError(
                 f"the middleware {name} has not {done} call_next(), so the handler has not run;"
                 " end it by: return await call_next(), without await in threads; or return or"
@@ -67,7 +70,7 @@ class _Next:
 class _AwaitedNext(_Next):
     """The same of a middleware that is a coroutine."""
 
-    __slots__ = ("_awaited",)
+    __slots__ = ()
 
     def __call__(self) -> Any:
         self._awaited = self._await(self._taken())
@@ -80,15 +83,6 @@ class _AwaitedNext(_Next):
             self._note(error)
             raise
         return self._value
-
-    def passed(self, value: Any, layer: Layer) -> Any:
-        """Return what a middleware has returned, or else what the handler has come to."""
-        try:
-            return super().passed(value, layer)
-        except RuntimeError:
-            if self._call is None:
-                self._awaited.close()
-            raise
 
 
 def layered(layers: Sequence[Layer], call: Call, job: Any) -> Call:
