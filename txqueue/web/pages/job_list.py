@@ -16,7 +16,7 @@ __all__ = ["confirmation", "jobs"]
 
 _ON_A_PAGE = 50
 MOST_SUGGESTED = 100
-_ACTS = {"cancel": "Cancel", "restart": "Restart", "retry": "Retry"}
+_ACTS = {"retry": "Retry", "restart": "Restart", "cancel": "Cancel"}
 
 
 @marked
