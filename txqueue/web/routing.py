@@ -58,16 +58,9 @@ class Route:
                 )
 
 
-def page(
-    path: str,
-    handler: Handler,
-    title: str = "",
-    *,
-    role: Role = Role.VIEWER,
-    fields: Collection[str] = (),
-) -> Route:
-    """Return the route of a page; one with a title is in the menu."""
-    return Route(method="GET", pattern=path, role=role, handler=handler, fields=fields, title=title)
+def page(path: str, handler: Handler, title: str = "", *fields: str) -> Route:
+    """Return the route of a page for viewers; one with a title is in the menu."""
+    return Route("GET", path, Role.VIEWER, handler, fields, title)
 
 
 class Router:

@@ -7,7 +7,7 @@ from typing import Final
 
 from txqueue.model.humanize import age, joined
 from txqueue.policy.diagnosis.finding import Check, Finding, Row, Severity, fault, warning
-from txqueue.policy.facts.live_jobs import served_queues
+from txqueue.policy.facts.live_jobs import SERVING, served_queues
 from txqueue.policy.facts.node_warnings import (
     application_warnings,
     crowded_workers,
@@ -19,8 +19,6 @@ from txqueue.policy.facts.obstacles import remedy_if_silent, worker_obstacle
 from txqueue.policy.facts.warnings import standstill
 
 __all__ = ["CHECKS", "NO_NODE"]
-
-_SERVING = ("alive", "draining")
 
 
 NO_NODE: Final = "running-nodes"
@@ -54,7 +52,7 @@ def _dead(rows: Sequence[Row]) -> Iterator[Finding]:
 
 
 def _why_dead(dead: Row, rows: Sequence[Row]) -> str:
-    served = served_queues(rows, _SERVING)
+    served = served_queues(rows, SERVING)
     left = sorted(queue for queue in dead["queues"] if queue not in served)
     if not left:
         return "the others do its work"
@@ -104,7 +102,7 @@ def _has_obstacle(report: Row) -> bool:
 def _versions(rows: Sequence[Row]) -> Iterator[Finding]:
     by_version: dict[str, list[str]] = {}
     for row in rows:
-        if row["state"] in _SERVING:
+        if row["state"] in SERVING:
             by_version.setdefault(row["version"], []).append(row["name"])
     if len(by_version) > 1:
         version_texts = (
@@ -129,7 +127,7 @@ def _applications(rows: Sequence[Row]) -> Iterator[Finding]:
 def _not_forked(rows: Sequence[Row]) -> Iterator[Finding]:
     for row in rows:
         obstacle = (row["report"] or {}).get("not_forked")
-        if row["state"] in _SERVING and obstacle is not None:
+        if row["state"] in SERVING and obstacle is not None:
             yield warning(
                 f"node {row['name']} starts its workers one by one: importing the application"
                 f" {obstacle}",

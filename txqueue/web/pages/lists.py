@@ -163,13 +163,13 @@ def _first(name: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 LISTS: Final = (
-    page("/failures", failures, "Failures", fields=("work_type",)),
-    page("/queues", queues, "Queues", fields=("after",)),
+    page("/failures", failures, "Failures", "work_type"),
+    page("/queues", queues, "Queues", "after"),
     page("/types", work_types, "Work types"),
-    page("/schedules", schedules, "Schedules", fields=("after", "work_type")),
-    page("/worksets", worksets, "Worksets", fields=("after",)),
+    page("/schedules", schedules, "Schedules", "after", "work_type"),
+    page("/worksets", worksets, "Worksets", "after"),
     page("/tenants", tenants, "Tenants"),
     page("/nodes", nodes, "Nodes"),
-    page("/actions", actions, "Actions", fields=("after", "subject")),
+    page("/actions", actions, "Actions", "after", "subject"),
 )
 """The lists, in the order of the menu."""

@@ -22,15 +22,15 @@ from txqueue.web.visitors import Role
 __all__ = ["MENU", "index_routes", "routes"]
 
 _PAGES: Final = (
-    page("/", overview, "Overview", fields=("span",)),
-    page("/jobs", jobs, "Jobs", fields=("id", "after", *FILTERS)),
+    page("/", overview, "Overview", "span"),
+    page("/jobs", jobs, "Jobs", "id", "after", *FILTERS),
     *LISTS,
-    page("/jobs/confirm", confirmation, fields=("act", *FILTERS)),
+    page("/jobs/confirm", confirmation, "", "act", *FILTERS),
     page("/jobs/{id}", job),
-    page("/queues/queue", queue, fields=("name", "span")),
-    page("/types/type", work_type, fields=("name", "span")),
-    page("/nodes/node", node, fields=("name",)),
-    page("/schedules/edit", edit_form, role=Role.OPERATOR, fields=("name",)),
+    page("/queues/queue", queue, "", "name", "span"),
+    page("/types/type", work_type, "", "name", "span"),
+    page("/nodes/node", node, "", "name"),
+    Route("GET", "/schedules/edit", Role.OPERATOR, edit_form, ("name",)),
 )
 _OF_VISITORS: Final = (
     Route("GET", "/static/{name}", Role.STRANGER, session.static_file, ("v",)),
