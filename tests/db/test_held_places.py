@@ -195,7 +195,11 @@ def test_a_holder_that_went_on_holds_nothing(node: Master, outcome: str) -> None
     signal(node, holder)
     (chunk,) = node.claim()
     node.settle(
-        chunk, outcome, delay=3600, error="x", waits=[SIGNAL | {"name": "b", "hold_group": False}]
+        chunk,
+        outcome,
+        delay=3600,
+        error="x",
+        waits=[SIGNAL | {"name": "b", "signal": "b", "hold_group": False}],
     )
     assert (claimed(node), holds(node)) == (others, [])
 
