@@ -139,9 +139,9 @@ async def test_a_job_of_many_steps_shows_the_latest(node: Master, dsn: str) -> N
         node.value("select cancelled from txqueue.cancel(%s, 'me')", [job_id])
         ended = (await browser.get(f"/jobs/{job_id}")).text
     assert ">wait<" in waiting
-    for text, first in ((waiting, 102), (ended, 101)):
-        assert f">page {first}<" in text
-        assert f">page {first - 1}<" not in text
+    for text in (waiting, ended):
+        assert ">page 102<" in text
+        assert ">page 101<" not in text
         assert f"txqueue steps {job_id}" in text
 
 
