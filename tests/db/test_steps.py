@@ -95,6 +95,26 @@ def test_steps_stay_where_they_are(node: Master, outcome: str) -> None:
     assert [(step["name"], step.get("result")) for step in kept] == [("b", 1), ("a", None)]
 
 
+@pytest.mark.parametrize("end", ["done", "cancel"])
+def test_the_end_of_a_job_reads_no_step(node: Master, end: str) -> None:
+    """However large its steps are together, as these are: no value could have them all."""
+    chunk = started(node)
+    write(node, chunk, {"name": "first"})
+    node.cursor.execute(
+        "insert into txqueue.job_step (job_id, name, kind, result)"
+        " select %s, 'large ' || n, 'step', result from generate_series(1, 70) as n,"
+        " (select to_jsonb(repeat('x', 4000000)) as result offset 0) as one",
+        chunk.ids,
+    )
+    node.cursor.execute("set statement_timeout = '2s'")
+    if end == "cancel":
+        node.settle(chunk, "failed", error="x")
+        assert node.value("select cancelled from txqueue.cancel(%s, 'me')", chunk.ids)
+    else:
+        assert node.settle(chunk, end, error="x") == chunk.ids
+    assert node.value("select count(*) from txqueue.job_step") == 71
+
+
 def test_steps_of_a_failed_job_serve_its_retry(node: Master) -> None:
     """A failed job keeps its steps, also if it is cancelled then."""
     chunk = started(node)

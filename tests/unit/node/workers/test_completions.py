@@ -1,12 +1,15 @@
 """What the ledger writes: much at once, and nothing twice."""
 
+import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from random import Random
 from typing import cast
 
 import psycopg2
 import pytest
 from twisted.internet.defer import Deferred
-from twisted.internet.task import Clock
+from twisted.internet.task import Clock, deferLater
 
 from tests.unit.node.doubles import lease_of
 from txqueue.errors import DatabaseUnavailable, NotPermitted, Refused
@@ -556,4 +559,80 @@ def test_after_a_lock_statements_are_as_large_as_before() -> None:
         under_test.complete(CompletedJobs(0, number, str(number)))
     clock.pump([GATHERING] * 3)
     assert book.completed == [[2, 3, 4, 5]]
+    under_test.stopService()
+
+
+class Troubled(Book):
+    """A database in which jobs are locked and outcomes take long, and that notes each end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ends: Counter[int] = Counter()
+        self.given_back: list[int] = []
+        self.stuck: set[int] = set()
+
+    async def complete(self, incarnation: int, finished: Sequence[CompletedJobs]) -> WrittenEnds:
+        """Complete all, or none."""
+        answer = await super().complete(incarnation, finished)
+        self.ends.update(int(number) for each in finished for number in each.ids.split(","))
+        return answer
+
+    async def settle(self, incarnation: int, settled: Sequence[SettledJobs]) -> WrittenEnds:
+        """Settle all, or none; some never get an answer, until all do."""
+        numbers = [job.job_id for job in settled_jobs_in(settled)]
+        while not self.stuck.isdisjoint(numbers):
+            await self.pausing()
+        answer = await super().settle(incarnation, settled)
+        self.ends.update(numbers)
+        return answer
+
+    pausing: Callable[[], Deferred[None]]
+
+    async def release(self, incarnation: int, returned: Sequence[ReturnedJobs]) -> int:
+        """Note which assignments have returned."""
+        self.given_back += [each.assignment for each in returned]
+        return await super().release(incarnation, returned)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_no_job_delays_the_ends_of_others(seed: int) -> None:
+    """Whatever is locked, long, or both: all else is written at once, each once, and so is this."""
+    random, book = Random(seed), Troubled()
+    clock, under_test = begun(book)
+    book.pausing = lambda: deferLater(clock, 1.0)
+    number = 0
+    expected: dict[int, set[int]] = {}
+    for assignment in range(1, random.randint(4, 20)):
+        jobs = list(range(number + 1, number + 1 + random.randint(1, 4)))
+        number = jobs[-1]
+        expected[assignment] = set(jobs)
+        book.locked |= {job for job in jobs if random.random() < 0.2}
+        if random.random() < 0.5:
+            results = random.choice([None, json.dumps({str(job): job for job in jobs})])
+            under_test.complete(CompletedJobs(0, assignment, ",".join(map(str, jobs)), results))
+        else:
+            long = {job for job in jobs if random.random() < 0.3}
+            book.stuck |= long
+            under_test.settle(
+                as_settled_jobs(
+                    SettledJob(job, assignment, "done", result="x" * LONG * (job in long))
+                    for job in jobs
+                )
+            )
+        under_test.start(StartedJob(assignment, job, 1.0, None) for job in jobs)
+        if random.random() < 0.5:
+            under_test.give_back(assignment, died=False)
+            expected[-assignment] = set()
+        clock.advance(random.choice([0.0, GATHERING, 1.0]))
+    clock.pump([GATHERING] * 5)
+    held = book.locked | book.stuck
+    every = {job for jobs in expected.values() for job in jobs}
+    assert book.ends.keys() == every - held
+    returned = {-each for each in expected if each < 0}
+    assert set(book.given_back) == {each for each in returned if expected[each].isdisjoint(held)}
+    book.locked, book.stuck = set(), set()
+    clock.pump([1.0] * 20)
+    assert book.ends == dict.fromkeys(every, 1)
+    assert sorted(book.given_back) == sorted(returned)
+    assert under_test.is_clean
     under_test.stopService()
