@@ -91,6 +91,18 @@ def test_what_is_free_returns_to_the_queue(
     assert node.ready() == ids
 
 
+def test_a_job_is_rescued_however_long_it_was_locked(node: Master, stranger: Master) -> None:
+    """Not each heartbeat looks for jobs of nodes that have long been gone."""
+    ids = node.enqueue({})
+    node.claim()
+    lock(stranger, "share", ids[0])
+    assert node.value("select txqueue.leave(%s, 'stopped')", node.incarnation) == 0
+    node.cursor.execute("update txqueue.node_info set ended_at = now() - interval '1 day'")
+    stranger.connection.rollback()
+    assert any(node.value("select txqueue.rescue()") for _ in range(1000))
+    assert node.ready() == ids
+
+
 @pytest.mark.parametrize("strength", LOCKS)
 def test_what_is_free_is_passed_on(
     node: Master, other: Master, stranger: Master, strength: str

@@ -383,7 +383,7 @@ class Completions(Periodic):
                 raise
             self.log.error("some outcomes cannot be stored as they are: {error}", error=error)
             for job in settled_jobs_in(reports):
-                await self._settle_one(as_settled_jobs([job]))
+                self._long.add(as_settled_jobs([job]))
         else:
             self._settled.succeeded(self._clock.seconds())
         del settled[: len(reports)]
@@ -394,15 +394,6 @@ class Completions(Periodic):
         self._wakeups.outcome_written()
         self._tell(sum(report.jobs for report in reports), written)
         self._ends.ended(written.settled)
-
-    async def _settle_one(self, report: SettledJobs) -> None:
-        """Write one outcome alone; if it cannot be stored, let its job fail with that error."""
-        try:
-            await self._write_outcomes([report])
-        except Exception as error:
-            if is_passing(error):
-                raise
-            await self._fail(report, type(error).__name__)
 
     async def _fail(self, report: SettledJobs, reason: str) -> None:
         [job] = settled_jobs_in([report])

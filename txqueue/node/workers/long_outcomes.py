@@ -1,4 +1,4 @@
-"""Writes long outcomes of jobs beside the others, which do not wait for them."""
+"""Writes single outcomes beside the others: long ones, and those of a refused statement."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
 from txqueue.model.assignment import SettledJobs
+from txqueue.policy.endings.batching import LONG
 from txqueue.store.driver.errors import is_locked, is_passing
 from txqueue.system.clock import Clock
 
@@ -27,7 +28,8 @@ class _Outcome:
 
 
 class LongOutcomes:
-    """Writes outcomes one after the other; one that fails a few times fails its job.
+    """Writes outcomes, each by itself; one that is refused, or so long that it never ends in time,
+    fails its job.
 
     Args:
         clock: Times the tries.
@@ -79,17 +81,14 @@ class LongOutcomes:
     async def _try(self, outcome: _Outcome) -> bool:
         """Try once to write an outcome; return whether that is all that there is to do."""
         try:
-            await self._write_or_fail(outcome)
+            try:
+                await self._write(outcome.report)
+            except Exception as error:
+                await self._fail(outcome.report, await self._why_never(outcome, error))
         except Exception as error:
-            self.log.warn("a long outcome is tried again: {error}", error=error)
+            self.log.warn("an outcome is tried again by itself: {error}", error=error)
             return False
         return True
-
-    async def _write_or_fail(self, outcome: _Outcome) -> None:
-        try:
-            await self._write(outcome.report)
-        except Exception as error:
-            await self._fail(outcome.report, await self._why_never(outcome, error))
 
     async def _why_never(self, outcome: _Outcome, error: Exception) -> str:
         """Return why an outcome cannot be stored; raise the error if it may be tried again."""
@@ -98,7 +97,7 @@ class LongOutcomes:
         # Perhaps it takes longer than a statement may. If the database does not answer at all, this
         # raises its error.
         await self._probe()
-        outcome.tries += not is_locked(error)
+        outcome.tries += len(outcome.report.outcomes) > LONG and not is_locked(error)
         if outcome.tries < TRIES:
             raise error
         return f"it is so long that the database does not take it in time: {error}"
