@@ -14,6 +14,7 @@ from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence, Se
 from concurrent import futures
 from contextlib import suppress
 from itertools import count
+from threading import Barrier
 from typing import Any, Final
 
 from attrs import define, frozen
@@ -426,9 +427,15 @@ class InThread:
             if node.kind != "catch":
                 raise
 
+    def _begin(self, node: Node, all_begin: Barrier) -> None:
+        all_begin.wait()
+        self.run(node)
+
     def _wait_for(self, node: Node, until: str) -> None:
         pool = futures.ThreadPoolExecutor(len(node.parts))
-        begun = [pool.submit(self.run, part) for part in node.parts]
+        # A wait leaves little time to threads that have not begun.
+        all_begin = Barrier(len(node.parts), timeout=30)
+        begun = [pool.submit(self._begin, part, all_begin) for part in node.parts]
         pool.shutdown(wait=False)
         for each in futures.wait(begun, return_when=until).done:
             each.result()
