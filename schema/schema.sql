@@ -1,4 +1,4 @@
--- The schema txqueue, version 36, to be read; `txqueue migrate --sql` prints the script to run.
+-- The schema txqueue, version 37, to be read; `txqueue migrate --sql` prints the script to run.
 -- Generated from the catalogue of a migrated database by: python -m tests.db.snapshot
 -- N is a lane, 0 to 7. Not shown: the partitions of single days, the tables of single worksets, and
 -- the sequences of single limits. Definitions of functions and views are in schema/functions.
@@ -154,6 +154,7 @@ create table job_step (
     child_type   text,              -- The work type of an ended child, by which its result is read.
     child_state  text,              -- How its child has ended, if history has dropped that; result and error are those
                                     -- of the child then.
+    annotation   text,              -- The type of the value that a wait takes, if its code says so.
     primary key (job_id, name)
 );
 

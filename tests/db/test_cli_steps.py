@@ -186,14 +186,17 @@ def test_a_signal_that_a_job_does_not_await_is_warned_of(
     """With the names of those that it awaits; `explain` has a place for the value."""
     (job_id,) = node.enqueue({})
     (chunk,) = node.claim()
-    node.settle(chunk, "suspended", waits=[{"name": "a", "kind": "signal", "signal": "approval"}])
+    wait = {"name": "a", "kind": "signal", "signal": "approval", "annotation": "int"}
+    node.settle(chunk, "suspended", waits=[wait])
     monkeypatch.setattr("txqueue.cli.steps.act_by_node", lambda *_: True)
     for name, is_warned in (("aproval", True), ("approval", False)):
         assert run(["signal", str(job_id), name, "true"], GlobalOptions()) == 0
         said = " ".join(capsys.readouterr().err.split())
         assert ("It does not wait for that, but for 'approval'" in said) is is_warned
     why = explain(node.value("select txqueue.explain_facts(%s)", job_id))
-    assert why.remedy.endswith(f"txqueue signal {job_id} approval VALUE")
+    assert why.remedy == (
+        f"send it, with a value in JSON (int): txqueue signal {job_id} approval VALUE"
+    )
 
 
 class _Acting:

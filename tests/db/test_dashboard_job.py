@@ -88,7 +88,7 @@ async def test_the_steps_of_a_job_and_a_signal_to_it(
         "select from txqueue.write_steps(%s, %s)",
         (node.incarnation, json.dumps([{**step, "result": {"id": "<b>"}}])),
     )
-    wait = {"name": "approval", "kind": "signal", "signal": "approved <&>"}
+    wait = {"name": "approval", "kind": "signal", "signal": "approved <&>", "annotation": "Vote"}
     node.settle(chunk, "suspended", waits=[wait])
     node.value("select txqueue.signal(%s, 'other', '7')", job_id)
     async with served(dsn, users=users) as browser:
@@ -112,6 +112,8 @@ async def test_the_steps_of_a_job_and_a_signal_to_it(
     assert "other" in section
     form = text.partition('/act/signal"')[2].partition("</form>")[0]
     assert "approved &lt;&amp;&gt;" in form
+    assert "Value in JSON (Vote)" in form
+    assert "Send true" not in form
     for page, why in ((wrong, "is not JSON"), (empty, "has no value")):
         assert why in page.text
         assert "approved &lt;&amp;&gt;" in page.text.partition('/act/signal"')[2]

@@ -166,6 +166,16 @@ async def test_a_new_result_that_does_not_fit_is_kept(node: Master, dsn: str) ->
         assert len(calls) == 1
 
 
+async def test_a_signal_is_read_as_its_wait_says(node: Master, dsn: str) -> None:
+    """A value that does not fit is an error that names the step."""
+    async with running(node, dsn) as job:
+        for name, value in (("place", '{"x": 1}'), ("answer", '"maybe"')):
+            node.value("select txqueue.signal(%s, %s, %s)", job.id, name, value)
+        assert await job.wait_for("place", Place) == Place(1)
+        with pytest.raises(InvalidWork, match="step 'answer' does not fit its annotation, bool"):
+            await job.wait_for("answer", bool)
+
+
 async def test_an_annotation_that_no_json_fits_is_refused_first(node: Master, dsn: str) -> None:
     """The function, which has effects, is not called."""
     calls = []

@@ -36,6 +36,7 @@ __all__ = [
     "signal_json",
     "signal_text",
     "step_text",
+    "type_text",
 ]
 
 LONGEST_NAME: Final = 200
@@ -284,6 +285,11 @@ def signal_json(name: str, text: str) -> Any:
     return value
 
 
+def type_text(kind: Any) -> str:
+    """Return a type for people."""
+    return str(kind if get_args(kind) else getattr(kind, "__name__", kind))
+
+
 def read_result(name: str, kind: Any, text: str | None) -> Any:
     """Return what a step returned; what the type has no rule for, as JSON has it.
 
@@ -307,9 +313,8 @@ def read_result(name: str, kind: Any, text: str | None) -> Any:
     except Exception:
         if value is None:
             return None
-        shown = getattr(kind, "__name__", kind) if not get_args(kind) else kind
         raise InvalidWork(
-            f"the result of step {name!r} does not fit its annotation, {shown}",
+            f"the result of step {name!r} does not fit its annotation, {type_text(kind)}",
             "it is kept: annotate what it returned and retry the job; to do the step again, rename"
             f" it, or run txqueue retry --from {name!r} with the job's number",
         ) from None

@@ -117,7 +117,7 @@ begin
             cross join lateral lacking_right(jsonb_build_object('login', login, 'role', role), true) as lost),
         'group', grouped,
         'waits', case when this.options ? 'steps' and this.state = 'waiting' and this.waiting_for in ('signal', 'time', 'parents') and this.fingerprint is null then (
-            select jsonb_agg(jsonb_build_object('name', name, 'kind', kind, 'signal', signal, 'child', child, 'until', until, 'since', began_at)
+            select jsonb_agg(jsonb_build_object('name', name, 'kind', kind, 'signal', signal, 'annotation', annotation, 'child', child, 'until', until, 'since', began_at)
                              order by number)
               from job_step where job_id = its_job_id and ended_at is null and (until > clock_timestamp()) is not false) end,
         'parents', awaited,

@@ -33,10 +33,11 @@ begin
         -- What the present code does not await takes no signal.
         delete from job_step where job_id = this.job_id and ended_at is null and kind = 'signal'
            and name <> all (array(select each ->> 'name' from jsonb_array_elements(said.waits) as each));
-        insert into job_step (job_id, name, kind, signal, child, until)
-        select this.job_id, name, kind, signal, child,
+        insert into job_step (job_id, name, kind, signal, annotation, child, until)
+        select this.job_id, name, kind, signal, annotation, child,
                case when seconds is not null then clock_timestamp() + make_interval(secs => greatest(0, least(seconds, 3155760000))) end
-          from jsonb_to_recordset(said.waits) as each (name text, kind text, signal text, child bigint, seconds double precision)
+          from jsonb_to_recordset(said.waits) as each (
+                   name text, kind text, signal text, annotation text, child bigint, seconds double precision)
             on conflict do nothing;
         -- Two jobs that call each other at a time see it only here, once both calls are committed.
         update job_step set ended_at = clock_timestamp(),

@@ -40,8 +40,11 @@ def awaited(facts: Facts, wait: Mapping[str, Any]) -> str:
 def _remedy(job_id: int, wait: Mapping[str, Any]) -> str:
     match wait["kind"]:
         case "signal":
-            name = argument(wait["signal"])
-            return f"send it, with a value in JSON: txqueue signal {job_id} {name} VALUE"
+            name, annotation = argument(wait["signal"]), wait.get("annotation")
+            what = f"a value in JSON{f' ({annotation})' if annotation else ''}"
+            if annotation == "bool":
+                what = "true or false"
+            return f"send it, with {what}: txqueue signal {job_id} {name} VALUE"
         case "call":
             return f"nothing: it goes on then; see: txqueue explain {wait['child']}"
     return "nothing: it goes on then"

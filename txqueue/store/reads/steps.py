@@ -51,7 +51,7 @@ _HIDES: Final = """{schema}.readable_json(job.options)::text as options, kind.po
       from {schema}.job as job
       left join {schema}.work_type as kind on kind.work_type = job.work_type"""
 _STEPS: Final = """
-    select name, kind, result, error, signal, child, until, began_at, ended_at
+    select name, kind, result, error, signal, annotation, child, until, began_at, ended_at
       from (select * from {schema}.job_step where job_id = %s
              order by ended_at is null desc, number desc limit %s) as latest
      order by number"""

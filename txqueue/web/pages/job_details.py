@@ -114,10 +114,9 @@ async def _steps(services: PageServices, job_id: int) -> dict[str, Any]:
         return _NO_STEPS
 
 
-def awaited_signal(steps: Sequence[Mapping[str, Any]]) -> str:
-    """Return the name of the signal for which a job has waited the longest; empty for none."""
-    waits = (step["signal"] for step in steps if step["signal"] and not step["ended_at"])
-    return next(waits, "")
+def awaited_signal(steps: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Return the step at which a job has waited the longest for a signal; empty for none."""
+    return next((step for step in steps if step["signal"] and not step["ended_at"]), {})
 
 
 def is_expected(explanation: Explanation) -> bool:

@@ -96,6 +96,7 @@ class DurableJob:
     async def wait_for(
         self,
         name: str,
+        annotation: Any = Any,
         *,
         timeout: float | timedelta | None = None,
         signal: str | None = None,
@@ -109,6 +110,8 @@ class DurableJob:
 
         Args:
             name: The name of the step.
+            annotation: The type as which the value is read, such as ``bool``; `explain` and the
+                dashboard name it.
             timeout: How long to wait, from the first call on; None for no limit.
             signal: The name of the signal, if several steps wait for signals of one name; else it
                 is the name of the step.
@@ -121,7 +124,8 @@ class DurableJob:
         Raises:
             TimedOut: When the time is over. Later runs raise it, too.
         """
-        return await self.its_steps().wait_for(name, timeout, signal, hold_group=hold_group)
+        steps = self.its_steps()
+        return await steps.wait_for(name, timeout, signal, annotation, hold_group=hold_group)
 
     @awaited
     async def sleep(

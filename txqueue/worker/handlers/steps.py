@@ -36,6 +36,7 @@ from txqueue.model.step import (
     result_type,
     seconds_of,
     step_text,
+    type_text,
 )
 from txqueue.model.work_item import WorkItem, find_work_type
 from txqueue.store.driver.awaitables import awaitable
@@ -115,26 +116,27 @@ class JobSteps:
         name: str,
         timeout: float | timedelta | None,
         signal: str | None,
+        kind: Any = Any,
         *,
         hold_group: bool = False,
     ) -> Any:
-        """Return the value of a signal, or end the run until it comes."""
+        """Return the value of a signal as a given type, or end the run until it comes."""
         signal = name if signal is None else signal
         check_name(signal, "signal")
         seconds = None if timeout is None else seconds_of(timeout, "the timeout")
         with self.waits.going_on(name):
             memo = await self.begin(name, "signal")
             if memo is not None and memo.is_ended:
-                return self._signalled(memo, signal)
+                return self._signalled(memo, signal, kind)
             is_over = memo is not None and memo.is_over
             text = await self.write(name, "signal", signal=signal, is_over=is_over)
             if text is not None:
-                return self.read(name, Any, text, signals.PART)
+                return self.read(name, kind, text, signals.PART)
             if is_over:
                 raise _timed_out(name, signal)
-            await self.waits.suspend(
-                hold_group, name=name, kind="signal", signal=signal, seconds=seconds
-            )
+            annotation = None if kind is Any else type_text(kind)
+            wait = {"name": name, "kind": "signal", "signal": signal, "annotation": annotation}
+            await self.waits.suspend(hold_group, **wait, seconds=seconds)
 
     async def sleep(
         self, name: str, length: float | timedelta, *, hold_group: bool = False
@@ -356,10 +358,10 @@ class JobSteps:
                     raise
             await awaitable(self._store.pause(retry.delay(failures, random.random())))
 
-    def _signalled(self, memo: Memo, signal: str) -> Any:
+    def _signalled(self, memo: Memo, signal: str, kind: Any) -> Any:
         if memo.error is not None:
             raise _timed_out(memo.name, signal)
-        return self.read(memo.name, Any, memo.result, signals.PART)
+        return self.read(memo.name, kind, memo.result, signals.PART)
 
     async def _enqueue(self, name: str, work: WorkItem, options: dict[str, Any]) -> int:
         enqueueing = Deferred.fromCoroutine(self._enqueued(name, work, options))
