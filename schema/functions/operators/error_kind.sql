@@ -24,7 +24,7 @@ begin
     if said ~ E'[\u00ab\u00bb\u2018-\u201e\u2039]' then
         -- Guillemets either way, and the quotation marks of English, German and their neighbours.
         said := regexp_replace(said, E'\u00ab[^\u00bb]*\u00bb|\u00bb[^\u00ab]*\u00ab|\u2039[^\u203a]*\u203a'
-                                     '|[\u201c\u201e][^\u201c\u201d]*[\u201c\u201d]|[\u2018\u201a][^\u2018\u2019]*[\u2018\u2019]', '*', 'g');
+                                     || E'|[\u201c\u201e][^\u201c\u201d]*[\u201c\u201d]|[\u2018\u201a][^\u2018\u2019]*[\u2018\u2019]', '*', 'g');
     end if;
     if said like '%/%' or said like E'%\\\\%' then
         said := regexp_replace(said, E'\\m([a-z][a-z0-9+.-]*://)[^\\s,;)\\]>]*', E'\\1*', 'gi');

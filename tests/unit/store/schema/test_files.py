@@ -58,7 +58,7 @@ def test_migrations_are_numbered_one_by_one() -> None:
 
 
 @pytest.mark.parametrize("step", migrations("txqueue"), ids=lambda step: step.name)
-def test_a_migration_touches_no_function(step: Migration) -> None:
+def test_a_migration_drops_and_replaces_no_function(step: Migration) -> None:
     """Functions and views change together, in the last transaction: until then the fleet needs
     those that it has, also if the migration waits, is refused or is killed.
     """
