@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
+import pytest
 from twisted.internet.task import Clock
 from twisted.python.threadpool import ThreadPool
 
@@ -12,6 +13,7 @@ from tests.db.letters import Note
 from tests.db.masters import Master
 from tests.waiting import running_reactor, within
 from txqueue import RunningJob, ThreadJob
+from txqueue.errors import InvalidWork
 from txqueue.model.assignment import Assignment
 from txqueue.worker.handlers.blocking import ReactorCalls
 from txqueue.worker.handlers.job_transaction import MOST_CONNECTIONS, OwnTransactions, complete
@@ -60,6 +62,17 @@ async def test_a_late_error_does_not_wait_for_handlers(node: Master, dsn: str) -
         await within(LIMIT, complete(job, transactions.open, Clock()))
         await within(LIMIT, transactions.note_late(job, "error", "after it: x"))
         assert node.job(job.id)["error"] == "after it: x"
+
+
+async def test_a_late_result_is_kept_once(node: Master, dsn: str) -> None:
+    """What a handler returns after its transaction; a second one is refused with the remedy."""
+    async with with_busy_connections(node, dsn) as (transactions, job):
+        change(job, has_returned=True)
+        await within(LIMIT, complete(job, transactions.open, Clock()))
+        await within(LIMIT, transactions.note_late(job, "result", '{"a": 1}'))
+        assert node.job(job.id)["result"] == {"a": 1}
+        with pytest.raises(InvalidWork, match=r"set txn\.result"):
+            await within(LIMIT, transactions.note_late(job, "result", "2"))
 
 
 async def test_a_function_in_a_thread_writes_in_its_own_transaction(node: Master, dsn: str) -> None:
