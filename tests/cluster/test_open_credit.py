@@ -6,26 +6,12 @@ from typing import Any
 
 import psycopg2
 import pytest
-from twisted.internet.threads import deferToThread
 
 from tests.cluster.app import Noted
-from tests.cluster.clients import enqueue_together
 from tests.cluster.database import Database
 from tests.cluster.nodes import LEASE, PATIENCE, Nodes
 from tests.waiting import eventually
 
-# Completions take as long as where commits are slow, which is how a node measures that.
-SLOW = """
-    create function public.sleeps() returns trigger language plpgsql as $$
-    begin perform pg_sleep(0.003); return null; end $$;
-    create trigger sleeps after insert on txqueue.job_done execute function public.sleeps()"""
-SHARED = """
-    select txqueue.has_open_credit()
-       and txqueue.is_credit_shared(pg_sequence_last_value('txqueue.open_credit'))"""
-CLIENTS = 8
-# What a poll for jobs that no notification has named takes, and a host that runs much else.
-POLL, MARGIN = 1.0, 8.0
-LONGEST = "select extract(epoch from max(finished_at - enqueued_at))::float8 from txqueue.job_done"
 MALFORMED = (
     "secret",
     '{"fields":["secret"],"jobs":[["secret"]]}',
@@ -160,24 +146,6 @@ async def test_a_transaction_that_commits_while_its_node_drains(
         assert first.info["state"] == "draining"
         db.value("select txqueue.cancel(%s::bigint[], 'test')", [long])
         await eventually(lambda: first.process.poll() is not None, PATIENCE)
-
-
-async def test_transactions_share_credit_where_commits_are_slow(nodes: Nodes, db: Database) -> None:
-    """Few of them notify, and some of those roll back; each job runs once, within a poll."""
-    db.execute(SLOW)
-    await nodes.start("--workers", "2", "--lease", LEASE).up(2)
-
-    def is_shared() -> bool:
-        enqueued(db)
-        return bool(db.value(SHARED))
-
-    await eventually(is_shared, PATIENCE)
-    first = db.value("select max(job_id) from txqueue.job")
-    jobs = await deferToThread(enqueue_together, db.dsn, Noted.work_type, CLIENTS)
-    ended = f"select count(*) from txqueue.job_done where job_id > {first}"
-    await eventually(lambda: db.value(ended) == jobs, PATIENCE)
-    assert db.value(LONGEST) < POLL + MARGIN
-    assert {count for job_id, count in db.runs().items() if job_id > first} == {1}
 
 
 def late(cursor: Any) -> int:

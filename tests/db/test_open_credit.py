@@ -19,7 +19,6 @@ ENOUGH = 32
 # The functions that this transaction has called, as far as they are PL/pgSQL's.
 CALLED = "select funcname::text from pg_stat_xact_user_functions where funcname = 'enqueue'"
 LISTEN = "select txqueue.listen_to_run(%s)"
-NOTHING = Assignment(1, 1, 0, 1, 1, "")
 
 
 # One function enqueues jobs with nothing but a payload, another all others.
@@ -93,17 +92,6 @@ def named(session: Master, job_id: int) -> Assignment:
     return Assignment(row["incarnation"], row["assignment"], row["lane"], 1, 1, "")
 
 
-def read(session: Master, *named: Assignment) -> list[list[AssignedJob] | None]:
-    """Read named jobs as a master does."""
-    chunks: list[str | None] = session.value(
-        "select txqueue.notified_jobs(%s, %s::integer[], %s::bigint[])",
-        session.incarnation,
-        [job.lane for job in named],
-        [job.number for job in named],
-    )
-    return [None if chunk is None else read_chunk(chunk) for chunk in chunks]
-
-
 def test_a_job_is_assigned_and_brought_to_its_node(
     granted: Master, other: Master, listening: Any
 ) -> None:
@@ -116,7 +104,6 @@ def test_a_job_is_assigned_and_brought_to_its_node(
     assert brought == evolve(named(other, job_id), chunk=brought.chunk)
     expected = AssignedJob(job_id, "test.kind", 1, 1, {"a": 1}, {"attempts": 2})
     assert jobs_of([brought]) == [expected]
-    assert read(granted, brought) == [[expected]]
     assert granted.claimed_ids() == other.claimed_ids() == []
     done = granted.value(
         "select total from txqueue.complete"
@@ -124,11 +111,10 @@ def test_a_job_is_assigned_and_brought_to_its_node(
         *(granted.incarnation, brought.lane, brought.number, f"{{{job_id}}}"),
     )
     assert (done, granted.job(job_id)["state"]) == (1, "done")
-    assert read(granted, brought) == [None]
 
 
 @pytest.mark.parametrize("sign", ["x", "\u2028", "\N{OLD ITALIC LETTER A}"])
-def test_a_job_that_is_too_long_for_a_notification_is_named(
+def test_a_job_that_is_too_long_for_a_notification_is_claimed(
     granted: Master, other: Master, listening: Any, sign: str
 ) -> None:
     """PostgreSQL refuses longer ones; a payload that is stored compressed may be one."""
@@ -137,31 +123,19 @@ def test_a_job_that_is_too_long_for_a_notification_is_named(
         "insert into document values (jsonb_build_object('a', repeat(%s, 25000)))", (sign,)
     )
     job_id = int(other.value("select txqueue.enqueue('test.kind', body) from document"))
-    assert told(listening) == [named(other, job_id)]
-    (jobs,) = read(granted, named(other, job_id))
-    assert jobs is not None
-    assert set(jobs[0].payload["a"]) == {sign}
+    assert told(listening) == []
+    assert other.claimed_ids() == [job_id]
+    assigned = []
     for length in range(7_750, 7_850):
         grant(granted, ENOUGH)
         other.cursor.execute(
             "update document set body = jsonb_build_object('a', repeat('x', %s))", (length,)
         )
-        other.cursor.execute("select txqueue.enqueue('test.kind', body) from document")
-    brought = [bool(each.chunk) for each in told(listening)]
-    assert brought == sorted(brought, reverse=True)
-    assert {*brought} == {True, False}
-
-
-def test_older_code_gets_the_place_of_a_job_on_a_channel_that_it_knows(
-    granted: Master, other: Master, dsn: str
-) -> None:
-    """And nothing else of the job: any role may listen there."""
-    with closing(psycopg2.connect(dsn)) as session:
-        session.autocommit = True
-        with session.cursor() as cursor:
-            cursor.execute(f"listen txqueue_run_{granted.incarnation}")
-        row = other.job(enqueue(other))
-        assert texts(session) == [f"{row['lane']} {row['assignment']}"]
+        job_id = int(other.value("select txqueue.enqueue('test.kind', body) from document"))
+        assigned.append(is_assigned(other, job_id))
+    assert assigned == sorted(assigned, reverse=True)
+    assert {*assigned} == {True, False}
+    assert len(told(listening)) == assigned.count(True)
 
 
 def test_a_run_keeps_its_channel_when_it_connects_anew(
@@ -361,13 +335,6 @@ def test_a_limit_that_older_code_has_set(node: Master, options: dict[str, Any]) 
     assert not is_assigned(node, enqueue(node, **options))
 
 
-def test_a_job_that_runs_is_not_read_again(granted: Master) -> None:
-    """A poll may name it again after a loss."""
-    job_id = enqueue(granted)
-    granted.cursor.execute("update txqueue.job set started_at = now()")
-    assert read(granted, named(granted, job_id)) == [None]
-
-
 def test_a_limit_that_is_gone(granted: Master) -> None:
     """Later jobs take of the credit again."""
     granted.cursor.execute("select txqueue.pause('queue', 'default', 'me')")
@@ -415,16 +382,6 @@ def test_what_cannot_be_a_job(granted: Master, payload: str, options: dict[str, 
     assert granted.value("select last_value from txqueue.open_credit") == before
 
 
-def test_a_node_reads_no_other_jobs_by_their_names(granted: Master, other: Master) -> None:
-    """Neither another node's nor those of clients: older code believes names of any role."""
-    one = named(granted, enqueue(other))
-    assert read(other, one, evolve(one, lane=7, number=1)) == [None, None]
-    direct = put(other, granted)
-    assert direct.lane is not None
-    assert direct.assignment is not None
-    assert read(granted, evolve(one, lane=direct.lane, number=direct.assignment)) == [None]
-
-
 def test_a_job_that_commits_after_its_node_has_died(granted: Master, other: Master) -> None:
     """It is given to those that live."""
     other.connection.autocommit = False
@@ -441,17 +398,14 @@ def test_a_job_that_commits_after_its_node_has_died(granted: Master, other: Mast
 
 
 def test_roles(granted: Master) -> None:
-    """Who may enqueue takes of the credit, and can neither grant any nor read the jobs."""
+    """Who may enqueue takes of the credit, and cannot grant any."""
     with playing(granted, "txqueue_enqueue"):
         job_id = enqueue(granted)
         with pytest.raises(psycopg2.errors.InsufficientPrivilege):
             grant(granted, 5)
-        with pytest.raises(psycopg2.errors.InsufficientPrivilege):
-            read(granted, NOTHING)
     assert is_assigned(granted, job_id)
     with playing(granted, "txqueue_worker"):
         grant(granted, 5)
-        read(granted, NOTHING)
 
 
 @BOTH

@@ -8,12 +8,10 @@ import psycopg2
 import pytest
 
 from tests.db.masters import Master
-from tests.db.test_short_road import put
 from tests.db.test_waking import notifications
-from txqueue.policy.placement.credit_reads import CreditReads
 from txqueue.policy.placement.stragglers import Stragglers
 from txqueue.store.node.function_calls import OPEN_TRANSACTIONS
-from txqueue.store.node.replies import credit_state, open_transactions
+from txqueue.store.node.replies import open_transactions
 
 ENQUEUE = "select txqueue.enqueue('test.kind', '{}')"
 # One function enqueues jobs with nothing but a payload, another all others.
@@ -38,25 +36,6 @@ def listening(node: Master) -> Master:
     node.take()
     node.value("select setval('txqueue.asleep', %s)", LONG_TURNS)
     return node
-
-
-def share(node: Master) -> None:
-    """Grant credit to all transactions at a time."""
-    grants = "select txqueue.grant_credit(%s, 32, is_shared => true)"
-    node.value(grants, node.incarnation)
-    node.value("select txqueue.listen_to_run(%s)", node.incarnation)
-
-
-def read_shared(node: Master, reads: CreditReads, now: float) -> list[int]:
-    """Read jobs as the node does; return the numbers of their assignments."""
-    node.cursor.execute(
-        f"select assignments, credit, drawn, {OPEN_TRANSACTIONS}"
-        " from txqueue.credited_jobs(%s, %s, %s::bigint[])",
-        (node.incarnation, reads.after, reads.known),
-    )
-    ((numbers, *rest),) = node.cursor.fetchall()
-    reads.read(numbers, credit_state(node.incarnation, *rest), now)
-    return list(numbers)
 
 
 def run(session: Any, sql: str = ENQUEUE) -> Any:
@@ -138,7 +117,7 @@ def test_a_batch_does_not_wait_for_the_turn_of_a_job(
 
 
 @BOTH
-def test_one_open_transaction_takes_of_credit_that_is_not_shared(
+def test_one_open_transaction_takes_of_credit(
     listening: Master, sessions: list[Any], sql: str
 ) -> None:
     """The second one's job wakes a master; the third one's does neither."""
@@ -149,118 +128,6 @@ def test_one_open_transaction_takes_of_credit_that_is_not_shared(
         session.commit()
     states = [listening.job(job_id)["state"] for job_id in ids]
     assert states == ["assigned", "ready", "ready"]
-    assert notifications(listening) == 2
-
-
-@BOTH
-def test_transactions_share_credit_of_which_one_notifies(
-    listening: Master, sessions: list[Any], sql: str
-) -> None:
-    """The node that this wakes reads the jobs of all, as it looks for open transactions."""
-    share(listening)
-    waiting = {run(session, sql): session for session in sessions}
-    first, *others = waiting.values()
-    first.commit()
-    assert notifications(listening) == 1
-    reads = CreditReads()
-    reads.notified()
-    found: list[int] = []
-    for number, session in enumerate([*others, None]):
-        now = number / 100
-        found += read_shared(listening, reads, now)
-        if session is not None:
-            assert reads.pause(now, 0.002) is not None
-            session.commit()
-    assert reads.pause(1.0, 0.002) is None
-    assert len(found) == len(set(found)) == len(waiting)
-    assignments = [listening.job(job_id)["assignment"] for job_id in waiting]
-    assert sorted(found) == sorted(assignments)
-    assert notifications(listening) == 0
-
-
-def test_a_job_of_a_transaction_that_stays_open_is_read_at_its_end(
-    listening: Master, sessions: list[Any]
-) -> None:
-    """Reads have passed over its number meanwhile."""
-    share(listening)
-    reads = CreditReads()
-    reads.notified()
-    job_id = run(sessions[0])
-    for now in range(4):
-        run(sessions[1])
-        sessions[1].commit()
-        assert read_shared(listening, reads, float(now)) != []
-    sessions[0].commit()
-    number = listening.job(job_id)["assignment"]
-    assert reads.after > number
-    found = [number for now in (4.0, 4.1) for number in read_shared(listening, reads, now)]
-    assert number in found
-    assert reads.pause(4.1, 0.002) is None
-
-
-@BOTH
-def test_each_of_several_nodes_is_notified_of_its_jobs(
-    listening: Master, other: Master, sessions: list[Any], sql: str
-) -> None:
-    """The transactions overlap, and the credit has passed from one node to the other meanwhile."""
-    for session, node in zip(sessions, (listening, other), strict=False):
-        share(node)
-        run(session, sql)
-        node.value("select txqueue.grant_credit(%s, 0)", node.incarnation)
-    for session in sessions[:2]:
-        session.commit()
-    assert [notifications(node) for node in (listening, other)] == [1, 1]
-
-
-def test_a_transaction_that_took_of_no_credit_is_not_looked_for(
-    listening: Master, sessions: list[Any]
-) -> None:
-    """All jobs that did were read: so it writes something else."""
-    share(listening)
-    reads = CreditReads()
-    read_shared(listening, reads, 0.0)
-    run(sessions[0], "select pg_current_xact_id()")
-    run(sessions[1])
-    sessions[1].commit()
-    reads.notified()
-    assert len(read_shared(listening, reads, 0.1)) == 1
-    assert reads.pause(0.1, 0.002) is None
-
-
-def test_a_job_of_the_lane_before_is_read(listening: Master, sessions: list[Any]) -> None:
-    """Its transaction was open when the lanes rotated."""
-    share(listening)
-    run(sessions[0])
-    listening.value("select setval('txqueue.lane', 1)")
-    sessions[0].commit()
-    assert len(read_shared(listening, CreditReads(), 0.0)) == 1
-    listening.value("select setval('txqueue.lane', 0)")
-
-
-def test_jobs_of_direct_dispatch_and_running_ones_are_not_read(
-    listening: Master, sessions: list[Any]
-) -> None:
-    """A message brings the former; the latter run already."""
-    put(listening, listening)
-    share(listening)
-    run(sessions[0])
-    sessions[0].commit()
-    listening.cursor.execute("update txqueue.job set started_at = now() where handed = 2")
-    assert read_shared(listening, CreditReads(), 0.0) == []
-
-
-@BOTH
-def test_what_takes_of_credit_that_is_no_longer_shared_notifies(
-    listening: Master, sessions: list[Any], sql: str
-) -> None:
-    """The node may read only what notifications name."""
-    share(listening)
-    run(sessions[0], sql)
-    listening.value("select txqueue.grant_credit(%s, 32)", listening.incarnation)
-    job_id = run(sessions[1], sql)
-    for session in sessions[:2]:
-        session.commit()
-    assert listening.job(job_id)["state"] == "assigned"
     assert notifications(listening) == 2
 
 

@@ -240,16 +240,13 @@ def place_of(assignment: int) -> int:
 
 
 # As notify_run() writes it.
-_NOTIFIED = re.compile(r"([0-9]{1,10}) ([0-7]) ([0-9]{1,19})(?: (.+))?", re.DOTALL)
+_NOTIFIED = re.compile(r"([0-9]{1,10}) ([0-7]) ([0-9]{1,19}) (.+)", re.DOTALL)
 _LARGEST = 2**63 - 1
 
 
 def notified_job(text: str) -> Assignment | None:
-    """Return the job of a notification, whose chunk is empty if it was too long for one.
-
-    None for a text of another kind, as newer stored functions may send.
-    """
+    """Return the job of a notification; None for a text of another kind, as newer code may send."""
     match = _NOTIFIED.fullmatch(text)
     if match is None or (number := int(match[3])) > _LARGEST:
         return None
-    return Assignment(int(match[1]), number, int(match[2]), 1, 1, match[4] or "")
+    return Assignment(int(match[1]), number, int(match[2]), 1, 1, match[4])

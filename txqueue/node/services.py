@@ -247,7 +247,6 @@ class Services(SharedState):
             lifecycle=self.lifecycle,
             workers=self.workers,
             intake=self.intake,
-            meters=self.meters,
             wakeups=self.wakeups,
         )
 
@@ -267,7 +266,6 @@ class Services(SharedState):
             workers=self.workers,
             intake=self.intake,
             clients=self.credits,
-            open_credit=self.open_credit,
             peers=self.peer_table,
             wakeups=self.wakeups,
         )

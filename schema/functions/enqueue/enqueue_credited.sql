@@ -13,9 +13,10 @@ declare
     its_incarnation integer;
     assignment      bigint;
     taken           bigint;
+    chunk           text;
 begin
     if (txqueue.credit_left(credit) > 0 and pg_column_size(payload) < 2000 and txqueue.may_assign_at_once()
-        and (txqueue.is_credit_shared(credit) or txqueue.try_turn(0))) is not true then
+        and txqueue.try_turn(0)) is not true then
         return false;
     end if;
     select node.node_id, node.incarnation into its_node, its_incarnation from txqueue.node_info as node
@@ -24,23 +25,23 @@ begin
     if not found then
         return false;
     end if;
-    -- In this order, for credited_jobs(): the transaction begins to write, draws the number, takes of the credit.
-    assignment := case when pg_current_xact_id() is not null then txqueue.next_assignment() end;
-    taken := nextval('txqueue.open_credit');
-    -- Other sessions may have taken the last of it, or a node may have granted other credit meanwhile.
-    if (txqueue.credit_run(taken) = its_incarnation and txqueue.credit_left(taken) >= 0
-        and (txqueue.is_credit_shared(taken) or txqueue.try_turn(0))) is not true then
+    chunk := txqueue.chunk_of(txqueue.chunk_entry(
+        job_id, work_type, 0::smallint, 1, payload, coalesce(options::text, 'null')));
+    -- No notification holds more.
+    if octet_length(chunk) >= 7900 then
         return false;
     end if;
+    taken := nextval('txqueue.open_credit');
+    -- Other sessions may have taken the last of it, or a node may have granted other credit meanwhile.
+    if (txqueue.credit_run(taken) = its_incarnation and txqueue.credit_left(taken) >= 0) is not true then
+        return false;
+    end if;
+    assignment := txqueue.next_assignment();
     insert into txqueue.job_assigned (job_id, rank, not_before, enqueued_at, assigned_at, assignment, node_id, incarnation,
                                       weight, priority, lane, state, work_type, queue, handed, options, payload)
     values (job_id, txqueue.compute_rank(not_before, null, priority, aging), not_before, current_timestamp,
             clock_timestamp(), assignment, its_node, its_incarnation, 1, priority, lane, 'assigned', work_type, queue, 2,
             options, payload);
-    -- The node that one transaction notifies also reads the jobs of the others that have shared the credit.
-    if not txqueue.is_credit_shared(taken) or txqueue.try_turn(0, its_incarnation) then
-        perform txqueue.notify_run(its_incarnation, lane, assignment, txqueue.chunk_of(txqueue.chunk_entry(
-            job_id, work_type, 0::smallint, 1, payload, coalesce(options::text, 'null'))));
-    end if;
+    perform txqueue.notify_run(its_incarnation, lane, assignment, chunk);
     return true;
 end $$;

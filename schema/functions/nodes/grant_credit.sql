@@ -1,12 +1,11 @@
 -- Grants open credit: so many jobs may be enqueued as assigned to this run of a node, which listens on the
--- channel of its incarnation. 0 withdraws what is left. With is_shared, transactions without the turn to notify may take
--- of it, too: then the caller reads credited_jobs().
+-- channel of its incarnation. 0 withdraws what is left.
 --
 -- Credit that another node has granted stays while there is some left and that node is alive. Then the credit is
 -- returned. If it is still the same when the caller passes it with the next call, that node serves other jobs
 -- than those that the caller sees, and the caller's credit takes its place. Of two calls at a time one is lost:
 -- then that node's jobs are claimed, and it grants credit again a moment later.
-create or replace function txqueue.grant_credit(its_incarnation integer, jobs integer, unused bigint default null, is_shared boolean default false)
+create or replace function txqueue.grant_credit(its_incarnation integer, jobs integer, unused bigint default null)
 returns bigint
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
@@ -32,6 +31,6 @@ begin
             return credit;
         end if;
     end if;
-    perform setval('open_credit', (is_shared::integer::bigint << 60) + (its_incarnation::bigint << 20) + 524288 - greatest(least(jobs, 524288), 0));
+    perform setval('open_credit', (its_incarnation::bigint << 20) + 524288 - greatest(least(jobs, 524288), 0));
     return null;
 end $$;

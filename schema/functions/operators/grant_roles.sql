@@ -7,7 +7,7 @@ as $$
 declare
     enqueuing constant text[] := array['enqueue', 'enqueue_many', 'enqueue_checked', 'enqueue_assigned', 'identity', 'backlog', 'demand', 'request_end_notices', 'signal', 'signal_keyed', 'encrypted_type'];
     worksets  constant text[] := array['ensure_workset', 'fill_workset', 'start_workset', 'retry_workset'];
-    working   constant text[] := array['enqueue', 'enqueue_many', 'enqueue_checked', 'enqueue_assigned', 'identity', 'direct_jobs', 'listen_to_run', 'probe_run', 'notified_jobs', 'credited_jobs', 'grant_credit', 'assignments_of', 'jobs_of', 'backlog', 'demand', 'next_job', 'claim_ready', 'claim_given', 'set_aside',
+    working   constant text[] := array['enqueue', 'enqueue_many', 'enqueue_checked', 'enqueue_assigned', 'identity', 'direct_jobs', 'listen_to_run', 'probe_run', 'grant_credit', 'assignments_of', 'jobs_of', 'backlog', 'demand', 'next_job', 'claim_ready', 'claim_given', 'set_aside',
         'complete', 'settle', 'complete_one', 'notify_ends', 'write_steps', 'write_step', 'load_steps', 'kept_steps', 'signal', 'signal_keyed', 'encrypted_type', 'send_signal', 'retry_from', 'note_late_error', 'note_late_result', 'started', 'held_jobs', 'release', 'pass_on', 'rescue', 'renew_for_peer', 'declare_dead', 'reserve_incarnation', 'reserve_run', 'advance_sequences', 'lagging_sequences', 'register_node', 'publish', 'heartbeat', 'leave',
         'rotate', 'refresh_backlog_flags', 'ensure_history', 'explain_facts', 'explain_each', 'pause', 'resume', 'set_limit', 'cancel', 'restart', 'retry', 'set_priority', 'drain_node',
         'ensure_workset', 'fill_workset', 'start_workset', 'retry_workset', 'request_end_notices', 'next_part', 'end_part', 'split_workset_part', 'lock_next_cut', 'add_parts', 'end_slot',

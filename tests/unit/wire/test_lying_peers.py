@@ -151,7 +151,7 @@ class Nothing:
 class Reader:
     """What reads what a message names."""
 
-    are_out, has_fresh, is_shared = False, True, False
+    are_out, has_fresh = False, True
 
     def __init__(self) -> None:
         clock = Clock()
@@ -167,7 +167,6 @@ class Reader:
             workers=self.workers,
             intake=Intake(self.workers, Deduplicator(), Lifecycle(Loop()), Records()),
             clients=self,
-            open_credit=self,
             peers=self,
             wakeups=wakeups,
         )

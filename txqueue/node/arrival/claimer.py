@@ -66,8 +66,8 @@ class ClaimedTypes(Protocol):
 class OpenCreditGiver(Protocol):
     """The service that grants open credit."""
 
-    def missed(self, jobs: int = 1) -> None:
-        """Note that jobs had to be claimed that might have been enqueued as assigned."""
+    def missed(self) -> None:
+        """Note that a job had to be claimed that might have been enqueued as assigned."""
 
     def claimed(self, jobs: int) -> None:
         """Note that a claim took a number of jobs."""
@@ -213,8 +213,8 @@ class Claimer(Periodic):
         if is_full:
             self._next_full_claim_at = float("-inf")
             return BREATH
-        if jobs:
-            self._open_credit.missed(jobs if self._in_stream else 1)
+        if jobs == 1 or (jobs and not self._in_stream):
+            self._open_credit.missed()
         if self._in_stream:
             # Only a claim of any jobs decides whether the master may sleep.
             if not is_stream(jobs):
@@ -325,8 +325,6 @@ class Claimer(Periodic):
                 listener.looked(has_backlog=claim.reached is not None)
         self._next_full_claim_at = float("-inf")
         self._stragglers.claimed(claim.open, time.monotonic(), found=claim.jobs > 0)
-        if claim.jobs > 1 and claim.reached is None:
-            self._open_credit.missed(claim.jobs)
         self._in_stream = self._may_be_ordinary(claim) and is_stream(claim.jobs)
 
     def _pause_in_work(self, claim: Claim) -> float:

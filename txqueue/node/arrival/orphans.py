@@ -15,7 +15,7 @@ from txqueue.node.state.wakeups import Wakeups
 from txqueue.store.node.functions import StoredFunctions
 from txqueue.system.clock import Clock
 
-__all__ = ["Clients", "HandingPeers", "OrphanFinder", "SharedCredit"]
+__all__ = ["Clients", "HandingPeers", "OrphanFinder"]
 
 # Seconds between two polls: while clients have credit, while only peers may hand jobs over, and
 # otherwise, as a transaction may commit long after its client vanished.
@@ -28,14 +28,6 @@ class Clients(Protocol):
     @property
     def are_out(self) -> bool:
         """Whether jobs may be on their way to this node by direct dispatch."""
-
-
-class SharedCredit(Protocol):
-    """The service that grants open credit."""
-
-    @property
-    def is_shared(self) -> bool:
-        """Whether jobs may have been assigned to this node of which no notification tells."""
 
 
 class HandingPeers(Protocol):
@@ -57,7 +49,6 @@ class OrphanFinder(Periodic):
         workers: Know which assignments have arrived.
         intake: Takes the jobs found.
         clients: Tell whether jobs of clients may be on their way.
-        open_credit: Tells whether jobs may be that no notification names.
         peers: Tell whether jobs of peers may be on their way.
         wakeups: Has the service's alarm.
 
@@ -77,7 +68,6 @@ class OrphanFinder(Periodic):
         workers: Executor,
         intake: Intake,
         clients: Clients,
-        open_credit: SharedCredit,
         peers: HandingPeers,
         wakeups: Wakeups,
     ) -> None:
@@ -90,7 +80,6 @@ class OrphanFinder(Periodic):
         self._workers = workers
         self._intake = intake
         self._clients = clients
-        self._open_credit = open_credit
         self._peers = peers
         self._looked_at = float("-inf")
         self.adopted = 0
@@ -122,7 +111,7 @@ class OrphanFinder(Periodic):
 
     @property
     def _every(self) -> float:
-        if self._clients.are_out or self._open_credit.is_shared:
+        if self._clients.are_out:
             return OFTEN
         return NOW_AND_THEN if self._peers.has_fresh else SELDOM
 

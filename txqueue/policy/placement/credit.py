@@ -9,16 +9,12 @@ from attrs import evolve, frozen
 from txqueue.policy.placement.room import Room
 
 __all__ = [
-    "LONE_CREDIT",
-    "SHARED_CREDIT",
     "NodeLoad",
-    "OpenCreditTerms",
     "credit_limit",
     "is_stream",
     "is_too_fast",
     "new_credit",
     "open_credit",
-    "open_credit_terms",
 ]
 
 # The weight that one client may enqueue as assigned before its node grants more credit, and the
@@ -27,8 +23,6 @@ MOST_CREDIT, CREDIT_STEP = 32, 4
 # How many claimed jobs show a rate, and not a burst; and at how many a second credit serves few of
 # all jobs.
 BURST, STREAM = 100, 1_000
-# Seconds that a commit takes, from which on credit is shared: a claim commits, and a read does not.
-SLOW_COMMIT = 0.001
 
 
 @frozen
@@ -84,61 +78,32 @@ def new_credit(nodes: Sequence[NodeLoad], weight: int) -> dict[int, int]:
     return grants
 
 
-@frozen
-class OpenCreditTerms:
-    """How much open credit a node grants, and up to which pace.
-
-    Attributes:
-        most: The most jobs for a node that is alone.
-        turn: The most while there are others: it is used up soon, so that the nodes take turns.
-        most_a_second: Jobs a second from which on they are claimed, many at a time, which costs
-            less.
-        least: How many jobs show that they come too fast: many clients commit together.
-        most_a_read: Jobs that a read finds, from which on they are claimed: so many come because
-            reads take long, as the processors are busy.
-        is_shared: Whether transactions take of it that do not have the turn to notify.
-    """
-
-    most: int
-    turn: int
-    most_a_second: int
-    least: int
-    most_a_read: int
-    is_shared: bool
+# The most open credit of a node that is alone, and while there are others: that is used up soon, so
+# that the nodes take turns.
+MOST_OPEN, TURN_OPEN = 32, 8
+# Jobs a second, and at once, from which on they are claimed, many at a time, which costs less.
+MOST_A_SECOND, MOST_AT_ONCE = 1_000, 32
 
 
-LONE_CREDIT = OpenCreditTerms(32, 8, 1_000, least=1, most_a_read=32, is_shared=False)
-SHARED_CREDIT = OpenCreditTerms(128, 32, 3_000, least=32, most_a_read=16, is_shared=True)
-
-
-def open_credit_terms(commit_time: float | None) -> OpenCreditTerms:
-    """Return how a node grants open credit where a commit takes so many seconds, if known."""
-    is_slow = commit_time is not None and commit_time >= SLOW_COMMIT
-    return SHARED_CREDIT if is_slow else LONE_CREDIT
-
-
-def open_credit(room: Room, terms: OpenCreditTerms, *, is_alone: bool) -> int:
+def open_credit(room: Room, *, is_alone: bool) -> int:
     """Return how many jobs any session may enqueue as assigned to a node.
 
     Args:
         room: What the node's workers can still take.
-        terms: How the node grants credit.
         is_alone: Whether no other node can take the same jobs.
     """
-    return min(terms.most if is_alone else terms.turn, room.free // 2)
+    return min(MOST_OPEN if is_alone else TURN_OPEN, room.free // 2)
 
 
-def is_too_fast(jobs: int, reads: int, seconds: float, terms: OpenCreditTerms) -> bool:
+def is_too_fast(jobs: int, arrivals: int, seconds: float) -> bool:
     """Return whether jobs were enqueued too fast to be assigned one by one.
 
     Args:
         jobs: How many were enqueued as assigned.
-        reads: How many reads have found them.
+        arrivals: At how many moments notifications have brought them.
         seconds: The time since they could be.
-        terms: How the node grants credit.
     """
-    is_fast = jobs > seconds * terms.most_a_second or jobs > reads * terms.most_a_read
-    return jobs >= terms.least and is_fast
+    return jobs > seconds * MOST_A_SECOND or jobs > arrivals * MOST_AT_ONCE
 
 
 def is_stream(claimed: int, seconds: float) -> bool:

@@ -7,8 +7,6 @@ from collections.abc import Coroutine, Sequence
 from datetime import datetime
 from typing import Any
 
-from attrs import evolve
-
 from txqueue.model.assignment import (
     Assignment,
     CompletedJobs,
@@ -18,7 +16,6 @@ from txqueue.model.assignment import (
     SettledJobs,
     StartedJob,
 )
-from txqueue.policy.placement.credit_reads import CreditState
 from txqueue.policy.placement.room import Room
 from txqueue.store.driver.connection import Connection
 from txqueue.store.driver.connection_pool import ConnectionPool
@@ -34,7 +31,7 @@ from txqueue.store.node.function_calls import (
     STARTED,
 )
 from txqueue.store.node.outcomes import joined_outcomes, nulls_or_texts
-from txqueue.store.node.replies import Claim, WrittenEnds, credit_state, open_transactions
+from txqueue.store.node.replies import Claim, WrittenEnds, open_transactions
 from txqueue.store.node.run_functions import RunFunctions
 from txqueue.store.node.unreadable_jobs import Rows, taken
 
@@ -178,64 +175,21 @@ class StoredFunctions(RunFunctions):
             f"select {self.schema}.probe_run({incarnation})",
         )
 
-    async def notified_jobs(self, incarnation: int, jobs: Sequence[Assignment]) -> list[Assignment]:
-        """Return jobs that were enqueued as assigned to a node by open credit.
-
-        Args:
-            incarnation: The node's run.
-            jobs: The jobs without their chunks; those that it does not have are left out.
-        """
-        asking = self._query_quickly(
-            f"select {self.schema}.notified_jobs(%s, %s::integer[], %s::bigint[])",
-            (incarnation, [job.lane for job in jobs], [job.number for job in jobs]),
-        )
-        rows = await self._taken(asking, incarnation)
-        return [
-            evolve(job, chunk=chunk)
-            for job, chunk in zip(jobs, rows[0][0], strict=True)
-            if chunk is not None
-        ]
-
-    async def credited_jobs(
-        self, incarnation: int, after: int, known: Sequence[int]
-    ) -> tuple[list[Assignment], CreditState]:
-        """Return jobs that were enqueued as assigned to a node by open credit, named or not.
-
-        Args:
-            incarnation: The node's run.
-            after: Only jobs with a greater number of the assignment.
-            known: The numbers of those that the node has already.
-        """
-        asking = self._query_quickly(
-            f"select lanes, assignments, chunks, credit, drawn, {OPEN_TRANSACTIONS}"
-            f" from {self.schema}.credited_jobs(%s, %s, %s::bigint[])",
-            (incarnation, after, list(known)),
-        )
-        *found, credit, drawn, begun = (await self._taken(asking, incarnation))[0]
-        jobs = [
-            Assignment(incarnation, number, lane, jobs=1, weight=1, chunk=chunk)
-            for lane, number, chunk in zip(*found, strict=True)
-        ]
-        return jobs, credit_state(incarnation, credit, drawn, begun)
-
-    async def grant_credit(
-        self, incarnation: int, jobs: int, unused: int | None, *, is_shared: bool = False
-    ) -> int | None:
+    async def grant_credit(self, incarnation: int, jobs: int, unused: int | None) -> int | None:
         """Let any session enqueue so many jobs as assigned to a node; see ``grant_credit.sql``.
 
         Args:
             incarnation: The node's run.
             jobs: How many; 0 withdraws the credit.
             unused: The result of the call before.
-            is_shared: Whether transactions take of it that do not have the turn to notify.
 
         Returns:
             None if the credit is granted or withdrawn; otherwise another node's credit, as one
             number.
         """
-        sql = f"select {self.schema}.grant_credit(%s, %s, %s, %s)"
+        sql = f"select {self.schema}.grant_credit(%s, %s, %s)"
         with self._refused.noted(sql):
-            rows = await self._quickest.query(sql, (incarnation, jobs, unused, is_shared))
+            rows = await self._quickest.query(sql, (incarnation, jobs, unused))
         credit: int | None = rows[0][0]
         return credit
 

@@ -9,15 +9,13 @@ from typing import Any, Self
 from attrs import field, frozen
 
 from txqueue.model.assignment import Assignment, CancelledJob
-from txqueue.policy.placement.credit_reads import CreditState
 
-__all__ = ["Claim", "HeartbeatReply", "WrittenEnds", "credit_state", "open_transactions"]
+__all__ = ["Claim", "HeartbeatReply", "WrittenEnds", "open_transactions"]
 
 # A single transaction with many savepoints may have any number of them. Polling finds the jobs of
 # those that are left out.
 MOST_UNLISTED = 1_000
 # The low bits of the sequence ``open_credit``; above them is a node's run, in so many.
-CREDIT_BITS, RUN_MASK = 20, 2**31 - 1
 
 
 @frozen
@@ -162,19 +160,6 @@ class Claim:
     def is_cut_short(self) -> bool:
         """Whether the claim has stopped at a bound of its own, or more jobs are due now."""
         return self.due_in is not None and self.due_in <= 0
-
-
-def credit_state(incarnation: int, credit: int | None, drawn: int, begun: str) -> CreditState:
-    """Return the state at a read of jobs that took of a node's credit; see `open_transactions`.
-
-    Args:
-        incarnation: The node's run.
-        credit: The value of the sequence ``open_credit``.
-        drawn: The last number of an assignment.
-        begun: The open transactions.
-    """
-    is_own = credit is not None and credit >> CREDIT_BITS & RUN_MASK == incarnation
-    return CreditState(credit if is_own else None, drawn, open_transactions(begun))
 
 
 def open_transactions(answer: str) -> frozenset[int]:

@@ -43,7 +43,6 @@ class Harness:
         self.queues: list[list[str]] = []
         self.failures: list[Exception] = []
         self.misses = 0
-        self.bursts: list[int] = []
         clock = Clock()
         self.wakeups = Wakeups(clock)
         self.during_claims: list[tuple[str, int] | None] = []
@@ -69,10 +68,9 @@ class Harness:
         """Note whether jobs are left."""
         self.looks.append(has_backlog)
 
-    def missed(self, jobs: int = 1) -> None:
-        """Count it, if it was one job; several are a reason for shared credit only."""
-        self.misses += jobs == 1
-        self.bursts += [jobs] * (jobs > 1)
+    def missed(self) -> None:
+        """Count it."""
+        self.misses += 1
 
     async def release(self, *_: Any, **__: Any) -> int:
         """Take back what a stopped claimer has claimed."""
@@ -152,17 +150,6 @@ async def test_a_single_job_is_followed_by_no_claim(
     assert waiting.called == (pause != FIRST_IDLE)
     harness.claimer.alarm.ring()
     await waiting
-
-
-@pytest.mark.parametrize(("reached", "told"), [(None, [2]), (PLACE, [])])
-async def test_a_claim_of_several_jobs_is_a_reason_for_shared_credit(
-    reached: tuple[str, int] | None, told: list[int]
-) -> None:
-    """Unless it leaves some."""
-    harness = Harness()
-    harness.claims = [claim(Assignment(1, 5, 0, 2, 2, "[]"), reached=reached)]
-    await harness.claimer.step()
-    assert harness.bursts == told
 
 
 @pytest.mark.parametrize(("is_stocked", "since"), [(True, 0.0), (True, 1.0), (False, 0.0)])
@@ -383,7 +370,6 @@ async def test_in_a_stream_most_claims_are_of_ordinary_jobs() -> None:
     assert (harness.asked_for, len(harness.asked_from)) == ([MANY] * 3, 1)
     await harness.steps(1)
     assert len(harness.asked_from) == 2
-    assert harness.bursts == [STREAM] * 3 + [STREAM - 1]
 
 
 @pytest.mark.parametrize(

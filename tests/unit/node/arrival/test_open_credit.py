@@ -1,33 +1,27 @@
 """A node grants open credit, and runs the jobs that were enqueued by it."""
 
-import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 import pytest
-from attrs import evolve
 from twisted.internet.task import Clock
 
 from tests.unit.node.doubles import INCARNATION, Loop, Records, Workers, lease_of
 from txqueue.errors import DatabaseUnavailable
-from txqueue.model.assignment import Assignment
 from txqueue.node.arrival.database_notices import DatabaseNotices
 from txqueue.node.arrival.intake import Intake
-from txqueue.node.arrival.open_credit import SHARED_FOR, OpenCredit
+from txqueue.node.arrival.open_credit import OpenCredit
 from txqueue.node.state.deduplication import Deduplicator
-from txqueue.node.state.lease import Identity, Lease
+from txqueue.node.state.lease import Lease
 from txqueue.node.state.lifecycle import Lifecycle
-from txqueue.node.state.meters import Meters
 from txqueue.node.state.wakeups import Wakeups
-from txqueue.policy.placement.credit import BURST, LONE_CREDIT, SHARED_CREDIT, SLOW_COMMIT
-from txqueue.policy.placement.credit_grants import OVERLAPS, STALE
-from txqueue.policy.placement.credit_reads import CreditState
+from txqueue.policy.placement.credit import BURST, MOST_OPEN, TURN_OPEN
+from txqueue.policy.placement.credit_grants import STALE
 from txqueue.policy.placement.idling import WakePlace
-from txqueue.policy.placement.stragglers import LEAST
 from txqueue.store.driver.listener import OwnChannel
 
 CHANNEL = OwnChannel(f"listen {INCARNATION}", "")
-MOST, TURN = LONE_CREDIT.most, LONE_CREDIT.turn
+MOST, TURN = MOST_OPEN, TURN_OPEN
 
 
 class Bank:
@@ -36,17 +30,10 @@ class Bank:
     def __init__(self, lease: Lease | None = None) -> None:
         self.clock = Clock()
         self.grants: list[int] = []
-        self.asked: list[list[int]] = []
-        # The jobs that were enqueued, and the state at the next read.
-        self.enqueued: set[int] = set()
-        self.open: frozenset[int] = frozenset()
-        self.taken = 0
-        self.reads = 0
         self.channel: OwnChannel | None = CHANNEL
         self.is_away = False
         self.commit = 0.0
         self.credit_of_another: int | None = None
-        self.meters = Meters()
         self.workers = Workers()
         self.records = Records()
         self.lifecycle = Lifecycle(Loop())
@@ -64,7 +51,6 @@ class Bank:
             lifecycle=self.lifecycle,
             workers=self.workers,
             intake=Intake(self.workers, self.deduplicator, self.lifecycle, self.records),
-            meters=self.meters,
             wakeups=self.wakeups,
         )
 
@@ -76,14 +62,11 @@ class Bank:
         """Tell it as the stored functions do."""
         return OwnChannel(f"listen {incarnation}", "")
 
-    async def grant_credit(
-        self, incarnation: int, jobs: int, unused: int | None, *, is_shared: bool
-    ) -> int | None:
+    async def grant_credit(self, incarnation: int, jobs: int, unused: int | None) -> int | None:
         """Note it, unless another node's credit is in use."""
         assert incarnation == INCARNATION
         if self.is_away:
             raise DatabaseUnavailable("away", "")
-        assert is_shared is (self.meters.commit_time == SLOW_COMMIT)
         self.clock.rightNow += self.commit
         if jobs and self.credit_of_another != unused:
             return self.credit_of_another
@@ -91,39 +74,9 @@ class Bank:
         self.credit_of_another = None
         return None
 
-    async def notified_jobs(self, incarnation: int, jobs: Sequence[Assignment]) -> list[Assignment]:
-        """All that are of its run are there."""
-        assert incarnation == INCARNATION
-        self.asked.append([job.number for job in jobs])
-        if self.is_away:
-            raise DatabaseUnavailable("away", "")
-        return [evolve(job, chunk="[]") for job in jobs if job.incarnation == incarnation]
-
-    async def credited_jobs(
-        self, incarnation: int, after: int, known: Sequence[int]
-    ) -> tuple[list[Assignment], CreditState]:
-        """Return all that are there, in one lane."""
-        assert incarnation == INCARNATION
-        self.reads += 1
-        if self.is_away:
-            raise DatabaseUnavailable("away", "")
-        numbers = sorted(each for each in self.enqueued if each > after and each not in known)
-        jobs = [Assignment(INCARNATION, number, 0, 1, 1, "[]") for number in numbers]
-        return jobs, CreditState(self.taken, max(self.enqueued, default=0), self.open)
-
-    def enqueue(self, *numbers: int) -> None:
-        """Enqueue jobs as assigned, without a notification."""
-        self.enqueued.update(numbers)
-        self.taken += len(numbers)
-
-    def bring(self, *numbers: int, chunk: str = " []", run: int = INCARNATION) -> None:
+    def bring(self, *numbers: int, run: int = INCARNATION) -> None:
         """Have notifications bring jobs, all together."""
-        self.enqueue(*numbers)
-        self.notices.heard_own([f"{run} 0 {number}{chunk}" for number in numbers])
-
-    def name(self, *numbers: int) -> None:
-        """Have notifications name jobs that are too long for them."""
-        self.bring(*numbers, chunk="")
+        self.notices.heard_own([f"{run} 0 {number} []" for number in numbers])
 
     def bring_each(self, numbers: Iterable[int]) -> None:
         """Have notifications bring jobs, one after the other, as of commits of their own."""
@@ -174,18 +127,6 @@ def test_jobs_run_as_soon_as_notifications_bring_them() -> None:
         bank.bring(4, run=INCARNATION - 1)
         bank.bring(2, 5)
         assert bank.performed == [1, 2, 5]
-    assert bank.service.received == 3
-
-
-def test_named_jobs_are_read_together_and_run_once() -> None:
-    """They are too long for a notification."""
-    bank = Bank()
-    with bank.granted():
-        bank.deduplicator.accept(3)
-        bank.name(1, 2, 3)
-        bank.name(2, 4)
-    assert bank.asked == [[1, 2, 3], [2, 4]]
-    assert bank.performed == [1, 2, 4]
     assert bank.service.received == 3
 
 
@@ -309,29 +250,6 @@ def test_jobs_that_keep_coming_too_fast_are_claimed_for_longer_each_time() -> No
         assert bank.seconds_until_granted() == 1
 
 
-@pytest.mark.parametrize(("commit_time", "last"), [(None, 1), (SLOW_COMMIT, 2)])
-def test_a_moment_of_calm_does_not_shorten_the_rest_of_shared_credit(
-    commit_time: float | None, last: int
-) -> None:
-    """Else jobs near the pace that is too fast would change the way each second."""
-    bank = Bank()
-    bank.workers.capacity = 1_000
-    if commit_time is not None:
-        bank.meters.commits.append(commit_time)
-    with bank.granted():
-        most = bank.grants[-1]
-        for first in (0, 2 * most):
-            for number in range(most):
-                bank.clock.advance(1 / most)
-                bank.bring(1 + first + number)
-            assert bank.grants[-1] == most
-            bank.clock.advance(0.001)
-            bank.bring(*range(1 + first + most, 1 + first + 2 * most))
-            assert bank.grants[-1] == 0
-            rest = bank.seconds_until_granted()
-        assert rest == last
-
-
 def test_credit_is_withdrawn_while_many_jobs_are_claimed_beside_it() -> None:
     """One client at a time takes of the credit, and to read its jobs one by one saves little."""
     bank = Bank()
@@ -421,17 +339,6 @@ def test_a_draining_node_returns_late_jobs() -> None:
     assert bank.records.given_back == [(5, None)]
 
 
-def test_jobs_that_cannot_be_read_are_read_later() -> None:
-    """A lost connection loses no name; polling would find the jobs after seconds."""
-    bank = Bank()
-    with bank.granted():
-        bank.is_away = True
-        bank.name(5)
-        bank.is_away = False
-        bank.name(6)
-        assert bank.performed == [5, 6]
-
-
 def test_a_withdrawal_that_failed_is_repeated() -> None:
     """Otherwise jobs would go on to be assigned to a node that cannot receive them."""
     bank = Bank()
@@ -444,17 +351,6 @@ def test_a_withdrawal_that_failed_is_repeated() -> None:
         assert bank.grants == [MOST, 0]
 
 
-def test_a_backlog_withdraws_the_credit_however_many_names_arrive() -> None:
-    """Of jobs that are too long for a notification."""
-    bank = Bank()
-    with bank.granted():
-        bank.is_away = True
-        bank.service.looked(has_backlog=True)
-        bank.is_away = False
-        bank.name(6)
-        assert bank.grants == [MOST, 0]
-
-
 def test_a_job_that_runs_is_not_run_again() -> None:
     """Even if it is named again after the deduplicator has forgotten it."""
     bank = Bank()
@@ -462,144 +358,3 @@ def test_a_job_that_runs_is_not_run_again() -> None:
         bank.workers.jobs = {5: {1}}
         bank.bring(5)
         assert bank.performed == []
-
-
-def test_jobs_that_are_brought_before_the_lease_is_renewed_are_read_then() -> None:
-    """They are still assigned to this node."""
-    lease = Lease(10.0)
-    bank = Bank(lease)
-    bank.service.startService()
-    bank.bring(5)
-    assert bank.asked == []
-    lease.register(Identity(1, INCARNATION))
-    lease.renew(time.monotonic())
-    bank.wakeups.open_credit.ring()
-    bank.service.stopService()
-    assert bank.performed == [5]
-
-
-@pytest.fixture
-def sharing() -> Bank:
-    """A node whose commits are slow."""
-    bank = Bank()
-    bank.meters.commits.append(SLOW_COMMIT)
-    bank.workers.capacity = 1_000
-    return bank
-
-
-def test_where_commits_are_slow_the_node_reads_jobs_that_are_not_named(sharing: Bank) -> None:
-    """Soon after a notification, until all transactions have ended that were open then."""
-    with sharing.granted():
-        assert sharing.grants == [SHARED_CREDIT.most]
-        sharing.enqueue(2)
-        sharing.open = frozenset({7})
-        sharing.bring(1)
-        assert sharing.performed == [1, 2]
-        sharing.enqueue(3)
-        sharing.open = frozenset()
-        sharing.clock.advance(LEAST)
-        assert sharing.performed == [1, 2, 3]
-        assert sharing.asked == []
-        sharing.clock.advance(1)
-        assert sharing.reads == 2
-
-
-def test_a_ring_of_the_alarm_does_not_put_a_read_off(sharing: Bank) -> None:
-    """Other services ring it once a second, and reads for a transaction may be rarer."""
-    with sharing.granted():
-        sharing.open = frozenset({7})
-        sharing.bring(1)
-        sharing.clock.advance(80)
-        reads = sharing.reads
-        for _ in range(20):
-            sharing.clock.advance(1)
-            sharing.wakeups.open_credit.ring()
-        assert sharing.reads > reads
-
-
-def test_a_read_that_failed_is_repeated(sharing: Bank) -> None:
-    """With the pause of a failed step."""
-    with sharing.granted():
-        sharing.is_away = True
-        sharing.enqueue(2)
-        sharing.bring(1)
-        assert sharing.performed == [1]
-        sharing.is_away = False
-        sharing.clock.advance(1)
-        assert sharing.performed == [1, 2]
-
-
-def test_a_job_with_a_number_that_was_passed_is_read_by_its_name(sharing: Bank) -> None:
-    """As that of a transaction that stays open for long."""
-    with sharing.granted():
-        sharing.bring(8)
-        sharing.bring(9)
-        sharing.enqueued.add(5)
-        sharing.name(5)
-        assert sharing.asked == [[5]]
-        assert sharing.performed == [8, 9, 5]
-
-
-def test_several_claimed_jobs_are_a_reason_for_shared_credit_only(sharing: Bank) -> None:
-    """Elsewhere claims of several jobs cost less."""
-    lone = Bank()
-    for bank in (lone, sharing):
-        bank.service.looked(has_backlog=False)
-        bank.service.startService()
-        for _ in range(OVERLAPS):
-            bank.service.missed(2)
-        bank.service.stopService()
-    assert (lone.grants, sharing.grants) == ([], [SHARED_CREDIT.most])
-
-
-@pytest.mark.parametrize("between", ["a second", "a backlog"])
-def test_a_batch_of_jobs_is_no_reason_for_shared_credit(between: str, sharing: Bank) -> None:
-    """Credit would be withdrawn unused with the next one, and come back late for single jobs."""
-    sharing.service.looked(has_backlog=False)
-    sharing.service.startService()
-    for _ in range(2 * OVERLAPS):
-        sharing.service.missed(2)
-        if between == "a second":
-            sharing.clock.advance(STALE)
-        else:
-            sharing.service.looked(has_backlog=True)
-            sharing.service.looked(has_backlog=False)
-    assert sharing.grants == []
-    sharing.service.stopService()
-
-
-def test_shared_credit_may_be_out_for_a_while_after_it_was_withdrawn(sharing: Bank) -> None:
-    """Transactions that have taken of it may commit late."""
-    lone = Bank()
-    with lone.granted(), sharing.granted():
-        assert (lone.service.is_shared, sharing.service.is_shared) == (False, True)
-        sharing.clock.advance(2 * SHARED_FOR)
-        sharing.service.looked(has_backlog=True)
-        assert sharing.grants[-1] == 0
-        assert sharing.service.is_shared
-        sharing.clock.advance(SHARED_FOR)
-        assert not sharing.service.is_shared
-
-
-def test_a_pace_at_which_shared_credit_saves_nothing_ends_it(sharing: Bank) -> None:
-    """Higher than for credit of which one transaction at a time takes."""
-    half = SHARED_CREDIT.most // 2
-    with sharing.granted():
-        for pace, grant in ((0.9, SHARED_CREDIT.most), (1.1, 0)):
-            for number in range(half):
-                sharing.clock.advance(1 / (pace * SHARED_CREDIT.most_a_second))
-                sharing.bring(number + round(pace * 1000))
-            assert sharing.grants[-1] == grant
-    assert SHARED_CREDIT.most_a_second > 2 * LONE_CREDIT.most_a_second
-
-
-@pytest.mark.parametrize(("a_read", "grants"), [(16, [128, 128]), (17, [128, 0])])
-def test_reads_of_many_jobs_each_end_shared_credit(
-    a_read: int, grants: list[int], sharing: Bank
-) -> None:
-    """They take long because the processors are busy: then claims cost less."""
-    with sharing.granted():
-        for first in range(0, SHARED_CREDIT.most // 2, a_read):
-            sharing.clock.advance(0.1)
-            sharing.bring(*range(1 + first, 1 + first + a_read))
-    assert sharing.grants == grants

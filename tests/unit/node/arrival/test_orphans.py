@@ -30,7 +30,7 @@ class Shelter:
         self.asked: list[tuple[int | None, list[int]]] = []
         self.workers = Workers()
         self.lease = lease_of()
-        self.are_out = self.has_fresh = self.is_shared = False
+        self.are_out = self.has_fresh = False
         self.deduplicator = Deduplicator()
         self.lifecycle = Lifecycle(Loop())
         self.records = Records()
@@ -44,7 +44,6 @@ class Shelter:
             workers=self.workers,
             intake=Intake(self.workers, self.deduplicator, self.lifecycle, self.records),
             clients=self,
-            open_credit=self,
             peers=self,
             wakeups=self.wakeups,
         )
