@@ -20,8 +20,6 @@ RUFF = $(BIN)/ruff check . && $(BIN)/ruff format --check .
 # Packages and tests of packages that nothing here imports, half of all: their byte code is not made.
 UNUSED := /(sympy|networkx|mpmath|cfnlint|graphql|mypy|mypyc|tests)/|/twisted/.*/test/
 UNUSED := $(UNUSED)|/moto/(?!core/|s3/|moto_api/|utilities/)[^/]+/
-NODES_LEG := cluster
-FAULTS_LEG := faults docs packaging
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all test-fast coverage matrix lint compiled docs links dist screenshots clean
@@ -45,24 +43,25 @@ help:
 demo: $(DEMO_STAMP)
 	$(BIN)/txqueue demo
 
-# Three runs go on beside each other: those of many processes wait much, and go before the one of the
+# Four runs go on beside each other: those of many processes wait much, and go before the one of the
 # database, which mostly computes. With arguments of your own all tests run one by one.
-in_turn = (ended=0; for part in $(1); do \
-	$(PYTEST) $(CHOICE) -o hang_report=.hangs-$$part.log tests/$$part > .$$part.log 2>&1 || ended=1; \
-	done; exit $$ended)
+run = $(PYTEST) $(CHOICE) -o hang_report=.hangs-$(1).log $(2) > .$(1).log 2>&1
+faults_leg = (ended=0; for part in faults docs packaging; do \
+	$(call run,$$part,tests/$$part) || ended=1; done; exit $$ended)
 
 test: CHOICE := --each-commit
 ifeq ($(strip $(PYTEST_ARGS)),)
 test test-all: compiled
 	$(RUFF)
 	@rm -f .hangs-*.log; \
-	$(call in_turn,$(NODES_LEG)) & nodes=$$!; \
-	$(call in_turn,$(FAULTS_LEG)) & faults=$$!; \
+	$(call run,nodes,tests/cluster/test_[a-o]*.py) & nodes=$$!; \
+	$(call run,more-nodes,tests/cluster/test_[p-z]*.py) & more=$$!; \
+	$(faults_leg) & faults=$$!; \
 	nice -n 10 $(BIN)/mypy > .types.log 2>&1 & types=$$!; failed=0; \
 	nice -n 5 $(PYTEST) $(CHOICE) -o hang_report=.hangs-others.log \
-		tests $(patsubst %,--ignore=tests/%,$(NODES_LEG) $(FAULTS_LEG)) || failed=1; \
-	wait $$nodes || failed=1; wait $$faults || failed=1; \
-	for part in $(NODES_LEG) $(FAULTS_LEG); do cat .$$part.log; rm -f .$$part.log; done; \
+		tests $(addprefix --ignore=tests/,cluster faults docs packaging) || failed=1; \
+	wait $$nodes || failed=1; wait $$more || failed=1; wait $$faults || failed=1; \
+	for part in nodes more-nodes faults docs packaging; do cat .$$part.log; rm -f .$$part.log; done; \
 	for log in .hangs-*.log; do ! grep -q '^Timeout' $$log || grep -v site-packages $$log; done; \
 	wait $$types || failed=1; cat .types.log; rm -f .hangs-*.log .types.log; exit $$failed
 else

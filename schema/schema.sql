@@ -669,10 +669,10 @@ enqueue_many(jobs jsonb) returns bigint[];  -- enqueue, worker
 is_read_in_clear(its_type text) returns boolean;  -- read, worker
 -- only the owner may execute: check_encrypted, check_job, compute_key, compute_rank, credit_left, credit_run,
 -- declared_keys, enqueue_credited, enqueue_each, find_broken_length, find_broken_option, find_broken_rule,
--- has_broken_tag, has_open_credit, has_sleeping_master, is_credit_shared, is_short_object, known_options,
--- may_assign_at_once, may_notify, member_text, notify_run, payload_octets, refuse_computed, refuse_full_queue,
--- refuse_job, refuse_keyless, refuse_member, refuse_option, refuse_unknown_keys, refuse_unknown_option, try_turn,
--- wake_masters, with_keys, without_keys_option
+-- has_broken_tag, has_open_credit, has_sleeping_master, is_short_object, known_options, may_assign_at_once, may_notify,
+-- member_text, notify_run, payload_octets, refuse_computed, refuse_full_queue, refuse_job, refuse_keyless,
+-- refuse_member, refuse_option, refuse_unknown_keys, refuse_unknown_option, try_turn, wake_masters, with_keys,
+-- without_keys_option
 
 -- groups
 -- only the owner may execute: admit_groups_N, end_rate_waits, free_groups, free_late_groups, group_slots, lock_groups,
@@ -719,14 +719,11 @@ set_limit(its_kind text, its_key text, its_concurrency integer, its_rate double 
 -- nodes
 assignments_of(its_incarnation integer, older_than double precision) returns table(assignment bigint,
     jobs bigint);  -- worker
-credited_jobs(its_incarnation integer, after bigint, known bigint[]) returns (lanes smallint[], assignments bigint[],
-    chunks text[], credit bigint, drawn bigint);  -- worker
 declare_dead(its_incarnation integer, ended integer[]) returns integer;  -- worker
 direct_jobs(its_incarnation integer, its_assignment bigint = null, known bigint[] = '{}') returns table(lane smallint,
     assignment bigint, jobs integer, weight bigint, chunk text);  -- worker
 drain_node(its_name text, who text) returns boolean;  -- worker
-grant_credit(its_incarnation integer, jobs integer, unused bigint = null, is_shared boolean = false)
-    returns bigint;  -- worker
+grant_credit(its_incarnation integer, jobs integer, unused bigint = null) returns bigint;  -- worker
 heartbeat(its_incarnation integer, its_load double precision, its_report jsonb = '{}') returns (owned boolean,
     its_state text, peers jsonb, cancels jsonb, neighbours jsonb, next_end double precision, place integer,
     places integer, rescued integer, nodes integer, beats bigint, server text, restarts jsonb, is_idle boolean,
@@ -736,7 +733,6 @@ jobs_of(its_incarnation integer, assignments bigint[]) returns table(assignment 
 lacking_right(report jsonb, is_silent boolean) returns (what text, remedy text);  -- read, worker
 leave(its_incarnation integer, its_state text) returns integer;  -- worker
 listen_to_run(its_incarnation integer) returns text;  -- worker
-notified_jobs(its_incarnation integer, lanes integer[], assignments bigint[]) returns text[];  -- worker
 pass_on(its_incarnation integer, assignments bigint[], ids bigint[], to_incarnation integer, parts integer = 1)
     returns table(assignment bigint, jobs integer, weight bigint, ids_passed bigint[]);  -- worker
 probe_run(its_incarnation integer) returns text;  -- worker
@@ -751,9 +747,9 @@ reserve_incarnation() returns integer;  -- worker
 reserve_run(its_name text) returns (incarnation integer, former integer);  -- worker
 silent_jobs() returns bigint[];  -- read, worker
 undrain_node(its_name text, who text) returns boolean;  -- worker
--- only the owner may execute: cancel_returned, credited_in_N, find_cancellations, first_end, forget_future_beats,
--- has_lighter_node, has_reader, is_reachable, is_stale_cancellation, lease_margin, lock_live_node, look_around,
--- mark_dead, nearest_nodes, refused_session, review_unread, server_identity, serves_type, starts_jobs
+-- only the owner may execute: cancel_returned, find_cancellations, first_end, forget_future_beats, has_lighter_node,
+-- has_reader, is_reachable, is_stale_cancellation, lease_margin, lock_live_node, look_around, mark_dead, nearest_nodes,
+-- refused_session, review_unread, server_identity, serves_type, starts_jobs
 
 -- operators
 cancel(ids bigint[], who text) returns (cancelled bigint[], requested jsonb, refused bigint[]);  -- worker
@@ -890,22 +886,22 @@ start_workset(its_name text, its_items bigint = null) returns integer;  -- worke
 --                              schedule, seen_key, setting, unique_job, unread_job, work_type, workset, workset_failed,
 --                              workset_part, workset_slot, workset_status
 --                   execute    add_parts, advance_sequences, assignments_of, backlog, begin_archive, cancel, chart,
---                              claim_given, claim_ready, coalesce_into, complete, complete_one, credited_jobs,
---                              declare_dead, demand, direct_jobs, discard_failures, drain_node, drop_archived,
---                              due_schedules, edit_schedule, encrypted_type, end_archive, end_part, end_slot, enqueue,
---                              enqueue_assigned, enqueue_checked, enqueue_many, ensure_history, ensure_workset,
---                              explain_each, explain_facts, failure_kinds, fill_workset, find_archived, find_damage,
---                              find_job, find_met_conditions, grant_credit, heartbeat, held_jobs, history_due,
---                              hold_archiving, identity, is_input, is_read_in_clear, jobs_of, kept_steps,
---                              lacking_right, lagging_sequences, leave, listen_to_run, load_steps, lock_next_cut,
---                              measure_minute, next_job, next_part, note_late_error, note_late_result, note_minute,
---                              notified_jobs, notify_ends, pass_on, pause, pause_schedule, postpone_failures,
---                              probe_run, publish, publish_schedules, put_schedule, readable_json, readable_text,
---                              refresh_backlog_flags, register_node, release, remove_schedule, renew_for_peer, repeat,
---                              repeat_archived, request_end_notices, rescue, reserve_incarnation, reserve_run, restart,
---                              resume, resume_schedule, retry, retry_failures, retry_from, retry_workset, rotate,
---                              row_locker, run_schedule, schedule_runs, scheduled_keys, send_signal, set_aside,
---                              set_limit, set_priority, settle, signal, signal_keyed, silent_jobs, split_workset_part,
+--                              claim_given, claim_ready, coalesce_into, complete, complete_one, declare_dead, demand,
+--                              direct_jobs, discard_failures, drain_node, drop_archived, due_schedules, edit_schedule,
+--                              encrypted_type, end_archive, end_part, end_slot, enqueue, enqueue_assigned,
+--                              enqueue_checked, enqueue_many, ensure_history, ensure_workset, explain_each,
+--                              explain_facts, failure_kinds, fill_workset, find_archived, find_damage, find_job,
+--                              find_met_conditions, grant_credit, heartbeat, held_jobs, history_due, hold_archiving,
+--                              identity, is_input, is_read_in_clear, jobs_of, kept_steps, lacking_right,
+--                              lagging_sequences, leave, listen_to_run, load_steps, lock_next_cut, measure_minute,
+--                              next_job, next_part, note_late_error, note_late_result, note_minute, notify_ends,
+--                              pass_on, pause, pause_schedule, postpone_failures, probe_run, publish,
+--                              publish_schedules, put_schedule, readable_json, readable_text, refresh_backlog_flags,
+--                              register_node, release, remove_schedule, renew_for_peer, repeat, repeat_archived,
+--                              request_end_notices, rescue, reserve_incarnation, reserve_run, restart, resume,
+--                              resume_schedule, retry, retry_failures, retry_from, retry_workset, rotate, row_locker,
+--                              run_schedule, schedule_runs, scheduled_keys, send_signal, set_aside, set_limit,
+--                              set_priority, settle, signal, signal_keyed, silent_jobs, split_workset_part,
 --                              start_missed_cooldowns, start_workset, started, stats, tick, undrain_node, updated_at,
 --                              write_step, write_steps
 --
