@@ -14,7 +14,7 @@ from attrs import frozen
 
 from tests.db.masters import Master, master
 from tests.db.schema_picture import TABLES
-from tests.db.test_steps import APPROVAL, signal, started, steps, suspend, write
+from tests.db.test_steps import APPROVAL, signal, started, steps, suspend, taken, write
 from tests.docs.markdown import ROOT, Block, blocks
 from tests.docs.session import Session
 from txqueue.store.schema.migrations import migrate
@@ -150,6 +150,7 @@ def assert_goes_on(node: Master, waiting: int) -> None:
     assert signal(node, waiting, "approved", "by Ada")
     (chunk,) = node.claim()
     assert chunk.ids == [waiting]
+    assert taken(node, chunk, APPROVAL) == ["by Ada"]
     assert steps(node, waiting) == {"charge": {"id": 7}, "approval": "by Ada"}
     write(node, chunk, {"name": "ship"})
     numbers = "select array_agg(name order by number) from txqueue.job_step where job_id = %s"
