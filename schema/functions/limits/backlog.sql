@@ -2,6 +2,7 @@
 create or replace function txqueue.backlog(queue text) returns bigint
 language sql stable security definer
 set search_path = txqueue, pg_temp
+set jit = off
 as $$
     select count_backlog(queue, null)
 $$;

@@ -4,6 +4,7 @@
 create or replace function txqueue.row_locker(its_xmax xid, leaf oid) returns integer
 language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
+set jit = off
 as $$
 declare
     latest  constant xid8 := pg_snapshot_xmax(pg_current_snapshot());
