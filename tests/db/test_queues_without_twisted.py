@@ -112,11 +112,8 @@ def database(dsn18: str, templates: Templates) -> Iterator[str]:
 
 
 @pytest.fixture
-def dsn(database: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The same, without rows; notifications arrive there, however late."""
-    # A queue that hears nothing in time only looks for the next minute.
-    for package in ("aio", "sync"):
-        monkeypatch.setattr(f"txqueue.{package}.waiting.HEARD_WITHIN", DEFAULT_LIMIT)
+def dsn(database: str) -> str:
+    """The same, without rows."""
     empty_database(database)
     return database
 

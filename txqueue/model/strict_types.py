@@ -7,15 +7,21 @@ type reads one kind of them only: an array is no text, ``true`` is no 1.
 import re
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
 from functools import cache
-from typing import Annotated, Any, Final, Literal, get_args, get_origin
+from typing import Annotated, Any, Final, Literal, get_args, get_origin, get_type_hints
 from uuid import UUID
 
 import attrs
 from cattrs import Converter
+from cattrs.cols import (
+    is_namedtuple,
+    namedtuple_structure_factory,
+    namedtuple_unstructure_factory,
+)
 from cattrs.preconf.json import make_converter
 
 __all__ = ["converter", "strict_converter"]
@@ -50,11 +56,27 @@ def strict_converter(**options: Any) -> Converter:
     converter.register_structure_hook(timedelta, _duration)
     converter.register_structure_hook(Enum, _member)
     converter.register_structure_hook_factory(_is_literal, _literal_reader)
+    converter.register_unstructure_hook_factory(
+        is_namedtuple, lambda kind: namedtuple_unstructure_factory(_with_types(kind), converter)
+    )
+    converter.register_structure_hook_factory(
+        is_namedtuple, lambda kind: namedtuple_structure_factory(_with_types(kind), converter)
+    )
     wrapped = _Wrapped()
     converter.register_structure_hook_factory(
         wrapped.is_next, lambda kind: wrapped.checked(kind, converter)
     )
     return converter
+
+
+def _with_types(kind: type) -> type:
+    """Return a named tuple whose annotations are types, where its module has left them as text.
+
+    attrs does so for its classes.
+    """
+    with suppress(NameError):
+        kind.__annotations__ = get_type_hints(kind, include_extras=True)
+    return kind
 
 
 def _reader_of(kind: type, *converted: type) -> _Reader:

@@ -3,13 +3,15 @@
 -- is_thorough false it reads no table without an index for it.
 create or replace function txqueue.lagging_sequences(is_thorough boolean default true)
 returns table (name text, present bigint, needed bigint)
-language plpgsql stable security definer
+language plpgsql volatile security definer
 set search_path = txqueue, pg_temp
 set jit = off
 set enable_seqscan = off
 as $$
 #variable_conflict use_column
 declare
+    -- Nodes switch it, so that it is looked at before and after the table.
+    late    constant bigint := coalesce(pg_sequence_last_value('has_late_ends'), 0);
     its     record;
     highest bigint;
 begin
@@ -32,7 +34,7 @@ begin
         ('front_number', (select max(number) from group_front)),
         ('incarnation', (select max(incarnation)::bigint from node_info where incarnation < 1073741824)),
         ('has_limits', (select 1 where exists (select from control))),
-        ('has_late_ends', (select 1 where exists (select from late_end))),
+        ('has_late_ends', (select 1 where late = 0 and exists (select from late_end))),
         ('has_signals', (select 1 where exists (select from job_signal))),
         ('has_tenants', (
             select 1 where exists (select from job_ready where tenant is not null)

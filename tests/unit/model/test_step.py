@@ -164,6 +164,13 @@ class Point(NamedTuple):
     day: date
 
 
+class Later(NamedTuple):
+    """One whose annotations are text, as ``from __future__ import annotations`` leaves them."""
+
+    x: "int"
+    day: "date"
+
+
 class Row(TypedDict):
     """A result with names only."""
 
@@ -193,6 +200,7 @@ _KINDS = st.sampled_from(
         *((object, _JSON), (T, _JSON), (Json, _JSON), (Any, _JSON)),
         (Charge, st.builds(Charge, _INTS)),
         (Point, st.builds(Point, _INTS, st.dates())),
+        (Later, st.builds(Later, _INTS, st.dates())),
         (Row, st.fixed_dictionaries({"number": _INTS})),
         (Numbered, st.builds(Charge, _INTS)),
     ]

@@ -42,10 +42,12 @@ def is_kept(error: Any, depth: int = 0) -> bool:
 def _wrapped(error: Any) -> tuple[Any, ...]:
     """Return what an error stands for.
 
-    Twisted's ``gatherResults`` wraps the first error in a ``FirstError``, and groups of tasks put
-    theirs into a `BaseExceptionGroup`.
+    Groups of tasks put theirs into a `BaseExceptionGroup`, Twisted's ``race`` into a
+    ``FailureGroup``, and its ``gatherResults`` wraps the first error in a ``FirstError``.
     """
     if is_a(error, BaseExceptionGroup):
         return looked(lambda: tuple(error.exceptions), ())
+    if failures := looked(lambda: tuple(each.value for each in error.failures), ()):
+        return failures
     inner = looked(lambda: error.subFailure.value, None)
     return () if inner is None else (inner,)
