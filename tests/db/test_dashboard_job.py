@@ -77,6 +77,20 @@ async def test_a_child_that_was_cancelled_because_of_its_parent_tells_why(
     assert f'href="/jobs/{parent}"' in text.partition('class="panel why')[2].partition("</p>")[0]
 
 
+async def test_a_job_that_sleeps_has_a_form_for_any_signal(
+    node: Master, dsn: str, users: Mapping[str, Any]
+) -> None:
+    """It waits for none; its page opens all the same."""
+    (job_id,) = node.enqueue({})
+    (chunk,) = node.claim()
+    node.settle(chunk, "suspended", waits=[{"name": "nap", "kind": "sleep", "seconds": 3600}])
+    async with served(dsn, users=users) as browser:
+        await log_in(browser, "ann")
+        page = await browser.get(f"/jobs/{job_id}")
+    assert page.status == 200
+    assert 'name="name" value=""' in page.text.partition('/act/signal"')[2]
+
+
 async def test_the_steps_of_a_job_and_a_signal_to_it(
     node: Master, dsn: str, users: Mapping[str, Any]
 ) -> None:

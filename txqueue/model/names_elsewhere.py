@@ -26,7 +26,7 @@ OF_CLASSES: Final = _by_name(
         ),
         "queue": "queue_name routing_key",
         "group and group_limit": (
-            "rate_limit concurrency concurrency_limit concurrency_key max_concurrency"
+            "lock rate_limit concurrency concurrency_limit concurrency_key max_concurrency"
         ),
         "unique = Key(...) and unique_mode": (
             "queueing_lock unique_for unique_key unique_until dedupe_key deduplication_id"
@@ -42,11 +42,11 @@ _OF_CALLS: Final = _by_name(
             "delay countdown eta run_at run_after run_in schedule_at schedule_in scheduled_at"
         ),
         "not_after, and expires=True": "expires_at max_age ttl",
-        "unique, a text": "job_id task_id lock idempotency_key",
+        "unique, a text": "job_id task_id idempotency_key",
         "after, the numbers of jobs": "depends_on",
         "twistd txqueue --app MODULE, which runs a node": (
             "start worker workers run work serve runworker beat scheduler consumer app capacity"
-            " nodaemon n pidfile logfile"
+            " nodaemon pidfile logfile"
         ),
         "txqueue migrate": "init setup install upgrade",
         "txqueue status, or txqueue web": "inspect monitor flower info top",
