@@ -25,8 +25,7 @@ from sqlalchemy import URL, create_engine
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from txqueue.adapters import asyncpg, psycopg, psycopg2, sqlalchemy, statement
-from txqueue.demo.environment import embedded_schema
-from txqueue.demo.progress import bars
+from txqueue.demo.environment import bars, embedded_schema
 from txqueue_bench.work import Timed
 
 WORK = Timed(0)

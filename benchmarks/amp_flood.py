@@ -17,9 +17,8 @@ from attrs import asdict
 from rich.console import Console
 
 from benchmarks.flooding import HOST, Figures, Flooded, flooded
-from txqueue.demo.environment import TemporarySchema, embedded_schema
+from txqueue.demo.environment import TemporarySchema, bars, embedded_schema
 from txqueue.demo.node import RunningNode
-from txqueue.demo.progress import bars
 
 REGISTER = (
     "select incarnation from {0}.register_node"

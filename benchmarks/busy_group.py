@@ -19,11 +19,9 @@ from attrs import define
 from rich.console import Console
 
 from txqueue import WorkItem
-from txqueue.demo.environment import TemporarySchema, embedded_schema
-from txqueue.demo.node import RunningNode
-from txqueue.demo.progress import bars
-from txqueue.demo.traffic import publish, wait_until_done
-from txqueue.model.chunk import read_chunk
+from txqueue.demo.environment import TemporarySchema, bars, embedded_schema
+from txqueue.demo.node import RunningNode, publish, wait_until_done
+from txqueue.model.assignment import read_chunk
 from txqueue.store.inquiries.reader import Session
 from txqueue_bench.work import Counted
 

@@ -15,10 +15,8 @@ from typing import Any
 
 from rich.console import Console
 
-from txqueue.demo.environment import embedded_schema
-from txqueue.demo.node import RunningNode
-from txqueue.demo.progress import bars
-from txqueue.demo.traffic import publish
+from txqueue.demo.environment import bars, embedded_schema
+from txqueue.demo.node import RunningNode, publish
 from txqueue.store.inquiries.reader import Session
 from txqueue_bench.work import Timed
 

@@ -20,10 +20,8 @@ from attrs import define
 from rich.console import Console
 
 from txqueue import WorkItem
-from txqueue.demo.environment import TemporarySchema
-from txqueue.demo.node import RunningNode
-from txqueue.demo.progress import Pace, bars
-from txqueue.demo.traffic import enqueue_all, publish, wait_until_done
+from txqueue.demo.environment import Pace, TemporarySchema, bars
+from txqueue.demo.node import RunningNode, enqueue_all, publish, wait_until_done
 from txqueue.store.inquiries.reader import Session
 from txqueue_bench.cpu_time import cpu_seconds
 from txqueue_bench.environment import warm_schema

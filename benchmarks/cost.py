@@ -18,10 +18,8 @@ from attrs import asdict, frozen
 from rich.console import Console
 
 from benchmarks.history import APP, WORKERS
-from txqueue.demo.environment import TemporarySchema, embedded_schema
-from txqueue.demo.node import RunningNode
-from txqueue.demo.progress import Pace, bars
-from txqueue.demo.traffic import enqueue_all, publish, wait_until_done
+from txqueue.demo.environment import Pace, TemporarySchema, bars, embedded_schema
+from txqueue.demo.node import RunningNode, enqueue_all, publish, wait_until_done
 from txqueue.store.inquiries.reader import Session
 from txqueue_bench.cpu_time import cpu_seconds
 from txqueue_bench.work import Counted

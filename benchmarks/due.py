@@ -15,10 +15,8 @@ from datetime import timedelta
 
 from rich.console import Console
 
-from txqueue.demo.environment import embedded_schema
-from txqueue.demo.node import RunningNode
-from txqueue.demo.progress import bars
-from txqueue.demo.traffic import publish, wait_until_done
+from txqueue.demo.environment import bars, embedded_schema
+from txqueue.demo.node import RunningNode, publish, wait_until_done
 from txqueue.store.inquiries.reader import Session
 from txqueue_bench.latency import percentile
 from txqueue_bench.tally import noted_numbers

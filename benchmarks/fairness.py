@@ -20,10 +20,8 @@ from statistics import median
 from rich.console import Console
 
 from benchmarks.work import Waits
-from txqueue.demo.environment import TemporarySchema, embedded_schema
-from txqueue.demo.node import RunningNode
-from txqueue.demo.progress import bars
-from txqueue.demo.traffic import publish
+from txqueue.demo.environment import TemporarySchema, bars, embedded_schema
+from txqueue.demo.node import RunningNode, publish
 from txqueue.store.inquiries.reader import Session
 
 APP = "benchmarks.work"

@@ -20,7 +20,7 @@ import psycopg2
 from psycopg2.extensions import make_dsn
 from rich.console import Console
 
-from txqueue.demo.progress import Stages, bars
+from txqueue.demo.environment import Stages, bars
 from txqueue_bench.drain import drain
 from txqueue_bench.environment import warm_schema
 

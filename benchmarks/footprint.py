@@ -18,12 +18,10 @@ from typing import Any
 from attrs import frozen
 from rich.console import Console
 
-from txqueue.demo.environment import TemporarySchema, embedded_schema
-from txqueue.demo.node import RunningNode
-from txqueue.demo.progress import Pace, bars
-from txqueue.demo.traffic import enqueue_all, publish, wait_until_done
+from txqueue.demo.environment import Pace, TemporarySchema, bars, embedded_schema
+from txqueue.demo.node import RunningNode, enqueue_all, publish, wait_until_done
 from txqueue.store.inquiries.reader import Session
-from txqueue.system.procfs import descendants_of, workers_of
+from txqueue.system.processes import descendants_of, workers_of
 from txqueue_bench.work import Counted
 
 APP = "txqueue_bench.work"

@@ -17,9 +17,8 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from txqueue.demo.node import RunningNode
-from txqueue.demo.progress import bars
-from txqueue.demo.traffic import publish
+from txqueue.demo.environment import bars
+from txqueue.demo.node import RunningNode, publish
 from txqueue.store.inquiries.reader import Session
 from txqueue_bench.cpu_time import cpu_seconds
 from txqueue_bench.environment import warm_schema

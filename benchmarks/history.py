@@ -26,10 +26,8 @@ from threading import Event, Thread
 from attrs import frozen
 from rich.console import Console
 
-from txqueue.demo.environment import TemporarySchema, embedded_schema
-from txqueue.demo.node import RunningNode
-from txqueue.demo.progress import Pace, Stages, bars
-from txqueue.demo.traffic import enqueue_all, publish, wait_until_done
+from txqueue.demo.environment import Pace, Stages, TemporarySchema, bars, embedded_schema
+from txqueue.demo.node import RunningNode, enqueue_all, publish, wait_until_done
 from txqueue.store.inquiries.reader import Reader, Session
 from txqueue.store.reads.job_details import about_job
 from txqueue.store.schema.migrations import migrate

@@ -43,13 +43,14 @@ from twisted.logger import (
 
 from benchmarks.simulated_workers import simulating
 from txqueue import WorkItem
-from txqueue.demo.traffic import enqueue_all, publish
+from txqueue.demo.node import enqueue_all, publish
 from txqueue.embedded import EmbeddedServer
-from txqueue.node.node import Node, NodeSettings
+from txqueue.node.node import Node
+from txqueue.node.settings import NodeSettings
 from txqueue.store.inquiries.reader import Session
 from txqueue.store.schema.migrations import migrate
 from txqueue.system.clock import steady
-from txqueue.system.procfs import stat_of
+from txqueue.system.processes import stat_of
 from txqueue.wire.endpoints import parsed_endpoint
 from txqueue_bench.cpu_time import cpu_seconds
 

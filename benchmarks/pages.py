@@ -19,9 +19,8 @@ from rich.console import Console
 
 from benchmarks.history import filled
 from benchmarks.viewers import WEB, dashboard, got
-from txqueue.demo.environment import embedded_schema
-from txqueue.demo.progress import bars
-from txqueue.demo.traffic import enqueue_all, publish
+from txqueue.demo.environment import bars, embedded_schema
+from txqueue.demo.node import enqueue_all, publish
 from txqueue.store.inquiries.reader import Session
 from txqueue.web.pages.routes import MENU
 from txqueue_bench.work import Counted

@@ -24,13 +24,11 @@ from attrs import define
 from rich.console import Console
 
 from txqueue import WorkItem
-from txqueue.demo.environment import TemporarySchema, embedded_schema
-from txqueue.demo.node import RunningNode
-from txqueue.demo.progress import Pace, bars
-from txqueue.demo.traffic import enqueue_all, publish, wait_until_done
+from txqueue.demo.environment import Pace, TemporarySchema, bars, embedded_schema
+from txqueue.demo.node import RunningNode, enqueue_all, publish, wait_until_done
 from txqueue.errors import TxqueueError
 from txqueue.store.inquiries.reader import Session
-from txqueue.system.procfs import workers_of
+from txqueue.system.processes import workers_of
 from txqueue_bench.tally import FOLDER_VARIABLE
 from txqueue_bench.work import Counted
 

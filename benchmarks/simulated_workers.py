@@ -11,12 +11,9 @@ from typing import Any
 
 from attrs import frozen
 
-from txqueue.model.assignment import Assignment
-from txqueue.model.chunk import AssignedJob, read_chunk
+from txqueue.model.assignment import AssignedJob, Assignment, read_chunk
 from txqueue.node.workers.starter import PIPE_FD
-from txqueue.wire.pipe import PipeFactory
-from txqueue.wire.prompt_pipe import PromptPipe
-from txqueue.wire.worker_commands import (
+from txqueue.wire.commands import (
     CancelRunning,
     Configure,
     Finish,
@@ -25,6 +22,7 @@ from txqueue.wire.worker_commands import (
     Perform,
     RenewLease,
 )
+from txqueue.wire.pipe import PipeFactory, PromptPipe
 
 __all__ = ["SimulatedWorker", "simulating"]
 

@@ -21,9 +21,8 @@ from attrs import define
 from rich.console import Console
 
 from txqueue import WorksetItem
-from txqueue.demo.environment import TemporarySchema, embedded_schema
+from txqueue.demo.environment import Advance, TemporarySchema, bars, embedded_schema
 from txqueue.demo.node import RunningNode
-from txqueue.demo.progress import Advance, bars
 from txqueue.store.enqueueing.worksets import spec_of
 from txqueue.store.inquiries.reader import Session
 

@@ -174,7 +174,7 @@ HIDDEN: Final = frozenset(
     }
 )
 WITH_BASE: Final = MappingProxyType(
-    {"RunningJob": ("txqueue/worker/handlers/durable_job.py", "DurableJob")}
+    {"RunningJob": ("txqueue/worker/handlers/running_job.py", "DurableJob")}
 )
 WIDTH: Final = 88
 OWN: Final = "the work type's own"

@@ -8,9 +8,8 @@ from attrs import evolve
 
 from tests.browser import Browser
 from tests.waiting import running_reactor
-from txqueue.web.databases import ShownDatabase
 from txqueue.web.service import Dashboard
-from txqueue.web.settings import DashboardSettings
+from txqueue.web.settings import DashboardSettings, ShownDatabase
 from txqueue.wire.endpoints import Endpoint
 
 __all__ = ["served"]

@@ -11,14 +11,19 @@ if TYPE_CHECKING:
     from txqueue.client.node_link import Membership
     from txqueue.client.queue import WorkQueue
     from txqueue.errors import TxqueueError
-    from txqueue.model.directives import Discard, Fail, Next, Snooze
+    from txqueue.model.directives import (
+        Discard,
+        Fail,
+        FailedAttempt,
+        Next,
+        Snooze,
+        middleware,
+        on_failure,
+    )
     from txqueue.model.enqueue_options import EnqueueOptions
-    from txqueue.model.failed_attempt import FailedAttempt, on_failure
     from txqueue.model.job import Attempt, Job, State
-    from txqueue.model.job_policy import Priority, Runtime, UniqueMode
+    from txqueue.model.job_policy import Priority, Retry, Runtime, UniqueMode
     from txqueue.model.keys import Key
-    from txqueue.model.middleware import middleware
-    from txqueue.model.retry import Retry
     from txqueue.model.schedule import CatchUp, Cooldown, Cron, Every, Exists
     from txqueue.model.work_item import WorkItem
     from txqueue.model.workset_item import ExistingTable, WorksetItem, WorksetStatus
@@ -92,12 +97,12 @@ _HOMES = {
     "ExistingTable": "txqueue.model.workset_item",
     "Exists": "txqueue.model.schedule",
     "Fail": "txqueue.model.directives",
-    "FailedAttempt": "txqueue.model.failed_attempt",
+    "FailedAttempt": "txqueue.model.directives",
     "Job": "txqueue.model.job",
     "Key": "txqueue.model.keys",
     "Next": "txqueue.model.directives",
     "Priority": "txqueue.model.job_policy",
-    "Retry": "txqueue.model.retry",
+    "Retry": "txqueue.model.job_policy",
     "Runtime": "txqueue.model.job_policy",
     "Snooze": "txqueue.model.directives",
     "State": "txqueue.model.job",
@@ -107,8 +112,8 @@ _HOMES = {
     "WorkItem": "txqueue.model.work_item",
     "WorksetItem": "txqueue.model.workset_item",
     "WorksetStatus": "txqueue.model.workset_item",
-    "middleware": "txqueue.model.middleware",
-    "on_failure": "txqueue.model.failed_attempt",
+    "middleware": "txqueue.model.directives",
+    "on_failure": "txqueue.model.directives",
     "task": "txqueue.worker.handlers.task",
     "Membership": "txqueue.client.node_link",
     "WorkQueue": "txqueue.client.queue",

@@ -29,7 +29,7 @@ from urllib.parse import quote
 from attrs import frozen
 
 from txqueue.errors import EmbeddedUnavailable
-from txqueue.system.supervision import open_gate, start_gated, start_watcher
+from txqueue.system.processes import open_gate, start_gated, start_watcher
 
 DEFAULTS: Final[Mapping[str, str]] = MappingProxyType(
     {

@@ -17,10 +17,15 @@ from txqueue.errors import ConfigurationError, TxqueueError
 from txqueue.logs.setup import choose_log
 from txqueue.model.work_item import known_work_types
 from txqueue.node.application import import_work_items
-from txqueue.node.configuration import credentials_of, ensure_free, node_settings
 from txqueue.node.master_process import install_reactor, prepare_process, running_reactor
-from txqueue.node.node import Node, NodeSettings
-from txqueue.node.settings import summary_of
+from txqueue.node.node import Node
+from txqueue.node.settings import (
+    NodeSettings,
+    credentials_of,
+    ensure_free,
+    node_settings,
+    summary_of,
+)
 from txqueue.store.enqueueing.encryption import check_key
 from txqueue.store.schedules import declared
 from txqueue.store.schema.files import checked_name
@@ -28,8 +33,6 @@ from txqueue.store.schema.migrations import check_database, check_node_role
 from txqueue.system.service_manager import ServiceManager, take_service_manager
 from txqueue.system.settings import Settings
 from txqueue.wire.endpoints import Endpoint, parsed_endpoint
-
-__all__ = ["Options", "makeService"]
 
 _log = Logger()
 _SHORT = {"workers": "w", "queues": "q"}
@@ -207,9 +210,7 @@ def _with_reports(
     reactor: Any, options: Options, nodes: list[Node], services: list[Any]
 ) -> MultiService:
     """Return the services, within those that report the health of the nodes."""
-    from txqueue.health.notices import ServiceNotices
-    from txqueue.health.reporter import NodesReporter
-    from txqueue.health.service import HealthServer, MasterProcess
+    from txqueue.health.service import HealthServer, MasterProcess, NodesReporter, ServiceNotices
 
     reporter = NodesReporter(nodes)
     outer: list[Service] = []
@@ -257,8 +258,7 @@ def _dashboard_settings(settings: Settings, nodes: Sequence[NodeSettings]) -> An
     endpoint = _secured_endpoint(settings, "web")
     if endpoint is None:
         return None
-    from txqueue.web.databases import named_databases
-    from txqueue.web.settings import dashboard_settings
+    from txqueue.web.settings import dashboard_settings, named_databases
 
     endpoint.ensure_free("choose another --web")
     dsns, schema = [node.dsn for node in nodes], nodes[0].schema
@@ -289,7 +289,7 @@ def _metrics_settings(settings: Settings, node: NodeSettings) -> Any:
     endpoint = _secured_endpoint(settings, "metrics")
     if endpoint is None:
         return None
-    from txqueue.metrics.settings import metrics_settings
+    from txqueue.metrics.service import metrics_settings
 
     return metrics_settings(node.dsn, node.schema, endpoint)
 

@@ -35,13 +35,11 @@ from benchmarks.rivals.rival import (
     statements_in,
 )
 from benchmarks.rivals.work import Start, Started, starts_in
-from txqueue.demo.environment import TemporarySchema
-from txqueue.demo.node import RunningNode
-from txqueue.demo.progress import Advance
-from txqueue.demo.traffic import enqueue_all, publish, wait_until_done
+from txqueue.demo.environment import Advance, TemporarySchema
+from txqueue.demo.node import RunningNode, enqueue_all, publish, wait_until_done
 from txqueue.store.driver.blocking_connection import connect
 from txqueue.store.inquiries.reader import Session
-from txqueue.system.procfs import descendants_of
+from txqueue.system.processes import descendants_of
 from txqueue_bench.environment import own_schema
 from txqueue_bench.tally import noted_numbers
 

@@ -21,7 +21,7 @@ from attrs import frozen
 from benchmarks.footprint import Footprint
 from txqueue.errors import TxqueueError
 from txqueue.store.inquiries.reader import Session
-from txqueue.system.procfs import all_processes, descendants_of, stat_of
+from txqueue.system.processes import all_processes, descendants_of, stat_of
 from txqueue_bench.cpu_time import cpu_seconds
 
 __all__ = [

@@ -13,7 +13,7 @@ from twisted.internet.task import deferLater, react
 
 from txqueue.client.node_link import Membership
 from txqueue.client.queue import IClientReactor, WorkQueue
-from txqueue.system.gc_tuning import freeze_loaded_objects
+from txqueue.system.processes import freeze_loaded_objects
 from txqueue_bench.work import Timed
 
 __all__ = ["main"]

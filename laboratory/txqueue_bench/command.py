@@ -12,12 +12,11 @@ import click
 
 from txqueue.cli.options import Finite, GlobalOptions, Group
 from txqueue.cli.output import Lines, facts, notes, show, styled
-from txqueue.demo.progress import bars
+from txqueue.demo.environment import bars
 from txqueue.model.humanize import amount, duration
 
 if TYPE_CHECKING:
-    from txqueue.demo.environment import TemporarySchema
-    from txqueue.demo.progress import Stages
+    from txqueue.demo.environment import Stages, TemporarySchema
 
 __all__ = ["bench"]
 

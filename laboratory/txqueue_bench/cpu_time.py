@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import suppress
 
-from txqueue.system.procfs import PARENT, all_processes, command_of, stat_of
+from txqueue.system.processes import PARENT, all_processes, command_of, stat_of
 
 __all__ = ["cpu_seconds"]
 

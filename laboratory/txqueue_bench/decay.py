@@ -8,10 +8,8 @@ from datetime import datetime
 from statistics import median
 from typing import Any
 
-from txqueue.demo.environment import TemporarySchema
-from txqueue.demo.node import RunningNode
-from txqueue.demo.progress import Pace, Stages
-from txqueue.demo.traffic import enqueue_all, publish, wait_until_done
+from txqueue.demo.environment import Pace, Stages, TemporarySchema
+from txqueue.demo.node import RunningNode, enqueue_all, publish, wait_until_done
 from txqueue.store.inquiries.reader import Session
 from txqueue_bench.work import Counted
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 from array import array
 from typing import Any
 
-from txqueue.demo.environment import TemporarySchema
-from txqueue.demo.node import RunningNode
-from txqueue.demo.progress import Pace, Stages
-from txqueue.demo.traffic import enqueue_all, outcome, publish, wait_until_done
+from txqueue.demo.environment import Pace, Stages, TemporarySchema
+from txqueue.demo.node import RunningNode, enqueue_all, outcome, publish, wait_until_done
 from txqueue_bench.sql_limit import raw_limit
 from txqueue_bench.tally import noted_numbers
 from txqueue_bench.work import Counted

@@ -7,9 +7,8 @@ from typing import Any
 
 from txqueue.client.blocking import run_in_reactor
 from txqueue.client.queue import IClientReactor, WorkQueue
-from txqueue.demo.environment import TemporarySchema
-from txqueue.demo.progress import Advance, Stages
-from txqueue.demo.traffic import publish
+from txqueue.demo.environment import Advance, Stages, TemporarySchema
+from txqueue.demo.node import publish
 from txqueue_bench.work import Counted
 
 __all__ = ["enqueuing"]

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from txqueue.demo.environment import TemporarySchema, embedded_schema, temporary_folder
-from txqueue.demo.progress import Stages
+from txqueue.demo.environment import Stages, TemporarySchema, embedded_schema, temporary_folder
 from txqueue.errors import Refused, TxqueueError
 from txqueue.store.inquiries.reader import Session
 from txqueue.store.schema.migrations import ROLES, migrate

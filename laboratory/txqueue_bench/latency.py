@@ -13,10 +13,8 @@ from typing import Any
 
 from attrs import frozen
 
-from txqueue.demo.environment import TemporarySchema
-from txqueue.demo.node import NodeFailed, RunningNode
-from txqueue.demo.progress import Advance, Stages
-from txqueue.demo.traffic import publish, wait_until_done
+from txqueue.demo.environment import Advance, Stages, TemporarySchema
+from txqueue.demo.node import NodeFailed, RunningNode, publish, wait_until_done
 from txqueue.store.driver.blocking_connection import connect
 from txqueue_bench.cpu_time import cpu_seconds
 from txqueue_bench.tally import noted_numbers

@@ -8,12 +8,10 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from txqueue.demo.environment import TemporarySchema
-from txqueue.demo.node import NodeFailed, RunningNode
-from txqueue.demo.progress import Stages
-from txqueue.demo.traffic import enqueue_all, publish
+from txqueue.demo.environment import Stages, TemporarySchema
+from txqueue.demo.node import NodeFailed, RunningNode, enqueue_all, publish
 from txqueue.store.inquiries.reader import Session
-from txqueue.system.procfs import workers_of
+from txqueue.system.processes import workers_of
 from txqueue_bench.tally import NOTES, noted_numbers
 from txqueue_bench.work import ENOUGH, Endless
 

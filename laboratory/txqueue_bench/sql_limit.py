@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from itertools import pairwise
 
-from txqueue.demo.progress import Advance
+from txqueue.demo.environment import Advance
 from txqueue.store.inquiries.reader import Session
 
 __all__ = ["raw_limit"]

@@ -19,8 +19,7 @@ from urllib.error import URLError
 from urllib.request import Request, urlopen
 
 from txqueue.store.inquiries.reader import Session
-from txqueue.system.procfs import descendants_of, is_alive
-from txqueue.system.supervision import open_gate, start_gated, start_watcher
+from txqueue.system.processes import descendants_of, is_alive, open_gate, start_gated, start_watcher
 from txqueue_torture.cluster_files import DYNAMIC, etcd_command, haproxy_file, member_file
 from txqueue_torture.environment import ScenarioFailed
 from txqueue_torture.node import free_port, until

@@ -13,7 +13,7 @@ import click
 
 from txqueue.cli.options import Command, GlobalOptions
 from txqueue.cli.output import Lines, facts, note, notes, show, styled, table
-from txqueue.demo.progress import bars
+from txqueue.demo.environment import bars
 from txqueue.model.humanize import amount, duration
 
 if TYPE_CHECKING:

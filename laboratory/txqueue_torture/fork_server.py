@@ -2,7 +2,7 @@
 
 Nodes and clients import most of txqueue and Twisted, which takes each of them longer than a short
 scenario's work. A fork has the arguments, environment, folder and descriptors that the program
-would have, a session of its own, and the same gate as `txqueue.system.supervision` has.
+would have, a session of its own, and the same gate as `txqueue.system.processes` has.
 
 ``python -m txqueue_torture.fork_server DESCRIPTOR MODULE...`` is the server's side.
 """

@@ -7,7 +7,7 @@ import signal
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 
-from txqueue.system.procfs import STATE, stat_of
+from txqueue.system.processes import STATE, stat_of
 from txqueue_torture.node import until
 
 __all__ = ["frozen", "is_stopped"]

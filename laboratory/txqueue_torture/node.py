@@ -18,7 +18,7 @@ from urllib.parse import quote
 from txqueue.demo.node import twistd
 from txqueue.errors import TxqueueError
 from txqueue.store.inquiries.reader import Session
-from txqueue.system.procfs import descendants_of, is_alive, parent_of, workers_of
+from txqueue.system.processes import descendants_of, is_alive, parent_of, workers_of
 from txqueue_torture.history import lines_of
 from txqueue_torture.processes import Leash
 

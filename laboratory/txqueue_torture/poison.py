@@ -12,7 +12,7 @@ from typing import Any, Final
 from attrs import define
 from twisted.internet.defer import Deferred
 
-from txqueue.model.retry import Retry
+from txqueue.model.job_policy import Retry
 from txqueue.model.work_item import WorkItem
 from txqueue_torture.work import SOON, Draw, Order, diary, kind, noted
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, TypeAlias
 from weakref import WeakSet
 
-from txqueue.system.supervision import open_gate, start_gated, start_watcher
+from txqueue.system.processes import open_gate, start_gated, start_watcher
 from txqueue_torture.fork_server import FORK_SERVER, ForkedProcess
 
 __all__ = ["Leash", "Started"]

@@ -12,11 +12,10 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from txqueue.model.assignment import Assignment
-from txqueue.model.chunk import read_chunk
+from txqueue.model.assignment import Assignment, read_chunk
 from txqueue.node.arrival.credits import Credits
 from txqueue.node.workers.workload import Workers
-from txqueue.wire.client_commands import Deliver
+from txqueue.wire.commands import Deliver
 from txqueue_torture.recorder import FOLDER_VARIABLE
 from txqueue_torture.work import diary
 

@@ -20,7 +20,7 @@ from urllib.parse import quote
 from txqueue.embedded import EmbeddedServer
 from txqueue.errors import EmbeddedUnavailable
 from txqueue.store.inquiries.reader import Session
-from txqueue.system.procfs import children_of, is_alive
+from txqueue.system.processes import children_of, is_alive
 from txqueue_torture.needs import program_path
 from txqueue_torture.proxy import Address
 

@@ -11,7 +11,7 @@ from attrs import define
 from twisted.internet.defer import Deferred, gatherResults
 
 from txqueue.errors import Suspended
-from txqueue.model.retry import Retry
+from txqueue.model.job_policy import Retry
 from txqueue.model.work_item import WorkItem
 from txqueue.store.inquiries.reader import Session
 from txqueue_torture.recorder import DSN_VARIABLE, FOLDER_VARIABLE

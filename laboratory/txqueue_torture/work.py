@@ -16,8 +16,8 @@ from twisted.internet.task import deferLater
 
 from txqueue.errors import Suspended, TokenLost
 from txqueue.model.directives import Snooze
+from txqueue.model.job_policy import Retry
 from txqueue.model.keys import Key
-from txqueue.model.retry import Retry
 from txqueue.model.work_item import WorkItem
 from txqueue_torture.recorder import FOLDER_VARIABLE, NODE_VARIABLE, Recorder, recorder
 

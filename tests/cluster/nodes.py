@@ -17,8 +17,7 @@ from attrs import field, mutable
 from tests.cluster.database import Database
 from tests.waiting import pause
 from tests.without_tls import FOLDER as WITHOUT_TLS
-from txqueue.system.procfs import all_processes, is_alive, parent_of, workers_of
-from txqueue.system.supervision import open_gate
+from txqueue.system.processes import all_processes, is_alive, open_gate, parent_of, workers_of
 from txqueue_torture.fork_server import ForkServer
 from txqueue_torture.processes import Started
 

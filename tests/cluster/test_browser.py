@@ -17,8 +17,8 @@ from twisted.internet.threads import deferToThread
 from tests.cluster.database import Database
 from tests.dashboards import served
 from tests.samples import HOSTILE, fill, fill_with_hostile_texts
-from txqueue.web.databases import ShownDatabase
 from txqueue.web.pages.routes import MENU
+from txqueue.web.settings import ShownDatabase
 
 playwright = pytest.importorskip("playwright.sync_api", exc_type=ImportError)
 

@@ -13,7 +13,7 @@ from tests.cluster.nodes import Nodes
 from tests.waiting import eventually
 from txqueue import WorkQueue
 from txqueue.errors import JobFailed
-from txqueue.system.procfs import STATE, children_of, stat_of
+from txqueue.system.processes import STATE, children_of, stat_of
 
 APP = "tests.cluster.app_of_processes"
 LIMIT = 60.0

@@ -9,7 +9,7 @@ from tests.cluster.nodes import PATIENCE, Nodes
 from tests.cluster.peers import free_port
 from tests.waiting import eventually
 from txqueue import WorkQueue
-from txqueue.web.users import user_line
+from txqueue.web.logins import user_line
 
 
 async def test_an_operator_cancels_a_running_job_in_the_dashboard(

@@ -4,7 +4,7 @@ from tests.cluster.app import Answers, Noop, Noted
 from tests.cluster.database import Database
 from tests.cluster.nodes import Nodes
 from txqueue import WorkQueue
-from txqueue.store.schema.version import latest_version
+from txqueue.store.schema.files import latest_version
 
 LIMIT = 60.0
 # What a step that serves older code may do: new columns, tables, indexes and functions.

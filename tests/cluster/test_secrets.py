@@ -17,7 +17,7 @@ from tests.cluster.nodes import PATIENCE, Node, Nodes, command, environment
 from tests.waiting import eventually
 from txqueue import WorkQueue
 from txqueue.store.enqueueing.encryption import KEY
-from txqueue.system.procfs import command_of
+from txqueue.system.processes import command_of
 
 APP = Plain.__module__
 CANARY = "s3cr3t-4111111111111111"

@@ -12,7 +12,7 @@ from tests.cluster.database import Database
 from tests.cluster.nodes import Node, Nodes
 from tests.waiting import eventually
 from txqueue import WorkQueue
-from txqueue.system.procfs import children_of
+from txqueue.system.processes import children_of
 
 APP = "tests.cluster.app_of_signals"
 OPTIONS = ("--workers", "1", "--capacity", "1")

@@ -16,8 +16,8 @@ from tests.cluster.nodes import PATIENCE, TLS, Node, Nodes
 from tests.cluster.peers import certificates, free_port, hand
 from tests.waiting import eventually, running_reactor
 from txqueue import WorkQueue
+from txqueue.wire.commands import Hello, NotAPeer, ReportLoad, Steal, Take, WakePeer
 from txqueue.wire.endpoints import Endpoint
-from txqueue.wire.peer_commands import Hello, NotAPeer, ReportLoad, Steal, Take, WakePeer
 from txqueue.wire.pipe import Pipe, PipeFactory
 from txqueue.wire.tls import Credentials
 

@@ -12,8 +12,7 @@ import psycopg2
 from tests.db.conftest import EMPTY
 from tests.db.explained_nodes import ModelledNode
 from tests.db.stored import Stored
-from txqueue.model.assignment import Assignment
-from txqueue.model.chunk import read_chunk
+from txqueue.model.assignment import Assignment, read_chunk
 from txqueue.policy.endings.outcome import KEYLESS
 from txqueue.policy.placement.room import Room
 

@@ -9,8 +9,7 @@ from attrs import define, field
 from twisted.internet.task import Clock
 
 from txqueue.model.assignment import Assignment
-from txqueue.node.workers.reports import blocking_report
-from txqueue.node.workers.suspects import Suspects
+from txqueue.node.workers.suspects import Suspects, blocking_report
 from txqueue.node.workers.workload import Workers
 from txqueue.policy.placement.room import Load
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from attrs import frozen
 
 from tests.db.stored import Stored, Taken
-from txqueue.model.chunk import read_chunk
+from txqueue.model.assignment import read_chunk
 
 __all__ = ["Claimed", "Master", "emptied", "master"]
 

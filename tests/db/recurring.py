@@ -10,8 +10,8 @@ import pytest
 
 from tests.db.masters import Master
 from txqueue.model.schedule import Every, Schedule, schedule_object
-from txqueue.policy import cooldown_starts
-from txqueue.policy.schedule_ticks import by_condition, judged, ticks_of, unconditional
+from txqueue.policy import schedules as cooldown_starts
+from txqueue.policy.schedules import by_condition, judged, ticks_of, unconditional
 
 JOB: Final = {"work_type": "test.kind", "payload": {}}
 PUT: Final = "select txqueue.put_schedule(%s, %s, %s, %s, 'ann')"

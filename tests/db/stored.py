@@ -11,7 +11,7 @@ import psycopg2.extras
 from attrs import frozen
 
 from tests.db.kept_sessions import leave_session, take_session
-from txqueue.model.chunk import AssignedJob, read_chunk
+from txqueue.model.assignment import AssignedJob, read_chunk
 
 __all__ = ["Stored", "Taken", "stored"]
 

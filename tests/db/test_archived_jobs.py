@@ -21,7 +21,7 @@ from txqueue.cli.options import GlobalOptions
 from txqueue.cli.root import run
 from txqueue.errors import ArchiveUnavailable, JobFailed, JobNotFound
 from txqueue.model.job import State
-from txqueue.node.operators.handlers import AdminHandlers
+from txqueue.node.operators.endpoint import AdminHandlers
 from txqueue.store.driver.connection_pool import ConnectionPool
 from txqueue.store.inquiries.reader import Session
 from txqueue.store.reads.archive_process import ArchiveProcess

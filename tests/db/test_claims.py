@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.db.masters import Master, emptied
-from txqueue.model.chunk import FIELDS, AssignedJob
+from txqueue.model.assignment import FIELDS, AssignedJob
 
 LANES = st.integers(0, 7)
 

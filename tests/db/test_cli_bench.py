@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from txqueue.store.inquiries.reader import Session
-from txqueue.system.procfs import command_of, stat_of
+from txqueue.system.processes import command_of, stat_of
 
 PATIENCE = 240.0
 SHARED = {"workload", "jobs", "seconds", "workers", "postgres", "txqueue", "synchronous_commit"}

@@ -13,7 +13,7 @@ from txqueue.cli.root import run
 from txqueue.errors import DatabaseUnavailable
 from txqueue.store.inquiries.inquiry import Inquiry, Question
 from txqueue.store.inquiries.reader import Reader, Session
-from txqueue.store.reads.action_log import about_actions
+from txqueue.store.reads.job_details import about_actions
 from txqueue.store.reads.job_search import about_jobs
 from txqueue.store.reads.queue_state import (
     about_all,

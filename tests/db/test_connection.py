@@ -20,7 +20,7 @@ from txqueue.store.driver.connection import Connection
 from txqueue.store.driver.connection_pool import ConnectionPool
 from txqueue.store.driver.errors import complaint, lost
 from txqueue.store.driver.listener import Listener
-from txqueue.store.driver.prepared_statements import OFTEN
+from txqueue.store.driver.raw_connection import OFTEN
 from txqueue.store.driver.session_bounds import of_a_master, of_a_worker
 from txqueue_torture.needs import lacking
 from txqueue_torture.proxy import Address, Proxy

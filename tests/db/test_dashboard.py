@@ -18,13 +18,11 @@ from tests.waiting import eventually, running_reactor
 from txqueue.errors import Refused
 from txqueue.store.inquiries.inquiry import Inquiry, Question
 from txqueue.web.acts import acting_routes
-from txqueue.web.databases import ShownDatabase
-from txqueue.web.identification import parsed_proxy
+from txqueue.web.logins import parsed_proxy, read_users, user_line
+from txqueue.web.messages import Role
 from txqueue.web.pages.routes import MENU, routes
 from txqueue.web.service import Dashboard
-from txqueue.web.settings import DashboardSettings
-from txqueue.web.users import read_users, user_line
-from txqueue.web.visitors import Role
+from txqueue.web.settings import DashboardSettings, ShownDatabase
 from txqueue.wire.endpoints import Endpoint
 
 PASSWORD = "correct horse"
@@ -36,7 +34,7 @@ def users(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, Any
     """An operator and a viewer, with passwords that are fast to check."""
     file = tmp_path_factory.mktemp("users") / "users"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("txqueue.web.users._N", 2)
+        patch.setattr("txqueue.web.logins._N", 2)
         lines = [user_line("ann", "operator", PASSWORD), user_line("bob", "viewer", PASSWORD)]
         file.write_text("\n".join(lines))
         file.chmod(0o600)

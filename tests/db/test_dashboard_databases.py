@@ -16,10 +16,9 @@ from tests.db.test_dashboard import ACTS, log_in, users
 from tests.fixtures.databases import Templates, fresh_database
 from tests.waiting import eventually
 from txqueue.web.acts import acting_routes
-from txqueue.web.databases import ShownDatabase
+from txqueue.web.messages import Role, Route
 from txqueue.web.pages.routes import MENU, index_routes, routes
-from txqueue.web.routing import Route
-from txqueue.web.visitors import Role
+from txqueue.web.settings import ShownDatabase
 
 __all__ = ["users"]
 

@@ -15,8 +15,7 @@ from django.test import Client, override_settings
 from tests.django_shop.configuration import set_up_django, settings_of
 from tests.fixtures.databases import fresh_database
 from txqueue.adapters.django import is_of_tests
-from txqueue.django.checks import check_databases, check_settings
-from txqueue.django.databases import dsn_of
+from txqueue.django.checks import check_databases, check_settings, dsn_of
 from txqueue.testing import (
     all_enqueued,
     assert_enqueued,

@@ -28,7 +28,8 @@ from tests.fixtures.servers import data_folder
 from txqueue.cli.options import GlobalOptions
 from txqueue.cli.root import run
 from txqueue.embedded import EmbeddedServer
-from txqueue.policy.diagnosis import horizon, tables
+from txqueue.policy.diagnosis import server as horizon
+from txqueue.policy.diagnosis import tables
 from txqueue.policy.diagnosis.checkup import TOPICS
 from txqueue.store.reads.examination import facts as examination
 from txqueue.store.schema.migrations import migrate

@@ -15,8 +15,8 @@ from txqueue.node.settings import policy_row
 from txqueue.policy.blockers import explain
 from txqueue.store.enqueueing.encryption import KEY, encrypted
 from txqueue.store.inquiries.reader import Reader, Session
-from txqueue.store.reads.blocked_counts import about_blocked
 from txqueue.store.reads.job_details import about_job
+from txqueue.store.reads.queue_state import about_blocked
 
 CANARY = "s3cr3t-4111111111111111"
 

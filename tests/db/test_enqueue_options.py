@@ -8,7 +8,7 @@ import pytest
 from tests.db.masters import Master
 from txqueue.cli.enqueue import enqueue
 from txqueue.model.enqueue_options import OPTIONS, EnqueueOptions, is_traceparent
-from txqueue.tracing.carried import TRACED_AT
+from txqueue.tracing.choice import TRACED_AT
 
 OF_SCHEDULES = ["schedule", "due", "zone"]
 OF_CLASSES = {"redacted", "keys"}

@@ -14,7 +14,7 @@ from tests.db.masters import Master
 from tests.waiting import eventually
 from txqueue.policy.blockers import Explanation, explain
 from txqueue.store.inquiries.reader import Reader, Session
-from txqueue.store.reads.blocked_counts import about_blocked
+from txqueue.store.reads.queue_state import about_blocked
 
 
 def explained(node: Master, job_id: int) -> Explanation:

@@ -11,8 +11,7 @@ from tests.db.masters import Master
 from tests.db.test_explain import explained
 from txqueue.policy.blockers import Gravity, judged
 from txqueue.store.inquiries.reader import Reader, Session
-from txqueue.store.reads.blocked_counts import about_blocked
-from txqueue.store.reads.queue_state import about_all
+from txqueue.store.reads.queue_state import about_all, about_blocked
 
 FULL = {"free": 0, "largest": 0, "capacity": 100, "weight": 0, "takes_suspects": True}
 CROWDED = {"left": {"jobs": [1], "weight": 60, "crowded": 1}, "room": {**FULL, "attainable": 40}}

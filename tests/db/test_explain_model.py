@@ -17,14 +17,14 @@ from txqueue.node.workers.suspects import MOST_PROCESSES
 from txqueue.policy.blockers import (
     Blocker,
     Gravity,
-    assigned,
     capacity,
     explanation,
     full_nodes,
     judged,
     limits,
-    node_room,
 )
+from txqueue.policy.blockers import capacity as node_room
+from txqueue.policy.blockers import full_nodes as assigned
 
 WORLDS, STATES = 3, 80
 Mutate = Callable[[pytest.MonkeyPatch], None]

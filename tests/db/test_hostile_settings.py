@@ -20,8 +20,7 @@ from tests.db.stored import KIND
 from tests.waiting import running_reactor
 from txqueue.cli.options import GlobalOptions
 from txqueue.cli.root import run
-from txqueue.model.assignment import CompletedJobs, SettledJob, StartedJob
-from txqueue.model.chunk import read_chunk
+from txqueue.model.assignment import CompletedJobs, SettledJob, StartedJob, read_chunk
 from txqueue.policy.placement.room import Room
 from txqueue.store.driver.connection_pool import ConnectionPool
 from txqueue.store.driver.session_bounds import of_a_master

@@ -7,8 +7,8 @@ from psycopg2.extensions import make_dsn, parse_dsn
 from psycopg2.extras import RealDictCursor
 
 from tests.fixtures.databases import execute_apart, fresh_database
-from txqueue.store.schema.version import IDENTITY as PLACE
-from txqueue.store.schema.version import QueueIdentity
+from txqueue.store.schema.files import IDENTITY as PLACE
+from txqueue.store.schema.files import QueueIdentity
 
 IDENTITY = "select txqueue.identity()"
 

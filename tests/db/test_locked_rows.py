@@ -10,7 +10,7 @@ from tests.db.test_steps import write
 from tests.waiting import eventually
 from txqueue.policy.blockers.blocked_jobs import blocked_warnings
 from txqueue.store.inquiries.reader import Reader, Session
-from txqueue.store.reads.blocked_counts import about_blocked
+from txqueue.store.reads.queue_state import about_blocked
 
 pytestmark = pytest.mark.new_sessions
 

@@ -14,12 +14,12 @@ from tests.waiting import within
 from txqueue.cli.options import GlobalOptions
 from txqueue.cli.root import run
 from txqueue.metrics.families import installation_families
-from txqueue.node.operators.handlers import MOST_LISTED
+from txqueue.node.operators.endpoint import MOST_LISTED
 from txqueue.policy.facts.status import living_first
 from txqueue.store.inquiries.reader import Reader, Session
 from txqueue.store.reads import queue_state
-from txqueue.store.reads.live_counts import LARGEST
 from txqueue.store.reads.metrics import about_installation
+from txqueue.store.reads.queue_state import LARGEST
 from txqueue.web.pages.routes import MENU
 
 NAMES = 5_000

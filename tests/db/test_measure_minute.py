@@ -4,7 +4,7 @@ import pytest
 
 from tests.db.masters import Master
 from tests.db.test_minutes import LARGE, LATER, done
-from txqueue.model.run_tally import WAIT_BOUNDS, Histogram
+from txqueue.model.run_log import WAIT_BOUNDS, Histogram
 
 
 def waits(node: Master) -> dict[tuple[str, str], tuple[list[int], float]]:

@@ -21,10 +21,9 @@ from txqueue.policy.diagnosis.checkup import diagnose
 from txqueue.policy.diagnosis.finding import Severity
 from txqueue.store.reads.examination.facts import examine
 from txqueue.store.schema import migrations as migrations_module
-from txqueue.store.schema.files import migrations, needed_objects
+from txqueue.store.schema.files import latest_version, migrations, needed_objects
 from txqueue.store.schema.function_replacement import keeping_rights
 from txqueue.store.schema.migrations import check_database, migrate, schema_sql
-from txqueue.store.schema.version import latest_version
 
 CATALOG = """
     select 'column', relname || '.' || attname,

@@ -12,9 +12,8 @@ from tests.db.masters import Master, master
 from tests.db.test_migrations import catalog, run
 from txqueue.errors import DatabaseUnavailable, Refused
 from txqueue.store.schema import migrations as migrations_module
-from txqueue.store.schema.files import Migration, functions, migrations
+from txqueue.store.schema.files import Migration, functions, latest_version, migrations
 from txqueue.store.schema.migrations import migrate
-from txqueue.store.schema.version import latest_version
 
 FIRST: Final = latest_version() + 1
 # Each step of the next release, and the table for which it waits.

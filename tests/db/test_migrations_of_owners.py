@@ -11,8 +11,8 @@ from tests.db.masters import master
 from tests.db.test_migrations import catalog, run
 from tests.db.test_migrations_interrupted import ALL, next_release, works
 from txqueue.errors import Refused
+from txqueue.store.schema.function_replacement import STRAYS
 from txqueue.store.schema.migrations import migrate
-from txqueue.store.schema.ownership import STRAYS
 
 
 @pytest.fixture

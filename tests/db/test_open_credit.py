@@ -12,8 +12,7 @@ from attrs import evolve
 from tests.db.masters import Master
 from tests.db.test_roles import playing
 from tests.db.test_short_road import put
-from txqueue.model.assignment import Assignment, notified_job
-from txqueue.model.chunk import AssignedJob, read_chunk
+from txqueue.model.assignment import AssignedJob, Assignment, notified_job, read_chunk
 
 ENOUGH = 32
 # The functions that this transaction has called, as far as they are PL/pgSQL's.

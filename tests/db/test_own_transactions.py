@@ -15,10 +15,9 @@ from tests.waiting import running_reactor, within
 from txqueue import RunningJob, ThreadJob
 from txqueue.errors import InvalidWork
 from txqueue.model.assignment import Assignment
-from txqueue.worker.handlers.blocking import ReactorCalls
 from txqueue.worker.handlers.job_transaction import MOST_CONNECTIONS, OwnTransactions, complete
 from txqueue.worker.handlers.running_job import HeldAssignment, begun, change
-from txqueue.worker.handlers.threads import HandlerThreads
+from txqueue.worker.handlers.threads import HandlerThreads, ReactorCalls
 
 LIMIT = 10.0
 

@@ -7,7 +7,7 @@ import pytest
 from tests.db.masters import Master, master
 from tests.db.test_parents import end, links, put
 from txqueue.store.inquiries.reader import Reader, Session
-from txqueue.store.reads.batch_progress import about_batch
+from txqueue.store.reads.job_details import about_batch
 
 
 def retry(node: Master, *ids: int) -> tuple[list[int], list[int]]:

@@ -7,7 +7,7 @@ import pytest
 
 from tests.db.masters import Master
 from tests.db.stored import Taken
-from txqueue.model.chunk import AssignedJob, read_chunk
+from txqueue.model.assignment import AssignedJob, read_chunk
 
 
 def passed(

@@ -6,7 +6,7 @@ import pytest
 from twisted.internet.task import Clock
 
 from tests.db.masters import Master
-from txqueue.node.arrival.heavy_jobs import PATIENCE, HeavyJobs
+from txqueue.node.arrival.claimer import PATIENCE, HeavyJobs
 
 HEAVY, CAPACITY, LOAD = 30, 100, 65
 BEAT = "select txqueue.heartbeat(%s, %s, '{\"workers\": 1}')"

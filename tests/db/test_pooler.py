@@ -16,7 +16,7 @@ import pytest
 from tests.db.letters import Letter, opened
 from txqueue.cli.options import GlobalOptions
 from txqueue.cli.root import run
-from txqueue.store.driver.prepared_statements import OFTEN
+from txqueue.store.driver.raw_connection import OFTEN
 from txqueue.store.inquiries.inquiry import Inquiry, Question, Rows
 from txqueue.store.inquiries.reader import Reader, Session
 from txqueue.store.reads.examination.facts import FACTS, examine

@@ -8,7 +8,7 @@ import pytest
 from tests.waiting import running_reactor
 from txqueue.errors import DatabaseUnavailable
 from txqueue.store.driver.connection import Connection
-from txqueue.store.driver.prepared_statements import OFTEN, name_of
+from txqueue.store.driver.raw_connection import OFTEN, name_of
 
 OFTEN_SENT = "select %s::integer + %s::integer"
 PREPARED = "select name, calls from (select name, generic_plans + custom_plans as calls"

@@ -17,10 +17,16 @@ from tests.waiting import eventually
 from txqueue.errors import Refused, SchemaMismatch
 from txqueue.store.driver.blocking_connection import connect
 from txqueue.store.inquiries import reader
-from txqueue.store.inquiries.inquiry import Inquiry, Question, Rows, answer
-from txqueue.store.inquiries.lock_holders import locked_out
+from txqueue.store.inquiries.inquiry import (
+    Inquiry,
+    Question,
+    Rows,
+    answer,
+    locked_out,
+    rows_of,
+    together,
+)
 from txqueue.store.inquiries.reader import Reader, Session
-from txqueue.store.inquiries.together import rows_of, together
 from txqueue_torture.proxy import Address, Proxy
 from txqueue_torture.sockets import socket_of
 

@@ -18,8 +18,7 @@ from tests.waiting import eventually, running_reactor, within
 from txqueue import WorkQueue
 from txqueue.cli.options import GlobalOptions
 from txqueue.cli.root import run
-from txqueue.model.assignment import Assignment, CompletedJobs
-from txqueue.model.chunk import read_chunk
+from txqueue.model.assignment import Assignment, CompletedJobs, read_chunk
 from txqueue.store.driver.connection_pool import ConnectionPool
 from txqueue.store.driver.session_bounds import of_a_master
 from txqueue.store.node.functions import StoredFunctions

@@ -10,7 +10,7 @@ import pytest
 from tests.db.masters import Master, master
 from tests.db.recurring import JOB
 from txqueue.model.schedule import Cooldown, Cron, Every, Schedule, schedule_object
-from txqueue.policy.schedule_ticks import ticks_of
+from txqueue.policy.schedules import ticks_of
 
 MANY = 10_000
 MINUTES = 5
@@ -106,7 +106,7 @@ def test_cool_downs_are_an_even_load_again_after_an_outage(node: Master) -> None
     assert max(starts[n] for n in range(60, 120)) <= 2 * MANY / 60
 
 
-@pytest.mark.slow("schema/functions/schedules", "txqueue/policy/schedule_ticks.py")
+@pytest.mark.slow("schema/functions/schedules", "txqueue/policy/schedules.py")
 def test_even_intervals_are_an_even_load_after_an_outage(node: Master) -> None:
     """Nodes were away for 25 s: no second has three times the mean, and no moment is lost."""
     made(node, Every(60))

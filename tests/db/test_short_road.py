@@ -12,7 +12,7 @@ from tests.db.masters import Master
 from tests.db.test_roles import playing
 from txqueue import Transaction, WorkQueue
 from txqueue.errors import ConfigurationError, Refused
-from txqueue.model.chunk import AssignedJob, read_chunk
+from txqueue.model.assignment import AssignedJob, read_chunk
 
 
 @frozen

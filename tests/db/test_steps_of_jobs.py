@@ -26,7 +26,7 @@ from txqueue.errors import (
     TokenLost,
 )
 from txqueue.model.assignment import Assignment
-from txqueue.model.step import Memo
+from txqueue.model.results import Memo
 from txqueue.policy.blockers import explain
 from txqueue.policy.endings.outcome import judge
 from txqueue.store.enqueueing.encryption import encrypted

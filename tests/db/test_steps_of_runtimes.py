@@ -20,9 +20,8 @@ from tests.unit.worker.handlers.test_runtimes import begun_with
 from tests.waiting import pause, running_reactor
 from txqueue import Retry, RunningJob, Runtime, Task, ThreadJob, task
 from txqueue.errors import InvalidWork, Suspended
-from txqueue.model.assignment import Assignment
-from txqueue.model.chunk import AssignedJob
-from txqueue.policy.endings.suspension import is_suspension
+from txqueue.model.assignment import AssignedJob, Assignment
+from txqueue.policy.endings.outcome import is_suspension
 from txqueue.worker.handlers.job_transaction import OwnTransactions
 from txqueue.worker.handlers.running_job import HeldAssignment, begun
 from txqueue.worker.handlers.threads import HandlerThreads

@@ -14,7 +14,7 @@ from tests.db.recurring import made_due, schedule, tick
 from tests.db.tagged_work import Tagged
 from txqueue import Every
 from txqueue.errors import InvalidWork
-from txqueue.model.tags import checked_tags
+from txqueue.model.job_filters import checked_tags
 
 TAGS = {"campaign": "spring 100%_'\\", "v1.2_x-y": "<b>&é</b>"}
 

@@ -108,7 +108,7 @@ def project():
     # As the fixtures of pytest-django do, up to the teardown of the last test.
     from django.db import connection
     from django.test.utils import setup_databases, teardown_databases
-    from txqueue.store.driver.conninfo import dsn_of_parameters
+    from txqueue.store.driver.hosts import dsn_of_parameters
     from txqueue.store.schema.migrations import migrate
 
     old = setup_databases(0, False, aliases=["default"])

@@ -9,9 +9,8 @@ import pytest
 
 from tests.db.masters import Master
 from tests.db.test_waking import notifications
-from txqueue.policy.placement.stragglers import Stragglers
-from txqueue.store.node.function_calls import OPEN_TRANSACTIONS
-from txqueue.store.node.replies import open_transactions
+from txqueue.policy.placement.credit import Stragglers
+from txqueue.store.node.run_functions import OPEN_TRANSACTIONS, open_transactions
 
 ENQUEUE = "select txqueue.enqueue('test.kind', '{}')"
 # One function enqueues jobs with nothing but a payload, another all others.

@@ -20,7 +20,7 @@ from txqueue.cli.options import GlobalOptions
 from txqueue.cli.root import run
 from txqueue.errors import Refused
 from txqueue.store.driver.connection_pool import ConnectionPool
-from txqueue.store.enqueueing.workset_parts import Parts
+from txqueue.store.enqueueing.worksets import Parts
 
 JOB = {"work_type": "test.kind", "payload": {}}
 SPEC = {"name": "letters", "work_type": "test.letter", "job": JOB, "size": 2, "batch": 10}

@@ -1,9 +1,8 @@
-"""Modules and functions that documents and comments name are there, and no module is left out."""
+"""Modules and functions that documents and comments name are there."""
 
 import ast
 import re
 from collections import Counter
-from pathlib import Path
 from typing import Final
 
 import pytest
@@ -13,31 +12,9 @@ from tests.docs.markdown import ROOT
 DISTRIBUTIONS: Final = (ROOT / "txqueue", ROOT / "laboratory")
 SOURCES: Final = [path for folder in DISTRIBUTIONS for path in sorted(folder.rglob("*.py"))]
 ARCHITECTURE: Final = (ROOT / "docs" / "explanation" / "architecture.md").read_text()
-SECTIONS: Final = dict(
-    re.findall(r"### Floor \d: `(\w+)`\n(.*?)(?=\n### )", ARCHITECTURE, re.DOTALL)
-)
-"""The section of the architecture about each package that has one."""
-
 SERVER_FUNCTIONS: Final = {"octet_length", "pg_input_is_valid"}
 HOPS: Final = re.findall(r"\| \d+ \| `(\w+\.)?(\w+)` \| `([\w/]+\.py)` \|", ARCHITECTURE)
 """The class, if any, the function and the file of each hop of a job's path in Python."""
-
-
-def stem(path: Path) -> str:
-    """The name of a module; of a package, that of its folder."""
-    return path.parent.name if path.stem == "__init__" else path.stem
-
-
-def modules_of(package: str) -> set[str]:
-    """The names of a package's modules and folders."""
-    home = ROOT / "txqueue" / package
-    own = home / "__init__.py"
-    return {stem(path) for path in SOURCES if home in path.parents and path != own}
-
-
-def bold_names(text: str) -> set[str]:
-    """What a text introduces as modules."""
-    return set(re.findall(r"\*\*`(\w+)`\*\*", text))
 
 
 def dotted_names() -> dict[str, list[str]]:
@@ -49,17 +26,6 @@ def dotted_names() -> dict[str, list[str]]:
         for name in pattern.findall(path.read_text()):
             names.setdefault(name, []).append(str(path.relative_to(ROOT)))
     return names
-
-
-@pytest.mark.parametrize("package", sorted(SECTIONS))
-def test_the_architecture_names_the_modules_of_a_package(package: str) -> None:
-    """Each module has a line, and each line is about a module that is there."""
-    assert bold_names(SECTIONS[package]) == modules_of(package)
-
-
-def test_the_architecture_names_no_other_modules() -> None:
-    """In the sections of several packages, each name is that of a module."""
-    assert bold_names(ARCHITECTURE) <= {stem(path) for path in SOURCES}
 
 
 @pytest.mark.parametrize("name", sorted(dotted_names()))

@@ -132,7 +132,7 @@ MUTATIONS: Final = {
     "a node is not asked before its jobs are rescued": _of(
         "node_cut_linked",
         "expected",
-        "txqueue/node/leasing/proxy.py",
+        "txqueue/node/leasing/heartbeats.py",
         "if living:",
         "if False:",
     ),
@@ -146,7 +146,7 @@ MUTATIONS: Final = {
     "jobs of groups run on after the lease": _of(
         "group_past_lease",
         "I5",
-        "txqueue/worker/lease_watch.py",
+        "txqueue/worker/master_link.py",
         "elif self._end(None):",
         "elif False:",
     ),
@@ -197,7 +197,7 @@ MUTATIONS: Final = {
     "a master does not look again for open transactions": _of(
         "overlapping_commits",
         "expected",
-        "txqueue/policy/placement/stragglers.py",
+        "txqueue/policy/placement/credit.py",
         "if not self._since and not self._has_news:",
         "if True:",
     ),
@@ -225,7 +225,7 @@ MUTATIONS: Final = {
     "an assignment that arrives twice is performed twice": _of(
         "peers_late",
         "expected I5 I7",
-        "txqueue/node/state/deduplication.py",
+        "txqueue/node/state/arrivals.py",
         "if arrived[place] == assignment:",
         "if False:",
         # No bug, but polls then often find what a late message also names.
@@ -263,7 +263,7 @@ MUTATIONS: Final = {
         "schema/functions/enqueue/find_broken_rule.sql",
         "when not_before not between '1900-01-01Z' and '9998-12-31 23:59:59.999999Z' and",
         "when false and",
-        "txqueue/store/driver/timestamps.py",
+        "txqueue/store/driver/errors.py",
         '        return EARLIEST if text.endswith("BC") or text == "-infinity" else LATEST\n',
         "        raise\n",
     ),
@@ -313,7 +313,7 @@ MUTATIONS: Final = {
     "threads that hang take no room": _of(
         "hung_threads",
         "run",
-        "txqueue/worker/running/outlived.py",
+        "txqueue/worker/running/endings.py",
         "is_stuck = weight >= self._capacity or",
         "is_stuck = False and",
     ),

@@ -80,7 +80,6 @@ _QUEUES_MAY: Final = (
     "txqueue.policy",
     "txqueue.standalone",
     "txqueue.store.driver.session_bounds",
-    "txqueue.store.driver.dsn_errors",
     "txqueue.store.driver.shared_errors",
     "txqueue.store.inquiries",
     "txqueue.store.schema",
@@ -280,7 +279,7 @@ def test_imports_only_from_below(module: Module) -> None:
         ("txqueue.store.reads.history", "txqueue.store.inquiries.reader", None),
         ("txqueue.store.reads.history", "txqueue.store.node.functions", "folders of txqueue.store"),
         ("txqueue.store.reads.examination.facts", "txqueue.store.reads.history", None),
-        ("txqueue.wire.worker_commands", "twisted.protocols.amp", None),
+        ("txqueue.wire.commands", "twisted.protocols.amp", None),
         ("txqueue.node.arrival.claimer", "txqueue.store.node.functions", None),
         ("txqueue.node.arrival.claimer", "txqueue.worker.running.performer", "packages of floor 6"),
         ("txqueue.node.arrival.claimer", "txqueue.node.peers.network", "folders of txqueue.node"),
@@ -340,7 +339,7 @@ def test_every_kind_of_import_is_read(tmp_path: Path) -> None:
         "from ...store.calls import claim\n"
         "from twisted.protocols import amp\n"
         "def late():\n"
-        "    from .intake import Registry\n"
+        "    from .orphans import Registry\n"
     )
     module = Module("txqueue.node.arrival.claimer", path)
     known = frozenset({"txqueue.model.job", "txqueue.node.arrival.credits"})
@@ -351,7 +350,7 @@ def test_every_kind_of_import_is_read(tmp_path: Path) -> None:
         "txqueue.node.arrival.credits",
         "txqueue.store.calls",
         "twisted.protocols.amp",
-        "txqueue.node.arrival.intake",
+        "txqueue.node.arrival.orphans",
     }
 
 

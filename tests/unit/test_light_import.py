@@ -153,7 +153,7 @@ def test_a_command_without_jobs_loads_nothing_about_them(tmp_path: Path, words: 
         check=True,
         cwd=tmp_path,
     )
-    needless = {"txqueue.model.job", "txqueue.model.job_filters", "txqueue.store.reads.job_filters"}
+    needless = {"txqueue.model.job", "txqueue.model.job_filters", "txqueue.store.reads.job_search"}
     assert all(map(find_spec, needless)), "one of these does not exist"
     assert not needless & set(json.loads(ran.stdout)[1])
 

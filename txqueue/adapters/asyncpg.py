@@ -10,14 +10,22 @@ from typing import Any, TypeAlias, Unpack
 from asyncpg import Connection
 from asyncpg.pool import PoolConnectionProxy
 
-from txqueue.adapters.batches import Calls, abatch
-from txqueue.adapters.exchanges import Signal, Terms, arun, asend_one, many, one, signalled
-from txqueue.adapters.foreign import ForeignConnection, as_numbered
+from txqueue.adapters.exchanges import (
+    Calls,
+    ForeignConnection,
+    Terms,
+    abatch,
+    as_numbered,
+    asend_one,
+    many,
+    one,
+    signalled,
+)
 from txqueue.model.enqueue_options import EnqueueOptions
 from txqueue.model.work_item import WorkItem
 from txqueue.store.enqueueing.batch import Batch
-from txqueue.store.enqueueing.portable_calls import Parameters
-from txqueue.store.enqueueing.signals import Receiver
+from txqueue.store.enqueueing.portable_calls import Parameters, arun
+from txqueue.store.enqueueing.signals import Receiver, Signal
 
 __all__ = ["batch", "enqueue", "enqueue_many", "signal"]
 

@@ -11,26 +11,24 @@ from psycopg import AsyncConnection, AsyncCursor, Connection, Cursor
 from psycopg.pq import PipelineStatus, TransactionStatus
 from psycopg.rows import tuple_row
 
-from txqueue.adapters.batches import BlockingBatch, Calls
-from txqueue.adapters.batches import abatch as acollected
-from txqueue.adapters.batches import batch as collected
 from txqueue.adapters.exchanges import (
-    Signal,
+    BlockingBatch,
+    Calls,
+    ForeignConnection,
     Terms,
-    arun,
     asend_one,
     many,
     one,
-    run,
     send_one,
     signalled,
 )
-from txqueue.adapters.foreign import ForeignConnection
+from txqueue.adapters.exchanges import abatch as acollected
+from txqueue.adapters.exchanges import batch as collected
 from txqueue.model.enqueue_options import EnqueueOptions
 from txqueue.model.work_item import WorkItem
 from txqueue.store.enqueueing.batch import Batch
-from txqueue.store.enqueueing.portable_calls import Parameters
-from txqueue.store.enqueueing.signals import Receiver
+from txqueue.store.enqueueing.portable_calls import Parameters, arun, run
+from txqueue.store.enqueueing.signals import Receiver, Signal
 
 __all__ = [
     "abatch",

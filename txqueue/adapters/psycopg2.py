@@ -13,14 +13,21 @@ from typing import Any, Unpack
 from psycopg2.extensions import TRANSACTION_STATUS_IDLE, cursor
 from psycopg2.extensions import connection as Connection
 
-from txqueue.adapters.batches import BlockingBatch, Calls
-from txqueue.adapters.batches import batch as collected
-from txqueue.adapters.exchanges import Signal, Terms, many, one, run, send_one, signalled
-from txqueue.adapters.foreign import ForeignConnection
+from txqueue.adapters.exchanges import (
+    BlockingBatch,
+    Calls,
+    ForeignConnection,
+    Terms,
+    many,
+    one,
+    send_one,
+    signalled,
+)
+from txqueue.adapters.exchanges import batch as collected
 from txqueue.model.enqueue_options import EnqueueOptions
 from txqueue.model.work_item import WorkItem
-from txqueue.store.enqueueing.portable_calls import Parameters
-from txqueue.store.enqueueing.signals import Receiver
+from txqueue.store.enqueueing.portable_calls import Parameters, run
+from txqueue.store.enqueueing.signals import Receiver, Signal
 
 __all__ = ["batch", "enqueue", "enqueue_many", "signal"]
 

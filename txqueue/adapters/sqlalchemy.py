@@ -14,27 +14,26 @@ from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 from sqlalchemy import Connection
 from sqlalchemy.orm import Session, scoped_session
 
-from txqueue.adapters.batches import BlockingBatch, Calls
-from txqueue.adapters.batches import abatch as acollected
-from txqueue.adapters.batches import batch as collected
 from txqueue.adapters.exchanges import (
-    Signal,
+    BlockingBatch,
+    Calls,
+    ForeignConnection,
     Terms,
-    arun,
+    as_numbered,
     asend_one,
     many,
     one,
-    run,
     send_one,
     signalled,
 )
-from txqueue.adapters.foreign import ForeignConnection, as_numbered
+from txqueue.adapters.exchanges import abatch as acollected
+from txqueue.adapters.exchanges import batch as collected
 from txqueue.errors import ConfigurationError
 from txqueue.model.enqueue_options import EnqueueOptions
 from txqueue.model.work_item import WorkItem
 from txqueue.store.enqueueing.batch import Batch
-from txqueue.store.enqueueing.portable_calls import Parameters, ParamStyle
-from txqueue.store.enqueueing.signals import Receiver
+from txqueue.store.enqueueing.portable_calls import Parameters, ParamStyle, arun, run
+from txqueue.store.enqueueing.signals import Receiver, Signal
 
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_scoped_session

@@ -18,9 +18,8 @@ from psycopg import AsyncConnection
 
 from txqueue.errors import DatabaseUnavailable
 from txqueue.standalone.sessions import MANNER, answered, is_alive, is_reusable, parameters_of
-from txqueue.store.driver.dsn_errors import naming_source
 from txqueue.store.driver.session_bounds import LONGEST_LIFE
-from txqueue.store.driver.shared_errors import none_free
+from txqueue.store.driver.shared_errors import naming_source, none_free
 
 __all__ = ["AsyncConnections", "connected"]
 

@@ -43,19 +43,21 @@ from txqueue.standalone.sessions import (
     read_all_moments,
     translation,
 )
-from txqueue.store.enqueueing.results import missing, not_in_time, result_of
+from txqueue.store.enqueueing.encryption import missing, not_in_time, result_of
 from txqueue.store.enqueueing.signals import Receiver
-from txqueue.store.inquiries.archived_jobs import (
+from txqueue.store.inquiries.inquiry import Inquiry, Rows, aanswer, ensure_version
+from txqueue.store.inquiries.jobs import (
+    FINAL,
     READ_COMMAND,
     about_archived_days,
-    job_of,
+    about_jobs,
+    about_one_job,
+    archived_job,
     request_text,
     row_in,
+    with_attempts,
 )
-from txqueue.store.inquiries.inquiry import Inquiry, Rows, aanswer
-from txqueue.store.inquiries.jobs import FINAL, about_jobs, about_one_job, with_attempts
-from txqueue.store.inquiries.schema_version import ensure_version
-from txqueue.system.asyncio_tasks import unbroken
+from txqueue.system.clock import unbroken
 
 if TYPE_CHECKING:
     from psycopg_pool import AsyncConnectionPool
@@ -341,7 +343,7 @@ class Queue:
             env=dict(os.environ),
         )
         output, errors = await process.communicate(request_text(days, job_id))
-        return job_of(row_in(output or errors))
+        return archived_job(row_in(output or errors))
 
     async def _ended_of(self, job_ids: Sequence[int]) -> list[Job]:
         return await self._find(about_jobs(self._schema, job_ids, FINAL))

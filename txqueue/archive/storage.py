@@ -16,8 +16,6 @@ from pyarrow import fs
 
 from txqueue.errors import ArchiveUnavailable, ConfigurationError
 
-__all__ = ["ArchiveStorage", "open_storage", "reachable"]
-
 
 @frozen
 class ArchiveStorage:

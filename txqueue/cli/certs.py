@@ -14,7 +14,6 @@ from txqueue.cli.output import Lines, show, styled
 if TYPE_CHECKING:
     from txqueue.wire.certificate_authority import Made
 
-__all__ = ["certs"]
 
 _folder = click.option(
     "--dir",

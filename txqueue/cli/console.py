@@ -11,8 +11,6 @@ from typing import Final, NoReturn
 
 from txqueue.cli import root
 
-__all__ = ["main", "may_skip_clean_up"]
-
 _WITH_CLEAN_UP: Final = ("twisted", "tempfile", "multiprocessing", "concurrent.futures.thread")
 """Modules that have, or make, something to clean up at the end of a process."""
 

@@ -1,4 +1,4 @@
-"""``txqueue dev``: a database, a node and the dashboard on this machine, for development."""
+"""``txqueue demo`` and ``dev``: a database, a node and jobs on this machine, without any setup."""
 
 from __future__ import annotations
 
@@ -15,16 +15,83 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import FrameType
-from typing import Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import click
 
 from txqueue.cli.options import Command, GlobalOptions
+from txqueue.cli.output import Lines, facts, notes, show, styled
+from txqueue.demo.environment import bars
 from txqueue.errors import ConfigurationError
-from txqueue.system.source_watch import SourceWatch
-from txqueue.system.supervision import open_gate, start_gated, start_watcher
+from txqueue.model.humanize import amount, duration, rate
+from txqueue.system.application_files import SourceWatch
+from txqueue.system.processes import open_gate, start_gated, start_watcher
 
-__all__ = ["dev"]
+if TYPE_CHECKING:
+    from txqueue.demo.environment import Stages, TemporarySchema
+
+
+APP = "txqueue.demo.work"
+
+
+@click.command(cls=Command, short_help="Run a database, a node and jobs here, and clean up.")
+@click.option("--jobs", type=click.IntRange(1), default=100_000, show_default=True)
+@click.option("--workers", type=click.IntRange(1), default=2, show_default=True)
+@click.pass_obj
+def demo(options: GlobalOptions, jobs: int, workers: int) -> int:
+    """Start a database and a node here, run some jobs, and clean up."""
+    if options.dsn:
+        raise ConfigurationError(
+            "the demo starts its own server and takes no --dsn",
+            "leave it out; to measure your database: txqueue bench drain --dsn DSN",
+        )
+    from txqueue.demo.environment import embedded_schema
+
+    with bars(notes(options)) as stages, embedded_schema(stages) as target:
+        document = _perform(target, stages, jobs, workers)
+    show(options, document, lambda: _summary(document))
+    return 0 if document["done"] == jobs else 1
+
+
+def _perform(target: TemporarySchema, stages: Stages, jobs: int, workers: int) -> dict[str, Any]:
+    from txqueue.demo.node import RunningNode, enqueue_all, outcome, publish, wait_until_done
+    from txqueue.demo.work import Nothing
+
+    with target.session() as session:
+        publish(session, Nothing)
+        began = time.monotonic()
+        enqueue_all(session, map(Nothing, range(jobs)), stages.begin("enqueuing", jobs))
+        filled = time.monotonic() - began
+        stages.begin("starting a node")
+        with RunningNode(target, APP, workers) as node:
+            advance = stages.begin("performing", jobs)
+            wait_until_done(session, node, jobs, advance)
+        span = outcome(session)
+    return {
+        "jobs": jobs,
+        "done": span.done,
+        "failed": span.failed,
+        "seconds": round(span.seconds, 3),
+        "jobs_per_second": round(span.done / span.seconds) if span.seconds else 0,
+        "enqueue_per_second": round(jobs / filled),
+        "workers": workers,
+        **target.facts(),
+    }
+
+
+def _summary(result: Mapping[str, Any]) -> Lines:
+    yield facts(
+        [
+            ("jobs", amount(result["jobs"])),
+            ("done", styled(amount(result["done"]), "green")),
+            ("failed", styled(amount(result["failed"]), "red" if result["failed"] else "")),
+            ("performed in", duration(result["seconds"])),
+            ("performed", f"{rate(result['jobs_per_second'])} jobs/s"),
+            ("enqueued", f"{rate(result['enqueue_per_second'])} jobs/s"),
+            ("by", f"{result['workers']} workers, on PostgreSQL {result['postgres']}, embedded"),
+        ]
+    )
+
 
 # Seconds between two looks at the files, for which a node that is stopped waits for its running
 # jobs, and until a process that does not stop is killed.

@@ -1,24 +1,140 @@
-"""``txqueue enqueue``: enqueues one job, or the same one many times."""
+"""``txqueue enqueue`` and ``repeat``: the options and the payload of a job to enqueue."""
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from txqueue.cli.job_options import checked_payload, declared, job_text, keyless
-from txqueue.cli.options import Command, GlobalOptions
-from txqueue.cli.output import note, say
-from txqueue.cli.source import open_session
-from txqueue.model.enqueue_options import OPTIONS
+from txqueue.cli.jobs import NUMBER
+from txqueue.cli.options import Command, Decorator, GlobalOptions, Length, together, zoned
+from txqueue.cli.output import note, say, show, styled
+from txqueue.cli.source import archived_row, open_session
+from txqueue.model.enqueue_options import OPTIONS, Option
 from txqueue.model.humanize import amount
+from txqueue.model.job_policy import UniqueMode
+from txqueue.model.storable import find_unstorable_field
 
 if TYPE_CHECKING:
+    from rich.text import Text
+
     from txqueue.store.inquiries.reader import Session
 
-__all__ = ["enqueue", "is_new", "written_rows"]
+
+_MEMBERS: Final = (*(name for name, option in OPTIONS.items() if option.sql is None), "keys")
+# How commands take values of a type.
+_FORMS: Final[Mapping[Any, Mapping[str, Any]]] = {
+    str: {},
+    float: {"type": Length(), "metavar": "TIME"},
+    datetime: {"callback": zoned, "metavar": "WHEN"},
+    bool: {"is_flag": True, "default": None},
+    UniqueMode: {"type": click.Choice([mode.value for mode in UniqueMode])},
+    Sequence[int]: {"type": click.IntRange(0), "multiple": True, "metavar": "ID"},
+}
+_HINTS: Final[Mapping[Any, str]] = {
+    float: ", such as 90s, 5min, 1h",
+    datetime: " (ISO 8601 with an offset)",
+    Sequence[int]: "; repeatable",
+}
+
+
+def declared(*names: str) -> Decorator:
+    """Give a command options of `enqueue`, as these are declared."""
+    return together(*(_declared(name, OPTIONS[name]) for name in names))
+
+
+def _declared(name: str, option: Option) -> Decorator:
+    if name == "tags":
+        return _tagging()
+    flag = name.replace("_", "-")
+    # The work type may say True, which False overrules.
+    is_pair = option.kind is bool and option.by_class
+    flags = f"--{flag}/--no-{flag}" if is_pair else f"--{flag}"
+    text = option.about.replace("`", "").removesuffix(".") + _HINTS.get(option.kind, "") + "."
+    bounds = option.rule.bounds
+    form = {"type": click.IntRange(*bounds)} if bounds else _FORMS[option.kind]
+    return click.option(flags, name, help=text, **form)
+
+
+def _tagging() -> Decorator:
+    return click.option(
+        "--tag",
+        "tags",
+        metavar="NAME=VALUE",
+        multiple=True,
+        callback=_read_tags,
+        help="A tag of the job, to find it by; repeatable.",
+    )
+
+
+def _read_tags(
+    context: click.Context, parameter: click.Parameter, values: Sequence[str]
+) -> dict[str, str] | None:
+    """Read tags; the database checks them."""
+    pairs = [value.partition("=") for value in values]
+    if wrong := [name for name, sign, _ in pairs if not sign]:
+        error = f"{wrong[0]!r} has no value; write NAME=VALUE"
+        raise click.BadParameter(error, context, parameter)
+    tags = {name: value for name, _, value in pairs}
+    if len(tags) < len(pairs):
+        raise click.BadParameter("a tag is given twice; leave one out", context, parameter)
+    return tags or None
+
+
+def keyless() -> Decorator:
+    """Give a command the option for a new job without the keys of its type."""
+    return click.option(
+        "--no-keys",
+        "keys",
+        is_flag=True,
+        flag_value=False,
+        default=True,
+        help="With only the group, tenant and unique key given here, none of its type.",
+    )
+
+
+def checked_payload(text: str) -> str:
+    """Return the payload's text after a check, unparsed, so that no number changes its form.
+
+    Raises:
+        click.UsageError: When the text is not a JSON object.
+    """
+    try:
+        value = json.loads(text, parse_constant=_refuse_constant)
+    except ValueError as error:
+        raise click.UsageError(
+            f"the payload is not JSON: {error}; quote it for the shell, like '{{\"user_id\": 7}}'"
+        ) from None
+    if not isinstance(value, dict):
+        raise click.UsageError(
+            "the payload is not a JSON object; pass the work item's fields, like '{\"user_id\": 7}'"
+        )
+    if reason := find_unstorable_field(value):
+        raise click.UsageError(f"the payload cannot be stored: {reason}; leave it out")
+    return text
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"it has no {name}")
+
+
+def job_text(work_type: str, payload: str, columns: Mapping[str, Any]) -> str:
+    """Return the JSON text of one job as ``enqueue_many()`` takes it."""
+    columns = dict(columns)
+    terms = {name: columns.pop(name, None) for name in _MEMBERS}
+    options = {
+        name: value.total_seconds() if isinstance(value, timedelta) else value
+        for name, value in terms.items()
+        if value is not None
+    }
+    values = {"work_type": work_type, **columns, "options": options or None}
+    rest = json.dumps({name: value for name, value in values.items() if value not in (None, ())})
+    return f'{rest[:-1]}, "payload": {payload}}}'
+
 
 BATCH = 1000
 LISTED = 10
@@ -104,3 +220,49 @@ def _told(ids: list[int], new: list[int], rows: dict[int, dict[str, Any]] | None
         return f"Enqueued job {distinct[0]}{others}."
     listed = ", ".join(map(str, new)) if len(new) <= LISTED else f"{new[0]} to {new[-1]}"
     return f"Enqueued {amount(len(new))} jobs: {listed}."
+
+
+REPEATED = ("work_type", "queue", "priority", "weight", "group", "tenant")
+
+
+@click.command(cls=Command, short_help="Enqueue copies of jobs that have ended.")
+@click.argument("ids", metavar="ID...", nargs=-1, required=True, type=NUMBER)
+@click.pass_obj
+def repeat(options: GlobalOptions, ids: Sequence[int]) -> None:
+    """Enqueue a new job with the same payload for each job that has ended.
+
+    If one of the jobs has not ended, none is enqueued.
+    """
+    with open_session(options) as session:
+        calls = [_call(options, session, job_id) for job_id in ids]
+        with session.transaction():
+            numbers = [int(session.value(*call)) for call in calls]
+            rows = written_rows(session, numbers)
+    repeated = [
+        {"job_id": old, "new_id": new, "is_new": None if rows is None else is_new(rows, new)}
+        for old, new in zip(ids, numbers, strict=True)
+    ]
+    show(options, {"repeated": repeated}, lambda: map(_line, repeated))
+
+
+def _call(options: GlobalOptions, session: Session, job_id: int) -> tuple[str, tuple[object, ...]]:
+    """Return the SQL call that repeats a job; for an archived job it carries the job's columns."""
+    schema = session.schema
+    if not session.rows(f"select from {schema}.find_job(%s)", (job_id,)):
+        row = archived_row(options, job_id)
+        if row is not None:
+            columns = json.dumps({name: row[name] for name in REPEATED})
+            values = (job_id, columns, row["payload"], row["options"])
+            call = (
+                f"select {schema}.repeat_archived(its_job_id => %s, columns => %s,"
+                " its_payload => %s, its_options => %s, who => '')"
+            )
+            return call, values
+    return f"select {schema}.repeat(%s, '')", (job_id,)
+
+
+def _line(repeated: Mapping[str, Any]) -> Text:
+    old, new = repeated["job_id"], repeated["new_id"]
+    if repeated["is_new"] is False:
+        return styled(f"Job {old} is not enqueued again: job {new} has its unique key.")
+    return styled(f"Job {old} is enqueued again as job {new}.")

@@ -8,18 +8,24 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from txqueue.cli.options import GlobalOptions, Group
-from txqueue.cli.output import Lines, listing, local_time, say, show, styled
-from txqueue.cli.refusals import refusal_lines, refusals
+from txqueue.cli.options import GlobalOptions, Group, Length
+from txqueue.cli.output import (
+    Lines,
+    listing,
+    local_time,
+    refusal_lines,
+    refusals,
+    say,
+    show,
+    styled,
+)
 from txqueue.cli.source import act_by_node, read
-from txqueue.cli.times import Length
 from txqueue.errors import AdminRefused
 from txqueue.model.humanize import amount, counted
 
 if TYPE_CHECKING:
     from txqueue.admin import Admin
 
-__all__ = ["failures"]
 
 MOST_JOBS, MOST_KINDS = 10_000, 1000
 """The view counts the jobs of each kind and state up to the first number, and the kinds up to the

@@ -9,15 +9,10 @@ from typing import Any
 import click
 from attrs import asdict
 
-from txqueue.cli.archived_jobs import with_pyarrow
-from txqueue.cli.options import Command, GlobalOptions, limited, selecting, together
+from txqueue.cli.options import Command, GlobalOptions, limited, moment_option, selecting, together
 from txqueue.cli.output import Lines, job_state, listing, local_time, note, show
-from txqueue.cli.source import read_database
-from txqueue.cli.times import moment_option
-from txqueue.cli.unknown_names import note_unknown_names
+from txqueue.cli.source import note_unknown_names, read_database, with_pyarrow
 from txqueue.model.humanize import amount, counted, duration
-
-__all__ = ["archive", "history", "stats"]
 
 ENDED = ("done", "failed", "cancelled")
 SHOWN = (
@@ -104,7 +99,7 @@ def stats(options: GlobalOptions, since: datetime | None, until: datetime | None
     # The database has the sums of the others.
     if uncounted := [day for day in days if not day["is_counted"]]:
         with with_pyarrow():
-            from txqueue.archive.stats import with_archived
+            from txqueue.archive.reading import with_archived
         rows = with_archived(rows, uncounted, begin, end, unread=unread)
     document = {"stats": rows, "from": begin, "to": end, "unread": unread}
     show(options, document, lambda: _hours(rows))

@@ -15,16 +15,14 @@ from txqueue.cli.options import (
     Command,
     Decorator,
     GlobalOptions,
+    Length,
     on_node,
     searching,
     selecting,
     together,
 )
-from txqueue.cli.output import Lines, show, styled
-from txqueue.cli.refusals import refusal_lines, refusals
-from txqueue.cli.source import act_by_node
-from txqueue.cli.times import Length
-from txqueue.cli.unknown_names import note_unknown_names
+from txqueue.cli.output import Lines, refusal_lines, refusals, show, styled
+from txqueue.cli.source import act_by_node, note_unknown_names
 from txqueue.errors import AdminRefused
 from txqueue.model.humanize import amount
 from txqueue.model.operator_acts import ACTS
@@ -32,7 +30,6 @@ from txqueue.model.operator_acts import ACTS
 if TYPE_CHECKING:
     from txqueue.admin import Admin
 
-__all__ = ["cancel", "priority", "restart", "retry"]
 
 Act = Callable[["Admin", Sequence[int]], Awaitable[Sequence[list[int]]]]
 BATCH = 1000

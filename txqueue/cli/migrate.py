@@ -1,7 +1,8 @@
-"""``txqueue migrate``: creates or upgrades the schema."""
+"""``txqueue migrate`` and ``txqueue health``: for deployments and probes."""
 
 from __future__ import annotations
 
+import json as json_text
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,8 +10,8 @@ import click
 
 from txqueue.cli.options import Command, GlobalOptions
 from txqueue.cli.output import Lines, note, show, styled
-
-__all__ = ["migrate"]
+from txqueue.cli.source import ask_node
+from txqueue.errors import TxqueueError
 
 
 @click.command(cls=Command, short_help="Create or upgrade the schema.")
@@ -62,3 +63,26 @@ def _lines(report: Mapping[str, Any], schema: str) -> Lines:
     yield styled(f"Schema {schema} {before} to version {report['to']}.")
     for step in report["applied"]:
         yield styled(f"  applied {step}", "dim")
+
+
+# Seconds that a node has to answer, of the 5 seconds that the whole command may take.
+PATIENCE = 4.0
+
+
+@click.command(cls=Command)
+@click.option("--ready", is_flag=True, help="Fail unless the node can start jobs now.")
+@click.pass_obj
+def health(options: GlobalOptions, ready: bool) -> int:
+    """Tell whether the node of this host is live, or ready."""
+    health_answer = _node_answer(options)
+    # No table: the libraries that draw tables would take most of the command's time.
+    click.echo(json_text.dumps(health_answer) if options.json else health_answer["reason"])
+    return 0 if health_answer["ready" if ready else "live"] else 1
+
+
+def _node_answer(options: GlobalOptions) -> dict[str, Any]:
+    """Return the answer of the node; a node that does not answer is not live."""
+    try:
+        return ask_node(options, lambda admin: admin.health(), patience=PATIENCE)
+    except TxqueueError as error:
+        return {"live": False, "ready": False, "reason": " ".join(str(error).split())}

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import codecs
+import io
+import json
 import os
 import re
 import sys
@@ -9,28 +12,46 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from attrs import asdict
+
+from txqueue.errors import AdminRefused
+
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
     from rich.table import Table
     from rich.text import Text
 
+    from txqueue.admin import Admin
     from txqueue.cli.options import GlobalOptions
+    from txqueue.policy.blockers import Explanation
 
-__all__ = [
-    "Lines",
-    "bar",
-    "console",
-    "facts",
-    "job_state",
-    "listing",
-    "local_time",
-    "note",
-    "notes",
-    "say",
-    "show",
-    "styled",
-    "table",
-]
+
+_ESCAPE = "txqueue.escape"
+
+
+def prepare_streams() -> None:
+    """Let the output escape characters that its encoding lacks, and replace closed streams."""
+    codecs.register_error(_ESCAPE, _escape_unencodable)
+    # In this order: a file that is opened gets the lowest free number, that of the closed stream.
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 - it stays
+        elif mode == "w" and isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors=_ESCAPE)
+
+
+def discard_output() -> None:
+    """Write what is left nowhere: the interpreter would report an error at its exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _escape_unencodable(error: UnicodeError) -> tuple[str, int]:
+    """Return characters as JSON escapes them, so that a document stays one."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return json.dumps(error.object[error.start : error.end])[1:-1], error.end
+
 
 Lines = Iterator["RenderableType"]
 
@@ -219,3 +240,56 @@ def _pairs(pairs: Iterable[tuple[str, RenderableType]]) -> Table:
     grid = _grid("", ["name", "value"], named)
     grid.title, grid.show_header = None, False
     return grid
+
+
+_LISTED = 10
+
+
+async def refusals(
+    admin: Admin,
+    act: str,
+    refused: Sequence[int],
+    errors: Mapping[int, AdminRefused] | None = None,
+) -> list[dict[str, Any]]:
+    """Return why an act was refused for the first of some jobs, for the key ``reasons``.
+
+    Args:
+        admin: The link to the node.
+        act: The name of the act.
+        refused: The numbers of the jobs.
+        errors: What the node has said about some of them.
+    """
+    from txqueue.policy.blockers import EXPLAINED
+
+    said = errors or {}
+    return [
+        asdict(
+            _of_error(job_id, said[job_id])
+            if job_id in said
+            else await _refusal(admin, act, job_id)
+        )
+        for job_id in refused[:EXPLAINED]
+    ]
+
+
+def refusal_lines(reasons: Sequence[Mapping[str, Any]]) -> Lines:
+    """Yield the first of the reasons for people."""
+    from txqueue.policy.blockers import Explanation, refusal_text
+
+    for why in reasons[:_LISTED]:
+        yield styled(refusal_text(Explanation(**why)))
+
+
+async def _refusal(admin: Admin, act: str, job_id: int) -> Explanation:
+    from txqueue.policy.blockers import explain_refusal
+
+    try:
+        return explain_refusal(act, await admin.explain(job_id))
+    except AdminRefused as error:
+        return _of_error(job_id, error)
+
+
+def _of_error(job_id: int, error: AdminRefused) -> Explanation:
+    from txqueue.policy.blockers import Explanation
+
+    return Explanation(job_id, "", "unknown", error.what, error.remedy)

@@ -1,4 +1,6 @@
-"""The command `txqueue`: its subcommands, exit status and error output."""
+"""The command `txqueue`: its subcommands, those of the laboratory too, exit status and error
+output.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +13,55 @@ from typing import Final, NoReturn
 
 import click
 
-from txqueue.cli.laboratory import WithLaboratory
-from txqueue.cli.options import GlobalOptions
-from txqueue.cli.streams import discard_output, prepare_streams
+from txqueue.cli.options import Command, GlobalOptions, Group
+from txqueue.cli.output import discard_output, prepare_streams
 from txqueue.errors import ConfigurationError, TxqueueError
 
-__all__ = ["main", "root"]
+INSTALL = "pip install txqueue-torture"
+_NAMES = ("bench", "torture")
+
+
+class WithLaboratory(Group):
+    """A group that also has the laboratory's commands, which are imported when one is used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return all names, those of the laboratory last."""
+        return [*super().list_commands(ctx), *_NAMES]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a command; for one that is not installed, one that says how to install it."""
+        return (
+            _installed_command(cmd_name)
+            if cmd_name in _NAMES
+            else super().get_command(ctx, cmd_name)
+        )
+
+
+def _installed_command(name: str) -> click.Command:
+    package = f"txqueue_{name}"
+    try:
+        command: click.Command = getattr(import_module(f"{package}.command"), name)
+    except ModuleNotFoundError as error:
+        if error.name != package:
+            raise
+        return _absent(name)
+    return command
+
+
+def _absent(name: str) -> click.Command:
+    @click.command(
+        name,
+        cls=Command,
+        help=f"Not installed: it is part of txqueue-torture. Run: {INSTALL}",
+        short_help=f"Not installed; {INSTALL}.",
+        context_settings={"ignore_unknown_options": True},
+    )
+    @click.argument("words", nargs=-1, metavar="...")
+    def absent(words: tuple[str, ...]) -> None:  # noqa: ARG001 - any words give the same answer
+        raise ConfigurationError(f"txqueue {name} is not installed", f"run: {INSTALL}")
+
+    return absent
+
 
 # What click calls its types.
 _PLAIN: Final = {
@@ -28,25 +73,25 @@ DONE, FAULT, WRONG_CALL, INTERRUPTED = 0, 1, 2, 130
 
 # The commands in the order of the help, by the module that has them.
 _HOMES: Final = {
-    "demo": "demo",
+    "demo": "dev",
     "migrate": "migrate",
     "enqueue": "enqueue",
-    "repeat": "repeat",
+    "repeat": "enqueue",
     "status": "status",
-    "health": "health",
-    "nodes": "nodes",
+    "health": "migrate",
+    "nodes": "status",
     **dict.fromkeys(("jobs", "job", "explain"), "jobs"),
     **dict.fromkeys(("steps", "signal"), "steps"),
-    "batch": "batch",
+    "batch": "steps",
     "doctor": "doctor",
-    **dict.fromkeys(("limits", "actions"), "limits"),
+    **dict.fromkeys(("limits", "actions"), "queues"),
     **dict.fromkeys(("worksets", "tenants"), "worksets"),
     "schedules": "schedules",
-    "schedule": "schedule_actions",
+    "schedule": "schedules",
     "failures": "failures",
     **dict.fromkeys(("history", "stats", "archive"), "history"),
     **dict.fromkeys(("cancel", "restart", "retry", "priority"), "job_actions"),
-    **dict.fromkeys(("pause", "resume", "limit", "drain", "undrain"), "queue_actions"),
+    **dict.fromkeys(("pause", "resume", "limit", "drain", "undrain"), "queues"),
     "dev": "dev",
     **dict.fromkeys(("web", "web-user"), "web"),
     "certs": "certs",

@@ -1,23 +1,40 @@
-"""``txqueue schedules``: lists schedules, with when each is due and its last run."""
+"""``txqueue schedules`` and ``txqueue schedule``: list schedules, add, pause, resume, run and
+remove them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from txqueue.cli.options import Command, GlobalOptions, limited, selecting
-from txqueue.cli.output import Lines, job_state, listing, local_time, note, show, styled, table
-from txqueue.cli.source import read_database
-from txqueue.cli.unknown_names import note_unknown_names
+from txqueue.cli.enqueue import checked_payload, declared, job_text, keyless
+from txqueue.cli.options import (
+    Command,
+    Finite,
+    GlobalOptions,
+    Group,
+    Length,
+    limited,
+    moment_option,
+    selecting,
+    together,
+)
+from txqueue.cli.output import Lines, job_state, listing, local_time, note, say, show, styled, table
+from txqueue.cli.source import account, act_by_node, note_unknown_names, open_session, read_database
+from txqueue.errors import InvalidSchedule, NotPermitted
 from txqueue.model.humanize import age, amount, duration
+from txqueue.model.schedule import MOST_TIMES, CatchUp, Cooldown, Cron, Every, Exists, Schedule
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-__all__ = ["dated_schedules", "no_run", "schedules", "show_runs"]
+    from txqueue.store.inquiries.reader import Session
+
 
 # A run that starts more seconds after its due time than this is marked as delayed.
 LATE = 60.0
@@ -48,7 +65,7 @@ def dated_schedules(
     options: GlobalOptions, filters: Mapping[str, str | None], limit: int
 ) -> tuple[list[dict[str, Any]], datetime]:
     """Return schedules, and the time by the database's clock."""
-    from txqueue.store.inquiries.together import together
+    from txqueue.store.inquiries.inquiry import together
     from txqueue.store.reads.queue_state import about_clock
     from txqueue.store.reads.schedule_list import about_schedules
 
@@ -166,3 +183,222 @@ def _run(row: Mapping[str, Any]) -> list[object]:
         _length(row["took"]),
         row["error"] or "-",
     ]
+
+
+# The options of enqueue that a schedule's jobs can have.
+COLUMNS = ("queue", "priority", "weight", "group", "tenant", "tags")
+# When a schedule is due, for the commands that say so.
+_timed = together(
+    click.option("--every", type=Length(), help="At even intervals, such as 90s, 5min, 2h."),
+    click.option("--cooldown", type=Length(), help="This long after the last job has ended."),
+    click.option("--cron", metavar="EXPR", help="A cron expression, such as '0 3 * * *'."),
+    click.option("--tz", metavar="ZONE", help="The time zone of --cron.  [default: UTC]"),
+    click.option(
+        "--jitter",
+        type=Length(takes_percent=True),
+        default="0s",
+        help="Random variation: 4s, or 10% of the period.",
+    ),
+    click.option(
+        "--catch-up",
+        type=click.Choice([str(choice) for choice in CatchUp]),
+        help="What to do about missed moments, except with --cooldown.  [default: skip]",
+    ),
+    click.option(
+        "--overlap",
+        type=click.Choice(["allow", "skip"]),
+        help="Skip moments at which the last job has not ended, or not.  [default: allow]",
+    ),
+    click.option(
+        "--since",
+        type=click.Choice(["start", "end"]),
+        help="Whether --cooldown counts from the last job's start or end.  [default: end]",
+    ),
+    click.option(
+        "--until",
+        metavar="WHEN",
+        callback=moment_option,
+        help="When it ends, such as 2027-01-31T18:00+01:00; UTC without an offset.",
+    ),
+    click.option(
+        "--times", type=click.IntRange(1, MOST_TIMES), help="How many jobs it enqueues in all."
+    ),
+)
+
+
+@click.group(cls=Group, no_args_is_help=False, short_help="Add and operate schedules.")
+def schedule() -> None:
+    """Add schedules, pause, resume or remove them, or run one now."""
+
+
+@schedule.command(cls=Command, short_help="Add a schedule that enqueues a job repeatedly.")
+@click.argument("name")
+@click.argument("work_type", metavar="TYPE")
+@click.argument("payload", metavar="JSON")
+@_timed
+@click.option(
+    "--only-if",
+    nargs=3,
+    metavar="TABLE COLUMN VALUE",
+    help="Only while the table or view has such a row.",
+)
+@declared(*COLUMNS)
+@keyless()
+@click.pass_obj
+def add(
+    options: GlobalOptions,
+    /,
+    name: str,
+    work_type: str,
+    payload: str,
+    only_if: Sequence[str] | None,
+    **choices: Any,
+) -> None:
+    """Add a schedule that enqueues a job of TYPE with the JSON object as its payload."""
+    columns = {key: choices[key] for key in (*COLUMNS, "keys")}
+    job = job_text(work_type, checked_payload(payload), columns)
+    from txqueue.store.schedules import put_call
+
+    condition = Exists(*only_if) if only_if else None
+    when = _chosen_schedule(choices)
+    with open_session(options) as session:
+        call = put_call(session.schema, name, job, when=when, only_if=condition, who=account())
+        changed = bool(session.value(*call))
+        is_unknown = _is_unknown(session, work_type)
+    _tell(options, name, changed, "is there" if changed else "was there already")
+    if is_unknown:
+        note(
+            options, f"No node has published {work_type} yet: its jobs wait for a node that has it."
+        )
+
+
+def _is_unknown(session: Session, work_type: str) -> bool:
+    sql = f"select 1 from {session.schema}.work_type where work_type = %s"
+    # A role may have the right to this act alone.
+    with suppress(NotPermitted):
+        return not session.rows(sql, (work_type,))
+    return False
+
+
+def _chosen_schedule(choices: dict[str, Any]) -> Schedule:
+    every, cooldown, cron = (choices[key] for key in ("every", "cooldown", "cron"))
+    if sum(choice is not None for choice in (every, cooldown, cron)) != 1:
+        raise click.UsageError("say when: one of --every, --cooldown and --cron")
+    if choices["tz"] and cron is None:
+        raise click.UsageError("--tz is the time zone of --cron")
+    if choices["catch_up"] and cooldown is not None:
+        raise click.UsageError("--cooldown has no missed moments: leave --catch-up out")
+    if choices["overlap"] and cooldown is not None:
+        raise click.UsageError("jobs of --cooldown never overlap: leave --overlap out")
+    if choices["since"] and cooldown is None:
+        raise click.UsageError("--since is about --cooldown: other schedules do not depend on jobs")
+    jitter, catch_up = choices["jitter"], CatchUp(choices["catch_up"] or "skip")
+    ends: dict[str, Any] = {"until": choices["until"], "times": choices["times"]}
+    try:
+        if cooldown is not None:
+            return Cooldown(cooldown, jitter, since=choices["since"] or "end", **ends)
+        ends["overlap"] = choices["overlap"] or "allow"
+        if every is not None:
+            return Every(every, jitter, catch_up, **ends)
+        return Cron(cron, choices["tz"] or "UTC", jitter, catch_up, **ends)
+    except InvalidSchedule as error:
+        raise click.UsageError(str(error)) from None
+
+
+@schedule.command(cls=Command, short_help="Replace the times of a schedule.")
+@click.argument("name")
+@_timed
+@click.pass_obj
+def edit(options: GlobalOptions, /, name: str, **choices: Any) -> None:
+    """Replace the times of a schedule; its work stays.
+
+    All times are replaced: an option that is left out gets its default.
+    """
+    when = _chosen_schedule(choices)
+    if options.settings.get("node"):
+        changed = bool(act_by_node(options, lambda admin: admin.edit_schedule(name, when)))
+    else:
+        from txqueue.store.schedules import edit_call
+
+        with open_session(options) as session:
+            changed = bool(session.value(*edit_call(session.schema, name, when, account())))
+    _tell(options, name, changed, "is changed" if changed else "had these times already")
+
+
+@schedule.command(cls=Command, short_help="Pause a schedule until it is resumed.")
+@click.argument("name")
+@click.pass_obj
+def pause(options: GlobalOptions, name: str) -> None:
+    """Pause a schedule until it is resumed; a job that was already enqueued still runs."""
+    changed = bool(_act(options, "pause", name))
+    _tell(options, name, changed, "is paused" if changed else "was paused already")
+
+
+@schedule.command(cls=Command)
+@click.argument("name")
+@click.pass_obj
+def resume(options: GlobalOptions, name: str) -> None:
+    """Resume a schedule from its next moment on."""
+    changed = bool(_act(options, "resume", name))
+    _tell(options, name, changed, "is resumed" if changed else "was not paused")
+
+
+@schedule.command(cls=Command)
+@click.argument("name")
+@click.pass_obj
+def remove(options: GlobalOptions, name: str) -> None:
+    """Remove a schedule; its jobs stay."""
+    _act(options, "remove", name)
+    _tell(options, name, True, "is removed")
+
+
+@schedule.command("run-now", cls=Command, short_help="Enqueue a schedule's job now.")
+@click.argument("name")
+@click.pass_obj
+def run_now(options: GlobalOptions, name: str) -> None:
+    """Enqueue a schedule's job now, even if it is paused; its next moment does not change."""
+    ran = _act(options, "run", name)
+    document = {"name": name, "job_id": ran}
+    say(options, document, f"Job {ran} of schedule {name} is enqueued.")
+
+
+@schedule.command(cls=Command)
+@click.argument("names", metavar="[NAME]...", nargs=-1)
+@click.option("--group", help="Only of schedules of this group, whatever their types.")
+@click.option(
+    "--late", type=Finite(0), metavar="SECONDS", help="Only runs that started at least this late."
+)
+@click.option(
+    "--took", type=Finite(0), metavar="SECONDS", help="Only runs that took at least this long."
+)
+@limited()
+@click.pass_obj
+def runs(options: GlobalOptions, /, names: Sequence[str], **chosen: Any) -> None:
+    """Show the last runs, the latest first."""
+    from txqueue.store.reads.schedule_list import about_scheduled_runs
+
+    inquiry = partial(about_scheduled_runs, names=names, **chosen)
+    rows = read_database(options, inquiry)
+    is_by_name = not (chosen["group"] or chosen["late"] or chosen["took"])
+    never = not rows and is_by_name and len(names) == 1
+    show_runs(options, rows, _why_none(options, names[0]) if never else "No such run.")
+
+
+def _why_none(options: GlobalOptions, name: str) -> str:
+    found, now = dated_schedules(options, {"name": name}, 1)
+    return no_run(next(iter(found), None), now)
+
+
+def _act(options: GlobalOptions, act: str, name: str) -> Any:
+    """Act through the node given by --node, or else in the database."""
+    if options.settings.get("node"):
+        return act_by_node(options, lambda admin: getattr(admin, f"{act}_schedule")(name))
+    from txqueue.store.schedules import act_call
+
+    with open_session(options) as session:
+        return session.value(*act_call(session.schema, act, name, account()))
+
+
+def _tell(options: GlobalOptions, name: str, changed: bool, text: str) -> None:
+    document = {"name": name, "changed": changed}
+    say(options, document, f"Schedule {name} {text}.")

@@ -1,26 +1,131 @@
-"""Gets a command's answer from a node, which can also act, or from the database."""
+"""Gets a command's answer from a node, which can also act, or from the database; finds the nodes of
+this host, archived jobs, and names that do not exist.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, TypeVar
+import socket
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from txqueue.cli.local_nodes import chosen_endpoint, local_endpoints, only_endpoint
-from txqueue.cli.options import GlobalOptions
-from txqueue.errors import AdminRefused, DatabaseUnavailable, NodeUnavailable, TxqueueError
+from txqueue.cli.options import JOB_COLUMNS, GlobalOptions
+from txqueue.cli.output import note
+from txqueue.errors import (
+    AdminRefused,
+    ConfigurationError,
+    DatabaseUnavailable,
+    JobNotFound,
+    NodeUnavailable,
+    TxqueueError,
+)
 
 if TYPE_CHECKING:
     from txqueue.admin import Admin
     from txqueue.store.inquiries.inquiry import Inquiry
     from txqueue.store.inquiries.reader import Session
-    from txqueue.store.schema.version import QueueIdentity
+    from txqueue.store.schema.files import QueueIdentity
+    from txqueue.system.settings import Settings
     from txqueue.wire.endpoints import INetworkReactor
 
-__all__ = ["account", "act_by_node", "ask_node", "open_session", "read", "read_database"]
+
+Connect = Callable[[str], Awaitable["Admin"]]
+
+# Seconds in which the kernel accepts a connection to a socket at which a process listens.
+PATIENCE = 1.0
+
+
+def local_endpoints(settings: Settings) -> list[str]:
+    """Return where nodes of this host listen: first the one with the set name, or the host's.
+
+    Raises:
+        NodeUnavailable: When there is no socket of a node.
+    """
+    own = Path(settings.own_socket().removeprefix("unix:"))
+    others = sorted(set(own.parent.glob("*.sock")) - {own})
+    paths = [own, *others] if own.exists() else others
+    if not paths:
+        raise NodeUnavailable(
+            f"no node is named, and none of this host listens at {own}",
+            "start one here (twistd -n txqueue --app MODULE), or name a running node by its --admin"
+            " endpoint: --node ENDPOINT or TXQUEUE_NODE",
+        )
+    # A killed node leaves its socket.
+    answering = paths if len(paths) == 1 else list(filter(_answers, paths))
+    return [f"unix:{path}" for path in answering or paths[:1]]
+
+
+def only_endpoint(endpoints: Sequence[str], own: str) -> str:
+    """Return the endpoint of the host's own node, or else of its only node.
+
+    Raises:
+        NodeUnavailable: When there are several others.
+    """
+    if len(endpoints) == 1 or endpoints[0] == own:
+        return endpoints[0]
+    raise NodeUnavailable(
+        f"this host has {len(endpoints)} nodes: {', '.join(endpoints)}",
+        "name one: --node ENDPOINT",
+    )
+
+
+async def chosen_endpoint(
+    endpoints: Sequence[str], own: str, meant: QueueIdentity | None, connect: Connect
+) -> str:
+    """Return the endpoint of a node that may act: any node acts for all of its database.
+
+    Args:
+        endpoints: Where nodes listen, as `local_endpoints` returns it.
+        own: Where the node listens that has the name of the settings, or of the host.
+        meant: Which queue is meant, if the command names a database.
+        connect: Connects to a node.
+
+    Raises:
+        NodeUnavailable: When the nodes serve different databases, and none of them is named.
+    """
+    if len(endpoints) == 1 or (meant is None and endpoints[0] == own):
+        return endpoints[0]
+    served = {endpoint: await _is_served(endpoint, connect) for endpoint in endpoints}
+    if meant is not None:
+        fitting = [
+            endpoint for endpoint, queue in served.items() if queue.identity == meant.identity
+        ]
+        return fitting[0] if fitting else endpoints[0]
+    if len({queue.identity for queue in served.values()}) == 1:
+        return endpoints[0]
+    queues = "; ".join(f"{endpoint} serves {queue.place}" for endpoint, queue in served.items())
+    raise NodeUnavailable(
+        f"the nodes of this host serve different databases: {queues}",
+        "name a node, --node ENDPOINT, or a database, --dsn DSN",
+    )
+
+
+async def _is_served(endpoint: str, connect: Connect) -> QueueIdentity:
+    from txqueue.store.schema.files import QueueIdentity
+
+    try:
+        async with await connect(endpoint) as admin:
+            return await admin.queue()
+    except (AdminRefused, NodeUnavailable):
+        return QueueIdentity(identity=endpoint, place="a database that it does not tell")
+
+
+def _answers(path: Path) -> bool:
+    """Tell whether a process listens at a socket; one that hangs does."""
+    with closing(socket.socket(socket.AF_UNIX)) as trial:
+        trial.settimeout(PATIENCE)
+        try:
+            trial.connect(str(path))
+        except TimeoutError:
+            return True
+        except OSError:
+            return False
+    return True
+
 
 T = TypeVar("T")
 
@@ -245,3 +350,73 @@ def open_session(options: GlobalOptions) -> Iterator[Session]:
     with Session(options.chosen_dsn, options.chosen_schema) as session:
         session.ensure_version()
         yield session
+
+
+def or_archived(
+    options: GlobalOptions, job_id: int, find: Callable[[], T], tell: Callable[[dict[str, Any]], T]
+) -> T:
+    """Return the answer about a job from the database, or else from the archive.
+
+    Args:
+        options: Name the database, whose settings have the archive's location.
+        job_id: The job's number.
+        find: Returns the answer from the database.
+        tell: Returns the same answer from the columns of the archived job.
+
+    Raises:
+        JobNotFound: When the job is in neither place.
+    """
+    try:
+        return find()
+    except JobNotFound:
+        row = archived_row(options, job_id)
+        if row is None:
+            raise
+    return tell(row)
+
+
+def archived_row(options: GlobalOptions, job_id: int) -> dict[str, Any] | None:
+    """Return all columns of an archived job; None if no archived job has that number."""
+    from txqueue.store.inquiries.jobs import about_archived_days
+
+    days = read_database(options, lambda schema: about_archived_days(schema, job_id))
+    if not days:
+        return None
+    with with_pyarrow():
+        from txqueue.archive.reading import archived_job
+    return archived_job(days, job_id)
+
+
+@contextmanager
+def with_pyarrow() -> Iterator[None]:
+    """Convert the block's ImportError, if pyarrow is missing, into an error that has a remedy."""
+    try:
+        yield
+    except ImportError as error:
+        if error.name != "pyarrow":
+            raise
+        raise ConfigurationError(
+            "archives need pyarrow", "install it: pip install 'txqueue[archive]'"
+        ) from None
+
+
+def note_unknown_names(options: GlobalOptions, filters: Mapping[str, object]) -> None:
+    """Note the names among some filters that do not exist, with those that do, for people."""
+    names = {kind: filters.get(kind) for kind in (*JOB_COLUMNS, "node")}
+    if options.json:
+        return
+    try:
+        for kind, name in names.items():
+            if isinstance(name, str) and (text := _unknown(options, kind, name)) is not None:
+                note(options, text)
+    except TxqueueError:
+        # A node may have answered while the database does not: what it said stands.
+        return
+
+
+def _unknown(options: GlobalOptions, kind: str, name: str) -> str | None:
+    from txqueue.policy.facts.status import unknown_name
+    from txqueue.store.reads.job_search import MOST_KNOWN, about_known_names
+
+    known = read_database(options, lambda schema: about_known_names(schema, kind, name))
+    return unknown_name(kind, name, known, is_all=len(known) < MOST_KNOWN)

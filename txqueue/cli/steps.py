@@ -1,4 +1,6 @@
-"""``txqueue steps`` and ``txqueue signal``: what a job has done, and what it waits for."""
+"""``txqueue steps``, ``signal`` and ``batch``: what a job has done, what it waits for, a batch's
+progress.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +11,45 @@ from typing import Any
 
 import click
 
-from txqueue.cli.archived_jobs import or_archived
 from txqueue.cli.jobs import NUMBER
 from txqueue.cli.options import Command, GlobalOptions, limited
-from txqueue.cli.output import Lines, listing, note, say, show, styled
-from txqueue.cli.source import act_by_node, read_database
+from txqueue.cli.output import Lines, bar, facts, job_state, listing, note, say, show, styled
+from txqueue.cli.source import act_by_node, or_archived, read_database
 from txqueue.errors import InvalidWork, TxqueueError
-from txqueue.model.humanize import counted, cut, moment
-from txqueue.model.step import check_key, check_name, signal_json
+from txqueue.model.humanize import amount, counted, cut, moment
+from txqueue.model.results import check_key, check_name, signal_json
 
-__all__ = ["signal", "steps"]
+
+@click.command(cls=Command, short_help="Show the progress of a batch.")
+@click.argument("job_id", metavar="ID", type=NUMBER)
+@click.pass_obj
+def batch(options: GlobalOptions, job_id: int) -> None:
+    """Show the progress of the batch whose callback is the job ID."""
+    from txqueue.store.reads.job_details import about_batch, archived_batch
+
+    document = or_archived(
+        options,
+        job_id,
+        lambda: read_database(options, lambda schema: about_batch(schema, job_id)),
+        archived_batch,
+    )
+    show(options, document, lambda: _batch_lines(document))
+
+
+def _batch_lines(document: Mapping[str, Any]) -> Lines:
+    ended = document["jobs"] - document["left"]
+    state = job_state(document["state"])
+    yield facts(
+        [
+            ("batch", str(document["batch"])),
+            ("ended", bar(ended, document["jobs"])),
+            ("", f"{amount(ended)} of {amount(document['jobs'])}"),
+            *((name, amount(document[name])) for name in ("done", "failed", "cancelled")),
+            ("calls back", document["work_type"]),
+            ("which is", state),
+        ]
+    )
+
 
 ENDED = ("done", "cancelled")
 HIDDEN = ("redacted", "encrypted")

@@ -15,9 +15,8 @@ from txqueue.errors import ConfigurationError, TxqueueError
 
 if TYPE_CHECKING:
     from txqueue.system.settings import Settings
-    from txqueue.web.databases import ShownDatabase
+    from txqueue.web.settings import ShownDatabase
 
-__all__ = ["web", "web_user"]
 
 ENDPOINT = "tcp:8390"
 
@@ -77,7 +76,7 @@ def web(options: GlobalOptions, /, endpoint: str | None, **flags: str | None) ->
 
 def _databases(settings: Settings, options: GlobalOptions) -> tuple[ShownDatabase, ...]:
     """Return the databases of the file, or else the one of the DSN."""
-    from txqueue.web.databases import ShownDatabase, read_databases
+    from txqueue.web.settings import ShownDatabase, read_databases
 
     schema, file = options.chosen_schema, settings.get("databases")
     if file is None or options.dsn is not None:
@@ -164,7 +163,7 @@ def web_user(
 
     The command asks for the password.
     """
-    from txqueue.web.users import user_line, without_user
+    from txqueue.web.logins import user_line, without_user
 
     if not name or name.split() != [name] or not name.isprintable():
         raise ConfigurationError(f"{name!r} is not a user's name", "write it without white space")

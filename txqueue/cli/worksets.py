@@ -12,8 +12,6 @@ from txqueue.cli.output import Lines, bar, listing, show, styled
 from txqueue.cli.source import read_database
 from txqueue.model.humanize import age, amount
 
-__all__ = ["tenants", "worksets"]
-
 
 @click.command(cls=Command, short_help="Show the progress of worksets, or failed items.")
 @click.argument("name", required=False)
@@ -21,7 +19,7 @@ __all__ = ["tenants", "worksets"]
 @click.pass_obj
 def worksets(options: GlobalOptions, name: str | None, limit: int) -> None:
     """Show the progress of worksets, or the failed items of one."""
-    from txqueue.store.reads.workset_list import about_workset_failures, about_worksets
+    from txqueue.store.reads.schedule_list import about_workset_failures, about_worksets
 
     if name is None:
         rows = read_database(options, about_worksets)

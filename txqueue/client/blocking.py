@@ -11,8 +11,6 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorCore
 from twisted.python.failure import Failure
 
-__all__ = ["run_in_reactor"]
-
 
 def run_in_reactor(function: Callable[[Any], Awaitable[Any]]) -> Any:
     """Run a coroutine function in the reactor; possible only once in a process."""

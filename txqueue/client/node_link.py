@@ -12,14 +12,11 @@ from txqueue.errors import ConfigurationError
 from txqueue.model.assignment import Assignment
 from txqueue.policy.backoff import Backoff
 from txqueue.store.enqueueing.direct_dispatch import NodeCredit
-from txqueue.store.schema.version import QueueIdentity
+from txqueue.store.schema.files import QueueIdentity
 from txqueue.system.clock import Timer
-from txqueue.wire.client_commands import Credit, Deliver, Join, WakeNode, Withdraw, delivery
+from txqueue.wire.commands import Credit, Deliver, Join, WakeNode, Withdraw, delivery
 from txqueue.wire.endpoints import Endpoint, INetworkReactor
-from txqueue.wire.pipe import PipeFactory
-from txqueue.wire.prompt_pipe import PromptPipe
-
-__all__ = ["Membership", "joinable"]
+from txqueue.wire.pipe import PipeFactory, PromptPipe
 
 PATIENCE = 3
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 10.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -9,15 +10,13 @@ from contextvars import ContextVar
 from datetime import timedelta
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack, cast, overload
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar, Unpack, cast, overload
 
 from twisted.internet.defer import CancelledError, Deferred, TimeoutError, maybeDeferred
 from twisted.internet.interfaces import IReactorProcess
 
-from txqueue.client.archived_jobs import ArchivedJobs
 from txqueue.client.node_link import Membership, joinable
-from txqueue.client.notifications import EndNotifications
-from txqueue.client.waiting import EndWaiter
+from txqueue.client.waiting import EndNotifications, EndWaiter
 from txqueue.errors import ConfigurationError
 from txqueue.model.enqueue_options import EnqueueOptions
 from txqueue.model.job import Job, job_number, wait_limit
@@ -29,23 +28,78 @@ from txqueue.store.driver.raw_connection import IStoreReactor
 from txqueue.store.enqueueing.batch import Batch
 from txqueue.store.enqueueing.calls import BATCH, enqueue_call
 from txqueue.store.enqueueing.direct_dispatch import DirectDispatch
-from txqueue.store.enqueueing.results import closed_before, missing, not_in_time, result_of
+from txqueue.store.enqueueing.encryption import closed_before, missing, not_in_time, result_of
 from txqueue.store.enqueueing.signals import Receiver, Signal, sent
 from txqueue.store.enqueueing.transaction import Transaction, enqueue_alone
 from txqueue.store.enqueueing.worksets import Worksets
-from txqueue.store.inquiries.inquiry import Inquiry
-from txqueue.store.inquiries.jobs import FINAL, about_jobs, about_one_job, with_attempts
-from txqueue.store.inquiries.pooled import find
-from txqueue.store.inquiries.schema_version import ensure_version
+from txqueue.store.inquiries.inquiry import Inquiry, ensure_version
+from txqueue.store.inquiries.jobs import (
+    FINAL,
+    about_archived_days,
+    about_jobs,
+    about_one_job,
+    archived_job,
+    with_attempts,
+)
+from txqueue.store.inquiries.operations import find
 from txqueue.store.node.functions import StoredFunctions
+from txqueue.store.reads.archive_process import ArchiveProcess, ProcessStarter
 from txqueue.store.schedules import Schedules, job_of
 from txqueue.store.schema.files import checked_name
-from txqueue.system.asyncio_tasks import in_asyncio
+from txqueue.system.clock import in_asyncio
 from txqueue.system.settings import Settings
 from txqueue.tracing.choice import sending
 from txqueue.wire.endpoints import Endpoint, INetworkReactor, parsed_endpoint
 
-__all__ = ["WorkQueue"]
+_REPEATED: Final = ("work_type", "queue", "priority", "weight", "group", "tenant")
+
+
+class ArchivedJobs:
+    """Reads archived jobs.
+
+    Args:
+        reactor: Starts the process that reads the archive.
+        pool: The connections to the database, which has the days of the archive.
+        schema: The name of the schema.
+    """
+
+    def __init__(self, reactor: ProcessStarter, pool: ConnectionPool, schema: str) -> None:
+        self._archive = ArchiveProcess(reactor)
+        self._pool = pool
+        self._schema = schema
+
+    async def job(self, job_id: int) -> Job | None:
+        """Return an archived job; None if no archive has it.
+
+        Raises:
+            ArchiveUnavailable: When the archive cannot be read.
+        """
+        return archived_job(await self._row(job_id))
+
+    async def repeat(self, job_id: int) -> int | None:
+        """Enqueue a copy of an archived job and return its number; None if no archive has it.
+
+        Raises:
+            ArchiveUnavailable: When the archive cannot be read.
+        """
+        sql = f"select from {self._schema}.find_job(%s)"
+        if await self._pool.query(sql, (job_id,)):
+            return None
+        row = await self._row(job_id)
+        if row is None:
+            return None
+        columns = json.dumps({name: row[name] for name in _REPEATED})
+        [[number]] = await self._pool.query(
+            f"select {self._schema}.repeat_archived(its_job_id => %s, columns => %s,"
+            " its_payload => %s, its_options => %s, who => '')",
+            (job_id, columns, row["payload"], row["options"]),
+        )
+        return int(number)
+
+    async def _row(self, job_id: int) -> dict[str, Any] | None:
+        days = await find(self._pool, about_archived_days(self._schema, job_id))
+        return await self._archive.job(days, job_id)
+
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -1,21 +1,133 @@
-"""Provides a temporary schema on an embedded server."""
+"""Provides a temporary schema on an embedded server, and shows how far a long operation is."""
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from attrs import field, frozen
 
-from txqueue.demo.progress import Stages
+from txqueue.model.humanize import amount, rate
 from txqueue.store.inquiries.reader import Session
 from txqueue.store.schema.migrations import migrate
 
-__all__ = ["TemporarySchema", "embedded_schema", "temporary_folder"]
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress, ProgressColumn, Task, TaskID
+    from rich.text import Text
+
+
+Advance = Callable[[int], None]
+"""A function that shows how much of a stage is done, in the unit of the stage's total."""
+
+
+class Stages(Protocol):
+    """Shows the stages of an operation one after the other, each with its progress."""
+
+    def begin(self, name: str, total: int | None = None) -> Advance:
+        """Begin a stage, which ends the one before.
+
+        Args:
+            name: The stage's name.
+            total: How much the stage has to do, for instance how many jobs; None if unknown.
+        """
+
+
+class Pace:
+    """Spaces out the repetitions of a query so that they cost the server little.
+
+    Args:
+        least: The shortest interval between two queries, in seconds.
+        share: The largest fraction of time that the query may take.
+        most: The longest interval in seconds, whatever the queries cost.
+    """
+
+    def __init__(self, least: float = 0.2, share: float = 0.02, most: float = 2.0) -> None:
+        self._least = least
+        self._share = share
+        self._most = most
+        self._asked_at = time.monotonic()
+
+    def asking(self) -> None:
+        """Note that the query starts now."""
+        self._asked_at = time.monotonic()
+
+    def rest(self) -> None:
+        """Sleep until the next query is due."""
+        took = time.monotonic() - self._asked_at
+        time.sleep(min(max(self._least, took / self._share), self._most))
+
+
+class Bars:
+    """Progress bars, one for each stage of an operation.
+
+    Args:
+        progress: Draws the bars.
+    """
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._current: TaskID | None = None
+
+    def begin(self, name: str, total: int | None = None) -> Advance:
+        """Begin a stage; the previous stage's bar stays on screen if that stage had a total."""
+        self._end()
+        current = self._current = self._progress.add_task(name, total=total)
+        return lambda done: self._progress.update(current, completed=done)
+
+    def _end(self) -> None:
+        if self._current is None:
+            return
+        last = next(task for task in self._progress.tasks if task.id == self._current)
+        if last.total is None:
+            self._progress.remove_task(self._current)
+        else:
+            self._progress.stop_task(self._current)
+
+
+@contextmanager
+def bars(out: Console | None = None) -> Iterator[Bars]:
+    """Show the stages of a long operation as bars, if the output is a terminal.
+
+    Args:
+        out: Where the bars are drawn; by default standard error.
+    """
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
+
+    out = out or Console(stderr=True)
+    columns = (SpinnerColumn(finished_text=" "), TextColumn("{task.description}", markup=False))
+    with Progress(
+        *columns, BarColumn(), _column(), console=out, disable=not out.is_terminal
+    ) as progress:
+        yield Bars(progress)
+
+
+def _column() -> ProgressColumn:
+    from rich.progress import ProgressColumn
+    from rich.text import Text
+
+    class Counts(ProgressColumn):
+        """The column of a progress bar with the count, the total and the rate."""
+
+        def render(self, task: Task) -> Text:
+            return Text(_counts(task), style="dim")
+
+    return Counts()
+
+
+def _counts(task: Task) -> str:
+    done, elapsed = int(task.completed), task.finished_time or task.elapsed or 0.0
+    total = f" of {amount(int(task.total))}" if task.total is not None else ""
+    if not done:
+        return ""
+    speed = f"  {rate(done / elapsed)}/s" if elapsed > 0 else ""
+    return f"{amount(done)}{total}{speed}"
 
 
 @frozen

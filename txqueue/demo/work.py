@@ -8,8 +8,6 @@ from attrs import define
 
 from txqueue.model.work_item import WorkItem
 
-__all__ = ["Nothing"]
-
 
 @define
 class Nothing(WorkItem):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from txqueue.django.backend import TxqueueBackend
-    from txqueue.django.errors import AttemptFailed, OtherTransaction, TaskCancelled
+    from txqueue.django.framework import AttemptFailed, OtherTransaction, TaskCancelled
     from txqueue.django.items import policy, work
     from txqueue.django.runs import RunningContext
 
@@ -24,10 +24,10 @@ __all__ = [
 
 # Django imports an app before its settings can be used, and a project may have no tasks at all.
 _HOMES = {
-    "AttemptFailed": "txqueue.django.errors",
-    "OtherTransaction": "txqueue.django.errors",
+    "AttemptFailed": "txqueue.django.framework",
+    "OtherTransaction": "txqueue.django.framework",
     "RunningContext": "txqueue.django.runs",
-    "TaskCancelled": "txqueue.django.errors",
+    "TaskCancelled": "txqueue.django.framework",
     "TxqueueBackend": "txqueue.django.backend",
     "policy": "txqueue.django.items",
     "work": "txqueue.django.items",

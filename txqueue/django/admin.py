@@ -10,7 +10,7 @@ from django.contrib import admin
 from django.core.paginator import Paginator
 from django.utils.html import format_html
 
-from txqueue.django.databases import backends
+from txqueue.django.checks import backends
 from txqueue.django.models import JobRow
 from txqueue.model.job import State
 from txqueue.store.reads.one_job import run_began

@@ -21,8 +21,7 @@ class TxqueueConfig(AppConfig):  # type: ignore[misc]  # Django has no types.
         """Register the system checks, and what upgrades the schema of test databases."""
         # Imported late: settings and apps can be used only now.
         from txqueue.adapters.django import note_databases
-        from txqueue.django.checks import check_databases, check_settings
-        from txqueue.django.databases import migrate_schemas
+        from txqueue.django.checks import check_databases, check_settings, migrate_schemas
 
         note_databases()
         register(check_settings)

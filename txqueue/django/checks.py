@@ -1,4 +1,6 @@
-"""System checks: of the settings always, of the database where Django checks databases."""
+"""System checks: of the settings always, of the databases of the backends where Django checks
+databases.
+"""
 
 from __future__ import annotations
 
@@ -12,20 +14,56 @@ from django.db import ProgrammingError, connections
 
 from txqueue.adapters.django import is_of_tests
 from txqueue.django.backend import OPTIONS, TxqueueBackend
-from txqueue.django.databases import backends, dsn_of, is_migrated_here
+from txqueue.django.framework import task_backends
 from txqueue.errors import ConfigurationError, SchemaMismatch, TxqueueError
-from txqueue.model.shell_commands import queues_option
-from txqueue.store.reads.installation import (
+from txqueue.model.humanize import queues_option
+from txqueue.store.reads.one_job import (
     has_schema_query,
     identity_query,
     unserved_query,
     version_query,
 )
-from txqueue.store.schema.files import checked_name
-from txqueue.store.schema.version import SchemaVersion, check_version
+from txqueue.store.schema.files import SchemaVersion, check_version, checked_name
 from txqueue.system.settings import Settings
 
-__all__ = ["check_databases", "check_settings"]
+
+def backends() -> Iterator[TxqueueBackend]:
+    """Yield the backends of the project that are txqueue's."""
+    for backend in task_backends.all():
+        if isinstance(backend, TxqueueBackend):
+            yield backend
+
+
+def dsn_of(alias: str) -> str:
+    """Return the DSN of a database of Django."""
+    # It needs a driver that a project without a node need not have.
+    from txqueue.store.driver.hosts import dsn_of_parameters
+
+    return dsn_of_parameters(connections[alias].get_connection_params())
+
+
+def is_migrated_here(backend: TxqueueBackend) -> bool:
+    """Tell whether Django's ``migrate`` upgrades the schema, as it does for tests, or if asked."""
+    return bool(backend.options.get("migrate")) or is_of_tests(backend.database)
+
+
+def migrate_schemas(using: str, **signal: Any) -> None:
+    """Upgrade the schemas in a database after Django's own migrations.
+
+    The signal is also that of ``flush``, by which a test of Django that commits deletes its rows,
+    but has a plan only for ``migrate``. A ``flush`` of any other database leaves all jobs there.
+    """
+    for backend in backends():
+        if backend.database != using or not is_migrated_here(backend):
+            continue
+        if "plan" in signal:
+            from txqueue.store.schema.migrations import migrate
+
+            migrate(dsn_of(using), backend.schema)
+        elif is_of_tests(using):
+            from txqueue.testing.clearing import clear
+
+            clear(connection=using, schema=backend.schema)
 
 
 def check_settings(**_: Any) -> list[CheckMessage]:
@@ -70,8 +108,7 @@ def _of_dsn(backend: TxqueueBackend) -> Iterator[CheckMessage]:
     """Compare names only: hosts may differ where one of the two goes through a pooler."""
     if not (dsn := _dsn_of_nodes()):
         return
-    from txqueue.store.driver.conninfo import database_name
-    from txqueue.store.driver.redaction import redacting
+    from txqueue.store.driver.hosts import database_name, redacting
 
     ours = database_name(dsn_of(backend.database))
     try:

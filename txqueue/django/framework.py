@@ -1,28 +1,17 @@
-"""Django's tasks: those of Django itself, or those of the package django-tasks, never both."""
+"""Django's tasks: those of Django itself, or those of the package django-tasks, never both; and
+what is declared of them.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from datetime import datetime
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Final
 
 from django.core.exceptions import ImproperlyConfigured
-
-__all__ = [
-    "DEFAULT_BACKEND",
-    "FAMILY",
-    "BaseTaskBackend",
-    "InvalidTask",
-    "Task",
-    "TaskContext",
-    "TaskError",
-    "TaskResult",
-    "TaskResultDoesNotExist",
-    "TaskResultStatus",
-    "normalize_json",
-    "signals",
-    "task_backends",
-]
+from django.utils.module_loading import import_string
 
 
 def _family() -> str:
@@ -56,3 +45,78 @@ task_backends: Any = _package.task_backends
 
 # django-tasks has it by another name.
 InvalidTask: Any = getattr(_exceptions, "InvalidTask", None) or _exceptions.InvalidTaskError
+
+
+class TaskCancelled(Exception):
+    """The class of a `TaskError`: the task was cancelled, discarded, or had expired."""
+
+
+class AttemptFailed(Exception):
+    """The class of a `TaskError`: the attempt failed by no exception that can be imported here.
+
+    Its worker process has died, for example, or the exception's class is one of the nodes alone.
+    """
+
+
+class OtherTransaction(UserWarning):
+    """A task was enqueued inside of `atomic`, which is that of another database.
+
+    The task is committed at once, so it also runs if the transaction is rolled back.
+    """
+
+
+_CHANGEABLE: Final = ("priority", "queue_name", "backend", "run_after")
+"""What `Task.using` can change."""
+
+
+def declared_task(work_type: str) -> Any:
+    """Return the task of a work type, as it was declared; its module is imported if need be.
+
+    Raises:
+        LookupError: When there is no such task.
+    """
+    try:
+        task = import_string(work_type)
+    except ImportError as error:
+        raise LookupError(f"{work_type} cannot be imported: {error}") from error
+    if not isinstance(task, Task):
+        raise LookupError(f"{work_type} is not a task of Django")
+    return task
+
+
+def changes_of(task: Any) -> dict[str, Any]:
+    """Return what a task has that the declared one has not, for a payload.
+
+    Raises:
+        InvalidTask: When a node could not find the task.
+    """
+    try:
+        declared = declared_task(task.module_path)
+    except LookupError as error:
+        raise InvalidTask(
+            f"a node could not find the task: {error}; declare it with @task in a module"
+        ) from error
+    values = {name: getattr(task, name) for name in _CHANGEABLE}
+    changed = {name: value for name, value in values.items() if value != getattr(declared, name)}
+    if (moment := changed.get("run_after")) is not None:
+        changed["run_after"] = moment.isoformat()
+    return changed
+
+
+def meant_task(work_type: str, changes: Mapping[str, Any]) -> Any:
+    """Return a task as it was when it was enqueued.
+
+    Raises:
+        LookupError: When there is no such task.
+    """
+    task = declared_task(work_type)
+    if not changes:
+        return task
+    changed = dict(changes)
+    if moment := changed.get("run_after"):
+        changed["run_after"] = datetime.fromisoformat(moment)
+    try:
+        return task.using(**changed)
+    except (InvalidTask, ImproperlyConfigured):
+        # The settings have changed since: a queue or a backend is gone, for example.
+        return task

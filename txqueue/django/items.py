@@ -13,13 +13,11 @@ from typing import Any, ClassVar, Final, TypedDict, TypeVar, Unpack
 import attrs
 
 from txqueue.django import runs
-from txqueue.django.declared import changes_of, declared_task
-from txqueue.django.framework import InvalidTask, normalize_json
+from txqueue.django.framework import InvalidTask, changes_of, declared_task, normalize_json
 from txqueue.errors import InvalidWork, UnknownWorkType
-from txqueue.model.job_policy import Priority, Runtime, UniqueMode
+from txqueue.model.job_policy import Priority, Retry, Runtime, UniqueMode
 from txqueue.model.keys import KEYS, Key, check_text
 from txqueue.model.names_elsewhere import remedy_for
-from txqueue.model.retry import Retry
 from txqueue.model.schedule import Schedule
 from txqueue.model.work_item import WorkItem, find_work_type
 

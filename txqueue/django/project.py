@@ -19,9 +19,8 @@ from django.utils.module_loading import autodiscover_modules
 from txqueue.django import runs
 from txqueue.django.framework import signals
 from txqueue.errors import ConfigurationError
-from txqueue.model.failed_attempt import FailedAttempt, on_failure
-from txqueue.model.middleware import middleware
-from txqueue.system.asyncio_tasks import unbroken
+from txqueue.model.directives import FailedAttempt, middleware, on_failure
+from txqueue.system.clock import unbroken
 
 __all__: list[str] = []
 

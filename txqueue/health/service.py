@@ -1,19 +1,219 @@
-"""The port of the probes, and the order in which it and the nodes of a master start and stop."""
+"""The health of a master: probes over HTTP, a port for them, and notices for service managers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from http import HTTPStatus
+from typing import Any, Protocol
 
 from twisted.application.service import MultiService, Service
 from twisted.internet.defer import Deferred, succeed
 from twisted.logger import Logger
+from twisted.web import resource, server
 
-from txqueue.health.reporter import HealthReporter
-from txqueue.health.site import probe_server
+from txqueue.policy.health import Health, merge_health
+from txqueue.system.clock import Clock, Timer
+from txqueue.system.service_manager import ServiceManager
 from txqueue.wire.endpoints import Endpoint
+from txqueue.wire.http_server import BoundedServer, SteadyRequest
 
-__all__ = ["HealthServer", "MasterProcess"]
+
+class HealthReporter(Protocol):
+    """Reports the health of the master process."""
+
+    def report(self) -> Health:
+        """Return the current health, at once and without a query."""
+
+
+class ReportingNode(Protocol):
+    """A node that decides its own health."""
+
+    @property
+    def node_name(self) -> str:
+        """The node's name in the queue."""
+
+    @property
+    def health(self) -> Health:
+        """Whether the node is live and ready."""
+
+
+class NodesReporter:
+    """Merges the health of the nodes of a process.
+
+    Args:
+        nodes: The nodes; at least one.
+    """
+
+    def __init__(self, nodes: Sequence[ReportingNode]) -> None:
+        self._nodes = nodes
+
+    def report(self) -> Health:
+        """Return the current health: ready if every node is."""
+        return merge_health([(node.node_name, node.health) for node in self._nodes])
+
+
+# Probes ask one question per connection: more connections than this are a fault or an attack.
+MOST_CONNECTED = 64
+# Seconds after which a silent connection is closed.
+IDLE = 10
+_METHODS = (b"GET", b"HEAD")
+Answer = tuple[HTTPStatus, str]
+
+
+class Probe(resource.Resource):
+    """Answers GET and HEAD with a status and one line of text.
+
+    Args:
+        answer: Returns the status and the line.
+    """
+
+    def __init__(self, answer: Callable[[], Answer]) -> None:
+        super().__init__()
+        self._answer = answer
+
+    def getChild(self, path: bytes, request: server.Request) -> resource.Resource:  # noqa: ARG002
+        """Answer that there is no page below."""
+        return Probe(_unknown)
+
+    def render(self, request: server.Request) -> bytes:
+        """Answer; HEAD without the line."""
+        if request.method in _METHODS:
+            return self._written(request, *self._answer())
+        request.setHeader(b"allow", b", ".join(_METHODS))
+        return self._written(request, HTTPStatus.METHOD_NOT_ALLOWED, "only GET and HEAD")
+
+    def _written(self, request: server.Request, status: HTTPStatus, line: str) -> bytes:
+        request.setResponseCode(status)
+        request.setHeader(b"server", b"txqueue")
+        request.setHeader(b"content-type", b"text/plain; charset=utf-8")
+        request.setHeader(b"cache-control", b"no-store")
+        # Twisted would log that it leaves out the text of an answer to HEAD.
+        return b"" if request.method == b"HEAD" else f"{line}\n".encode()
+
+
+class ProbeSite(server.Site):
+    """An HTTP server that logs no requests: a probe asks every few seconds."""
+
+    noisy = False
+    requestFactory = SteadyRequest
+
+    def log(self, request: object) -> None:
+        """Do nothing."""
+
+
+def add_probes(root: resource.Resource, reporter: HealthReporter) -> None:
+    """Serve ``/livez`` and ``/readyz`` below a resource.
+
+    Args:
+        root: The root of an HTTP server.
+        reporter: Reports the health.
+    """
+    root.putChild(b"livez", Probe(_live))
+    root.putChild(b"readyz", Probe(lambda: _ready(reporter)))
+
+
+def probe_server(reactor: Any, reporter: HealthReporter) -> BoundedServer:
+    """Return an HTTP server with the probes only.
+
+    Args:
+        reactor: Times silent connections.
+        reporter: Reports the health.
+    """
+    root = Probe(_unknown)
+    add_probes(root, reporter)
+    return BoundedServer(reactor, ProbeSite(root, reactor=reactor, timeout=IDLE), MOST_CONNECTED)
+
+
+def _unknown() -> Answer:
+    return HTTPStatus.NOT_FOUND, "not found: ask for /livez or /readyz"
+
+
+def _live() -> Answer:
+    """Answer that the reactor runs, which the answer itself shows."""
+    return HTTPStatus.OK, "live"
+
+
+def _ready(reporter: HealthReporter) -> Answer:
+    health = reporter.report()
+    status = HTTPStatus.OK if health.ready else HTTPStatus.SERVICE_UNAVAILABLE
+    return status, health.reason
+
+
+# Seconds between two looks at the health, unless the watchdog needs shorter ones.
+EVERY = 5.0
+# Seconds between two looks until the start is reported.
+WHILE_STARTING = 0.25
+# A request for more time covers this many intervals, so that a late one does no harm.
+COVERS = 6
+
+
+class ServiceNotices(Service):
+    """Sends messages to the service manager, timed by the master's reactor.
+
+    A reactor that is stuck sends none, so the watchdog of the service manager ends the process.
+
+    Args:
+        clock: The master's reactor.
+        manager: The service manager.
+        reporter: Reports the health.
+    """
+
+    log = Logger()
+
+    def __init__(self, clock: Clock, manager: ServiceManager, reporter: HealthReporter) -> None:
+        self._clock = clock
+        self._manager = manager
+        self._reporter = reporter
+        self._every = EVERY
+        if manager.watchdog is not None:
+            self._every = min(EVERY, manager.watchdog / 2)
+        self._is_up = False
+        self._is_stopping = False
+        self._reason: str | None = None
+        self._timer: Timer | None = None
+
+    def startService(self) -> None:
+        """Start to look at the health."""
+        super().startService()
+        self._look()
+
+    def begin_stop(self) -> None:
+        """Report that the stop has begun; from now on each look asks for more time."""
+        self._is_stopping = True
+        self._reason = self._reporter.report().reason
+        self._manager.stopping(self._reason)
+        self._look()
+
+    def stopService(self) -> None:
+        """Send no more messages."""
+        super().stopService()
+        self._cancel()
+
+    def _look(self) -> None:
+        self._cancel()
+        health = self._reporter.report()
+        if self._manager.watchdog is not None:
+            self._manager.alive()
+        if self._is_stopping:
+            # Running jobs may take longer than the service manager waits by itself.
+            self._manager.extend(self._every * COVERS)
+        self._report(health)
+        interval = self._every if self._is_up else min(WHILE_STARTING, self._every)
+        self._timer = self._clock.callLater(interval, self._look)
+
+    def _report(self, health: Health) -> None:
+        if health.ready and not self._is_up:
+            self._is_up = self._manager.ready(health.reason)
+            if not self._is_up:
+                self.log.warn("the service manager at NOTIFY_SOCKET does not take messages")
+        elif health.reason == self._reason or not self._manager.status(health.reason):
+            return
+        self._reason = health.reason
+
+    def _cancel(self) -> None:
+        timer, self._timer = self._timer, None
+        if timer is not None and timer.active():
+            timer.cancel()
 
 
 class HealthServer(Service):

@@ -1,4 +1,9 @@
-"""The lines of the log: what Twisted's loggers and the standard library's emit, in one format."""
+"""The lines of the log: what Twisted's loggers and the standard library's emit, in one format; the
+last ones of each run are kept.
+
+Records of the standard library are seen where they are made, not by a handler: with a handler of
+ours, applications would lose the library's default output and `logging.basicConfig()`.
+"""
 
 from __future__ import annotations
 
@@ -9,21 +14,140 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from attrs import frozen
-from twisted.logger import ILogObserver, LogEvent
-from zope.interface import implementer
+from twisted.logger import ILogObserver, LogEvent, LogLevel, formatEvent
+from twisted.python.failure import Failure
+from zope.interface import implementer, provider
 
-from txqueue.logs.entries import RUN_FIELDS, entry_of_event, entry_of_record
-from txqueue.model.run_log import RUNNING, log_fields
-from txqueue.policy.endings.log_lines import LogEntry, json_line, text_line
+from txqueue.model.foreign import class_name, is_a, looked, text_of
+from txqueue.model.run_log import RUNNING, log_fields, log_of
+from txqueue.policy.endings.log_lines import LogEntry, json_line, kept_text, text_line
+from txqueue.policy.endings.tracebacks import exception_text
 
-__all__ = [
-    "FORMATS",
-    "FORMAT_VARIABLE",
-    "NODE_VARIABLE",
-    "LineHandler",
-    "LineObserver",
-    "line_of_output",
-]
+RUN_FIELDS: Final = "txqueue_run_fields"
+"""The key of an event that has the fields of the run that it is about, or none: it reports that the
+run failed, with a traceback after the first line of its text, or the run has printed it.
+"""
+
+# The year 10,000, which no format of times has.
+_END_OF_TIME: Final = 253_402_300_800
+_UNINFORMATIVE: Final = LogLevel.debug
+# Twisted's word for a warning differs from that of the standard library.
+_NAMES: Final = {"warn": "warning"}
+# The key by which also Twisted's own streams, which a master has, give what was printed.
+_PRINTED: Final = "log_io"
+
+
+def is_informative(event: LogEvent) -> bool:
+    """Tell whether an event of Twisted's is above the level of debugging."""
+    return event.get("log_level") is not _UNINFORMATIVE
+
+
+def entry_of_event(event: LogEvent) -> LogEntry | None:
+    """Return an event of Twisted's as an entry; None if it has nothing to write."""
+    message, trace = _texts_of(event)
+    if not message and not trace:
+        return None
+    return LogEntry(
+        at=_time_of(event),
+        level=_level_of(event),
+        logger=text_of(event.get("log_namespace") or "-"),
+        message=message,
+        traceback=trace,
+    )
+
+
+def _time_of(event: LogEvent) -> float:
+    stamp = event.get("log_time")
+    return stamp if isinstance(stamp, int | float) and 0 <= stamp < _END_OF_TIME else time.time()
+
+
+def _level_of(event: LogEvent) -> str:
+    level = event.get("log_level")
+    # What is printed on stderr need not be an error: handlers of the standard library write there.
+    if level is None or _PRINTED in event:
+        return "info"
+    name = text_of(getattr(level, "name", level))
+    return _NAMES.get(name, name)
+
+
+def _texts_of(event: LogEvent) -> tuple[str, str]:
+    """Return the message of an event, and its traceback or an empty text."""
+    if RUN_FIELDS in event:
+        message, _, trace = formatEvent(event).partition("\n")
+        return message, trace
+    # An event of Twisted's former interface has its failure under another key, and in its text.
+    if (failure := event.get("failure")) is not None and "log_failure" not in event:
+        return text_of(event.get("why") or "Unhandled Error"), _trace_of(failure)
+    failure = event.get("log_failure")
+    return formatEvent(event), "" if failure is None else _trace_of(failure)
+
+
+def _trace_of(failure: Any) -> str:
+    """Return the traceback of a failure or an exception; of any other value its text."""
+    if is_a(failure, Failure):
+        trace = looked(lambda: str(failure.getTraceback()).rstrip(), "")
+        return trace or _trace_of(looked(lambda: failure.value, None))
+    if not is_a(failure, BaseException):
+        return text_of(failure)
+    return exception_text(failure)[1].rstrip()
+
+
+def entry_of_record(record: logging.LogRecord) -> LogEntry:
+    """Return a record of the standard library's as an entry."""
+    return LogEntry(
+        at=record.created,
+        level=record.levelname.lower(),
+        logger=text_of(record.name),
+        message=_message_of(record),
+        traceback=_record_trace(record),
+        stack=record.stack_info or "",
+    )
+
+
+def _message_of(record: logging.LogRecord) -> str:
+    try:
+        return text_of(record.getMessage())
+    except BaseException as error:
+        # Arguments that do not fit the text, or a value without a text of its own.
+        text = record.msg if type(record.msg) is str else "a message without a text"
+        return f"{text} ({class_name(error)} with its arguments)"
+
+
+def _record_trace(record: logging.LogRecord) -> str:
+    error = record.exc_info[1] if record.exc_info else None
+    return _trace_of(error) if error is not None else record.exc_text or ""
+
+
+@provider(ILogObserver)
+def keep_event(event: LogEvent) -> None:
+    """Keep an event of Twisted's with the job that runs; an observer of all events.
+
+    What is printed is not kept: the text may be that of a record, which a handler prints.
+    """
+    run = RUNNING.get()
+    if run is not None and is_informative(event) and RUN_FIELDS not in event:
+        entry = looked(lambda: entry_of_event(event), None)
+        if entry is not None:
+            log_of(run).entries.append(kept_text(entry))
+
+
+def keep_records() -> None:
+    """Keep records of the standard library's loggers with the jobs that run, from now on."""
+    logging.setLogRecordFactory(_keeping(logging.getLogRecordFactory()))
+
+
+def _keeping(make_record: Callable[..., logging.LogRecord]) -> Callable[..., logging.LogRecord]:
+    def made(*args: Any, **kwargs: Any) -> logging.LogRecord:
+        record = make_record(*args, **kwargs)
+        run = RUNNING.get()
+        if run is not None and record.levelno >= logging.INFO:
+            entry = looked(lambda: entry_of_record(record), None)
+            if entry is not None:
+                log_of(run).entries.append(kept_text(entry))
+        return record
+
+    return made
+
 
 FORMAT_VARIABLE: Final = "TXQUEUE_LOG_FORMAT"
 NODE_VARIABLE: Final = "TXQUEUE_LOG_NODE"

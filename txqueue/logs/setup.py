@@ -25,28 +25,17 @@ from twisted.python.logfile import LogFile
 from zope.interface import provider
 
 from txqueue.errors import ConfigurationError
-from txqueue.logs.kept_entries import keep_event, keep_records
 from txqueue.logs.lines import (
     FORMAT_VARIABLE,
     FORMATS,
     NODE_VARIABLE,
     LineHandler,
     LineObserver,
+    keep_event,
+    keep_records,
 )
-from txqueue.logs.output import OUTPUT
-from txqueue.logs.printed_lines import PrintedBytes, printed_lines
-from txqueue.logs.relay import RELAY, WorkerLines
+from txqueue.logs.streams import OUTPUT, RELAY, PrintedBytes, WorkerLines, printed_lines
 from txqueue.system.settings import Settings
-
-__all__ = [
-    "begin_master_log",
-    "begin_worker_log",
-    "choose_log",
-    "end_master_log",
-    "end_worker_log",
-    "let_information_pass",
-    "twistd_observer",
-]
 
 # Options of twistd by which another observer writes the log.
 _OTHERS: Final = ("syslog", "logger")

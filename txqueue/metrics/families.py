@@ -15,11 +15,9 @@ from prometheus_client.core import (
     Metric,
 )
 
-from txqueue.model.run_tally import Histogram
-from txqueue.node.figures import NodeFigures
+from txqueue.model.run_log import Histogram
+from txqueue.node.description import NodeFigures
 from txqueue.store.reads.metrics import Installation
-
-__all__ = ["LARGEST", "OTHER", "installation_families", "node_families", "process_families"]
 
 LARGEST: Final = 100
 """How many queues, and how many work types, have series of their own: those with the most jobs."""

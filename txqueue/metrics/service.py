@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from importlib.util import find_spec
 from typing import Any, Final, Protocol
 
+from attrs import field, frozen
 from prometheus_client.core import Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from twisted.application.service import Service
@@ -12,20 +14,47 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.logger import Logger
 from twisted.web import resource, server
 
-from txqueue.errors import TxqueueError
+from txqueue.errors import ConfigurationError, TxqueueError
 from txqueue.metrics.families import installation_families, node_families, process_families
-from txqueue.metrics.settings import MetricsSettings
-from txqueue.node.figures import NodeFigures
+from txqueue.node.description import NodeFigures
 from txqueue.store.driver.connection_pool import ConnectionPool
 from txqueue.store.inquiries.operations import Operations
 from txqueue.store.reads.metrics import Installation, about_installation
 from txqueue.system.clock import Clock
 from txqueue.system.descriptors import has_spare_descriptors
-from txqueue.wire.bounded_server import BoundedServer
-from txqueue.wire.descriptor_guard import DescriptorGuard
-from txqueue.wire.steady_http import SteadyRequest
+from txqueue.wire.endpoints import Endpoint
+from txqueue.wire.http_server import BoundedServer, SteadyRequest
+from txqueue.wire.pipe import DescriptorGuard
 
-__all__ = ["MeasuredNode", "Metrics"]
+
+@frozen
+class MetricsSettings:
+    """The settings of the metrics.
+
+    Attributes:
+        dsn: A libpq URI or keyword string.
+        schema: The name of the schema.
+        endpoint: Where they are served.
+    """
+
+    dsn: str = field(repr=False)
+    schema: str
+    endpoint: Endpoint
+
+
+def metrics_settings(dsn: str, schema: str, endpoint: Endpoint) -> MetricsSettings:
+    """Return the settings of the metrics.
+
+    Raises:
+        ConfigurationError: When prometheus_client is not installed, or the endpoint is in use.
+    """
+    if find_spec("prometheus_client") is None:
+        raise ConfigurationError(
+            "metrics need prometheus_client", "run: pip install 'txqueue[metrics]'"
+        )
+    endpoint.ensure_free("choose another --metrics")
+    return MetricsSettings(dsn, schema, endpoint)
+
 
 _log = Logger()
 

@@ -12,13 +12,10 @@ from attrs import evolve, field, frozen
 
 from txqueue.errors import InvalidWork
 from txqueue.model.humanize import brief
-from txqueue.model.job_policy import MOST_WEIGHT, UniqueMode, is_timeout
+from txqueue.model.job_filters import checked_tags
+from txqueue.model.job_policy import MOST_ATTEMPTS, MOST_WEIGHT, UniqueMode, is_timeout
 from txqueue.model.keys import LONGEST_KEYS
-from txqueue.model.retry import MOST_ATTEMPTS
 from txqueue.model.storable import is_name, is_storable
-from txqueue.model.tags import checked_tags
-
-__all__ = ["OPTIONS", "EnqueueOptions", "Option", "is_traceparent", "option_json"]
 
 # Version ff, and numbers of zeros alone, are not valid.
 _TRACEPARENT = re.compile(

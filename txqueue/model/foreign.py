@@ -11,21 +11,6 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Final, Generic, TypeVar
 
-__all__ = [
-    "ByClass",
-    "behaves",
-    "class_name",
-    "derives_from",
-    "is_a",
-    "link_of",
-    "looked",
-    "members_of",
-    "name_of",
-    "path_of",
-    "text_of",
-    "traceback_of",
-]
-
 T = TypeVar("T")
 
 # The interpreter's own attributes: a class cannot replace them by properties of its own.

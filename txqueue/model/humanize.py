@@ -1,27 +1,16 @@
-"""Formats numbers, ages and untrusted text for people to read."""
+"""Formats numbers, ages, untrusted text and shell commands for people; reads lengths of time and
+moments as they type them.
+"""
 
 from __future__ import annotations
 
+import json
 import re
 import reprlib
+import shlex
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta
-
-__all__ = [
-    "age",
-    "amount",
-    "brief",
-    "counted",
-    "counted_as",
-    "cut",
-    "duration",
-    "first_of",
-    "joined",
-    "meant",
-    "moment",
-    "plain",
-    "rate",
-]
+from datetime import UTC, datetime, timedelta
+from typing import Final
 
 # Control characters, with which a name or a payload could control the terminal, and line breaks,
 # which a name must not have.
@@ -126,3 +115,81 @@ def brief(value: object) -> str:
     except Exception:
         # An int of thousands of digits, or a __repr__ that raises.
         return f"of type {type(value).__name__}"
+
+
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+def length_of(text: str) -> timedelta:
+    """Return the length of time that a text such as ``90s``, ``5min`` or ``2h`` says.
+
+    Raises:
+        ValueError: When it is not a length of time; the message says how to write one.
+    """
+    number = text.rstrip("abcdefghijklmnopqrstuvwxyz ")
+    unit = text[len(number) :].strip() or "s"
+    try:
+        if float(number) >= 0:
+            return timedelta(seconds=float(number) * _UNITS[unit])
+    except (KeyError, ValueError, OverflowError):
+        """It is none."""
+    raise ValueError(f"{text!r} is not a length of time; write 90s, 5min, 2h or 1d")
+
+
+def length_text(seconds: float) -> str:
+    """Return a length of time as `length_of` reads it, in the largest unit that fits."""
+    for unit in ("d", "h", "min"):
+        number = seconds / _UNITS[unit]
+        if number >= 1 and number.is_integer():
+            return f"{number:.0f}{unit}"
+    return f"{round(seconds, 6):.15g}s"
+
+
+def moment_of(text: str) -> datetime:
+    """Return the moment of a date, or a date and time, in ISO 8601; in UTC without an offset.
+
+    Raises:
+        ValueError: When it is none; the message says how to write one.
+    """
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a day or a moment, such as 2026-11-22T13:00") from None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+_ESCAPED: Final = re.compile(r"[\\'\x00-\x1f\x7f]")
+_INVISIBLE: Final = re.compile(r"[\x80-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+# Commas join names, and spaces around them do not count; a list in JSON begins with a bracket.
+_JOINED: Final = re.compile(r"[\[\s].*|.*,.*|.*\s", re.DOTALL)
+
+
+def word(name: str) -> str:
+    """Return a name as one word: in ``$'...'`` if it has characters that are not to be shown."""
+    if plain(name) == name:
+        return shlex.quote(name)
+    octal = _ESCAPED.sub(lambda match: f"\\{ord(match[0]):03o}", name)
+    return "$'" + _INVISIBLE.sub(lambda match: f"\\u{ord(match[0]):04x}", octal) + "'"
+
+
+def argument(name: str) -> str:
+    """Return a name as the last arguments of a command: one with a hyphen is no option."""
+    return f"-- {word(name)}" if name.startswith("-") else word(name)
+
+
+def queues_option(*queues: str) -> str:
+    """Return the option with which a node serves queues."""
+    is_joined = any(_JOINED.fullmatch(queue) or plain(queue) != queue for queue in queues)
+    return f"--queues {word(json.dumps(queues) if is_joined else ','.join(queues))}"
+
+
+def resume_command(kind: str, key: str) -> str:
+    """Return the command that resumes a queue, a group or a tenant."""
+    return f"txqueue resume {argument(key) if kind == 'queue' else f'--{kind} {word(key)}'}"
+
+
+def limit_command(kind: str, key: str, limit: str) -> str:
+    """Return the command that sets a limit of a queue, a group or a tenant."""
+    if key.startswith("-"):
+        return f"txqueue limit {limit} -- {kind} {word(key)}"
+    return f"txqueue limit {kind} {word(key)} {limit}"

@@ -12,19 +12,7 @@ from attrs import field, fields, frozen
 
 from txqueue.errors import InvalidWork
 from txqueue.model.humanize import brief
-from txqueue.model.stored_json import read_json
-
-__all__ = [
-    "COLUMNS",
-    "JSON_COLUMNS",
-    "Attempt",
-    "Job",
-    "State",
-    "Token",
-    "job_number",
-    "wait_limit",
-]
-
+from txqueue.model.storable import read_json
 
 # The largest number of a bigint column.
 _LAST_NUMBER = (1 << 63) - 1

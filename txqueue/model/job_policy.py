@@ -1,19 +1,34 @@
-"""The values of a job's policy."""
+"""The policy of a class of work items: its values, the retry policy, and the check of what a class
+declares.
+
+The pauses of services between attempts of their own are in `policy.backoff`.
+"""
 
 from __future__ import annotations
 
+import inspect
+import math
+import re
+import sys
+from collections.abc import Callable, Iterator, Set
+from datetime import timedelta
 from enum import Enum, IntEnum, StrEnum
-from typing import cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
-__all__ = [
-    "LONGEST_TIMEOUT",
-    "MOST_GROUP_LIMIT",
-    "MOST_WEIGHT",
-    "Priority",
-    "Runtime",
-    "UniqueMode",
-    "is_timeout",
-]
+import attrs
+from attrs import field, frozen
+
+from txqueue.errors import InvalidWork
+from txqueue.model.humanize import brief
+from txqueue.model.job_filters import checked_tags
+from txqueue.model.keys import KEYS, check_constant
+from txqueue.model.names_elsewhere import OF_CLASSES, said_elsewhere
+from txqueue.model.schedule import Cooldown, Cron, Every
+from txqueue.model.storable import is_name
+
+if TYPE_CHECKING:
+    from txqueue.model.work_item import WorkItem
+
 
 LONGEST_TIMEOUT = 315_360_000
 """The longest timeout of a job, ten years in seconds, because reactors' timers have a limit."""
@@ -65,3 +80,370 @@ class Runtime(Enum):
 def is_timeout(value: object) -> bool:
     """Tell whether a value is a time limit in seconds that a worker can enforce."""
     return type(value) in (int, float) and 0 < cast("float", value) <= LONGEST_TIMEOUT
+
+
+MOST_ATTEMPTS: Final = 32_767
+"""The largest number of attempts that the database's smallint can count."""
+
+DOUBLED: Final = 2.0
+MOST_NUMBER: Final = sys.float_info.max
+LONGEST_DELAY: Final = 3_155_760_000
+"""The longest delay before a job runs again, a hundred years in seconds."""
+LENGTHS: Final = (
+    "0 to 100 years, as seconds or a timedelta; for a moment that may have passed, max(0, seconds)"
+)
+"""Which lengths of time a handler may pass."""
+
+
+_Validator = Callable[[object, "attrs.Attribute[Any]", Any], None]
+
+
+def length_in_seconds(length: Any) -> float | None:
+    """Return a length of time that a handler has passed, in seconds; None if it is not valid."""
+    if isinstance(length, timedelta):
+        length = length.total_seconds()
+    elif isinstance(length, str | bytes | bool):
+        return None
+    try:
+        seconds = float(length)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return seconds if 0 <= seconds <= LONGEST_DELAY else None
+
+
+def _seconds(value: object) -> Any:
+    return value.total_seconds() if isinstance(value, timedelta) else value
+
+
+def _refuse(name: str, value: object, wanted: str, example: str) -> InvalidWork:
+    return InvalidWork(f"{name} of a Retry is {brief(value)}, not {wanted}", f"write {example}")
+
+
+def _whole(least: int, most: int) -> _Validator:
+    def check(_: object, attribute: attrs.Attribute[int], value: Any) -> None:
+        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+            wanted = f"a whole number from {least} to {most:,}"
+            raise _refuse(attribute.name, value, wanted, f"Retry({attribute.name}=5)")
+
+    return check
+
+
+def _number(wanted: str, holds: Callable[[float], bool]) -> _Validator:
+    """Return the validator of a finite number.
+
+    Args:
+        wanted: Which numbers are valid, for people.
+        holds: Tells whether a number is.
+    """
+
+    def check(_: object, attribute: attrs.Attribute[float], value: Any) -> None:
+        if not _is_finite(value) or not holds(value):
+            example = f"Retry({attribute.name}={attribute.default:g})"
+            raise _refuse(attribute.name, value, wanted, example)
+
+    return check
+
+
+def _is_finite(value: object) -> bool:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return False
+    # An int may be too large for math.isfinite().
+    return abs(value) <= MOST_NUMBER and not math.isnan(value)
+
+
+def _exceptions(_: object, attribute: attrs.Attribute[Any], value: object) -> None:
+    if not isinstance(value, tuple) or not all(map(_is_exception, value)):
+        wanted, example = "a tuple of exception classes", "Retry(fatal=(ValueError, KeyError))"
+        raise _refuse(attribute.name, value, wanted, example)
+
+
+def _is_exception(value: object) -> bool:
+    return isinstance(value, type) and issubclass(value, BaseException)
+
+
+def _flag(_: object, attribute: attrs.Attribute[bool], value: object) -> None:
+    if not isinstance(value, bool):
+        raise _refuse(attribute.name, value, "True or False", "Retry(first=300, linear=True)")
+
+
+@frozen
+class Retry:
+    """A retry policy: exponential or linear backoff with jitter.
+
+    Attributes:
+        attempts: How many runs a job gets in all, at most 32,767; 1 means no retry.
+        first: Seconds before the second attempt; a number or a timedelta.
+        factor: The ratio of each delay to the one before.
+        linear: Whether each delay is longer than the one before by ``first`` instead: with
+            ``Retry(first=300, linear=True)`` they are 5, 10, 15 minutes.
+        longest: The longest delay in seconds; a number or a timedelta.
+        jitter: The fraction, 0 to 1, by which each delay is randomly lengthened or shortened,
+            so that jobs that failed together are not retried together.
+        fatal: Exception classes that make the job fail at once, without a retry.
+
+    Raises:
+        InvalidWork: When a value is not valid.
+    """
+
+    attempts: int = field(default=10, validator=_whole(1, MOST_ATTEMPTS))
+    first: float = field(
+        default=1.0,
+        converter=_seconds,
+        validator=_number("a number of seconds from 0 on", lambda value: value >= 0),
+    )
+    factor: float = field(
+        default=DOUBLED, validator=_number("a number from 1 on", lambda value: value >= 1)
+    )
+    longest: float = field(
+        default=3600.0,
+        converter=_seconds,
+        validator=_number(
+            "seconds above 0, at most a hundred years", lambda value: 0 < value <= LONGEST_DELAY
+        ),
+    )
+    jitter: float = field(
+        default=0.2, validator=_number("a number from 0 to 1", lambda value: 0 <= value <= 1)
+    )
+    fatal: tuple[type[BaseException], ...] = field(default=(), validator=_exceptions)
+    linear: bool = field(default=False, validator=_flag, kw_only=True)
+
+    def __attrs_post_init__(self) -> None:
+        if self.linear and self.factor != DOUBLED:
+            raise InvalidWork("factor has no effect on linear delays", "leave out factor or linear")
+
+    def delay(self, failures: int, chance: float) -> float:
+        """Return how long to wait after a failed attempt.
+
+        Args:
+            failures: The number of failed attempts so far, at least 1.
+            chance: A random number in [0, 1) that decides the jitter.
+
+        Returns:
+            Seconds.
+        """
+        base = min(self._unbounded(failures), self.longest)
+        return min(base * (1 + self.jitter * (2 * chance - 1)), self.longest)
+
+    def _unbounded(self, failures: int) -> float:
+        if self.linear:
+            return self.first * failures
+        # A larger power would overflow a float; longest caps the delay anyway.
+        power = min(failures - 1, 500)
+        try:
+            return self.first * self.factor**power
+        except OverflowError:
+            return self.longest if self.first else 0.0
+
+    def is_spent(self, failures: int) -> bool:
+        """Tell whether no attempt is left after a number of failed ones."""
+        return failures >= self.attempts
+
+
+# What a class has in place of a field until attrs makes it.
+_FIELD = type(attrs.field())
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:<>-]{0,199}")
+# The check, the complaint and the remedy.
+_Rule: TypeAlias = "tuple[Callable[[type[WorkItem]], object], str, str]"
+_OF_VALUES: tuple[_Rule, ...] = (
+    (
+        lambda work: _is_text(work.work_type) and _NAME.fullmatch(work.work_type),
+        "work_type {work.work_type!r} is not a name",
+        "use A to Z, a to z, 0 to 9 and . _ : -, at most 200; a task takes another by name=,"
+        " a class by work_type",
+    ),
+    (
+        lambda work: is_name(work.queue, 200),
+        "queue {work.queue!r} is not a name",
+        "use a string of 1 to 200 characters",
+    ),
+    (
+        lambda work: _is_whole(work.priority) and 0 <= work.priority <= 9,
+        "priority {work.priority!r} is not within 0 to 9",
+        "use Priority.LOW, NORMAL or HIGH, or a whole number from 0 to 9",
+    ),
+    (
+        lambda work: _is_whole(work.weight) and 1 <= work.weight <= MOST_WEIGHT,
+        f"weight {{work.weight!r}} is not a whole number from 1 to {MOST_WEIGHT}",
+        "use 1 for an ordinary job, more for a heavy one",
+    ),
+    (
+        lambda work: _is_whole(work.group_limit) and 1 <= work.group_limit <= MOST_GROUP_LIMIT,
+        f"group_limit {{work.group_limit!r}} is not a whole number from 1 to {MOST_GROUP_LIMIT}",
+        "use 1 to run the jobs of a group one at a time",
+    ),
+    (
+        lambda work: isinstance(work.unique_mode, UniqueMode),
+        "unique_mode {work.unique_mode!r} is not a UniqueMode",
+        "use UniqueMode.KEEP, REPLACE, AGAIN, REJECT or ONCE",
+    ),
+    (
+        lambda work: isinstance(work.expires, bool),
+        "expires {work.expires!r} is neither True nor False",
+        "use True to have not_after end a job that has not started",
+    ),
+    (
+        lambda work: isinstance(work.redacted, bool),
+        "redacted {work.redacted!r} is neither True nor False",
+        "use True to hide payload and result from operators",
+    ),
+    (
+        lambda work: isinstance(work.encrypted, bool),
+        "encrypted {work.encrypted!r} is neither True nor False",
+        "use True, and give the keys by TXQUEUE_PAYLOAD_KEY",
+    ),
+    (
+        lambda work: isinstance(work.omit_defaults, bool),
+        "omit_defaults {work.omit_defaults!r} is neither True nor False",
+        "use True to leave fields out of payloads that equal their defaults",
+    ),
+    (
+        lambda work: isinstance(work.retry, Retry),
+        "retry {work.retry!r} is not a Retry",
+        "use Retry(5) for five attempts in all, with delays between them",
+    ),
+    (
+        lambda work: work.timeout is None or _is_length(work.timeout),
+        "timeout {work.timeout!r} is not within 0 and ten years of seconds",
+        "give seconds, or None for no limit",
+    ),
+    (
+        lambda work: work.heartbeat is None or _is_length(work.heartbeat),
+        "heartbeat {work.heartbeat!r} is not within 0 and ten years of seconds",
+        "give seconds, or None for a handler that need not beat",
+    ),
+    (
+        lambda work: isinstance(work.runtime, Runtime),
+        "runtime {work.runtime!r} is not a Runtime",
+        "use Runtime.TWISTED, Runtime.ASYNCIO or Runtime.THREAD",
+    ),
+    (
+        lambda work: work.schedule is None or isinstance(work.schedule, Every | Cron | Cooldown),
+        "schedule {work.schedule!r} is not a schedule",
+        "use Every(60), Cron('0 3 * * *', tz='Europe/Berlin') or Cooldown(60)",
+    ),
+)
+_OF_HANDLERS: tuple[_Rule, ...] = (
+    (
+        lambda work: not inspect.isasyncgenfunction(work.perform),
+        "perform is an asynchronous generator, because it yields",
+        "return the result; to report partial work, call job.progress()",
+    ),
+    (
+        lambda work: not inspect.isgeneratorfunction(work.perform),
+        "perform is a generator, because it yields: nothing would run it",
+        "return the result; or await instead of yield, in async def perform(self, job)",
+    ),
+    (
+        lambda work: _takes_a_job(work.perform),
+        "perform does not take the job",
+        "write def perform(self, job), or async def",
+    ),
+    (
+        lambda work: work.runtime is not Runtime.ASYNCIO or _is_coroutine(work.perform),
+        "an asyncio handler must be a coroutine",
+        "write async def perform(self, job)",
+    ),
+    (
+        lambda work: work.runtime is not Runtime.THREAD or not _is_coroutine(work.perform),
+        "a handler that runs in a thread must be a plain function",
+        "write def perform(self, job)",
+    ),
+)
+
+
+def check_policy(cls: type[WorkItem], names: Set[str]) -> None:
+    """Check the attributes of a class that are its policy, and make lengths of time seconds.
+
+    Args:
+        cls: The class.
+        names: The names of all attributes that are policy.
+
+    Raises:
+        InvalidWork: When one is not valid.
+    """
+    for limit in ("timeout", "heartbeat"):
+        if isinstance(length := cls.__dict__.get(limit), timedelta):
+            setattr(cls, limit, length.total_seconds())
+    _check(cls, _OF_VALUES)
+    if hidden := sorted(names & set(_annotated(cls))):
+        raise InvalidWork(
+            f"{cls.__qualname__}: the field {', '.join(hidden)} hides the policy of that name",
+            "leave out the annotation if the policy is meant (queue = 'mail'); else rename the"
+            " field",
+        )
+    _check(cls, _OF_HANDLERS)
+    _check_names(cls)
+    for name, value in _constants(cls):
+        try:
+            checked_tags(value) if name == "tags" else check_constant(name, value)
+        except InvalidWork as error:
+            raise InvalidWork(f"{cls.__qualname__}: {error.what}", error.remedy) from None
+
+
+def _check(cls: type[WorkItem], rules: tuple[_Rule, ...]) -> None:
+    for holds, complaint, remedy in rules:
+        if not holds(cls):
+            raise InvalidWork(f"{cls.__qualname__}: {complaint.format(work=cls)}", remedy)
+
+
+def _check_names(cls: type[WorkItem]) -> None:
+    """Check that the class sets nothing by a name that another queue has for a policy."""
+    annotated = {name for base in cls.__mro__ for name in inspect.get_annotations(base)}
+    for name in OF_CLASSES.keys() - annotated:
+        value = inspect.getattr_static(cls, name, None)
+        if value is not None and not isinstance(value, _FIELD) and not hasattr(value, "__get__"):
+            raise InvalidWork(
+                f"{cls.__qualname__}: nothing reads {name}, which is no policy of txqueue",
+                f"{said_elsewhere(name)}; an attribute of your own has an annotation:"
+                f" {name}: ClassVar[...]",
+            )
+
+
+def _constants(cls: type[WorkItem]) -> Iterator[tuple[str, object]]:
+    """Yield each property of work items that the class sets to a value, the same for all jobs."""
+    for name in (*KEYS, "tags"):
+        value = inspect.getattr_static(cls, name)
+        if inspect.isfunction(value):
+            raise InvalidWork(
+                f"{cls.__qualname__}: {name} is a method", "write @property above the method"
+            )
+        is_field = name in _annotated(cls) or isinstance(value, _FIELD)
+        if value is not None and not is_field and not hasattr(value, "__get__"):
+            yield name, value
+
+
+def _takes_a_job(handler: object) -> bool:
+    try:
+        inspect.signature(cast("Callable[..., object]", handler)).bind(None, None)
+    except TypeError:
+        return False
+    except ValueError:
+        # Callables that are not Python functions have no readable signature.
+        return callable(handler)
+    return True
+
+
+def _is_coroutine(handler: object) -> bool:
+    return inspect.iscoroutinefunction(handler)
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _annotated(cls: type) -> list[str]:
+    """Return the names that attrs takes for fields."""
+    annotated = inspect.get_annotations(cls)
+    return [name for name, kind in annotated.items() if "ClassVar" not in str(kind)]
+
+
+def _is_length(value: object) -> bool:
+    return (
+        isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and 0 < value <= LONGEST_TIMEOUT
+    )

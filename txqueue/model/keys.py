@@ -18,18 +18,6 @@ from txqueue.errors import InvalidWork
 from txqueue.model.humanize import brief
 from txqueue.model.storable import is_name
 
-__all__ = [
-    "KEYS",
-    "LONGEST_KEYS",
-    "Key",
-    "check_constant",
-    "check_keys",
-    "check_text",
-    "key_texts",
-    "parts_of",
-    "published_keys",
-]
-
 KEYS: Final = ("group", "tenant", "unique")
 """The properties of a work item that may be declared as a `Key`."""
 

@@ -7,8 +7,6 @@ from typing import Final
 
 from txqueue.model.humanize import meant
 
-__all__ = ["OF_CLASSES", "remedy_for", "said_elsewhere"]
-
 
 def _by_name(groups: Mapping[str, str]) -> Mapping[str, str]:
     return {name: text for text, names in groups.items() for name in names.split()}

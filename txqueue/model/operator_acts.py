@@ -11,9 +11,6 @@ from typing import Final
 
 from attrs import frozen
 
-__all__ = ["ACTS", "Act", "Cancelled", "Value", "ValueKind"]
-
-
 # The largest numbers of PostgreSQL's types integer and bigint.
 _INTEGER: Final = 2**31 - 1
 _BIGINT: Final = 2**63 - 1

@@ -12,19 +12,6 @@ from txqueue.errors import (
     TxqueueError,
 )
 
-__all__ = [
-    "INSUFFICIENT_PRIVILEGE",
-    "IN_FAILED_TRANSACTION",
-    "LOCK_NOT_AVAILABLE",
-    "READ_ONLY",
-    "TOO_MANY_CONNECTIONS",
-    "is_exhausted",
-    "is_lost",
-    "outlasts_retries",
-    "refusal_of",
-    "remedy_of",
-]
-
 IN_FAILED_TRANSACTION = "25P02"
 READ_ONLY = "25006"
 LOCK_NOT_AVAILABLE = "55P03"

@@ -1,20 +1,11 @@
-"""Tells what JSON and PostgreSQL can store."""
+"""What JSON and PostgreSQL can store, and JSON that any role may have stored."""
+
+from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
 from types import NoneType
 from typing import Any, Final
-
-__all__ = [
-    "CONSTANT",
-    "distinct",
-    "find_unstorable",
-    "find_unstorable_field",
-    "is_json_already",
-    "is_name",
-    "is_storable",
-    "to_json",
-]
 
 to_json: Final = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
 """Writes JSON as the database gets it."""
@@ -106,3 +97,13 @@ def _is_json(value: Any) -> bool:
         return to_json(value) != ""
     except (TypeError, ValueError):
         return False
+
+
+def read_json(text: str | None) -> Any:
+    """Parse JSON text; return the text itself where it is too long or too deep for Python."""
+    if text is None:
+        return None
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text

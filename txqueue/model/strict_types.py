@@ -24,8 +24,6 @@ from cattrs.cols import (
 )
 from cattrs.preconf.json import make_converter
 
-__all__ = ["converter", "strict_converter"]
-
 _Reader = Callable[[Any, Any], Any]
 
 _DURATION = re.compile(

@@ -13,18 +13,8 @@ from attrs import field, frozen
 
 from txqueue.errors import InvalidWork
 from txqueue.model.humanize import brief
-from txqueue.model.retry import MOST_ATTEMPTS, Retry
+from txqueue.model.job_policy import MOST_ATTEMPTS, Retry
 from txqueue.model.work_item import WorkItem, explicit_policy
-
-__all__ = [
-    "ExistingTable",
-    "WorksetItem",
-    "WorksetJob",
-    "WorksetStatus",
-    "columns_of",
-    "decimals_of",
-    "snake_case",
-]
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,49}")
 _SQL_TYPES: dict[Any, str] = {

@@ -12,8 +12,6 @@ from txqueue.errors import ConfigurationError
 from txqueue.model.work_item import known_work_types
 from txqueue.system.application_files import import_app
 
-__all__ = ["import_work_items"]
-
 # What Django raises where a module of a project is imported before the project is set up.
 _NOT_SET_UP: Final = ("ImproperlyConfigured", "AppRegistryNotReady")
 

@@ -7,16 +7,13 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from txqueue.node.figures import NodeFigures
+from txqueue.node.description import NodeFigures
 from txqueue.node.services import Services
 from txqueue.node.settings import NodeSettings
 from txqueue.node.state.collaborators import IMasterReactor
-from txqueue.node.state.outage import Outage
-from txqueue.node.state.periodic import Periodic
-from txqueue.node.upkeep.reconnection import Reconnection
+from txqueue.node.state.periodic import Outage, Periodic
+from txqueue.node.upkeep.maintenance import Reconnection
 from txqueue.policy.health import Health
-
-__all__ = ["Node", "NodeSettings"]
 
 # Seconds in which an immediate stop must write the jobs that it returns.
 LAST_GRACE = 5.0

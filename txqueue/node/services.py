@@ -5,38 +5,27 @@ from __future__ import annotations
 import sys
 from functools import cached_property
 
-from txqueue.node.arrival.claimer import Claimer
-from txqueue.node.arrival.condition_checks import ConditionChecks
+from txqueue.node.arrival.claimer import Claimer, HeavyJobs
 from txqueue.node.arrival.credits import Credits
-from txqueue.node.arrival.heavy_jobs import HeavyJobs
-from txqueue.node.arrival.intake import Intake
 from txqueue.node.arrival.notifications import Notifications
 from txqueue.node.arrival.open_credit import OpenCredit
-from txqueue.node.arrival.orphans import OrphanFinder
-from txqueue.node.arrival.scheduler import Scheduler
-from txqueue.node.description import Description
-from txqueue.node.figures import FigureCollector
-from txqueue.node.leasing.heartbeats import DatabaseLife, Heartbeats
-from txqueue.node.leasing.keeper import LeaseKeeper
-from txqueue.node.leasing.proxy import LeaseProxy
+from txqueue.node.arrival.orphans import Intake, OrphanFinder
+from txqueue.node.arrival.scheduler import ConditionChecks, Scheduler
+from txqueue.node.description import Description, FigureCollector
+from txqueue.node.leasing.heartbeats import DatabaseLife, Heartbeats, LeaseKeeper, LeaseProxy
 from txqueue.node.leasing.reconciliation import Reconciliation
-from txqueue.node.operators.endpoint import AdminEndpoint
-from txqueue.node.operators.handlers import AdminHandlers
+from txqueue.node.operators.endpoint import AdminEndpoint, AdminHandlers
 from txqueue.node.peers.handover import Handover
-from txqueue.node.peers.lag import LagMeter
 from txqueue.node.peers.network import PeerNetwork
-from txqueue.node.peers.own_report import OwnReport
+from txqueue.node.peers.own_report import LagMeter, OwnReport
 from txqueue.node.settings import policy_row, row_of, worker_settings
 from txqueue.node.shared_state import SharedState
 from txqueue.node.state.collaborators import BeatListener
-from txqueue.node.upkeep.archiving import Archiving
-from txqueue.node.upkeep.maintenance import Maintenance
-from txqueue.node.workers.completions import Completions
-from txqueue.node.workers.end_notifier import EndNotifier
+from txqueue.node.upkeep.maintenance import Archiving, Maintenance
+from txqueue.node.workers.completions import Completions, EndNotifier
 from txqueue.node.workers.pool import WorkerPool
-from txqueue.node.workers.starter import SpawningStarter, WorkerStarter
+from txqueue.node.workers.starter import ForkingStarter, SpawningStarter, WorkerStarter
 from txqueue.node.workers.suspects import SuspectProcesses
-from txqueue.node.workers.template import ForkingStarter
 from txqueue.node.workers.watchdog import Watchdog
 from txqueue.node.workers.workload import Workers
 from txqueue.policy.worker_start import forks_workers
@@ -45,8 +34,6 @@ from txqueue.store.driver.session_bounds import of_a_master
 from txqueue.store.node.functions import StoredFunctions
 from txqueue.store.reads.archive_process import ArchiveProcess
 from txqueue.store.schedules import Schedules
-
-__all__ = ["Services"]
 
 
 class Services(SharedState):

@@ -4,27 +4,22 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from txqueue.model.type_version import type_version
-from txqueue.node.arrival.database_notices import DatabaseNotices
-from txqueue.node.peers.table import PeerTable
+from txqueue.model.work_item import type_version
+from txqueue.node.arrival.notifications import DatabaseNotices
+from txqueue.node.peers.peer import PeerTable
 from txqueue.node.settings import NodeSettings, served_types
+from txqueue.node.state.arrivals import Deduplicator, Inbox, Meters
 from txqueue.node.state.collaborators import IMasterReactor
-from txqueue.node.state.deduplication import Deduplicator
-from txqueue.node.state.inbox import Inbox
-from txqueue.node.state.lease import Lease
-from txqueue.node.state.lifecycle import Lifecycle
-from txqueue.node.state.meters import Meters
-from txqueue.node.state.wakeups import Wakeups
+from txqueue.node.state.lease import Lease, Lifecycle
+from txqueue.node.state.periodic import Wakeups
+from txqueue.node.workers.starter import WorkerVersions
 from txqueue.node.workers.suspects import Suspects
-from txqueue.node.workers.versions import WorkerVersions
-from txqueue.policy.placement.idling import IdlePace
+from txqueue.policy.placement.claim_plan import IdlePace
 from txqueue.store.driver.connection_pool import ConnectionPool
+from txqueue.store.driver.errors import RefusedStatements
 from txqueue.store.driver.reconnecting import ReconnectBackoff
-from txqueue.store.driver.refused_statements import RefusedStatements
 from txqueue.store.driver.session_bounds import of_a_master
 from txqueue.store.schedules import MOST_CHECKS
-
-__all__ = ["SharedState"]
 
 # One connection each for claims, completions, long outcomes and other statements, opened when it is
 # needed; a fifth listens, and claims ordinary jobs.

@@ -1,13 +1,11 @@
 """Pauses of services between attempts, such as to connect, that grow with each failure in a row.
 
-When a failed job runs again is another matter: see `model.retry`.
+When a failed job runs again is another matter: see `model.job_policy`.
 """
 
 from __future__ import annotations
 
 from attrs import define, field
-
-__all__ = ["Backoff"]
 
 # The part of a pause by which chance shortens it at most: so the longest pauses differ, too.
 JITTER = 0.5

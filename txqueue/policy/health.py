@@ -9,8 +9,6 @@ from attrs import asdict, frozen
 
 from txqueue.policy.facts.obstacles import IMPORTING
 
-__all__ = ["Health", "HealthFacts", "decide_health", "merge_health"]
-
 
 @frozen
 class HealthFacts:

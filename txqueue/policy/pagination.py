@@ -11,17 +11,6 @@ from attrs import frozen
 
 from txqueue.errors import AdminRefused
 
-__all__ = [
-    "LARGEST_PAGE",
-    "MOST_NUMBERS",
-    "Page",
-    "as_text",
-    "first_page",
-    "join_numbers",
-    "numbers",
-    "read_document",
-]
-
 LARGEST_PAGE = 60_000
 # The most jobs that one act may name, so that its transaction stays short.
 MOST_NUMBERS = 1_000

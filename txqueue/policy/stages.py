@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-__all__ = ["with_stages", "without_stages"]
-
 
 def without_stages(options: Any) -> tuple[Any, list[dict[str, Any]]]:
     """Return the options of a job, and its stages before the present one, which they contain."""

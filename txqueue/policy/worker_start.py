@@ -9,8 +9,6 @@ from attrs import frozen
 
 from txqueue.errors import ConfigurationError
 
-__all__ = ["WORKER_STARTS", "ImportTraces", "checked_start", "forks_workers", "obstacle_to_fork"]
-
 WORKER_STARTS: Final = ("auto", "fork", "spawn")
 """The values of the setting ``worker_start``."""
 

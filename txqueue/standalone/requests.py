@@ -21,22 +21,6 @@ from txqueue.store.inquiries.inquiry import Question, Rows
 from txqueue.store.schema.files import checked_name
 from txqueue.system.settings import Settings
 
-__all__ = [
-    "HEARD_WITHIN",
-    "IS_IN_TRANSACTION",
-    "LISTENS_AGAIN",
-    "Call",
-    "Target",
-    "announcement",
-    "cancellation",
-    "cancelled_in",
-    "no_notifications",
-    "retrial",
-    "retried_in",
-    "target_of",
-    "trial",
-]
-
 Call = Question
 # Seconds.
 _CONNECTION_WAIT: Final = 30.0

@@ -17,10 +17,9 @@ from psycopg.adapt import Buffer
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import Format, TransactionStatus
 
-from txqueue.adapters.driver_errors import error_of
+from txqueue.adapters.exchanges import error_of
 from txqueue.errors import ConfigurationError, DatabaseUnavailable
 from txqueue.model.sqlstates import READ_ONLY, is_lost, outlasts_retries
-from txqueue.store.driver.dsn_errors import invalid_dsn
 from txqueue.store.driver.session_bounds import (
     CONNECTS_WITHIN,
     CONNECTS_WITHIN_OF_SEVERAL,
@@ -30,6 +29,7 @@ from txqueue.store.driver.session_bounds import (
 from txqueue.store.driver.shared_errors import (
     SIGNS_OF_A_STANDBY,
     ended_inside,
+    invalid_dsn,
     not_primary,
     rolled_back,
     unavailable,
@@ -38,24 +38,6 @@ from txqueue.store.driver.shared_errors import (
 if TYPE_CHECKING:
     from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
-__all__ = [
-    "MANNER",
-    "answered",
-    "check_dsn",
-    "check_end",
-    "check_process",
-    "dsn_of_pool",
-    "is_alive",
-    "is_passing",
-    "is_reusable",
-    "lending",
-    "lost",
-    "note_end",
-    "parameters_of",
-    "part_after_fork",
-    "read_all_moments",
-    "translation",
-]
 
 MANNER: Final[Mapping[str, Any]] = {"autocommit": True, "prepare_threshold": None}
 """How connections are made: behind a pooler the next statement may run in another session."""

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from txqueue.model.step import signal_json
+from txqueue.model.results import signal_json
 from txqueue.store.enqueueing.signals import encrypted_text
 from txqueue.store.inquiries.inquiry import Inquiry, Question
 from txqueue.store.inquiries.operations import Operations
-
-__all__ = ["signal_to_send"]
 
 
 async def signal_to_send(

@@ -13,24 +13,9 @@ from txqueue.errors import InvalidWork
 from txqueue.model.schedule import Exists, Schedule, schedule_object
 from txqueue.model.work_item import WorkItem
 from txqueue.store.driver.connection_pool import ConnectionPool
-from txqueue.store.driver.errors import answered
-from txqueue.store.driver.refused_statements import RefusedStatements
+from txqueue.store.driver.errors import RefusedStatements, answered
 from txqueue.store.enqueueing.calls import job_object, json_text
 from txqueue.store.schema.files import checked_name
-
-__all__ = [
-    "CONDITION_PATIENCE",
-    "MOST_CHECKS",
-    "Due",
-    "Judged",
-    "ScheduleRun",
-    "Schedules",
-    "act_call",
-    "declared",
-    "edit_call",
-    "job_of",
-    "put_call",
-]
 
 CONDITION_PATIENCE = 1
 """Seconds in which a condition must be evaluated, waiting for locks included."""

@@ -16,8 +16,6 @@ from txqueue.store.driver.blocking_connection import connect
 from txqueue.store.enqueueing.portable_calls import Statement
 from txqueue.store.schema.files import checked_name
 
-__all__ = ["created_database", "delete_all", "emptier", "uri_of"]
-
 _NAME: Final = "txqueue tests"
 # What outlives jobs: the schema itself, its settings, and what nodes lock by. A truncation makes
 # new files for a table and all its indexes, and waits for every reader, so rows are deleted.

@@ -39,18 +39,20 @@ from txqueue.standalone.sessions import (
     read_all_moments,
     translation,
 )
-from txqueue.store.enqueueing.results import missing, not_in_time, result_of
+from txqueue.store.enqueueing.encryption import missing, not_in_time, result_of
 from txqueue.store.enqueueing.signals import Receiver
-from txqueue.store.inquiries.archived_jobs import (
+from txqueue.store.inquiries.inquiry import Inquiry, Rows, answer, ensure_version
+from txqueue.store.inquiries.jobs import (
+    FINAL,
     READ_COMMAND,
     about_archived_days,
-    job_of,
+    about_jobs,
+    about_one_job,
+    archived_job,
     request_text,
     row_in,
+    with_attempts,
 )
-from txqueue.store.inquiries.inquiry import Inquiry, Rows, answer
-from txqueue.store.inquiries.jobs import FINAL, about_jobs, about_one_job, with_attempts
-from txqueue.store.inquiries.schema_version import ensure_version
 from txqueue.sync.connections import BlockingConnections
 from txqueue.sync.transaction import BlockingTransaction
 from txqueue.sync.waiting import BlockingEndWaiter
@@ -325,7 +327,7 @@ class Queue:
             check=False,
             env=dict(os.environ),
         )
-        return job_of(row_in(found.stdout or found.stderr))
+        return archived_job(row_in(found.stdout or found.stderr))
 
     def _ended_of(self, job_ids: Sequence[int]) -> list[Job]:
         return self._find(about_jobs(self._schema, job_ids, FINAL))

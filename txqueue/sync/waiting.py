@@ -22,12 +22,11 @@ from psycopg import Connection
 
 from txqueue.errors import ConfigurationError, NotPermitted
 from txqueue.model.job import Job
-from txqueue.policy.awaited_ends import job_ids_in
+from txqueue.policy.awaited_ends import LONGEST, EndLooks, job_ids_in
 from txqueue.policy.backoff import Backoff
-from txqueue.policy.end_looks import LONGEST, EndLooks
 from txqueue.standalone.requests import HEARD_WITHIN, LISTENS_AGAIN, no_notifications
 from txqueue.standalone.sessions import answered, is_passing
-from txqueue.store.enqueueing.results import closed_before
+from txqueue.store.enqueueing.encryption import closed_before
 from txqueue.sync.connections import connected
 
 __all__ = ["BlockingEndWaiter"]

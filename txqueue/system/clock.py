@@ -1,12 +1,13 @@
-"""The clock of a reactor, as most of the code uses it, and reactors with a steady clock."""
+"""The clock of a reactor, reactors with a steady one, and clean-ups that a task of asyncio's ends
+although it is cancelled again.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Protocol, TypeVar
-
-__all__ = ["Clock", "Timer", "steady"]
 
 Reactor = TypeVar("Reactor")
 
@@ -42,3 +43,30 @@ def steady(kind: type[Reactor]) -> type[Reactor]:
     late. ``seconds()`` is the method of IReactorTime by which a reactor schedules calls.
     """
     return type(f"Steady{kind.__name__}", (kind,), {"seconds": staticmethod(time.monotonic)})
+
+
+T = TypeVar("T")
+
+
+def in_asyncio() -> bool:
+    """Tell whether a task of asyncio runs, which cannot await a Deferred."""
+    try:
+        return asyncio.current_task() is not None
+    except RuntimeError:
+        return False
+
+
+async def unbroken(cleanup: Awaitable[T]) -> T:
+    """Await a clean-up, which no cancellation of the caller interrupts.
+
+    A caller that is cancelled meanwhile waits for its end first. At the next cancellation it waits
+    no longer, and the clean-up goes on by itself.
+    """
+    if not in_asyncio():
+        return await cleanup
+    ending = asyncio.ensure_future(cleanup)
+    try:
+        return await asyncio.shield(ending)
+    except asyncio.CancelledError:
+        await asyncio.wait([ending])
+        raise

@@ -1,4 +1,4 @@
-"""The open descriptors of this process, as Linux describes them."""
+"""Descriptors and files of this process: which are open, and which have secrets."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import os
 import resource
 import stat
 from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
-__all__ = ["free_descriptors", "has_spare_descriptors", "is_safe_to_share", "open_descriptors"]
+from txqueue.errors import ConfigurationError
 
 _OWN: Final = "/proc/self/fd"
 # The descriptors kept for the process's own needs, such as new workers and database connections,
@@ -59,3 +60,29 @@ def is_safe_to_share(descriptor: int) -> bool:
     if stat.S_ISREG(kind):
         return bool(fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_APPEND)
     return stat.S_ISCHR(kind) or stat.S_ISDIR(kind)
+
+
+def read_private(path: Path, subject: str, option: str) -> str:
+    """Return the text of a file with secrets.
+
+    Args:
+        path: The file.
+        subject: What it has, for an error.
+        option: The option that names it, for an error.
+
+    Raises:
+        ConfigurationError: When the file cannot be read, or others may read or change it.
+    """
+    try:
+        with path.open(encoding="utf-8") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            text = file.read()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(
+            f"cannot read {subject} in {path}: {error}", f"check the path: {option} FILE"
+        ) from None
+    if mode & (stat.S_IWGRP | stat.S_IRWXO):
+        raise ConfigurationError(
+            f"other accounts can read or change {path}", f"run: chmod 600 {path}"
+        )
+    return text

@@ -7,8 +7,6 @@ import os
 import tempfile
 from typing import Final
 
-__all__ = ["InFlight"]
-
 _WIDTH: Final = 8
 # Cells of flags: whether the master has stopped the worker; whether the log was too full to note an
 # end. And the job that blocks the worker, once that is known.

@@ -13,8 +13,6 @@ from contextlib import closing
 
 from attrs import frozen
 
-__all__ = ["ServiceManager", "take_service_manager"]
-
 _VARIABLES = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
 # The longest status that is sent, in characters: it must fit into a datagram and on a line.
 LONGEST_STATUS = 400

@@ -13,8 +13,6 @@ from urllib.parse import quote
 
 from txqueue.errors import ConfigurationError
 
-__all__ = ["ConfiguredDsn", "Settings"]
-
 PREFIX = "TXQUEUE_"
 # A year in seconds: longer ones overflow timers and the database's settings.
 LONGEST: Final = 31_536_000.0

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from txqueue.testing.clearing import aclear, clear
     from txqueue.testing.connections import connected
     from txqueue.testing.draining import adrain, drain
-    from txqueue.testing.outcomes import Outcome
     from txqueue.testing.performing import aperform, perform
+    from txqueue.testing.running import Outcome
 
 __all__ = [
     "Capture",

@@ -1,27 +1,241 @@
-"""Assertions about enqueued jobs, read through the test's own open transaction."""
+"""Assertions about enqueued jobs, read through the test's own open transaction, and how jobs differ
+from them.
+"""
 
 from __future__ import annotations
 
 import time
-from typing import Any, Final
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final, Protocol
 
+import attrs
 from attrs import evolve
 
-from txqueue.model.job import Job, State
-from txqueue.store.enqueued_jobs import JobSearch, find_jobs, found_jobs, last_number
+from txqueue.errors import InvalidWork
+from txqueue.model.humanize import meant
+from txqueue.model.job import COLUMNS, JSON_COLUMNS, Job, State
+from txqueue.model.payload import encode_fields
+from txqueue.model.work_item import WorkItem, find_work_type
+from txqueue.store.given_jobs import LIVE, TIMES, JobSearch, find_jobs, found_jobs, last_number
 from txqueue.testing.connections import Bound, bound, finished, pause
-from txqueue.testing.matching import Found, Kind, Wanted, listing
+from txqueue.worker.handlers.task import Task
 
-__all__ = [
-    "Capture",
-    "aall_enqueued",
-    "aassert_enqueued",
-    "all_enqueued",
-    "arefute_enqueued",
-    "assert_enqueued",
-    "capture_enqueued",
-    "refute_enqueued",
-]
+
+class DjangoTask(Protocol):
+    """A task of Django."""
+
+    @property
+    def module_path(self) -> str:
+        """Where it is imported from, which is the name of its work type."""
+
+
+Kind = type[WorkItem] | Task[..., ..., Any] | DjangoTask
+Found = tuple[Job, Mapping[str, str]]
+
+_MOST_LISTED: Final = 10
+_OTHER: Final = JSON_COLUMNS | TIMES - {"not_before", "not_after"} | {"job_id"}
+_BY_COLUMN: Final = frozenset({"id", "tags", *COLUMNS} - _OTHER)
+
+
+def class_of(kind: Any) -> type[WorkItem]:
+    """Return the class of work items that a class or a task stands for."""
+    cls = kind.item if isinstance(kind, Task) else kind
+    if isinstance(path := getattr(kind, "module_path", None), str):
+        cls = find_work_type(path)
+    if isinstance(cls, type) and issubclass(cls, WorkItem):
+        return cls
+    raise TypeError(f"{kind!r} is neither a class of work items nor a task")
+
+
+@attrs.frozen
+class Wanted:
+    """What a call looks for.
+
+    Attributes:
+        cls: The class of the jobs; None for any.
+        search: The search.
+    """
+
+    cls: type[WorkItem] | None
+    search: JobSearch
+
+    @classmethod
+    def of(cls, kind: Kind | None, match: Mapping[str, Any], since: int = 0) -> Wanted:
+        """Return what is wanted, from the arguments of an assertion.
+
+        Raises:
+            TypeError: When a name is neither a field of the class nor an attribute of jobs.
+        """
+        work = None if kind is None else class_of(kind)
+        names = [field.name for field in _fields_of(work)]
+        _check_names(work, match, names)
+        in_payload = {name: value for name, value in match.items() if name in names}
+        about = {name: value for name, value in match.items() if name not in names}
+        return cls(work, _search(work, in_payload, about, since))
+
+    def differences(self, found: Found) -> list[str]:
+        """Return in words how a job differs."""
+        job, tags = found
+        payload = {**self.search.defaults, **_object(job.payload)}
+        texts = [
+            _difference(name, wanted, _attribute(job, name))
+            for name, wanted in self.search.columns.items()
+        ]
+        texts += [
+            _difference(name, wanted, payload.get(name, "nothing"))
+            for name, wanted in self.search.fields.items()
+        ]
+        texts += [
+            _difference(name, wanted, getattr(job, name), is_equal=_is_moment(wanted, job, name))
+            for name, wanted in self.search.times.items()
+        ]
+        texts += [
+            _difference(f"tag {name}", wanted, tags.get(name, "nothing"))
+            for name, wanted in self.search.tags.items()
+        ]
+        if job.state not in self.search.states:
+            texts.append(f"it is {job.state}")
+        return list(filter(None, texts))
+
+    def __str__(self) -> str:
+        search = self.search
+        values = {**search.fields, **search.columns, **search.times, **search.tags}
+        if tuple(search.states) != LIVE:
+            values["state"] = "/".join(search.states)
+        text = "job" if self.cls is None else f"job of {self.cls.work_type}"
+        named = ", ".join(f"{name}={value!r}" for name, value in values.items())
+        return f"{text} with {named}" if named else text
+
+
+def _fields_of(work: Any) -> Sequence[Any]:
+    return () if work is None else attrs.fields(work)
+
+
+def _check_names(
+    work: type[WorkItem] | None, match: Mapping[str, Any], fields: Iterable[str]
+) -> None:
+    for name in match:
+        if name not in fields and name not in _BY_COLUMN:
+            question = meant(name, [*fields, *_BY_COLUMN])
+            guess = question and f" ({question})"
+            whose = "jobs have" if work is None else f"{work.work_type} and its jobs have"
+            raise TypeError(
+                f"{whose} no {name}{guess}; fields: {', '.join(fields) or 'none'};"
+                f" attributes of jobs: {', '.join(sorted(_BY_COLUMN))}"
+            )
+
+
+def _search(
+    work: type[WorkItem] | None, in_payload: Mapping[str, Any], about: dict[str, Any], since: int
+) -> JobSearch:
+    states = about.pop("state", LIVE)
+    columns = {"job_id" if name == "id" else name: value for name, value in about.items()}
+    tags = columns.pop("tags", {})
+    times = {name: _iso(name, columns.pop(name)) for name in TIMES & columns.keys()}
+    fields, defaults = _fields(work, in_payload)
+    return JobSearch(
+        work_type=work.work_type if work else None,
+        states=(State(states),) if isinstance(states, str) else tuple(map(State, states)),
+        since=since,
+        columns={name: getattr(value, "value", value) for name, value in columns.items()},
+        times=times,
+        tags=tags,
+        fields=fields,
+        defaults=defaults,
+    )
+
+
+def _fields(
+    work: type[WorkItem] | None, values: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return values of a payload as JSON has them, and those that it may leave out."""
+    if work is None or not values:
+        return {}, {}
+    if work.encrypted:
+        raise InvalidWork(
+            f"the payloads of {work.work_type} are encrypted, and cannot be searched",
+            "look for other attributes of the job, such as queue, and decode its payload",
+        )
+    fields = encode_fields(work, values)
+    return fields, encode_fields(work, _defaults(work)) if work.omit_defaults else {}
+
+
+def _defaults(work: type[WorkItem]) -> dict[str, Any]:
+    plain = {
+        field.name: field.default
+        for field in _fields_of(work)
+        if field.default is not attrs.NOTHING
+    }
+    return {
+        name: default.factory() if isinstance(default, attrs.Factory) else default  # type: ignore[arg-type]
+        for name, default in plain.items()
+        if not getattr(default, "takes_self", False)
+    }
+
+
+def _iso(name: str, value: Any) -> str | None:
+    if value is None:
+        return None
+    if not isinstance(value, datetime) or value.utcoffset() is None:
+        raise TypeError(f"{name} is compared with a datetime with a time zone, not {value!r}")
+    return value.isoformat()
+
+
+def _attribute(job: Job, name: str) -> Any:
+    return job.id if name == "job_id" else getattr(job, name)
+
+
+def _object(payload: Any) -> dict[str, Any]:
+    return payload if isinstance(payload, dict) else {}
+
+
+def _is_moment(wanted: str | None, job: Job, name: str) -> bool:
+    found = getattr(job, name)
+    return bool(found == (None if wanted is None else datetime.fromisoformat(wanted)))
+
+
+def _difference(name: str, wanted: Any, found: Any, *, is_equal: bool | None = None) -> str:
+    if found == wanted if is_equal is None else is_equal:
+        return ""
+    return f"{name}={_shown(found)}, not {_shown(wanted)}"
+
+
+def _shown(value: Any) -> str:
+    text = value.isoformat() if isinstance(value, datetime) else repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def listing(wanted: Wanted, found: Sequence[Found]) -> str:
+    """Return the lines of a failure that say which jobs there are, those nearest first."""
+    if not found:
+        return (
+            "this connection sees no job at all; what another connection has not committed is"
+            " invisible to it: pass the one that enqueues"
+        )
+    alike = [each for each in found if _is_of(wanted, each)]
+    alike.sort(key=lambda each: len(wanted.differences(each)))
+    lines = [_line(wanted, each) for each in alike[:_MOST_LISTED]]
+    if more := len(alike) - len(lines):
+        lines.append(f"and {more} more")
+    if others := Counter(job.work_type for job, _ in found if (job, _) not in alike):
+        named = ", ".join(f"{name} ({count})" for name, count in others.most_common(_MOST_LISTED))
+        lines.append(f"jobs of other types: {named}")
+    return "\n".join(f"  {line}" for line in lines)
+
+
+def _is_of(wanted: Wanted, found: Found) -> bool:
+    return wanted.cls is None or found[0].work_type == wanted.cls.work_type
+
+
+def _line(wanted: Wanted, found: Found) -> str:
+    job = found[0]
+    is_hidden = wanted.cls is not None and (wanted.cls.redacted or wanted.cls.encrypted)
+    payload = "" if is_hidden else f" {_shown(job.payload)}"
+    differences = "; ".join(wanted.differences(found)) or "as wanted"
+    return f"job {job.id} {job.work_type} in {job.queue}, {job.state}{payload}: {differences}"
+
 
 # pytest and unittest leave this module out of tracebacks.
 __tracebackhide__ = __unittest = True

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 from txqueue.errors import ConfigurationError, DatabaseUnavailable
-from txqueue.store.driver.conninfo import dsn_of_parameters
+from txqueue.store.driver.hosts import dsn_of_parameters
 from txqueue.store.temporary_databases import delete_all, emptier
 from txqueue.testing.connections import alias_of, bound, finished
 

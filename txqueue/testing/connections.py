@@ -14,11 +14,10 @@ from typing import Any, Final, TypeVar, cast
 
 from attrs import evolve, frozen
 
-from txqueue.adapters.driver_errors import error_of
-from txqueue.adapters.foreign import ForeignConnection, foreign_connection
+from txqueue.adapters.exchanges import ForeignConnection, error_of, foreign_connection
 from txqueue.errors import ConfigurationError
 from txqueue.store.enqueueing.portable_calls import SAVEPOINT, TRANSACTION, Frame, Statement
-from txqueue.system.asyncio_tasks import in_asyncio, unbroken
+from txqueue.system.clock import in_asyncio, unbroken
 
 __all__ = [
     "Bound",
@@ -90,7 +89,7 @@ def _has_django() -> bool:
 
 def _backends() -> list[Any]:
     """Return the backends of Django's tasks, if the project has the app."""
-    module = sys.modules.get("txqueue.django.databases")
+    module = sys.modules.get("txqueue.django.checks")
     return [] if module is None else list(module.backends())
 
 

@@ -15,26 +15,21 @@ from uuid import uuid4
 
 from attrs import define, evolve, field
 
-from txqueue.adapters.driver_errors import sqlstate_of
+from txqueue.adapters.exchanges import sqlstate_of
 from txqueue.errors import InvalidWork, TokenLost, TransactionMisused
-from txqueue.model.assignment import Assignment, SettledJob
-from txqueue.model.chunk import read_chunk
+from txqueue.model.assignment import Assignment, SettledJob, read_chunk
 from txqueue.model.job_policy import Runtime
 from txqueue.model.sqlstates import LOCK_NOT_AVAILABLE
-from txqueue.model.type_version import type_version
-from txqueue.model.work_item import known_work_types
+from txqueue.model.work_item import known_work_types, type_version
 from txqueue.model.workset_item import WorksetJob
 from txqueue.node.settings import policy_row, served_types
-from txqueue.store.enqueued_jobs import JobSearch, find_jobs, found_jobs, last_number
 from txqueue.store.enqueueing.portable_calls import SAVEPOINT
-from txqueue.store.given_jobs import GivenJobs
-from txqueue.system.asyncio_tasks import in_asyncio, unbroken
-from txqueue.testing.borrowed_transactions import BorrowedTransactions
+from txqueue.store.given_jobs import GivenJobs, JobSearch, find_jobs, found_jobs, last_number
+from txqueue.system.clock import in_asyncio, unbroken
+from txqueue.testing.assertions import Kind, Wanted
 from txqueue.testing.connections import Bound, apart, bound, finished, in_django
-from txqueue.testing.matching import Kind, Wanted
-from txqueue.testing.outcomes import Outcome
-from txqueue.testing.running import Ending, run_here, run_waiting
-from txqueue.testing.steps import StepsOfRows
+from txqueue.testing.running import Ending, Outcome, run_here, run_waiting
+from txqueue.testing.steps import BorrowedTransactions, StepsOfRows
 from txqueue.worker.handlers.running_job import OpenTransaction, RunningJob
 
 __all__ = ["Where", "adrain", "drain"]

@@ -6,19 +6,16 @@ from collections.abc import Mapping
 from typing import Any, Unpack
 
 from txqueue.errors import InvalidWork
-from txqueue.model.assignment import Assignment
-from txqueue.model.chunk import FIELDS
+from txqueue.model.assignment import FIELDS, Assignment
 from txqueue.model.enqueue_options import EnqueueOptions
 from txqueue.model.job_policy import Runtime
 from txqueue.model.work_item import WorkItem
 from txqueue.model.workset_item import WorksetJob
 from txqueue.store.enqueueing.calls import job_object, json_text
-from txqueue.system.asyncio_tasks import in_asyncio
-from txqueue.testing.borrowed_transactions import BorrowedTransactions
+from txqueue.system.clock import in_asyncio
 from txqueue.testing.connections import apart, bound, in_django, is_asynchronous
-from txqueue.testing.outcomes import Outcome
-from txqueue.testing.running import run_here, run_waiting
-from txqueue.testing.steps import Signals, StepsInMemory
+from txqueue.testing.running import Outcome, run_here, run_waiting
+from txqueue.testing.steps import BorrowedTransactions, Signals, StepsInMemory
 from txqueue.worker.handlers.task import Task
 
 __all__ = ["aperform", "perform"]

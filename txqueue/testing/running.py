@@ -11,38 +11,80 @@ from functools import partial
 from threading import Thread
 from typing import TYPE_CHECKING, Any, cast
 
-from attrs import define, field
+from attrs import Factory, define, field, frozen
 from twisted.internet.defer import Deferred, succeed
 from twisted.internet.task import Clock as ManualClock
 
-from txqueue.model.assignment import Assignment, SettledJob, StartedJob
-from txqueue.model.chunk import AssignedJob, read_chunk
-from txqueue.model.failed_attempt import FailedAttempt, FailureHook, failure_hooks
+from txqueue.model.assignment import AssignedJob, Assignment, SettledJob, StartedJob, read_chunk
+from txqueue.model.directives import FailedAttempt, FailureHook, failure_hooks
+from txqueue.model.enqueue_options import EnqueueOptions
 from txqueue.model.job_policy import Runtime
 from txqueue.model.payload import decode
 from txqueue.model.work_item import WorkItem, find_work_type, known_work_types
 from txqueue.store.enqueueing.encryption import decrypted, decrypted_result
-from txqueue.system.asyncio_tasks import in_asyncio
-from txqueue.system.clock import Clock, Timer
+from txqueue.system.clock import Clock, Timer, in_asyncio
 from txqueue.testing.connections import in_loop
-from txqueue.testing.outcomes import Outcome
 from txqueue.testing.steps import StepsInMemory, StepsOfRows, results_of
-from txqueue.worker.handlers.blocking import ReactorCalls
-from txqueue.worker.handlers.running_job import (
-    HeldAssignment,
-    OpenTransaction,
-    RunningJob,
-    change,
-)
+from txqueue.worker.handlers.running_job import HeldAssignment, OpenTransaction, RunningJob, change
 from txqueue.worker.handlers.step_store import StepStore
-from txqueue.worker.handlers.threads import HandlerThreads
+from txqueue.worker.handlers.threads import HandlerThreads, ReactorCalls
 from txqueue.worker.handlers.waiting import Ended, called
 from txqueue.worker.running.performer import Performer
 
 if TYPE_CHECKING:
     from twisted.python.threadpool import ThreadPool
 
-__all__ = ["Ending", "run_here", "run_waiting"]
+
+@frozen
+class Outcome:
+    """How a run has ended.
+
+    Attributes:
+        kind: ``done``, ``retry``, ``snooze``, ``next``, ``suspended`` if the job waits, ``failed``,
+            ``cancelled``, or ``unread`` if the payload does not fit the class.
+        result: What the handler returned, as it is stored.
+        error: What the handler raised, or `Fail`; None if the attempt did not fail.
+        reason: The text that is stored with the job: of the error, of `Fail` or of `Discard`.
+        delay: Seconds until the next run, if there is one.
+        stage: The work item of the next stage, if the handler returned `Next`.
+        follow_ups: What the handler has added with ``job.then()``, with the options.
+        progress: The handler's last report: ``[done, total, note]``.
+        job_id: The job's number; 0 for one that only `perform` has run.
+        work_type: The name of its work type.
+        attempt: The number of the run.
+        steps: What this run has done, by the names of the steps: what each has returned.
+        waits: What the job waits for, by the names of the steps: ``signal``, ``sleep`` or ``call``.
+        calls: The work that this run has enqueued by ``job.call()``, by the names of the steps.
+    """
+
+    kind: str
+    result: Any = None
+    error: BaseException | None = None
+    reason: str | None = field(default=None, repr=False)
+    delay: float | None = None
+    stage: WorkItem | None = None
+    follow_ups: Sequence[tuple[WorkItem, EnqueueOptions]] = Factory(tuple)
+    progress: Any = None
+    job_id: int = 0
+    work_type: str = ""
+    attempt: int = 1
+    steps: Mapping[str, Any] = Factory(dict)
+    waits: Mapping[str, str] = Factory(dict)
+    calls: Mapping[str, WorkItem] = Factory(dict)
+
+    def get(self) -> Any:
+        """Return the result of a job that is done.
+
+        Raises:
+            BaseException: What the handler raised, with its traceback.
+            AssertionError: When the job has ended otherwise.
+        """
+        if self.error is not None:
+            raise self.error
+        if self.kind != "done":
+            raise AssertionError(f"the job is not done: {self}")
+        return self.result
+
 
 # pytest and unittest leave this module out of tracebacks.
 __tracebackhide__ = __unittest = True

@@ -1,21 +1,158 @@
-"""Whether there are traces: only if the application itself has set up OpenTelemetry."""
+"""Whether there are traces: only if the application itself has set up OpenTelemetry; its errors are
+logged now and then, and never an error of the queue; the trace that a job's options carry.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any, Protocol
 
-from txqueue.tracing.sending import Sending, Untraced
-from txqueue.tracing.trouble import harmless
+from attrs import frozen
+
+from txqueue.model.enqueue_options import is_traceparent
+from txqueue.model.work_item import WorkItem
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Tracer
 
     from txqueue.tracing.spans import RunSpan
 
-__all__ = ["begin_run", "is_tracing", "sending"]
+
+class Sending(Protocol):
+    """A call that enqueues, while it runs."""
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """The options for its jobs."""
+
+    def watch(self, works: Iterator[WorkItem]) -> Iterator[WorkItem]:
+        """Note the work types of work items as they pass."""
+
+    def enqueued(self, *job_ids: int) -> None:
+        """Note the jobs that were enqueued."""
+
+
+@frozen
+class Untraced:
+    """A call that enqueues without a trace."""
+
+    options: Mapping[str, Any]
+
+    def watch(self, works: Iterator[WorkItem]) -> Iterator[WorkItem]:
+        """Note nothing."""
+        return works
+
+    def enqueued(self, *job_ids: int) -> None:
+        """Note nothing."""
+
+
+EVERY = 60.0
+"""Seconds between two lines about such errors."""
+
+
+class Complaints:
+    """Logs an error, at most one in a while."""
+
+    def __init__(self) -> None:
+        self._logged_at = float("-inf")
+
+    def note(self) -> None:
+        """Log the error that is being handled."""
+        if time.monotonic() - self._logged_at >= EVERY:
+            self._logged_at = time.monotonic()
+            _log_failure("the tracer of the application failed; the jobs go on without it")
+
+
+def _log_failure(text: str) -> None:
+    # An application that only enqueues, by an adapter, has not imported Twisted.
+    if "twisted.logger" not in sys.modules:
+        import logging
+
+        logging.getLogger(__name__).exception(text)
+        return
+    from twisted.logger import Logger
+
+    Logger(__name__).failure(text)
+
+
+complaints = Complaints()
+
+
+@contextmanager
+def harmless() -> Iterator[None]:
+    """Keep an error of the block from the caller: a span must not change the outcome of a job."""
+    try:
+        yield
+    except BaseException:
+        complaints.note()
+
+
+TRACED_AT = "traced_at"
+"""The member of a job's options that says when it was enqueued; only tracing sets it."""
+
+LATE = 600.0
+"""Seconds after which a run belongs to a trace of its own, with a link to the sender's."""
+
+
+@frozen
+class CarriedTrace:
+    """The trace of the code that enqueued a job.
+
+    Attributes:
+        parent: The sender's span, as W3C Trace Context writes it in ``traceparent``.
+        state: The vendors' part, as in ``tracestate``; empty for none.
+        sent_at: When the job was enqueued, in seconds since 1970; None if its sender did not say.
+    """
+
+    parent: str
+    state: str = ""
+    sent_at: float | None = None
+
+    @classmethod
+    def of_terms(cls, terms: Any) -> CarriedTrace | None:
+        """Read a job's terms; None without a trace, as other clients may put anything there."""
+        if not isinstance(terms, Mapping) or not is_traceparent(terms.get("traceparent")):
+            return None
+        state = terms.get("tracestate", "")
+        return cls(
+            terms["traceparent"],
+            state if isinstance(state, str) else "",
+            _moment(terms.get(TRACED_AT)),
+        )
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options of a job that carries it."""
+        state = {"tracestate": self.state} if self.state else {}
+        send_time = {} if self.sent_at is None else {TRACED_AT: self.sent_at}
+        return {"traceparent": self.parent, **state, **send_time}
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers of W3C Trace Context that say the same."""
+        return {"traceparent": self.parent, **({"tracestate": self.state} if self.state else {})}
+
+    def is_continued(self, attempt: int, now: float) -> bool:
+        """Tell whether a run continues the sender's trace; other runs link to it.
+
+        A trace is shown as a whole, so a retry or a run hours later would stretch it out of shape.
+
+        Args:
+            attempt: The number of the run, from 1.
+            now: The present moment, in seconds since 1970.
+        """
+        return attempt == 1 and (self.sent_at is None or now - self.sent_at <= LATE)
+
+
+def _moment(value: object) -> float | None:
+    """Return a number as seconds; None for anything else, and for one that is too large."""
+    try:
+        return float(value) if isinstance(value, int | float) else None
+    except OverflowError:
+        return None
 
 
 def sending(work: object, options: Mapping[str, Any]) -> AbstractContextManager[Sending]:

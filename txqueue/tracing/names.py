@@ -6,26 +6,6 @@ https://opentelemetry.io/docs/specs/semconv/messaging/messaging-spans/
 
 from __future__ import annotations
 
-__all__ = [
-    "ATTEMPT",
-    "BATCH_SIZE",
-    "ERROR_TYPE",
-    "JOB_ID",
-    "OPERATION",
-    "OPERATION_TYPE",
-    "OUTCOME",
-    "PROCESS",
-    "QUEUE",
-    "SCOPE",
-    "SEND",
-    "SEVERAL",
-    "SYSTEM",
-    "SYSTEM_NAME",
-    "WORK_TYPE",
-    "WORK_TYPES",
-    "span_name",
-]
-
 SCOPE = "txqueue"
 SEND, PROCESS = "send", "process"
 

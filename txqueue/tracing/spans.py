@@ -18,11 +18,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 from txqueue.model.work_item import WorkItem
 from txqueue.tracing import names
-from txqueue.tracing.carried import CarriedTrace
-from txqueue.tracing.sending import Sending, Untraced
-from txqueue.tracing.trouble import harmless
-
-__all__ = ["RunSpan", "SendSpan", "tracer"]
+from txqueue.tracing.choice import CarriedTrace, Sending, Untraced, harmless
 
 _W3C = TraceContextTextMapPropagator()
 

@@ -11,7 +11,7 @@ from attrs import define, evolve, field
 
 from txqueue.errors import ConfigurationError, InvalidWork, Refused, TxqueueError
 from txqueue.model.humanize import amount, counted, plain
-from txqueue.model.step import check_name
+from txqueue.model.results import check_name
 from txqueue.policy.blockers import Explanation, explain_refusal, refusal_text
 from txqueue.store.operator_signals import signal_to_send
 from txqueue.store.reads.job_details import about_obstacles
@@ -19,15 +19,10 @@ from txqueue.store.reads.job_search import LOOKED_AT, about_bound, about_jobs
 from txqueue.store.reads.queue_state import about_clock
 from txqueue.store.reads.steps import about_awaited, unawaited
 from txqueue.web.filters import FILTERS, chosen_filters
-from txqueue.web.messages import NOTICE, PageRequest, Reply, redirect
+from txqueue.web.messages import NOTICE, PageRequest, Reply, Role, Route, redirect
 from txqueue.web.page_services import PageServices
 from txqueue.web.pages.job_details import job
-from txqueue.web.pages.schedule_editor import edit
-from txqueue.web.routing import Route
-from txqueue.web.schedule_form import FIELDS
-from txqueue.web.visitors import Role
-
-__all__ = ["COUNTED", "acting_routes"]
+from txqueue.web.pages.schedule_editor import FIELDS, edit
 
 COUNTED = 10_000
 """The most jobs that one act on all that match changes."""

@@ -14,8 +14,6 @@ from txqueue.errors import TxqueueError
 from txqueue.store.inquiries.operations import Operations
 from txqueue.store.reads.dashboard import about_changes
 
-__all__ = ["AllChanges", "ChangeFeed", "Changes", "Watcher"]
-
 # Seconds between two looks; one statement each, while any page is open. Every second look is left
 # out once nothing has changed for QUIET seconds.
 EVERY, QUIET = 1.0, 30.0

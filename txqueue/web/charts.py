@@ -11,8 +11,6 @@ from attrs import frozen
 
 from txqueue.model.humanize import age, duration, rate
 
-__all__ = ["SPANS", "Chart", "Line", "charts"]
-
 SPANS: Final[Mapping[str, tuple[timedelta, timedelta]]] = {
     "1h": (timedelta(hours=1), timedelta(minutes=1)),
     "24h": (timedelta(hours=24), timedelta(minutes=15)),

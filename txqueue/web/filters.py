@@ -10,8 +10,6 @@ from txqueue.errors import ConfigurationError
 from txqueue.model.job import State
 from txqueue.web.messages import PageRequest
 
-__all__ = ["FILTERS", "MORE", "USUAL", "Chip", "chips", "chosen_filters", "given_filters"]
-
 USUAL: Mapping[str, str] = {
     "queue": "Queue",
     "work_type": "Work type",

@@ -1,21 +1,267 @@
-"""The logins of the dashboard's users, in memory, and the texts to show once."""
+"""The users of the dashboard, their logins and the limits on these, and who sent a request.
+
+The hash is scrypt (RFC 7914) with the parameters that OWASP's password storage cheat sheet gives.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import hmac
+import os
+import re
 import secrets
-from collections import OrderedDict
-from collections.abc import Mapping
-from typing import Any, Final
+from base64 import b64decode, b64encode
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Hashable, Mapping
+from pathlib import Path
+from typing import Any, Final, TypeVar
 
 from attrs import field, frozen
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorFromThreads, IReactorTime
+from twisted.internet.threads import deferToThreadPool
+from twisted.python.threadpool import ThreadPool
 
-from txqueue.web.login_limits import IThreadedReactor, PasswordChecks, Tries, TryRefused
-from txqueue.web.users import User, absent_user
-from txqueue.web.visitors import Role, Visitor
-from txqueue.wire.connection_limits import network_of
+from txqueue.errors import AdminRefused, ConfigurationError
+from txqueue.system.descriptors import read_private
+from txqueue.web.messages import Role, Visitor
+from txqueue.wire.limits import network_of
+from txqueue.wire.tls import caller_of
 
-__all__ = ["LoggedIn", "Logins", "Notices"]
+# Work, block size and parallelism, and what these need of memory, with some reserve.
+_N, _R, _P = 2**15, 8, 3
+_MEMORY: Final = 128 * _N * _R * 2
+NO_PASSWORD = "-"
+"""Stands for the hash of a user that only a proxy identifies."""
+_ROLES: Final = {"viewer": Role.VIEWER, "operator": Role.OPERATOR}
+
+
+@frozen
+class User:
+    """A line of the file.
+
+    Attributes:
+        name: The name.
+        role: What the user may do.
+        salt: The salt of the hash; empty for a user without a password.
+        digest: The hash.
+    """
+
+    name: str
+    role: Role
+    salt: bytes = field(default=b"", repr=False)
+    digest: bytes = field(default=b"", repr=False)
+
+    def has_password(self, password: str) -> bool:
+        """Tell whether a password is the user's; takes about 0.1 s of CPU."""
+        digest = _digest(password, self.salt)
+        return bool(self.salt) and hmac.compare_digest(digest, self.digest)
+
+
+def read_users(path: Path) -> Mapping[str, User]:
+    """Read the file of users.
+
+    Raises:
+        ConfigurationError: When the file cannot be read, others may change it, or a line is not
+            valid.
+    """
+    lines = enumerate(read_private(path, "the users", "--web-users").splitlines(), 1)
+    users = [_user(path, number, line) for number, line in lines if line.strip()]
+    return {user.name: user for user in users}
+
+
+def user_line(name: str, role: str, password: str | None) -> str:
+    """Return the line of a user.
+
+    Args:
+        name: The name, without white space.
+        role: ``viewer`` or ``operator``.
+        password: The password; None for a user that only a proxy identifies.
+    """
+    if password is None:
+        return f"{name} {role} {NO_PASSWORD}"
+    salt = os.urandom(16)
+    secret = ":".join(b64encode(part).decode() for part in (salt, _digest(password, salt)))
+    return f"{name} {role} scrypt:{secret}"
+
+
+def without_user(text: str, name: str) -> str:
+    """Return the text of a file of users without the lines of one."""
+    lines = [line for line in text.splitlines() if line.split()[:1] != [name]]
+    return "".join(f"{line}\n" for line in lines)
+
+
+# Compared with for names that do not exist, which then take as long as others.
+_ABSENT = User("", Role.STRANGER, secrets.token_bytes(16), secrets.token_bytes(64))
+
+
+def absent_user() -> User:
+    """Return a user whose password no one can know."""
+    return _ABSENT
+
+
+def _digest(password: str, salt: bytes) -> bytes:
+    octets = password.encode("utf-8", "surrogatepass")
+    return hashlib.scrypt(octets, salt=salt, n=_N, r=_R, p=_P, maxmem=_MEMORY)
+
+
+def _user(path: Path, number: int, line: str) -> User:
+    parts = line.split()
+    if len(parts) == 3 and parts[1] in _ROLES:
+        name, role, secret = parts[0], _ROLES[parts[1]], parts[2]
+        if secret == NO_PASSWORD:
+            return User(name, role)
+        kind, _, rest = secret.partition(":")
+        salt, _, digest = rest.partition(":")
+        try:
+            if kind == "scrypt" and salt and digest:
+                return User(name, role, b64decode(salt, validate=True), b64decode(digest))
+        except ValueError:
+            pass
+    raise ConfigurationError(
+        f"line {number} of {path} is not a user", f"write it with: txqueue web-user {path} NAME"
+    )
+
+
+T = TypeVar("T")
+
+# After FREE_TRIES tries without success, one begins each PAUSE seconds; after FORGOTTEN seconds
+# without a try they are forgotten.
+FREE_TRIES: Final = 5
+PAUSE: Final = 10.0
+FORGOTTEN: Final = 900.0
+# The most keys whose tries are counted; those tried the longest ago are forgotten first.
+MOST_KEPT: Final = 10_000
+# The most passwords that are checked or wait for it, and the most of them from one address. A check
+# takes 0.1 s to 0.3 s of a processor.
+MOST_CHECKED: Final = 16
+MOST_OF_ADDRESS: Final = 4
+# Of them, so many are kept free for browsers that have logged in before, and so many more for
+# addresses of which no password is checked or waits.
+KEPT_FOR_KNOWN: Final = 4
+KEPT_FOR_FIRST: Final = 4
+
+
+class TryRefused(Exception):
+    """A try to log in did not begin.
+
+    Args:
+        text: Why, for the visitor.
+        is_busy: Whether all visitors together are the reason, and not the visitor's own tries.
+    """
+
+    def __init__(self, text: str, *, is_busy: bool = False) -> None:
+        super().__init__(text)
+        self.text = text
+        self.is_busy = is_busy
+
+
+@frozen
+class _Counted:
+    tries: int
+    last: float
+
+
+class Tries:
+    """Counts the tries that have begun by key, those that still run too.
+
+    Args:
+        clock: Tells when a try begins.
+    """
+
+    def __init__(self, clock: IReactorTime) -> None:
+        self._clock = clock
+        self._counted: OrderedDict[Hashable, _Counted] = OrderedDict()
+
+    def begin(self, key: Hashable) -> bool:
+        """Count a try unless it must wait; return whether it may begin."""
+        now = self._clock.seconds()
+        counted = self._counted.get(key, _Counted(0, now))
+        silent = now - counted.last
+        tries = 0 if silent >= FORGOTTEN else counted.tries
+        if tries >= FREE_TRIES and silent < PAUSE:
+            return False
+        self._counted[key] = _Counted(tries + 1, now)
+        self._counted.move_to_end(key)
+        if len(self._counted) > MOST_KEPT:
+            self._counted.popitem(last=False)
+        return True
+
+    def forget(self, key: Hashable) -> None:
+        """Forget the tries of a key, as one succeeded."""
+        self._counted.pop(key, None)
+
+
+class IThreadedReactor(IReactorFromThreads, IReactorTime):
+    """The reactor as checks need it."""
+
+
+class PasswordChecks:
+    """Checks passwords in a thread of its own, a limited number at a time.
+
+    The reactor's threads look up the database's host, and must not wait for strangers.
+
+    Args:
+        reactor: Receives the results.
+    """
+
+    def __init__(self, reactor: IThreadedReactor) -> None:
+        self._reactor = reactor
+        self._pool: ThreadPool | None = None
+        self._checked: Counter[str] = Counter()
+        self._is_closed = False
+
+    def ensure_room(self, address: str, *, is_known: bool) -> None:
+        """Check that another password may be checked.
+
+        Args:
+            address: Where the try comes from.
+            is_known: Whether its browser has logged in before.
+
+        Raises:
+            TryRefused: When too many are being checked.
+        """
+        of_address = self._checked[address]
+        limit = MOST_CHECKED
+        if not is_known:
+            limit -= KEPT_FOR_KNOWN + (KEPT_FOR_FIRST if of_address else 0)
+        if of_address >= MOST_OF_ADDRESS or self._checked.total() >= limit:
+            raise TryRefused("Too many visitors log in just now: try again.", is_busy=True)
+
+    def check(self, user: User, password: str, address: str) -> Deferred[bool]:
+        """Return whether a password is the user's.
+
+        Args:
+            user: The user.
+            password: The password.
+            address: Where the try comes from.
+        """
+        self._checked[address] += 1
+        checking = deferToThreadPool(self._reactor, self._started(), self._check, user, password)
+        return checking.addBoth(self._ended, address)
+
+    def close(self) -> None:
+        """End the thread; checks that wait fail."""
+        self._is_closed = True
+        if self._pool is not None:
+            self._pool.stop()
+            self._pool = None
+
+    def _started(self) -> ThreadPool:
+        if self._pool is None:
+            self._pool = ThreadPool(0, 1, "logins")
+            self._pool.start()
+        return self._pool
+
+    def _check(self, user: User, password: str) -> bool:
+        return not self._is_closed and user.has_password(password)
+
+    def _ended(self, result: T, address: str) -> T:
+        self._checked[address] -= 1
+        if not self._checked[address]:
+            del self._checked[address]
+        return result
+
 
 # Seconds after which a login ends, and the most logins and notices; the oldest end first.
 LASTS: Final = 12 * 3600.0
@@ -152,3 +398,86 @@ class Notices:
 def _shorten(entries: OrderedDict[str, Any]) -> None:
     while len(entries) > MOST:
         entries.popitem(last=False)
+
+
+LOCAL_VISITOR = Visitor("a visitor of this host", Role.VIEWER)
+"""A visitor over loopback while there are no users: may look, and not act."""
+STRANGER = Visitor("", Role.STRANGER)
+_NAME = re.compile(r"[^\x00-\x20\x7f]{1,200}")
+
+
+@frozen
+class IdentityProxy:
+    """A proxy that identifies users.
+
+    Attributes:
+        name: The name of its certificate, or of its account over a unix socket.
+        header: The header with the user's name; lower case.
+    """
+
+    name: str
+    header: str
+
+
+def parsed_proxy(text: str) -> IdentityProxy:
+    """Read ``NAME:HEADER``.
+
+    Raises:
+        ConfigurationError: When the text is not valid.
+    """
+    name, _, header = text.rpartition(":")
+    if not name or not re.fullmatch(r"[A-Za-z0-9-]+", header):
+        raise ConfigurationError(
+            f"{text!r} does not name a proxy and its header",
+            "write NAME:HEADER, such as www-data:X-Forwarded-User",
+        )
+    return IdentityProxy(name, header.lower())
+
+
+@frozen
+class Identification:
+    """Identifies visitors.
+
+    Attributes:
+        users: The users by name; None if none are configured.
+        logins: Who has logged in.
+        proxy: The proxy that identifies users; None for none.
+        caller: Returns the name of the operator of a connection.
+    """
+
+    users: Mapping[str, User] | None = field(repr=False)
+    logins: Logins | None
+    proxy: IdentityProxy | None = None
+    caller: Callable[[object], str] = caller_of
+
+    def visitor(
+        self, transport: object, secret: str | None, headers: Mapping[str, str | None]
+    ) -> Visitor:
+        """Return who sent a request.
+
+        Args:
+            transport: The connection's transport.
+            secret: The secret of the login's cookie; None for no cookie.
+            headers: The headers by lower-case name.
+        """
+        logged_in = None if self.logins is None else self.logins.visitor(secret)
+        if logged_in is not None:
+            return logged_in
+        try:
+            name = self.caller(transport)
+        except AdminRefused:
+            return LOCAL_VISITOR if self.users is None and not _is_tls(transport) else STRANGER
+        if self.proxy is not None and name == self.proxy.name:
+            return self._forwarded(headers.get(self.proxy.header))
+        return Visitor(name, Role.OPERATOR)
+
+    def _forwarded(self, name: str | None) -> Visitor:
+        """Return the visitor that the proxy names; only the file of users has operators."""
+        if name is None or not _NAME.fullmatch(name):
+            return STRANGER
+        user = (self.users or {}).get(name)
+        return Visitor(name, Role.VIEWER if user is None else user.role)
+
+
+def _is_tls(transport: object) -> bool:
+    return hasattr(transport, "getPeerCertificate")

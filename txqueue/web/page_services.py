@@ -1,21 +1,196 @@
-"""What the pages work with, and the mark of the database that a page shows."""
+"""What the pages work with: reads that are bounded in time and shared by all viewers, logins,
+templates.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from contextlib import suppress
+from typing import Any, Generic, TypeVar
 
-from attrs import evolve, frozen
+from attrs import define, evolve, field, frozen
+from twisted.internet.defer import Deferred, TimeoutError
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
 
-from txqueue.errors import TxqueueError
+from txqueue.errors import DatabaseUnavailable, TxqueueError
+from txqueue.store.inquiries.inquiry import Inquiry
 from txqueue.store.inquiries.operations import Operations
 from txqueue.store.reads.archive_process import ArchiveProcess
+from txqueue.store.reads.queue_state import about_clock, about_identity
 from txqueue.web.logins import Logins, Notices
 from txqueue.web.messages import PageRequest, Reply, html
-from txqueue.web.reads import Reads
 from txqueue.web.rendering import Renderer
 
-__all__ = ["IndexServices", "PageServices", "VisitorServices", "marked"]
+T = TypeVar("T")
+
+# Shared figures are read again after FRESH seconds, and after COST times as long as reading them
+# took: so all viewers together take at most a fiftieth of one of the server's processors. But after
+# LONGEST seconds in any case, as a single slow read may be an accident.
+FRESH, COST, LONGEST = 1.0, 50.0, 60.0
+# The most kinds of figures that are kept: an address may name any queue.
+MOST_KEPT = 200
+
+
+@frozen
+class Figures(Generic[T]):
+    """What was read, and when.
+
+    Attributes:
+        value: What was read.
+        age: Seconds since then.
+        trouble: Why it could not be read again; None if it is current.
+        is_down: Whether that is because the database does not answer.
+    """
+
+    value: T
+    age: float = 0.0
+    trouble: str | None = None
+    is_down: bool = False
+
+
+@define
+class _Shared:
+    """The last figures of a kind."""
+
+    value: Any = None
+    read_at: float = float("-inf")
+    due_at: float = float("-inf")
+    trouble: str | None = None
+    waiting: list[Deferred[None]] = field(factory=list)
+    is_reading: bool = False
+
+
+class Reads:
+    """Reads what the pages show.
+
+    Args:
+        clock: Tells how old figures are.
+        operations: Runs the queries.
+        schema: The name of the schema.
+
+    Attributes:
+        last_identity: The identity of the queue that was read last, of which the kept figures are.
+    """
+
+    log = Logger()
+
+    def __init__(self, clock: IReactorTime, operations: Operations, schema: str) -> None:
+        self._clock = clock
+        self._operations = operations
+        self.schema = schema
+        self.last_identity = ""
+        self._shared: dict[str, _Shared] = {}
+        self._probe = _Shared()
+
+    async def identity(self) -> str:
+        """Return the identity of the queue that is read, and forget the figures of another one.
+
+        Raises:
+            DatabaseUnavailable: When the database does not answer.
+            Refused: When the query takes too long.
+        """
+        identity = (await self.find(about_identity(self.schema))).identity
+        if identity != self.last_identity:
+            self.last_identity = identity
+            self._shared.clear()
+        return identity
+
+    async def find(self, inquiry: Inquiry[T]) -> T:
+        """Run an inquiry for one viewer.
+
+        Raises:
+            DatabaseUnavailable: When the database does not answer.
+            Refused: When the query takes too long.
+        """
+        return await self._operations.find(inquiry)
+
+    async def shared(self, name: str, inquire: Callable[[str], Inquiry[T]]) -> Figures[T]:
+        """Return figures that all viewers share; the last ones if they cannot be read again.
+
+        Args:
+            name: The name of the figures.
+            inquire: Returns the inquiry, given the name of the schema.
+
+        Raises:
+            DatabaseUnavailable: When they could never be read, as the database does not answer.
+            Refused: When they could never be read, as that takes too long.
+        """
+        entry = self._kept(name)
+        if not await self._renewed(entry, inquire):
+            # Figures that are read once a minute tell of an outage as soon as others do.
+            await self._renewed(self._probe, about_clock)
+        if entry.read_at == float("-inf"):
+            return Figures(await self._operations.find(inquire(self.schema)))
+        return self._figures(entry)
+
+    async def _renewed(self, entry: _Shared, inquire: Callable[[str], Inquiry[Any]]) -> bool:
+        """Read figures if they are due; return whether they were."""
+        if entry.is_reading:
+            await self._ended(entry)
+        elif self._clock.seconds() >= entry.due_at:
+            await self._read(entry, inquire)
+        else:
+            return False
+        return True
+
+    async def latest(
+        self, name: str, inquire: Callable[[str], Inquiry[T]], patience: float
+    ) -> Figures[T | None]:
+        """Return shared figures, the last ones if current ones take long; None if there are none.
+
+        Args:
+            name: The name of the figures.
+            inquire: Returns the inquiry, given the name of the schema.
+            patience: Seconds to wait for current figures.
+        """
+        entry = self._kept(name)
+        if not entry.is_reading and self._clock.seconds() >= entry.due_at:
+            Deferred.fromCoroutine(self._read(entry, inquire)).addErrback(
+                lambda failure: self.log.failure("a read of the dashboard failed", failure=failure)
+            )
+        if entry.is_reading:
+            with suppress(TimeoutError):
+                await self._ended(entry).addTimeout(patience, self._clock)
+        return self._figures(entry)
+
+    def _figures(self, entry: _Shared) -> Figures[Any]:
+        was_read = entry.read_at > float("-inf")
+        age = self._clock.seconds() - entry.read_at if was_read else 0.0
+        outage = self._operations.outage
+        return Figures(entry.value, age, outage or entry.trouble, outage is not None)
+
+    def _kept(self, name: str) -> _Shared:
+        """Return the figures of a name, the last used ones last; forget the first of too many."""
+        entry = self._shared.pop(name) if name in self._shared else _Shared()
+        self._shared[name] = entry
+        if len(self._shared) > MOST_KEPT:
+            del self._shared[next(iter(self._shared))]
+        return entry
+
+    def _ended(self, entry: _Shared) -> Deferred[None]:
+        """Return a Deferred that fires when the read that runs has ended."""
+        waiter = Deferred[None]()
+        entry.waiting.append(waiter)
+        return waiter
+
+    async def _read(self, entry: _Shared, inquire: Callable[[str], Inquiry[Any]]) -> None:
+        start, cost = self._clock.seconds(), COST
+        entry.is_reading = True
+        try:
+            entry.value = await self._operations.find(inquire(self.schema))
+            entry.read_at, entry.trouble = self._clock.seconds(), None
+        except TxqueueError as error:
+            entry.trouble = error.what
+            # A server that does not answer is spared nothing by a long wait.
+            cost = 1.0 if isinstance(error, DatabaseUnavailable) else COST
+        finally:
+            duration = self._clock.seconds() - start
+            entry.due_at = self._clock.seconds() + min(max(FRESH, cost * duration), LONGEST)
+            entry.is_reading = False
+            waiters, entry.waiting = entry.waiting, []
+            for waiter in waiters:
+                waiter.callback(None)
 
 
 @frozen

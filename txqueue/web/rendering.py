@@ -20,8 +20,6 @@ from markupsafe import Markup, escape
 from txqueue.model import humanize
 from txqueue.web.messages import PageRequest
 
-__all__ = ["DatabaseMenu", "Menu", "Renderer", "StaticFile", "read_static"]
-
 _KINDS: Final = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
 

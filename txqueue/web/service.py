@@ -15,20 +15,15 @@ from txqueue.store.reads.archive_process import ArchiveProcess
 from txqueue.system.descriptors import has_spare_descriptors
 from txqueue.web.acts import acting_routes
 from txqueue.web.changes import AllChanges, Changes
-from txqueue.web.databases import ShownDatabase, database_path, database_place
-from txqueue.web.identification import Identification
-from txqueue.web.logins import Logins, Notices
-from txqueue.web.page_services import IndexServices, PageServices
+from txqueue.web.logins import Identification, Logins, Notices
+from txqueue.web.messages import Router
+from txqueue.web.page_services import IndexServices, PageServices, Reads
 from txqueue.web.pages.routes import MENU, index_routes, routes
-from txqueue.web.reads import Reads
 from txqueue.web.rendering import DatabaseMenu, Renderer, read_static
-from txqueue.web.routing import Router
-from txqueue.web.settings import DashboardSettings
+from txqueue.web.settings import DashboardSettings, ShownDatabase, database_path, database_place
 from txqueue.web.site import Door, MountedDoors, QuietSite, Rules
-from txqueue.wire.bounded_server import BoundedServer
-from txqueue.wire.descriptor_guard import DescriptorGuard
-
-__all__ = ["Dashboard"]
+from txqueue.wire.http_server import BoundedServer
+from txqueue.wire.pipe import DescriptorGuard
 
 # Connections: two for reads, one for acts.
 _CONNECTIONS: Final = 3

@@ -16,8 +16,6 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from txqueue.errors import ConfigurationError
 from txqueue.wire.tls import identity_uri, stem
 
-__all__ = ["AUTHORITY_DAYS", "DAYS", "Made", "issue", "make_authority"]
-
 AUTHORITY_DAYS, DAYS = 3650, 825
 # Certificates are valid from the past, as hosts' clocks differ.
 MARGIN = timedelta(minutes=5)

@@ -1,4 +1,6 @@
-"""Endpoints at which a node listens: on this host, or with mutual TLS on any interface."""
+"""Endpoints at which a node listens: on this host, or with mutual TLS; and pipes to a node's admin
+port.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +22,15 @@ from twisted.internet.endpoints import (
     UNIXClientEndpoint,
     UNIXServerEndpoint,
 )
-from twisted.internet.interfaces import IReactorTCP, IReactorTime, IReactorUNIX
+from twisted.internet.interfaces import IHandshakeListener, IReactorTCP, IReactorTime, IReactorUNIX
 from twisted.internet.protocol import Factory
+from zope.interface import implementer
 
 from txqueue.errors import ConfigurationError
-from txqueue.system.procfs import command_of
-from txqueue.wire.tls import Credentials
-
-__all__ = ["Endpoint", "INetworkReactor", "is_loopback", "parsed_endpoint"]
+from txqueue.system.processes import command_of
+from txqueue.wire.limits import GuardedPipe
+from txqueue.wire.pipe import Responder
+from txqueue.wire.tls import Credentials, peer_name
 
 # The longest path of a socket that the kernel accepts.
 LONGEST_PATH = 107
@@ -291,3 +294,42 @@ def _is_stale(lock: Path) -> bool:
         return pid == os.getpid() or "txqueue" not in command_of(pid)
     except (OSError, ValueError):
         return True
+
+
+# Seconds for which a connection without a certificate stays open after a command.
+IDLE = 60
+
+
+@implementer(IHandshakeListener)
+class CertifiedPipe(GuardedPipe):
+    """The node's end of a TLS connection; it executes no command before the handshake is over."""
+
+    def handshakeCompleted(self) -> None:
+        """Check the name in the peer's verified certificate."""
+        if peer_name(self.transport) is None:
+            self.drop("its certificate has no name")
+            return
+        self.watch_reading()
+        self.introduce()
+
+    def locateResponder(self, name: bytes) -> Responder | None:
+        """Return the handler of a command; None if the peer is not identified."""
+        if not self.is_known:
+            self.drop("sent a command before it showed a certificate")
+            return None
+        return super().locateResponder(name)
+
+
+class UncertifiedPipe(GuardedPipe):
+    """The node's end of a connection without TLS from this host; its peer is never identified."""
+
+    def connectionMade(self) -> None:
+        """Start the timeout for the first command."""
+        super().connectionMade()
+        if not self.is_closed:
+            self.watch_reading()
+
+    def locateResponder(self, name: bytes) -> Responder | None:
+        """Return the handler of a command, and allow a longer time for the next command."""
+        self._wait(IDLE)
+        return super().locateResponder(name)

@@ -13,14 +13,11 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from txqueue.system.clock import Clock
-from txqueue.wire.connection_limits import Admission
+from txqueue.wire.commands import Hello, Kept, Lives, ReportLoad, Steal, Take, WakePeer
 from txqueue.wire.endpoints import Endpoint, INetworkReactor
-from txqueue.wire.limits import INTRODUCTION, GuardedPipe
-from txqueue.wire.peer_commands import Hello, Kept, Lives, ReportLoad, Steal, Take, WakePeer
+from txqueue.wire.limits import INTRODUCTION, Admission, GuardedPipe
 from txqueue.wire.pipe import PipeFactory, Responder, closed
 from txqueue.wire.tls import NODE, peer_name
-
-__all__ = ["Host", "PeerPipe", "PeerServer", "dialled"]
 
 MOST_PEERS = 1_024
 

@@ -1,14 +1,20 @@
-"""AMP connections: between a master and a worker, and from clients to a node's endpoint."""
+"""AMP connections: boxes encoded without Twisted's calls for each key, prompt sends over a socket
+of this host, and a guard that keeps descriptors for the process's own needs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+import socket
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import Any, Protocol, cast
+from typing import Any, Final, Protocol, cast
 
+from attrs import define, field
 from twisted.internet.defer import Deferred, maybeDeferred
 from twisted.internet.error import ConnectionClosed, ConnectionLost
-from twisted.internet.interfaces import IAddress, IProducer
+from twisted.internet.interfaces import IAddress, IProducer, IPullProducer, ISystemHandle
 from twisted.internet.protocol import Factory, ServerFactory, connectionDone
 from twisted.internet.protocol import Protocol as TwistedProtocol
 from twisted.logger import Logger
@@ -16,19 +22,111 @@ from twisted.protocols import amp
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from txqueue.wire.box_codec import Box, BoxReader, NoBox, box_bytes
-from txqueue.wire.descriptor_guard import DescriptorGuard
+from txqueue.system.descriptors import has_spare_descriptors
 
-__all__ = [
-    "Greet",
-    "Pipe",
-    "PipeFactory",
-    "PipeServer",
-    "Responders",
-    "Transport",
-    "UnhandledCommand",
-    "closed",
-]
+Box = dict[bytes, bytes]
+
+_LONGEST_KEY = 255
+
+
+class NoBox(Exception):
+    """The received bytes are not an AMP box, or the box is larger than allowed."""
+
+
+@define(eq=False)
+class BoxReader:
+    """Parses a stream of bytes into AMP boxes.
+
+    A box has alternating keys and values, each after its length in two bytes, and ends with an
+    empty key: https://docs.twisted.org/en/stable/api/twisted.protocols.amp.html.
+
+    Attributes:
+        most_bytes: The largest size of a box; larger ones are not buffered.
+        most_keys: The most keys of a box.
+    """
+
+    most_bytes: float = math.inf
+    most_keys: float = math.inf
+    _rest: bytes = field(default=b"", init=False)
+    _box: Box = field(factory=dict, init=False)
+    _key: bytes | None = field(default=None, init=False)
+    _size: int = field(default=0, init=False)
+
+    def feed(self, data: bytes) -> Iterator[Box]:
+        """Add received bytes; yield the complete boxes.
+
+        Raises:
+            NoBox: When bytes are not a valid box; after the boxes before them were yielded.
+        """
+        data = self._rest + data
+        offset, end = 0, len(data)
+        while end - offset >= 2:
+            length = data[offset] << 8 | data[offset + 1]
+            if self._key is None and length > _LONGEST_KEY:
+                raise NoBox("sent bytes that are not a box")
+            if self._size + length > self.most_bytes or len(self._box) > self.most_keys:
+                raise NoBox("sent a box that is too large")
+            next_offset = offset + 2 + length
+            if next_offset > end:
+                break
+            string, offset = data[offset + 2 : next_offset], next_offset
+            self._size += length + 2
+            if self._key is not None:
+                self._box[self._key] = string
+                self._key = None
+            elif length:
+                self._key = string
+            else:
+                box, self._box, self._size = self._box, {}, 0
+                yield box
+        self._rest = data[offset:]
+
+
+def box_bytes(box: Mapping[bytes, bytes]) -> bytes:
+    """Return an AMP box as bytes.
+
+    Raises:
+        OverflowError: When a value has more than 65,535 bytes.
+    """
+    parts: list[bytes] = []
+    for key, value in box.items():
+        parts += (len(key).to_bytes(2), key, len(value).to_bytes(2), value)
+    parts.append(b"\0\0")
+    return b"".join(parts)
+
+
+# Seconds between entries in the log.
+_QUIET: Final = 60.0
+
+
+class DescriptorGuard:
+    """Refuses connections while the process has no descriptors to spare.
+
+    Args:
+        has_spare: Tells whether it has; by default for probes, operators and peers.
+    """
+
+    log = Logger()
+
+    def __init__(self, has_spare: Callable[[], bool] | None = None) -> None:
+        self._has_spare = has_spare or partial(has_spare_descriptors, is_essential=True)
+        self._logged_at = float("-inf")
+
+    @property
+    def may_accept(self) -> bool:
+        """Whether a connection may be accepted; a refusal is logged, once a minute."""
+        if self._has_spare():
+            return True
+        now = time.monotonic()
+        if now - self._logged_at >= _QUIET:
+            self._logged_at = now
+            self.log.warn(
+                "connections are refused: nearly all descriptors of this process are in use, and"
+                " the rest is kept for workers and the database; raise its limit (ulimit -n,"
+                " LimitNOFILE=)"
+            )
+        return False
+
 
 UnhandledCommand = amp.UnhandledCommand
 """Raised for a command that the other end, perhaps of an older version, does not have."""
@@ -276,3 +374,86 @@ def closed(reason: Failure) -> Failure:
 
 def _nothing() -> None:
     """Do nothing."""
+
+
+@implementer(IPullProducer)
+class PromptPipe(Pipe):
+    """One end of a connection over a unix socket, which hands a job over without delay.
+
+    A transport of Twisted begins to send in the reactor's next turn. While it has nothing to send,
+    the pipe can use the socket directly; the transport reports this to its pull producer, which is
+    the pipe. Measured side by side, a job handed to an idle worker and reported back takes 61 us
+    this way, 70 us in the reactor's next turn, and longer the more that turn has to do.
+
+    Attributes:
+        is_sent: Whether all data has been passed to the operating system.
+    """
+
+    def __init__(self, responders: Responders, lost: Callable[[], None]) -> None:
+        super().__init__(responders, lost)
+        self._socket: socket.socket | None = None
+        self.is_sent = False
+
+    def connectionMade(self) -> None:
+        """Register for the transport's call when it has nothing left to send."""
+        if ISystemHandle.providedBy(self.transport):
+            handle: Any = self.transport.getHandle()
+            self._socket = handle
+            assert self.connection is not None
+            self.connection.registerProducer(self, False)
+
+    def say_now(self, command: type[amp.Command], **arguments: Any) -> None:
+        """Send a command without an answer: at once if the transport has nothing left to send."""
+        self.say_each_now(command, [arguments])
+
+    def say_each_now(self, command: type[amp.Command], calls: Iterable[dict[str, Any]]) -> None:
+        """Send a command with each of the given arguments, as `say_now` does, all together."""
+        data = b"".join(self.packed(command, arguments) for arguments in calls)
+        if (count := self._send(data)) < len(data):
+            self.write(data[count:])
+
+    def _send(self, data: bytes) -> int:
+        """Send what can be sent without the transport; return how many bytes that are."""
+        if self._socket is None or not self.is_sent:
+            return 0
+        try:
+            return self._socket.send(data)
+        except OSError:
+            # If the socket is full or closed, the transport waits for it or reports the end.
+            return 0
+
+    def write(self, data: bytes) -> None:
+        """Send bytes in the reactor's next turn."""
+        self.is_sent = False
+        super().write(data)
+
+    def sendBox(self, box: amp.AmpBox) -> None:
+        """Send a request or an answer; close the connection after an answer that ends it."""
+        super().sendBox(box)
+        if isinstance(box, amp.QuitBox):
+            self.close()
+
+    def close(self) -> None:
+        """Close the connection, if there is one, after all data is sent."""
+        self._stop_watching()
+        super().close()
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        """Stop using the socket: another file may get its descriptor."""
+        self._stop_watching()
+        super().connectionLost(reason)
+
+    def _stop_watching(self) -> None:
+        # A transport that has a producer waits for it before it closes.
+        if self._socket is not None and self.connection is not None:
+            self._socket = None
+            self.connection.unregisterProducer()
+
+    # Calls by the transport.
+
+    def resumeProducing(self) -> None:
+        """Note that the transport has nothing left to send."""
+        self.is_sent = True
+
+    def stopProducing(self) -> None:
+        """Do nothing: `connectionLost` reports the end too."""

@@ -1,7 +1,12 @@
-"""Mutual TLS: both ends show a certificate of one authority, with the holder's role and name."""
+"""Mutual TLS: both ends show a certificate of one authority; an operator is known by the kernel or
+a certificate, never by a message.
+"""
 
 from __future__ import annotations
 
+import pwd
+import socket
+import struct
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -11,25 +16,16 @@ from attrs import frozen
 from twisted.internet.interfaces import (
     IOpenSSLClientConnectionCreator,
     IOpenSSLServerConnectionCreator,
+    ISystemHandle,
 )
 from zope.interface import classImplements
 
-from txqueue.errors import ConfigurationError
+from txqueue.errors import AdminRefused, ConfigurationError
 
 if TYPE_CHECKING:
     from cryptography.x509 import Certificate
     from twisted.internet.protocol import Factory
 
-__all__ = [
-    "NODE",
-    "OPERATOR",
-    "Credentials",
-    "identity_uri",
-    "named_in",
-    "peer_name",
-    "require_packages",
-    "stem",
-]
 
 NODE, OPERATOR = "node", "operator"
 _SCHEME = "txqueue://"
@@ -290,3 +286,48 @@ def _ensure_private(path: Path) -> None:
         raise ConfigurationError(
             f"{path} can be used by other accounts of this host", f"run: chmod 600 {path}"
         )
+
+
+_CREDENTIALS = struct.Struct("3i")
+
+
+def caller_of(transport: object) -> str:
+    """Return the name of the operator of an admin connection.
+
+    Args:
+        transport: The transport of a connection that has received data.
+
+    Returns:
+        The name of the operator's account over a unix socket, or of the certificate over TLS.
+
+    Raises:
+        AdminRefused: When the certificate is not an operator's, or there is none.
+    """
+    if hasattr(transport, "getPeerCertificate"):
+        return _certified(transport)
+    handle: Any = cast("ISystemHandle", transport).getHandle()
+    if handle.family == socket.AF_UNIX:
+        return _account(handle)
+    raise AdminRefused(
+        "any account of this host can reach a plain TCP port, so it only shows the node's state",
+        "use the node's unix socket, or start it with --tls-dir and use an operator's certificate",
+    )
+
+
+def _certified(transport: object) -> str:
+    certified = peer_name(transport)
+    if certified is None or certified[0] != OPERATOR:
+        raise AdminRefused(
+            "the certificate is not an operator's",
+            "issue one: txqueue certs issue NAME --operator",
+        )
+    return certified[1]
+
+
+def _account(handle: socket.socket) -> str:
+    packed = handle.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    _, uid, _ = _CREDENTIALS.unpack(packed)
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"uid {uid}"

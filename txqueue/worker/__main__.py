@@ -1,6 +1,6 @@
 """The entry point of a worker process: ``python -m txqueue.worker``, started by a master."""
 
-from txqueue.system.process_attributes import die_with_parent
+from txqueue.system.processes import die_with_parent
 from txqueue.worker.entry import begin_process, run_worker
 
 

@@ -22,13 +22,9 @@ from twisted.internet.interfaces import IReadDescriptor, IWriteDescriptor
 from twisted.internet.main import installReactor
 
 from txqueue.logs.setup import begin_worker_log, end_worker_log
-from txqueue.system.child_processes import unblock_signals
 from txqueue.system.clock import steady
-from txqueue.system.process_attributes import set_process_name
-from txqueue.system.procfs import WORKER_NAME
+from txqueue.system.processes import WORKER_NAME, set_process_name, unblock_signals
 from txqueue.worker.master_link import IWorkerReactor, MasterLink
-
-__all__ = ["PIPE_FD", "SHARED_FD", "WorkerReactor", "begin_process", "run_worker"]
 
 
 class WorkerReactor(AsyncioSelectorReactor):

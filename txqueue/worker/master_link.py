@@ -1,10 +1,16 @@
-"""A worker's link to its master: performs the master's commands, and reports what jobs did."""
+"""A worker's link to its master: performs the master's commands, reports what jobs did, watches the
+lease, and imports the application.
+"""
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import socket
+import sys
+import time
+import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
@@ -16,23 +22,21 @@ from twisted.internet.interfaces import IReactorCore, IReactorFromThreads, IReac
 from twisted.internet.process import reapAllProcesses
 from twisted.logger import Logger
 
-from txqueue.logs.entries import RUN_FIELDS
+from txqueue.logs.lines import RUN_FIELDS
 from txqueue.logs.setup import let_information_pass
 from txqueue.model.assignment import Assignment, SettledJob, StartedJob
-from txqueue.model.type_version import type_version
-from txqueue.model.work_item import known_work_types
+from txqueue.model.work_item import known_work_types, type_version
 from txqueue.policy.endings.outcome import summary_of
 from txqueue.store.driver.raw_connection import IStoreReactor
-from txqueue.store.enqueueing.workset_parts import Parts
+from txqueue.store.enqueueing.worksets import Parts
 from txqueue.store.node.outcomes import outcomes_texts
-from txqueue.system.application_files import imported_application
-from txqueue.system.child_processes import ChildPoll, receive_child_signal
-from txqueue.system.gc_tuning import freeze_loaded_objects
+from txqueue.system.application_files import import_app, imported_application
+from txqueue.system.clock import Clock, Timer
 from txqueue.system.inflight import InFlight
-from txqueue.wire.pipe import PipeFactory, Responders
-from txqueue.wire.prompt_pipe import PromptPipe
-from txqueue.wire.worker_commands import (
+from txqueue.system.processes import ChildPoll, freeze_loaded_objects, receive_child_signal
+from txqueue.wire.commands import (
     CancelRunning,
+    CannotImport,
     Configure,
     Count,
     Finish,
@@ -45,16 +49,112 @@ from txqueue.wire.worker_commands import (
     Settle,
     Start,
 )
-from txqueue.worker.application import import_application
+from txqueue.wire.pipe import PipeFactory, PromptPipe, Responders
 from txqueue.worker.handlers.job_transaction import OwnTransactions
 from txqueue.worker.handlers.running_job import HeldAssignment, RunningJob
 from txqueue.worker.handlers.threads import HandlerThreads
-from txqueue.worker.lease_watch import LeaseWatch
-from txqueue.worker.running.blocking_run import name_blocking_run
 from txqueue.worker.running.performer import Performer
+from txqueue.worker.running.waiting_run import name_blocking_run
 from txqueue.worker.running.workset_runner import WorksetWork
 
-__all__ = ["IWorkerReactor", "MasterLink"]
+
+def import_application(modules: Sequence[str], dsn: str) -> None:
+    """Import the modules that define the work items.
+
+    Args:
+        modules: The names of the modules.
+        dsn: The DSN of the node's database; may be empty.
+
+    Raises:
+        CannotImport: When a module cannot be imported; the traceback is printed.
+    """
+    if dsn:
+        # A handler that connects by itself uses the database of its job.
+        os.environ["TXQUEUE_DSN"] = dsn
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+    for module in modules:
+        try:
+            import_app(module)
+        except BaseException as error:
+            traceback.print_exc()
+            error_text = f"{module}: {type(error).__name__}: {error}"
+            raise CannotImport(error_text[:1000]) from None
+    # Now, because the files may be replaced later; a forked worker has the template's answer.
+    imported_application(*modules)
+
+
+# Seconds in which interrupted jobs must end; other nodes take them a second after the lease's end.
+GRACE = 0.5
+
+
+class LeaseWatch:
+    """Interrupts jobs of groups when the lease expires; ends the whole process if they do not end.
+
+    Another node may run the next job of a group as soon as this node is presumed dead, so the
+    group's job here must have ended. Jobs without a group continue: they may run twice, and only
+    one run counts.
+
+    Args:
+        clock: Times the lease.
+        end: Interrupts jobs of groups: all, or only those of other runs of the node than an
+            incarnation; returns whether some are left.
+        leave: Exits the process.
+    """
+
+    def __init__(
+        self, clock: Clock, end: Callable[[int | None], bool], leave: Callable[[], None]
+    ) -> None:
+        self._clock = clock
+        self._end = end
+        self._leave = leave
+        self._until = math.inf
+        self._timer: Timer | None = None
+        self._former: Timer | None = None
+        self._incarnation = 0
+
+    def renew(self, until: float, incarnation: int = 0) -> None:
+        """Note that the lease of run `incarnation` holds until `until`, by the monotonic clock.
+
+        It does not cover jobs of former runs of the node, which other nodes may have taken.
+        """
+        if incarnation != self._incarnation:
+            self._incarnation = incarnation
+            self._end_former()
+        self._until = until
+        self._wait(max(0.0, until - time.monotonic()), self._look)
+
+    def stop(self) -> None:
+        """Stop watching the lease."""
+        for timer in (self._timer, self._former):
+            if timer is not None and timer.active():
+                timer.cancel()
+
+    def _end_former(self) -> None:
+        if self._former is not None and self._former.active():
+            return
+        if self._end(self._incarnation):
+            self._former = self._clock.callLater(GRACE, self._look_at_former)
+
+    def _look_at_former(self) -> None:
+        if self._end(self._incarnation):
+            self._leave()
+
+    def _look(self) -> None:
+        left = self._until - time.monotonic()
+        if left > 0:
+            self._wait(left, self._look)
+        elif self._end(None):
+            self._wait(GRACE, self._look_again)
+
+    def _look_again(self) -> None:
+        if self._end(None):
+            self._leave()
+
+    def _wait(self, seconds: float, then: Callable[[], None]) -> None:
+        if self._timer is not None and self._timer.active():
+            self._timer.cancel()
+        self._timer = self._clock.callLater(seconds, then)
 
 
 class IWorkerReactor(IStoreReactor, IReactorSocket, IReactorCore, IReactorFromThreads):

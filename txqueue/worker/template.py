@@ -32,14 +32,18 @@ from attrs import frozen
 
 from txqueue.logs.setup import end_worker_log
 from txqueue.policy.worker_start import ImportTraces, obstacle_to_fork
-from txqueue.system.child_processes import unblock_signals
 from txqueue.system.descriptors import is_safe_to_share, open_descriptors
-from txqueue.system.gc_tuning import freeze_loaded_objects
-from txqueue.system.process_attributes import die_with_parent
-from txqueue.system.procfs import children_of, is_alive, thread_count
-from txqueue.wire.worker_commands import CannotImport
-from txqueue.worker.application import import_application
+from txqueue.system.processes import (
+    children_of,
+    die_with_parent,
+    freeze_loaded_objects,
+    is_alive,
+    thread_count,
+    unblock_signals,
+)
+from txqueue.wire.commands import CannotImport
 from txqueue.worker.entry import PIPE_FD, SHARED_FD, begin_process, run_worker
+from txqueue.worker.master_link import import_application
 
 # The same numbers as a worker's descriptors, so that no file that the application opens has them.
 REQUESTS_FD: Final = PIPE_FD

@@ -7,7 +7,7 @@ import signal
 from pathlib import Path
 from typing import Final
 
-from txqueue.system.procfs import STATE, children_of, stat_of
+from txqueue.system.processes import STATE, children_of, stat_of
 from txqueue_torture.demands import no_duplicates, nothing_spent
 from txqueue_torture.environment import Testbed
 from txqueue_torture.node import TortureNode

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from txqueue.system.procfs import is_alive
+from txqueue.system.processes import is_alive
 from txqueue_torture import sabotage
 from txqueue_torture.demands import started_on
 from txqueue_torture.environment import Testbed

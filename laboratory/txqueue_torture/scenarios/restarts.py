@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import time
 
-from txqueue.node.signals import ONE_REQUEST
+from txqueue.node.master_process import ONE_REQUEST
 from txqueue_torture.demands import no_duplicates, nothing_spent
 from txqueue_torture.environment import Testbed
 from txqueue_torture.history import JobRun

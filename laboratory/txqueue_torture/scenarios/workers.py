@@ -8,7 +8,7 @@ from collections import Counter
 from random import choice, randrange
 from statistics import median
 
-from txqueue.system.procfs import is_alive
+from txqueue.system.processes import is_alive
 from txqueue_torture.demands import works_again
 from txqueue_torture.environment import Testbed
 from txqueue_torture.figures import restarts

@@ -13,7 +13,7 @@ from twisted.python.failure import Failure
 from twisted.test.iosim import connectedServerAndClient
 
 from txqueue.admin import Admin, AdminRefused
-from txqueue.admin.link import PATIENCE
+from txqueue.admin.client import PATIENCE
 from txqueue.errors import NodeUnavailable
 from txqueue.wire import admin_commands as wire
 from txqueue.wire.endpoints import parsed_endpoint

@@ -9,9 +9,9 @@ from typing import Any, Self
 import pytest
 from twisted.internet.defer import Deferred
 
-from txqueue.cli.local_nodes import chosen_endpoint, local_endpoints, only_endpoint
+from txqueue.cli.source import chosen_endpoint, local_endpoints, only_endpoint
 from txqueue.errors import AdminRefused, NodeUnavailable
-from txqueue.store.schema.version import QueueIdentity
+from txqueue.store.schema.files import QueueIdentity
 from txqueue.system.settings import Settings
 
 SHOP, MAIL = QueueIdentity("1", "shop"), QueueIdentity("2", "mail")

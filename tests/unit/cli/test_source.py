@@ -7,7 +7,7 @@ import pytest
 from txqueue.admin import Admin
 from txqueue.cli.source import _checked
 from txqueue.errors import AdminRefused, NodeUnavailable
-from txqueue.store.schema.version import QueueIdentity
+from txqueue.store.schema.files import QueueIdentity
 
 
 class RefusingNode:

@@ -13,7 +13,7 @@ from txqueue.cli.source import account
 TEXT = "5 € é 😀 \udcff"
 PRINT = """
 import json, sys
-from txqueue.cli.streams import prepare_streams
+from txqueue.cli.output import prepare_streams
 prepare_streams()
 text = json.loads(sys.argv[1])
 print(json.dumps(text, ensure_ascii=False))

@@ -5,7 +5,7 @@ from datetime import timedelta
 import click
 import pytest
 
-from txqueue.cli.times import Length
+from txqueue.cli.options import Length
 
 
 @pytest.mark.parametrize(

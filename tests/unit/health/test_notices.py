@@ -11,8 +11,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
 from tests.unit.health.test_site import READY, Reporter
-from txqueue.health.notices import ServiceNotices
-from txqueue.health.service import MasterProcess
+from txqueue.health.service import MasterProcess, ServiceNotices
 from txqueue.policy.health import Health
 from txqueue.system.service_manager import ServiceManager
 

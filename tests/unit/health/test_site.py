@@ -7,10 +7,10 @@ from attrs import mutable
 from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
 
-from txqueue.health import site
-from txqueue.health.site import probe_server
+from txqueue.health import service as site
+from txqueue.health.service import probe_server
 from txqueue.policy.health import Health
-from txqueue.wire.bounded_server import BoundedServer
+from txqueue.wire.http_server import BoundedServer
 
 READY: Final = Health(True, True, "ready")
 

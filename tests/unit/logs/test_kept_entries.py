@@ -7,7 +7,7 @@ import pytest
 from twisted.logger import Logger
 
 from tests.unit.logs.running import SecondRun, running
-from txqueue.logs.kept_entries import keep_event, keep_records
+from txqueue.logs.lines import keep_event, keep_records
 from txqueue.model.run_log import MOST_ENTRIES
 
 LOG = Logger("shop.mail", observer=keep_event)

@@ -11,8 +11,7 @@ from twisted.logger import Logger, LoggingFile, LogLevel, LogPublisher
 from twisted.python.failure import Failure
 
 from tests.unit.logs.running import SecondRun, Untold, running
-from txqueue.logs.entries import RUN_FIELDS
-from txqueue.logs.lines import FORMAT_VARIABLE, NODE_VARIABLE, LineHandler, LineObserver
+from txqueue.logs.lines import FORMAT_VARIABLE, NODE_VARIABLE, RUN_FIELDS, LineHandler, LineObserver
 from txqueue.model.run_log import log_of
 
 

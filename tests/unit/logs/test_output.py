@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from twisted.logger import LogEvent, formatEvent, globalLogPublisher
 
-from txqueue.logs.output import MOST_KEPT, LogOutput
+from txqueue.logs.streams import MOST_KEPT, LogOutput
 
 LIMIT = 30.0
 LINE = "x" * 999 + "\n"
@@ -113,7 +113,7 @@ def test_lines_of_other_processes_leave_room_for_those_of_the_master(
     output: LogOutput, sink: Sink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They wait for a reader that reads, and are dropped if it does not."""
-    monkeypatch.setattr("txqueue.logs.output.RELAY_PATIENCE", 0.01)
+    monkeypatch.setattr("txqueue.logs.streams.RELAY_PATIENCE", 0.01)
     output.begin_process()
     sink.is_open.clear()
     for _ in range(2 * MOST_KEPT // len(LINE)):

@@ -11,9 +11,8 @@ import pytest
 from twisted.logger import globalLogPublisher
 
 from tests.unit.logs.running import SecondRun, running
-from txqueue.logs.kept_entries import keep_event
-from txqueue.logs.lines import FORMAT_VARIABLE, LineObserver
-from txqueue.logs.printed_lines import LONGEST_UNFINISHED, PrintedBytes, printed_lines
+from txqueue.logs.lines import FORMAT_VARIABLE, LineObserver, keep_event
+from txqueue.logs.streams import LONGEST_UNFINISHED, PrintedBytes, printed_lines
 from txqueue.policy.endings.log_lines import LONGEST_MESSAGE
 
 OWN_DESCRIPTOR = 2

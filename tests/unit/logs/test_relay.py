@@ -9,12 +9,12 @@ from collections import Counter
 import pytest
 
 from txqueue.logs.lines import FORMAT_VARIABLE, NODE_VARIABLE
-from txqueue.logs.relay import Relay, WorkerLines
+from txqueue.logs.streams import Relay, WorkerLines
 
 LENGTH, LINES = 12_000, 200
 WRITER = f"""
 import sys
-from txqueue.logs.relay import WorkerLines
+from txqueue.logs.streams import WorkerLines
 lines = WorkerLines(1)
 for _ in range({LINES}):
     lines.write(sys.argv[1] * {LENGTH} + chr(10))
@@ -91,7 +91,7 @@ def test_a_text_that_its_process_did_not_complete_harms_no_other(log: Log) -> No
 
 def test_a_master_that_does_not_read_delays_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     """The others are dropped at once; without any reader, too."""
-    monkeypatch.setattr("txqueue.logs.relay._LONGEST_WAIT", 0.1)
+    monkeypatch.setattr("txqueue.logs.streams._LONGEST_WAIT", 0.1)
     reading, writing = os.pipe()
     lines = WorkerLines(writing)
     began = time.monotonic()

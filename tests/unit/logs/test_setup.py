@@ -17,9 +17,8 @@ from twisted.python.reflect import namedAny
 from txqueue.errors import ConfigurationError
 from txqueue.logs.lines import FORMAT_VARIABLE as VARIABLE
 from txqueue.logs.lines import NODE_VARIABLE
-from txqueue.logs.output import OUTPUT
-from txqueue.logs.relay import RELAY
 from txqueue.logs.setup import choose_log, let_information_pass
+from txqueue.logs.streams import OUTPUT, RELAY
 from txqueue.system.settings import Settings
 
 FOREGROUND = {"nodaemon": True, "logfile": None}

@@ -7,10 +7,10 @@ from attrs import evolve
 from prometheus_client.core import Metric
 
 from txqueue.metrics.families import LARGEST, OTHER, installation_families, node_families
-from txqueue.model.run_tally import STATEMENT_BOUNDS, WAIT_BOUNDS, Histogram, RunTally
-from txqueue.node.figures import NodeFigures
-from txqueue.node.state.meters import Meters
-from txqueue.policy.facts.live_jobs import Rest
+from txqueue.model.run_log import STATEMENT_BOUNDS, WAIT_BOUNDS, Histogram, RunTally
+from txqueue.node.description import NodeFigures
+from txqueue.node.state.arrivals import Meters
+from txqueue.policy.facts.obstacles import Rest
 from txqueue.store.reads.metrics import Installation
 
 FIGURES = NodeFigures(

@@ -5,8 +5,14 @@ from typing import Any
 
 import pytest
 
-from txqueue.model.assignment import Assignment
-from txqueue.model.chunk import FIELDS, AssignedJob, Unreadable, chunk_of_one, read_chunk
+from txqueue.model.assignment import (
+    FIELDS,
+    AssignedJob,
+    Assignment,
+    Unreadable,
+    chunk_of_one,
+    read_chunk,
+)
 from txqueue.model.job import Token
 
 JOB = AssignedJob(17, "some.type", 2, 3, {"a": [1]}, {"left": 1.5})

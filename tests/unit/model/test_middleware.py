@@ -7,7 +7,7 @@ import pytest
 
 from txqueue import middleware
 from txqueue.errors import InvalidWork
-from txqueue.model import middleware as registry
+from txqueue.model import directives as registry
 
 Next = Callable[[], Awaitable[object]]
 

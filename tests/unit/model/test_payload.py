@@ -17,7 +17,7 @@ from txqueue import WorkItem
 from txqueue.errors import InvalidWork
 from txqueue.model.enqueue_options import option_json
 from txqueue.model.payload import decode, encode
-from txqueue.model.result_json import LONGEST_SMALL, encode_result, encode_results, small_result
+from txqueue.model.results import LONGEST_SMALL, encode_result, encode_results, small_result
 
 SECRET = "s3cret-value"
 TRICKY = [

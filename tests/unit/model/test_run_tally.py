@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from txqueue.model.run_tally import RUN_BOUNDS, Histogram, RunTally
+from txqueue.model.run_log import RUN_BOUNDS, Histogram, RunTally
 
 
 @given(st.lists(st.floats(0, 1e6)))

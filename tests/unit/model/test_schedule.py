@@ -23,7 +23,7 @@ from txqueue.model.schedule import (
     schedule_of,
 )
 from txqueue.model.work_item import WorkItem
-from txqueue.policy.due_schedules import GRACE, MOST_MISSED, plan, upcoming
+from txqueue.policy.schedules import GRACE, MOST_MISSED, plan, upcoming
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
 BERLIN = ZoneInfo("Europe/Berlin")

@@ -9,9 +9,8 @@ from pathlib import Path
 import click
 import pytest
 
-from txqueue.cli import queue_actions
-from txqueue.model.humanize import plain
-from txqueue.model.shell_commands import limit_command, queues_option, resume_command
+from txqueue.cli import queues as queue_actions
+from txqueue.model.humanize import limit_command, plain, queues_option, resume_command
 from txqueue.system.settings import Settings
 
 NAMES = [

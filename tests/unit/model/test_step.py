@@ -16,10 +16,10 @@ from twisted.internet.defer import Deferred, inlineCallbacks
 
 from txqueue.errors import InvalidWork
 from txqueue.model.directives import Discard, Fail, Next, Snooze
-from txqueue.model.result_json import encode_result
-from txqueue.model.step import (
+from txqueue.model.results import (
     check_annotation,
     check_name,
+    encode_result,
     read_result,
     result_type,
     seconds_of,

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from txqueue.errors import InvalidWork
-from txqueue.model.tags import checked_tags, tags_of
+from txqueue.model.job_filters import checked_tags, tags_of
 
 NAMES = st.from_regex(r"[A-Za-z0-9_.-]{1,50}", fullmatch=True)
 VALUES = st.text(st.characters(exclude_categories=["Cc", "Cs"]), max_size=200)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from txqueue.model.time_text import length_of, length_text, moment_of
+from txqueue.model.humanize import length_of, length_text, moment_of
 
 
 @pytest.mark.parametrize(

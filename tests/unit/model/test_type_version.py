@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from txqueue import WorkItem
 from txqueue.errors import UnreadablePayload
 from txqueue.model.payload import decode, encode
-from txqueue.model.type_version import type_version
+from txqueue.model.work_item import type_version
 
 
 def item(fields: dict[str, tuple[Any, ...]]) -> type[WorkItem]:

@@ -11,8 +11,7 @@ from attrs import define, field
 from txqueue.model.assignment import Assignment, CancelledJob, StartedJob
 from txqueue.node.state.lease import Identity, Lease
 from txqueue.node.state.periodic import Alarm
-from txqueue.policy.placement.room import Load, Room
-from txqueue.policy.placement.unstarted import Unstarted
+from txqueue.policy.placement.room import Load, Room, Unstarted
 
 NODE, INCARNATION = 1, 7
 

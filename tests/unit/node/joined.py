@@ -13,13 +13,11 @@ from tests.unit.node.doubles import Loop, Workers, lease_of
 from txqueue.client.node_link import Membership
 from txqueue.model.assignment import Assignment
 from txqueue.node.arrival.credits import Credits
-from txqueue.node.state.deduplication import Deduplicator
-from txqueue.node.state.inbox import Inbox
-from txqueue.node.state.lease import Identity
-from txqueue.node.state.lifecycle import Lifecycle
-from txqueue.node.state.wakeups import Wakeups
+from txqueue.node.state.arrivals import Deduplicator, Inbox
+from txqueue.node.state.lease import Identity, Lifecycle
+from txqueue.node.state.periodic import Wakeups
 from txqueue.policy.placement.credit import NodeLoad
-from txqueue.store.schema.version import QueueIdentity
+from txqueue.store.schema.files import QueueIdentity
 from txqueue.wire.pipe import PipeServer
 
 QUEUE = "b1946ac9"

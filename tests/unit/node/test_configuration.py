@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from txqueue.errors import ConfigurationError
-from txqueue.node.configuration import node_settings
+from txqueue.node.settings import node_settings
 from txqueue.system.settings import Settings
 
 

@@ -18,7 +18,7 @@ import fcntl, sys, termios
 from twisted.internet import reactor
 from twisted.internet.defer import Deferred
 from twisted.logger import globalLogBeginner, textFileLogObserver
-from txqueue.node.signals import follow_signals
+from txqueue.node.master_process import follow_signals
 
 class Node:
     def say_that_it_drains(self):
@@ -49,7 +49,7 @@ STALL = """
 import os, select, time
 from twisted.logger import globalLogBeginner
 from txqueue.logs.lines import LineObserver
-from txqueue.logs.output import OUTPUT
+from txqueue.logs.streams import OUTPUT
 OUTPUT.sink = lambda text: os.write(1, text.encode())
 globalLogBeginner.beginLoggingTo([LineObserver(OUTPUT.write)])
 def fill():

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from txqueue.policy.cooldown_starts import LATE, SPREAD, DueStart, start_delays
+from txqueue.policy.schedules import LATE, SPREAD, DueStart, start_delays
 
 starts_of_all = st.lists(
     st.builds(

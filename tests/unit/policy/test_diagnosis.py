@@ -5,7 +5,8 @@ from typing import Any, Final
 import pytest
 
 from tests.docs.markdown import ROOT
-from txqueue.policy.diagnosis import horizon, server
+from txqueue.policy.diagnosis import server
+from txqueue.policy.diagnosis import server as horizon
 from txqueue.policy.diagnosis.checkup import TOPICS, as_document, diagnose, has_fault
 from txqueue.policy.diagnosis.finding import Fact, Severity, Unread
 

@@ -5,8 +5,14 @@ from typing import Any
 from attrs import fields
 
 from txqueue import Job
-from txqueue.policy.awaited_ends import ANNOUNCED_FOR, REQUESTED_EVERY, AwaitedEnds
-from txqueue.policy.end_looks import LONGEST, RARELY, EndLooks
+from txqueue.policy.awaited_ends import (
+    ANNOUNCED_FOR,
+    LONGEST,
+    RARELY,
+    REQUESTED_EVERY,
+    AwaitedEnds,
+    EndLooks,
+)
 
 
 def ended(job_id: int) -> Job:

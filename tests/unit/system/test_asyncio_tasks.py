@@ -11,7 +11,7 @@ from twisted.internet.defer import Deferred
 
 from txqueue.store.driver.awaitables import entered
 from txqueue.store.inquiries.inquiry import aanswer
-from txqueue.system.asyncio_tasks import unbroken
+from txqueue.system.clock import unbroken
 
 
 def in_task(test: Callable[[], Coroutine[Any, Any, None]]) -> Any:

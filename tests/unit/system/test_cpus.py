@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from txqueue.system.cpus import usable_cpus
+from txqueue.system.processes import usable_cpus
 
 V1, V2 = "3:cpu,cpuacct:{}\n2:memory:/other\n", "0::{}\n"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from txqueue.system.gc_tuning import collect_often, freeze_loaded_objects, return_free_memory
+from txqueue.system.processes import collect_often, freeze_loaded_objects, return_free_memory
 
 
 class Cycle:

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from tests.waiting import eventually
-from txqueue.system.procfs import has_ended, host_identity
+from txqueue.system.processes import has_ended, host_identity
 
 
 def test_what_lives_has_not_ended() -> None:

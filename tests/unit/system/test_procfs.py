@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from txqueue.system.procfs import children_of
+from txqueue.system.processes import children_of
 
 
 def test_the_children_of_a_process() -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from txqueue.system.source_watch import SourceWatch
+from txqueue.system.application_files import SourceWatch
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import subprocess
 from pathlib import Path
 
-from txqueue.system.supervision import open_gate, start_gated, start_watcher
+from txqueue.system.processes import open_gate, start_gated, start_watcher
 
 PATIENCE = 30
 

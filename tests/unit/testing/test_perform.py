@@ -25,8 +25,8 @@ from txqueue import (
     testing,
 )
 from txqueue.errors import ConfigurationError, InvalidWork, TimedOut
-from txqueue.model import middleware as registered
-from txqueue.policy.endings.batching import RESULT_LIMIT
+from txqueue.model import directives as registered
+from txqueue.policy.endings.reports import RESULT_LIMIT
 
 
 @define

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from txqueue.system.supervision import open_gate
+from txqueue.system.processes import open_gate
 from txqueue_torture.fork_server import PRELOADED, ForkedProcess, ForkServer
 
 PATIENCE = 60.0

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from txqueue.model.enqueue_options import is_traceparent
-from txqueue.tracing.carried import LATE, CarriedTrace
+from txqueue.tracing.choice import LATE, CarriedTrace
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 JSON = st.recursive(

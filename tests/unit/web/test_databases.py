@@ -6,12 +6,11 @@ from typing import Any
 import pytest
 
 from txqueue.errors import ConfigurationError
-from txqueue.web.databases import ShownDatabase, database_path, named_databases, read_databases
-from txqueue.web.messages import PageRequest
-from txqueue.web.pages.database_list import database_card
+from txqueue.web.messages import PageRequest, Role, Visitor
+from txqueue.web.page_services import Figures
+from txqueue.web.pages.overview import database_card
 from txqueue.web.pages.routes import MENU
-from txqueue.web.reads import Figures
-from txqueue.web.visitors import Role, Visitor
+from txqueue.web.settings import ShownDatabase, database_path, named_databases, read_databases
 
 SECRET = "hunter2"
 DSN = f"postgresql://web:{SECRET}@db.example/orders"

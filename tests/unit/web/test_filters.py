@@ -7,8 +7,7 @@ import pytest
 
 from txqueue.errors import ConfigurationError
 from txqueue.web.filters import chips, chosen_filters, given_filters
-from txqueue.web.messages import PageRequest
-from txqueue.web.visitors import Role, Visitor
+from txqueue.web.messages import PageRequest, Role, Visitor
 
 VISITOR = Visitor("ann", Role.VIEWER)
 

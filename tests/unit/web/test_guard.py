@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from txqueue.web.guard import foreign_host, foreign_origin
+from txqueue.web.site import foreign_host, foreign_origin
 
 NAMES = st.from_regex(r"[a-z0-9.-]{1,30}", fullmatch=True)
 

@@ -5,9 +5,8 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from txqueue.errors import AdminRefused, ConfigurationError
-from txqueue.web.identification import Identification, IdentityProxy, parsed_proxy
-from txqueue.web.users import User
-from txqueue.web.visitors import Role
+from txqueue.web.logins import Identification, IdentityProxy, User, parsed_proxy
+from txqueue.web.messages import Role
 
 USERS = {"ann": User("ann", Role.OPERATOR), "bob": User("bob", Role.VIEWER)}
 PROXY = IdentityProxy("www-data", "x-user")

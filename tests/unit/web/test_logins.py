@@ -10,17 +10,18 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
 from tests.waiting import eventually, running_reactor
-from txqueue.web.login_limits import (
+from txqueue.web.logins import (
     FREE_TRIES,
     KEPT_FOR_KNOWN,
     MOST_CHECKED,
     MOST_OF_ADDRESS,
     PAUSE,
+    LoggedIn,
+    Logins,
     TryRefused,
 )
-from txqueue.web.logins import LoggedIn, Logins
-from txqueue.web.visitors import Role
-from txqueue.wire.connection_limits import network_of
+from txqueue.web.messages import Role
+from txqueue.wire.limits import network_of
 
 OWNER, STRANGER = "192.0.2.1", "198.51.100.9"
 PATIENCE = 10.0

@@ -12,7 +12,7 @@ from txqueue.errors import DatabaseUnavailable
 from txqueue.store.inquiries.inquiry import Inquiry, Question
 from txqueue.store.inquiries.operations import Operations
 from txqueue.web.changes import EVERY, QUIET, STILL, AllChanges, Changes
-from txqueue.web.reads import COST, FRESH, LONGEST, MOST_KEPT, Reads
+from txqueue.web.page_services import COST, FRESH, LONGEST, MOST_KEPT, Reads
 
 
 @define

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from txqueue.web.routing import Route, Router
-from txqueue.web.visitors import Role
+from txqueue.web.messages import Role, Route, Router
 
 
 async def handler(_desk: Any, _request: Any) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from txqueue.model.schedule import Cooldown, Cron, Every, Schedule, schedule_object
-from txqueue.web.schedule_form import FIELDS, filled_by, read_form
+from txqueue.web.pages.schedule_editor import FIELDS, filled_by, read_form
 
 END = datetime(2030, 1, 2, 3, 4, 5, 6, tzinfo=UTC)
 SCHEDULES = [

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from txqueue.errors import ConfigurationError
-from txqueue.web.users import read_users, user_line, without_user
-from txqueue.web.visitors import Role
+from txqueue.web.logins import read_users, user_line, without_user
+from txqueue.web.messages import Role
 
 
 @pytest.fixture

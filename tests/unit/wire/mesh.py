@@ -15,16 +15,14 @@ from tests.cluster.peers import free_port
 from tests.unit.node.doubles import Loop, lease_of
 from tests.waiting import eventually, running_reactor
 from txqueue.node.peers.network import PeerNetwork
-from txqueue.node.peers.peer import Peer
-from txqueue.node.peers.table import PeerTable
-from txqueue.node.state.lifecycle import Lifecycle
-from txqueue.node.state.periodic import Alarm
-from txqueue.node.state.wakeups import Wakeups
-from txqueue.policy.placement.node_report import NodeReport
-from txqueue.store.node.replies import HeartbeatReply
+from txqueue.node.peers.peer import Peer, PeerTable
+from txqueue.node.state.lease import Lifecycle
+from txqueue.node.state.periodic import Alarm, Wakeups
+from txqueue.policy.placement.peers import NodeReport
+from txqueue.store.node.run_functions import HeartbeatReply
 from txqueue.system.clock import Clock
+from txqueue.wire.commands import Hello, ReportLoad
 from txqueue.wire.endpoints import Endpoint
-from txqueue.wire.peer_commands import Hello, ReportLoad
 from txqueue.wire.pipe import Pipe, PipeFactory
 from txqueue.wire.tls import Credentials
 

@@ -15,7 +15,7 @@ from tests.unit.wire.test_peers import issued_with, wrong_authority
 from tests.waiting import running_reactor, within
 from txqueue.errors import NodeUnavailable
 from txqueue.node.operators.endpoint import AdminEndpoint
-from txqueue.node.state.lifecycle import Lifecycle
+from txqueue.node.state.lease import Lifecycle
 from txqueue.policy.health import Health
 from txqueue.wire import limits
 from txqueue.wire.certificate_authority import issue, make_authority

@@ -10,9 +10,8 @@ from twisted.internet.testing import StringTransport
 from twisted.protocols import amp
 
 from tests.fixtures.leftovers import LoggedFailures
-from txqueue.wire.arguments import LongText
-from txqueue.wire.box_codec import BoxReader, NoBox, box_bytes
-from txqueue.wire.pipe import Pipe, Responders
+from txqueue.wire.commands import LongText
+from txqueue.wire.pipe import BoxReader, NoBox, Pipe, Responders, box_bytes
 
 KEYS = st.binary(min_size=1, max_size=255)
 BOXES = st.lists(st.dictionaries(KEYS, st.binary(max_size=600), min_size=1, max_size=5), max_size=5)

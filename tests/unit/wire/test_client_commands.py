@@ -5,7 +5,7 @@ import json
 import pytest
 
 from txqueue.model.assignment import Assignment
-from txqueue.wire.client_commands import delivered, delivery
+from txqueue.wire.commands import delivered, delivery
 
 JOBS = [Assignment(1, 2, 3, 1, 5, "{}"), Assignment(6, 7 << 40, 0, 1, 1, "")]
 HEAD = {"incarnation": 1, "assignment": 2, "lane": 3, "weight": 5}

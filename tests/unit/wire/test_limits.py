@@ -13,10 +13,9 @@ from twisted.protocols import amp
 from twisted.python.failure import Failure
 
 from txqueue.wire import limits
-from txqueue.wire.arguments import LongText
-from txqueue.wire.authenticated import IDLE, CertifiedPipe, UncertifiedPipe
-from txqueue.wire.connection_limits import crowded_out
-from txqueue.wire.limits import GuardedPipe
+from txqueue.wire.commands import LongText
+from txqueue.wire.endpoints import IDLE, CertifiedPipe, UncertifiedPipe
+from txqueue.wire.limits import GuardedPipe, crowded_out
 
 
 class Say(amp.Command):

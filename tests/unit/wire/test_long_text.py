@@ -9,7 +9,7 @@ from twisted.internet.defer import Deferred
 from twisted.protocols import amp
 from twisted.test.iosim import connectedServerAndClient
 
-from txqueue.wire.arguments import LongText
+from txqueue.wire.commands import LongText
 from txqueue.wire.pipe import Pipe
 
 PART = 65_000

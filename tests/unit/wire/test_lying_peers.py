@@ -13,17 +13,15 @@ from tests.unit.node.doubles import Loop, Records, Workers, lease_of
 from tests.unit.wire.mesh import LIMIT, Caller, Member, Start, introduced, met
 from tests.waiting import eventually, within
 from txqueue.model.assignment import Assignment
-from txqueue.node.arrival.intake import Intake
-from txqueue.node.arrival.orphans import OrphanFinder
+from txqueue.node.arrival.orphans import Intake, OrphanFinder
 from txqueue.node.peers.peer import MOST_NUMBERS, numbers_in
-from txqueue.node.state.deduplication import Deduplicator
-from txqueue.node.state.inbox import MOST_NAMED, Inbox
-from txqueue.node.state.lifecycle import Lifecycle
-from txqueue.node.state.wakeups import Wakeups
-from txqueue.policy.placement.node_report import NodeReport
+from txqueue.node.state.arrivals import MOST_NAMED, Deduplicator, Inbox
+from txqueue.node.state.lease import Lifecycle
+from txqueue.node.state.periodic import Wakeups
+from txqueue.policy.placement.peers import NodeReport
 from txqueue.store.node.functions import StoredFunctions
 from txqueue.wire import limits
-from txqueue.wire.peer_commands import Hello, ReportLoad, Steal, Take, WakePeer
+from txqueue.wire.commands import Hello, ReportLoad, Steal, Take, WakePeer
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from txqueue.wire.arguments import NumberList
+from txqueue.wire.commands import NumberList
 
 HEAD = NumberList(assignment=int, lane=int, asked_at=float)
 

@@ -9,10 +9,8 @@ from twisted.internet.defer import Deferred
 from twisted.protocols import amp
 
 from tests.waiting import eventually, pause, running_reactor
-from txqueue.wire.arguments import LongText
-from txqueue.wire.box_codec import BoxReader
-from txqueue.wire.pipe import PipeFactory
-from txqueue.wire.prompt_pipe import PromptPipe
+from txqueue.wire.commands import LongText
+from txqueue.wire.pipe import BoxReader, PipeFactory, PromptPipe
 
 LARGE = "x" * 200_000
 

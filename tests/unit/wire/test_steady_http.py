@@ -10,9 +10,8 @@ from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
 from twisted.web import resource, server
 
-from txqueue.wire import steady_http
-from txqueue.wire.bounded_server import BoundedServer
-from txqueue.wire.steady_http import MOST_AHEAD, MOST_PIECES, PIECE, SteadyRequest
+from txqueue.wire import http_server as steady_http
+from txqueue.wire.http_server import MOST_AHEAD, MOST_PIECES, PIECE, BoundedServer, SteadyRequest
 
 REQUEST = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 MANY = 2_000

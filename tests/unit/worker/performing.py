@@ -12,10 +12,9 @@ from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 
 from txqueue import Retry, RunningJob, WorkItem
-from txqueue.model.assignment import Assignment, SettledJob, StartedJob
-from txqueue.model.chunk import FIELDS, AssignedJob
-from txqueue.model.run_tally import RunTally
-from txqueue.policy.endings.batching import RESULT_LIMIT
+from txqueue.model.assignment import FIELDS, AssignedJob, Assignment, SettledJob, StartedJob
+from txqueue.model.run_log import RunTally
+from txqueue.policy.endings.reports import RESULT_LIMIT
 from txqueue.store.driver.connection_pool import ConnectionPool
 from txqueue.store.node.outcomes import outcomes_text
 from txqueue.system.inflight import InFlight

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tests.unit.worker.performing import Handled, Harness
 from txqueue import RunningJob
-from txqueue.worker.running.long_runs import BEAT
+from txqueue.worker.running.waiting_run import BEAT
 
 weights = st.lists(st.integers(1, 6), min_size=1, max_size=12)
 

@@ -9,7 +9,7 @@ from twisted.internet.defer import Deferred
 from tests.unit.worker.performing import Handled, Harness
 from txqueue import Retry, RunningJob
 from txqueue.errors import InvalidWork
-from txqueue.worker.running.long_runs import BEAT, is_hung
+from txqueue.worker.running.waiting_run import BEAT, is_hung
 
 
 @pytest.mark.parametrize(

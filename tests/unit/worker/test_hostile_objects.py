@@ -14,8 +14,8 @@ from tests.unit.worker.hostile import ACTS, NAMES, PROPERTIES, endless, hostile_
 from tests.unit.worker.performing import Handled, Harness, entry
 from tests.waiting import eventually
 from txqueue import Discard, Fail, Next, RunningJob, Runtime, Snooze, WorkItem
-from txqueue.model import failed_attempt
-from txqueue.model.failed_attempt import FailedAttempt
+from txqueue.model import directives as failed_attempt
+from txqueue.model.directives import FailedAttempt
 
 
 @define

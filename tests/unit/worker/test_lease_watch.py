@@ -5,7 +5,7 @@ import time
 import pytest
 from twisted.internet.task import Clock
 
-from txqueue.worker.lease_watch import GRACE, LeaseWatch
+from txqueue.worker.master_link import GRACE, LeaseWatch
 
 
 class Worker:

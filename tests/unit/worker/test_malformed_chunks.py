@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from tests.unit.worker.performing import INCARNATION, LANE, Handled, Harness
 from txqueue import RunningJob
-from txqueue.model.assignment import Assignment
-from txqueue.model.chunk import FIELDS
+from txqueue.model.assignment import FIELDS, Assignment
 
 ENTRY = [17, Handled.work_type, 1, 1, {}, None]
 VALUES = st.recursive(

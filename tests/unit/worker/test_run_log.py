@@ -14,7 +14,7 @@ from tests.unit.worker.handlers.test_runtimes import begun_with
 from tests.unit.worker.performing import Handled, Harness
 from tests.waiting import running_reactor
 from txqueue import Fail, Retry, RunningJob, Runtime, Snooze
-from txqueue.logs.kept_entries import keep_event
+from txqueue.logs.lines import keep_event
 from txqueue.model.run_log import RUNNING
 from txqueue.worker.handlers.threads import HandlerThreads
 

@@ -14,8 +14,7 @@ from twisted.internet.task import deferLater
 from tests.unit.worker.performing import Handled, Harness
 from tests.waiting import eventually
 from txqueue import RunningJob, Runtime
-from txqueue.worker.running.long_runs import BEAT
-from txqueue.worker.running.waiting_run import CLEANUP, LONGEST_END
+from txqueue.worker.running.waiting_run import BEAT, CLEANUP, LONGEST_END
 
 Handler = Callable[[object, RunningJob], Any]
 

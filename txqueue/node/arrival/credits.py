@@ -13,17 +13,15 @@ from twisted.logger import Logger
 from txqueue.errors import TxqueueError
 from txqueue.model.assignment import Assignment
 from txqueue.model.humanize import plain
+from txqueue.node.state.arrivals import Deduplicator, Inbox
 from txqueue.node.state.collaborators import Executor
-from txqueue.node.state.deduplication import Deduplicator
-from txqueue.node.state.inbox import Inbox
-from txqueue.node.state.lease import Lease
-from txqueue.node.state.lifecycle import Lifecycle
-from txqueue.node.state.wakeups import Wakeups
+from txqueue.node.state.lease import Lease, Lifecycle
+from txqueue.node.state.periodic import Wakeups
 from txqueue.policy.placement.credit import NodeLoad, credit_limit, new_credit
-from txqueue.store.node.replies import HeartbeatReply
-from txqueue.store.schema.version import QueueIdentity
+from txqueue.store.node.run_functions import HeartbeatReply
+from txqueue.store.schema.files import QueueIdentity
 from txqueue.system.clock import Clock
-from txqueue.wire.client_commands import (
+from txqueue.wire.commands import (
     CannotJoin,
     Credit,
     Deliver,
@@ -33,8 +31,6 @@ from txqueue.wire.client_commands import (
     delivered,
 )
 from txqueue.wire.pipe import Pipe, Responders
-
-__all__ = ["CreditPeers", "Credits", "Queue"]
 
 # A client may commit a transaction and vanish: for this many seconds after clients last held
 # credit, the node polls often for jobs whose message was lost.

@@ -1,18 +1,52 @@
-"""Keeps the connection that listens for the database's NOTIFY."""
+"""Keeps the connection that listens for the database's NOTIFY, and reads what it says."""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Sequence
 
 from twisted.internet.defer import Deferred
 
 from txqueue.errors import ConfigurationError
+from txqueue.model.assignment import Assignment, notified_job
 from txqueue.node.state.lease import Lease
-from txqueue.node.state.periodic import Periodic
-from txqueue.node.state.wakeups import Wakeups
+from txqueue.node.state.periodic import Periodic, Wakeups
+from txqueue.policy.placement.claim_plan import is_about_jobs, wakes
 from txqueue.store.driver.listener import PROBED, TESTED, Listener, OwnChannel
 from txqueue.store.node.functions import StoredFunctions
 from txqueue.system.clock import Clock
 
-__all__ = ["Notifications"]
+
+class DatabaseNotices:
+    """Wakes services by what notifications say, and passes on the jobs that they bring.
+
+    Args:
+        wakeups: Wakes the services.
+
+    Attributes:
+        on_jobs: Called with the jobs that notifications on the node's own channel have brought.
+    """
+
+    def __init__(self, wakeups: Wakeups) -> None:
+        self._wakeups = wakeups
+        self.on_jobs: Callable[[Sequence[Assignment]], None] = lambda _: None
+
+    def heard(self, texts: Sequence[str]) -> None:
+        """Act on the texts of notifications for all nodes that arrived together."""
+        for text in texts:
+            self._wake(text)
+
+    def heard_own(self, texts: Sequence[str]) -> None:
+        """Act on the texts of notifications for this node that arrived together."""
+        if jobs := [job for text in texts if (job := notified_job(text)) is not None]:
+            self.on_jobs(jobs)
+
+    def _wake(self, text: str) -> None:
+        """Wake the claimer for jobs, if this node is one of those to wake; else, all services."""
+        if not is_about_jobs(text):
+            self._wakeups.look_for_work()
+        elif wakes(text, self._wakeups.place):
+            self._wakeups.claimer.ring()
+
 
 CHECK = 1.0
 # Seconds until the next check while the node is not registered yet, or a statement on the

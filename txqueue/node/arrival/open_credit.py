@@ -6,20 +6,15 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from txqueue.model.assignment import Assignment
-from txqueue.node.arrival.database_notices import DatabaseNotices
-from txqueue.node.arrival.intake import Intake
+from txqueue.node.arrival.notifications import DatabaseNotices
+from txqueue.node.arrival.orphans import Intake
 from txqueue.node.state.collaborators import Executor
-from txqueue.node.state.lease import Lease
-from txqueue.node.state.lifecycle import Lifecycle
-from txqueue.node.state.periodic import Periodic
-from txqueue.node.state.wakeups import Wakeups
-from txqueue.policy.placement.credit import open_credit
-from txqueue.policy.placement.credit_grants import CreditGrants
+from txqueue.node.state.lease import Lease, Lifecycle
+from txqueue.node.state.periodic import Periodic, Wakeups
+from txqueue.policy.placement.credit import CreditGrants, open_credit
 from txqueue.store.driver.listener import OwnChannel
 from txqueue.store.node.functions import StoredFunctions
 from txqueue.system.clock import Clock
-
-__all__ = ["ChannelListener", "OpenCredit"]
 
 
 class ChannelListener(Protocol):

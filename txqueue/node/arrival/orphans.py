@@ -1,4 +1,6 @@
-"""Finds jobs that were handed to the node by a message that was lost."""
+"""Runs assignments that notifications or reads have brought, and finds jobs of messages that were
+lost.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +8,58 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from txqueue.model.assignment import Assignment
-from txqueue.node.arrival.intake import Intake
-from txqueue.node.state.collaborators import Executor
-from txqueue.node.state.inbox import Inbox
-from txqueue.node.state.lease import Lease
-from txqueue.node.state.periodic import Periodic
-from txqueue.node.state.wakeups import Wakeups
+from txqueue.node.state.arrivals import Deduplicator, Inbox
+from txqueue.node.state.collaborators import Executor, GivenBack
+from txqueue.node.state.lease import Lease, Lifecycle
+from txqueue.node.state.periodic import Periodic, Wakeups
 from txqueue.store.node.functions import StoredFunctions
 from txqueue.system.clock import Clock
 
-__all__ = ["Clients", "HandingPeers", "OrphanFinder"]
+
+class Intake:
+    """Takes each assignment once, though notifications, messages and polls may all name it.
+
+    Jobs that a client's message brings do not pass here.
+
+    Args:
+        workers: Run the jobs.
+        deduplicator: Filters assignments that arrived before.
+        lifecycle: A draining node returns what arrives.
+        records: Returns jobs to the queue.
+    """
+
+    def __init__(
+        self,
+        workers: Executor,
+        deduplicator: Deduplicator,
+        lifecycle: Lifecycle,
+        records: GivenBack,
+    ) -> None:
+        self._workers = workers
+        self._deduplicator = deduplicator
+        self._lifecycle = lifecycle
+        self._records = records
+
+    def take(self, assignments: Sequence[Assignment]) -> list[Assignment]:
+        """Run assignments, or return them to the queue if the node drains.
+
+        Returns:
+            Those that had not arrived before.
+        """
+        accepted = [
+            assignment for assignment in assignments if self._deduplicator.accept(assignment.number)
+        ]
+        if accepted:
+            # A job may be named again when the deduplicator has long forgotten it.
+            held = frozenset(self._workers.assignments)
+            accepted = [assignment for assignment in accepted if assignment.number not in held]
+        if not self._lifecycle.is_draining:
+            self._workers.perform(accepted)
+            return accepted
+        for assignment in accepted:
+            self._records.give_back(assignment.number, died=False)
+        return accepted
+
 
 # Seconds between two polls: while clients have credit, while only peers may hand jobs over, and
 # otherwise, as a transaction may commit long after its client vanished.

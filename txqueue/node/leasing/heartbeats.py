@@ -1,4 +1,6 @@
-"""Registers the node in the table `node_info`, and renews its lease by heartbeats."""
+"""The node's lease: registered in `node_info`, renewed by heartbeats or by a peer, acted on when it
+changes.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +8,121 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, gatherResults
+from twisted.logger import Logger
 
 from txqueue.errors import TxqueueError
-from txqueue.node.leasing.keeper import LeaseKeeper
+from txqueue.node.state.arrivals import Meters
 from txqueue.node.state.collaborators import BeatListener, Holdings
-from txqueue.node.state.lease import Identity, Lease
-from txqueue.node.state.lifecycle import Lifecycle
-from txqueue.node.state.meters import Meters
-from txqueue.node.state.periodic import Periodic
-from txqueue.node.state.wakeups import Wakeups
+from txqueue.node.state.lease import Identity, Lease, Lifecycle
+from txqueue.node.state.periodic import Periodic, Wakeups
 from txqueue.store.node.functions import StoredFunctions
-from txqueue.store.node.replies import HeartbeatReply
-from txqueue.system.clock import Clock
-from txqueue.system.procfs import has_ended
+from txqueue.store.node.run_functions import HeartbeatReply
+from txqueue.system.clock import Clock, Timer
+from txqueue.system.processes import has_ended
 
-__all__ = ["DatabaseLife", "Heartbeats", "LoadMeter", "Processes"]
+
+class LeaseHolders(Protocol):
+    """The workers, which start jobs only while the lease holds."""
+
+    def renew(self, until: float, incarnation: int) -> None:
+        """Allow run `incarnation` to start jobs until `until`, by the monotonic clock."""
+
+    def give_back(self) -> None:
+        """Return all unstarted jobs to the queue."""
+
+
+class CreditGiver(Protocol):
+    """The service that grants credit only while the lease holds."""
+
+    def review(self) -> None:
+        """Grant or withdraw credit, as the lease and the loads now require."""
+
+
+class LeaseKeeper:
+    """Writes the lease, passes it to the workers, and acts when it expires.
+
+    Args:
+        clock: Times the expiry.
+        lease: The node's lease.
+        workers: Start jobs while the lease holds.
+        credits: Grants credit while the lease holds.
+        wakeups: Wakes the services that claim once the lease is acquired.
+    """
+
+    log = Logger()
+
+    def __init__(
+        self,
+        clock: Clock,
+        lease: Lease,
+        *,
+        workers: LeaseHolders,
+        credits: CreditGiver,
+        wakeups: Wakeups,
+    ) -> None:
+        self._clock = clock
+        self._lease = lease
+        self._workers = workers
+        self._credits = credits
+        self._wakeups = wakeups
+        self._expiry: Timer | None = None
+        self._is_stopped = self._is_kept = False
+
+    def registered(self, identity: Identity, began: float) -> None:
+        """Begin a new run; its lease counts from `began`, when the registration was sent."""
+        self._lease.register(identity)
+        self._hold(began)
+        self._wakeups.look_for_work()
+
+    def renewed(self, began: float) -> None:
+        """Let the lease count from `began`, when the last heartbeat was sent."""
+        self._is_kept = False
+        had_lease = self._lease.identity is not None
+        self._hold(began)
+        if not had_lease:
+            self._wakeups.look_for_work()
+
+    def kept(self, answered_at: float) -> None:
+        """Act on the renewal of this node's lease in the database by a peer.
+
+        Args:
+            answered_at: When this node last answered that peer's liveness check, by the monotonic
+                clock; the lease counts from then.
+        """
+        is_news = answered_at + self._lease.seconds > self._lease.until
+        if self._lease.is_registered and is_news:
+            if not self._is_kept:
+                self.log.warn("a peer renews this node's lease while the database is gone")
+            self.renewed(answered_at)
+            self._is_kept = True
+
+    def lost(self) -> None:
+        """Withdraw credit and return all unstarted jobs, as other nodes may have taken them."""
+        self._credits.review()
+        self._workers.give_back()
+
+    def stop(self) -> None:
+        """Stop watching for the expiry of the lease."""
+        self._is_stopped = True
+        self._stop_watching()
+
+    def _hold(self, began: float) -> None:
+        self._lease.renew(began)
+        self._workers.renew(self._lease.until, self._lease.incarnation)
+        self._stop_watching()
+        if not self._is_stopped:
+            left = max(0.0, self._lease.until - time.monotonic())
+            self._expiry = self._clock.callLater(left, self._expired)
+
+    def _expired(self) -> None:
+        """Act on the expiry of the lease: other nodes may presume this node dead."""
+        self.log.warn("the lease could not be renewed in time: no job starts until it is")
+        self.lost()
+
+    def _stop_watching(self) -> None:
+        if self._expiry is not None and self._expiry.active():
+            self._expiry.cancel()
 
 
 class DatabaseLife:
@@ -272,3 +373,88 @@ class Heartbeats(Periodic):
                 nodes=len(ended),
                 jobs=rescued,
             )
+
+
+# A node that has been silent for this fraction of its lease has missed a heartbeat.
+SUSPECT = 0.4
+
+
+class SilentPeer(Protocol):
+    """A master that may be silent because it cannot reach the database."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    @property
+    def incarnation(self) -> int:
+        """The number of its run."""
+
+    async def lives(self, clock: Clock) -> bool:
+        """Ask it whether it is alive."""
+
+    def kept(self) -> None:
+        """Note that its lease was renewed."""
+
+
+class KnownPeers(Protocol):
+    """The other masters."""
+
+    def peer(self, incarnation: int) -> SilentPeer | None:
+        """Return the peer of an incarnation; None if it is unknown."""
+
+
+class LeaseProxy(Periodic):
+    """Asks silent peers whether they are alive, and renews the leases of those that answer.
+
+    Args:
+        clock: Times the retries and the answers.
+        functions: The stored functions.
+        lease: This node's lease; without it, this node renews no lease of a peer.
+        peers: The other masters.
+    """
+
+    name = "lease proxy"
+
+    def __init__(
+        self, clock: Clock, functions: StoredFunctions, lease: Lease, peers: KnownPeers
+    ) -> None:
+        super().__init__(clock)
+        self._functions = functions
+        self._clock = clock
+        self._lease = lease
+        self._peers = peers
+        self._suspects: list[int] = []
+
+    def heard(self, reply: HeartbeatReply) -> None:
+        """Note the nodes that have been silent for a large fraction of their leases."""
+        self._suspects = [row["incarnation"] for row in reply.peers if row["silence"] > SUSPECT]
+        if self._suspects:
+            self.alarm.ring()
+
+    async def step(self) -> float | None:
+        """Ask the silent peers whether they are alive, and renew the leases of those that are."""
+        suspects, self._suspects = self._suspects, []
+        identity = self._lease.identity
+        if not suspects or identity is None:
+            return None
+        known = [peer for peer in map(self._peers.peer, suspects) if peer is not None]
+        asking = [Deferred.fromCoroutine(self._lives(peer)) for peer in known]
+        answers = await gatherResults(asking)
+        living = {
+            peer.incarnation: peer for peer, lives in zip(known, answers, strict=True) if lives
+        }
+        if living:
+            for incarnation in await self._functions.renew_for_peer(
+                identity.incarnation, list(living)
+            ):
+                living[incarnation].kept()
+        return None
+
+    async def _lives(self, peer: SilentPeer) -> bool:
+        """Ask a peer whether it is alive; presume that it is not if it does not answer promptly."""
+        try:
+            return await peer.lives(self._clock)
+        except Exception as error:
+            self.log.debug("{peer} does not answer: {error!r}", peer=peer.name, error=error)
+            return False

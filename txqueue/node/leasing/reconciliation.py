@@ -10,15 +10,12 @@ from twisted.internet.defer import TimeoutError
 from twisted.internet.task import deferLater
 
 from txqueue.model.assignment import JobKey, ReturnedJobs
+from txqueue.node.state.arrivals import Deduplicator
 from txqueue.node.state.collaborators import Holdings, Records
-from txqueue.node.state.deduplication import Deduplicator
 from txqueue.node.state.lease import Lease
-from txqueue.node.state.periodic import Periodic
-from txqueue.node.state.wakeups import Wakeups
+from txqueue.node.state.periodic import Periodic, Wakeups
 from txqueue.store.node.functions import StoredFunctions
 from txqueue.system.clock import Clock
-
-__all__ = ["GAP", "YOUNGEST", "Claims", "Reconciliation", "missing"]
 
 # The age, in seconds, at which an assignment is checked; a younger one's message may be on its way.
 YOUNGEST = 1.0

@@ -9,26 +9,22 @@ from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from txqueue.model.assignment import PassedJobs
+from txqueue.node.state.arrivals import Deduplicator, Inbox
 from txqueue.node.state.collaborators import Executor, GivenBack, OwnReport
-from txqueue.node.state.deduplication import Deduplicator
-from txqueue.node.state.inbox import Inbox
-from txqueue.node.state.lease import Lease
-from txqueue.node.state.lifecycle import Lifecycle
+from txqueue.node.state.lease import Lease, Lifecycle
 from txqueue.node.state.periodic import Periodic
 from txqueue.policy.backoff import Backoff
-from txqueue.policy.placement.node_report import NodeReport
-from txqueue.policy.placement.peer_choice import (
+from txqueue.policy.placement.peers import (
+    NodeReport,
     Transfer,
     choose_steal,
     drain_shares,
     overflow_shares,
 )
-from txqueue.policy.placement.unstarted import Unstarted
+from txqueue.policy.placement.room import Unstarted
 from txqueue.store.node.functions import StoredFunctions
-from txqueue.store.node.replies import HeartbeatReply
+from txqueue.store.node.run_functions import HeartbeatReply
 from txqueue.system.clock import Clock
-
-__all__ = ["Handover", "Neighbours"]
 
 # Seconds between two comparisons with the peers: normally, while they pass work, and without peers.
 LOOK, EAGER, ALONE = 0.1, 0.02, 0.5

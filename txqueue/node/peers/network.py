@@ -11,21 +11,15 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from txqueue.node.peers.peer import PATIENCE, Peer, joined, numbers_in
-from txqueue.node.peers.table import PeerTable
+from txqueue.node.peers.peer import PATIENCE, Peer, PeerTable, joined, numbers_in
 from txqueue.node.state.collaborators import OwnReport
-from txqueue.node.state.lease import Lease
-from txqueue.node.state.lifecycle import Lifecycle
-from txqueue.node.state.listening_port import ListeningPort
-from txqueue.node.state.periodic import Periodic
-from txqueue.node.state.wakeups import Wakeups
-from txqueue.policy.placement.node_report import NodeReport
-from txqueue.store.node.replies import HeartbeatReply
+from txqueue.node.state.lease import Lease, Lifecycle, ListeningPort
+from txqueue.node.state.periodic import Periodic, Wakeups
+from txqueue.policy.placement.peers import NodeReport
+from txqueue.store.node.run_functions import HeartbeatReply
+from txqueue.wire.commands import Hello, NotAPeer
 from txqueue.wire.endpoints import Endpoint, INetworkReactor, is_loopback
-from txqueue.wire.peer_commands import Hello, NotAPeer
 from txqueue.wire.peer_connection import PeerPipe, PeerServer, dialled
-
-__all__ = ["Exchange", "Keeper", "PeerNetwork"]
 
 # Shortest interval between two reports when the load changes, and the regular interval; seconds.
 TICK, LEAST = 0.1, 1.0

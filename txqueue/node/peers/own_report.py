@@ -1,17 +1,91 @@
-"""The node's report to its peers: its load and its reactor lag."""
+"""The node's report to its peers: its load, its reactor lag, and what waits in its workers."""
 
 from __future__ import annotations
 
+import os
+import time
 from importlib.metadata import version
+from pathlib import Path
 from typing import Protocol
 
 from txqueue.node.state.collaborators import Capacity
-from txqueue.node.state.lease import Lease
-from txqueue.node.state.lifecycle import Lifecycle
-from txqueue.policy.placement.node_report import NodeReport
+from txqueue.node.state.lease import Lease, Lifecycle
+from txqueue.node.state.periodic import Periodic
+from txqueue.policy.placement.peers import NodeReport
 from txqueue.policy.placement.room import ahead_of
+from txqueue.system.clock import Clock
 
-__all__ = ["Measured", "OwnReport"]
+# Seconds between two measurements, and between those of a node without peers while it has no job.
+BEAT, RESTING = 0.1, 1.0
+# The fraction of the measured lag that remains after a beat: a stall shows for about a second.
+FADING = 0.8
+# Seconds for which a measurement of memory is used, as reading it costs more than all else in a
+# report.
+MEMORY_AGE = 1.0
+_STATM = Path("/proc/self/statm")
+
+
+class ConnectedPeers(Protocol):
+    """The other masters."""
+
+    @property
+    def has_fresh(self) -> bool:
+        """Whether one has reported recently."""
+
+
+class LagMeter(Periodic):
+    """Measures reactor lag, and the weight that waits in the workers, ten times a second.
+
+    Args:
+        clock: Times the measurements.
+        workers: Have the jobs that wait in them.
+        peers: Tell whether there are peers, which act on the measurements.
+
+    Attributes:
+        lag: Seconds by which the reactor has recently called timers late.
+        steady: The weight that waits in the workers now and also waited a tenth of a second ago.
+    """
+
+    name = "lag"
+
+    def __init__(self, clock: Clock, workers: Capacity, peers: ConnectedPeers) -> None:
+        super().__init__(clock)
+        self._workers = workers
+        self._peers = peers
+        self._due_at = float("inf")
+        self._pause = BEAT
+        self._waited = 0
+        self.lag = 0.0
+        self.steady = 0
+        self._memory, self._memory_at = 0, float("-inf")
+
+    @property
+    def memory(self) -> int:
+        """The memory of this process in bytes, at most a second old; 0 where the system does not
+        report it.
+        """
+        now = time.monotonic()
+        if now - self._memory_at >= MEMORY_AGE:
+            self._memory, self._memory_at = memory(), now
+        return self._memory
+
+    async def step(self) -> float | None:
+        """Measure once."""
+        now, waits = time.monotonic(), ahead_of(self._workers.loads)[0]
+        late = max(0.0, now - self._due_at)
+        self.lag = round(max(late, self.lag * FADING ** (self._pause / BEAT)), 4)
+        self.steady, self._waited = min(waits, self._waited), waits
+        self._pause = BEAT if self._workers.load > 0 or self._peers.has_fresh else RESTING
+        self._due_at = now + self._pause
+        return self._pause
+
+
+def memory() -> int:
+    """Return the memory of this process in bytes; 0 where the system does not report it."""
+    try:
+        return int(_STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        return 0
 
 
 class Measured(Protocol):

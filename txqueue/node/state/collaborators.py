@@ -21,31 +21,12 @@ from txqueue.model.assignment import (
     SettledJobs,
     StartedJob,
 )
-from txqueue.policy.placement.node_report import NodeReport
-from txqueue.policy.placement.room import Load, Room
-from txqueue.policy.placement.unstarted import Unstarted
+from txqueue.policy.placement.peers import NodeReport
+from txqueue.policy.placement.room import Load, Room, Unstarted
 from txqueue.store.driver.raw_connection import IStoreReactor
-from txqueue.store.node.replies import HeartbeatReply
+from txqueue.store.node.run_functions import HeartbeatReply
 from txqueue.system.clock import Clock
 from txqueue.wire.endpoints import INetworkReactor
-
-__all__ = [
-    "BacklogListener",
-    "BeatListener",
-    "Capacity",
-    "Description",
-    "Executor",
-    "GivenBack",
-    "Holdings",
-    "IMasterReactor",
-    "OwnReport",
-    "Process",
-    "Records",
-    "Reports",
-    "RoomListener",
-    "Spawner",
-    "Stoppable",
-]
 
 
 class Process(Protocol):

@@ -1,11 +1,17 @@
-"""The node's lease: written by the lease keeper, read by all services."""
+"""Whether the node may take jobs: its lease, its life cycle, and the ports that live as long."""
 
 from __future__ import annotations
 
 import time
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-__all__ = ["Identity", "Lease"]
+from twisted.internet.defer import Deferred, succeed
+from twisted.internet.protocol import Factory
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from txqueue.node.state.collaborators import Stoppable
+from txqueue.wire.endpoints import Endpoint, INetworkReactor
 
 
 class Identity(NamedTuple):
@@ -80,3 +86,79 @@ class Lease:
     def renew(self, began: float) -> None:
         """Let the lease count from `began`, by the monotonic clock, unless it counts from later."""
         self._renewed_at = max(began, self._renewed_at)
+
+
+class Lifecycle:
+    """The state of the node, as an operator, a signal or a failure has decided it.
+
+    Args:
+        reactor: Stopped when the node fails.
+
+    Attributes:
+        is_ending: Whether the node is stopping.
+        has_failed: Whether the node stopped because another process has its name or port.
+    """
+
+    def __init__(self, reactor: Stoppable) -> None:
+        self._reactor = reactor
+        self._is_drained = False
+        self.is_ending = False
+        self.has_failed = False
+
+    @property
+    def is_draining(self) -> bool:
+        """Whether the node accepts no jobs, because an operator drains it or it is stopping."""
+        return self._is_drained or self.is_ending
+
+    def order(self, *, drain: bool) -> bool:
+        """Note whether an operator drains the node; return whether this begins or ends draining."""
+        was_draining, self._is_drained = self.is_draining, drain
+        return self.is_draining != was_draining
+
+    def end(self) -> None:
+        """Note that the node is stopping."""
+        self.is_ending = True
+
+    def fail(self) -> None:
+        """Note a failure and stop the process, unless it is already stopping."""
+        if not self.is_ending:
+            self.has_failed = True
+            # The node may fail before the reactor runs.
+            self._reactor.callWhenRunning(self._reactor.stop)
+
+
+class ListeningPort:
+    """Listens at an endpoint, and stops the node if that fails.
+
+    Args:
+        reactor: Opens the port.
+        endpoint: The endpoint's address.
+        lifecycle: Stops the node.
+    """
+
+    log = Logger()
+
+    def __init__(self, reactor: INetworkReactor, endpoint: Endpoint, lifecycle: Lifecycle) -> None:
+        self._reactor = reactor
+        self._endpoint = endpoint
+        self._lifecycle = lifecycle
+        self._listening: Deferred[Any] = succeed(None)
+
+    def open(self, server: Factory) -> None:
+        """Start to listen for connections, which the server handles."""
+        self._listening = self._endpoint.listen(self._reactor, server)
+        self._listening.addErrback(self._cannot_listen)
+
+    def close(self) -> Deferred[None]:
+        """Stop listening; harmless if it does not listen."""
+        return self._listening.addCallback(
+            lambda port: None if port is None else port.stopListening()
+        )
+
+    def _cannot_listen(self, failure: Failure) -> None:
+        self.log.critical(
+            "cannot listen at {endpoint}: {error}; this node stops",
+            endpoint=self._endpoint,
+            error=failure.value,
+        )
+        self._lifecycle.fail()

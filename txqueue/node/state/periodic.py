@@ -1,20 +1,73 @@
-"""The base class of services that repeat a step, and a sleep that can be ended early."""
+"""The base class of services that repeat a step, what they report of an outage, and the alarms by
+which one service wakes another.
+"""
 
 from __future__ import annotations
 
 import random
+from typing import Final
 
 from twisted.application.service import Service
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.logger import Logger
 
 from txqueue.errors import DatabaseUnavailable
-from txqueue.node.state.outage import Outage
+from txqueue.model.humanize import duration
 from txqueue.policy.backoff import Backoff
+from txqueue.policy.placement.claim_plan import (
+    LONGEST_IDLE,
+    LOOK,
+    IdlePace,
+    JobPlace,
+    WakePlace,
+    earlier,
+)
 from txqueue.store.driver.errors import complaint
+from txqueue.store.node.run_functions import HeartbeatReply
 from txqueue.system.clock import Clock, Timer
 
-__all__ = ["Alarm", "Periodic"]
+# Seconds between two lines of one outage.
+SAID_EVERY: Final = 30.0
+
+
+class Outage:
+    """An outage of a node's database, as all services report it that the database does not answer.
+
+    It ends once each of them has taken a step again.
+
+    Args:
+        clock: Times the outage.
+        node: The node's name.
+    """
+
+    log = Logger()
+
+    def __init__(self, clock: Clock, node: str = "") -> None:
+        self._clock = clock
+        self._name = f"the database of {node}" if node else "the database"
+        self._waiting: set[object] = set()
+        self._began = self._next = 0.0
+
+    def fails(self, service: object, error: DatabaseUnavailable) -> None:
+        """Note that a service waits for the database."""
+        now = self._clock.seconds()
+        if not self._waiting:
+            self._began = self._next = now
+        self._waiting.add(service)
+        if now >= self._next:
+            self._next = now + SAID_EVERY
+            lasts = now - self._began
+            gone = f"has been gone for {duration(lasts)}" if lasts else "is gone"
+            self.log.warn("{name} {gone}: {error}", name=self._name, gone=gone, error=error)
+
+    def passes(self, service: object) -> None:
+        """Note that a service does not wait for the database, or no longer."""
+        if service in self._waiting:
+            self._waiting.remove(service)
+            if not self._waiting:
+                lasted = duration(self._clock.seconds() - self._began)
+                self.log.info("{name} is back after {lasted}", name=self._name, lasted=lasted)
+
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
 # Seconds after a stop in which the current step must end: a few times the patience of a statement.
@@ -143,3 +196,100 @@ class Periodic(Service):
                 said=said,
                 pause=pause,
             )
+
+
+# How many heartbeats have jobs of this node looked for, once one has found that nodes have jobs:
+# the first look leaves out those of the last moment, whose messages may be on their way.
+LOOKS = 2
+
+
+class Wakeups:
+    """The alarms of the services: each service waits for its own, and others ring it.
+
+    Args:
+        clock: Times the waits.
+        pace: How often an idle node sends statements.
+
+    Attributes:
+        pace: How often an idle node sends statements.
+        claimer: Rings when there may be jobs to claim.
+        scheduler: Rings when a schedule may be due.
+        orphans: Rings when this node may have assignments that no message brought.
+        open_credit: Rings when notifications have named jobs of this node, and when the open credit
+            is to be reviewed.
+        reconciliation: Rings when the answer to a claim is lost.
+        heartbeats: Rings when an unknown node connects, as the next heartbeat may list it.
+        freed: The place of the first job that is known to have become ready since the last claim
+            began; None if there is none.
+        place: The node's place among the nodes that can take the same jobs; None while it is not
+            known, and while the node has no room.
+        nodes: How many nodes are alive, with this one.
+        is_idle: Whether no node had any job at the last heartbeat.
+        has_notifications: Whether notifications are known to arrive.
+    """
+
+    def __init__(self, clock: Clock, pace: IdlePace | None = None) -> None:
+        self.pace = IdlePace(10.0) if pace is None else pace
+        self.claimer = Alarm(clock)
+        self.scheduler = Alarm(clock)
+        self.orphans = Alarm(clock)
+        self.open_credit = Alarm(clock)
+        self.reconciliation = Alarm(clock)
+        self.heartbeats = Alarm(clock)
+        self.freed: JobPlace | None = None
+        self.place: WakePlace | None = None
+        self.nodes = 1
+        self.is_idle = self.has_notifications = False
+        self._looks = 0
+
+    def heard(self, reply: HeartbeatReply) -> None:
+        """Note the node's place among the nodes that can take the same jobs; act on those seen."""
+        number, of = reply.place, reply.places
+        self.place = None if number is None or of is None else WakePlace(number, of)
+        self.nodes = reply.nodes
+        if self.is_idle and not reply.is_idle:
+            self._looks = LOOKS
+            # It may sleep for long, and enqueues need not notify while others are awake.
+            self.claimer.ring()
+        if self._looks and not reply.is_idle:
+            self._looks -= 1
+            self.doubt()
+        self.is_idle = reply.is_idle
+        if reply.work_in is not None and reply.work_in <= max(LOOK, self.pace.idle_beat):
+            self.claimer.ring()
+
+    def doubt(self) -> None:
+        """Have jobs of this node looked for that no message brought, as there may be some."""
+        self.is_idle = False
+        self.orphans.ring()
+        self.reconciliation.ring()
+
+    @property
+    def beat(self) -> float:
+        """Seconds between two heartbeats."""
+        return self.pace.idle_beat if self.is_idle else self.pace.beat
+
+    @property
+    def slowest_claim(self) -> float:
+        """The most seconds between two claims that find nothing."""
+        return self.pace.claim if self.is_idle and self.has_notifications else LONGEST_IDLE
+
+    def upkeep(self, usual: float) -> float:
+        """Return the seconds between two steps of an idle service, for the usual ones."""
+        return self.pace.upkeep(usual) if self.is_idle else usual
+
+    def outcome_written(self) -> None:
+        """Wake the claimer if it may sleep for long: a job may be due again soon."""
+        if self.slowest_claim > LONGEST_IDLE:
+            self.claimer.ring()
+
+    def look_for_work(self, freed: JobPlace | None = None) -> None:
+        """Wake the claimer and the scheduler.
+
+        Args:
+            freed: The place of the first job that has become ready, if it is known.
+        """
+        if freed is not None:
+            self.freed = freed if self.freed is None else earlier(freed, self.freed)
+        self.claimer.ring()
+        self.scheduler.ring()

@@ -1,19 +1,147 @@
-"""Rotates lanes, creates and drops partitions of history, and notes what jobs did each minute."""
+"""What a node does for the database: rotates lanes, archives and drops history, reconnects."""
 
 from __future__ import annotations
 
+import os
+import sys
 import time
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 
-from txqueue.model.run_tally import WAIT_BOUNDS
-from txqueue.node.state.collaborators import Capacity, Records
-from txqueue.node.state.meters import Meters
-from txqueue.node.state.periodic import Periodic
-from txqueue.node.state.wakeups import Wakeups
+from twisted.internet.defer import Deferred
+from twisted.internet.error import ProcessExitedAlready
+from twisted.internet.protocol import ProcessProtocol
+from twisted.python.failure import Failure
+
+from txqueue.model.run_log import WAIT_BOUNDS
+from txqueue.node.state.arrivals import Meters
+from txqueue.node.state.collaborators import Capacity, Process, Records, Spawner
+from txqueue.node.state.periodic import Periodic, Wakeups
+from txqueue.store.driver.reconnecting import ReconnectBackoff
 from txqueue.store.node.functions import StoredFunctions
-from txqueue.store.node.replies import HeartbeatReply
+from txqueue.store.node.run_functions import HeartbeatReply
 from txqueue.system.clock import Clock
 
-__all__ = ["Maintenance"]
+
+class Reconnection(Periodic):
+    """Ends the pause of one failed service when an attempt to connect is due, of all on success.
+
+    The pauses of services are longer than those of the reconnect backoff: without this, the
+    database may be back for seconds before the first service connects.
+
+    Args:
+        clock: Times the pauses.
+        backoff: The backoff of the node's connections.
+        services: The node's services, those first that try first.
+    """
+
+    name = "reconnection"
+
+    def __init__(self, clock: Clock, backoff: ReconnectBackoff, services: Iterable[object]) -> None:
+        super().__init__(clock)
+        self._reconnects = backoff
+        self._services = services
+        backoff.on_failure = self.alarm.ring
+        backoff.on_recovery = self._recover
+
+    async def step(self) -> float | None:
+        """Wait until an attempt may be made, and let one service make it."""
+        left = self._reconnects.left
+        if left != 0.0:
+            return left
+        for service in self._failed():
+            service.alarm.ring()
+            break
+        return None
+
+    def _recover(self) -> None:
+        for service in self._failed():
+            service.retry()
+
+    def _failed(self) -> Iterator[Periodic]:
+        for service in self._services:
+            if isinstance(service, Periodic) and service.has_failed:
+                yield service
+
+
+EVERY = 3600.0
+AFTER_FAILURE = 600.0
+LONGEST_SAID = 1000
+
+
+class Archiving(Periodic):
+    """Archives days of history past retention, if the queue has an archive.
+
+    All nodes check; one node at a time archives.
+
+    Args:
+        reactor: Times the checks, and starts the process.
+        functions: The stored functions.
+        dsn: The DSN of the database.
+        schema: The name of the schema.
+    """
+
+    name = "archiving"
+
+    def __init__(self, reactor: Spawner, functions: StoredFunctions, dsn: str, schema: str) -> None:
+        super().__init__(reactor)
+        self._reactor = reactor
+        self._functions = functions
+        self._told = {"TXQUEUE_DSN": dsn, "TXQUEUE_SCHEMA": schema}
+        self._process: Process | None = None
+
+    async def step(self) -> float | None:
+        """Archive the days that are due."""
+        if not await self._functions.archive_due():
+            return EVERY
+        status, output = await self._run()
+        if status == 0:
+            self.log.info("{said}", said=output or "another node is archiving")
+            return EVERY
+        if self.running:
+            self.log.warn("history was not archived, and so was not dropped: {said}", said=output)
+        return AFTER_FAILURE
+
+    def stopService(self) -> Deferred[None] | None:
+        """Stop, and end the archiving process; days not verified yet stay in the database."""
+        stopping = super().stopService()
+        if self._process is not None:
+            with suppress(ProcessExitedAlready):
+                self._process.signalProcess("TERM")
+        return stopping
+
+    async def _run(self) -> tuple[int | None, str]:
+        process = _Output()
+        self._process = self._reactor.spawnProcess(
+            process,
+            sys.executable,
+            [sys.executable, "-m", "txqueue.archive"],
+            env={**os.environ, **self._told},
+        )
+        try:
+            return await process.ended
+        finally:
+            self._process = None
+
+
+class _Output(ProcessProtocol):
+    """Keeps the end of a process's output."""
+
+    def __init__(self) -> None:
+        self.ended: Deferred[tuple[int | None, str]] = Deferred()
+        self._output = b""
+
+    def outReceived(self, data: bytes) -> None:
+        """Keep the last bytes of the output."""
+        self._output = (self._output + data)[-LONGEST_SAID:]
+
+    errReceived = outReceived
+
+    def processEnded(self, reason: Failure) -> None:
+        """Fire `ended` with the exit status of the process and the end of its output."""
+        text = " ".join(self._output.decode(errors="replace").split())
+        self.ended.callback((getattr(reason.value, "exitCode", None), text))
+
 
 ROTATE_BUSY, ROTATE_IDLE = 1.0, 15.0
 # Each node rotates for all, so of more than this many nodes each does so more seldom, at most every

@@ -1,9 +1,12 @@
-"""Writes what workers report of assigned jobs: done, ended otherwise, running or returned."""
+"""Writes what workers report of assigned jobs, and notifies waiting clients after the commit of
+their ends.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from typing import Protocol
 
 from attrs import Factory, define
 from twisted.internet.defer import Deferred
@@ -16,21 +19,77 @@ from txqueue.model.assignment import (
     SettledJobs,
     StartedJob,
 )
+from txqueue.node.state.arrivals import Meters
 from txqueue.node.state.collaborators import EndListener
 from txqueue.node.state.lease import Lease
-from txqueue.node.state.meters import Meters
-from txqueue.node.state.periodic import Periodic
-from txqueue.node.state.wakeups import Wakeups
+from txqueue.node.state.periodic import Periodic, Wakeups
 from txqueue.node.workers.long_outcomes import LongOutcomes
 from txqueue.policy.backoff import Backoff
-from txqueue.policy.endings.batching import LONG, BatchSize, gathering
+from txqueue.policy.endings.reports import LONG, BatchSize, EndNotices, gathering
 from txqueue.store.driver.errors import is_locked, is_passing
 from txqueue.store.node.functions import StoredFunctions
 from txqueue.store.node.outcomes import as_settled_jobs, outcomes_texts, settled_jobs_in
-from txqueue.store.node.replies import WrittenEnds
+from txqueue.store.node.run_functions import WrittenEnds
 from txqueue.system.clock import Clock
 
-__all__ = ["Completions"]
+
+class NotifyEnds(Protocol):
+    """The stored function that notifies waiting clients."""
+
+    async def notify_ends(self, numbers: str) -> float:
+        """Notify of jobs by number; return for how many more seconds clients wait."""
+
+
+class EndNotifier(Periodic):
+    """Sends the notifications of ended jobs, gathered while the one before is under way.
+
+    They are not sent by the transactions that end the jobs: PostgreSQL lets one transaction at a
+    time commit with a notification. What is lost here is found by the clients' polls.
+
+    Args:
+        clock: Times the pauses.
+        functions: Sends a notification.
+    """
+
+    name = "end notifier"
+
+    def __init__(self, clock: Clock, functions: NotifyEnds) -> None:
+        super().__init__(clock)
+        self._clock = clock
+        self._functions = functions
+        self._notices = EndNotices()
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether clients wait for jobs to end, as far as the last notification has told."""
+        return self._notices.is_awaited(self._clock.seconds())
+
+    def ended(self, numbers: str) -> None:
+        """Note jobs whose ends are committed, by their numbers joined by commas."""
+        is_first = self._notices.pause(self._clock.seconds()) is None
+        self._notices.note(numbers)
+        if is_first:
+            self.alarm.ring()
+
+    async def step(self) -> float | None:
+        """Send what is due; return the seconds until the next notification."""
+        while (pause := self._notices.pause(self._clock.seconds())) == 0:
+            await self._send()
+        return pause
+
+    async def close(self) -> None:
+        """Stop, and send what is left."""
+        stopping = self.stopService()
+        if stopping is not None:
+            await stopping
+        if self._notices.pause(self._clock.seconds()) is not None:
+            await self._send()
+
+    async def _send(self) -> None:
+        text = self._notices.take(self._clock.seconds())
+        awaited = await self._functions.notify_ends(text)
+        self._notices.answered(awaited, self._clock.seconds())
+
 
 # Seconds after which the remaining entries are given up at the end of the node.
 LAST_TIME = 10.0

@@ -10,11 +10,9 @@ from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
 from txqueue.model.assignment import SettledJobs
-from txqueue.policy.endings.batching import LONG
+from txqueue.policy.endings.reports import LONG
 from txqueue.store.driver.errors import is_locked, is_passing
 from txqueue.system.clock import Clock
-
-__all__ = ["LongOutcomes"]
 
 # Tries of an outcome, each beside a short statement that succeeds, after which its job fails, and
 # the seconds between them.

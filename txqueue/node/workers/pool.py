@@ -10,17 +10,14 @@ from twisted.internet.defer import Deferred, DeferredList
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from txqueue.node.state.arrivals import Meters
 from txqueue.node.state.collaborators import RoomListener, Spawner
-from txqueue.node.state.meters import Meters
 from txqueue.node.workers.process import WorkerProcess
-from txqueue.node.workers.starter import WorkerStarter
+from txqueue.node.workers.starter import WorkerStarter, WorkerVersions
 from txqueue.node.workers.suspects import Suspects
-from txqueue.node.workers.versions import WorkerVersions
 from txqueue.node.workers.workload import Workers
 from txqueue.policy.backoff import Backoff
 from txqueue.system.clock import Clock, Timer
-
-__all__ = ["WorkerPool"]
 
 SHORT_LIFE = 5.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 10.0

@@ -22,16 +22,12 @@ from txqueue.model.assignment import (
     SettledJobs,
     StartedJob,
 )
+from txqueue.node.state.arrivals import Meters
 from txqueue.node.state.collaborators import Reports, Spawner
-from txqueue.node.state.meters import Meters
-from txqueue.node.workers.starter import StartedWorker, WorkerStarter
-from txqueue.node.workers.versions import RunVersion
-from txqueue.policy.placement.room import Load, PaceMeter
-from txqueue.policy.placement.unstarted import Unstarted
+from txqueue.node.workers.starter import RunVersion, StartedWorker, WorkerStarter
+from txqueue.policy.placement.room import Load, PaceMeter, Unstarted
 from txqueue.system.inflight import InFlight
-from txqueue.wire.pipe import PipeFactory
-from txqueue.wire.prompt_pipe import PromptPipe
-from txqueue.wire.worker_commands import (
+from txqueue.wire.commands import (
     CancelRunning,
     Configure,
     Count,
@@ -45,8 +41,7 @@ from txqueue.wire.worker_commands import (
     Settle,
     Start,
 )
-
-__all__ = ["Owner", "WorkerProcess"]
+from txqueue.wire.pipe import PipeFactory, PromptPipe
 
 # Timeouts in seconds: to import the application, and to read a process's last messages.
 START_PATIENCE, LAST_WORDS = 300.0, 1.0

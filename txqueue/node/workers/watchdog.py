@@ -14,8 +14,6 @@ from txqueue.node.state.periodic import Alarm, Periodic
 from txqueue.store.node.functions import StoredFunctions
 from txqueue.system.clock import Clock
 
-__all__ = ["EVERY", "REPLACE_AFTER", "SILENT", "Watchdog", "Watched", "WatchedWorkers"]
-
 # Seconds between two pings, and seconds of silence after which a worker must not start other jobs;
 # after twice that silence, its unstarted jobs are returned to the queue.
 EVERY, SILENT = 1.0, 2.0

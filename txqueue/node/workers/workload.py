@@ -16,14 +16,17 @@ from twisted.python.failure import Failure
 from txqueue.model.assignment import Assignment, CancelledJob
 from txqueue.node.state.collaborators import Reports
 from txqueue.node.workers.process import WorkerProcess
-from txqueue.node.workers.reports import MOST_NAMED
-from txqueue.node.workers.suspects import MOST_PROCESSES, Suspects
-from txqueue.policy.placement.room import Load, Room, give_back_shares, least_loaded, room_of
-from txqueue.policy.placement.unstarted import Unstarted
-from txqueue.store.node.replies import HeartbeatReply
+from txqueue.node.workers.suspects import MOST_NAMED, MOST_PROCESSES, Suspects
+from txqueue.policy.placement.room import (
+    Load,
+    Room,
+    Unstarted,
+    give_back_shares,
+    least_loaded,
+    room_of,
+)
+from txqueue.store.node.run_functions import HeartbeatReply
 from txqueue.system.clock import Clock
-
-__all__ = ["Workers"]
 
 # Seconds in which a worker must report its unstarted jobs; and for which the first import of the
 # application may last until a node reports that no worker runs.

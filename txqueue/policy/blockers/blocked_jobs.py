@@ -9,8 +9,6 @@ from txqueue.model.humanize import amount, counted_as
 from txqueue.policy.blockers import Blocker, Gravity, judged
 from txqueue.policy.blockers.reason import HEAVY_HEAD, seconds_between
 
-__all__ = ["COUNTED_BY_NAME", "blocked_jobs", "blocked_warnings", "jobs_left_out"]
-
 Row = Mapping[str, Any]
 
 FAR: Final = 600.0

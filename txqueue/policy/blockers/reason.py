@@ -1,30 +1,18 @@
-"""One reason why a job does not run, and how the facts about it are read and written for people."""
+"""One reason why a job does not run: how it is written, and those of jobs that wait or
+have ended.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import IntEnum
 from typing import Any, Final
 
-from attrs import frozen
+from attrs import evolve, frozen
 
-from txqueue.model.humanize import age
-from txqueue.model.shell_commands import limit_command
-
-__all__ = [
-    "HEAVY_HEAD",
-    "Blocker",
-    "Facts",
-    "Gravity",
-    "ago",
-    "control",
-    "is_due",
-    "raised",
-    "seconds_between",
-    "shown_moment",
-    "until",
-]
+from txqueue.model.humanize import age, argument, counted, limit_command
 
 
 def shown_moment(text: str) -> str:
@@ -114,3 +102,159 @@ def until(facts: Facts, moment: str) -> str:
     if left == float("inf"):
         return "never"
     return f"in {age(left)}" if left >= 1 else "about now"
+
+
+def at_wait(facts: Facts) -> Blocker:
+    """Return what the job waits for, and since when."""
+    job, waits = facts["job"], facts.get("waits") or ()
+    if not waits:
+        return Blocker("signal", "the signal has just come", "nothing: it goes on in a moment")
+    first = waits[0]
+    others = f", and {len(waits) - 1} more" if len(waits) > 1 else ""
+    detail = f"it waits at step {first['name']!r} for {awaited(facts, first)}{others}"
+    is_open = first["kind"] == "signal" and not first["until"]
+    return Blocker(first["kind"], detail, _remedy(job["job_id"], first), is_open=is_open)
+
+
+def awaited(facts: Facts, wait: Mapping[str, Any]) -> str:
+    """Return what a job waits for at one of its steps, and since when."""
+    since = f"for {age(seconds_between(facts['now'], wait['since']))}"
+    moment = wait["until"] and f"{shown_moment(wait['until'])}, {until(facts, wait['until'])}"
+    match wait["kind"]:
+        case "signal":
+            end = f", at most until {moment}" if moment else ""
+            return f"the signal {wait['signal']!r}, {since} so far{end}"
+        case "call":
+            return f"the end of job {wait['child']}, {since} so far"
+    return f"a moment, {moment}"
+
+
+def _remedy(job_id: int, wait: Mapping[str, Any]) -> str:
+    match wait["kind"]:
+        case "signal":
+            name, annotation = argument(wait["signal"]), wait.get("annotation")
+            what = f"a value in JSON{f' ({annotation})' if annotation else ''}"
+            if annotation == "bool":
+                what = "true or false"
+            return f"send it, with {what}: txqueue signal {job_id} {name} VALUE"
+        case "call":
+            return f"nothing: it goes on then; see: txqueue explain {wait['child']}"
+    return "nothing: it goes on then"
+
+
+def in_cycle(facts: Facts, others: Mapping[str, Any]) -> Iterator[Blocker]:
+    """Yield that a job waits for its own end, through others that wait for it.
+
+    Args:
+        facts: The facts about the job.
+        others: The facts about the jobs that it waits for, and those that they do, by number.
+    """
+    its = facts["job"]["job_id"]
+    known = {int(job_id): other for job_id, other in others.items()}
+    if path := _path({**known, its: facts}, its):
+        links = ", which waits for ".join(f"job {job_id}" for job_id in path)
+        yield Blocker(
+            "cycle",
+            f"it waits for {links}, and so for its own end: none of them goes on",
+            f"cancel one of them: txqueue cancel {path[0]}",
+            Gravity.ACT,
+        )
+
+
+def _path(known: Mapping[int, Facts], start: int) -> list[int]:
+    """Return the jobs on the shortest way from a job to itself; none if there is no such way."""
+    before: dict[int, int] = {}
+    seen = [start]
+    for job_id in seen:
+        for needed in _needed(known.get(job_id)):
+            if needed == start:
+                return [*_way_to(job_id, before), start]
+            if needed not in before:
+                before[needed] = job_id
+                seen.append(needed)
+    return []
+
+
+def _way_to(job_id: int, before: Mapping[int, int]) -> list[int]:
+    way: list[int] = []
+    while job_id in before:
+        way.insert(0, job_id)
+        job_id = before[job_id]
+    return way
+
+
+def _needed(facts: Facts | None) -> Iterator[int]:
+    """Yield the jobs without whose end a waiting job does not go on."""
+    if facts is None or facts["job"]["state"] != "waiting":
+        return
+    if not any(wait["until"] for wait in facts.get("waits") or ()):
+        yield from (parent["job_id"] for parent in facts.get("parents") or ())
+    if facts.get("precedes") is not None:
+        yield facts["precedes"]
+    group = facts.get("group") or {}
+    if facts["job"]["waiting_for"] == "group" and group.get("limit") == 1:
+        yield from (holder["job_id"] for holder in group.get("holders", ()))
+
+
+_REPEATED_CALL: Final = re.compile(
+    r"this call keeps that; to repeat it: (txqueue retry \d+ --from .+)"
+)
+
+
+def done(facts: Facts) -> Blocker:
+    """Return when a job was done."""
+    return Blocker("done", f"it was done {ago(facts, 'finished_at')} ago", "nothing: it has run")
+
+
+def failed(facts: Facts) -> Blocker:
+    """Return why a job failed for good."""
+    job = facts["job"]
+    error = job["error"] or "no reason given"
+    # A retry without --from would only read the kept end of the call again.
+    repeated = _REPEATED_CALL.search(error)
+    command = repeated[1].strip() if repeated else f"txqueue retry {job['job_id']}"
+    retry = f"fix the cause, then: {command}"
+    if error.startswith("poison"):
+        detail = f"it is quarantined: {error.removeprefix('poison: ')}"
+        return _reopenable(facts, Blocker("quarantine", detail, retry))
+    detail = f"it failed for good after {counted(job['attempt'], 'attempt')}: {error}"
+    return _reopenable(facts, Blocker("failed", detail, retry))
+
+
+def cancelled(facts: Facts) -> Blocker:
+    """Return when and why a job was cancelled."""
+    job = facts["job"]
+    why = f": {job['error']}" if job["error"] else ""
+    detail = f"it was cancelled {ago(facts, 'finished_at')} ago{why}"
+    remedy = f"to run it after all: txqueue retry {job['job_id']}"
+    return _reopenable(facts, Blocker("cancelled", detail, remedy))
+
+
+def _reopenable(facts: Facts, blocker: Blocker) -> Blocker:
+    """Return the reason of a failed or cancelled job, or else why a retry of it is refused."""
+    obstacles = facts.get("reopening") or {}
+    job_id, detail = facts["job"]["job_id"], blocker.detail
+    if parents := obstacles.get("parents"):
+        return _without_parents(job_id, blocker, parents)
+    if obstacles.get("has_unnamed_parents"):
+        detail = f"{detail}; it cannot run, as one of its parents is not done"
+        remedy = f"to run a copy that waits for none: txqueue repeat {job_id}"
+        return evolve(blocker, reason="parents", detail=detail, remedy=remedy)
+    if holder := obstacles.get("holder"):
+        detail = f"{detail}; job {holder} holds its unique key now"
+        remedy = f"once job {holder} has ended: txqueue retry {job_id}"
+        return evolve(blocker, reason="unique", detail=detail, remedy=remedy)
+    return blocker
+
+
+def _without_parents(
+    job_id: int, blocker: Blocker, parents: Sequence[Mapping[str, Any]]
+) -> Blocker:
+    names = ", ".join(f"job {parent['job_id']} ({parent['state']})" for parent in parents)
+    together = " ".join(str(parent["job_id"]) for parent in parents)
+    return evolve(
+        blocker,
+        reason="parents",
+        detail=f"{blocker.detail}; it cannot run unless these are done: {names}",
+        remedy=f"retry what it depends on, too: txqueue retry {together} {job_id}",
+    )

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from attrs import evolve
 
-from txqueue.policy.diagnosis import files, horizon, nodes, privileges, server, tables, work
+from txqueue.policy.diagnosis import nodes, server, tables, work
 from txqueue.policy.diagnosis.finding import (
     Check,
     CheckResult,
@@ -16,18 +16,16 @@ from txqueue.policy.diagnosis.finding import (
     Severity,
     Unread,
 )
-from txqueue.policy.facts.warned import MOST_WARNED
-
-__all__ = ["TOPICS", "as_document", "diagnose", "has_fault"]
+from txqueue.policy.facts.obstacles import MOST_WARNED
 
 TOPICS: Final[Mapping[str, Sequence[Check]]] = {
     "server": server.CHECKS,
     "tables": tables.CHECKS,
-    "privileges": privileges.CHECKS,
-    "horizon": horizon.CHECKS,
+    "privileges": tables.PRIVILEGE_CHECKS,
+    "horizon": server.HORIZON_CHECKS,
     "nodes": nodes.CHECKS,
     "work": work.CHECKS,
-    "files": files.CHECKS,
+    "files": nodes.FILE_CHECKS,
 }
 """The checks of each topic, in the order in which they are shown."""
 

@@ -8,19 +8,6 @@ from typing import Any
 
 from attrs import field, frozen
 
-__all__ = [
-    "Check",
-    "CheckResult",
-    "Fact",
-    "Facts",
-    "Finding",
-    "Row",
-    "Severity",
-    "Unread",
-    "fault",
-    "warning",
-]
-
 Row = Mapping[str, Any]
 
 

@@ -1,4 +1,4 @@
-"""Checks of the nodes."""
+"""Checks of the nodes, and of this host's files: certificates, private keys, admin sockets."""
 
 from __future__ import annotations
 
@@ -7,19 +7,15 @@ from typing import Final
 
 from txqueue.model.humanize import age, joined
 from txqueue.policy.diagnosis.finding import Check, Finding, Row, Severity, fault, warning
-from txqueue.policy.facts.live_jobs import SERVING, served_queues
-from txqueue.policy.facts.node_warnings import (
+from txqueue.policy.facts.obstacles import SERVING, remedy_if_silent, served_queues, worker_obstacle
+from txqueue.policy.facts.warnings import (
     application_warnings,
     crowded_workers,
     refused,
+    standstill,
     unable_workers,
     without_workers,
 )
-from txqueue.policy.facts.obstacles import remedy_if_silent, worker_obstacle
-from txqueue.policy.facts.warnings import standstill
-
-__all__ = ["CHECKS", "NO_NODE"]
-
 
 NO_NODE: Final = "running-nodes"
 """The check that finds that no node runs, from which others follow."""
@@ -147,3 +143,51 @@ CHECKS: Final = (
     Check("unforked-workers", "nodes", _not_forked),
 )
 """The checks of the nodes."""
+
+
+# Seconds before a certificate's end.
+SOON = 30 * 86_400.0
+_OTHERS = 0o077
+
+
+def _certificates(rows: Sequence[Row]) -> Iterator[Finding]:
+    for row in rows:
+        if row["error"] is not None:
+            yield fault(row["error"], "a node with this --tls-dir does not start", row["remedy"])
+        elif (left := row["seconds_left"]) < SOON:
+            when = f"expired {age(-left)} ago" if left <= 0 else f"expires in {age(left)}"
+            yield Finding(
+                Severity.FAULT if left <= 0 else Severity.WARNING,
+                f"{row['path']} {when}",
+                "peers, operators and clients refuse an expired certificate",
+                "issue another with txqueue certs, and restart the node",
+            )
+
+
+def _private_keys(rows: Sequence[Row]) -> Iterator[Finding]:
+    for row in rows:
+        if row["mode"] & _OTHERS:
+            yield fault(
+                f"{row['path']} has mode {row['mode']:04o}: other accounts can use it",
+                "they can pose as its holder, and a node refuses to start with it",
+                f"chmod 600 {row['path']}",
+            )
+
+
+def _sockets(rows: Sequence[Row]) -> Iterator[Finding]:
+    for row in rows:
+        if row["mode"] & _OTHERS:
+            yield fault(
+                f"the admin socket {row['path']} has mode {row['mode']:04o}: other accounts can"
+                " use it",
+                "they can cancel jobs and drain the node",
+                f"chmod 600 {row['path']}",
+            )
+
+
+FILE_CHECKS: Final = (
+    Check("certificates", "certificates", _certificates),
+    Check("private-keys", "private_keys", _private_keys),
+    Check("admin-sockets", "admin_sockets", _sockets),
+)
+"""The checks of this host's files."""

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from txqueue.model.humanize import age, counted
-from txqueue.model.shell_commands import argument, queues_option, resume_command
+from txqueue.model.humanize import age, argument, counted, queues_option, resume_command
 from txqueue.policy.blockers.blocked_jobs import blocked_warnings
 from txqueue.policy.diagnosis.finding import Check, Finding, Row, Severity, fault
 from txqueue.policy.diagnosis.nodes import NO_NODE
 from txqueue.policy.diagnosis.tables import listed
 from txqueue.policy.facts.obstacles import because_silent, remedy_if_silent
-
-__all__ = ["CHECKS"]
 
 # Seconds after which a schedule counts as overdue.
 OVERDUE = 60.0

@@ -14,8 +14,6 @@ from attrs import frozen
 from txqueue.model.foreign import is_a, text_of
 from txqueue.policy.endings.outcome import storable
 
-__all__ = ["LONGEST_MESSAGE", "LogEntry", "json_line", "kept_text", "last_entries", "text_line"]
-
 LONGEST_ENTRY, MOST_BYTES = 1000, 8192
 # Characters of the parts of a line of JSON.
 LONGEST_MESSAGE, LONGEST_TRACE, LONGEST_FIELD = 8000, 16_000, 1000

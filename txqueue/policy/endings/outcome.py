@@ -1,4 +1,6 @@
-"""Decides, without I/O, the outcome of an attempt whose handler failed or returned a directive."""
+"""Decides, without I/O, the outcome of an attempt whose handler failed, returned a directive or
+waits.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +11,17 @@ from attrs import define, field
 
 from txqueue.errors import (
     InvalidWork,
+    JobFailed,
     KeyUnavailable,
+    Suspended,
     UnknownWorkType,
     UnreadablePayload,
 )
 from txqueue.model.assignment import JobKey, SettledJob, framed
 from txqueue.model.directives import Discard, Fail, Snooze, snooze_delay
 from txqueue.model.foreign import ByClass, class_name, is_a, looked, name_of, path_of, text_of
-from txqueue.model.retry import Retry
-from txqueue.model.type_version import NotRead
-from txqueue.policy.endings.suspension import is_kept
+from txqueue.model.job_policy import Retry
+from txqueue.model.work_item import NotRead
 from txqueue.policy.endings.tracebacks import (
     LONGEST_TRACEBACK,
     exception_line,
@@ -27,21 +30,49 @@ from txqueue.policy.endings.tracebacks import (
     syntax_error,
 )
 
-__all__ = [
-    "EXPIRED",
-    "KEYLESS",
-    "KEYLESS_PAUSE",
-    "RUN_AGAIN",
-    "Verdict",
-    "error_class",
-    "error_text",
-    "judge",
-    "judge_cancelled",
-    "judge_unavailable",
-    "late_error_text",
-    "storable",
-    "summary_of",
-]
+# So many errors may wrap it.
+_DEEPEST = 10
+
+
+def is_suspension(error: Any, depth: int = 0) -> bool:
+    """Tell whether an error is `Suspended`, or stands for nothing else.
+
+    Args:
+        error: What the handler raised.
+        depth: How many errors wrap it.
+    """
+    if is_a(error, Suspended):
+        return True
+    inner = _wrapped(error) if depth < _DEEPEST else ()
+    return bool(inner) and all(is_suspension(each, depth + 1) for each in inner)
+
+
+def is_kept(error: Any, depth: int = 0) -> bool:
+    """Tell whether an error is that of a call which has kept it, or comes from such a one.
+
+    Args:
+        error: What the handler raised.
+        depth: How many errors wrap it.
+    """
+    if is_a(error, JobFailed) and looked(lambda: error.is_kept, False):
+        return True
+    inner = (*_wrapped(error), looked(lambda: error.__cause__, None)) if depth < _DEEPEST else ()
+    return any(is_kept(each, depth + 1) for each in inner if each is not None)
+
+
+def _wrapped(error: Any) -> tuple[Any, ...]:
+    """Return what an error stands for.
+
+    Groups of tasks put theirs into a `BaseExceptionGroup`, Twisted's ``race`` into a
+    ``FailureGroup``, and its ``gatherResults`` wraps the first error in a ``FirstError``.
+    """
+    if is_a(error, BaseExceptionGroup):
+        return looked(lambda: tuple(error.exceptions), ())
+    if failures := looked(lambda: tuple(each.value for each in error.failures), ()):
+        return failures
+    inner = looked(lambda: error.subFailure.value, None)
+    return () if inner is None else (inner,)
+
 
 # AMP and readers need short texts.
 LONGEST_SUMMARY = 1000

@@ -27,15 +27,6 @@ from txqueue.model.foreign import (
     traceback_of,
 )
 
-__all__ = [
-    "LONGEST_TRACEBACK",
-    "exception_line",
-    "exception_parts",
-    "exception_text",
-    "shortened",
-    "syntax_error",
-]
-
 # How many places of failure are remembered: an application fails at few of them, repeatedly.
 MOST_PLACES = 200
 # The longest chain of causes that is shown, and the most exceptions that Python's formatter gets.

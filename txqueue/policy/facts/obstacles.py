@@ -1,32 +1,109 @@
-"""Why a node starts no job, by what it has reported, and what an operator does about it."""
+"""Why a node starts no job, by what it has reported; numbers of live jobs by name; and how warnings
+are given.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import wraps
+from typing import Any, Final, ParamSpec
 
-from attrs import frozen
+from attrs import field, frozen
 
-from txqueue.model.humanize import age, counted, joined
-from txqueue.model.shell_commands import argument
+from txqueue.model.humanize import age, argument, counted, joined
 from txqueue.model.sqlstates import INSUFFICIENT_PRIVILEGE, remedy_of
 
-__all__ = [
-    "GRANT",
-    "IMPORTING",
-    "SEE_LOG",
-    "WorkerObstacle",
-    "because_silent",
-    "claim_obstacle",
-    "remedy_if_silent",
-    "remedy_of_refusal",
-    "remedy_of_right",
-    "threads_left",
-    "to_undrain",
-    "worker_obstacle",
-]
-
 Row = Mapping[str, Any]
+
+UNENDED = ("waiting", "ready", "assigned")
+STATES = (*UNENDED, "failed")
+"""The states of live jobs, failed ones included."""
+
+SERVING = ("alive", "draining")
+"""The states of nodes that have a lease."""
+
+MOST_SERVED = 1000
+"""How many of the queues and work types that nodes serve are listed, whatever jobs they have."""
+
+
+@frozen
+class Rest:
+    """The queues, or work types, that are left out of a list, together.
+
+    Attributes:
+        names: How many there are.
+        jobs: The number of their jobs in each state.
+    """
+
+    names: int = 0
+    jobs: Mapping[str, int] = field(factory=dict)
+
+    def as_dict(self) -> dict[str, int]:
+        """Return all numbers."""
+        return {"names": self.names, **{state: self.jobs.get(state, 0) for state in STATES}}
+
+
+@frozen
+class LiveJobs:
+    """The numbers of jobs that are not history; names may be very many, so that only some are kept.
+
+    Attributes:
+        queues: Of the queues with the most jobs, and those that nodes serve: by queue, state and
+            waiting_for.
+        work_types: Of the work types with the most jobs, and those that nodes have: by work_type
+            and state.
+        other_queues: The queues left out; no node serves one of them, unless nodes serve more than
+            `MOST_SERVED`.
+        other_types: The work types left out, likewise.
+    """
+
+    queues: Sequence[Row]
+    work_types: Sequence[Row]
+    other_queues: Rest = Rest()
+    other_types: Rest = Rest()
+
+
+def served_queues(
+    nodes: Iterable[Row], states: Collection[str] = ("alive",)
+) -> dict[str, list[str]]:
+    """Return which of the nodes serve each queue, of those in some states."""
+    served: dict[str, list[str]] = {}
+    for node in nodes:
+        if node["state"] in states:
+            for queue in node["queues"]:
+                served.setdefault(queue, []).append(node["name"])
+    return served
+
+
+P = ParamSpec("P")
+Warned = tuple[str, str, str, str]
+
+MOST_WARNED = 20
+"""How many warnings of a kind are given; one more says how many others there are."""
+
+
+def listed(warn: Callable[P, Iterable[Warned]]) -> Callable[P, list[dict[str, str]]]:
+    """Have a function return its warnings, all of a kind, as dictionaries.
+
+    Args:
+        warn: Yields ``kind, subject, what, remedy`` for each.
+    """
+
+    @wraps(warn)
+    def few(*args: P.args, **options: P.kwargs) -> list[dict[str, str]]:
+        all_warned = list(warn(*args, **options))
+        first, left = all_warned[:MOST_WARNED], len(all_warned) - MOST_WARNED
+        if left > 0:
+            kind = first[-1][0]
+            what = f"{counted(left, 'more warning')} of this kind: {kind.replace('_', ' ')}"
+            first.append((kind, "", what, "as for those before"))
+        return [
+            dict(zip(("kind", "subject", "what", "remedy"), warning, strict=True))
+            for warning in first
+        ]
+
+    return few
+
 
 GRANT = (
     "grant the node's role what it lacks, as txqueue_worker has it; if that role lacks it, run:"

@@ -1,27 +1,15 @@
-"""Decides how much a claim takes, when it runs, and which worker gets jobs or gives them back."""
+"""Decides how much a claim takes, when it runs, which worker gets jobs or gives them back;
+unstarted jobs are divided among peers and released.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from attrs import frozen
 
-__all__ = [
-    "FEW",
-    "MANY",
-    "Load",
-    "PaceMeter",
-    "Room",
-    "ahead_of",
-    "claim_delay",
-    "give_back_shares",
-    "is_stream",
-    "least_loaded",
-    "ordinary_jobs",
-    "room_of",
-    "updated_rate",
-]
+from txqueue.model.assignment import JobKey
 
 # A worker holds the jobs it runs, and as many more as it finishes in this many seconds.
 HORIZON = 0.1
@@ -227,3 +215,44 @@ def ordinary_jobs(room: Room, *, in_stream: bool) -> int:
         in_stream: Whether many are expected.
     """
     return min(MANY, room.largest) if in_stream else min(FEW, room.free)
+
+
+@frozen
+class Unstarted:
+    """Jobs that workers gave back unstarted.
+
+    Attributes:
+        jobs: The jobs.
+        weight: The sum of their weights; an estimate if they are a part of other unstarted jobs.
+    """
+
+    jobs: Sequence[JobKey] = ()
+    weight: int = 0
+
+    def __add__(self, other: Unstarted) -> Unstarted:
+        return Unstarted([*self.jobs, *other.jobs], self.weight + other.weight)
+
+    @property
+    def ids(self) -> dict[int, list[int]]:
+        """The numbers of the jobs by assignment."""
+        ids: dict[int, list[int]] = {}
+        for assignment, job_id in self.jobs:
+            ids.setdefault(assignment, []).append(job_id)
+        return ids
+
+    def without(self, gone: Collection[int]) -> Unstarted:
+        """Return the jobs whose numbers are not in `gone`."""
+        return self._part([job for job in self.jobs if job.job_id not in gone])
+
+    def cut(self, weight: int) -> tuple[Unstarted, Unstarted]:
+        """Divide the jobs into a part of about a given weight, and the rest."""
+        jobs = -(-weight * len(self.jobs) // max(1, self.weight))
+        return self._part(self.jobs[:jobs]), self._part(self.jobs[jobs:])
+
+    def batches(self, most: int) -> list[Unstarted]:
+        """Divide the jobs into parts of at most `most` jobs."""
+        starts = range(0, len(self.jobs), most)
+        return [self._part(self.jobs[start : start + most]) for start in starts]
+
+    def _part(self, jobs: Sequence[JobKey]) -> Unstarted:
+        return Unstarted(jobs, self.weight * len(jobs) // max(1, len(self.jobs)))

@@ -11,9 +11,7 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
-from txqueue.system.asyncio_tasks import in_asyncio
-
-__all__ = ["ForTask", "awaitable", "entered"]
+from txqueue.system.clock import in_asyncio
 
 T = TypeVar("T")
 C = TypeVar("C", bound="_Connection")

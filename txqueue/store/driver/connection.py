@@ -11,21 +11,13 @@ from psycopg2.extensions import TRANSACTION_STATUS_IDLE, TRANSACTION_STATUS_INER
 from twisted.internet.defer import CancelledError, Deferred
 
 from txqueue.errors import DatabaseUnavailable
-from txqueue.store.driver.conninfo import ConnectAttempt, attempts
-from txqueue.store.driver.dns import resolved
-from txqueue.store.driver.dsn_errors import naming_source
-from txqueue.store.driver.errors import demoted, translated, translation
-from txqueue.store.driver.prepared_statements import Prepared
-from txqueue.store.driver.raw_connection import Driver, IStoreReactor
-from txqueue.store.driver.reconnecting import ReconnectBackoff
-from txqueue.store.driver.redaction import redacting
+from txqueue.store.driver.errors import demoted, read_any_moment, translated, translation
+from txqueue.store.driver.hosts import ConnectAttempt, attempts, redacting, resolved
+from txqueue.store.driver.raw_connection import Driver, IStoreReactor, Prepared
+from txqueue.store.driver.reconnecting import ReconnectBackoff, SlowHosts
 from txqueue.store.driver.session_bounds import ENCODED, SET, as_arrays
-from txqueue.store.driver.shared_errors import CHECK_DSN, ended_inside, rolled_back
+from txqueue.store.driver.shared_errors import CHECK_DSN, ended_inside, naming_source, rolled_back
 from txqueue.store.driver.side_by_side import nested
-from txqueue.store.driver.slow_hosts import SlowHosts
-from txqueue.store.driver.timestamps import read_any_moment
-
-__all__ = ["Connection", "Statement"]
 
 # A statement and its parameters.
 Statement = tuple[str, Sequence[object]]

@@ -7,19 +7,47 @@ from contextlib import AbstractAsyncContextManager
 from random import uniform
 from typing import Any, TypeVar
 
-from twisted.internet.defer import Deferred, TimeoutError
+from twisted.internet.defer import Deferred, DeferredSemaphore, TimeoutError
 from twisted.python.failure import Failure
 
 from txqueue.errors import DatabaseUnavailable
 from txqueue.store.driver.connection import Connection, Statement
 from txqueue.store.driver.raw_connection import IStoreReactor
-from txqueue.store.driver.reconnecting import ReconnectBackoff
-from txqueue.store.driver.semaphore import Semaphore
+from txqueue.store.driver.reconnecting import ReconnectBackoff, SlowHosts
 from txqueue.store.driver.session_bounds import LONGEST_LIFE
 from txqueue.store.driver.shared_errors import none_free
-from txqueue.store.driver.slow_hosts import SlowHosts
 
-__all__ = ["ConnectionPool"]
+
+class Semaphore(DeferredSemaphore):
+    """Gives callers their turn one after the other, and never one inside of another.
+
+    A caller may end its turn without having waited for the database. If the next one began within
+    that, the stack would be full after some dozens, and the others would never get theirs.
+    """
+
+    _ended = 0
+    _is_ending = False
+
+    def take_at_once(self) -> bool:
+        """Take a turn if no caller waits for one; return whether it is taken."""
+        if self.tokens:
+            self.tokens -= 1
+            return True
+        return False
+
+    def release(self) -> None:
+        """End a turn; if another one is just being ended, after that."""
+        self._ended += 1
+        if self._is_ending:
+            return
+        self._is_ending = True
+        try:
+            while self._ended:
+                self._ended -= 1
+                super().release()
+        finally:
+            self._is_ending = False
+
 
 T = TypeVar("T")
 

@@ -1,42 +1,24 @@
-"""Converts the driver's errors into txqueue's."""
+"""Converts the driver's errors into txqueue's, and tells which statements the database refuses;
+reads timestamps that Python cannot represent.
+"""
+
+from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from datetime import UTC, datetime
+from typing import Any, Final
 
 import psycopg2
+from attrs import define, field, frozen
 from psycopg2 import errorcodes
+from psycopg2.extensions import PYDATETIMETZ, new_type, register_type
 
-from txqueue.errors import (
-    DatabaseUnavailable,
-    NotPermitted,
-    Refused,
-    SchemaMismatch,
-    TxqueueError,
-)
-from txqueue.model.sqlstates import INSUFFICIENT_PRIVILEGE, is_lost, refusal_of
-from txqueue.store.driver.shared_errors import (
-    SIGNS_OF_A_STANDBY,
-    not_primary,
-    unavailable,
-)
-
-__all__ = [
-    "Unanswered",
-    "answered",
-    "complaint",
-    "demoted",
-    "is_damage",
-    "is_locked",
-    "is_of_a_row",
-    "is_passing",
-    "is_too_slow",
-    "lost",
-    "sent_by_server",
-    "translated",
-    "translation",
-]
+from txqueue.errors import DatabaseUnavailable, NotPermitted, Refused, SchemaMismatch, TxqueueError
+from txqueue.model.sqlstates import INSUFFICIENT_PRIVILEGE, is_lost, outlasts_retries, refusal_of
+from txqueue.store.driver.shared_errors import SIGNS_OF_A_STANDBY, not_primary, unavailable
 
 # What is said of values that cannot be read; the second, where a file or block is lost.
 _DAMAGE = {errorcodes.CLASS_INTERNAL_ERROR, errorcodes.CLASS_SYSTEM_ERROR}
@@ -237,3 +219,111 @@ def answered(
         raise Refused(
             f"the database refuses: {error_text}", error.diag.message_hint or ""
         ) from None
+
+
+FORGOTTEN_AFTER = 15.0
+"""Seconds after which a refusal no longer counts, unless the statement is refused again."""
+COUNTS_AFTER = 2.0
+"""Seconds for which a statement must fail, as one row may be the cause of a single failure; the
+lack of a right counts at once.
+"""
+
+
+@frozen
+class ServerAnswer:
+    """What the server answered to a statement.
+
+    Attributes:
+        said: Its message.
+        sqlstate: Its code.
+    """
+
+    said: str
+    sqlstate: str
+
+
+@define
+class _Failing:
+    """A statement that fails again and again."""
+
+    since: float
+    last: float
+    refusal: ServerAnswer
+
+
+@define
+class RefusedStatements:
+    """The refused statements of a node, each until it succeeds.
+
+    Services try refused statements again within five seconds; one that is not has become needless.
+
+    Args:
+        now: Returns the time by the monotonic clock.
+    """
+
+    _now: Callable[[], float] = time.monotonic
+    _failing: dict[str, _Failing] = field(factory=dict, init=False)
+
+    @contextmanager
+    def noted(self, statement: str) -> Iterator[None]:
+        """Note whether the statement that runs in this block is refused."""
+        try:
+            yield
+        except Exception as error:
+            answer = sent_by_server(error)
+            if answer is not None and (outlasts_retries(answer[0]) or is_too_slow(error)):
+                self._failed(statement, ServerAnswer(answer[1], answer[0]))
+            raise
+        self._failing.pop(statement, None)
+
+    def refuses(self, statement: str) -> bool:
+        """Tell whether this statement was refused when it was last run."""
+        failing = self._failing.get(statement)
+        return failing is not None and self._counts(failing)
+
+    @property
+    def first(self) -> ServerAnswer | None:
+        """What the server answered to the statement that was refused first; None if none is."""
+        refused = (each.refusal for each in self._failing.values() if self._counts(each))
+        return next(refused, None)
+
+    def _failed(self, statement: str, refusal: ServerAnswer) -> None:
+        now = self._now()
+        failing = self._failing.get(statement)
+        if failing is None or self._is_old(failing):
+            self._failing[statement] = _Failing(now, now, refusal)
+        else:
+            failing.last, failing.refusal = now, refusal
+
+    def _is_old(self, failing: _Failing) -> bool:
+        return failing.last <= self._now() - FORGOTTEN_AFTER
+
+    def _counts(self, failing: _Failing) -> bool:
+        lacks_right = failing.refusal.sqlstate == INSUFFICIENT_PRIVILEGE
+        lasts = lacks_right or failing.last - failing.since >= COUNTS_AFTER
+        return lasts and not self._is_old(failing)
+
+
+EARLIEST: Final = datetime.min.replace(tzinfo=UTC)
+LATEST: Final = datetime.max.replace(tzinfo=UTC)
+
+_TIMESTAMPTZ_OID: Final = 1184
+
+
+def read_any_moment(driver: Any) -> None:
+    """Make a connection read a timestamp beyond Python's range as the nearest one within it."""
+    register_type(_TIMESTAMPTZ, driver)
+
+
+def _cast(text: Any, cursor: Any) -> datetime | None:
+    try:
+        moment: datetime | None = PYDATETIMETZ(text, cursor)
+    except (ValueError, OverflowError, psycopg2.Error):
+        return EARLIEST if text.endswith("BC") or text == "-infinity" else LATEST
+    if moment is not None and moment.tzinfo is None:
+        # Infinity has no time zone, so it could not be compared.
+        return moment.replace(tzinfo=UTC)
+    return moment
+
+
+_TIMESTAMPTZ: Final = new_type((_TIMESTAMPTZ_OID,), "TIMESTAMPTZ", _cast)

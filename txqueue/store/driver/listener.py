@@ -14,11 +14,8 @@ from twisted.internet.task import deferLater
 from txqueue.errors import ConfigurationError
 from txqueue.store.driver.connection import Connection
 from txqueue.store.driver.raw_connection import IStoreReactor
-from txqueue.store.driver.reconnecting import ReconnectBackoff
+from txqueue.store.driver.reconnecting import ReconnectBackoff, SlowHosts
 from txqueue.store.driver.session_bounds import LONGEST_LIFE, kept_alive
-from txqueue.store.driver.slow_hosts import SlowHosts
-
-__all__ = ["Listener", "OwnChannel"]
 
 # Seconds after which a statement without an answer counts as lost.
 PATIENCE = 10.0

@@ -5,26 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = [
-    "CONNECTS_WITHIN",
-    "CONNECTS_WITHIN_OF_SEVERAL",
-    "ENCODED",
-    "LONGEST_LIFE",
-    "NOTICING",
-    "PLAIN",
-    "SET",
-    "SET_LOCAL",
-    "TO_READ",
-    "UNCOMPILED",
-    "UNLIMITED",
-    "WITHOUT_JIT",
-    "as_arrays",
-    "kept_alive",
-    "of_a_master",
-    "of_a_tool",
-    "of_a_worker",
-]
-
 # Seconds in which a host must answer; shorter with several hosts or addresses, so that the next is
 # tried soon.
 CONNECTS_WITHIN: Final = 10.0

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-__all__ = ["PART", "PLACE", "nested"]
-
 PART: Final = "txqueue part "
 """How the name of the column begins that stands before the columns of a question."""
 PLACE: Final = "txqueue place"

@@ -8,8 +8,6 @@ from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast
 
 from txqueue.errors import TxqueueError
 
-__all__ = ["AwaitedCall", "AwaitedCalls", "awaited"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 

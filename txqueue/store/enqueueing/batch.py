@@ -10,8 +10,6 @@ from txqueue.model.enqueue_options import EnqueueOptions
 from txqueue.model.work_item import WorkItem
 from txqueue.store.enqueueing.awaited_calls import AwaitedCalls, awaited
 
-__all__ = ["Batch", "BatchNumbers"]
-
 
 class Enqueuing(Protocol):
     """The transaction, as a batch uses it."""

@@ -13,7 +13,7 @@ from typing import Any
 import attrs
 
 from txqueue.errors import InvalidWork
-from txqueue.model.chunk import chunk_of_one
+from txqueue.model.assignment import chunk_of_one
 from txqueue.model.enqueue_options import OPTIONS
 from txqueue.model.keys import KEYS, check_text
 from txqueue.model.names_elsewhere import remedy_for
@@ -21,19 +21,7 @@ from txqueue.model.payload import encode
 from txqueue.model.storable import find_unstorable
 from txqueue.model.work_item import WorkItem, explicit_policy
 from txqueue.store.enqueueing.encryption import encrypted
-from txqueue.tracing.carried import TRACED_AT
-
-__all__ = [
-    "SQL_TYPES",
-    "assigned_call",
-    "batches",
-    "call_of",
-    "chunk_of_call",
-    "enqueue_call",
-    "is_plain",
-    "job_object",
-    "json_text",
-]
+from txqueue.tracing.choice import TRACED_AT
 
 BATCH = 1000
 _RELATIONS = frozenset({"unique", "unique_mode", "after", "after_any_end"})

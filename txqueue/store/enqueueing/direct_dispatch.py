@@ -18,8 +18,6 @@ from txqueue.store.enqueueing.calls import (
     job_object,
 )
 
-__all__ = ["CreditHolder", "DirectDispatch", "NodeCredit", "Query"]
-
 _MAY_UNDO = re.compile("savepoint|rollback|abort|prepare", re.IGNORECASE)
 
 Query = Callable[[str, Sequence[object]], Awaitable[list[tuple[Any, ...]]]]

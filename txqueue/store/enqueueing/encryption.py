@@ -1,4 +1,5 @@
-"""Encrypts payloads and results at rest, with keys that only clients and workers have.
+"""Encrypts payloads and results at rest, with keys that only clients and workers have; and what a
+caller that waits for a job gets.
 
 The stored form is ``{"encrypted": TOKEN}`` with a Fernet token, which cannot be read or made
 without a key. The token contains the work type and whether it is a payload or a result, so that it
@@ -14,21 +15,22 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from txqueue.errors import ConfigurationError, InvalidWork, KeyUnavailable, UnknownWorkType
+from txqueue.errors import (
+    ConfigurationError,
+    DatabaseUnavailable,
+    InvalidWork,
+    JobFailed,
+    JobNotFound,
+    KeyUnavailable,
+    UnknownWorkType,
+    WaitTimeout,
+)
+from txqueue.model.job import Job, State
 from txqueue.model.work_item import find_work_type
 
 if TYPE_CHECKING:
     from cryptography.fernet import MultiFernet
 
-__all__ = [
-    "KEY",
-    "check_key",
-    "decrypted",
-    "decrypted_result",
-    "encrypted",
-    "has_key",
-    "is_encrypted",
-]
 
 KEY = "TXQUEUE_PAYLOAD_KEY"
 _MARK = "encrypted"
@@ -168,3 +170,47 @@ def _ring_of(text: str) -> MultiFernet:
         raise ConfigurationError(
             f"{KEY} is not a key: each is 32 bytes in URL-safe base64", _REMEDY
         ) from None
+
+
+def result_of(job: Job) -> object:
+    """Return the result of an ended job, decrypted.
+
+    Raises:
+        JobFailed: When the job failed or was cancelled.
+        KeyUnavailable: When no key of this process decrypts the result.
+    """
+    if job.state is not State.DONE:
+        raise JobFailed(
+            f"job {job.id} is {job.state}: {(job.error or 'no reason given').splitlines()[0]}"
+        )
+    return decrypted_result(job.work_type, job.result)
+
+
+def missing(job_id: int, *, is_in_transaction: bool) -> JobNotFound:
+    """Return the error for a job that is not there.
+
+    Args:
+        job_id: The job's number.
+        is_in_transaction: Whether the caller is inside a transaction of a queue.
+    """
+    if is_in_transaction:
+        return JobNotFound(
+            f"job {job_id} is not there, or is of a transaction that has not committed",
+            "a job begins after the commit: read it or wait for it after queue.transaction()",
+        )
+    return JobNotFound(f"there is no job {job_id}", "check the number; old history is dropped")
+
+
+def not_in_time(job_id: int, timeout: float) -> WaitTimeout:
+    """Return the error for a job that did not end in time."""
+    return WaitTimeout(
+        f"job {job_id} did not end within {timeout} s",
+        f"wait longer, or see why: txqueue explain {job_id}",
+    )
+
+
+def closed_before(job_id: int) -> DatabaseUnavailable:
+    """Return the error for a caller that waited when the queue was closed."""
+    return DatabaseUnavailable(
+        f"the queue was closed before job {job_id} ended", "close the queue after the wait"
+    )

@@ -1,4 +1,5 @@
-"""The calls that enqueue, for any driver: each parameter is a text, which the statement casts.
+"""The calls that enqueue, for any driver: each parameter is a text, which the statement casts; as
+an exchange of statements and answers.
 
 No driver's handling of JSON, moments, arrays or numbers, and no codec of the application, changes
 what arrives.
@@ -6,29 +7,17 @@ what arrives.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Final, Literal, TypeAlias, get_args
+from typing import Any, Final, Literal, TypeAlias, TypeVar, get_args
 
 from attrs import frozen
 
 from txqueue.errors import ConfigurationError
 from txqueue.model.work_item import WorkItem
 from txqueue.store.enqueueing.calls import SQL_TYPES, batches, job_object, json_text
+from txqueue.store.inquiries.inquiry import aanswer, answer
 from txqueue.store.schema.files import checked_name
-
-__all__ = [
-    "SAVEPOINT",
-    "TRANSACTION",
-    "Frame",
-    "ParamStyle",
-    "Parameters",
-    "Statement",
-    "call_statement",
-    "many_statements",
-    "one_statement",
-    "text_statement",
-]
 
 ParamStyle: TypeAlias = Literal["format", "pyformat", "named", "numeric_dollar"]
 """How a driver's statements spell parameters: ``%s``, ``%(name)s``, ``:name`` or ``$1``."""
@@ -180,3 +169,22 @@ def _text(name: str, value: Any) -> str:
         return "{" + ",".join(map(str, value)) + "}"
     # Of str and int themselves: subclasses, such as enums, may write another text.
     return str.__str__(value) if isinstance(value, str) else int.__repr__(value)
+
+
+T = TypeVar("T")
+Exchange: TypeAlias = Generator[Statement, Any, T]
+
+
+def run(exchange: Exchange[T], send: Callable[[str, Parameters], Any]) -> T:
+    """Run an exchange over a connection that blocks.
+
+    Args:
+        exchange: The exchange.
+        send: Sends a statement; returns the only value of its result, None for no result.
+    """
+    return answer(exchange, lambda statement: send(*statement))
+
+
+async def arun(exchange: Exchange[T], send: Callable[[str, Parameters], Awaitable[Any]]) -> T:
+    """Run an exchange over a connection that does not block; see `run`."""
+    return await aanswer(exchange, lambda statement: send(*statement))

@@ -12,26 +12,17 @@ from txqueue.errors import InvalidWork
 from txqueue.model.enqueue_options import OPTIONS
 from txqueue.model.foreign import text_of
 from txqueue.model.job import job_number
-from txqueue.model.step import check_key, check_name, signal_text
+from txqueue.model.results import check_key, check_name, signal_text
 from txqueue.model.work_item import WorkItem, is_work_type
 from txqueue.store.enqueueing.encryption import encrypted, has_key
-from txqueue.store.enqueueing.exchange import Exchange, arun
 from txqueue.store.enqueueing.portable_calls import (
+    Exchange,
     Parameters,
     ParamStyle,
     Statement,
+    arun,
     call_statement,
 )
-
-__all__ = [
-    "PART",
-    "Receiver",
-    "Signal",
-    "encrypted_text",
-    "sent",
-    "signal_sent",
-    "signal_statement",
-]
 
 Receiver: TypeAlias = int | tuple[type[WorkItem], str]
 """The job that a signal is for: its number, or its class and the unique key that it holds."""

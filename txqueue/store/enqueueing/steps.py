@@ -9,18 +9,8 @@ from typing import Any, Final
 from attrs import astuple, frozen
 
 from txqueue.model.job import Token
-from txqueue.model.step import Memo
+from txqueue.model.results import Memo
 from txqueue.store.driver.connection import Statement
-
-__all__ = [
-    "StepRun",
-    "StepWrite",
-    "child_written",
-    "loaded",
-    "memo_of",
-    "step_written",
-    "steps_written",
-]
 
 _LOAD: Final = """
     select name, kind, result, error, is_ended, seconds, child, child_state, child_type,

@@ -1,18 +1,18 @@
-"""Queries of jobs by their numbers."""
+"""Queries of jobs by their numbers, archived ones too."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from attrs import evolve
 
+from txqueue.errors import ArchiveUnavailable
 from txqueue.model.job import COLUMNS, JSON_COLUMNS, Attempt, Job, State
-from txqueue.store.inquiries.inquiry import Inquiry, Question
-
-__all__ = ["FINAL", "about_jobs", "about_one_job", "with_attempts"]
+from txqueue.store.inquiries.inquiry import Inquiry, Question, Rows
 
 FINAL: Final = [state for state in State if state.is_final]
 # JSON as text, because Python cannot parse all JSON that PostgreSQL accepts.
@@ -78,3 +78,78 @@ def with_attempts(schema: str, job: Job) -> Inquiry[Job]:
         return job
     rows = yield Question(_ATTEMPTS.format(schema=schema, job_id="%s"), (job.id,))
     return evolve(job, attempts=tuple(Attempt(**row) for row in rows))
+
+
+READ_COMMAND: Final = (sys.executable, "-m", "txqueue.archive", "job")
+"""Reads a request, and prints the answer; a process, as Parquet takes CPU and a large library."""
+
+_MOMENTS: Final = (
+    *("rank", "not_before", "not_after", "enqueued_at", "assigned_at", "started_at"),
+    *("finished_at", "failed_at"),
+)
+
+
+def about_archived_days(schema: str, job_id: int) -> Inquiry[Rows]:
+    """Query the days that only the archive has, and that have, or may have, a job.
+
+    Args:
+        schema: The name of the schema.
+        job_id: The job's number.
+
+    Returns:
+        ``state, day, location`` of each day.
+    """
+    return (
+        yield Question(
+            f"select state::text as state, day, location from {schema}.archived"
+            " where dropped_at is not null and (ids is null and jobs > 0"
+            " and %s between coalesce(lowest, 0) and coalesce(highest, 9223372036854775807)"
+            " or case when %s between lowest and highest then ids @> %s::bigint end)"
+            " order by ids is null, day desc",
+            (job_id, job_id, job_id),
+        )
+    )
+
+
+def request_text(days: Sequence[Mapping[str, Any]], job_id: int) -> bytes:
+    """Return the request for a job.
+
+    Args:
+        days: The days to search, from `about_archived_days`.
+        job_id: The job's number.
+    """
+    plain = [{**day, "day": day["day"].isoformat()} for day in days]
+    return json.dumps({"days": plain, "job_id": job_id}).encode()
+
+
+def row_in(output: bytes) -> dict[str, Any] | None:
+    """Return all columns of an archived job, JSON as text; None if none of the days has it.
+
+    Args:
+        output: What the process has printed.
+
+    Raises:
+        ArchiveUnavailable: When the archive cannot be read, or not by this installation.
+    """
+    answer = _parsed(output)
+    if "error" in answer:
+        raise ArchiveUnavailable(*answer["error"])
+    row: dict[str, Any] | None = answer["job"]
+    return row and {**row, **{name: _moment(row.get(name)) for name in _MOMENTS}}
+
+
+def archived_job(row: Mapping[str, Any] | None) -> Job | None:
+    """Return an archived job; its row may lack columns, as a file of an older release has fewer."""
+    return None if row is None else Job.from_row({**dict.fromkeys(COLUMNS), **row})
+
+
+def _parsed(output: bytes) -> dict[str, Any]:
+    try:
+        answer: dict[str, Any] = json.loads(output)
+    except ValueError:
+        end = " ".join(output.decode(errors="replace").split())[-300:]
+        raise ArchiveUnavailable(
+            f"the process that reads the archive has failed: {end or 'it said nothing'}",
+            f"check that {sys.executable} -m txqueue.archive runs",
+        ) from None
+    return answer

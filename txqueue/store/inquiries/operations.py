@@ -1,4 +1,5 @@
-"""Runs operators' queries and acts on a node: with time limits, and few at a time.
+"""Runs operators' queries and acts on a node: over a pool of connections, with time limits, few at
+a time.
 
 A node has few connections: queries use one of them, acts another.
 """
@@ -14,17 +15,20 @@ from psycopg2.errors import LockNotAvailable
 
 from txqueue.errors import DatabaseUnavailable, Refused
 from txqueue.model.operator_acts import ACTS, ValueKind
-from txqueue.store.driver.connection_pool import ConnectionPool
+from txqueue.store.driver.connection_pool import ConnectionPool, Semaphore
 from txqueue.store.driver.errors import answered
-from txqueue.store.driver.semaphore import Semaphore
 from txqueue.store.driver.session_bounds import TO_READ
-from txqueue.store.inquiries.inquiry import Inquiry
-from txqueue.store.inquiries.lock_holders import locked_out
-from txqueue.store.inquiries.pooled import find
-
-__all__ = ["Operations"]
+from txqueue.store.inquiries.inquiry import Inquiry, aanswer, locked_out
 
 T = TypeVar("T")
+
+
+async def find(pool: ConnectionPool, inquiry: Inquiry[T]) -> T:
+    """Run an inquiry, each statement in a transaction of its own, and return its result."""
+    return await aanswer(
+        inquiry, lambda question: pool.query_dicts(question.sql, question.parameters)
+    )
+
 
 # Shorter than the time limit of the node's pool, which would drop the connection.
 PATIENCE = 8

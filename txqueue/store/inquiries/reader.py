@@ -10,19 +10,19 @@ import psycopg2
 from psycopg2.extensions import TRANSACTION_STATUS_IDLE
 
 from txqueue.errors import Refused, SchemaMismatch
-from txqueue.store.driver.blocking_connection import connect
-from txqueue.store.driver.errors import answered
-from txqueue.store.driver.interruptible import interruptible
+from txqueue.store.driver.blocking_connection import connect, interruptible
+from txqueue.store.driver.errors import answered, read_any_moment
 from txqueue.store.driver.session_bounds import SET, TO_READ, as_arrays, of_a_tool
 from txqueue.store.driver.side_by_side import nested
-from txqueue.store.driver.timestamps import read_any_moment
-from txqueue.store.inquiries.inquiry import Inquiry, Question, Rows, answer
-from txqueue.store.inquiries.lock_holders import locked_out
-from txqueue.store.inquiries.schema_version import ensure_version
-from txqueue.store.schema.files import checked_name
-from txqueue.store.schema.version import FIND, SchemaVersion, check_version
-
-__all__ = ["Reader", "Session"]
+from txqueue.store.inquiries.inquiry import (
+    Inquiry,
+    Question,
+    Rows,
+    answer,
+    ensure_version,
+    locked_out,
+)
+from txqueue.store.schema.files import FIND, SchemaVersion, check_version, checked_name
 
 T = TypeVar("T")
 

@@ -19,9 +19,10 @@ from txqueue.model.assignment import (
 from txqueue.policy.placement.room import Room
 from txqueue.store.driver.connection import Connection
 from txqueue.store.driver.connection_pool import ConnectionPool
+from txqueue.store.driver.errors import RefusedStatements, ServerAnswer
 from txqueue.store.driver.listener import Listener, OwnChannel
-from txqueue.store.driver.refused_statements import RefusedStatements, ServerAnswer
-from txqueue.store.node.function_calls import (
+from txqueue.store.node.outcomes import joined_outcomes, nulls_or_texts
+from txqueue.store.node.run_functions import (
     COMPLETE,
     NEXT_JOB,
     OPEN_TRANSACTIONS,
@@ -29,13 +30,13 @@ from txqueue.store.node.function_calls import (
     RELEASE,
     SETTLE,
     STARTED,
+    Claim,
+    Rows,
+    RunFunctions,
+    WrittenEnds,
+    open_transactions,
+    taken,
 )
-from txqueue.store.node.outcomes import joined_outcomes, nulls_or_texts
-from txqueue.store.node.replies import Claim, WrittenEnds, open_transactions
-from txqueue.store.node.run_functions import RunFunctions
-from txqueue.store.node.unreadable_jobs import Rows, taken
-
-__all__ = ["StoredFunctions"]
 
 
 class StoredFunctions(RunFunctions):

@@ -22,14 +22,6 @@ from attrs import evolve, fields
 
 from txqueue.model.assignment import SettledJob, SettledJobs, framed
 
-__all__ = [
-    "as_settled_jobs",
-    "joined_outcomes",
-    "outcomes_text",
-    "outcomes_texts",
-    "settled_jobs_in",
-]
-
 LONGEST: Final = 1 << 15
 """Characters of the outcomes that a worker reports together."""
 _NAMES: Final = [field.name for field in fields(SettledJob) if field.name != "frames"]

@@ -10,9 +10,7 @@ from typing import Any, Protocol
 from twisted.internet.defer import Deferred
 from twisted.internet.protocol import ProcessProtocol
 
-from txqueue.store.inquiries.archived_jobs import READ_COMMAND, request_text, row_in
-
-__all__ = ["ArchiveProcess", "ProcessStarter"]
+from txqueue.store.inquiries.jobs import READ_COMMAND, request_text, row_in
 
 
 class ProcessStarter(Protocol):

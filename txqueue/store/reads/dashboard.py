@@ -10,22 +10,8 @@ from datetime import timedelta
 from typing import Any, Literal
 
 from txqueue.policy.facts.status import depth
-from txqueue.store.inquiries.inquiry import Inquiry, Question, Rows
-from txqueue.store.inquiries.together import rows_of, together
+from txqueue.store.inquiries.inquiry import Inquiry, Question, Rows, rows_of, together
 from txqueue.store.reads.queue_state import about_clock
-
-__all__ = [
-    "LOOKED_AT",
-    "Column",
-    "about_changes",
-    "about_chart",
-    "about_ended",
-    "about_family",
-    "about_last_hour",
-    "about_live_jobs",
-    "about_node_jobs",
-    "about_policy",
-]
 
 LOOKED_AT = 50_000
 """How many jobs of each state are looked at to count those of a queue or work type: not all tables

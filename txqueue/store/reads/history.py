@@ -16,17 +16,6 @@ from txqueue.store.driver.session_bounds import UNCOMPILED
 from txqueue.store.inquiries.inquiry import Inquiry, Question, Rows
 from txqueue.store.inquiries.reader import Session
 
-__all__ = [
-    "Column",
-    "Day",
-    "PastDays",
-    "about_archived",
-    "about_failures",
-    "about_failures_after",
-    "about_past",
-    "about_stats",
-]
-
 # Few Parquet readers support dates beyond these; infinity is written as the nearer one.
 _MOMENT = (
     "case when {0} is not null then (extract(epoch from"

@@ -7,13 +7,16 @@ from typing import Any
 
 from attrs import frozen
 
-from txqueue.policy.facts.live_jobs import Rest
+from txqueue.policy.facts.obstacles import Rest
 from txqueue.policy.facts.status import queues
 from txqueue.store.inquiries.inquiry import Inquiry, Question
-from txqueue.store.reads.live_counts import LARGEST, about_live, about_recent
-from txqueue.store.reads.queue_state import about_clock, about_nodes
-
-__all__ = ["Installation", "about_installation"]
+from txqueue.store.reads.queue_state import (
+    LARGEST,
+    about_clock,
+    about_live,
+    about_nodes,
+    about_recent,
+)
 
 # The most paused queues that are read.
 _PAUSED = 10_000

@@ -1,4 +1,6 @@
-"""The statements that read a job and its failed attempts, for the driver of an application."""
+"""The statements that read a job, its failed attempts and the installation, for the driver of an
+application.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +10,8 @@ from typing import Any
 from attrs import field, frozen
 
 from txqueue.model.job import State
-from txqueue.model.stored_json import read_json
-from txqueue.store.schema.files import checked_name
-
-__all__ = ["StoredAttempt", "StoredJob", "attempts_query", "job_query", "run_began"]
+from txqueue.model.storable import read_json
+from txqueue.store.schema.files import FIND, IDENTITY, checked_name
 
 
 @frozen
@@ -80,4 +80,29 @@ def attempts_query(schema: str) -> str:
         "select began, at, coalesce(node.name, node_id::text), error, error_class"
         f" from {schema}.failed_attempt left join {schema}.node_info as node using (node_id)"
         " where job_id = %s and restarted_by is null order by at, attempt"
+    )
+
+
+def has_schema_query(schema: str) -> str:
+    """Return the statement that tells whether the schema is there."""
+    return f"select to_regclass('{checked_name(schema)}.migration') is not null"
+
+
+def version_query(schema: str) -> str:
+    """Return the statement for the fields of a `SchemaVersion`."""
+    return FIND.format(schema=checked_name(schema))
+
+
+def identity_query(schema: str) -> str:
+    """Return the statement whose first column is the identity of the queue."""
+    return IDENTITY.format(schema=checked_name(schema))
+
+
+def unserved_query(schema: str) -> str:
+    """Return the statement for those of the queues ``%s`` that no living node serves."""
+    return (
+        "select its.queue from unnest(%s::text[]) as its (queue) where not exists ("
+        f"select from {checked_name(schema)}.node_info where state = 'alive'"
+        " and its.queue = any(queues) and heartbeat_at + lease > now())"
+        " order by 1"
     )

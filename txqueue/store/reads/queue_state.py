@@ -1,4 +1,11 @@
-"""Read-only queries about the queue, for blocking and asynchronous callers.
+"""Read-only queries about the queue: live jobs by name, why they do not run, limits, nodes.
+
+A client that only enqueues can make any number of names of queues and work types. See
+`txqueue.store.inquiries.inquiry`.
+
+Jobs that the same things can keep from running make a class: one job of each is explained,
+and its reason counts for all. Jobs behind others are alike if these are. See
+`txqueue.store.inquiries.inquiry`.
 
 Each is written as a generator, an `Inquiry`, that yields statements, receives their rows, and
 returns the result; the caller runs the statements.
@@ -6,35 +13,268 @@ returns the result; the caller runs the statements.
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
-from txqueue.policy.blockers.blocked_jobs import blocked_warnings
-from txqueue.policy.facts.live_jobs import MOST_SERVED, Rest, served_queues
+from attrs import frozen
+
+from txqueue.policy.blockers.blocked_jobs import blocked_jobs, blocked_warnings, jobs_left_out
+from txqueue.policy.facts.obstacles import MOST_SERVED, SERVING, LiveJobs, Rest, served_queues
 from txqueue.policy.facts.status import node_document, queues, summary, work_types
 from txqueue.policy.facts.warnings import explained, idle, recurring
-from txqueue.store.inquiries.inquiry import Inquiry, Question, Rows
-from txqueue.store.inquiries.together import rows_of, together
-from txqueue.store.reads.blocked_counts import about_blocked
-from txqueue.store.reads.live_counts import (
-    LARGEST,
-    about_live,
-    about_named_queues,
-    about_recent,
-)
-from txqueue.store.reads.workset_list import about_worksets
-from txqueue.store.schema.version import IDENTITY, QueueIdentity
+from txqueue.store.inquiries.inquiry import Inquiry, Question, Rows, rows_of, together
+from txqueue.store.reads.schedule_list import about_worksets
+from txqueue.store.schema.files import IDENTITY, QueueIdentity
 
-__all__ = [
-    "about_all",
-    "about_clock",
-    "about_controls",
-    "about_identity",
-    "about_nodes",
-    "about_queues",
-    "about_tenants",
-    "about_work_types",
-]
+LARGEST: Final = 100
+"""How many queues, and work types, are listed: those with the most jobs, and what nodes serve."""
+
+# No join: of very many names the planner has no statistics here, and would loop over all pairs.
+_LIVE: Final = """
+    with live as materialized (select * from {schema}.live_jobs),
+    queues as materialized (
+        select queue as name, sum(jobs) as jobs from live group by queue),
+    types as materialized (
+        select work_type as name, sum(jobs) as jobs from live group by work_type),
+    kept_queues as materialized (
+        (select name from queues where name = any(%s::text[])) union all
+        (select name from queues where name <> all(%s::text[])
+          order by jobs desc, name collate "C" limit %s)),
+    kept_types as materialized (
+        (select name from types where name = any(%s::text[])) union all
+        (select name from types where name <> all(%s::text[])
+          order by jobs desc, name collate "C" limit %s))
+    select 'queue' as kind,
+           case when queue in (select name from kept_queues) then queue end as name,
+           state::text as state, waiting_for, null as queue, sum(jobs)::bigint as jobs,
+           min(oldest) as oldest, (select count(*) from queues) as names
+      from live group by 2, 3, 4
+     union all
+    select 'work_type', case when work_type in (select name from kept_types) then work_type end,
+           state::text, waiting_for, min(queue collate "C"), sum(jobs)::bigint, min(oldest),
+           (select count(*) from types)
+      from live group by 2, 3, 4
+"""
+_RECENT: Final = """
+    select case when place <= %s then queue end as queue, sum(jobs)::bigint as jobs,
+           min(since) as since
+      from (select *, row_number() over (order by jobs desc, queue) as place
+              from {schema}.recent_done) as placed
+     group by 1
+"""
+# No join here either: `is true` keeps the planner from making one of the condition.
+_NAMED: Final = """
+    with figures as materialized (
+        select queue as name, state::text as state, waiting_for, jobs, oldest,
+               null::bigint as done, null::timestamptz as since from {schema}.live_jobs
+         union all
+        select queue, null, null, null, null, jobs, since from {schema}.recent_done
+         union all
+        select served, null, null, null, null, null, null from unnest(%s::text[]) as served),
+    page as materialized (
+        select name from figures where %s::text is null or name collate "C" > %s
+         group by name order by name collate "C" limit %s)
+    select name, state, waiting_for, sum(jobs)::bigint as jobs, min(oldest) as oldest,
+           sum(done)::bigint as done, min(since) as since
+      from figures where (name in (select name from page)) is true
+     group by 1, 2, 3 order by name collate "C"
+"""
+
+
+def about_live(schema: str, nodes: Iterable[Mapping[str, Any]], most: int) -> Inquiry[LiveJobs]:
+    """Query the numbers of live jobs, of the largest queues and work types and all others together.
+
+    Args:
+        schema: The name of the schema.
+        nodes: The nodes; what they serve is kept, whatever jobs it has.
+        most: How many other names of each kind are kept.
+    """
+    serving = [node for node in nodes if node["state"] in SERVING]
+    name_lists = [_names(serving, column) for column in ("queues", "work_types")]
+    parameters = [part for names in name_lists for part in (names, names, most)]
+    rows = yield Question(_LIVE.format(schema=schema), parameters)
+    queues = [row for row in rows if row["kind"] == "queue"]
+    types = [row for row in rows if row["kind"] == "work_type"]
+    return LiveJobs(
+        queues=[{**row, "queue": row["name"]} for row in queues if row["name"] is not None],
+        work_types=[{**row, "work_type": row["name"]} for row in types if row["name"] is not None],
+        other_queues=_rest(queues),
+        other_types=_rest(types),
+    )
+
+
+def about_recent(schema: str, most: int) -> Inquiry[Rows]:
+    """Query how many jobs the queues did recently; of all but the busiest together, as None."""
+    return (yield Question(_RECENT.format(schema=schema), (most,)))
+
+
+def about_named_queues(
+    schema: str, served: Sequence[str], after: str | None, most: int
+) -> Inquiry[tuple[Rows, Rows, list[str]]]:
+    """Query queues in the order of their names.
+
+    Args:
+        schema: The name of the schema.
+        served: The queues that nodes serve.
+        after: The last name of the previous page; None for the first page.
+        most: How many.
+
+    Returns:
+        The numbers of their live jobs, what they did recently, and their names.
+    """
+    rows = yield Question(_NAMED.format(schema=schema), (list(served), after, after, most))
+    named = [{**row, "queue": row["name"]} for row in rows]
+    live = [row for row in named if row["state"] is not None]
+    done = [{**row, "jobs": row["done"]} for row in named if row["done"] is not None]
+    return live, done, list(dict.fromkeys(row["name"] for row in named))
+
+
+def _names(nodes: Iterable[Mapping[str, Any]], column: str) -> list[str]:
+    """Return what the nodes serve, without what more than `MOST_SERVED` would be."""
+    return sorted({name for node in nodes for name in node[column]})[:MOST_SERVED]
+
+
+def _rest(rows: Rows) -> Rest:
+    """Return what the rows without a name count together."""
+    kept = {row["name"] for row in rows if row["name"] is not None}
+    names = max((row["names"] for row in rows), default=0) - len(kept)
+    jobs: dict[str, int] = {}
+    for row in rows:
+        if row["name"] is None:
+            jobs[row["state"]] = jobs.get(row["state"], 0) + row["jobs"]
+    return Rest(names, jobs)
+
+
+MOST_JOBS: Final = 100_000
+"""How many ready jobs, waiting ones, and unstarted ones are looked at, each."""
+
+MOST_TIES: Final = 2_000
+"""Of how many jobs that wait for others the kinds of those are distinguished."""
+
+MOST_CLASSES: Final = 50
+"""How many classes of jobs are explained: those with the most jobs."""
+
+# Jobs that have been assigned for this long and have not started wait in their node.
+_UNSTARTED: Final = "5 seconds"
+# To read options safely takes long; a job that lacks its key has the error that says so.
+_NO_KEY: Final = "case when error is not null then {schema}.readable_json(options) -> 'no_key' end"
+# Only payloads of encrypted types are read: one in clear has another reason than the others.
+_IS_CLEAR: Final = """case when work_type in (select work_type from sealed)
+                    then not {schema}.readable_json(payload) ? 'encrypted' end"""
+# Only rows of tables of which some session has locked rows are looked at.
+_LOCKER: Final = """case when xmax <> '0' and tableoid in (select relation from row_locks)
+                    then {schema}.row_locker(xmax, tableoid) end"""
+_CLASSES: Final = """
+    with tenants as materialized (select key from {schema}.control where kind = 'tenant'),
+    sealed as materialized (
+        select work_type from {schema}.work_type
+         where policy ? 'encrypted' and not {schema}.is_read_in_clear(work_type)),
+    groups as materialized (select key from {schema}.control where kind = 'group'),
+    held as materialized (
+        select distinct "group" as name from {schema}.job_assigned where "group" is not null),
+    silent as materialized (
+        select distinct "group" as name from {schema}.job_assigned
+         where "group" is not null and job_id = any ({schema}.silent_jobs())),
+    row_locks as materialized (
+        select relation from pg_locks where mode = 'RowShareLock' and pid <> pg_backend_pid()),
+    looked as materialized (
+        (select 'ready' as state, null::text as waiting_for, queue, work_type, tenant, "group",
+                job_id, rank, weight, priority >= 7 as is_high, deaths > 1 as is_suspect,
+                {no_key} as no_key, {is_clear} as is_clear, null::integer as incarnation,
+                {locker} as locker
+           from {schema}.job_ready where job_id > 0 limit {most})
+        union all
+        (select 'waiting', case when waiting_for not in ('time', 'rate') then waiting_for
+                                when not_before <= clock_timestamp() then 'nothing'
+                                when not_before = 'infinity' then 'never'
+                                when options ? 'steps' then 'step'
+                                when attempt > 0 then 'backoff'
+                                else waiting_for end,
+                queue, work_type, tenant, "group",
+                job_id, rank, weight, priority >= 7, deaths > 1,
+                {no_key}, {is_clear}, null::integer, {locker}
+           from {schema}.job_waiting where job_id > 0 limit {most})
+        union all
+        (select 'assigned', null, queue, work_type, null, null,
+                job_id, rank, weight, null::boolean, deaths > 1, null::jsonb, null::boolean,
+                incarnation, {locker}
+           from {schema}.job_assigned
+          where (started_at is null or {locker} is not null)
+            and assigned_at < clock_timestamp() - interval '{unstarted}' limit {most})),
+    ties as (
+        (select next_id as job_id, job_id as other from {schema}.unique_job
+          where next_id is not null limit {ties})
+        union all
+        (select child, parent from {schema}.job_parent where ended is null limit {ties})),
+    behind as materialized (
+        select ties.job_id, string_agg(distinct concat_ws(
+                   ' ', state, waiting_for, queue, work_type, deaths > 1,
+                   other = any ((select {schema}.silent_jobs())::bigint[])), ',') as what
+          from ties cross join lateral (
+               select * from {schema}.job as its
+                where its.job_id = other and state in ('waiting', 'ready', 'assigned')) as its
+         group by ties.job_id
+        union all
+        select job_id, concat_ws(
+                   ' ', row_number() over before > 1, min(kind) over before, max(kind) over before)
+          from (select *, concat_ws(' ', queue, work_type, is_suspect, weight) as kind
+                  from looked
+                 where "group" is not null
+                   and (state = 'ready' or waiting_for in ('group', 'rate'))) as each
+        window before as (partition by "group" order by rank, job_id))
+    select state, waiting_for, queue, work_type, count(*) as jobs, min(job_id) as example,
+           (sum(count(*)) over (partition by state))::bigint as jobs_of_state,
+           (sum(count(*)) over ())::bigint as all_jobs, count(*) over () as classes
+      from looked left join behind using (job_id)
+     group by state, waiting_for, queue, work_type, is_high, is_suspect, no_key, is_clear,
+           incarnation, what, locker, case when state = 'ready' then weight end,
+           case when tenant in (select key from tenants) then tenant end,
+           case when "group" in (select key from groups) then "group" end,
+           case when "group" in (select name from silent) then "group" end,
+           "group" in (select name from held)
+     order by 5 desc, 6 limit {classes}
+"""
+
+
+@frozen
+class Blocked:
+    """Why jobs do not run.
+
+    Attributes:
+        reasons: How many jobs do not run for which reason; see `blocked_jobs`.
+        left_out: Sentences about the jobs that do not count, as there are too many.
+    """
+
+    reasons: list[dict[str, Any]]
+    left_out: list[str]
+
+
+def about_blocked(schema: str) -> Inquiry[Blocked]:
+    """Query why jobs do not run: how many for which reason, and an example of each.
+
+    Args:
+        schema: The name of the schema.
+    """
+    sql = _CLASSES.format(
+        schema=schema,
+        no_key=_NO_KEY.format(schema=schema),
+        is_clear=_IS_CLEAR.format(schema=schema),
+        locker=_LOCKER.format(schema=schema),
+        most=MOST_JOBS,
+        ties=MOST_TIES,
+        classes=MOST_CLASSES,
+        unstarted=_UNSTARTED,
+    )
+    classes = yield Question(sql)
+    rows = yield Question(
+        f"select job_id, facts::text from {schema}.explain_each(%s::bigint[])",
+        ([row["example"] for row in classes],),
+    )
+    facts = {row["job_id"]: json.loads(row["facts"]) for row in rows}
+    return Blocked(blocked_jobs(classes, facts), jobs_left_out(classes, MOST_JOBS))
+
 
 _SCHEDULES = """
     select count(*) filter (where is_active) as active,

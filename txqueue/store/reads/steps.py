@@ -10,21 +10,9 @@ from datetime import datetime
 from typing import Any, Final
 
 from txqueue.errors import JobNotFound
-from txqueue.model.stored_json import read_json
+from txqueue.model.storable import read_json
 from txqueue.policy.facts.status import hidden_values
 from txqueue.store.inquiries.inquiry import Inquiry, Question
-
-__all__ = [
-    "IS_AT_STEP",
-    "WAIT",
-    "WAITS",
-    "about_archived_steps",
-    "about_awaited",
-    "about_holder",
-    "about_steps",
-    "unawaited",
-    "with_wait",
-]
 
 _MOST_SIGNALS: Final = 100
 _MOST_NAMES: Final = 3

@@ -1,4 +1,5 @@
-"""Replaces the schema's functions and views by those of this version.
+"""The functions and views that the SQL files define, their replacement in the schema, and its
+owner.
 
 A function is dropped if its result type changes, or if this version does not have it. The rights
 that the application's own roles have on functions and views stay.
@@ -9,16 +10,85 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from hashlib import sha256
 from typing import Any, Final
 
 import psycopg2
 from attrs import frozen
+from psycopg2.extensions import quote_ident
 
 from txqueue.errors import Refused
+from txqueue.store.schema.files import functions
 
-__all__ = ["define_functions", "keeping_rights", "rehearse_functions"]
+# A view's name; or a function's name, arguments, attributes and body.
+_DEFINED: Final = re.compile(
+    r"^create or replace (?:view \w+\.(\w+)"
+    r"|function \w+\.(\w+)\((.*?)\)\s+(?:returns|language)\b(.*?)\bas \$\$(.*?)\$\$)",
+    re.MULTILINE | re.DOTALL,
+)
+_SETTING: Final = re.compile(r'\bset "?(\w+)"? = ([^\n]+)')
+_BETWEEN_ARGUMENTS: Final = re.compile(r",(?![^(]*\))")
+# The names of types in pg_type that SQL spells otherwise.
+_TYPES: Final = {
+    "bigint": "int8",
+    "boolean": "bool",
+    "double precision": "float8",
+    "integer": "int4",
+    "smallint": "int2",
+}
 
-_DEFINED: Final = re.compile(r"^create or replace (function|view) \w+\.(\w+)", re.MULTILINE)
+
+@frozen
+class Definition:
+    """A function, or a view.
+
+    Attributes:
+        name: Its name; that of a function with `()`.
+        signature: The name, for a function with the types of its arguments, as in `pg_type`.
+        digest: A digest of a function's rights, settings and body; None for a view.
+    """
+
+    name: str
+    signature: str
+    digest: str | None
+
+
+def definitions(schema: str) -> Iterator[Definition]:
+    """Yield each function and view of the package."""
+    for _, sql in functions(schema):
+        for view, name, arguments, attributes, body in _DEFINED.findall(sql):
+            if view:
+                yield Definition(view, view, None)
+            else:
+                signature = f"{name}({','.join(_types(arguments))})"
+                yield Definition(f"{name}()", signature, _digest(attributes, body))
+
+
+def _types(arguments: str) -> Iterator[str]:
+    """Yield the types of the arguments that a caller passes."""
+    for argument in filter(None, _BETWEEN_ARGUMENTS.split(arguments.strip())):
+        first, its_type = argument.partition(" default ")[0].split(None, 1)
+        if first == "inout":
+            its_type = its_type.split(None, 1)[1]
+        if first != "out":
+            yield _type_name(its_type.strip().rpartition(".")[2])
+
+
+def _type_name(spelled: str) -> str:
+    base = spelled.removesuffix("[]")
+    return ("_" if base != spelled else "") + _TYPES.get(base, base)
+
+
+def _digest(attributes: str, body: str) -> str:
+    """Return the digest that `OTHER_FUNCTIONS` makes of a function's row in the catalog."""
+    settings = sorted(
+        f"{name}={value.strip()}".replace("'", "") for name, value in _SETTING.findall(attributes)
+    )
+    rights = "t" if "security definer" in attributes else "f"
+    return sha256("\n".join([rights, *(settings or [""]), body]).encode()).hexdigest()
+
+
+_IS_DEFINED: Final = re.compile(r"^create or replace (function|view) \w+\.(\w+)", re.MULTILINE)
 # Views first, which may call the functions.
 _OBJECTS: Final = """
     select 'view' as kind, oid, relname::text, '{}'::bigint[], oid::regclass::text as target, xmin,
@@ -132,7 +202,7 @@ def _define_all(
     before = _objects(cursor)
     kept: set[tuple[str, str]] = set()
     for sql in definitions:
-        names = _DEFINED.findall(sql)
+        names = _IS_DEFINED.findall(sql)
         kept.update((kind, name) for kind, name in names if kind == "view")
         try:
             _define(cursor, sql)
@@ -163,7 +233,7 @@ def _define(cursor: Any, sql: str) -> None:
 
 def _drop_defined(cursor: Any, sql: str) -> None:
     """Drop the functions or view of a definition's name, so that the result type can change."""
-    names = _DEFINED.findall(sql)
+    names = _IS_DEFINED.findall(sql)
     for each in _objects(cursor).values():
         if (each.kind, each.name) in names:
             _drop(cursor, each)
@@ -185,3 +255,63 @@ def _drop(cursor: Any, its: _Object) -> None:
             "take it out of those (a column: alter table ... alter ... drop default; a view or"
             " function: save its definition), migrate, and put it back",
         ) from None
+
+
+STRAYS: Final = """
+    select kind, name, pg_get_userbyid(its.owner)::text as owner,
+           pg_get_userbyid(nspowner)::text as rightful
+      from pg_namespace, lateral (
+           select case relkind when 'v' then 'view' when 'S' then 'sequence' when 'c' then 'type'
+                  else 'table' end, oid::regclass::text, relowner
+             from pg_class
+            where relnamespace = pg_namespace.oid and relkind in ('r', 'p', 'v', 'S', 'c')
+              -- A sequence of a column goes with its table.
+              and not exists (
+                  select from pg_depend where classid = 'pg_class'::regclass
+                     and objid = pg_class.oid and relkind = 'S' and deptype in ('a', 'i'))
+            union all
+           select 'function', oid::regprocedure::text, proowner
+             from pg_proc where pronamespace = pg_namespace.oid
+            union all
+           select 'type', oid::regtype::text, typowner
+             from pg_type where typnamespace = pg_namespace.oid and typtype in ('e', 'd')
+           ) as its (kind, name, owner)
+     where nspname = %s and its.owner <> nspowner
+     order by 1, 2"""
+"""The objects of a schema that another role owns, which its functions cannot use."""
+
+
+def adopt_strays(cursor: Any, schema: str) -> None:
+    """Give the objects of the schema to its owner, in the open transaction.
+
+    Raises:
+        Refused: When this role may not do so.
+    """
+    cursor.execute(STRAYS, (schema,))
+    strays = cursor.fetchall()
+    try:
+        for kind, name, _, rightful in strays:
+            cursor.execute(f"alter {kind} {name} owner to {quote_ident(rightful, cursor)}")
+    except psycopg2.errors.InsufficientPrivilege:
+        kind, name, owner, rightful = strays[0]
+        raise Refused(
+            f"{len(strays)} objects in the schema {schema} do not belong to its owner {rightful}:"
+            f" the {kind} {name} belongs to {owner}",
+            f"migrate once as a superuser, or as a member of both {rightful} and {owner}",
+        ) from None
+
+
+def act_as_owner(cursor: Any, schema: str) -> None:
+    """Have the open transaction act as the schema's owner, if there is one, who owns what it makes.
+
+    Raises:
+        Refused: When this role may not do so.
+    """
+    sql = "select pg_get_userbyid(nspowner)::text from pg_namespace where nspname = %s"
+    cursor.execute(sql, (schema,))
+    for (owner,) in cursor.fetchall():
+        try:
+            cursor.execute("select set_config('role', %s, true)", (owner,))
+        except psycopg2.errors.InsufficientPrivilege:
+            what = f"the schema {schema} belongs to {owner}"
+            raise Refused(what, f"migrate as {owner}") from None

@@ -15,16 +15,23 @@ from txqueue.errors import ConfigurationError, Refused, SchemaMismatch
 from txqueue.store.driver.blocking_connection import connect
 from txqueue.store.driver.errors import answered, translated
 from txqueue.store.driver.session_bounds import PLAIN, SET, SET_LOCAL, UNLIMITED, as_arrays
-from txqueue.store.schema.files import Migration, checked_name, functions, migrations
+from txqueue.store.schema.files import (
+    FIND,
+    Migration,
+    SchemaVersion,
+    check_version,
+    checked_name,
+    functions,
+    latest_version,
+    migrations,
+)
 from txqueue.store.schema.function_replacement import (
+    act_as_owner,
+    adopt_strays,
     define_functions,
     keeping_rights,
     rehearse_functions,
 )
-from txqueue.store.schema.ownership import act_as_owner, adopt_strays
-from txqueue.store.schema.version import FIND, SchemaVersion, check_version, latest_version
-
-__all__ = ["MigrationReport", "check_database", "check_node_role", "migrate", "schema_sql"]
 
 _LEDGER = """
     create table if not exists {schema}.migration (

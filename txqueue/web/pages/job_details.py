@@ -10,15 +10,18 @@ from txqueue.errors import JobNotFound, TxqueueError
 from txqueue.model.humanize import amount, counted, duration
 from txqueue.model.keys import key_texts
 from txqueue.policy.blockers import DAMAGE_REMEDY, Explanation
-from txqueue.store.inquiries.archived_jobs import about_archived_days
-from txqueue.store.reads.batch_progress import ENDS, about_batch
+from txqueue.store.inquiries.jobs import about_archived_days
 from txqueue.store.reads.dashboard import about_family
-from txqueue.store.reads.job_details import about_archived_job, about_job, about_obstacles
+from txqueue.store.reads.job_details import (
+    ENDS,
+    about_archived_job,
+    about_batch,
+    about_job,
+    about_obstacles,
+)
 from txqueue.store.reads.steps import about_steps
 from txqueue.web.messages import PageRequest, Reply
 from txqueue.web.page_services import PageServices, marked
-
-__all__ = ["awaited_signal", "ended_text", "is_expected", "job", "timeline"]
 
 # What delays a job by a time or limit that the application or an operator has chosen.
 _PLANNED = frozenset({"time", "rate", "limit"})

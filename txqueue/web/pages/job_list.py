@@ -12,8 +12,6 @@ from txqueue.web.filters import MORE, USUAL, chips, chosen_filters, given_filter
 from txqueue.web.messages import PageRequest, Reply, redirect
 from txqueue.web.page_services import PageServices, marked
 
-__all__ = ["confirmation", "jobs"]
-
 _ON_A_PAGE = 50
 MOST_SUGGESTED = 100
 _ACTS = {"retry": "Retry", "restart": "Restart", "cancel": "Cancel"}

@@ -6,19 +6,14 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
 from txqueue.policy.facts.status import largest, living_first
-from txqueue.store.inquiries.inquiry import Inquiry
-from txqueue.store.inquiries.together import together
+from txqueue.store.inquiries.inquiry import Inquiry, together
 from txqueue.store.reads import queue_state
-from txqueue.store.reads.action_log import about_actions
 from txqueue.store.reads.dashboard import about_last_hour
 from txqueue.store.reads.history import about_failures
-from txqueue.store.reads.schedule_list import about_schedules
-from txqueue.store.reads.workset_list import about_worksets
-from txqueue.web.messages import PageRequest, Reply
+from txqueue.store.reads.job_details import about_actions
+from txqueue.store.reads.schedule_list import about_schedules, about_worksets
+from txqueue.web.messages import PageRequest, Reply, page
 from txqueue.web.page_services import PageServices, marked
-from txqueue.web.routing import page
-
-__all__ = ["LISTS"]
 
 _ON_A_PAGE = 100
 Handler = Callable[[PageServices, PageRequest], Awaitable[Reply]]

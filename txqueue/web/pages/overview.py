@@ -1,18 +1,88 @@
-"""The overview: what is wrong, the queues, the nodes."""
+"""The overview of one database or of several, and charts of what jobs did over spans of time."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
 
-from txqueue.policy.facts.live_jobs import STATES
+from attrs import frozen
+from twisted.internet.defer import Deferred, gatherResults
+
+from txqueue.policy.facts.obstacles import STATES, Rest
 from txqueue.policy.facts.status import largest, living_first
+from txqueue.store.reads.dashboard import Column, about_chart, about_ended
 from txqueue.store.reads.queue_state import about_all
+from txqueue.web.charts import SPANS, charts
 from txqueue.web.messages import PageRequest, Reply
-from txqueue.web.page_services import PageServices
-from txqueue.web.pages.spans import drawn
+from txqueue.web.page_services import Figures, IndexServices, PageServices, Reads
+from txqueue.web.settings import database_path
 
-__all__ = ["overview"]
+_LENGTHS = {name: length for name, (length, _) in SPANS.items()}
+
+
+async def drawn(
+    services: PageServices, request: PageRequest, now: datetime, **filters: str
+) -> dict[str, Any]:
+    """Return charts, the spans to choose from and the chosen one, by their names in templates.
+
+    Args:
+        services: Reads the figures.
+        request: Its address names the span.
+        now: The time by the database's clock.
+        **filters: ``queue`` or ``work_type``, to draw only its jobs.
+    """
+    name = request.asked("span") or ""
+    span_name = name if name in SPANS else "1h"
+    span, step = SPANS[span_name]
+    steps = await services.reads.shared(
+        f"chart {span_name} {filters}", lambda schema: about_chart(schema, span, step, **filters)
+    )
+    drawings = charts(steps.value, now, span, step, is_part=bool(filters)) if steps.value else []
+    return {"charts": drawings, "spans": SPANS, "span": span_name}
+
+
+async def ended(
+    services: PageServices, request: PageRequest, now: datetime, column: Column, name: str
+) -> dict[str, Any]:
+    """Return what `drawn` does of one queue or work type, and what its jobs did in each span.
+
+    Args:
+        services: Reads the figures.
+        request: Its address names the span.
+        now: The time by the database's clock.
+        column: What the name is of.
+        name: The queue or work type.
+
+    Returns:
+        With ``sums`` by span, and ``within``, a row for each of its work types or queues in the
+        chosen span.
+    """
+    figures_by_span = await drawn(services, request, now, **{column: name})
+    figures = await services.reads.shared(
+        f"ended {column} {name}", lambda schema: about_ended(schema, column, name, _LENGTHS)
+    )
+    rows, covered = figures.value
+    within = [row for row in rows if row["part"] and row["span"] == figures_by_span["span"]]
+    return {**figures_by_span, "sums": sums_by_span(rows, covered), "within": within}
+
+
+def sums_by_span(
+    rows: Iterable[Mapping[str, Any]], covered: Mapping[str, float]
+) -> dict[str, dict[str, Any]]:
+    """Return what all jobs did in each span, with how many were done in a minute.
+
+    Args:
+        rows: What the jobs did, as `about_ended` returns it.
+        covered: How many seconds of each span are known.
+    """
+    minutes = {name: max(seconds, 1.0) / 60 for name, seconds in covered.items()}
+    return {
+        row["span"]: {**row, "per_minute": row["done"] / minutes.get(row["span"], 1.0)}
+        for row in rows
+        if row["part"] is None
+    }
+
 
 # How many queues and nodes are shown; their own pages have all.
 _TOLD = 50
@@ -55,3 +125,69 @@ def sums(queues: Sequence[Mapping[str, Any]], others: Mapping[str, Any]) -> dict
         "oldest": max(oldest, default=None),
         "rate": sum(row["done_per_second"] for row in queues) + others["done_per_second"],
     }
+
+
+# Seconds to wait for all databases; then the last figures of the others are shown.
+_PATIENCE: Final = 1.0
+# The sums of no queue.
+_NONE: Final[Mapping[str, Any]] = {**Rest().as_dict(), "done_per_second": 0.0}
+# The warnings that the overview shows in red.
+_GRAVE: Final = frozenset({"dead_node", "no_node", "unserved_queue"})
+
+
+@frozen
+class DatabaseCard:
+    """What the list shows of a database.
+
+    Attributes:
+        name: Its name.
+        path: The path of its pages.
+        figures: How current this is, and what is wrong; the value is None if it was never read.
+        sums: The figures of all queues together.
+        alive: How many nodes are alive.
+        nodes: How many nodes there are, those that were stopped left out.
+        warnings: How many warnings there are.
+        grave: How many of these are grave.
+    """
+
+    name: str
+    path: str
+    figures: Figures[Any]
+    sums: Mapping[str, Any]
+    alive: int
+    nodes: int
+    warnings: int
+    grave: int
+
+
+async def database_list(services: IndexServices, request: PageRequest) -> Reply:
+    """Show all databases; one that does not answer delays the page by a second at most."""
+    cards = await gatherResults(
+        Deferred.fromCoroutine(_read(name, reads)) for name, reads in services.databases.items()
+    )
+    return services.show("databases", request, cards=cards)
+
+
+def database_card(name: str, figures: Figures[dict[str, Any] | None]) -> DatabaseCard:
+    """Return what the list shows of a database.
+
+    Args:
+        name: Its name.
+        figures: The figures of its overview.
+    """
+    overview = figures.value or {"queues": [], "other_queues": _NONE, "nodes": [], "warnings": []}
+    nodes = [node["state"] for node in overview["nodes"] if node["state"] != "stopped"]
+    return DatabaseCard(
+        name=name,
+        path=database_path(name),
+        figures=figures,
+        sums=sums(overview["queues"], overview["other_queues"]),
+        alive=nodes.count("alive"),
+        nodes=len(nodes),
+        warnings=len(overview["warnings"]),
+        grave=sum(warning["kind"] in _GRAVE for warning in overview["warnings"]),
+    )
+
+
+async def _read(name: str, reads: Reads) -> DatabaseCard:
+    return database_card(name, await reads.latest("overview", about_all, _PATIENCE))

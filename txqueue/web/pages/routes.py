@@ -5,21 +5,15 @@ from __future__ import annotations
 from typing import Final
 
 from txqueue.web.filters import FILTERS
+from txqueue.web.messages import Role, Route, page
 from txqueue.web.pages import session
-from txqueue.web.pages.database_list import database_list
+from txqueue.web.pages.details import node, queue, work_type
 from txqueue.web.pages.job_details import job
 from txqueue.web.pages.job_list import confirmation, jobs
 from txqueue.web.pages.lists import LISTS
-from txqueue.web.pages.node_details import node
-from txqueue.web.pages.overview import overview
-from txqueue.web.pages.queue_details import queue
+from txqueue.web.pages.overview import database_list, overview
 from txqueue.web.pages.schedule_editor import edit_form
-from txqueue.web.pages.type_details import work_type
 from txqueue.web.rendering import Menu
-from txqueue.web.routing import Route, page
-from txqueue.web.visitors import Role
-
-__all__ = ["MENU", "index_routes", "routes"]
 
 _PAGES: Final = (
     page("/", overview, "Overview", "span"),

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from http import HTTPStatus
 
-from txqueue.web.login_limits import TryRefused
+from txqueue.web.logins import TryRefused
 from txqueue.web.messages import DEVICE, LOGIN, THEME, PageRequest, Reply, redirect
 from txqueue.web.page_services import VisitorServices
-
-__all__ = ["log_in", "log_out", "login_page", "set_theme", "static_file"]
 
 _BUSY = HTTPStatus.SERVICE_UNAVAILABLE
 

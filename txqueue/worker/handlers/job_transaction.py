@@ -14,10 +14,10 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 
 from txqueue.errors import DatabaseUnavailable, InvalidWork, TransactionMisused
-from txqueue.model.result_json import check_length, encode_result
+from txqueue.model.results import check_length, encode_result
 from txqueue.model.work_item import find_work_type
 from txqueue.policy.backoff import Backoff
-from txqueue.policy.endings.batching import RESULT_LIMIT, STEPS_LIMIT
+from txqueue.policy.endings.reports import RESULT_LIMIT, STEPS_LIMIT
 from txqueue.store.driver.awaitables import entered
 from txqueue.store.driver.connection import Statement
 from txqueue.store.driver.connection_pool import ConnectionPool
@@ -33,17 +33,6 @@ from txqueue.worker.handlers.running_job import (
     change,
 )
 from txqueue.worker.handlers.step_store import StepStore
-
-__all__ = [
-    "MOST_COMPLETING",
-    "MOST_CONNECTIONS",
-    "OwnTransactions",
-    "complete",
-    "enqueue_follow_ups",
-    "one_at_most",
-    "result_text",
-    "take_result",
-]
 
 MOST_CONNECTIONS: Final = 4
 """Connections for handlers; they may keep them for as long as they run."""

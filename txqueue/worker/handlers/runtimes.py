@@ -1,4 +1,6 @@
-"""Runs handlers: functions, Twisted's and asyncio's coroutines, and functions in threads."""
+"""Runs handlers: functions, Twisted's and asyncio's coroutines, and functions in threads; with the
+application's middleware around them.
+"""
 
 from __future__ import annotations
 
@@ -6,28 +8,129 @@ import inspect
 from collections.abc import Callable, Coroutine, Sequence
 from contextvars import copy_context
 from functools import partial
-from typing import Any
+from types import CoroutineType
+from typing import Any, Final
 
 from attrs import frozen
 from twisted.internet.defer import Deferred
 
 from txqueue.errors import InvalidWork, KeyUnavailable, UnknownWorkType
-from txqueue.model.chunk import Unreadable
-from txqueue.model.foreign import derives_from
+from txqueue.model.assignment import Unreadable
+from txqueue.model.directives import DIRECTIVES, Layer, coroutine_layers, thread_layers
+from txqueue.model.foreign import class_name, derives_from, is_a, looked
 from txqueue.model.job_policy import Runtime
-from txqueue.model.middleware import Layer, coroutine_layers, thread_layers
 from txqueue.model.payload import decode, decoder
-from txqueue.model.type_version import UNKNOWN, NotRead, type_version
-from txqueue.model.work_item import WorkItem, find_work_type
+from txqueue.model.work_item import UNKNOWN, NotRead, WorkItem, find_work_type, type_version
 from txqueue.model.workset_item import WorksetItem, WorksetJob
+from txqueue.store.enqueueing.awaited_calls import AwaitedCall
 from txqueue.store.enqueueing.encryption import decrypted
-from txqueue.worker.handlers.blocking import ReactorCalls
-from txqueue.worker.handlers.layers import ended, is_coroutine, layered, layered_awaited
 from txqueue.worker.handlers.thread_job import ThreadJob
-from txqueue.worker.handlers.threads import HandlerThreads
+from txqueue.worker.handlers.threads import HandlerThreads, ReactorCalls
 from txqueue.worker.handlers.waiting import Ended, Waiting, driven, waiting_for, waiting_for_task
 
-__all__ = ["Kind", "WorkThrough", "class_of", "kind_of", "work_of"]
+Call = Callable[[], Any]
+_NOTHING: Final = object()
+
+
+class _Next:
+    """The `call_next` of one middleware and one run; usable once, as the handler runs once."""
+
+    __slots__ = ("_awaited", "_call", "_value")
+
+    def __init__(self, call: Call) -> None:
+        self._call: Call | None = call
+        self._awaited: Coroutine[Any, Any, Any] | None = None
+        self._value: Any = _NOTHING
+
+    def __call__(self) -> Any:
+        call = self._taken()
+        try:
+            self._value = call()
+        except BaseException as error:
+            self._note(error)
+            raise
+        return self._value
+
+    def _taken(self) -> Call:
+        call, self._call = self._call, None
+        if call is None:
+            raise RuntimeError("call_next() was called twice; to run again, raise an error")
+        return call
+
+    def _note(self, error: BaseException) -> None:
+        self._value = error if is_a(error, *DIRECTIVES) else None
+
+    def passed(self, value: Any, layer: Layer) -> Any:
+        """Return what a middleware has returned, or else what the handler has come to.
+
+        Raises:
+            RuntimeError: When the middleware has left out the handler without another outcome.
+        """
+        if self._value is _NOTHING and (value is None or self._call is None):
+            name = looked(lambda: layer.__name__, class_name(layer))
+            done = "called" if self._call else "awaited"
+            if self._awaited is not None:
+                self._awaited.close()
+            raise RuntimeError(
+                f"the middleware {name} has not {done} call_next(), so the handler has not run;"
+                " end it by: return await call_next(), without await in threads; or return or"
+                " raise another outcome, such as Discard"
+            )
+        return self._value if value is None else value
+
+
+class _AwaitedNext(_Next):
+    """The same of a middleware that is a coroutine."""
+
+    __slots__ = ()
+
+    def __call__(self) -> Any:
+        self._awaited = self._await(self._taken())
+        return self._awaited
+
+    async def _await(self, call: Call) -> Any:
+        try:
+            self._value = await call()
+        except BaseException as error:
+            self._note(error)
+            raise
+        return self._value
+
+
+def layered(layers: Sequence[Layer], call: Call, job: Any) -> Call:
+    """Return a call with middleware of threads around it, the first one outermost."""
+    for layer in reversed(layers):
+        call = partial(_passed_through, layer, call, job)
+    return call
+
+
+def _passed_through(layer: Layer, call: Call, job: Any) -> Any:
+    call_next = _Next(call)
+    return call_next.passed(layer(call_next, job), layer)
+
+
+def layered_awaited(layers: Sequence[Layer], call: Call, job: Any) -> Call:
+    """Return a call with middleware that is coroutines around it, the first one outermost."""
+    for layer in reversed(layers):
+        call = partial(_awaited_through, layer, call, job)
+    return call
+
+
+async def _awaited_through(layer: Layer, call: Call, job: Any) -> Any:
+    call_next = _AwaitedNext(call)
+    return call_next.passed(await layer(call_next, job), layer)
+
+
+def is_coroutine(value: object) -> bool:
+    """Tell whether a handler has returned a coroutine."""
+    return is_a(value, CoroutineType, AwaitedCall)
+
+
+async def ended(value: Any) -> Any:
+    """Wait for what a handler has returned, if that is a coroutine or a Deferred."""
+    is_awaited = is_coroutine(value) or derives_from(value, Deferred)
+    return await value if is_awaited else value
+
 
 Perform = Callable[[WorkItem, Any], Any]
 WorkThrough = Callable[[type[WorksetItem], Any], Coroutine[Any, Any, Any]]

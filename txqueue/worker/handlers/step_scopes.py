@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from txqueue.errors import InvalidWork
-from txqueue.model.step import step_text
+from txqueue.model.results import step_text
 
 if TYPE_CHECKING:
     from txqueue.store.enqueueing.transaction import Transaction
-    from txqueue.worker.handlers.durable_job import DurableJob
-
-__all__ = ["StepCursor", "StepTransaction"]
+    from txqueue.worker.handlers.running_job import DurableJob
 
 
 class StepTransaction:

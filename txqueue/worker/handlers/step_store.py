@@ -12,10 +12,9 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import deferLater
 
 from txqueue.errors import TokenLost
-from txqueue.model.result_json import check_length
-from txqueue.model.step import Memo
+from txqueue.model.results import Memo, check_length
 from txqueue.policy.backoff import Backoff
-from txqueue.policy.endings.batching import LONG, STEPS_LIMIT, BatchSize
+from txqueue.policy.endings.reports import LONG, STEPS_LIMIT, BatchSize
 from txqueue.store.driver.awaitables import entered
 from txqueue.store.driver.connection import Statement
 from txqueue.store.driver.connection_pool import ConnectionPool
@@ -31,8 +30,6 @@ from txqueue.store.enqueueing.steps import (
     steps_written,
 )
 from txqueue.store.enqueueing.transaction import Transaction
-
-__all__ = ["LastOfTransaction", "StepStore"]
 
 # The steps that one statement writes; a long one is written by itself, beside the others.
 TOGETHER: Final = BatchSize(200)

@@ -19,8 +19,6 @@ from txqueue.store.driver.awaitables import awaitable
 from txqueue.worker.handlers.running_job import RunningJob, handler_of
 from txqueue.worker.handlers.step_store import StepStore
 
-__all__ = ["StepWaits"]
-
 GRACE: Final = 0.02
 """Seconds that a wait leaves to others of its run, of which one has ended, to begin a step."""
 TURNS: Final = 16

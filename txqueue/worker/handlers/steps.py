@@ -25,8 +25,8 @@ from txqueue.errors import (
     UnknownWorkType,
 )
 from txqueue.model.foreign import derives_from
-from txqueue.model.retry import Retry
-from txqueue.model.step import (
+from txqueue.model.job_policy import Retry
+from txqueue.model.results import (
     ANY_KIND,
     MOST_STEPS,
     Memo,
@@ -57,7 +57,6 @@ if TYPE_CHECKING:
     from txqueue.store.enqueueing.transaction import Transaction
     from txqueue.worker.handlers.running_job import RunningJob
 
-__all__ = ["JobSteps"]
 
 _PART: Final = "step"
 

@@ -26,10 +26,9 @@ from typing import (
 import attrs
 
 from txqueue.errors import InvalidWork
-from txqueue.model.job_policy import Runtime, UniqueMode
+from txqueue.model.job_policy import Retry, Runtime, UniqueMode
 from txqueue.model.keys import Key
 from txqueue.model.names_elsewhere import remedy_for
-from txqueue.model.retry import Retry
 from txqueue.model.schedule import Schedule
 from txqueue.model.work_item import WorkItem
 
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
     from txqueue.worker.handlers.running_job import RunningJob
     from txqueue.worker.handlers.thread_job import ThreadJob
 
-__all__ = ["Task", "TaskPolicy", "task"]
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")

@@ -9,16 +9,14 @@ from typing import Any, Self, TypeVar, Unpack
 
 from txqueue.errors import InvalidWork
 from txqueue.model.enqueue_options import EnqueueOptions
-from txqueue.model.step import result_type
+from txqueue.model.results import result_type
 from txqueue.model.work_item import WorkItem
 from txqueue.model.workset_item import WorksetItem
 from txqueue.store.enqueueing.batch import Batch
 from txqueue.store.enqueueing.transaction import Transaction
-from txqueue.worker.handlers.blocking import Blocking, blocking, direct, entering, pieces
 from txqueue.worker.handlers.running_job import Parents, RunningJob
 from txqueue.worker.handlers.step_scopes import StepCursor, StepTransaction
-
-__all__ = ["ThreadBatch", "ThreadCursor", "ThreadJob", "ThreadStep", "ThreadTransaction"]
+from txqueue.worker.handlers.threads import Blocking, blocking, direct, entering, pieces
 
 R = TypeVar("R")
 

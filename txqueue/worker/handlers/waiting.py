@@ -19,16 +19,6 @@ from twisted.python.failure import Failure
 from txqueue.model.foreign import class_name, derives_from, is_a, looked, text_of, traceback_of
 from txqueue.store.driver.awaitables import ForTask
 
-__all__ = [
-    "Ended",
-    "Waiting",
-    "awaited",
-    "called",
-    "driven",
-    "waiting_for",
-    "waiting_for_task",
-]
-
 # How often a coroutine may await something that Twisted cannot wait for, after errors about it.
 MOST_REFUSALS: Final = 10
 # The error of asyncio for a coroutine that awaits a Deferred.

@@ -1,15 +1,144 @@
-"""The jobs that a worker holds and has not started."""
+"""The jobs that a worker holds and has not started, their terms, and when the worker acts."""
 
 from __future__ import annotations
 
+import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from contextvars import Context
 from itertools import chain
+from typing import Any
 
-from txqueue.model.chunk import AssignedJob
+from txqueue.errors import InvalidWork
+from txqueue.model.assignment import AssignedJob
+from txqueue.model.job_policy import MOST_ATTEMPTS, is_timeout
+from txqueue.system.clock import Clock
 from txqueue.worker.handlers.running_job import HeldAssignment
 
-__all__ = ["Backlog", "Waiting"]
+
+def check_terms(terms: Any) -> None:
+    """Check the options in a job's terms as `WorkQueue.enqueue` does, as SQL accepts any JSON.
+
+    Raises:
+        InvalidWork: When an option is not valid.
+    """
+    if isinstance(terms, dict):
+        timeout, attempts = terms.get("timeout"), terms.get("attempts", 1)
+        is_time = timeout is None or is_timeout(timeout)
+        if is_time and type(attempts) is int and 0 < attempts <= MOST_ATTEMPTS:
+            return
+    raise InvalidWork(
+        "the options are not an object with a timeout above 0, at most ten years, and attempts of"
+        f" 1 to {MOST_ATTEMPTS}",
+        "enqueue with options such as {'timeout': 30, 'attempts': 3}",
+    )
+
+
+def is_expired(terms: dict[str, Any], expires: bool, asked_at: float) -> bool:
+    """Tell whether a job has expired and must not start; one with steps has started before.
+
+    Args:
+        terms: The job's terms; ``left`` has the seconds until its not_after.
+        expires: Whether its work type declares ``expires``; the options may override it.
+        asked_at: When the claim was sent, by the monotonic clock; ``left`` counts from then or
+            later.
+    """
+    if "left" not in terms or "steps" in terms or not terms.get("expires", expires):
+        return False
+    return bool(time.monotonic() >= asked_at + float(terms["left"]))
+
+
+def is_grouped(terms: dict[str, Any]) -> bool:
+    """Tell whether a job counts towards a limit of a group, a queue or a tenant."""
+    return "grouped" in terms
+
+
+class Turns:
+    """Starts jobs and reports ended ones soon after it was asked to, once for many requests.
+
+    Without messages that is in the reactor's next turn. What messages request that are read
+    together is done after the last of them, unless a turn was due before: a job that was handed
+    to an idle worker, and has ended, is reported in the turn that read it.
+
+    Args:
+        clock: Has the reactor's turns.
+        start: Starts jobs.
+        report: Reports what has ended.
+    """
+
+    def __init__(self, clock: Clock, start: Callable[[], None], report: Callable[[], None]) -> None:
+        self._clock = clock
+        self._start = start
+        self._report = report
+        self._is_reading = False
+        self._is_starting = False
+        self.is_due = False
+
+    def request(self, after: float = 0) -> None:
+        """Request a turn, unless one is due.
+
+        Args:
+            after: Seconds until the turn, at least; while messages are read, none.
+        """
+        if not self.is_due:
+            self.is_due = True
+            if not self._is_reading:
+                self._clock.callLater(after, self._take)
+
+    def start_now(self) -> None:
+        """Start jobs without a turn, which costs more than to start one, unless one is due."""
+        if self.is_due:
+            return
+        if self._is_starting:
+            # A job has ended while others are being started.
+            self.request()
+            return
+        # A job that has just ended leaves the next ones nothing of its context.
+        Context().run(self._start_jobs)
+
+    def _start_jobs(self) -> None:
+        self._is_starting = True
+        try:
+            self._start()
+        finally:
+            self._is_starting = False
+
+    def reading(self) -> AbstractContextManager[None]:
+        """Take the turn that the block requests at its end."""
+        return _Reading(self)
+
+    def begin_reading(self) -> None:
+        """Note that messages are read, which may request a turn."""
+        self._is_reading = True
+
+    def end_reading(self, *, was_due: bool) -> None:
+        """Take the turn that the messages have requested, unless one was due before."""
+        self._is_reading = False
+        if self.is_due and not was_due:
+            self._take()
+
+    def _take(self) -> None:
+        self.is_due = False
+        self._start_jobs()
+        self._report()
+
+
+class _Reading(AbstractContextManager[None]):
+    """A block that reads messages; a class, as a generator for each read costs more."""
+
+    __slots__ = ("_turns", "_was_due")
+
+    def __init__(self, turns: Turns) -> None:
+        self._turns = turns
+        self._was_due = turns.is_due
+
+    def __enter__(self) -> None:
+        self._turns.begin_reading()
+
+    def __exit__(self, *error: object) -> None:
+        self._turns.end_reading(was_due=self._was_due)
+
 
 Waiting = tuple[HeldAssignment, AssignedJob]
 """An unstarted job, after its assignment."""

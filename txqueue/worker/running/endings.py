@@ -14,15 +14,16 @@ from txqueue.errors import InvalidWork, KeyUnavailable
 from txqueue.model.assignment import Assignment, SettledJob, StartedJob
 from txqueue.model.directives import DIRECTIVES, Next
 from txqueue.model.foreign import is_a, looked, text_of
-from txqueue.model.result_json import LONGEST_SMALL, check_length, encode_result, small_result
-from txqueue.model.retry import Retry
-from txqueue.model.run_tally import counted
+from txqueue.model.job_policy import Retry
+from txqueue.model.results import LONGEST_SMALL, check_length, encode_result, small_result
+from txqueue.model.run_log import counted
 from txqueue.policy.endings.outcome import (
     KEYLESS,
     RUN_AGAIN,
     Verdict,
     error_class,
     error_text,
+    is_suspension,
     judge,
     judge_cancelled,
     judge_unavailable,
@@ -30,24 +31,23 @@ from txqueue.policy.endings.outcome import (
     storable,
     summary_of,
 )
-from txqueue.policy.endings.suspension import is_suspension
 from txqueue.store.enqueueing.calls import job_object, json_text
 from txqueue.system.inflight import InFlight
 from txqueue.tracing.choice import sending
 from txqueue.worker.handlers.job_transaction import result_text
 from txqueue.worker.handlers.running_job import HeldAssignment, RunningJob, change
 from txqueue.worker.handlers.runtimes import Kind
-from txqueue.worker.running.failure_log import (
+from txqueue.worker.handlers.threads import HandlerThreads
+from txqueue.worker.running.run_records import (
     FailureLog,
+    RunCounts,
+    end_records,
     failed_attempt_of,
     is_redacted,
     kept_log,
+    within_span,
     work_type_of,
 )
-from txqueue.worker.running.run_counts import RunCounts
-from txqueue.worker.running.traced_runs import end_records, within_span
-
-__all__ = ["LONGEST_TOGETHER", "NO_RETRY", "Endings", "Report"]
 
 LONGEST_TOGETHER = 1 << 15
 """Characters of a result that is reported with those of other jobs."""
@@ -392,3 +392,47 @@ def _note_lost_wait(job: RunningJob, error: Any) -> None:
         ),
         None,
     )
+
+
+class Outlived:
+    """Ended jobs whose threads go on, and so keep their weight.
+
+    Args:
+        threads: Have the threads.
+        capacity: The weight that the worker runs at a time.
+        report: Receives what is taken, and whether that leaves no room for any job.
+        over: Called when the last thread of such a job has ended.
+    """
+
+    def __init__(
+        self,
+        threads: HandlerThreads,
+        capacity: int,
+        report: Report,
+        over: Callable[[RunningJob], None],
+    ) -> None:
+        self._threads = threads
+        self._capacity = capacity
+        self._report = report
+        self._over = over
+        self._jobs: set[RunningJob] = set()
+
+    def keeps(self, job: RunningJob) -> bool:
+        """Tell whether a thread of an ended job goes on."""
+        leaving = self._threads.left_by(job)
+        if leaving is None:
+            return False
+        self._jobs.add(job)
+        self._tell()
+        leaving.addCallback(lambda _: self._left(job))
+        return True
+
+    def _left(self, job: RunningJob) -> None:
+        self._jobs.remove(job)
+        self._tell()
+        self._over(job)
+
+    def _tell(self) -> None:
+        weight = sum(job.weight for job in self._jobs)
+        is_stuck = weight >= self._capacity or len(self._jobs) >= self._threads.most
+        self._report.occupy(weight, (job.id for job in self._jobs), is_stuck=is_stuck)

@@ -13,12 +13,11 @@ from twisted.internet.task import LoopingCall
 from twisted.python.failure import Failure
 
 from txqueue.errors import InvalidWork
-from txqueue.model.assignment import Assignment
-from txqueue.model.chunk import AssignedJob, MalformedChunk, read_chunk
-from txqueue.model.failed_attempt import FailureHook, failure_hooks
+from txqueue.model.assignment import AssignedJob, Assignment, MalformedChunk, read_chunk
+from txqueue.model.directives import FailureHook, failure_hooks
 from txqueue.model.run_log import RUNNING, log_fields
-from txqueue.policy.endings.batching import RESULT_LIMIT
 from txqueue.policy.endings.outcome import EXPIRED, RUN_AGAIN, Verdict, judge_cancelled
+from txqueue.policy.endings.reports import RESULT_LIMIT
 from txqueue.store.driver.raw_connection import IStoreReactor
 from txqueue.system.inflight import InFlight
 from txqueue.worker.handlers.job_transaction import complete, one_at_most
@@ -33,18 +32,10 @@ from txqueue.worker.handlers.runtimes import Kind, WorkThrough, class_of, kind_o
 from txqueue.worker.handlers.step_store import StepStore
 from txqueue.worker.handlers.threads import HandlerThreads
 from txqueue.worker.handlers.waiting import Ended, Waiting, waiting_for
-from txqueue.worker.running.backlog import Backlog
-from txqueue.worker.running.endings import NO_RETRY, Endings, Report
-from txqueue.worker.running.failure_log import FailureLog
-from txqueue.worker.running.job_terms import check_terms, is_expired, is_grouped
-from txqueue.worker.running.long_runs import BEAT, Watch
-from txqueue.worker.running.outlived import Outlived
-from txqueue.worker.running.run_counts import RunCounts
-from txqueue.worker.running.traced_runs import traced, within_span
-from txqueue.worker.running.turns import Turns
-from txqueue.worker.running.waiting_run import LONGEST_END, WaitingRun
-
-__all__ = ["Performer"]
+from txqueue.worker.running.backlog import Backlog, Turns, check_terms, is_expired, is_grouped
+from txqueue.worker.running.endings import NO_RETRY, Endings, Outlived, Report
+from txqueue.worker.running.run_records import FailureLog, RunCounts, traced, within_span
+from txqueue.worker.running.waiting_run import BEAT, LONGEST_END, WaitingRun, Watch
 
 # Seconds for which jobs are started before the reactor gets its turn. The clock is read after each
 # burst of jobs; a burst has more jobs if the last one took less than QUICK.

@@ -1,8 +1,13 @@
-"""Runs of handlers that wait, as the worker keeps them until they end."""
+"""Runs of handlers that wait, as the worker keeps them until they end; long ones are reported, hung
+ones found.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Final
+import signal
+from collections.abc import Callable, Iterable
+from types import FrameType
+from typing import Any, Final, cast
 
 from attrs import Factory, define
 from twisted.internet.defer import CancelledError
@@ -10,13 +15,35 @@ from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
 
 from txqueue.errors import Hung
+from txqueue.model.assignment import StartedJob
 from txqueue.model.foreign import class_name, is_a, looked
 from txqueue.model.job_policy import Runtime
+from txqueue.model.run_log import RUNNING
+from txqueue.system.inflight import InFlight
 from txqueue.worker.handlers.running_job import RunningJob, change
 from txqueue.worker.handlers.runtimes import Kind
 from txqueue.worker.handlers.waiting import Waiting
 
-__all__ = ["CLEANUP", "LONGEST_END", "WaitingRun"]
+
+def name_blocking_run(in_flight: InFlight) -> None:
+    """Have SIGURG note the job whose handler runs at that moment.
+
+    Python calls the function between two instructions of the handler, in its context. The signal is
+    one that the system ignores where nothing was set, and that no library uses.
+
+    Args:
+        in_flight: Takes the number of the job, for the master to read.
+    """
+
+    def name(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
+        run = RUNNING.get()
+        in_flight.name_blocker(0 if run is None else run.id)
+
+    signal.signal(signal.SIGURG, name)
+    # The starter of this process, or an import, may have blocked it.
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGURG})
+    signal.siginterrupt(signal.SIGURG, False)
+
 
 CLEANUP: Final = 5.0
 """Seconds that a cancelled handler has to clean up; afterwards it is cancelled again and again."""
@@ -134,3 +161,66 @@ class WaitingRun:
             # A run that ends before it has a connection spends no attempt.
             change(self.job, unavailable=error)
         return error
+
+
+BEAT = 1.0
+"""Seconds between two checks of the running jobs; a job that runs for longer is reported."""
+
+
+def is_hung(silent: float, heartbeat: float | None) -> bool:
+    """Tell whether a handler is hung: silent for longer than its class's heartbeat."""
+    return heartbeat is not None and silent > heartbeat
+
+
+class Watch:
+    """Reports long runs and new progress, interrupts hung handlers, and insists that they end.
+
+    Args:
+        clock: Returns the time in seconds.
+        running: Returns the running jobs.
+        report: Receives the reports of long runs and of progress.
+        abandon: Called with a run for which the worker waits no longer.
+    """
+
+    def __init__(
+        self,
+        clock: Callable[[], float],
+        running: Callable[[], Iterable[WaitingRun]],
+        report: Callable[[list[StartedJob]], None],
+        abandon: Callable[[WaitingRun], None],
+    ) -> None:
+        self._abandon = abandon
+        self._clock = clock
+        self._running = running
+        self._report = report
+
+    def look(self) -> None:
+        """Check all running jobs once."""
+        now = self._clock()
+        runs = list(self._running())
+        reports = [self._told(run, now) for run in runs if _is_news(run, now)]
+        if reports:
+            self._report(reports)
+        for run in runs:
+            if run.insist(now):
+                self._abandon(run)
+            else:
+                _find_hung(run, now)
+
+    def _told(self, run: WaitingRun, now: float) -> StartedJob:
+        run.is_reported = True
+        job = run.job
+        return StartedJob(job.token.assignment, job.id, now - run.began, job.take_progress())
+
+
+def _find_hung(run: WaitingRun, now: float) -> None:
+    heartbeat = cast("float | None", run.kind.cls.heartbeat)
+    if run.job.take_beat():
+        run.heard_at = now
+    elif is_hung(now - run.heard_at, heartbeat) and not (run.hung or run.is_completing):
+        assert heartbeat is not None
+        run.end_silence(heartbeat, now)
+
+
+def _is_news(run: WaitingRun, now: float) -> bool:
+    return (not run.is_reported and now - run.began >= BEAT) or run.job.has_progress

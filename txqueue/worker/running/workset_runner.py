@@ -16,24 +16,20 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from txqueue.errors import InvalidWork, TokenLost, TransactionMisused
-from txqueue.model.directives import Snooze
+from txqueue.model.directives import Snooze, coroutine_layers, thread_layers
 from txqueue.model.foreign import class_name, is_a
 from txqueue.model.job_policy import Runtime
-from txqueue.model.middleware import coroutine_layers, thread_layers
 from txqueue.model.payload import decode, decoder
 from txqueue.model.workset_item import WorksetItem
 from txqueue.policy.endings.outcome import judge, summary_of
 from txqueue.store.driver.raw_connection import IStoreReactor
 from txqueue.store.enqueueing.transaction import Transaction
-from txqueue.store.enqueueing.workset_parts import Part, Parts, Performed, count_call
-from txqueue.worker.handlers.blocking import Blocking, ReactorCalls, direct, entering
-from txqueue.worker.handlers.layers import ended, layered, layered_awaited
+from txqueue.store.enqueueing.worksets import Part, Parts, Performed, count_call
 from txqueue.worker.handlers.running_job import RunningJob, change
+from txqueue.worker.handlers.runtimes import ended, layered, layered_awaited
 from txqueue.worker.handlers.thread_job import ThreadJob, ThreadTransaction
-from txqueue.worker.handlers.threads import HandlerThreads
+from txqueue.worker.handlers.threads import Blocking, HandlerThreads, ReactorCalls, direct, entering
 from txqueue.worker.handlers.waiting import Ended, awaited, waiting_for_task
-
-__all__ = ["RunningPart", "WorksetWork", "is_deadly", "split_size"]
 
 # A job is replaced by a new one after this many seconds, so that other jobs get their turn.
 TURN = 5.0

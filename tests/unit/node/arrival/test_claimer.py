@@ -13,17 +13,17 @@ from twisted.internet.task import Clock
 from tests.unit.node.doubles import Workers, lease_of
 from txqueue.model.assignment import Assignment
 from txqueue.node.arrival import claimer
-from txqueue.node.arrival.claimer import Claimer
-from txqueue.node.arrival.heavy_jobs import HeavyJobs
-from txqueue.node.peers.table import PeerTable
-from txqueue.node.state.meters import Meters
-from txqueue.node.state.wakeups import Wakeups
-from txqueue.node.workers.versions import WorkerVersions
-from txqueue.policy.placement import claim_place, claim_share
-from txqueue.policy.placement.idling import FIRST_IDLE
+from txqueue.node.arrival.claimer import Claimer, HeavyJobs
+from txqueue.node.peers.peer import PeerTable
+from txqueue.node.state.arrivals import Meters
+from txqueue.node.state.periodic import Wakeups
+from txqueue.node.workers.starter import WorkerVersions
+from txqueue.policy.placement import claim_plan as claim_place
+from txqueue.policy.placement import claim_plan as claim_share
+from txqueue.policy.placement.claim_plan import FIRST_IDLE
+from txqueue.policy.placement.credit import UNTIMED
 from txqueue.policy.placement.room import FEW, MANY, STREAM, Room
-from txqueue.policy.placement.stragglers import UNTIMED
-from txqueue.store.node.replies import Claim
+from txqueue.store.node.run_functions import Claim
 
 PLACE = "2030-01-01", 5
 SEEN = datetime(2030, 1, 1, tzinfo=UTC)

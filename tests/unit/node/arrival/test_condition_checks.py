@@ -10,9 +10,9 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
 from txqueue.errors import DatabaseUnavailable, Refused
-from txqueue.node.arrival.condition_checks import PAUSE, ConditionChecks
-from txqueue.node.state.wakeups import Wakeups
-from txqueue.policy.placement.idling import WakePlace
+from txqueue.node.arrival.scheduler import PAUSE, ConditionChecks
+from txqueue.node.state.periodic import Wakeups
+from txqueue.policy.placement.claim_plan import WakePlace
 from txqueue.store.schedules import MOST_CHECKS, Due
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
@@ -58,7 +58,7 @@ class Bench:
 def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
     """One of a node that is alone."""
     clock, slow = Clock(), Slow()
-    monkeypatch.setattr("txqueue.node.arrival.condition_checks.time.monotonic", clock.seconds)
+    monkeypatch.setattr("txqueue.node.arrival.scheduler.time.monotonic", clock.seconds)
     wakeups = Wakeups(clock)
     return Bench(clock, slow, wakeups, ConditionChecks(clock, slow, wakeups))
 

@@ -10,9 +10,9 @@ from tests.unit.node.doubles import is_rung
 from tests.unit.node.joined import INCARNATION, QUEUE, House, put
 from txqueue.errors import ConfigurationError
 from txqueue.model.assignment import Assignment
-from txqueue.node.state.deduplication import BLOCK, REMEMBERED, Deduplicator
+from txqueue.node.state.arrivals import BLOCK, REMEMBERED, Deduplicator
 from txqueue.policy.placement.credit import MOST_CREDIT, NodeLoad, credit_limit, new_credit
-from txqueue.store.node.replies import HeartbeatReply
+from txqueue.store.node.run_functions import HeartbeatReply
 
 PEER = 11
 

@@ -4,7 +4,7 @@ import pytest
 from attrs import Factory, define
 from twisted.internet.task import Clock
 
-from txqueue.node.arrival.heavy_jobs import MARGIN, PATIENCE, REST, HeavyJobs
+from txqueue.node.arrival.claimer import MARGIN, PATIENCE, REST, HeavyJobs
 
 LOAD = 0.65
 

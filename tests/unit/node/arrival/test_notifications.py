@@ -10,14 +10,19 @@ from twisted.internet.task import Clock
 
 from tests.unit.node.doubles import is_rung, lease_of
 from txqueue.errors import ConfigurationError, DatabaseUnavailable
-from txqueue.node.arrival.database_notices import DatabaseNotices
-from txqueue.node.arrival.notifications import CHECK, SOON, UNHEARD_RETRY, Notifications
+from txqueue.node.arrival.notifications import (
+    CHECK,
+    SOON,
+    UNHEARD_RETRY,
+    DatabaseNotices,
+    Notifications,
+)
 from txqueue.node.state.lease import Identity, Lease
-from txqueue.node.state.wakeups import Wakeups
-from txqueue.policy.placement.idling import WOKEN
+from txqueue.node.state.periodic import Wakeups
+from txqueue.policy.placement.claim_plan import WOKEN
 from txqueue.store.driver.listener import PROBED, TESTED, OwnChannel
 from txqueue.store.node.functions import StoredFunctions
-from txqueue.store.node.replies import HeartbeatReply
+from txqueue.store.node.run_functions import HeartbeatReply
 
 
 @define

@@ -8,16 +8,14 @@ from twisted.internet.task import Clock
 
 from tests.unit.node.doubles import INCARNATION, Loop, Records, Workers, lease_of
 from txqueue.errors import DatabaseUnavailable
-from txqueue.node.arrival.database_notices import DatabaseNotices
-from txqueue.node.arrival.intake import Intake
+from txqueue.node.arrival.notifications import DatabaseNotices
 from txqueue.node.arrival.open_credit import OpenCredit
-from txqueue.node.state.deduplication import Deduplicator
-from txqueue.node.state.lease import Lease
-from txqueue.node.state.lifecycle import Lifecycle
-from txqueue.node.state.wakeups import Wakeups
-from txqueue.policy.placement.credit import BURST, MOST_OPEN, TURN_OPEN
-from txqueue.policy.placement.credit_grants import STALE
-from txqueue.policy.placement.idling import WakePlace
+from txqueue.node.arrival.orphans import Intake
+from txqueue.node.state.arrivals import Deduplicator
+from txqueue.node.state.lease import Lease, Lifecycle
+from txqueue.node.state.periodic import Wakeups
+from txqueue.policy.placement.claim_plan import WakePlace
+from txqueue.policy.placement.credit import BURST, MOST_OPEN, STALE, TURN_OPEN
 from txqueue.store.driver.listener import OwnChannel
 
 CHANNEL = OwnChannel(f"listen {INCARNATION}", "")

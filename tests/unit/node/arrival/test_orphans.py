@@ -7,13 +7,10 @@ from twisted.internet.task import Clock
 
 from tests.unit.node.doubles import INCARNATION, NODE, Loop, Records, Workers, lease_of
 from txqueue.model.assignment import Assignment
-from txqueue.node.arrival.intake import Intake
-from txqueue.node.arrival.orphans import NOW_AND_THEN, OFTEN, SELDOM, OrphanFinder
-from txqueue.node.state.deduplication import Deduplicator
-from txqueue.node.state.inbox import MOST_NAMED, Inbox
-from txqueue.node.state.lease import Identity
-from txqueue.node.state.lifecycle import Lifecycle
-from txqueue.node.state.wakeups import Wakeups
+from txqueue.node.arrival.orphans import NOW_AND_THEN, OFTEN, SELDOM, Intake, OrphanFinder
+from txqueue.node.state.arrivals import MOST_NAMED, Deduplicator, Inbox
+from txqueue.node.state.lease import Identity, Lifecycle
+from txqueue.node.state.periodic import Wakeups
 
 
 def of_number(assignment: int, jobs: int = 1) -> Assignment:

@@ -14,11 +14,18 @@ from tests.unit.node.doubles import INCARNATION, NODE, is_rung, lease_of
 from txqueue.errors import DatabaseUnavailable, InvalidWork, Refused
 from txqueue.model.schedule import Every
 from txqueue.model.work_item import WorkItem
-from txqueue.node.arrival.condition_checks import ConditionChecks
-from txqueue.node.arrival.scheduler import LONGEST, MARGIN, MENDING, SHORTEST, WOKEN, Scheduler
+from txqueue.node.arrival.scheduler import (
+    LONGEST,
+    MARGIN,
+    MENDING,
+    SHORTEST,
+    WOKEN,
+    ConditionChecks,
+    Scheduler,
+)
 from txqueue.node.state.lease import Identity, Lease
-from txqueue.node.state.wakeups import Wakeups
-from txqueue.store.node.replies import HeartbeatReply
+from txqueue.node.state.periodic import Wakeups
+from txqueue.store.node.run_functions import HeartbeatReply
 from txqueue.store.schedules import CONDITION_PATIENCE, Due, Schedules
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)

@@ -12,14 +12,12 @@ from tests.fixtures.leftovers import LoggedFailures
 from tests.unit.node.doubles import Loop, Workers, is_rung
 from txqueue.errors import DatabaseUnavailable
 from txqueue.model.assignment import JobKey
-from txqueue.node.leasing.heartbeats import DatabaseLife, Heartbeats
-from txqueue.node.leasing.keeper import LeaseKeeper
-from txqueue.node.state.lease import Lease
-from txqueue.node.state.lifecycle import Lifecycle
-from txqueue.node.state.meters import Meters
-from txqueue.node.state.wakeups import Wakeups
+from txqueue.node.leasing.heartbeats import DatabaseLife, Heartbeats, LeaseKeeper
+from txqueue.node.state.arrivals import Meters
+from txqueue.node.state.lease import Lease, Lifecycle
+from txqueue.node.state.periodic import Wakeups
 from txqueue.store.node.functions import StoredFunctions
-from txqueue.store.node.replies import HeartbeatReply
+from txqueue.store.node.run_functions import HeartbeatReply
 
 
 @define

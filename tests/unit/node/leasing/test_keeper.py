@@ -6,9 +6,9 @@ import pytest
 from twisted.internet.task import Clock
 
 from tests.unit.node.doubles import is_rung
-from txqueue.node.leasing.keeper import LeaseKeeper
+from txqueue.node.leasing.heartbeats import LeaseKeeper
 from txqueue.node.state.lease import Identity, Lease
-from txqueue.node.state.wakeups import Wakeups
+from txqueue.node.state.periodic import Wakeups
 
 SECONDS = 10.0
 ME = Identity(1, 7)

@@ -11,9 +11,9 @@ from twisted.internet.task import Clock, deferLater
 from tests.unit.node.doubles import INCARNATION, NODE, Records, lease_of
 from txqueue.model.assignment import JobKey, ReturnedJobs
 from txqueue.node.leasing.reconciliation import GAP, LONGEST, Reconciliation, missing
-from txqueue.node.state.deduplication import Deduplicator
+from txqueue.node.state.arrivals import Deduplicator
 from txqueue.node.state.lease import Identity
-from txqueue.node.state.wakeups import Wakeups
+from txqueue.node.state.periodic import Wakeups
 
 EVERY = 0.5
 

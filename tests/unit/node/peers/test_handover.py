@@ -12,14 +12,13 @@ from tests.unit.node.doubles import Loop, Records, Workers, lease_of
 from txqueue.errors import DatabaseUnavailable
 from txqueue.model.assignment import Assignment, JobKey, PassedJobs
 from txqueue.node.peers.handover import ALONE, FIRST_REST, LASTING, LOOK, Handover
-from txqueue.node.state.deduplication import Deduplicator
-from txqueue.node.state.inbox import Inbox
-from txqueue.node.state.lifecycle import Lifecycle
-from txqueue.node.state.wakeups import Wakeups
-from txqueue.policy.placement.node_report import NodeReport
-from txqueue.policy.placement.unstarted import Unstarted
+from txqueue.node.state.arrivals import Deduplicator, Inbox
+from txqueue.node.state.lease import Lifecycle
+from txqueue.node.state.periodic import Wakeups
+from txqueue.policy.placement.peers import NodeReport
+from txqueue.policy.placement.room import Unstarted
 from txqueue.store.node.functions import StoredFunctions
-from txqueue.store.node.replies import HeartbeatReply
+from txqueue.store.node.run_functions import HeartbeatReply
 
 ME, OTHER, THIRD = 1, 2, 3
 

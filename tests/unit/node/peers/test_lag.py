@@ -7,8 +7,8 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
 from tests.unit.node.doubles import Workers
-from txqueue.node.peers import lag
-from txqueue.node.peers.lag import BEAT, RESTING, LagMeter, memory
+from txqueue.node.peers import own_report as lag
+from txqueue.node.peers.own_report import BEAT, RESTING, LagMeter, memory
 from txqueue.policy.placement.room import Load
 
 

@@ -5,8 +5,7 @@ from attrs import define
 
 from tests.unit.node.doubles import Loop, Workers, lease_of
 from txqueue.node.peers.own_report import OwnReport
-from txqueue.node.state.lease import Identity, Lease
-from txqueue.node.state.lifecycle import Lifecycle
+from txqueue.node.state.lease import Identity, Lease, Lifecycle
 from txqueue.policy.placement.room import Load
 
 

@@ -10,8 +10,14 @@ from twisted.logger import LogEvent, formatEvent, globalLogPublisher
 
 from tests.fixtures.leftovers import LoggedFailures
 from txqueue.errors import DatabaseUnavailable, SchemaMismatch
-from txqueue.node.state.outage import Outage
-from txqueue.node.state.periodic import FIRST_PAUSE, LAST_STEP, LONGEST_PAUSE, Alarm, Periodic
+from txqueue.node.state.periodic import (
+    FIRST_PAUSE,
+    LAST_STEP,
+    LONGEST_PAUSE,
+    Alarm,
+    Outage,
+    Periodic,
+)
 
 Step = Callable[[], float | None]
 

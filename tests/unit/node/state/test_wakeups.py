@@ -3,9 +3,9 @@
 from twisted.internet.task import Clock
 
 from tests.unit.node.doubles import is_rung
-from txqueue.node.state.wakeups import Wakeups
-from txqueue.policy.placement.idling import LONGEST_IDLE, SELDOM, IdlePace
-from txqueue.store.node.replies import HeartbeatReply
+from txqueue.node.state.periodic import Wakeups
+from txqueue.policy.placement.claim_plan import LONGEST_IDLE, SELDOM, IdlePace
+from txqueue.store.node.run_functions import HeartbeatReply
 
 
 def reply(*, is_idle: bool = True, work_in: float | None = None) -> HeartbeatReply:

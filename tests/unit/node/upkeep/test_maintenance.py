@@ -8,10 +8,10 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
 from tests.unit.node.doubles import Records, Workers
-from txqueue.node.state.meters import Meters
-from txqueue.node.state.wakeups import Wakeups
+from txqueue.node.state.arrivals import Meters
+from txqueue.node.state.periodic import Wakeups
 from txqueue.node.upkeep.maintenance import LONGEST, ROTATE_BUSY, ROTATE_IDLE, ROTATING, Maintenance
-from txqueue.store.node.replies import HeartbeatReply
+from txqueue.store.node.run_functions import HeartbeatReply
 
 
 class Tables:

@@ -8,7 +8,7 @@ from twisted.internet.task import Clock
 
 from txqueue.errors import DatabaseUnavailable
 from txqueue.node.state.periodic import Periodic
-from txqueue.node.upkeep.reconnection import Reconnection
+from txqueue.node.upkeep.maintenance import Reconnection
 from txqueue.store.driver.reconnecting import LONGEST, ReconnectBackoff
 
 

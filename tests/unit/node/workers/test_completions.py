@@ -20,15 +20,14 @@ from txqueue.model.assignment import (
     SettledJobs,
     StartedJob,
 )
-from txqueue.node.state.meters import Meters
-from txqueue.node.state.periodic import LAST_STEP
-from txqueue.node.state.wakeups import Wakeups
+from txqueue.node.state.arrivals import Meters
+from txqueue.node.state.periodic import LAST_STEP, Wakeups
 from txqueue.node.workers import completions
 from txqueue.node.workers.completions import LAST_TIME, Completions
-from txqueue.policy.endings.batching import GATHERING, LONG
+from txqueue.policy.endings.reports import GATHERING, LONG
 from txqueue.store.node.functions import StoredFunctions
 from txqueue.store.node.outcomes import as_settled_jobs, joined_outcomes, settled_jobs_in
-from txqueue.store.node.replies import WrittenEnds
+from txqueue.store.node.run_functions import WrittenEnds
 
 
 class Book:

@@ -6,7 +6,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
 from txqueue.errors import DatabaseUnavailable
-from txqueue.node.workers.end_notifier import EndNotifier
+from txqueue.node.workers.completions import EndNotifier
 
 
 class Clients:

@@ -9,13 +9,18 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.internet.task import Clock
 
 from txqueue.model.assignment import Assignment, CancelledJob
+from txqueue.node.state.arrivals import Meters
 from txqueue.node.state.collaborators import Reports
-from txqueue.node.state.meters import Meters
 from txqueue.node.workers.pool import LONGEST_PAUSE, WorkerPool
 from txqueue.node.workers.process import WorkerProcess
-from txqueue.node.workers.reports import blocking_report
-from txqueue.node.workers.suspects import KEEP, MOST_PROCESSES, SuspectProcesses, Suspects
-from txqueue.node.workers.versions import WorkerVersions
+from txqueue.node.workers.starter import WorkerVersions
+from txqueue.node.workers.suspects import (
+    KEEP,
+    MOST_PROCESSES,
+    SuspectProcesses,
+    Suspects,
+    blocking_report,
+)
 from txqueue.node.workers.workload import Workers
 from txqueue.policy.placement.room import Load
 

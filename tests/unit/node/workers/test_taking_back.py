@@ -13,8 +13,7 @@ from txqueue.node.state.collaborators import Reports
 from txqueue.node.workers.process import WorkerProcess
 from txqueue.node.workers.suspects import Suspects
 from txqueue.node.workers.workload import SOON, Workers
-from txqueue.policy.placement.room import Load
-from txqueue.policy.placement.unstarted import Unstarted
+from txqueue.policy.placement.room import Load, Unstarted
 
 
 class Hand:

@@ -18,11 +18,16 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.logger import capturedLogs
 
 from tests.waiting import eventually, running_reactor
-from txqueue.node.workers import template as worker_template
-from txqueue.node.workers.starter import Ended, SpawningStarter, StartedWorker, WorkerStarter
-from txqueue.node.workers.template import ForkingStarter
+from txqueue.node.workers import starter as worker_template
+from txqueue.node.workers.starter import (
+    Ended,
+    ForkingStarter,
+    SpawningStarter,
+    StartedWorker,
+    WorkerStarter,
+)
 from txqueue.system.inflight import InFlight
-from txqueue.system.procfs import (
+from txqueue.system.processes import (
     children_of,
     command_of,
     is_alive,
@@ -30,7 +35,7 @@ from txqueue.system.procfs import (
     thread_count,
     workers_of,
 )
-from txqueue.wire.worker_commands import CannotImport
+from txqueue.wire.commands import CannotImport
 
 LIMIT = 60.0
 # Starts a thread that is not Python's.

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from txqueue.node.workers.versions import RunVersion, WorkerVersions
+from txqueue.node.workers.starter import RunVersion, WorkerVersions
 
 OLD, NEW = "mail#1", "mail#2"
 SMS = "sms#1"

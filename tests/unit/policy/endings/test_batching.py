@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from txqueue.policy.endings import batching
-from txqueue.policy.endings.batching import (
+from txqueue.policy.endings import reports as batching
+from txqueue.policy.endings.reports import (
     COMMITS,
     GATHERING,
     LONGEST_GATHERING,

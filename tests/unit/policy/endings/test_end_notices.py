@@ -1,6 +1,6 @@
 """When a node notifies clients of ended jobs: at once while some wait, else now and then."""
 
-from txqueue.policy.endings.end_notices import ASKED_EVERY, LONGEST_NOTICE, EndNotices
+from txqueue.policy.endings.reports import ASKED_EVERY, LONGEST_NOTICE, EndNotices
 
 
 def answered(awaited: float) -> EndNotices:

@@ -11,7 +11,7 @@ from twisted.python.failure import Failure
 from txqueue import Discard, Fail, Retry, Snooze
 from txqueue.errors import InvalidWork, JobFailed, UnknownWorkType, UnreadablePayload
 from txqueue.model.assignment import JobKey, framed
-from txqueue.model.type_version import NotRead
+from txqueue.model.work_item import NotRead
 from txqueue.policy.endings.outcome import Verdict, error_text, judge, summary_of
 from txqueue.policy.endings.tracebacks import LONGEST_TRACEBACK
 from txqueue.store.node.outcomes import outcomes_text

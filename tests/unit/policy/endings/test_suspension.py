@@ -5,7 +5,7 @@ from twisted.internet.defer import FailureGroup, FirstError
 from twisted.python.failure import Failure
 
 from txqueue.errors import Suspended
-from txqueue.policy.endings.suspension import is_suspension
+from txqueue.policy.endings.outcome import is_suspension
 
 WAITS = Suspended("waits")
 

@@ -5,11 +5,10 @@ from typing import Any
 
 import pytest
 
-from txqueue.policy.facts.live_jobs import LiveJobs, Rest
-from txqueue.policy.facts.node_warnings import application_warnings
+from txqueue.policy.facts.obstacles import MOST_WARNED, LiveJobs, Rest
 from txqueue.policy.facts.status import depth, largest, queues
-from txqueue.policy.facts.warned import MOST_WARNED
 from txqueue.policy.facts.warnings import (
+    application_warnings,
     explained,
     full,
     idle,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from txqueue.policy.placement.claim_place import (
+from txqueue.policy.placement.claim_plan import (
     FIRST_PLACE,
     LONGEST_REWIND,
     REWIND,

@@ -1,6 +1,6 @@
 """How much of the room a claim asks for after one that took too long."""
 
-from txqueue.policy.placement.claim_share import ClaimShare
+from txqueue.policy.placement.claim_plan import ClaimShare
 from txqueue.policy.placement.room import Room
 
 ROOM = Room(free=1_000, limit=1_000, largest=50, capacity=100, workers=10, ahead=300)

@@ -2,7 +2,7 @@
 
 from attrs import evolve
 
-from txqueue.policy.placement.node_report import NodeReport
+from txqueue.policy.placement.peers import NodeReport
 
 
 def test_a_report_arrives_as_it_was_sent() -> None:

@@ -5,8 +5,8 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from txqueue.policy.placement.node_report import NodeReport
-from txqueue.policy.placement.peer_choice import (
+from txqueue.policy.placement.peers import (
+    NodeReport,
     Transfer,
     choose_steal,
     drain_shares,

@@ -6,7 +6,7 @@ from attrs import define, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from txqueue.policy.placement.stragglers import (
+from txqueue.policy.placement.credit import (
     COMMITS,
     LEAST,
     LONGEST_TURN,

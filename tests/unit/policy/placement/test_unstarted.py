@@ -1,7 +1,7 @@
 """Jobs that workers gave back, divided."""
 
 from txqueue.model.assignment import JobKey
-from txqueue.policy.placement.unstarted import Unstarted
+from txqueue.policy.placement.room import Unstarted
 
 
 def test_unstarted_jobs_are_cut_and_batched() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from txqueue.store.driver.conninfo import attempts, database_name
+from txqueue.store.driver.hosts import attempts, database_name
 from txqueue.store.driver.session_bounds import NOTICING
 
 

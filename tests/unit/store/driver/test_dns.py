@@ -7,8 +7,7 @@ import pytest
 
 from tests.waiting import running_reactor
 from txqueue.errors import DatabaseUnavailable
-from txqueue.store.driver.conninfo import ConnectAttempt
-from txqueue.store.driver.dns import name_in, resolved
+from txqueue.store.driver.hosts import ConnectAttempt, name_in, resolved
 
 
 @pytest.mark.parametrize(

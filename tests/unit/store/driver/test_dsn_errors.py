@@ -10,9 +10,8 @@ from psycopg2.extensions import parse_dsn
 
 from txqueue.errors import ConfigurationError, DatabaseUnavailable
 from txqueue.standalone.sessions import check_dsn, parameters_of
-from txqueue.store.driver.conninfo import attempts
-from txqueue.store.driver.dsn_errors import naming_source
-from txqueue.store.driver.shared_errors import unavailable
+from txqueue.store.driver.hosts import attempts
+from txqueue.store.driver.shared_errors import naming_source, unavailable
 from txqueue.system.settings import ConfiguredDsn
 
 

@@ -1,6 +1,6 @@
 """Statements that are sent often are prepared."""
 
-from txqueue.store.driver.prepared_statements import OFTEN, Prepared, name_of
+from txqueue.store.driver.raw_connection import OFTEN, Prepared, name_of
 
 CALL = "select txqueue.enqueue(%s::text, %s::jsonb)"
 

@@ -6,7 +6,7 @@ import pytest
 
 from txqueue.errors import TxqueueError
 from txqueue.store.driver.blocking_connection import connect
-from txqueue.store.driver.redaction import redacted
+from txqueue.store.driver.hosts import redacted
 
 # Nothing listens there, and no name is looked up.
 NOWHERE = "127.0.0.1:1"

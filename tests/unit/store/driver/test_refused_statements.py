@@ -4,7 +4,7 @@ import psycopg2
 import pytest
 
 from txqueue.errors import DatabaseUnavailable, NotPermitted, Refused
-from txqueue.store.driver.refused_statements import (
+from txqueue.store.driver.errors import (
     COUNTS_AFTER,
     FORGOTTEN_AFTER,
     RefusedStatements,

@@ -7,8 +7,8 @@ from attrs import define
 from twisted.internet.defer import CancelledError
 
 from txqueue.errors import DatabaseUnavailable
-from txqueue.store.driver.conninfo import ConnectAttempt, attempts
-from txqueue.store.driver.slow_hosts import REMEMBERED, SLOW, SlowHosts
+from txqueue.store.driver.hosts import ConnectAttempt, attempts
+from txqueue.store.driver.reconnecting import REMEMBERED, SLOW, SlowHosts
 
 
 @define

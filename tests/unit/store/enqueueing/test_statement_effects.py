@@ -3,7 +3,7 @@
 import pytest
 from psycopg2 import sql
 
-from txqueue.store.enqueueing.statement_effects import may_change_session, may_end_transaction
+from txqueue.store.enqueueing.transaction import may_change_session, may_end_transaction
 
 
 @pytest.mark.parametrize(

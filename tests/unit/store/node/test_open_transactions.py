@@ -2,7 +2,7 @@
 
 import pytest
 
-from txqueue.store.node.replies import MOST_UNLISTED, open_transactions
+from txqueue.store.node.run_functions import MOST_UNLISTED, open_transactions
 
 ROUND = 2**32
 

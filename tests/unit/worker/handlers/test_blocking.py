@@ -16,10 +16,9 @@ from tests.waiting import running_reactor
 from txqueue import RunningJob, Runtime, ThreadJob
 from txqueue.errors import TransactionMisused
 from txqueue.model.assignment import Assignment
-from txqueue.worker.handlers.blocking import ReactorCalls
 from txqueue.worker.handlers.job_transaction import one_at_most
 from txqueue.worker.handlers.running_job import HeldAssignment, begun, change
-from txqueue.worker.handlers.threads import HandlerThreads
+from txqueue.worker.handlers.threads import HandlerThreads, ReactorCalls
 
 WHERE: ContextVar[str] = ContextVar("WHERE", default="nowhere")
 

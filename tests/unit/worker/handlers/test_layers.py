@@ -13,7 +13,7 @@ from twisted.python.threadpool import ThreadPool
 from tests.unit.worker.handlers.test_runtimes import begun_with
 from tests.waiting import running_reactor
 from txqueue import Discard, Fail, Runtime, Snooze, middleware
-from txqueue.model import middleware as registry
+from txqueue.model import directives as registry
 from txqueue.worker.handlers.threads import HandlerThreads
 
 Next = Callable[[], Awaitable[Any]]

@@ -15,7 +15,7 @@ import txqueue
 from txqueue import Key, Priority, Retry, Runtime, WorkItem, task
 from txqueue.errors import InvalidWork
 from txqueue.model.payload import decode, encode
-from txqueue.model.step import result_type
+from txqueue.model.results import result_type
 from txqueue.model.work_item import find_work_type
 
 if TYPE_CHECKING:

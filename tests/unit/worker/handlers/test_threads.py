@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from tests.unit.worker.performing import Handled, Harness
 from txqueue import Retry, Runtime
-from txqueue.worker.running.long_runs import BEAT
-from txqueue.worker.running.waiting_run import LONGEST_END
+from txqueue.worker.running.waiting_run import BEAT, LONGEST_END
 
 TIMEOUT = 10.0
 

@@ -25,10 +25,9 @@ from tests.unit.worker.handlers.waiting_trees import (
 from tests.waiting import running_reactor
 from txqueue import RunningJob, WorkItem, testing
 from txqueue.store.enqueueing.steps import StepWrite
-from txqueue.testing.borrowed_transactions import BorrowedTransactions
 from txqueue.testing.performing import _assignment
 from txqueue.testing.running import _Run
-from txqueue.testing.steps import StepsInMemory
+from txqueue.testing.steps import BorrowedTransactions, StepsInMemory
 from txqueue.worker.handlers.threads import HandlerThreads
 from txqueue.worker.running.performer import Performer
 

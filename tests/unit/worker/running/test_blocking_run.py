@@ -11,7 +11,7 @@ from attrs import define
 
 from txqueue.model.run_log import RUNNING, LoggedRun, RunLog
 from txqueue.system.inflight import InFlight
-from txqueue.worker.running.blocking_run import name_blocking_run
+from txqueue.worker.running.waiting_run import name_blocking_run
 
 
 @define

@@ -10,9 +10,9 @@ from twisted.internet.task import Clock
 from tests.unit.worker.performing import Handled, Harness
 from txqueue import Fail, FailedAttempt, Retry, RunningJob, Snooze, on_failure
 from txqueue.errors import KeyUnavailable
-from txqueue.model import failed_attempt
+from txqueue.model import directives as failed_attempt
 from txqueue.policy.endings.outcome import KEYLESS
-from txqueue.worker.running.failure_log import (
+from txqueue.worker.running.run_records import (
     MOST_LINES,
     WINDOW,
     FailureLog,

@@ -9,7 +9,7 @@ from twisted.internet.defer import CancelledError, Deferred
 
 from tests.unit.worker.performing import Handled, Harness
 from txqueue import RunningJob
-from txqueue.worker.running.job_terms import is_expired
+from txqueue.worker.running.backlog import is_expired
 
 GROUPED = {"grouped": True}
 

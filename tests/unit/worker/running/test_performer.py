@@ -10,8 +10,8 @@ from twisted.internet.defer import CancelledError, Deferred
 
 from tests.unit.worker.performing import INCARNATION, Handled, Harness, entry
 from txqueue import Discard, Fail, Retry, RunningJob, Snooze, WorkItem
-from txqueue.model.chunk import AssignedJob
-from txqueue.model.type_version import type_version
+from txqueue.model.assignment import AssignedJob
+from txqueue.model.work_item import type_version
 from txqueue.store.enqueueing.transaction import Transaction
 from txqueue.worker.handlers.running_job import change
 from txqueue.worker.running.performer import STUCK

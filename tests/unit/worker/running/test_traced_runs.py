@@ -14,7 +14,7 @@ from twisted.internet.defer import Deferred
 from tests.fixtures.leftovers import LoggedFailures
 from tests.unit.worker.performing import Handled, Harness
 from txqueue import Next, Retry, RunningJob, WorkItem
-from txqueue.tracing import trouble
+from txqueue.tracing import choice as trouble
 from txqueue.tracing.choice import sending
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"

@@ -5,7 +5,7 @@ from contextvars import ContextVar
 import pytest
 from twisted.internet.task import Clock
 
-from txqueue.worker.running.turns import Turns
+from txqueue.worker.running.backlog import Turns
 
 JOB: ContextVar[str] = ContextVar("job")
 

@@ -15,10 +15,9 @@ from zope.interface import provider
 
 from tests.waiting import running_reactor
 from txqueue import Runtime, WorksetItem, middleware
-from txqueue.model import middleware as registry
-from txqueue.model.assignment import Assignment
-from txqueue.model.chunk import AssignedJob
-from txqueue.store.enqueueing.workset_parts import NextPart, Part, Parts
+from txqueue.model import directives as registry
+from txqueue.model.assignment import AssignedJob, Assignment
+from txqueue.store.enqueueing.worksets import NextPart, Part, Parts
 from txqueue.worker.handlers.running_job import HeldAssignment, begun
 from txqueue.worker.handlers.threads import HandlerThreads
 from txqueue.worker.running.workset_runner import WorksetWork

@@ -8,7 +8,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from txqueue.django.databases import backends, dsn_of
+from txqueue.django.checks import backends, dsn_of
 
 __all__ = ["Command"]
 

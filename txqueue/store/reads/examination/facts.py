@@ -1,22 +1,26 @@
-"""Reads the facts of an installation for ``txqueue doctor``: read-only, and each within seconds."""
+"""Reads the facts of an installation for ``txqueue doctor``: read-only, each within seconds; and
+whether notifications arrive over a DSN.
+"""
 
 from __future__ import annotations
 
 import re
+import select
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from typing import Any, Final, TypeVar
+from uuid import uuid4
 
 from txqueue.errors import DatabaseUnavailable, SchemaMismatch, TxqueueError
 from txqueue.policy.diagnosis.finding import Fact, Unread
+from txqueue.store.driver.blocking_connection import connect
+from txqueue.store.driver.errors import answered
 from txqueue.store.driver.session_bounds import PLAIN as PLAIN_SETTINGS
 from txqueue.store.driver.session_bounds import UNCOMPILED, as_arrays
-from txqueue.store.inquiries.inquiry import Inquiry, Question, answer
+from txqueue.store.inquiries.inquiry import Inquiry, Question, answer, rows_of, together
 from txqueue.store.inquiries.reader import Session
-from txqueue.store.inquiries.together import rows_of, together
-from txqueue.store.reads.blocked_counts import about_blocked
-from txqueue.store.reads.examination.notification_probe import PATIENCE, is_delivered
 from txqueue.store.reads.examination.statements import (
     EXCESS_RIGHTS,
     LACKING_RIGHTS,
@@ -27,12 +31,57 @@ from txqueue.store.reads.examination.statements import (
     PLAIN,
     ROWS,
 )
-from txqueue.store.schema.definitions import definitions
-from txqueue.store.schema.files import functions, needed_objects
-from txqueue.store.schema.ownership import STRAYS
-from txqueue.store.schema.version import FIND, latest_version
+from txqueue.store.reads.queue_state import about_blocked
+from txqueue.store.schema.files import FIND, functions, latest_version, needed_objects
+from txqueue.store.schema.function_replacement import STRAYS, definitions
 
-__all__ = ["FACTS", "examine"]
+PATIENCE: Final = 2.0
+_NAME: Final = "txqueue doctor"
+
+
+def is_delivered(dsn: str) -> bool:
+    """Tell whether a session receives a notification of another session within two seconds.
+
+    Args:
+        dsn: A libpq URI or keyword string.
+
+    Raises:
+        DatabaseUnavailable: When the server does not answer.
+        Refused: When it refuses to listen or notify, as a standby does.
+    """
+    channel = f"txqueue_doctor_{uuid4().hex[:8]}"
+    with (
+        answered(PATIENCE),
+        closing(connect(dsn, _NAME)) as listening,
+        closing(connect(dsn, _NAME)) as notifying,
+    ):
+        _run(listening, f"listen {channel}")
+        # One message is one transaction. It does not wait for the disk or a standby; another one
+        # that does holds the lock that notifications take at commit.
+        limits = "set local synchronous_commit = off; set local lock_timeout = 1000"
+        _run(notifying, f"{limits}; notify {channel}")
+        is_received = _arrives(listening, channel)
+        # Otherwise a pooler would lend the listening session to others.
+        _run(listening, f"unlisten {channel}")
+        return is_received
+
+
+def _run(connection: Any, sql: str) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(sql)
+
+
+def _arrives(connection: Any, channel: str) -> bool:
+    until = time.monotonic() + PATIENCE
+    while True:
+        connection.poll()
+        if any(notice.channel == channel for notice in connection.notifies):
+            return True
+        left = until - time.monotonic()
+        if left <= 0:
+            return False
+        select.select([connection], [], [], left)
+
 
 NAME: Final = "txqueue doctor"
 # Seconds for a query, and for its wait for a lock.

@@ -5,17 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = [
-    "EXCESS_RIGHTS",
-    "LACKING_RIGHTS",
-    "NEEDS_ALL_SESSIONS",
-    "OBJECTS",
-    "OTHER_FUNCTIONS",
-    "OTHER_SETTINGS",
-    "PLAIN",
-    "ROWS",
-]
-
 _SETTINGS: Final = """
     select current_setting('server_version_num')::integer as version_number,
            current_setting('server_version') as version, pg_is_in_recovery() as is_standby,

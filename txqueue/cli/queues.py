@@ -1,0 +1,262 @@
+"""The commands that act on queues and nodes, and those that show limits and the acts of
+operators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from txqueue.cli.options import Command, Finite, GlobalOptions, limited, together
+from txqueue.cli.output import Lines, listing, local_time, say, show, styled
+from txqueue.cli.source import act_by_node, read
+from txqueue.errors import AdminRefused
+from txqueue.model.humanize import plain
+from txqueue.policy.facts.status import LIMITS
+
+if TYPE_CHECKING:
+    from txqueue.admin import Admin
+
+
+@click.command(cls=Command)
+@click.pass_obj
+def limits(options: GlobalOptions) -> None:
+    """Show pauses and limits."""
+    from txqueue.store.reads.queue_state import about_controls
+
+    controls = read(options, about_controls, lambda admin: admin.controls())
+    show(options, {"limits": controls}, lambda: _limits_table(controls))
+
+
+@click.command(cls=Command)
+@click.option("--subject", help="Only acts on this subject, such as 'queue mail' or 'job 7'.")
+@limited()
+@click.pass_obj
+def actions(options: GlobalOptions, subject: str | None, limit: int) -> None:
+    """Show which operator did what and when, the latest first."""
+    from txqueue.store.reads.job_details import about_actions
+
+    async def ask(admin: Admin) -> list[dict[str, Any]]:
+        acts: list[dict[str, Any]] = []
+        async for act in admin.actions(subject):
+            acts.append(act)
+            if len(acts) == limit:
+                break
+        return acts
+
+    acts = read(options, lambda schema: about_actions(schema, None, limit, subject), ask)
+    show(options, {"actions": acts}, lambda: _acts_table(acts))
+
+
+def _limits_table(controls: Sequence[Mapping[str, Any]]) -> Lines:
+    columns = [
+        "kind",
+        "key",
+        "paused",
+        ">at a time",
+        ">a second",
+        ">burst",
+        ">share",
+        ">reserve",
+        ">backlog",
+    ]
+    return listing(
+        "Limits", columns, (_row(control) for control in controls), "Nothing is paused or limited."
+    )
+
+
+def _row(control: Mapping[str, Any]) -> list[object]:
+    names = ("concurrency", "rate", "burst", "share", "reserve", "backlog")
+    usual = {"burst": 1, "share": 1, "reserve": 0}
+    texts = [
+        "-" if control[name] in (None, usual.get(name)) else f"{control[name]:g}" for name in names
+    ]
+    paused = styled("paused", "bold yellow") if control["is_paused"] else "-"
+    return [control["kind"], control["key"], paused, *texts]
+
+
+def _acts_table(acts: Sequence[Mapping[str, Any]]) -> Lines:
+    columns = ["when", "who", "did", "to", "how"]
+    rows = ([_time_of(act), act["who"], act["what"], act["subject"], _details(act)] for act in acts)
+    return listing("Acts of operators", columns, rows, "No operator has done anything.")
+
+
+def _time_of(act: Mapping[str, Any]) -> str:
+    return local_time(act["at"])
+
+
+def _details(act: Mapping[str, Any]) -> str:
+    """Return the details of an act, without job numbers, which only --json shows."""
+    limits = (f"{name} {value}" for name, value in act["detail"].items() if name != "jobs")
+    return ", ".join(limits) or "-"
+
+
+T = TypeVar("T")
+
+KINDS = ("queue", "group", "tenant")
+
+
+def _one_of_three(context: click.Context, _: click.Parameter, queue: str | None) -> str | None:
+    """Check that exactly one queue, group or tenant is named."""
+    names = [queue, context.params.get("group"), context.params.get("tenant")]
+    if sum(name is not None for name in names) != 1:
+        raise click.UsageError("name one queue, or one --group or --tenant", context)
+    return queue
+
+
+# A command's parameters that name a queue, a group or a tenant.
+_held = together(
+    click.argument("queue", required=False, callback=_one_of_three),
+    click.option("--group", metavar="KEY", is_eager=True, help="A group instead of a queue."),
+    click.option("--tenant", metavar="KEY", is_eager=True, help="A tenant instead of a queue."),
+)
+
+
+@click.command(cls=Command, short_help="Pause a queue until it is resumed.")
+@_held
+@click.pass_obj
+def pause(options: GlobalOptions, /, **names: str | None) -> None:
+    """Pause a QUEUE, a group or a tenant until it is resumed; running jobs continue."""
+    kind, key = _kind_and_key(names)
+    changed = _act(options, kind, key, lambda admin: admin.pause(key, kind))
+    text = "is paused" if changed else "was paused already"
+    _tell(options, {"kind": kind, "key": key, "is_paused": True, "changed": changed}, text)
+
+
+@click.command(cls=Command, short_help="Resume a paused queue.")
+@_held
+@click.pass_obj
+def resume(options: GlobalOptions, /, **names: str | None) -> None:
+    """Resume a paused QUEUE, group or tenant."""
+    kind, key = _kind_and_key(names)
+    changed = _act(options, kind, key, lambda admin: admin.resume(key, kind))
+    text = "is resumed" if changed else "was not paused"
+    _tell(options, {"kind": kind, "key": key, "is_paused": False, "changed": changed}, text)
+
+
+@click.command(cls=Command, short_help="Limit a queue, a group or a tenant.")
+@click.argument("kind", type=click.Choice(KINDS))
+@click.argument("key")
+@click.option("--concurrency", type=click.IntRange(1), help="Jobs that may run at a time.")
+@click.option(
+    "--rate",
+    type=Finite(0, min_open=True),
+    metavar="JOBS/S",
+    help="Jobs that may start in a second.",
+)
+@click.option("--burst", type=click.IntRange(1), help="Jobs that may start at once, with a rate.")
+@click.option(
+    "--share",
+    type=Finite(0, min_open=True),
+    help="A tenant's share relative to other tenants; default 1.",
+)
+@click.option(
+    "--reserve",
+    type=Finite(0, 1, max_open=True),
+    help="The part of capacity kept for priorities from 7, as in 0.2.",
+)
+@click.option(
+    "--backlog",
+    type=click.IntRange(1),
+    help="Waiting and ready jobs a queue may have; more are refused.",
+)
+@click.option(
+    "--clear",
+    "cleared",
+    multiple=True,
+    type=click.Choice((*LIMITS, "all")),
+    help="A limit to remove; repeatable.",
+)
+@click.pass_obj
+def limit(
+    options: GlobalOptions, /, kind: str, key: str, cleared: tuple[str, ...], **limits: float | None
+) -> None:
+    """Limit a queue, a group or a tenant; limits not named stay as they are."""
+    lifted = LIMITS if "all" in cleared else cleared
+    if not lifted and all(value is None for value in limits.values()):
+        raise click.UsageError("say what to limit, such as --concurrency 5, or what to --clear")
+    control = _act(
+        options,
+        kind,
+        key,
+        lambda admin: admin.set_limit(key, kind, cleared=lifted, **limits),
+    )
+    document = control or {"kind": kind, "key": key, "is_paused": False}
+    _tell(options, document, f"has {_limits(control)}")
+
+
+@click.command(cls=Command, short_help="Drain a node: it accepts no more jobs.")
+@click.argument("name", metavar="NODE")
+@click.pass_obj
+def drain(options: GlobalOptions, name: str) -> None:
+    """Drain a NODE: it accepts no more jobs, passes on unstarted ones, finishes running ones."""
+    changed = act_by_node(options, lambda admin: admin.drain(name))
+    document = {"node": name, "state": "draining", "changed": changed}
+    text = (
+        "is draining; undrain or restart it to accept jobs again"
+        if changed
+        else "was draining already"
+    )
+    say(options, document, f"Node {name} {text}.")
+
+
+@click.command(cls=Command, short_help="Let a draining node accept jobs again.")
+@click.argument("name", metavar="NODE")
+@click.pass_obj
+def undrain(options: GlobalOptions, name: str) -> None:
+    """Let a draining NODE accept jobs again."""
+    changed = act_by_node(options, lambda admin: admin.undrain(name))
+    document = {"node": name, "state": "alive", "changed": changed}
+    text = "accepts jobs again" if changed else "was not draining"
+    say(options, document, f"Node {name} {text}.")
+
+
+def _act(options: GlobalOptions, kind: str, key: str, act: Callable[[Admin], Awaitable[T]]) -> T:
+    """Let a node act on a queue, group or tenant; warn if the name may be a misspelt one."""
+
+    async def warned(admin: Admin) -> tuple[str | None, T]:
+        return await _warning(admin, kind, key), await act(admin)
+
+    warning, answer = act_by_node(options, warned)
+    if warning is not None:
+        click.echo(f"warning: {plain(warning)}", err=True)
+    return answer
+
+
+async def _warning(admin: Admin, kind: str, key: str) -> str | None:
+    """Return what is odd about a name before the act, which makes it known; None if nothing is."""
+    from txqueue.policy.facts.warnings import unfamiliar
+
+    named: dict[str, Any] = {kind: key}
+    try:
+        known = {row["key"] for row in await admin.controls() if row["kind"] == kind}
+        if kind == "queue":
+            known |= {row["queue"] for row in await admin.queues()}
+        if key in known or (await admin.jobs_page(limit=1, **named)).jobs:
+            return None
+    except AdminRefused:
+        return None
+    return unfamiliar(kind, key, known)
+
+
+def _kind_and_key(names: Mapping[str, str | None]) -> tuple[str, str]:
+    ((kind, key),) = ((kind, key) for kind, key in names.items() if key is not None)
+    return kind, key
+
+
+def _tell(options: GlobalOptions, document: Mapping[str, Any], text: str) -> None:
+    say(options, document, f"{document['kind'].capitalize()} {document['key']} {text}.")
+
+
+def _limits(control: Mapping[str, Any] | None) -> str:
+    """Return the limits in force in one line."""
+    usual = {"burst": 1, "share": 1, "reserve": 0}
+    limits = [
+        f"{name} {control[name]:g}"
+        for name in LIMITS
+        if control and control[name] is not None and control[name] != usual.get(name)
+    ]
+    paused = " and is paused" if control and control["is_paused"] else ""
+    return (", ".join(limits) or "no limit") + paused

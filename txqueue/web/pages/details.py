@@ -1,0 +1,157 @@
+"""One queue, one node, one work type: depth, limits, what its jobs did and how they fail."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from txqueue.errors import TxqueueError
+from txqueue.policy.facts.obstacles import LiveJobs
+from txqueue.policy.facts.warnings import unknown_type, unserved_queue, warnings
+from txqueue.store.inquiries.inquiry import together
+from txqueue.store.reads.dashboard import LOOKED_AT, about_live_jobs, about_node_jobs, about_policy
+from txqueue.store.reads.history import about_failures
+from txqueue.store.reads.queue_state import about_clock, about_controls, about_nodes
+from txqueue.store.reads.schedule_list import about_schedules
+from txqueue.web.messages import PageRequest, Reply, redirect
+from txqueue.web.page_services import PageServices, marked
+from txqueue.web.pages.overview import ended
+
+# How many nodes are shown.
+_TOLD = 100
+
+
+@marked
+async def queue(services: PageServices, request: PageRequest) -> Reply:
+    """Show the queue that the address names."""
+    name = request.exact("name")
+    if name is None:
+        return redirect("/queues")
+    figures = await services.reads.shared(
+        f"jobs of queue {name}", lambda schema: about_live_jobs(schema, "queue", name)
+    )
+    depth = figures.value
+    limits = await services.reads.find(about_controls(services.reads.schema, queue=name))
+    nodes = (await services.reads.shared("nodes", about_nodes)).value
+    serve = serving(nodes, name, depth["running_on"])
+    limit = next(iter(limits), None)
+    lately = await ended(
+        services=services, request=request, now=depth["at"], column="queue", name=name
+    )
+    has_jobs = any(depth[state] for state in ("waiting", "ready", "assigned", "failed"))
+    is_unknown = not (limit or serve or has_jobs or lately["sums"])
+    return services.show(
+        "queue",
+        request,
+        queue=name,
+        figures=figures,
+        depth=depth,
+        looked_at=LOOKED_AT,
+        limit=limit,
+        nodes=serve[:_TOLD],
+        nodes_left=len(serve) - _TOLD,
+        is_unknown=is_unknown,
+        trouble=None if is_unknown else unserved_queue(name, nodes, depth["at"]),
+        **lately,
+    )
+
+
+def serving(
+    nodes: Iterable[Mapping[str, Any]], queue: str, running_on: Mapping[int, int]
+) -> list[dict[str, Any]]:
+    """Return the nodes that serve a queue or run its jobs.
+
+    Args:
+        nodes: The nodes.
+        queue: The queue.
+        running_on: How many of its jobs each run of a node has.
+
+    Returns:
+        The rows of the nodes, with ``running``.
+    """
+    return [
+        {**node, "running": running_on.get(node["incarnation"], 0)}
+        for node in nodes
+        if node["incarnation"] in running_on
+        or (node["state"] in ("alive", "draining") and queue in node["queues"])
+    ]
+
+
+# How many jobs and work types are shown.
+_JOBS_TOLD, _TYPES_TOLD = 100, 200
+
+
+@marked
+async def node(services: PageServices, request: PageRequest) -> Reply:
+    """Show the node that the address names."""
+    name, reads = request.exact("name"), services.reads
+    if name is None:
+        return redirect("/nodes")
+    figures = await reads.shared("nodes", about_nodes)
+    row = next((candidate for candidate in figures.value if candidate["name"] == name), None)
+    now = (await reads.shared("clock", about_clock)).value
+    jobs = []
+    if row is not None:
+        inquiry = about_node_jobs(reads.schema, row["incarnation"], _JOBS_TOLD)
+        jobs = await reads.find(inquiry)
+    return services.show(
+        "node",
+        request,
+        node_name=name,
+        figures=figures,
+        node=row,
+        jobs=jobs,
+        types=row["work_types"][:_TYPES_TOLD] if row else [],
+        warnings=warnings(LiveJobs([], []), [row], (), now) if row else [],
+        now=now,
+    )
+
+
+# How many kinds of failure and schedules are shown; their own pages have all.
+_TOLD_OF_TYPES = 10
+_NODES_TOLD = 100
+
+
+async def work_type(services: PageServices, request: PageRequest) -> Reply:
+    """Show the work type that the address names."""
+    name = request.exact("name")
+    if name is None:
+        return redirect("/types")
+    shared, schema = services.reads.shared, services.reads.schema
+    figures = await shared(
+        f"jobs of type {name}", lambda schema: about_live_jobs(schema, "work_type", name)
+    )
+    depth = figures.value
+    policy, schedules = await services.reads.find(
+        together(
+            about_policy(schema, name),
+            about_schedules(schema, {"work_type": name}, _TOLD_OF_TYPES + 1),
+        )
+    )
+    nodes = (await shared("nodes", about_nodes)).value
+    return services.show(
+        "type",
+        request,
+        work_type=name,
+        figures=figures,
+        depth=depth,
+        looked_at=LOOKED_AT,
+        published=policy,
+        nodes=[node for node in nodes if name in node["work_types"]][:_NODES_TOLD],
+        trouble=unknown_type(name, nodes, is_published=policy is not None),
+        kinds=await _kinds(services, name),
+        schedules=schedules,
+        told=_TOLD_OF_TYPES,
+        **await ended(
+            services=services, request=request, now=depth["at"], column="work_type", name=name
+        ),
+    )
+
+
+async def _kinds(services: PageServices, name: str) -> list[dict[str, Any]] | None:
+    """Return the kinds of failure of a work type; None if those of all could not be read."""
+    try:
+        figures = await services.reads.shared("failures", about_failures)
+    except TxqueueError:
+        return None
+    return [kind for kind in figures.value if kind["work_type"] == name]
