@@ -15,6 +15,8 @@ from typing import Final
 
 from attrs import frozen
 
+from txqueue.store.schema.files import written_functions
+
 __all__ = ["TARGET", "readme"]
 
 ROOT: Final = Path(__file__).resolve().parent.parent
@@ -31,11 +33,11 @@ MOST_CALLERS: Final = 4
 
 @frozen
 class Stored:
-    """One file of SQL: a function, a family of one for each lane, or a view.
+    """A function, a family of one for each lane, or a view.
 
     Attributes:
         name: Its name, without the lane.
-        topic: The folder that it lies in.
+        topic: The file that it stands in.
         text: The SQL without comments.
         purpose: The first sentence of its leading comment.
     """
@@ -53,15 +55,27 @@ def readme() -> str:
 
 
 def _stored() -> list[Stored]:
-    return [_read(path) for path in sorted(FUNCTIONS.rglob("*.sql"))]
+    topics = topic_of_functions()
+    return [_read(name, topics[name], text) for name, text in written_functions()]
 
 
-def _read(path: Path) -> Stored:
-    text = path.read_text("utf-8")
+def topic_of_functions() -> dict[str, str]:
+    """Return the topic of each function and view, which is the name of its file."""
+    defined = re.compile(
+        r"^create or replace (?:function|view) txqueue\.(\w+?)(?:_0)?\b", re.MULTILINE
+    )
+    return {
+        name: path.stem
+        for path in FUNCTIONS.glob("*.sql")
+        for name in defined.findall(path.read_text("utf-8"))
+    }
+
+
+def _read(name: str, topic: str, text: str) -> Stored:
     comment = re.match(r"(?:--.*\n)*", text)
     said = " ".join(re.findall(r"-- ?(.*)", comment[0])) if comment else ""
     code = re.sub(r"--.*", "", text)
-    return Stored(path.stem, path.parent.name, code, _first_sentence(said))
+    return Stored(name, topic, code, _first_sentence(said))
 
 
 def _first_sentence(text: str) -> str:

@@ -601,8 +601,22 @@ view workset_status (name text, work_type text, source text, size smallint, batc
     jobs bigint, remaining bigint, is_exact boolean);
 
 -- Functions -----------------------------------------------------------------------------------------------------------
--- By folder of schema/functions. Behind a signature: the roles that may execute it, without their prefix txqueue_.
+-- By file of schema/functions. Behind a signature: the roles that may execute it, without their prefix txqueue_.
 -- schema/README.md says what each function does.
+
+-- acts
+cancel(ids bigint[], who text) returns (cancelled bigint[], requested jsonb, refused bigint[]);  -- worker
+repeat(its_job_id bigint, who text) returns bigint;  -- worker
+repeat_archived(its_job_id bigint, columns jsonb, its_payload jsonb, its_options jsonb, who text)
+    returns bigint;  -- worker
+restart(ids bigint[], who text, is_counted boolean = false) returns (restarted jsonb, requested jsonb,
+    refused bigint[]);  -- worker
+retry(ids bigint[], who text) returns (retried bigint[], refused bigint[]);  -- worker
+retry_from(its_job_id bigint, its_step text, who text) returns integer;  -- worker
+row_locker(its_xmax xid, leaf oid) returns integer;  -- read, worker
+set_priority(ids bigint[], its_priority integer, who text) returns (changed bigint[], refused bigint[]);  -- worker
+-- only the owner may execute: cancel_jobs, enqueue_again, format_job_ids, is_live_job, lock_acted_on, note_action,
+-- reopen, reopen_obstacles, reset_for_retry, restore_steps
 
 -- checks
 advance_sequences(is_thorough boolean = true) returns text[];  -- worker
@@ -616,10 +630,6 @@ readable_text(value text) returns text;  -- read, worker
 -- sound_jobs, without_values
 
 -- claim
-claim_given(its_node integer, its_incarnation integer, work_types text[], given bigint[], since bigint, is_own boolean,
-    moment timestamptz) returns jsonb;  -- worker
-claim_ready(its_node integer, its_incarnation integer, queues text[], work_types text[], at_most integer)
-    returns (lane smallint, assignment bigint, jobs integer, weight bigint, chunk text, is_ordinary boolean);  -- worker
 next_job(its_node integer, its_incarnation integer, queues text[], work_types text[], free_weight integer,
     largest integer, capacity integer, chunk_jobs integer, workers integer, since timestamptz = null,
     take_suspects boolean = true, from_rank timestamptz = '-infinity', after_tenant text = '', from_job bigint = 0,
@@ -630,9 +640,8 @@ next_job(its_node integer, its_incarnation integer, queues text[], work_types te
 set_aside(its_incarnation integer, queues text[]) returns bigint[];  -- worker
 -- only the owner may execute: assign_N, attainable_room, bound_step, chunk_entry, chunk_of, fail_unreadable,
 -- find_fault, find_head, find_heads, find_last, find_loss, fit_capacity_N, in_order, job_terms, lanes_in_use,
--- leave_remnant, lock_ready_N, make_eligible, make_published_ready, make_ready, measure_search, most_attainable,
--- next_assignment, next_due, open_claim, promote, promote_due, ready_queues, separate_suspects, take_first_N,
--- take_step_N, turn_to_reserve
+-- leave_remnant, lock_ready_N, measure_search, most_attainable, next_assignment, open_claim, ready_queues,
+-- separate_suspects, take_first_N, take_step_N, turn_to_reserve
 
 -- complete
 complete(its_incarnation integer, lanes smallint[], assignments bigint[], ids text[], results text[] = null)
@@ -640,19 +649,29 @@ complete(its_incarnation integer, lanes smallint[], assignments bigint[], ids te
 complete_one(its_incarnation integer, its_assignment bigint, its_job_id bigint, its_result jsonb,
     its_progress jsonb = null, its_lane integer = null) returns void;  -- worker
 held_jobs(its_incarnation integer, ids bigint[]) returns bigint[];  -- worker
-note_late_error(its_incarnation integer, its_assignment bigint, its_job_id bigint, its_error text)
-    returns void;  -- worker
-note_late_result(its_incarnation integer, its_assignment bigint, its_job_id bigint, its_result jsonb)
-    returns boolean;  -- worker
 release(its_incarnation integer, assignments bigint[], died boolean, all_but boolean = false, ids bigint[] = null,
     spare_handed boolean = false, at_most integer = null) returns integer;  -- worker
-settle(its_incarnation integer, outcomes jsonb) returns (settled bigint[], freed boolean, freed_rank text,
-    freed_job bigint);  -- worker
-started(its_incarnation integer, assignments bigint[], ids bigint[], seconds double precision[], progress text[] = null)
-    returns integer;  -- worker
--- only the owner may execute: complete_each_N, complete_in_N, end_assigned, fail_unread, forget_attempts, give_back,
--- lane_of_jobs, leave_unread, make_next_stage, note_attempt, note_restart, pass_on_ends, return_unread, stages_with,
--- start_next_stages, with_no_key, with_unread, without_assignment
+-- only the owner may execute: complete_each_N, complete_in_N, give_back, lane_of_jobs, pass_on_ends
+
+-- dispatch
+assignments_of(its_incarnation integer, older_than double precision) returns table(assignment bigint,
+    jobs bigint);  -- worker
+direct_jobs(its_incarnation integer, its_assignment bigint = null, known bigint[] = '{}') returns table(lane smallint,
+    assignment bigint, jobs integer, weight bigint, chunk text);  -- worker
+enqueue_assigned(its_node integer, its_incarnation integer, work_type text, payload jsonb, queue text = null,
+    priority integer = null, weight integer = null, not_before timestamptz = null, not_after timestamptz = null,
+    "group" text = null, options jsonb = null, tenant text = null) returns (job_id bigint, assignment bigint,
+    lane smallint, its_weight integer);  -- enqueue, worker
+grant_credit(its_incarnation integer, jobs integer, unused bigint = null) returns bigint;  -- worker
+jobs_of(its_incarnation integer, assignments bigint[]) returns table(assignment bigint, job_id bigint);  -- worker
+listen_to_run(its_incarnation integer) returns text;  -- worker
+pass_on(its_incarnation integer, assignments bigint[], ids bigint[], to_incarnation integer, parts integer = 1)
+    returns table(assignment bigint, jobs integer, weight bigint, ids_passed bigint[]);  -- worker
+probe_run(its_incarnation integer) returns text;  -- worker
+reserve_run(its_name text) returns (incarnation integer, former integer);  -- worker
+silent_jobs() returns bigint[];  -- read, worker
+-- only the owner may execute: credit_left, credit_run, enqueue_credited, has_open_credit, may_assign_at_once,
+-- may_notify, notify_run, starts_jobs, try_turn
 
 -- enqueue
 enqueue(work_type text, payload jsonb) returns bigint;  -- enqueue, worker
@@ -660,19 +679,35 @@ enqueue(work_type character varying, payload jsonb, queue text = null, priority 
     not_before timestamptz = null, not_after timestamptz = null, "group" text = null, options jsonb = null,
     tenant text = null, "unique" text = null, unique_mode text = null, after bigint[] = null,
     after_any_end boolean = null) returns bigint;  -- enqueue, worker
-enqueue_assigned(its_node integer, its_incarnation integer, work_type text, payload jsonb, queue text = null,
-    priority integer = null, weight integer = null, not_before timestamptz = null, not_after timestamptz = null,
-    "group" text = null, options jsonb = null, tenant text = null) returns (job_id bigint, assignment bigint,
-    lane smallint, its_weight integer);  -- enqueue, worker
 enqueue_checked(jobs jsonb) returns bigint[];  -- enqueue, worker
 enqueue_many(jobs jsonb) returns bigint[];  -- enqueue, worker
+-- only the owner may execute: enqueue_each, has_sleeping_master, wake_masters
+
+-- enqueue_checks
 is_read_in_clear(its_type text) returns boolean;  -- read, worker
--- only the owner may execute: check_encrypted, check_job, compute_key, compute_rank, credit_left, credit_run,
--- declared_keys, enqueue_credited, enqueue_each, find_broken_length, find_broken_option, find_broken_rule,
--- has_broken_tag, has_open_credit, has_sleeping_master, is_short_object, known_options, may_assign_at_once, may_notify,
--- member_text, notify_run, payload_octets, refuse_computed, refuse_full_queue, refuse_job, refuse_keyless,
--- refuse_member, refuse_option, refuse_unknown_keys, refuse_unknown_option, try_turn, wake_masters, with_keys,
--- without_keys_option
+-- only the owner may execute: check_encrypted, check_job, find_broken_length, find_broken_option, find_broken_rule,
+-- has_broken_tag, is_short_object, known_options, member_text, payload_octets, refuse_computed, refuse_full_queue,
+-- refuse_job, refuse_keyless, refuse_member, refuse_option, refuse_unknown_keys, refuse_unknown_option
+
+-- explain
+demand(queue text) returns bigint;  -- enqueue, read, worker
+explain_each(ids bigint[]) returns table(job_id bigint, facts jsonb);  -- read, worker
+explain_facts(its_job_id bigint) returns jsonb;  -- read, worker
+updated_at(its job) returns timestamptz;  -- read, worker
+-- only the owner may execute: ahead_facts, blocker_facts, control_facts, goes_first, group_facts, limited_now,
+-- lock_facts, passes_over, related_facts
+
+-- failures
+discard_failures(its_fingerprint text, who text, before timestamptz = null, at_most integer = 1000)
+    returns (discarded integer, until timestamptz);  -- worker
+failure_kinds(most_kinds integer, most_jobs integer) returns table(fingerprint text, work_type text, failed bigint,
+    waiting bigint, first_seen timestamptz, last_seen timestamptz, example bigint, error text,
+    is_more boolean);  -- read, worker
+postpone_failures(its_fingerprint text, who text, delay double precision, moment timestamptz = null,
+    at_most integer = 1000) returns (postponed integer, until timestamptz);  -- worker
+retry_failures(its_fingerprint text, who text, before timestamptz = null, at_most integer = 1000)
+    returns (retried integer, until timestamptz);  -- worker
+-- only the owner may execute: error_kind, error_shape, fingerprint
 
 -- groups
 -- only the owner may execute: admit_groups_N, end_rate_waits, free_groups, free_late_groups, group_slots, lock_groups,
@@ -680,11 +715,6 @@ is_read_in_clear(its_type text) returns boolean;  -- read, worker
 
 -- history
 begin_archive(its_leaf text) returns integer;  -- worker
-chart(its_span double precision, its_step double precision, its_queue text = null, its_work_type text = null)
-    returns table(at timestamptz, seconds double precision, enqueued double precision, done double precision,
-    failed double precision, wait_p50 double precision, wait_p95 double precision, run_p50 double precision,
-    run_p95 double precision, waiting double precision, ready double precision,
-    assigned double precision);  -- read, worker
 drop_archived(its_leaf text) returns boolean;  -- worker
 end_archive(its_leaf text, its_attempt integer, its_location text, its_jobs bigint, its_checksum text)
     returns boolean;  -- worker
@@ -693,14 +723,12 @@ find_archived(its_id bigint) returns table(state job_state, day date, location t
 find_job(its_id bigint) returns setof job;  -- read, worker
 history_due(before date = null) returns table(leaf text, state text, day date);  -- worker
 hold_archiving(its_holder uuid, seconds double precision) returns boolean;  -- worker
-measure_minute(bounds double precision[]) returns table(queue text, work_type text, counts bigint[],
-    total double precision);  -- worker
-note_minute() returns boolean;  -- worker
-stats(since timestamptz, until timestamptz = now()) returns table(hour timestamptz, work_type text, done bigint,
-    failed bigint, cancelled bigint, busy double precision, mean double precision, longest double precision,
-    waited double precision);  -- read, worker
--- only the owner may execute: drop_leaf, forget_deleted, forget_steps, last_pages, merge_minutes, minute_failures,
--- minute_figures, note_history_change, note_history_days
+-- only the owner may execute: drop_leaf, forget_deleted, forget_steps, last_pages, note_history_change,
+-- note_history_days
+
+-- keys
+-- only the owner may execute: compute_key, declared_keys, key_of, lock_keys, try_duty, try_keys, with_keys,
+-- without_keys_option
 
 -- limits
 backlog(queue text) returns bigint;  -- enqueue, read, worker
@@ -711,31 +739,32 @@ set_limit(its_kind text, its_key text, its_concurrency integer, its_rate double 
     its_share double precision, its_reserve double precision, who text, cleared text[] = '{}',
     its_backlog bigint = null) returns jsonb;  -- worker
 -- only the owner may execute: bucket_level, charge_bucket, charge_control, check_limit, compute_allowances,
--- count_backlog, has_limits, lock_control, open_queues, save_control
+-- count_backlog, has_limits, is_unlimited_tenant, lock_control, next_tenants, note_tenants, open_queues, save_control,
+-- tenant_turns
 
--- locks
--- only the owner may execute: key_of, lock_keys, try_duty, try_keys
+-- minutes
+chart(its_span double precision, its_step double precision, its_queue text = null, its_work_type text = null)
+    returns table(at timestamptz, seconds double precision, enqueued double precision, done double precision,
+    failed double precision, wait_p50 double precision, wait_p95 double precision, run_p50 double precision,
+    run_p95 double precision, waiting double precision, ready double precision,
+    assigned double precision);  -- read, worker
+measure_minute(bounds double precision[]) returns table(queue text, work_type text, counts bigint[],
+    total double precision);  -- worker
+note_minute() returns boolean;  -- worker
+stats(since timestamptz, until timestamptz = now()) returns table(hour timestamptz, work_type text, done bigint,
+    failed bigint, cancelled bigint, busy double precision, mean double precision, longest double precision,
+    waited double precision);  -- read, worker
+-- only the owner may execute: merge_minutes, minute_failures, minute_figures
 
 -- nodes
-assignments_of(its_incarnation integer, older_than double precision) returns table(assignment bigint,
-    jobs bigint);  -- worker
 declare_dead(its_incarnation integer, ended integer[]) returns integer;  -- worker
-direct_jobs(its_incarnation integer, its_assignment bigint = null, known bigint[] = '{}') returns table(lane smallint,
-    assignment bigint, jobs integer, weight bigint, chunk text);  -- worker
 drain_node(its_name text, who text) returns boolean;  -- worker
-grant_credit(its_incarnation integer, jobs integer, unused bigint = null) returns bigint;  -- worker
 heartbeat(its_incarnation integer, its_load double precision, its_report jsonb = '{}') returns (owned boolean,
     its_state text, peers jsonb, cancels jsonb, neighbours jsonb, next_end double precision, place integer,
     places integer, rescued integer, nodes integer, beats bigint, server text, restarts jsonb, is_idle boolean,
     work_in double precision, schedule_in double precision);  -- worker
 identity() returns uuid;  -- enqueue, read, worker
-jobs_of(its_incarnation integer, assignments bigint[]) returns table(assignment bigint, job_id bigint);  -- worker
-lacking_right(report jsonb, is_silent boolean) returns (what text, remedy text);  -- read, worker
 leave(its_incarnation integer, its_state text) returns integer;  -- worker
-listen_to_run(its_incarnation integer) returns text;  -- worker
-pass_on(its_incarnation integer, assignments bigint[], ids bigint[], to_incarnation integer, parts integer = 1)
-    returns table(assignment bigint, jobs integer, weight bigint, ids_passed bigint[]);  -- worker
-probe_run(its_incarnation integer) returns text;  -- worker
 publish(work_types jsonb) returns integer;  -- worker
 register_node(its_name text, its_hostname text, its_pid integer, its_port integer, its_lease double precision,
     its_capacity integer, its_queues text[], its_work_types jsonb, its_version text, its_address text,
@@ -744,39 +773,18 @@ register_node(its_name text, its_hostname text, its_pid integer, its_port intege
 renew_for_peer(its_incarnation integer, heard integer[]) returns integer[];  -- worker
 rescue(its_incarnation integer = null) returns integer;  -- worker
 reserve_incarnation() returns integer;  -- worker
-reserve_run(its_name text) returns (incarnation integer, former integer);  -- worker
-silent_jobs() returns bigint[];  -- read, worker
 undrain_node(its_name text, who text) returns boolean;  -- worker
 -- only the owner may execute: cancel_returned, find_cancellations, first_end, forget_future_beats, has_lighter_node,
 -- has_reader, is_reachable, is_stale_cancellation, lease_margin, lock_live_node, look_around, mark_dead, nearest_nodes,
--- refused_session, review_unread, server_identity, serves_type, starts_jobs
+-- refused_session, review_unread, server_identity, serves_type
 
--- operators
-cancel(ids bigint[], who text) returns (cancelled bigint[], requested jsonb, refused bigint[]);  -- worker
-demand(queue text) returns bigint;  -- enqueue, read, worker
-discard_failures(its_fingerprint text, who text, before timestamptz = null, at_most integer = 1000)
-    returns (discarded integer, until timestamptz);  -- worker
-explain_each(ids bigint[]) returns table(job_id bigint, facts jsonb);  -- read, worker
-explain_facts(its_job_id bigint) returns jsonb;  -- read, worker
-failure_kinds(most_kinds integer, most_jobs integer) returns table(fingerprint text, work_type text, failed bigint,
-    waiting bigint, first_seen timestamptz, last_seen timestamptz, example bigint, error text,
-    is_more boolean);  -- read, worker
-postpone_failures(its_fingerprint text, who text, delay double precision, moment timestamptz = null,
-    at_most integer = 1000) returns (postponed integer, until timestamptz);  -- worker
-repeat(its_job_id bigint, who text) returns bigint;  -- worker
-repeat_archived(its_job_id bigint, columns jsonb, its_payload jsonb, its_options jsonb, who text)
-    returns bigint;  -- worker
-restart(ids bigint[], who text, is_counted boolean = false) returns (restarted jsonb, requested jsonb,
-    refused bigint[]);  -- worker
-retry(ids bigint[], who text) returns (retried bigint[], refused bigint[]);  -- worker
-retry_failures(its_fingerprint text, who text, before timestamptz = null, at_most integer = 1000)
-    returns (retried integer, until timestamptz);  -- worker
-row_locker(its_xmax xid, leaf oid) returns integer;  -- read, worker
-set_priority(ids bigint[], its_priority integer, who text) returns (changed bigint[], refused bigint[]);  -- worker
-updated_at(its job) returns timestamptz;  -- read, worker
--- only the owner may execute: ahead_facts, blocker_facts, cancel_jobs, control_facts, enqueue_again, error_kind,
--- error_shape, fingerprint, format_job_ids, goes_first, grant_roles, group_facts, is_live_job, limited_now,
--- lock_acted_on, lock_facts, note_action, passes_over, related_facts, reopen, reopen_obstacles, reset_for_retry
+-- ready
+claim_given(its_node integer, its_incarnation integer, work_types text[], given bigint[], since bigint, is_own boolean,
+    moment timestamptz) returns jsonb;  -- worker
+claim_ready(its_node integer, its_incarnation integer, queues text[], work_types text[], at_most integer)
+    returns (lane smallint, assignment bigint, jobs integer, weight bigint, chunk text, is_ordinary boolean);  -- worker
+-- only the owner may execute: compute_rank, current_lane, make_eligible, make_published_ready, make_ready, next_due,
+-- promote, promote_due
 
 -- relations
 notify_ends(ids text) returns double precision;  -- worker
@@ -786,11 +794,15 @@ request_end_notices(seconds integer = 10) returns void;  -- enqueue, worker
 -- lock_children, note_late_ends, notify_ended_jobs, propagate_ends, propagate_late_ends, propagate_noted,
 -- unblock_children, wait_for_new_ends
 
+-- roles
+lacking_right(report jsonb, is_silent boolean) returns (what text, remedy text);  -- read, worker
+-- only the owner may execute: grant_roles
+
 -- rotation
 rotate(held text[] = '{}', least_bytes bigint = 262144, at_most integer = 2) returns (did text[],
     holders text[]);  -- worker
--- only the owner may execute: count_lane_rows, current_lane, drop_remnants, free_lanes, lane_holders, lanes,
--- move_stragglers, next_lane, truncate_if_empty
+-- only the owner may execute: count_lane_rows, drop_remnants, free_lanes, lane_holders, lanes, move_stragglers,
+-- next_lane, truncate_if_empty
 
 -- schedules
 due_schedules(since timestamptz = null, at_most integer = 500, busy text[] = '{}') returns (due jsonb,
@@ -813,25 +825,35 @@ tick(ticks jsonb) returns integer;  -- worker
 -- only the owner may execute: check_schedule, check_schedule_times, cooldown_start, enqueue_runs, first_due,
 -- lock_schedule, next_due_within, only_enqueued, save_schedule, schedule_options, start_cooldowns
 
--- steps
+-- settle
+note_late_error(its_incarnation integer, its_assignment bigint, its_job_id bigint, its_error text)
+    returns void;  -- worker
+note_late_result(its_incarnation integer, its_assignment bigint, its_job_id bigint, its_result jsonb)
+    returns boolean;  -- worker
+settle(its_incarnation integer, outcomes jsonb) returns (settled bigint[], freed boolean, freed_rank text,
+    freed_job bigint);  -- worker
+started(its_incarnation integer, assignments bigint[], ids bigint[], seconds double precision[], progress text[] = null)
+    returns integer;  -- worker
+-- only the owner may execute: end_assigned, fail_unread, forget_attempts, leave_unread, make_next_stage, note_attempt,
+-- note_restart, return_unread, stages_with, start_next_stages, with_no_key, with_unread, without_assignment
+
+-- signals
 encrypted_type(job_id bigint, name text) returns text;  -- enqueue, worker
-kept_steps(its_job_id bigint) returns jsonb;  -- worker
-load_steps(its_job_id bigint) returns (name text, kind text, result text, error text, is_ended boolean,
-    seconds double precision, child bigint, child_state text, child_type text, child_result text,
-    child_error text);  -- worker
-retry_from(its_job_id bigint, its_step text, who text) returns integer;  -- worker
 send_signal(its_job_id bigint, its_name text, its_value jsonb, its_key text, who text) returns boolean;  -- worker
 signal(job_id bigint, name text, value jsonb = null, key text = null) returns boolean;  -- enqueue, worker
 signal_keyed(work_type text, "unique" text, name text, value jsonb = null, key text = null)
     returns boolean;  -- enqueue, worker
+-- only the owner may execute: has_signals, is_sealed, refuse_signal, resume_signalled, take_signal
+
+-- steps
+kept_steps(its_job_id bigint) returns jsonb;  -- worker
+load_steps(its_job_id bigint) returns (name text, kind text, result text, error text, is_ended boolean,
+    seconds double precision, child bigint, child_state text, child_type text, child_result text,
+    child_error text);  -- worker
 write_step(its_incarnation integer, its_assignment bigint, its_job_id bigint, its_name text, its_result jsonb,
     its_child bigint = null, its_lane integer = null) returns void;  -- worker
 write_steps(its_incarnation integer, given jsonb) returns (place integer, value text);  -- worker
--- only the owner may execute: has_signals, hold_for_step_N, is_sealed, refuse_signal, restore_steps, resume_signalled,
--- signalled_jobs, suspend_jobs, take_signal, wait_for_steps
-
--- tenants
--- only the owner may execute: is_unlimited_tenant, next_tenants, note_tenants, tenant_turns
+-- only the owner may execute: hold_for_step_N, signalled_jobs, suspend_jobs, wait_for_steps
 
 -- unique
 coalesce_into(its_incarnation integer, its_assignment bigint, its_job_id bigint, at_most integer, later boolean = false)

@@ -168,7 +168,7 @@ def _views(catalog: Catalog) -> Iterator[str]:
 def _functions(catalog: Catalog) -> Iterator[str]:
     yield from title("Functions")
     yield from remark(
-        "By folder of schema/functions. Behind a signature: the roles that may execute it, without"
+        "By file of schema/functions. Behind a signature: the roles that may execute it, without"
         " their prefix txqueue_. schema/README.md says what each function does."
     )
     topics, roles = _topics(), _roles(catalog.grants)
@@ -190,11 +190,11 @@ def _signature(its: Function) -> str:
 
 
 def _topics() -> dict[str, str]:
-    """Return the folder of each function."""
+    """Return the file of each function."""
     defined = re.compile(r"^create or replace function txqueue\.(\w+)", re.MULTILINE)
     return {
-        name: path.parent.name
-        for path in FUNCTION_FILES.rglob("*.sql")
+        name: path.stem
+        for path in FUNCTION_FILES.glob("*.sql")
         for name in defined.findall(path.read_text("utf-8"))
     }
 

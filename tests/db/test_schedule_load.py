@@ -82,7 +82,7 @@ def starts_by_second(node: Master, when: Schedule, minutes: int) -> Counter[int]
     return Counter(dict(node.cursor.fetchall()))
 
 
-@pytest.mark.slow("schema/functions/schedules", "txqueue/model/schedule.py")
+@pytest.mark.slow("schema/functions/schedules.sql", "txqueue/model/schedule.py")
 def test_the_busiest_second_has_at_most_three_times_the_mean(node: Master) -> None:
     """For five minutes, each schedule once a minute: there is no thundering herd."""
     starts = starts_by_second(node, Every(60, jitter=4 / 60), MINUTES)
@@ -90,7 +90,7 @@ def test_the_busiest_second_has_at_most_three_times_the_mean(node: Master) -> No
     assert max(starts.values()) <= 3 * MANY / 60
 
 
-@pytest.mark.slow("schema/functions/schedules", "txqueue/model/schedule.py")
+@pytest.mark.slow("schema/functions/schedules.sql", "txqueue/model/schedule.py")
 def test_cool_downs_are_an_even_load_again_after_an_outage(node: Master) -> None:
     """All are overdue when nodes are back; in the second minute no second has twice the mean."""
     made(node, Cooldown(60))
@@ -106,7 +106,7 @@ def test_cool_downs_are_an_even_load_again_after_an_outage(node: Master) -> None
     assert max(starts[n] for n in range(60, 120)) <= 2 * MANY / 60
 
 
-@pytest.mark.slow("schema/functions/schedules", "txqueue/policy/schedules.py")
+@pytest.mark.slow("schema/functions/schedules.sql", "txqueue/policy/schedules.py")
 def test_even_intervals_are_an_even_load_after_an_outage(node: Master) -> None:
     """Nodes were away for 25 s: no second has three times the mean, and no moment is lost."""
     made(node, Every(60))
@@ -117,7 +117,7 @@ def test_even_intervals_are_an_even_load_after_an_outage(node: Master) -> None:
     assert sum(starts) >= 0.9 * MANY
 
 
-@pytest.mark.slow("schema/functions/schedules", "txqueue/model/schedule.py")
+@pytest.mark.slow("schema/functions/schedules.sql", "txqueue/model/schedule.py")
 def test_a_bare_cron_has_sixty_times_the_mean(node: Master) -> None:
     """What the jitter is for: all at the first second of a minute."""
     starts = starts_by_second(node, Cron("* * * * *"), 1)

@@ -138,7 +138,7 @@ class Bug:
 
 T: Final = "txqueue/testing/"
 FIND: Final = "txqueue/store/given_jobs.py"
-CLAIM: Final = "schema/functions/claim/claim_given.sql"
+CLAIM: Final = "schema/functions/ready.sql"
 BUGS: Final = [
     Bug(FIND, "-> name is distinct from value)", "-> name is null)", "a_field_is_compared"),
     Bug(

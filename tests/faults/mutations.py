@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 from typing import Any, Final
@@ -30,7 +31,8 @@ class Mutation:
     Attributes:
         scenario: What is played with it.
         invariants: The promises of which the checker must name at least one.
-        edits: What is changed: a file from the root, the text there, and what it becomes. More than
+        edits: What is changed: a file from the root, or a function after its colon, the text there,
+            and what it becomes. More than
             one where one layer alone makes up for the lack of another.
     """
 
@@ -63,28 +65,28 @@ MUTATIONS: Final = {
     "a completion ignores its token": _of(
         "taken_over",
         "I5",
-        "schema/functions/complete/complete_in.sql",
+        "schema/functions/complete.sql:complete_in",
         " and assignment = its_assignment and incarnation = its_incarnation",
         "",
     ),
     "an assignment's number is of a sequence alone, after a restore": _of(
         "restored_dump",
         "expected",
-        "schema/functions/claim/next_assignment.sql",
+        "schema/functions/claim.sql:next_assignment",
         "::bigint & 4194303)",
         "::bigint & 0)",
     ),
     "a completion ignores its token, on a highly available cluster": _of(
         "ha_taken_over",
         "I5",
-        "schema/functions/complete/complete_in.sql",
+        "schema/functions/complete.sql:complete_in",
         " and assignment = its_assignment and incarnation = its_incarnation",
         "",
     ),
     "an assignment's number is of a sequence alone, after a failover": _of(
         "lagging_standby",
         "expected",
-        "schema/functions/claim/next_assignment.sql",
+        "schema/functions/claim.sql:next_assignment",
         "::bigint & 4194303)",
         "::bigint & 0)",
     ),
@@ -105,27 +107,27 @@ MUTATIONS: Final = {
     "a retry ignores its token": _of(
         "taken_over",
         "I7",
-        "schema/functions/complete/end_assigned.sql",
+        "schema/functions/settle.sql:end_assigned",
         " and incarnation = its_incarnation\n",
         "\n",
-        "schema/functions/complete/end_assigned.sql",
+        "schema/functions/settle.sql:end_assigned",
         "((job_id, assignment) in (select said.job_id, said.assignment from",
         "((job_id) in (select said.job_id from",
-        "schema/functions/complete/end_assigned.sql",
+        "schema/functions/settle.sql:end_assigned",
         " and said.assignment = gone.assignment",
         "",
     ),
     "a transaction commits although its job is another's": _of(
         "taken_over",
         "I9",
-        "schema/functions/complete/complete_one.sql",
+        "schema/functions/complete.sql:complete_one",
         "if not is_ended then\n        raise",
         "if false then\n        raise",
     ),
     "rescue takes from the living": _of(
         "calm",
         "I7",
-        "schema/functions/nodes/rescue.sql",
+        "schema/functions/nodes.sql:rescue",
         "where state in ('dead', 'stopped') and ended_at",
         "where heartbeat_at",
     ),
@@ -153,21 +155,21 @@ MUTATIONS: Final = {
     "a group has no limit": _of(
         "calm",
         "I5",
-        "schema/functions/groups/admit_groups.sql",
+        "schema/functions/groups.sql:admit_groups",
         '(mine."group" is null or mine.is_holder or (mine.number',
         '(true or mine."group" is null or mine.is_holder or (mine.number',
     ),
     "jobs get ready before their time": _of(
         "calm",
         "I3",
-        "schema/functions/claim/promote.sql",
+        "schema/functions/ready.sql:promote",
         "and not_before <= clock_timestamp() and",
         "and",
     ),
     "what a dead worker held is thrown away": _of(
         "worker_kill",
         "I1",
-        "schema/functions/complete/release.sql",
+        "schema/functions/complete.sql:release",
         "perform give_back(this, died);",
         "null;",
     ),
@@ -211,7 +213,7 @@ MUTATIONS: Final = {
     "a rescue waits for a completion": _of(
         "completion_uncommitted",
         "run",
-        "schema/functions/complete/release.sql",
+        "schema/functions/complete.sql:release",
         " limit at_most for update skip locked)",
         " limit at_most)",
     ),
@@ -236,7 +238,7 @@ MUTATIONS: Final = {
     "what a dead node held is rescued in part": _of(
         "groups_and_death",
         "run I1 I10",
-        "schema/functions/nodes/rescue.sql",
+        "schema/functions/nodes.sql:rescue",
         "exit when rescued >= 5000;",
         "exit;",
     ),
@@ -260,7 +262,7 @@ MUTATIONS: Final = {
     "moments of all kinds are taken, and not read": _of(
         "hostile_enqueues",
         "expected run I1 I10",
-        "schema/functions/enqueue/find_broken_rule.sql",
+        "schema/functions/enqueue_checks.sql:find_broken_rule",
         "when not_before not between '1900-01-01Z' and '9998-12-31 23:59:59.999999Z' and",
         "when false and",
         "txqueue/store/driver/errors.py",
@@ -273,7 +275,7 @@ MUTATIONS: Final = {
         "txqueue/node/peers/own_report.py",
         " if has_room else 0,",
         ",",
-        "schema/functions/nodes/is_reachable.sql",
+        "schema/functions/nodes.sql:is_reachable",
         " and node.vouched_at is null",
         "",
     ),
@@ -341,52 +343,52 @@ MUTATIONS: Final = {
     "jobs do not wait for parents": _of(
         "worker_kill",
         "I10",
-        "schema/functions/complete/give_back.sql",
+        "schema/functions/complete.sql:give_back",
         "this.state := 'ready';",
         "this.state := 'waiting'; this.waiting_for := 'group';",
     ),
     "a step transaction commits without its token": _of(
         "steps_taken_over",
         "expected",
-        "schema/functions/steps/write_step.sql",
+        "schema/functions/steps.sql:write_step",
         "if is_held is not true then",
         "if false then",
     ),
     "a step is written without its token": _of(
         "steps_taken_over",
         "expected",
-        "schema/functions/steps/write_steps.sql",
+        "schema/functions/steps.sql:write_steps",
         "((job_id, assignment) in (select * from unnest(held, tokens))) is true and kind",
         "kind",
-        "schema/functions/steps/write_steps.sql",
+        "schema/functions/steps.sql:write_steps",
         "where ((job_id, assignment) in (select * from unnest(held, tokens))) is true\n    loop",
         "loop",
     ),
     "a signal is consumed twice": _of(
         "steps_killed",
         "expected",
-        "schema/functions/steps/take_signal.sql",
+        "schema/functions/signals.sql:take_signal",
         "its_signal and taken_at is null",
         "its_signal",
     ),
     "a signal between the look and the wait is lost": _of(
         "steps_killed",
         "run",
-        "schema/functions/steps/suspend_jobs.sql",
+        "schema/functions/steps.sql:suspend_jobs",
         "cardinality(signalled_jobs(array[this.job_id])) > 0",
         "false",
     ),
     "a repeated job keeps its later steps": _of(
         "steps_killed",
         "expected",
-        "schema/functions/steps/retry_from.sql",
+        "schema/functions/acts.sql:retry_from",
         "step.number >= first",
         "step.number = first",
     ),
     "the end of a child is not noticed": _of(
         "steps_killed",
         "run",
-        "schema/functions/steps/wait_for_steps.sql",
+        "schema/functions/steps.sql:wait_for_steps",
         "if children is not null then",
         "if false then",
     ),
@@ -411,9 +413,21 @@ def mutated(name: str, folder: Path) -> Path:
     for part in PARTS:
         shutil.copytree(ROOT / part, folder / part, symlinks=True)
     for changed, before, after in () if name == UNMUTATED else MUTATIONS[name].edits:
-        path = folder / changed
-        text = path.read_text()
+        file, text = changed.partition(":")[0], edited_text(folder, changed)
         if text.count(before) != 1:
             raise LookupError(f"{changed} has {before!r} not just once")
-        path.write_text(text.replace(before, after))
+        whole = (folder / file).read_text()
+        (folder / file).write_text(whole.replace(text, text.replace(before, after)))
     return folder
+
+
+def edited_text(folder: Path, changed: str) -> str:
+    """Return the text in which an edit has its place: a file, or one stored function of it."""
+    file, _, function = changed.partition(":")
+    text = (folder / file).read_text()
+    if not function:
+        return text
+    head = rf"^create or replace function txqueue\.{function}(?:_0)?\("
+    if (begin := re.search(head, text, re.MULTILINE)) is None:
+        raise LookupError(f"{file} has no function {function}")
+    return text[begin.start() : text.index("$$;", begin.start())]

@@ -26,7 +26,7 @@ def test_each_is_played_by_a_quarter_of_the_commits() -> None:
 @pytest.mark.parametrize(
     ("name", "changed"),
     [
-        ("a group has no limit", "schema/functions/groups/admit_groups.sql"),
+        ("a group has no limit", "schema/functions/groups.sql"),
         ("expiry", "laboratory/txqueue_torture/scenarios/expiry.py"),
     ],
 )

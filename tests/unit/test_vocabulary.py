@@ -65,13 +65,6 @@ def test_no_two_modules_of_a_package_differ_by_an_ending() -> None:
     assert {pair for pair in near if pair[1] in names} == set()
 
 
-def test_each_file_of_a_stored_function_is_named_for_it() -> None:
-    """The file of a function is found by its name."""
-    stems = {path.stem for path in SQL}
-    named = {re.sub(r"_0$", "", name) for _, name in sql_names()}
-    assert stems - named == set()
-
-
 def test_the_glossary_is_in_order_and_names_what_there_is() -> None:
     """Each term once, by the alphabet; a path it gives exists, a function it calls is defined."""
     text = (ROOT / "docs" / "reference" / "glossary.md").read_text("utf-8")

@@ -1,21 +1,23 @@
 """The SQL files of the package, adapted to a schema's name; which queue and version a
 database has.
 
-A file is valid SQL as it stands, for a schema named ``txqueue`` and for lane 0. Two rules, here
-and nowhere else, turn it into the SQL that is sent:
+A file has the functions and views of a topic. Each is valid SQL as it stands, for a schema named
+``txqueue`` and for lane 0. Three rules, here and nowhere else, turn it into the SQL that is sent:
 
 - The schema: ``txqueue`` before ``.`` ``,`` ``_`` or ``'`` becomes the schema's name. In messages
   a space or a colon follows it, and it stays.
-- The lanes: a file that defines a function whose name ends in ``_0`` is repeated for lanes 0 to 7,
-  and so is a branch ``when 0 then ...;`` on lines of its own. In each copy the lane's number
-  replaces the 0 of ``when 0`` and of every name that ends in ``_0``. A function for each lane has a
-  cached plan of its own.
+- The settings: a function looks names up in its own schema, and is not compiled. One that is marked
+  as inlined has no settings, which would keep the planner from that.
+- The lanes: a function whose name ends in ``_0`` is repeated for lanes 0 to 7, and so is a
+  branch ``when 0 then ...;`` on lines of its own. In each copy the lane's number replaces the 0 of
+  ``when 0`` and of every name that ends in ``_0``. Each lane has its own cached plan.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,6 +31,11 @@ _FOLDER = Path(__file__).parents[2] / "schema"
 _NAME = re.compile(r"[a-z_][a-z0-9_]{0,40}")
 _SCHEMA = re.compile(r"\btxqueue(?=[.,_'])")
 _FUNCTION_OF_LANE = re.compile(r"^create or replace function txqueue\.\w+_0\(", re.MULTILINE)
+_DEFINITION = re.compile(
+    r"^(?:--.*\n)*create or replace (?:function|view) txqueue\.(\w+?)(?:_0)?\b", re.MULTILINE
+)
+_LANGUAGE = re.compile(r"^language (?!.*-- inlined$).*\n", re.MULTILINE)
+_SETTINGS = "set search_path = txqueue, pg_temp\nset jit = off\n"
 _BRANCH_OF_LANE = re.compile(r"^ *when 0 then [^;]*;\n", re.MULTILINE)
 _LANE = re.compile(r"(?<=_)0\b|(?<=\bwhen )0\b")
 _LANES = range(8)
@@ -72,7 +79,7 @@ def checked_name(schema: str) -> str:
 def migrations(schema: str) -> list[Migration]:
     """Return all migrations in order."""
     steps = []
-    for name, sql in _sql_files("migrations", schema):
+    for name, sql in _migration_files(schema):
         number, _, title = name.partition("_")
         serves = _SERVES.match(sql)
         steps.append(Migration(int(number), title, sql, int(serves[1]) if serves else None))
@@ -80,8 +87,28 @@ def migrations(schema: str) -> list[Migration]:
 
 
 def functions(schema: str) -> list[tuple[str, str]]:
-    """Return each file of functions: its name, and its SQL for the given schema."""
-    return list(_sql_files("functions", schema))
+    """Return the name, without the lane, and the SQL of each function and view."""
+    return [(name, _sent(_with_settings(sql), schema)) for name, sql in written_functions()]
+
+
+def written_functions() -> list[tuple[str, str]]:
+    """Return each function and view as its file has it, with the comment before it."""
+    texts = [path.read_text("utf-8") for path in sorted(_FOLDER.glob("functions/*.sql"))]
+    return sorted((definition for text in texts for definition in _cut(text)), key=itemgetter(0))
+
+
+def _cut(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the name of each definition in a file, and its text up to the next one."""
+    found = list(_DEFINITION.finditer(text))
+    ends = [*(definition.start() for definition in found[1:]), len(text)]
+    for definition, end in zip(found, ends, strict=True):
+        yield definition[1], text[definition.start() : end].rstrip() + "\n"
+
+
+def _with_settings(sql: str) -> str:
+    if "create or replace view" in sql:
+        return sql
+    return _LANGUAGE.sub(lambda language: language[0] + _SETTINGS, sql, count=1)
 
 
 def needed_objects() -> list[str]:
@@ -94,12 +121,8 @@ def newest_migration() -> int:
     return max(int(path.name.partition("_")[0]) for path in _FOLDER.glob("migrations/*.sql"))
 
 
-def _sql_files(folder: str, schema: str) -> Iterator[tuple[str, str]]:
-    # Functions are in folders by topic, migrations in one folder.
-    paths = [
-        path for pattern in ("*.sql", "*/*.sql") for path in _FOLDER.joinpath(folder).glob(pattern)
-    ]
-    for path in sorted(paths, key=lambda path: path.name):
+def _migration_files(schema: str) -> Iterator[tuple[str, str]]:
+    for path in sorted(_FOLDER.glob("migrations/*.sql")):
         yield path.stem, _sent(path.read_text("utf-8"), schema)
 
 

@@ -1,0 +1,498 @@
+-- Ends of jobs that did not just return: what programs call comes first, then its steps and what they use.
+
+-- Writes the outcomes of jobs that did not just return: an array of objects with job_id, lane, assignment,
+-- outcome ('done', 'retry', 'snooze', 'next', 'unread', 'suspended', 'failed', 'cancelled'), and where they apply delay
+-- (seconds), waits (see suspend_jobs()), error, trace and frames (an error's traceback, see txqueue/store/node/outcomes.py), error_class, log, result, progress, version (of the type that could not read it), and
+-- unstarted if it never ran. Only jobs whose token still holds
+-- are changed. Returns their numbers, whether other jobs may have become ready, and the first of those that are known,
+-- as complete() does.
+create or replace function txqueue.settle(
+    its_incarnation integer, outcomes jsonb, out settled bigint[], out freed boolean, out freed_rank text, out freed_job bigint)
+language plpgsql volatile security definer
+set enable_seqscan = off
+as $$
+declare
+    ended   record;
+    moved_on record;
+    locked  bigint[];
+    failed  bigint[];
+    groups  text[];
+    first   ready_head;
+    resumed ready_head;
+begin
+    ended := end_assigned(its_incarnation, outcomes);
+    settled := ended.settled;
+    freed := ended.limited;
+    failed := ended.failed;
+    groups := ended.groups;
+    if ended.retried is not null then
+        freed := take_newest(ended.retried) or freed;
+    end if;
+    if ended.others then
+        moved_on := start_next_stages(its_incarnation, outcomes);
+        settled := settled || moved_on.settled;
+        freed := freed or moved_on.settled <> '{}';
+        failed := failed || moved_on.failed;
+        groups := groups || array_remove(moved_on.groups, null);
+        moved_on := leave_unread(its_incarnation, outcomes);
+        settled := settled || moved_on.settled;
+        freed := freed or moved_on.settled <> '{}';
+        failed := failed || moved_on.failed;
+        groups := groups || array_remove(moved_on.groups, null);
+        moved_on := suspend_jobs(its_incarnation, outcomes);
+        settled := settled || moved_on.settled;
+        freed := freed or moved_on.limited;
+        groups := groups || array_remove(moved_on.groups, null);
+        resumed := moved_on.first;
+    end if;
+    if ended.done || failed || ended.stopped <> '{}' then
+        locked := lock_children(ended.done, failed || ended.stopped);
+        if ended.done <> '{}' then
+            first := propagate_ends(ended.done, 'done', locked);
+        end if;
+        if failed <> '{}' then
+            first := least(first, propagate_ends(failed, 'failed', locked));
+        end if;
+        if ended.stopped <> '{}' then
+            first := least(first, propagate_ends(ended.stopped, 'cancelled', locked));
+        end if;
+    end if;
+    if groups <> '{}' then
+        first := least(first, free_groups(groups));
+        freed := true;
+    end if;
+    first := least(first, resumed);
+    if first.rank is not null then
+        freed := true;
+        freed_rank := first.rank;
+        freed_job := first.job_id;
+    end if;
+end $$;
+
+-- Moves assigned jobs to the partitions of their outcomes, all with one statement, except those with a next
+-- stage, those whose payload was not read, and those that wait for a step. Of two outcomes of one job the first counts. Returns the jobs for which settle() has more to do. Its
+-- plan is pinned: each job is found by its number, and its outcome by a hash, so that many cost no more each
+-- than a few.
+create or replace function txqueue.end_assigned(
+    its_incarnation integer, outcomes jsonb,
+    out settled bigint[], out groups text[], out limited boolean, out done bigint[], out failed bigint[], out stopped bigint[],
+    out retried bigint[], out others boolean)
+language plpgsql volatile
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_nestloop = off
+set plan_cache_mode = force_generic_plan
+as $$
+declare
+    often bigint[];
+    ran_on bigint[];
+begin
+    with given as materialized (
+        select each.*
+          from rows from (jsonb_to_recordset(outcomes) as (
+                   job_id bigint, assignment bigint, outcome text, delay double precision, error text, result jsonb,
+                   unstarted boolean, progress jsonb, error_class text, log text, trace text, shape text, frames text)) with ordinality
+               as each (job_id, assignment, outcome, delay, error, result, unstarted, progress, error_class, log, trace, shape, frames, place)
+    ), said as materialized (
+        select distinct on (job_id, assignment) * from given order by job_id, assignment, place
+    ), traces as (
+        -- Of all outcomes: one that does not count may have the frames of others. One value, as a join would copy
+        -- all rows.
+        select jsonb_object_agg(trace, E'\n\n' || frames) as frames_of from given where frames is not null and trace is not null
+    ), gone as (
+        delete from job_assigned
+         where job_id = any (array(select said.job_id from said where (said.outcome in ('next', 'unread', 'suspended')) is not true)) and incarnation = its_incarnation
+           -- Not a join, which might read all outcomes for each job.
+           and ((job_id, assignment) in (select said.job_id, said.assignment from said where (said.outcome in ('next', 'unread', 'suspended')) is not true)) is true
+        returning *
+    ), ended as (
+        select gone.*, said.place, said.outcome, said.delay, said.result as its_result, said.progress as its_progress,
+               left(said.error_class, 200) as its_class, left(said.log, 8192) as its_log,
+               said.outcome in ('retry', 'snooze') as waits,
+               said.unstarted is not true as ran,
+               coalesce(said.error || ((select frames_of from traces) ->> said.trace) || said.error, said.error, gone.error) as its_error,
+               case when said.outcome not in ('retry', 'failed') then null
+                    when (select frames_of from traces) ? said.trace then coalesce(said.shape, said.error)
+                    else error_shape(coalesce(said.error, gone.error)) end collate "C" as shape,
+               said.trace,
+               case when said.outcome = 'snooze' or said.unstarted then gone.attempt else least(gone.attempt + 1, 32767) end as runs
+          from gone join said on said.job_id = gone.job_id and said.assignment = gone.assignment
+    ), known as (
+        -- Failures that come together are mostly of few kinds.
+        select jsonb_object_agg(concat(trace, ' ', shape), fingerprint(concat(shape, (select frames_of from traces) ->> trace))) as kinds
+          from (select distinct trace, shape from ended where shape is not null) as few
+    ), noted as (
+        insert into failed_attempt (job_id, attempt, began, node_id, error, error_class, log)
+        select job_id, runs, coalesce(started_at, assigned_at), node_id,
+               -- To count its characters takes longer than to write it.
+               case when octet_length(its_error) > 4000 then left(its_error, 4000) else its_error end, its_class, its_log
+          from ended where outcome in ('retry', 'failed') and ran
+    ), put as (
+        -- The attempt of a waiting job has ended, and its process is alive.
+        insert into job (job_id, rank, not_before, not_after, enqueued_at, assigned_at, started_at, finished_at,
+            assignment, node_id, incarnation, weight, priority, attempt, deaths, lane,
+            state, waiting_for, work_type, queue, "group", tenant, options, payload,
+            error, fingerprint, failed_at, result, progress, followed)
+        select job_id, rank,
+            case when waits then clock_timestamp() + make_interval(secs => greatest(0, least(coalesce(delay, 0), 3155760000)))
+                 else not_before end,
+            not_after, enqueued_at, case when not waits then assigned_at end, case when not waits then started_at end,
+            case when not waits then clock_timestamp() end,
+            case when not waits then assignment end, case when not waits then node_id end, case when not waits then incarnation end,
+            weight, priority, runs, case when waits and ran then 0 else deaths end, lane,
+            case when waits then 'waiting' else outcome end::job_state, case when waits then 'time' end,
+            work_type, queue, "group", tenant,
+            case when waits and its_class = 'txqueue.errors.KeyUnavailable' then with_no_key(options, its_incarnation)
+                 -- The run of a schedule has begun, whenever it goes on: see schedule_runs().
+                 when outcome = 'snooze' and ran and options ? 'due' and not options ? 'began'
+                 then (options - 'no_key') || jsonb_build_object('began', coalesce(started_at, assigned_at))
+                 when options ? 'no_key' then nullif(options - 'no_key', '{}') else options end, payload,
+            its_error, (select kinds from known) ->> concat(trace, ' ', shape), case when shape is not null then clock_timestamp() end,
+            case when waits then result else its_result end,
+            case when not waits then coalesce(its_progress, progress) end, followed
+          from ended
+    )
+    select coalesce(array_agg(job_id order by place), '{}'),
+           coalesce(array_agg("group") filter (where "group" is not null), '{}'),
+           count(counted) > 0,
+           coalesce(array_agg(job_id) filter (where followed is not null and outcome = 'done'), '{}'),
+           coalesce(array_agg(job_id) filter (where followed is not null and outcome = 'failed'), '{}'),
+           coalesce(array_agg(job_id) filter (where followed is not null and outcome = 'cancelled'), '{}'),
+           array_agg(job_id) filter (where runs > 100 and ran and outcome in ('retry', 'failed')),
+           array_agg(job_id) filter (where "group" is not null and options ? 'steps' and (ran or not waits)),
+           array_agg(job_id) filter (where outcome = 'retry' and options ? 'unique'),
+           exists (select from said where said.outcome in ('next', 'unread', 'suspended'))
+      into settled, groups, limited, done, failed, stopped, often, ran_on, retried, others
+      from ended;
+    if ran_on is not null then
+        delete from group_hold where job_id = any (ran_on);
+    end if;
+    if often is not null then
+        perform forget_attempts(job_id) from unnest(often) as job_id;
+    end if;
+end $$;
+
+-- Returns the options of a job with one more run of a node that has no key for it; of runs that have ended, none is kept.
+create or replace function txqueue.with_no_key(options jsonb, its_incarnation integer) returns jsonb
+language sql stable
+as $$
+    select case when jsonb_typeof(options) = 'object' then options else '{}' end || jsonb_build_object('no_key', (
+        select jsonb_agg(distinct incarnation)
+          from (select incarnation from node_info where options -> 'no_key' @> to_jsonb(incarnation) union select its_incarnation) as each))
+$$;
+
+-- Deletes all but the latest hundred failed attempts of a job.
+create or replace function txqueue.forget_attempts(its_job_id bigint) returns void
+language plpgsql volatile
+set enable_seqscan = off
+as $$
+begin
+    delete from failed_attempt
+     where job_id = its_job_id
+       and attempt <= (select max(attempt) from failed_attempt where job_id = its_job_id) - 100;
+end $$;
+
+-- Moves assigned jobs to their next stages, for settle(). Returns the jobs for which settle() has more to do;
+-- a refused stage fails its job.
+create or replace function txqueue.start_next_stages(
+    its_incarnation integer, outcomes jsonb, out settled bigint[], out groups text[], out failed bigint[])
+language plpgsql volatile
+set enable_seqscan = off
+as $$
+declare
+    said record;
+    this job;
+begin
+    settled := '{}';
+    groups := '{}';
+    failed := '{}';
+    for said in
+        select * from jsonb_to_recordset(outcomes) as each (
+            job_id bigint, assignment bigint, outcome text, error text, unstarted boolean, stage jsonb, progress jsonb)
+         where outcome = 'next'
+    loop
+        delete from job_assigned where job_id = said.job_id and assignment = said.assignment
+           and incarnation = its_incarnation returning * into this;
+        continue when not found;
+        groups := groups || this."group";
+        this.error := coalesce(said.error, this.error);
+        this.fingerprint := null;
+        this.failed_at := null;
+        this.waiting_for := null;
+        this.progress := coalesce(said.progress, this.progress);
+        this.handed := null;
+        this.counted := null;
+        if said.unstarted is not true then
+            this.attempt := least(this.attempt + 1, 32767);
+        end if;
+        if this.options ? 'steps' then
+            -- The names of steps are those of one stage.
+            delete from group_hold where job_id = this.job_id;
+            delete from job_step where job_id = this.job_id;
+        end if;
+        this := make_next_stage(this, said.stage);
+        insert into job values (this.*);
+        settled := settled || this.job_id;
+        if this.followed is not null and this.state = 'failed' then
+            failed := failed || this.job_id;
+        end if;
+    end loop;
+end $$;
+
+-- Returns a job as its next stage under the same number: another work type and payload, with no attempt
+-- spent. If the stage is not valid, the job is failed, so that other jobs settled with it are not affected.
+create or replace function txqueue.make_next_stage(this job, stage jsonb) returns job
+language plpgsql volatile
+as $$
+declare
+    old      job := this;
+    settings setting;
+    known    work_type;
+    its      record;
+begin
+    select * into strict settings from setting;
+    select * into its from jsonb_to_record(stage) as given (
+        work_type text, payload jsonb, queue text, priority integer, weight integer, not_before timestamptz,
+        not_after timestamptz, "group" text, options jsonb, tenant text);
+    select * into known from work_type where work_type.work_type = its.work_type;
+    this.work_type := its.work_type;
+    this.payload := its.payload;
+    this.queue := coalesce(its.queue, known.queue, 'default');
+    this.priority := coalesce(its.priority, known.priority, 4);
+    this.weight := coalesce(its.weight, known.weight, 1);
+    this.not_before := coalesce(its.not_before, clock_timestamp());
+    this.not_after := its.not_after;
+    this."group" := its."group";
+    this.tenant := its.tenant;
+    this.options := coalesce(its.options - 'keys', '{}') || jsonb_strip_nulls(jsonb_build_object('unique', this.options -> 'unique'))
+                    || jsonb_build_object('stages', stages_with(old));
+    perform check_job(this.work_type, this.payload, settings.payload_limit, this.priority, this.weight, this.queue, this."group",
+                      this.tenant, this.not_before, this.not_after, its.options);
+    perform check_encrypted(known.policy, this.work_type, this.payload);
+    this.rank := compute_rank(this.not_before, this.not_after, this.priority, settings.aging);
+    this.attempt := 0;
+    this.deaths := 0;
+    this.error := null;
+    this.assignment := null;
+    this.node_id := null;
+    this.incarnation := null;
+    this.assigned_at := null;
+    this.started_at := null;
+    if this.tenant is not null then
+        perform note_tenants();
+    end if;
+    return make_eligible(this);
+exception when sqlstate 'TXQ01' or data_exception then
+    old.state := 'failed';
+    old.finished_at := clock_timestamp();
+    old.error := 'its next stage was refused: ' || sqlerrm;
+    old.fingerprint := fingerprint(old.error);
+    old.failed_at := old.finished_at;
+    return old;
+end $$;
+
+-- The stages of a job that have ended, the latest twenty, with the one that ends now: its place, work type, runs,
+-- node, and the start and the end of its last run.
+create or replace function txqueue.stages_with(this job) returns jsonb
+language sql volatile
+as $$
+    with former as (
+        select coalesce(jsonb_path_query_array(this.options -> 'stages', '$[last - 18 to last]'), '[]') as stages
+    )
+    select stages || jsonb_build_object(
+               'stage', coalesce((stages -> -1 ->> 'stage')::integer, 0) + 1, 'work_type', this.work_type, 'runs', this.attempt,
+               'node', (select name from node_info where node_id = this.node_id),
+               'began', coalesce(this.started_at, this.assigned_at), 'ended', clock_timestamp())
+      from former
+$$;
+
+-- Leaves jobs whose payload a worker could not read to other nodes, for settle(); no attempt is spent. Such a job
+-- is ready for nodes with another version of its type, and waits while there is none; a version that has tried
+-- before tries again later. It fails once its time is over, which counts from its first reader. Returns the jobs
+-- for which settle() has more to do.
+create or replace function txqueue.leave_unread(
+    its_incarnation integer, outcomes jsonb, out settled bigint[], out groups text[], out failed bigint[])
+language plpgsql volatile
+set enable_seqscan = off
+as $$
+declare
+    said     record;
+    this     job;
+    first    unread_job;
+    is_again boolean;
+    readied  integer := 0;
+begin
+    settled := '{}';
+    groups := '{}';
+    failed := '{}';
+    for said in
+        select * from jsonb_to_recordset(outcomes) as each (
+            job_id bigint, assignment bigint, outcome text, error text, version text)
+         where outcome = 'unread'
+    loop
+        delete from job_assigned where job_id = said.job_id and assignment = said.assignment
+           and incarnation = its_incarnation returning * into this;
+        continue when not found;
+        insert into unread_job as known (job_id, since, until)
+        select this.job_id, now, now + make_interval(secs => coalesce(
+                   (select (report ->> 'unreadable_for')::double precision from node_info where incarnation = its_incarnation), 3600))
+          from clock_timestamp() as now
+        -- A job that starts over, as a retry or a new stage, has all its time again.
+        on conflict (job_id) do update set checked_at = clock_timestamp(),
+           since = case when this.options ? 'unread' then known.since else excluded.since end,
+           until = case when this.options ? 'unread' then known.until else excluded.until end
+        returning * into first;
+        this.error := said.error;
+        is_again := coalesce(this.options -> 'unread' ? said.version, false);
+        this := with_unread(this, said.version);
+        if first.until <= clock_timestamp()
+           and (is_again or not has_reader(this.work_type, this.queue, this.options -> 'unread')) then
+            failed := failed || case when this.followed is not null then this.job_id end;
+            this := fail_unread(this);
+        else
+            this := return_unread(this, case when is_again then least(60, 1 + extract(epoch from clock_timestamp() - first.since)) end);
+            readied := readied + (this.state = 'ready')::integer;
+        end if;
+        insert into job values (this.*);
+        settled := settled || this.job_id;
+        groups := groups || this."group";
+    end loop;
+    failed := array_remove(failed, null);
+    if readied > 0 then
+        perform wake_masters(readied);
+    end if;
+end $$;
+
+-- Returns a job whose options name one more version of its type that could not read its payload.
+create or replace function txqueue.with_unread(this job, version text) returns job
+language plpgsql volatile
+as $$
+begin
+    this.options := case when jsonb_typeof(this.options) = 'object' then this.options else '{}' end
+        || jsonb_build_object('unread', (
+            select jsonb_agg(distinct name)
+              from (select jsonb_array_elements_text(coalesce(this.options -> 'unread', '[]')) as name union select version) as each
+             where name is not null));
+    return this;
+end $$;
+
+-- Returns a job as failed because no node could read its payload in time, and records the attempt.
+create or replace function txqueue.fail_unread(this job) returns job
+language plpgsql volatile
+as $$
+begin
+    delete from unread_job where unread_job.job_id = this.job_id;
+    delete from group_hold where group_hold.job_id = this.job_id;
+    this.state := 'failed';
+    this.waiting_for := null;
+    this.finished_at := clock_timestamp();
+    this.failed_at := this.finished_at;
+    this.fingerprint := fingerprint(this.error);
+    this.attempt := least(this.attempt + 1, 32767);
+    insert into failed_attempt (job_id, attempt, began, node_id, error, error_class)
+    values (this.job_id, this.attempt, coalesce(this.started_at, this.assigned_at, this.finished_at), this.node_id,
+            left(this.error, 4000), 'txqueue.errors.UnreadablePayload');
+    return this;
+end $$;
+
+-- Returns an assigned job whose payload was not read in its state after that: it waits for a number of seconds; if
+-- that is null, it is ready, or waits until a node may be able to read it.
+create or replace function txqueue.return_unread(this job, delay double precision) returns job
+language plpgsql volatile
+as $$
+begin
+    this.waiting_for := case
+        when delay is not null then 'time'
+        when not has_reader(this.work_type, this.queue, this.options -> 'unread') then 'version' end;
+    this.state := case when this.waiting_for is null then 'ready' else 'waiting' end;
+    if delay is not null then
+        this.not_before := clock_timestamp() + make_interval(secs => delay);
+    end if;
+    return without_assignment(this);
+end $$;
+
+-- Returns a job that is no longer assigned to a node, for the current lane.
+create or replace function txqueue.without_assignment(this job) returns job
+language plpgsql volatile
+as $$
+begin
+    this.lane := current_lane();
+    this.assignment := null;
+    this.node_id := null;
+    this.incarnation := null;
+    this.assigned_at := null;
+    this.started_at := null;
+    this.handed := null;
+    this.counted := null;
+    return this;
+end $$;
+
+-- Records that jobs have been running for longer than a beat, with the progress that their handlers reported:
+-- a JSON text each, or null.
+create or replace function txqueue.started(
+    its_incarnation integer, assignments bigint[], ids bigint[], seconds double precision[],
+    progress text[] default null)
+returns integer
+language plpgsql volatile security definer
+set enable_seqscan = off
+as $$
+declare
+    noted integer;
+begin
+    update job_assigned as job
+       set started_at = coalesce(job.started_at, clock_timestamp() - make_interval(secs => ran.seconds)),
+           progress = coalesce(ran.progress::jsonb, job.progress)
+      from unnest(assignments, ids, seconds, started.progress) as ran (assignment, job_id, seconds, progress)
+     where job.job_id = ran.job_id and job.assignment = ran.assignment
+       and job.incarnation = its_incarnation
+       and (job.started_at is null or ran.progress is not null);
+    get diagnostics noted = row_count;
+    return noted;
+end $$;
+
+-- Records a failed attempt; keeps the latest hundred of each job.
+create or replace function txqueue.note_attempt(this job, error text) returns void
+language plpgsql volatile
+as $$
+begin
+    insert into failed_attempt (job_id, attempt, began, node_id, error)
+    values (this.job_id, this.attempt, coalesce(this.started_at, this.assigned_at), this.node_id, left(note_attempt.error, 4000));
+    if this.attempt > 100 then
+        perform forget_attempts(this.job_id);
+    end if;
+end $$;
+
+-- Stores the error of a handler that failed after its own transaction had completed the job: the job stays done.
+create or replace function txqueue.note_late_error(
+    its_incarnation integer, its_assignment bigint, its_job_id bigint, its_error text) returns void
+language plpgsql volatile security definer
+set enable_seqscan = off
+as $$
+begin
+    update job_done set error = left(its_error, 20000)
+     where job_id = its_job_id and assignment = its_assignment and incarnation = its_incarnation;
+end $$;
+
+-- Stores what a handler returned after its own transaction had completed the job without a result. Returns whether it is
+-- kept: not if other jobs follow that job, which may have read that it has none.
+create or replace function txqueue.note_late_result(
+    its_incarnation integer, its_assignment bigint, its_job_id bigint, its_result jsonb) returns boolean
+language plpgsql volatile security definer
+set enable_seqscan = off
+as $$
+begin
+    update job_done set result = its_result
+     where job_id = its_job_id and assignment = its_assignment and incarnation = its_incarnation and result is null
+       and followed is null;
+    return found;
+end $$;
+
+-- Records a run that an operator ended so that its job starts again: no attempt has failed.
+create or replace function txqueue.note_restart(this job, operator text) returns void
+language plpgsql volatile
+as $$
+begin
+    insert into failed_attempt (job_id, attempt, began, node_id, error, restarted_by)
+    values (this.job_id, least(this.attempt + 1, 32767), coalesce(this.started_at, this.assigned_at), this.node_id,
+            'restarted by ' || operator, operator);
+end $$;
