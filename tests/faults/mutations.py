@@ -247,7 +247,7 @@ MUTATIONS: Final = {
         "expected run",
         "txqueue/store/schedules.py",
         "set local statement_timeout = {CONDITION_PATIENCE * 1000};",
-        "",
+        "set local statement_timeout = 0;",
         "txqueue/node/arrival/scheduler.py",
         "        self._checks.begin(due)\n",
         "        self._checks.begin(due)\n        await self._checks.end()\n",
@@ -283,9 +283,12 @@ MUTATIONS: Final = {
         "slow_link",
         "run",
         "txqueue/node/workers/completions.py",
+        "if len(report.outcomes) <= LONG:",
+        "if True:",
+        "txqueue/node/workers/completions.py",
         "        while entries.completed:\n            await self._complete(",
-        "        if entries.settled and _is_long(entries.settled[-1]):\n"
-        "            await self._settle_long(incarnation, entries.settled[-1:])\n"
+        "        if entries.settled and len(entries.settled[-1].outcomes) > LONG:\n"
+        "            await self._settle(entries.settled)\n"
         "        while entries.completed:\n            await self._complete(",
     ),
     "a worker notices the ends of programs by their signal only": _of(
@@ -353,6 +356,10 @@ MUTATIONS: Final = {
         "schema/functions/steps.sql:write_step",
         "if is_held is not true then",
         "if false then",
+        # The next run's step has the name.
+        "schema/functions/steps.sql:write_step",
+        "is null then clock_timestamp() end);",
+        "is null then clock_timestamp() end) on conflict do nothing;",
     ),
     "a step is written without its token": _of(
         "steps_taken_over",
