@@ -247,7 +247,7 @@ MUTATIONS: Final = {
         "expected run",
         "txqueue/store/schedules.py",
         "set local statement_timeout = {CONDITION_PATIENCE * 1000};",
-        "set local statement_timeout = 0;",
+        "set local statement_timeout = 0; set local lock_timeout = 0;",
         "txqueue/node/arrival/scheduler.py",
         "        self._checks.begin(due)\n",
         "        self._checks.begin(due)\n        await self._checks.end()\n",

@@ -24,7 +24,7 @@ HEALED_WITHIN: Final = 30.0
 
 
 @scenario(
-    "not_ready", "a node's application is damaged, its workers are killed, SIGCHLD is blocked"
+    "not_ready", "a node's application is damaged, its workers are killed, SIGCHLD is replaced"
 )
 def not_ready(testbed: Testbed) -> None:
     """Damage an application: its node says that it is not ready, until it is repaired."""
