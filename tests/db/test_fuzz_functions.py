@@ -86,6 +86,8 @@ def values(incarnation: int) -> dict[str, st.SearchStrategy[Any]]:
         "double precision": st.sampled_from([0.0, -1.0, 1.5, 1e300, "NaN", "Infinity"]),
         "text": words,
         "character varying": words,
+        "oid": st.sampled_from([0, 1, 1259, 2**32 - 1]),
+        "xid": st.sampled_from(["0", "2", "3", "1000", "4294967295"]),
         "regtype": st.sampled_from(["integer", "text", "timestamptz", "jsonb", "name[]"]),
         "date": st.sampled_from(["infinity", "now", "2026-11-22", "4713-01-01 BC"]),
         "uuid": st.uuids().map(str),

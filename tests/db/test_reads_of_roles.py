@@ -34,10 +34,10 @@ PAGES: Final = (
 )
 # The arguments of each read after the schema; a new one needs a line here.
 READS: Final[Mapping[str, Mapping[str, Any]]] = {
-    "action_log.about_actions": {"before": None, "limit": 9},
-    "archived_jobs.about_archived_days": {"job_id": 1},
-    "batch_progress.about_batch": {"job_id": CALLBACK},
-    "blocked_counts.about_blocked": {},
+    "job_details.about_actions": {"before": None, "limit": 9},
+    "jobs.about_archived_days": {"job_id": 1},
+    "job_details.about_batch": {"job_id": CALLBACK},
+    "queue_state.about_blocked": {},
     "dashboard.about_changes": {},
     "dashboard.about_chart": {"span": DAY, "step": DAY},
     "dashboard.about_ended": {"column": "queue", "name": "default", "spans": {"day": DAY}},
@@ -60,10 +60,10 @@ READS: Final[Mapping[str, Mapping[str, Any]]] = {
     "job_search.about_matching": {"filters": {"state": "failed"}, "most": 9},
     "jobs.about_jobs": {"ids": [1]},
     "jobs.about_one_job": {"job_id": 1},
-    "known_names.about_known_names": {"kind": "queue", "given": "defalt"},
-    "live_counts.about_live": {"nodes": [], "most": 9},
-    "live_counts.about_named_queues": {"served": ["default"], "after": None, "most": 9},
-    "live_counts.about_recent": {"most": 9},
+    "job_search.about_known_names": {"kind": "queue", "given": "defalt"},
+    "queue_state.about_live": {"nodes": [], "most": 9},
+    "queue_state.about_named_queues": {"served": ["default"], "after": None, "most": 9},
+    "queue_state.about_recent": {"most": 9},
     "metrics.about_installation": {},
     "queue_state.about_all": {},
     "queue_state.about_clock": {},
@@ -79,8 +79,8 @@ READS: Final[Mapping[str, Mapping[str, Any]]] = {
     "steps.about_awaited": {"job_id": 1},
     "steps.about_holder": {"work_type": "test.kind", "key": "held"},
     "steps.about_steps": {"job_id": 1},
-    "workset_list.about_workset_failures": {"name": "letters", "limit": 9},
-    "workset_list.about_worksets": {},
+    "schedule_list.about_workset_failures": {"name": "letters", "limit": 9},
+    "schedule_list.about_worksets": {},
 }
 
 
