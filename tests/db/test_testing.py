@@ -122,7 +122,7 @@ def test_a_call_without_connection_is_refused(monkeypatch: pytest.MonkeyPatch) -
 
 @frozen
 class Bug:
-    """A deliberate bug: where, the text there, what it becomes, and the check that must notice."""
+    """A deliberate bug: a file or stored function, the text there, its change, the check to notice."""
 
     path: str
     before: str
@@ -138,7 +138,7 @@ class Bug:
 
 T: Final = "txqueue/testing/"
 FIND: Final = "txqueue/store/given_jobs.py"
-CLAIM: Final = "schema/functions/ready.sql"
+CLAIM: Final = "claim_given"
 BUGS: Final = [
     Bug(FIND, "-> name is distinct from value)", "-> name is null)", "a_field_is_compared"),
     Bug(
@@ -159,13 +159,13 @@ BUGS: Final = [
     Bug(f"{T}assertions.py", "    if found:\n", "    if not found:\n", "a_refusal_names_the_job"),
     Bug(f"{T}assertions.py", "since=self._since", "since=0", "a_capture_begins_with_its_block"),
     Bug(
-        f"{T}matching.py",
+        f"{T}assertions.py",
         'about.pop("state", LIVE)',
         'about.pop("state", State)',
         "ended_jobs_do_not_count",
     ),
     Bug(
-        f"{T}matching.py",
+        f"{T}assertions.py",
         "name not in fields and name not in _BY_COLUMN",
         "False",
         "an_unknown_name_is_refused",
@@ -225,9 +225,9 @@ BUGS: Final = [
 @contextmanager
 def planted(bug: Bug, connection: Any) -> Iterator[None]:
     """Run the code of a module, or a stored function, with a bug in it."""
-    if bug.path.endswith(".sql"):
+    if bug.path == CLAIM:
         with connection.cursor() as cursor:
-            cursor.execute(bug.put_in(dict(functions("txqueue"))[Path(bug.path).stem]))
+            cursor.execute(bug.put_in(dict(functions("txqueue"))[CLAIM]))
         yield
         return
     source = (ROOT / bug.path).read_text("utf-8")
