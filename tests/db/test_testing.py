@@ -122,7 +122,7 @@ def test_a_call_without_connection_is_refused(monkeypatch: pytest.MonkeyPatch) -
 
 @frozen
 class Bug:
-    """A deliberate bug: a file or stored function, the text there, its change, the check to notice."""
+    """A deliberate bug: a file or stored function, the text there, its change, the check."""
 
     path: str
     before: str
