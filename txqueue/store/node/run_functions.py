@@ -57,7 +57,6 @@ PASS_ON: Final = """
 # A single transaction with many savepoints may have any number of them. Polling finds the jobs of
 # those that are left out.
 MOST_UNLISTED = 1_000
-# The low bits of the sequence ``open_credit``; above them is a node's run, in so many.
 
 
 @frozen
