@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,13 @@ def check_strictly(folder: Path, sources: list[Path]) -> None:
         check=False,
     )
     assert found.returncode == 0, found.stdout
+
+
+@pytest.mark.parametrize("package", ["txqueue", "txqueue.testing", "txqueue.admin"])
+def test_every_exported_name_is_there(package: str) -> None:
+    """Also one that is imported when it is first used."""
+    module = import_module(package)
+    assert not [name for name in module.__all__ if not hasattr(module, name)]
 
 
 def test_every_public_name_comes_from_the_package_itself() -> None:

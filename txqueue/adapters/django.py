@@ -3,31 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
-from functools import partial
 from typing import Any, Final, Unpack
 
 from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.db import connections
 
-from txqueue.adapters.exchanges import (
-    BlockingBatch,
-    Calls,
-    ForeignConnection,
-    Terms,
-    many,
-    one,
-    send_one,
-    signalled,
-)
-from txqueue.adapters.exchanges import batch as collected
+from txqueue.adapters.calls import BlockingBatch, BlockingCalls, Session
 from txqueue.errors import ConfigurationError
 from txqueue.model.enqueue_options import EnqueueOptions
 from txqueue.model.work_item import WorkItem
-from txqueue.store.enqueueing.portable_calls import Parameters, run
-from txqueue.store.enqueueing.signals import Receiver, Signal
+from txqueue.store.enqueueing.signals import Receiver
 
 __all__ = [
     "aenqueue",
@@ -40,6 +28,42 @@ __all__ = [
 ]
 
 _named: Final[dict[str, str]] = {}
+
+
+class _Session(Session[Any]):
+    @property
+    def is_open(self) -> bool:
+        return not self.is_alone
+
+    @property
+    def is_alone(self) -> bool:
+        return bool(self.connection.get_autocommit())
+
+    def cursor(self) -> Any:
+        return self.connection.cursor()
+
+    def before_undo(self) -> None:
+        # Django sends no statement after one that has failed inside of `atomic`.
+        if self.connection.in_atomic_block:
+            self.connection.set_rollback(False)
+
+
+def foreign(using: str) -> Session[Any]:
+    """Return the session of the connection of an alias."""
+    if not isinstance(using, str):
+        raise ConfigurationError(
+            f"using is {using!r}, and not the alias of a database",
+            "leave it out, or name an alias of DATABASES",
+        )
+    if (vendor := connections[using].vendor) != "postgresql":
+        raise ConfigurationError(
+            f"the database {using!r} of Django is one of {vendor}",
+            "name the alias of the PostgreSQL database that has txqueue's schema, with using=",
+        )
+    return _Session(connections[using])
+
+
+_calls = BlockingCalls(foreign)
 
 
 def enqueue(
@@ -68,10 +92,7 @@ def enqueue(
             there is a savepoint. `QueueFull`, `Duplicate` and `NotPermitted` are such errors.
         SchemaMismatch: When the database has no such schema.
     """
-    send = partial(_send, _checked(using))
-    if not savepoint:
-        return send_one(send, work, options, schema, "format")
-    return run(one(work, options, _terms(using, schema, savepoint)), send)
+    return _calls.enqueue(using, work, schema=schema, savepoint=savepoint, **options)
 
 
 def enqueue_many(
@@ -87,8 +108,7 @@ def enqueue_many(
     Returns:
         The numbers of the jobs, in order.
     """
-    send = partial(_send, _checked(using))
-    return run(many(works, options, _terms(using, schema, savepoint)), send)
+    return _calls.enqueue_many(using, works, schema=schema, savepoint=savepoint, **options)
 
 
 def signal(
@@ -123,8 +143,7 @@ def signal(
             value is in clear; the transaction must be rolled back, unless there is a savepoint.
         SchemaMismatch: When the database has no such schema.
     """
-    send = partial(_send, _checked(using))
-    return run(signalled(Signal(of, name, value, key), _terms(using, schema, savepoint)), send)
+    return _calls.signal(using, of, name, value, key=key, schema=schema, savepoint=savepoint)
 
 
 def batch(
@@ -148,56 +167,13 @@ def batch(
     Raises:
         TransactionMisused: When no `atomic` block is open.
     """
-    calls = Calls(
-        partial(enqueue, using=using, schema=schema),
-        partial(enqueue_many, using=using, schema=schema),
-        partial(_is_alone, using),
-    )
-    return collected(calls, callback, options)
+    return _calls.batch(using, callback, schema=schema, **options)
 
 
-async def aenqueue(
-    work: WorkItem,
-    *,
-    using: str = "default",
-    schema: str = "txqueue",
-    savepoint: bool = False,
-    **options: Unpack[EnqueueOptions],
-) -> int:
-    """Enqueue work from a coroutine, over the connection of synchronous code; see `enqueue`."""
-    call = partial(enqueue, work, using=using, schema=schema, savepoint=savepoint, **options)
-    number: int = await sync_to_async(call)()
-    return number
-
-
-async def aenqueue_many(
-    works: Iterable[WorkItem],
-    *,
-    using: str = "default",
-    schema: str = "txqueue",
-    savepoint: bool = False,
-    **options: Unpack[EnqueueOptions],
-) -> list[int]:
-    """Enqueue many work items from a coroutine; see `enqueue_many`."""
-    call = partial(enqueue_many, works, using=using, schema=schema, savepoint=savepoint, **options)
-    numbers: list[int] = await sync_to_async(call)()
-    return numbers
-
-
-async def asignal(
-    of: Receiver,
-    name: str,
-    value: Any = None,
-    *,
-    key: str | None = None,
-    using: str = "default",
-    schema: str = "txqueue",
-    savepoint: bool = False,
-) -> bool:
-    """Send a signal from a coroutine, over the connection of synchronous code; see `signal`."""
-    options: dict[str, Any] = {"key": key, "using": using, "schema": schema}
-    is_new: bool = await sync_to_async(signal)(of, name, value, savepoint=savepoint, **options)
-    return is_new
+# From coroutines, over the connection of synchronous code.
+aenqueue: Final = sync_to_async(enqueue)
+aenqueue_many: Final = sync_to_async(enqueue_many)
+asignal: Final = sync_to_async(signal)
 
 
 def note_databases() -> None:
@@ -243,63 +219,3 @@ def databases_of_tests() -> dict[str, dict[str, Any]]:
         for each in used
         if each.vendor == "postgresql" and is_of_tests(each.alias)
     }
-
-
-def foreign(using: str) -> ForeignConnection:
-    """Return the connection of an alias as that of an application."""
-    connection = connections[_checked(using)]
-    return ForeignConnection(
-        style="format",
-        # Where a loop of asyncio's runs, the alias is that of another connection.
-        value=partial(_value, connection),
-        rows=partial(_rows, connection),
-        is_asynchronous=False,
-        is_open=not connection.get_autocommit(),
-        is_alone=_is_alone(using),
-        before_undo=partial(_allow_statements, connection),
-    )
-
-
-def _checked(using: str) -> str:
-    if not isinstance(using, str):
-        raise ConfigurationError(
-            f"using is {using!r}, and not the alias of a database",
-            "leave it out, or name an alias of DATABASES",
-        )
-    if (vendor := connections[using].vendor) != "postgresql":
-        raise ConfigurationError(
-            f"the database {using!r} of Django is one of {vendor}",
-            "name the alias of the PostgreSQL database that has txqueue's schema, with using=",
-        )
-    return using
-
-
-def _terms(using: str, schema: str, savepoint: bool) -> Terms:
-    return Terms("format", partial(_is_alone, using), schema, savepoint)
-
-
-def _is_alone(using: str) -> bool:
-    return bool(connections[using].get_autocommit())
-
-
-def _send(using: str, sql: str, parameters: Parameters) -> Any:
-    return _value(connections[using], sql, parameters)
-
-
-def _value(connection: Any, sql: str, parameters: Parameters) -> Any:
-    with connection.cursor() as cursor:
-        cursor.execute(sql, parameters)
-        row = None if cursor.description is None else cursor.fetchone()
-    return None if row is None else row[0]
-
-
-def _rows(connection: Any, sql: str, parameters: Sequence[object]) -> list[Any]:
-    with connection.cursor() as cursor:
-        cursor.execute(sql, parameters)
-        return [] if cursor.description is None else cursor.fetchall()
-
-
-def _allow_statements(connection: Any) -> None:
-    """Have Django send statements again after one that has failed inside of `atomic`."""
-    if connection.in_atomic_block:
-        connection.set_rollback(False)

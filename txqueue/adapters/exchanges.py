@@ -1,41 +1,27 @@
-"""Enqueueing as an exchange over the application's own connection: statements and answers, batches,
-and the errors of the drivers.
+"""Enqueueing as an exchange over the application's own connection: statements and answers, and the
+errors of the drivers.
 
-`run` and `arun` send them over the caller's own connection. Nothing else here differs between a
-driver that blocks and one that does not.
+`run` and `arun` send them over the caller's own connection. Nothing here differs between a driver
+that blocks and one that does not.
 """
 
 from __future__ import annotations
 
-import re
-import sys
-from collections.abc import (
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
-from contextlib import asynccontextmanager, contextmanager, suppress
-from importlib import import_module
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from itertools import chain
-from typing import Any, Final, TypeVar, Unpack
+from typing import Any, Final, Protocol, TypeVar
 
 from attrs import frozen
 
-from txqueue.errors import InvalidWork, Refused, TransactionMisused, TxqueueError
-from txqueue.model.enqueue_options import EnqueueOptions
+from txqueue.errors import InvalidWork, Refused, TxqueueError
 from txqueue.model.sqlstates import IN_FAILED_TRANSACTION, refusal_of
 from txqueue.model.work_item import WorkItem
-from txqueue.store.enqueueing.batch import Batch, BatchNumbers
 from txqueue.store.enqueueing.portable_calls import (
     SAVEPOINT,
     TRANSACTION,
     Exchange,
     Frame,
-    Parameters,
     ParamStyle,
     Statement,
     many_statements,
@@ -106,7 +92,32 @@ def _fields(error: Any) -> tuple[str | None, str | None, str | None]:
     return sqlstate, getattr(error, "message", None), getattr(error, "hint", None)
 
 
+class _Refusals:
+    """A block whose errors of a driver are raised as those of txqueue, where they are refusals."""
+
+    def __enter__(self) -> None:
+        """Begin the block."""
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        """Raise the refusal that an error stands for."""
+        if isinstance(error, Exception) and (refusal := error_of(error)) is not None:
+            raise refusal from error
+
+
+REFUSALS: Final = _Refusals()
 T = TypeVar("T")
+
+
+class Open(Protocol):
+    """A caller's connection, as far as exchanges look at it."""
+
+    @property
+    def style(self) -> ParamStyle:
+        """How its driver spells parameters."""
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether each statement is a transaction of its own."""
 
 
 @frozen
@@ -114,14 +125,12 @@ class Terms:
     """How a caller's connection is used.
 
     Attributes:
-        style: How its driver spells parameters.
-        is_alone: Tells whether each statement is a transaction of its own.
+        connection: The connection.
         schema: The name of txqueue's schema.
         savepoint: Whether a refusal leaves the caller's transaction as it was.
     """
 
-    style: ParamStyle
-    is_alone: Callable[[], bool]
+    connection: Open
     schema: str
     savepoint: bool
 
@@ -129,59 +138,15 @@ class Terms:
         """Return the frame of one or several statements; None if they need none."""
         if is_one and not self.savepoint:
             return None
-        if self.is_alone():
+        if self.connection.is_alone:
             return None if is_one else TRANSACTION
         return SAVEPOINT
-
-
-def send_one(
-    send: Callable[[str, Parameters], Any],
-    work: WorkItem,
-    options: Mapping[str, Any],
-    schema: str,
-    style: ParamStyle,
-) -> int:
-    """Enqueue one work item without a savepoint: what `run(one(...))` does, in half its time."""
-    with sending(work, options) as call:
-        sql, parameters = one_statement(work, call.options, schema, style)
-        try:
-            job_id = int(send(sql, parameters))
-        except Exception as error:
-            _raise_refusal(error)
-            raise
-        call.enqueued(job_id)
-    return job_id
-
-
-async def asend_one(
-    send: Callable[[str, Parameters], Awaitable[Any]],
-    work: WorkItem,
-    options: Mapping[str, Any],
-    schema: str,
-    style: ParamStyle,
-) -> int:
-    """Do so over a connection that does not block."""
-    with sending(work, options) as call:
-        sql, parameters = one_statement(work, call.options, schema, style)
-        try:
-            job_id = int(await send(sql, parameters))
-        except Exception as error:
-            _raise_refusal(error)
-            raise
-        call.enqueued(job_id)
-    return job_id
-
-
-def _raise_refusal(error: Exception) -> None:
-    refusal = error_of(error)
-    if refusal is not None:
-        raise refusal from error
 
 
 def one(work: WorkItem, options: Mapping[str, Any], terms: Terms) -> Exchange[int]:
     """Enqueue one work item; return the job's number."""
     with sending(work, options) as call:
-        statement = one_statement(work, call.options, terms.schema, terms.style)
+        statement = one_statement(work, call.options, terms.schema, terms.connection.style)
         job_id = int((yield from _framed(_asked(statement), terms.frame(is_one=True))))
         call.enqueued(job_id)
     return job_id
@@ -197,7 +162,7 @@ def many(
         return []
     with sending(first, options) as call:
         watched = call.watch(chain([first], remaining))
-        statements = many_statements(watched, call.options, terms.schema, terms.style)
+        statements = many_statements(watched, call.options, terms.schema, terms.connection.style)
         ids = yield from _several(statements, terms)
         call.enqueued(*ids)
     return ids
@@ -205,12 +170,9 @@ def many(
 
 def signalled(signal: Signal, terms: Terms) -> Exchange[bool]:
     """Send a signal; return whether it is new."""
-    sending = signal_sent(signal, terms.schema, terms.style)
-    try:
+    sending = signal_sent(signal, terms.schema, terms.connection.style)
+    with REFUSALS:
         return (yield from _framed(sending, terms.frame(is_one=True)))
-    except Exception as error:
-        _raise_refusal(error)
-        raise
 
 
 def _several(statements: Iterator[Statement], terms: Terms) -> Exchange[list[int]]:
@@ -249,159 +211,5 @@ def _framed(exchange: Exchange[T], frame: Frame | None) -> Exchange[T]:
 
 
 def _asked(statement: Statement) -> Exchange[Any]:
-    try:
+    with REFUSALS:
         return (yield statement)
-    except Exception as error:
-        _raise_refusal(error)
-        raise
-
-
-# Each has a function `foreign`, and the driver of its name.
-_ADAPTERS: Final = ("psycopg2", "psycopg", "asyncpg", "sqlalchemy")
-_PLACE: Final = re.compile("%[s%]")
-
-
-@frozen
-class ForeignConnection:
-    """A connection of an application, as it was when it was first looked at.
-
-    Attributes:
-        style: How its driver spells parameters.
-        value: Sends a statement; returns the only value of its result, None for no result.
-        rows: Sends a statement with ``%s`` for each parameter; returns its rows.
-        is_asynchronous: Whether both return awaitables.
-        is_open: Whether a transaction was open.
-        is_alone: Whether each statement is a transaction of its own.
-        before_undo: Called before a failed transaction is rolled back to a savepoint.
-    """
-
-    style: ParamStyle
-    value: Callable[[str, Parameters], Any]
-    rows: Callable[[str, Sequence[object]], Any]
-    is_asynchronous: bool
-    is_open: bool
-    is_alone: bool
-    before_undo: Callable[[], None] = lambda: None
-
-
-async def foreign_connection(connection: Any) -> ForeignConnection | None:
-    """Return a connection or session of any driver that has an adapter; None for other objects.
-
-    It waits for nothing unless the connection is asynchronous.
-    """
-    # A connection of a driver that is not imported cannot be there.
-    for name in filter(sys.modules.__contains__, _ADAPTERS):
-        adapter: Any = import_module(f"txqueue.adapters.{name}")
-        found: ForeignConnection | None = adapter.foreign(connection)
-        if found is None and hasattr(adapter, "aforeign"):
-            found = await adapter.aforeign(connection)
-        if found is not None:
-            return found
-    return None
-
-
-def as_numbered(sql: str, parameters: Sequence[object]) -> str:
-    """Return a statement with ``%s`` for parameters as one with ``$1``, ``$2`` and so on.
-
-    Texts are sent as texts, whatever the statement casts them to.
-    """
-    numbered = enumerate(parameters, 1)
-
-    def place(found: re.Match[str]) -> str:
-        if found[0] == "%%":
-            return "%"
-        number, value = next(numbered)
-        return f"cast(${number} as text)" if isinstance(value, str) else f"${number}"
-
-    return _PLACE.sub(place, sql)
-
-
-@frozen
-class Calls:
-    """The functions of an adapter, for one connection.
-
-    Attributes:
-        enqueue: Enqueues a work item.
-        enqueue_many: Enqueues many.
-        is_alone: Tells whether each statement is a transaction of its own.
-    """
-
-    enqueue: Callable[..., Any]
-    enqueue_many: Callable[..., Any]
-    is_alone: Callable[[], bool]
-
-    def check(self) -> None:
-        """Check that there is a transaction for a batch.
-
-        Raises:
-            TransactionMisused: When there is none.
-        """
-        if self.is_alone():
-            raise TransactionMisused(
-                "a batch needs a transaction, and this connection commits each statement",
-                "begin one: the jobs of the batch and its callback are committed together",
-            )
-
-
-class BlockingBatch(BatchNumbers):
-    """A batch whose jobs are being enqueued, made by the function `batch` of an adapter.
-
-    Args:
-        calls: The functions that enqueue.
-
-    Attributes:
-        ids: The numbers of the jobs enqueued so far.
-        callback_id: The callback's job number, which identifies the batch; read it after the block.
-    """
-
-    def __init__(self, calls: Calls) -> None:
-        super().__init__()
-        self._calls = calls
-
-    def enqueue(
-        self, work: WorkItem, *, savepoint: bool = False, **options: Unpack[EnqueueOptions]
-    ) -> int:
-        """Enqueue a job of the batch; see the adapter's `enqueue`."""
-        self._check()
-        job_id: int = self._calls.enqueue(work, savepoint=savepoint, **options)
-        self.ids.append(job_id)
-        return job_id
-
-    def enqueue_many(
-        self,
-        works: Iterable[WorkItem],
-        *,
-        savepoint: bool = False,
-        **options: Unpack[EnqueueOptions],
-    ) -> list[int]:
-        """Enqueue many jobs of the batch; see the adapter's `enqueue_many`."""
-        self._check()
-        ids: list[int] = self._calls.enqueue_many(works, savepoint=savepoint, **options)
-        self.ids += ids
-        return ids
-
-
-@contextmanager
-def batch(calls: Calls, callback: WorkItem, options: Mapping[str, Any]) -> Iterator[BlockingBatch]:
-    """Collect a batch over a connection that blocks; its callback is enqueued at the end."""
-    calls.check()
-    collected = BlockingBatch(calls)
-    yield collected
-    collected.end()
-    collected.callback_id = calls.enqueue(callback, **_waiting(options, collected.ids))
-
-
-@asynccontextmanager
-async def abatch(
-    calls: Calls, callback: WorkItem, options: Mapping[str, Any]
-) -> AsyncIterator[Batch]:
-    """Collect a batch over a connection that does not block."""
-    calls.check()
-    collected = Batch(calls)
-    yield collected
-    collected.end()
-    collected.callback_id = await calls.enqueue(callback, **_waiting(options, collected.ids))
-
-
-def _waiting(options: Mapping[str, Any], ids: list[int]) -> dict[str, Any]:
-    return {**options, "after": ids, "after_any_end": True}

@@ -1,39 +1,20 @@
 """Enqueue over a connection or session of SQLAlchemy, in its transaction, whatever its driver.
 
 The functions with an `a` take an `AsyncConnection` or `AsyncSession`, the others a `Connection` or
-`Session`.
+`Session`; it is neither flushed nor committed.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager
-from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from sqlalchemy import Connection
-from sqlalchemy.orm import Session, scoped_session
+from sqlalchemy.orm import Session as OrmSession
+from sqlalchemy.orm import scoped_session
 
-from txqueue.adapters.exchanges import (
-    BlockingBatch,
-    Calls,
-    ForeignConnection,
-    Terms,
-    as_numbered,
-    asend_one,
-    many,
-    one,
-    send_one,
-    signalled,
-)
-from txqueue.adapters.exchanges import abatch as acollected
-from txqueue.adapters.exchanges import batch as collected
+from txqueue.adapters.calls import AsyncCalls, BlockingCalls, Session, as_numbered
 from txqueue.errors import ConfigurationError
-from txqueue.model.enqueue_options import EnqueueOptions
-from txqueue.model.work_item import WorkItem
-from txqueue.store.enqueueing.batch import Batch
-from txqueue.store.enqueueing.portable_calls import Parameters, ParamStyle, arun, run
-from txqueue.store.enqueueing.signals import Receiver, Signal
+from txqueue.store.enqueueing.portable_calls import Parameters, ParamStyle
 
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_scoped_session
@@ -49,234 +30,65 @@ __all__ = [
     "signal",
 ]
 
-Bind: TypeAlias = "Connection | Session | scoped_session[Any]"
+Bind: TypeAlias = "Connection | OrmSession | scoped_session[Any]"
 AsyncBind: TypeAlias = "AsyncConnection | AsyncSession | async_scoped_session[Any]"
 
 
-def enqueue(
-    bind: Bind,
-    work: WorkItem,
-    *,
-    schema: str = "txqueue",
-    savepoint: bool = False,
-    **options: Unpack[EnqueueOptions],
-) -> int:
-    """Enqueue work in the transaction of a connection or session.
+class _Session(Session[Connection]):
+    is_open = True
 
-    Args:
-        bind: The caller's own connection or session; it is neither flushed nor committed.
-        work: An instance of an attrs subclass of `WorkItem`.
-        schema: The name of txqueue's schema.
-        savepoint: Whether a refusal leaves the transaction usable, for two more statements.
-        options: As for `WorkQueue.enqueue`.
+    def __init__(self, connection: Connection, *, was_open: bool = True) -> None:
+        super().__init__(connection)
+        if connection.dialect.name != "postgresql":
+            raise ConfigurationError(
+                f"the connection is to a database of {connection.dialect.name}",
+                "enqueue on a connection to the PostgreSQL database with txqueue's schema",
+            )
+        self.is_open = was_open
+        if connection.dialect.paramstyle == "numeric_dollar":
+            self.style: ParamStyle = "numeric_dollar"
 
-    Returns:
-        The job's number.
+    @property
+    def is_alone(self) -> bool:
+        # With any driver, SQLAlchemy has begun a transaction unless the isolation level is
+        # AUTOCOMMIT.
+        return bool(getattr(self.connection.connection.dbapi_connection, "autocommit", False))
 
-    Raises:
-        InvalidWork: When the work or an option is not valid; nothing is sent.
-        Refused: When the database refuses the job; the transaction must be rolled back, unless
-            there is a savepoint. `QueueFull`, `Duplicate` and `NotPermitted` are such errors.
-        SchemaMismatch: When the database has no such schema.
-    """
-    connection = _connection(bind)
-    send = partial(_send, connection)
-    if not savepoint:
-        return send_one(send, work, options, schema, _style(connection))
-    return run(one(work, options, _terms(connection, schema, savepoint)), send)
+    # SQLAlchemy passes statements on as they are: there is nothing to compile.
+    def value(self, sql: str, parameters: Parameters) -> Any:
+        with self.connection.exec_driver_sql(sql, parameters) as result:
+            return result.scalar() if result.returns_rows else None
 
+    def rows(self, sql: str, parameters: Any) -> Any:
+        return self._rows(self.connection, sql, parameters)
 
-def enqueue_many(
-    bind: Bind,
-    works: Iterable[WorkItem],
-    *,
-    schema: str = "txqueue",
-    savepoint: bool = False,
-    **options: Unpack[EnqueueOptions],
-) -> list[int]:
-    """Enqueue many work items, all or none, a thousand per statement; see `enqueue`.
-
-    Returns:
-        The numbers of the jobs, in order.
-    """
-    connection = _connection(bind)
-    terms = _terms(connection, schema, savepoint)
-    return run(many(works, options, terms), partial(_send, connection))
+    def _rows(self, connection: Connection, sql: str, parameters: Any) -> list[Any]:
+        if self.style == "numeric_dollar":
+            sql = as_numbered(sql, parameters)
+        with connection.exec_driver_sql(sql, tuple(parameters)) as result:
+            return [tuple(row) for row in result.fetchall()] if result.returns_rows else []
 
 
-def signal(
-    bind: Bind,
-    of: Receiver,
-    name: str,
-    value: Any = None,
-    *,
-    key: str | None = None,
-    schema: str = "txqueue",
-    savepoint: bool = False,
-) -> bool:
-    """Send a signal to a job with steps, in the transaction of a connection or session.
+class _AsyncSession(_Session):
+    is_asynchronous = True
 
-    Args:
-        bind: The caller's own connection or session; it is neither flushed nor committed.
-        of: The number of the job, or its class and the unique key that it holds.
-        name: The name of the signal.
-        value: What `wait_for` of the job returns, as JSON has it: plain data or an attrs object. It
-            is encrypted if the job's type is and this process has the key.
-        key: Makes the call idempotent: a second signal of this name and key changes nothing.
-        schema: The name of txqueue's schema.
-        savepoint: Whether a refusal leaves the transaction usable, for two more statements.
+    def __init__(self, connection: AsyncConnection, *, was_open: bool = True) -> None:
+        assert connection.sync_connection is not None, "one that has begun has one"
+        super().__init__(connection.sync_connection, was_open=was_open)
+        self._asynchronous = connection
 
-    Returns:
-        Whether the signal is new.
+    async def value(self, sql: str, parameters: Parameters) -> Any:
+        with await self._asynchronous.exec_driver_sql(sql, parameters) as result:
+            return result.scalar() if result.returns_rows else None
 
-    Raises:
-        InvalidWork: When the name, the value or the key is not valid; nothing is sent.
-        KeyUnavailable: When the value must be encrypted, and this process has no key.
-        Refused: When the job has ended or there is none, or when its type is encrypted and the
-            value is in clear; the transaction must be rolled back, unless there is a savepoint.
-        SchemaMismatch: When the database has no such schema.
-    """
-    connection = _connection(bind)
-    signal = Signal(of, name, value, key)
-    terms = _terms(connection, schema, savepoint)
-    return run(signalled(signal, terms), partial(_send, connection))
-
-
-def batch(
-    bind: Bind,
-    callback: WorkItem,
-    *,
-    schema: str = "txqueue",
-    **options: Unpack[EnqueueOptions],
-) -> AbstractContextManager[BlockingBatch]:
-    """Collect a batch of jobs; its callback runs once all of them have ended, in any way.
-
-    Args:
-        bind: The caller's own connection or session.
-        callback: The work item to run once all jobs have ended; it has no unique key.
-        schema: The name of txqueue's schema.
-        options: Options of the callback, as for `enqueue`.
-
-    Returns:
-        A context manager whose value has the methods ``enqueue`` and ``enqueue_many``.
-
-    Raises:
-        TransactionMisused: When the connection commits each statement by itself.
-    """
-    # Each call asks the session for its connection again, which begins that of begin_nested().
-    calls = Calls(
-        partial(enqueue, bind, schema=schema),
-        partial(enqueue_many, bind, schema=schema),
-        lambda: _is_alone(_connection(bind)),
-    )
-    return collected(calls, callback, options)
-
-
-async def aenqueue(
-    bind: AsyncBind,
-    work: WorkItem,
-    *,
-    schema: str = "txqueue",
-    savepoint: bool = False,
-    **options: Unpack[EnqueueOptions],
-) -> int:
-    """Enqueue work in the transaction of a connection or session; see `enqueue`."""
-    connection = await _aconnection(bind)
-    send = partial(_asend, connection)
-    if not savepoint:
-        return await asend_one(send, work, options, schema, _style(connection))
-    terms = _terms(connection.sync_connection, schema, savepoint)
-    return await arun(one(work, options, terms), send)
-
-
-async def aenqueue_many(
-    bind: AsyncBind,
-    works: Iterable[WorkItem],
-    *,
-    schema: str = "txqueue",
-    savepoint: bool = False,
-    **options: Unpack[EnqueueOptions],
-) -> list[int]:
-    """Enqueue many work items, all or none, a thousand per statement; see `enqueue_many`."""
-    connection = await _aconnection(bind)
-    terms = _terms(connection.sync_connection, schema, savepoint)
-    return await arun(many(works, options, terms), partial(_asend, connection))
-
-
-async def asignal(
-    bind: AsyncBind,
-    of: Receiver,
-    name: str,
-    value: Any = None,
-    *,
-    key: str | None = None,
-    schema: str = "txqueue",
-    savepoint: bool = False,
-) -> bool:
-    """Send a signal to a job with steps; see `signal`."""
-    connection = await _aconnection(bind)
-    signal = Signal(of, name, value, key)
-    terms = _terms(connection.sync_connection, schema, savepoint)
-    return await arun(signalled(signal, terms), partial(_asend, connection))
-
-
-@asynccontextmanager
-async def abatch(
-    bind: AsyncBind,
-    callback: WorkItem,
-    *,
-    schema: str = "txqueue",
-    **options: Unpack[EnqueueOptions],
-) -> AsyncIterator[Batch]:
-    """Collect a batch of jobs with ``async with``; see `batch`."""
-    connection = await _aconnection(bind)
-    calls = Calls(
-        partial(aenqueue, bind, schema=schema),
-        partial(aenqueue_many, bind, schema=schema),
-        partial(_is_alone, connection.sync_connection),
-    )
-    async with acollected(calls, callback, options) as collecting:
-        yield collecting
-
-
-def foreign(bind: Any) -> ForeignConnection | None:
-    """Return a connection or session as that of an application; None for other objects."""
-    if not isinstance(bind, Connection | Session | scoped_session):
-        return None
-    # A scoped session has the methods of its session, which are not typed.
-    given: Any = bind
-    is_open = bool(given.in_transaction())
-    connection = _connection(bind)
-    return ForeignConnection(
-        style=_style(connection),
-        value=partial(_send, connection),
-        rows=partial(_rows, connection),
-        is_asynchronous=False,
-        is_open=is_open,
-        is_alone=_is_alone(connection),
-    )
-
-
-async def aforeign(bind: Any) -> ForeignConnection | None:
-    """Return an asynchronous one as that of an application; None for other objects."""
-    if not hasattr(bind, "in_transaction") or not hasattr(bind, "run_sync"):
-        return None
-    is_open = bool(bind.in_transaction())
-    connection = await _aconnection(bind)
-    return ForeignConnection(
-        style=_style(connection),
-        value=partial(_asend, connection),
-        rows=partial(_arows, connection),
-        is_asynchronous=True,
-        is_open=is_open,
-        is_alone=_is_alone(connection.sync_connection),
-    )
+    async def rows(self, sql: str, parameters: Any) -> Any:
+        return await self._asynchronous.run_sync(self._rows, sql, parameters)
 
 
 def _connection(bind: Any) -> Connection:
     if isinstance(bind, scoped_session):
         bind = bind()
-    if isinstance(bind, Session):
+    if isinstance(bind, OrmSession):
         bind = bind.connection()
     if isinstance(bind, Connection):
         return bind
@@ -302,44 +114,33 @@ async def _aconnection(bind: Any) -> AsyncConnection:
     )
 
 
-def _terms(connection: Connection | None, schema: str, savepoint: bool) -> Terms:
-    assert connection is not None, "an AsyncConnection that has begun has one"
-    return Terms(_style(connection), partial(_is_alone, connection), schema, savepoint)
+def _blocking(bind: Bind) -> Session[Any]:
+    return _Session(_connection(bind))
 
 
-def _style(connection: Connection | AsyncConnection) -> ParamStyle:
-    if connection.dialect.name != "postgresql":
-        raise ConfigurationError(
-            f"the connection is to a database of {connection.dialect.name}",
-            "enqueue on a connection to the PostgreSQL database with txqueue's schema",
-        )
-    has_dollars = connection.dialect.paramstyle == "numeric_dollar"
-    return "numeric_dollar" if has_dollars else "format"
+async def _asynchronous(bind: AsyncBind) -> Session[Any]:
+    return _AsyncSession(await _aconnection(bind))
 
 
-def _is_alone(connection: Connection | None) -> bool:
-    # With any driver, SQLAlchemy has begun a transaction unless the isolation level is AUTOCOMMIT.
-    return bool(connection and getattr(connection.connection.dbapi_connection, "autocommit", False))
+async def foreign(bind: Any) -> Session[Any] | None:
+    """Return the session of a connection or session of SQLAlchemy; None for other objects."""
+    is_asynchronous = hasattr(bind, "in_transaction") and hasattr(bind, "run_sync")
+    if not (is_asynchronous or isinstance(bind, Connection | OrmSession | scoped_session)):
+        return None
+    # Asked for its connection, a session begins a transaction.
+    was_open = bool(bind.in_transaction())
+    if is_asynchronous:
+        return _AsyncSession(await _aconnection(bind), was_open=was_open)
+    return _Session(_connection(bind), was_open=was_open)
 
 
-# SQLAlchemy passes the statement on as it is: there is nothing to compile.
-def _send(connection: Connection, sql: str, parameters: Parameters) -> Any:
-    with connection.exec_driver_sql(sql, parameters) as result:
-        return result.scalar() if result.returns_rows else None
-
-
-async def _asend(connection: AsyncConnection, sql: str, parameters: Parameters) -> Any:
-    with await connection.exec_driver_sql(sql, parameters) as result:
-        return result.scalar() if result.returns_rows else None
-
-
-def _rows(connection: Connection, sql: str, parameters: Sequence[object]) -> list[Any]:
-    if _style(connection) == "numeric_dollar":
-        sql = as_numbered(sql, parameters)
-    with connection.exec_driver_sql(sql, tuple(parameters)) as result:
-        return [tuple(row) for row in result.fetchall()] if result.returns_rows else []
-
-
-async def _arows(connection: AsyncConnection, sql: str, parameters: Sequence[object]) -> list[Any]:
-    rows: list[Any] = await connection.run_sync(_rows, sql, parameters)
-    return rows
+_calls = BlockingCalls(_blocking)
+enqueue: Final = _calls.enqueue
+enqueue_many: Final = _calls.enqueue_many
+signal: Final = _calls.signal
+batch: Final = _calls.batch
+_acalls = AsyncCalls(_asynchronous)
+aenqueue: Final = _acalls.enqueue
+aenqueue_many: Final = _acalls.enqueue_many
+asignal: Final = _acalls.signal
+abatch: Final = _acalls.batch

@@ -10,7 +10,7 @@ from typing import Any, Unpack
 from psycopg import Connection, Cursor
 
 from txqueue.adapters import psycopg as adapter
-from txqueue.adapters.exchanges import BlockingBatch
+from txqueue.adapters.calls import BlockingBatch
 from txqueue.errors import TransactionMisused
 from txqueue.model.enqueue_options import EnqueueOptions
 from txqueue.model.work_item import WorkItem

@@ -51,7 +51,7 @@ _HOMES = {
     "aperform": "performing",
     "clear": "clearing",
     "connected": "connections",
-    "Outcome": "outcomes",
+    "Outcome": "running",
     "drain": "draining",
     "perform": "performing",
 }

@@ -382,7 +382,7 @@ class Capture(list[Job]):
 
     async def _begin(self) -> Capture:
         session = await bound(self._connection, self._schema)
-        self._since = int(await session.value(last_number(session.schema, session.foreign.style)))
+        self._since = int(await session.value(last_number(session.schema, session.style)))
         return self
 
     async def _end(self) -> None:
@@ -404,7 +404,7 @@ def capture_enqueued(
 
 
 async def _find(session: Bound, search: JobSearch) -> list[Found]:
-    return found_jobs(await session.value(find_jobs(search, session.schema, session.foreign.style)))
+    return found_jobs(await session.value(find_jobs(search, session.schema, session.style)))
 
 
 def _is_met(found: list[Found], count: int | None) -> bool:

@@ -12,11 +12,18 @@ from functools import partial
 from inspect import iscoroutinefunction, unwrap
 from typing import Any, Final, TypeVar, cast
 
-from attrs import evolve, frozen
+from attrs import frozen
 
-from txqueue.adapters.exchanges import ForeignConnection, error_of, foreign_connection
+from txqueue.adapters.calls import AsyncSession, Session, foreign_session
+from txqueue.adapters.exchanges import REFUSALS
 from txqueue.errors import ConfigurationError
-from txqueue.store.enqueueing.portable_calls import SAVEPOINT, TRANSACTION, Frame, Statement
+from txqueue.store.enqueueing.portable_calls import (
+    SAVEPOINT,
+    TRANSACTION,
+    Frame,
+    ParamStyle,
+    Statement,
+)
 from txqueue.system.clock import in_asyncio, unbroken
 
 __all__ = [
@@ -117,41 +124,54 @@ def alias_of(connection: Any) -> str | None:
     return connection if isinstance(connection, str) else None
 
 
+def _directly(function: Callable[..., T], *arguments: Any) -> T:
+    return function(*arguments)
+
+
 @frozen
 class Bound:
     """A test's connection, for coroutines that wait for nothing unless it is asynchronous.
 
     Attributes:
-        foreign: The connection.
+        session: How its driver runs a statement.
         schema: The name of txqueue's schema.
+        is_asynchronous: Whether its calls are awaited.
+        is_open: Whether a transaction was open.
+        is_alone: Whether each statement was a transaction of its own.
+        call: Calls a method of the session.
     """
 
-    foreign: ForeignConnection
+    session: Session[Any]
     schema: str
+    is_asynchronous: bool
+    is_open: bool
+    is_alone: bool
+    call: Callable[..., Any] = _directly
+
+    @property
+    def style(self) -> ParamStyle:
+        """How its driver spells parameters."""
+        return self.session.style
 
     async def value(self, statement: Statement) -> Any:
         """Send a statement, and return its only value."""
-        try:
-            answer = self.foreign.value(*statement)
-            return await answer if self.foreign.is_asynchronous else answer
-        except Exception as error:
-            if (refusal := error_of(error)) is not None:
-                raise refusal from error
-            raise
+        with REFUSALS:
+            answer = self.call(self.session.value, *statement)
+            return await answer if self.is_asynchronous else answer
 
     async def rows(self, sql: str, parameters: Sequence[object]) -> list[Any]:
         """Send a statement with ``%s`` for parameters, and return its rows."""
-        answer = self.foreign.rows(sql, parameters)
-        return list(await answer if self.foreign.is_asynchronous else answer)
+        answer = self.call(self.session.rows, sql, parameters)
+        return list(await answer if self.is_asynchronous else answer)
 
     @property
     def frame(self) -> Frame:
         """What makes several statements act together or not at all."""
-        return TRANSACTION if self.foreign.is_alone else SAVEPOINT
+        return TRANSACTION if self.is_alone else SAVEPOINT
 
     async def undo(self, frame: Frame) -> None:
         """Undo what was done since the opening of a frame."""
-        self.foreign.before_undo()
+        self.session.before_undo()
         for sql in frame.undoing:
             await unbroken(self.value((sql, ())))
 
@@ -168,30 +188,26 @@ async def bound(connection: Any, schema: str | None) -> Bound:
     """
     if connection is None:
         connection = default_connection()
-    adapted = await _foreign(connection)
-    if adapted is None:
+    if isinstance(connection, str):
+        return await _of_django(connection, schema or schemas_of(connection)[0])
+    if (session := await _session(connection)) is None:
         raise TypeError(
             f"{type(connection).__name__} is no connection that txqueue.testing can use; pass one"
             " of psycopg2, psycopg, asyncpg or SQLAlchemy, the transaction of a queue, or the alias"
             " of a database of Django"
         )
-    return Bound(adapted, schema or _schema_of(connection))
+    its = session.is_asynchronous, session.is_open, session.is_alone
+    return Bound(session, schema or _SCHEMA, *its)
 
 
-def _schema_of(connection: Any) -> str:
-    return schemas_of(connection)[0] if isinstance(connection, str) else _SCHEMA
-
-
-async def _foreign(connection: Any) -> ForeignConnection | None:
-    if isinstance(connection, str):
-        return await _of_django(connection)
+async def _session(connection: Any) -> Session[Any] | None:
     module = sys.modules.get("txqueue.store.enqueueing.transaction")
     if module is not None and isinstance(connection, module.Transaction):
-        return _of_cursor(connection.execute)
+        return _TwistedSession(connection.execute)
     module = sys.modules.get("txpostgres.txpostgres")
     if module is not None and isinstance(connection, module.Cursor):
-        return _of_cursor(partial(_rows_of_interaction, connection))
-    return await foreign_connection(_of_queue(connection))
+        return _TwistedSession(partial(_rows_of_interaction, connection))
+    return await foreign_session(_of_queue(connection))
 
 
 def _of_queue(connection: Any) -> Any:
@@ -203,22 +219,19 @@ def _of_queue(connection: Any) -> Any:
     return connection
 
 
-async def _of_django(using: str) -> ForeignConnection:
+async def _of_django(using: str, schema: str) -> Bound:
     from txqueue.adapters.django import foreign
 
-    if not in_asyncio():
-        adapted = _blocking(foreign, using)
-        return evolve(
-            adapted, value=partial(_blocking, adapted.value), rows=partial(_blocking, adapted.rows)
-        )
+    is_asynchronous = in_asyncio()
     # Django's connections are of the thread of synchronous code.
-    adapted = await apart(foreign, using)
-    return evolve(
-        adapted,
-        value=partial(apart, adapted.value),
-        rows=partial(apart, adapted.rows),
-        is_asynchronous=True,
-    )
+    call: Callable[..., Any] = apart if is_asynchronous else _blocking
+
+    def made() -> Bound:
+        session = foreign(using)
+        return Bound(session, schema, is_asynchronous, session.is_open, session.is_alone, call)
+
+    found: Bound = await call(made) if is_asynchronous else call(made)
+    return found
 
 
 def _blocking(function: Callable[..., T], *arguments: Any) -> T:
@@ -238,21 +251,15 @@ async def _rows_of_interaction(cursor: Any, sql: str, parameters: Sequence[objec
     return [] if cursor.description is None else list(cursor.fetchall())
 
 
-def _of_cursor(execute: Callable[..., Any]) -> ForeignConnection:
-    """Return a transaction of Twisted's as what executes its statements, and returns rows."""
+class _TwistedSession(AsyncSession[Callable[..., Any]]):
+    """A transaction of Twisted's, by what executes its statements and returns rows."""
 
-    async def value(sql: str, parameters: Any) -> Any:
-        rows = await execute(sql, parameters)
-        return rows[0][0] if rows else None
+    is_open = True
+    is_alone = False
 
-    return ForeignConnection(
-        style="format",
-        value=value,
-        rows=execute,
-        is_asynchronous=True,
-        is_open=True,
-        is_alone=False,
-    )
+    async def rows(self, sql: str, parameters: Any) -> Any:
+        """Send a statement with ``%s`` for each parameter; return its rows."""
+        return await self.connection(sql, parameters)
 
 
 def finished(coroutine: Coroutine[Any, Any, T], connection: Any, asynchronous: str) -> T:
@@ -305,7 +312,7 @@ async def apart(function: Callable[..., T], *arguments: Any, **options: Any) -> 
 
 async def pause(connection: Bound, seconds: float) -> None:
     """Wait for some seconds, whatever runs the caller."""
-    if not connection.foreign.is_asynchronous:
+    if not connection.is_asynchronous:
         time.sleep(seconds)
     elif in_asyncio():
         await asyncio.sleep(seconds)

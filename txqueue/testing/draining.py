@@ -137,9 +137,9 @@ async def _drained(
     connection: Any, schema: str | None, where: Where, until: Until, terms: _Terms
 ) -> list[Outcome]:
     until, session = _checked(until), await bound(connection, schema)
-    given = GivenJobs(session.schema, session.foreign.style)
+    given = GivenJobs(session.schema, session.style)
     types = [cls for cls in served_types() if not issubclass(cls, WorksetJob)]
-    since = int(await session.value(last_number(session.schema, session.foreign.style)))
+    since = int(await session.value(last_number(session.schema, session.style)))
     ids = await _first_jobs(session, where)
     moment = await _moment(session, given, until)
     node = await _registered(session, given, [policy_row(cls) for cls in types])
@@ -183,14 +183,14 @@ def _listed(where: Any) -> list[Any]:
 
 def _searches(where: Any, session: Bound) -> list[JobSearch]:
     if where is None:
-        return [JobSearch(is_own=session.foreign.is_open)]
+        return [JobSearch(is_own=session.is_open)]
     if isinstance(where, Mapping):
         return [Wanted.of(None, where).search]
     return [Wanted.of(kind, {}).search for kind in _listed(where) if not isinstance(kind, int)]
 
 
 async def _find(session: Bound, search: JobSearch) -> list[int]:
-    text = await session.value(find_jobs(search, session.schema, session.foreign.style))
+    text = await session.value(find_jobs(search, session.schema, session.style))
     return [job.id for job, _ in found_jobs(text)]
 
 
@@ -248,7 +248,7 @@ class _Drain:
             self.work_types,
             given=self.ids,
             since=self.since,
-            is_own=self.session.foreign.is_open,
+            is_own=self.session.is_open,
             moment=self.now,
         )
 
@@ -275,7 +275,7 @@ class _Drain:
         complete = partial(self._complete_own, assignment)
         is_of_asyncio = self.terms.runs_in_asyncio(job.work_type)
         is_blocking = _has_runtime(job.work_type, Runtime.THREAD)
-        is_apart = is_blocking and self.session.foreign.is_asynchronous
+        is_apart = is_blocking and self.session.is_asynchronous
         opener = BorrowedTransactions(
             self._borrow, is_of_asyncio, complete, is_blocking=is_blocking and not is_apart
         )
@@ -293,7 +293,7 @@ class _Drain:
 
     async def _within_savepoint(self, run: Callable[[], Awaitable[Ending]]) -> Ending:
         """Run a job; if one of its statements has failed the transaction, undo what it did."""
-        if self.session.foreign.is_alone:
+        if self.session.is_alone:
             return await run()
         await self.session.value((SAVEPOINT.opening, ()))
         ending = await run()

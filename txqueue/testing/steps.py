@@ -107,7 +107,7 @@ class BorrowedTransactions:
     @asynccontextmanager
     async def _open(self, job: RunningJob) -> AsyncIterator[Transaction]:
         bound = await self._bound(f"the function of {job.work_type}")
-        given = GivenJobs(bound.schema, bound.foreign.style)
+        given = GivenJobs(bound.schema, bound.style)
         async with self._framed(bound):
             await self._wait(bound.value(given.name_ending_job(job.id)))
             async with self._within(job, bound) as txn:
@@ -145,7 +145,7 @@ class BorrowedTransactions:
 
     async def _bound(self, what: str) -> Bound:
         bound: Bound = await self._wait(self.borrow())
-        if self.is_blocking and bound.foreign.is_asynchronous:
+        if self.is_blocking and bound.is_asynchronous:
             raise TransactionMisused(
                 f"{what} would block the test, whose connection is"
                 " asynchronous and needs it to go on",

@@ -1,0 +1,461 @@
+"""The functions of the adapters: eight calls, four for connections that block and four for others.
+
+An adapter only says how a statement is run on a connection of its driver.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    asynccontextmanager,
+    contextmanager,
+    nullcontext,
+)
+from functools import partial
+from importlib import import_module
+from typing import Any, Final, Generic, TypeVar, Unpack
+
+from attrs import frozen
+
+from txqueue.adapters.exchanges import REFUSALS, Terms, many, one, signalled
+from txqueue.errors import TransactionMisused
+from txqueue.model.enqueue_options import EnqueueOptions
+from txqueue.model.work_item import WorkItem
+from txqueue.store.enqueueing.batch import Batch, BatchNumbers
+from txqueue.store.enqueueing.portable_calls import (
+    Exchange,
+    Parameters,
+    ParamStyle,
+    arun,
+    one_statement,
+    run,
+)
+from txqueue.store.enqueueing.signals import Receiver, Signal
+from txqueue.tracing.choice import sending
+
+C = TypeVar("C")
+T = TypeVar("T")
+
+
+class Session(Generic[C]):
+    """A connection of an application: how its driver runs a statement.
+
+    Args:
+        connection: The connection.
+
+    Attributes:
+        style: How the driver spells parameters.
+        is_asynchronous: Whether `value` and `rows` return awaitables.
+    """
+
+    style: ParamStyle = "format"
+    is_asynchronous = False
+
+    def __init__(self, connection: C) -> None:
+        self.connection = connection
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a transaction is open."""
+        raise NotImplementedError
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether each statement is a transaction of its own."""
+        raise NotImplementedError
+
+    def value(self, sql: str, parameters: Parameters) -> Any:
+        """Send a statement; return the only value of its result, None for no result."""
+        rows = self.rows(sql, parameters)
+        return rows[0][0] if rows else None
+
+    def rows(self, sql: str, parameters: Any) -> Any:
+        """Send a statement with ``%s`` for each parameter; return its rows."""
+        with self.cursor() as cursor:
+            cursor.execute(sql, parameters)
+            return [] if cursor.description is None else cursor.fetchall()
+
+    def cursor(self) -> Any:
+        """Return a cursor as Python's DB-API has them, with plain rows."""
+        raise NotImplementedError
+
+    def together(self) -> Any:
+        """Return the context manager for several statements."""
+        return nullcontext()
+
+    def before_undo(self) -> None:
+        """Prepare to roll a failed transaction back to a savepoint."""
+
+
+class AsyncSession(Session[C]):
+    """A connection that does not block."""
+
+    is_asynchronous = True
+
+    async def value(self, sql: str, parameters: Parameters) -> Any:
+        """Send a statement; return the only value of its result, None for no result."""
+        rows = await self.rows(sql, parameters)
+        return rows[0][0] if rows else None
+
+
+class BlockingCalls(Generic[C]):
+    """The functions of an adapter for connections that block.
+
+    Args:
+        session: Returns the session of a connection, or raises a TypeError.
+    """
+
+    def __init__(self, session: Callable[[C], Session[Any]]) -> None:
+        self._session = session
+
+    def enqueue(
+        self,
+        connection: C,
+        work: WorkItem,
+        *,
+        schema: str = "txqueue",
+        savepoint: bool = False,
+        **options: Unpack[EnqueueOptions],
+    ) -> int:
+        """Enqueue work in the connection's transaction; without one, it is committed at once.
+
+        Args:
+            connection: The caller's own open connection or session; it is not committed.
+            work: An instance of an attrs subclass of `WorkItem`.
+            schema: The name of txqueue's schema.
+            savepoint: Whether a refusal leaves the transaction usable, for two more statements.
+            options: As for `WorkQueue.enqueue`.
+
+        Returns:
+            The job's number.
+
+        Raises:
+            InvalidWork: When the work or an option is not valid; nothing is sent.
+            Refused: When the database refuses the job; the transaction must be rolled back, unless
+                there is a savepoint. `QueueFull`, `Duplicate` and `NotPermitted` are such errors.
+            SchemaMismatch: When the database has no such schema.
+        """
+        session = self._session(connection)
+        if savepoint:
+            return _run(session, one(work, options, Terms(session, schema, savepoint)))
+        # What the exchange does without a savepoint, in half its time.
+        with sending(work, options) as call, REFUSALS:
+            sql, parameters = one_statement(work, call.options, schema, session.style)
+            job_id = int(session.value(sql, parameters))
+            call.enqueued(job_id)
+        return job_id
+
+    def enqueue_many(
+        self,
+        connection: C,
+        works: Iterable[WorkItem],
+        *,
+        schema: str = "txqueue",
+        savepoint: bool = False,
+        **options: Unpack[EnqueueOptions],
+    ) -> list[int]:
+        """Enqueue many work items, all or none, a thousand per statement; see `enqueue`.
+
+        Returns:
+            The numbers of the jobs, in order.
+        """
+        session = self._session(connection)
+        return _run(session, many(works, options, Terms(session, schema, savepoint)))
+
+    def signal(
+        self,
+        connection: C,
+        of: Receiver,
+        name: str,
+        value: Any = None,
+        *,
+        key: str | None = None,
+        schema: str = "txqueue",
+        savepoint: bool = False,
+    ) -> bool:
+        """Send a signal to a job with steps, in the connection's transaction.
+
+        Args:
+            connection: The caller's own open connection or session; it is not committed.
+            of: The number of the job, or its class and the unique key that it holds.
+            name: The name of the signal.
+            value: What `wait_for` of the job returns, as JSON has it: plain data or an attrs
+                object. It is encrypted if the job's type is and this process has the key.
+            key: Makes the call idempotent: a second signal of this name and key changes nothing.
+            schema: The name of txqueue's schema.
+            savepoint: Whether a refusal leaves the transaction usable, for two more statements.
+
+        Returns:
+            Whether the signal is new.
+
+        Raises:
+            InvalidWork: When the name, the value or the key is not valid; nothing is sent.
+            KeyUnavailable: When the value must be encrypted, and this process has no key.
+            Refused: When the job has ended or there is none, or when its type is encrypted and the
+                value is in clear; the transaction must be rolled back, unless there is a savepoint.
+            SchemaMismatch: When the database has no such schema.
+        """
+        session = self._session(connection)
+        terms = Terms(session, schema, savepoint)
+        return _run(session, signalled(Signal(of, name, value, key), terms))
+
+    @contextmanager
+    def _batch(
+        self, connection: C, callback: WorkItem, schema: str, options: Mapping[str, Any]
+    ) -> Iterator[BlockingBatch]:
+        _check_begun(self._session(connection))
+        # A session is asked for its connection again by each call, which begins that of
+        # begin_nested() of SQLAlchemy.
+        batch = BlockingBatch(_calls_of(self, connection, schema))
+        yield batch
+        batch.end()
+        waiting = _waiting(options, batch.ids)
+        batch.callback_id = self.enqueue(connection, callback, schema=schema, **waiting)
+
+    def batch(
+        self,
+        connection: C,
+        callback: WorkItem,
+        *,
+        schema: str = "txqueue",
+        **options: Unpack[EnqueueOptions],
+    ) -> AbstractContextManager[BlockingBatch]:
+        """Collect a batch of jobs; its callback runs once all of them have ended, in any way.
+
+        Args:
+            connection: The caller's own open connection or session.
+            callback: The work item to run once all jobs have ended; it has no unique key.
+            schema: The name of txqueue's schema.
+            options: Options of the callback, as for `enqueue`.
+
+        Returns:
+            A context manager whose value has the methods ``enqueue`` and ``enqueue_many``.
+
+        Raises:
+            TransactionMisused: When the connection commits each statement by itself.
+        """
+        return self._batch(connection, callback, schema, options)
+
+
+class AsyncCalls(Generic[C]):
+    """The functions of an adapter for connections that do not block; see `BlockingCalls`.
+
+    Args:
+        session: Returns the session of a connection, or raises a TypeError.
+    """
+
+    def __init__(self, session: Callable[[C], Awaitable[Session[Any]]]) -> None:
+        self._session = session
+
+    async def enqueue(
+        self,
+        connection: C,
+        work: WorkItem,
+        *,
+        schema: str = "txqueue",
+        savepoint: bool = False,
+        **options: Unpack[EnqueueOptions],
+    ) -> int:
+        """Enqueue work in the connection's transaction; without one, it is committed at once.
+
+        Args:
+            connection: The caller's own open connection or session; it is not committed.
+            work: An instance of an attrs subclass of `WorkItem`.
+            schema: The name of txqueue's schema.
+            savepoint: Whether a refusal leaves the transaction usable, for two more statements.
+            options: As for `WorkQueue.enqueue`.
+
+        Returns:
+            The job's number.
+
+        Raises:
+            InvalidWork: When the work or an option is not valid; nothing is sent.
+            Refused: When the database refuses the job; the transaction must be rolled back, unless
+                there is a savepoint. `QueueFull`, `Duplicate` and `NotPermitted` are such errors.
+            SchemaMismatch: When the database has no such schema.
+        """
+        session = await self._session(connection)
+        if savepoint:
+            return await _arun(session, one(work, options, Terms(session, schema, savepoint)))
+        with sending(work, options) as call, REFUSALS:
+            sql, parameters = one_statement(work, call.options, schema, session.style)
+            job_id = int(await session.value(sql, parameters))
+            call.enqueued(job_id)
+        return job_id
+
+    async def enqueue_many(
+        self,
+        connection: C,
+        works: Iterable[WorkItem],
+        *,
+        schema: str = "txqueue",
+        savepoint: bool = False,
+        **options: Unpack[EnqueueOptions],
+    ) -> list[int]:
+        """Enqueue many work items, all or none, a thousand per statement; see `enqueue`.
+
+        Returns:
+            The numbers of the jobs, in order.
+        """
+        session = await self._session(connection)
+        return await _arun(session, many(works, options, Terms(session, schema, savepoint)))
+
+    async def signal(
+        self,
+        connection: C,
+        of: Receiver,
+        name: str,
+        value: Any = None,
+        *,
+        key: str | None = None,
+        schema: str = "txqueue",
+        savepoint: bool = False,
+    ) -> bool:
+        """Send a signal to a job with steps; see `BlockingCalls.signal`."""
+        session = await self._session(connection)
+        terms = Terms(session, schema, savepoint)
+        return await _arun(session, signalled(Signal(of, name, value, key), terms))
+
+    @asynccontextmanager
+    async def _batch(
+        self, connection: C, callback: WorkItem, schema: str, options: Mapping[str, Any]
+    ) -> AsyncIterator[Batch]:
+        _check_begun(await self._session(connection))
+        batch = Batch(_calls_of(self, connection, schema))
+        yield batch
+        batch.end()
+        waiting = _waiting(options, batch.ids)
+        batch.callback_id = await self.enqueue(connection, callback, schema=schema, **waiting)
+
+    def batch(
+        self,
+        connection: C,
+        callback: WorkItem,
+        *,
+        schema: str = "txqueue",
+        **options: Unpack[EnqueueOptions],
+    ) -> AbstractAsyncContextManager[Batch]:
+        """Collect a batch of jobs with ``async with``; see `BlockingCalls.batch`."""
+        return self._batch(connection, callback, schema, options)
+
+
+def _run(session: Session[Any], exchange: Exchange[T]) -> T:
+    with session.together():
+        return run(exchange, session.value)
+
+
+async def _arun(session: Session[Any], exchange: Exchange[T]) -> T:
+    async with session.together():
+        return await arun(exchange, session.value)
+
+
+def _check_begun(session: Session[Any]) -> None:
+    if session.is_alone:
+        raise TransactionMisused(
+            "a batch needs a transaction, and this connection commits each statement",
+            "begin one: the jobs of the batch and its callback are committed together",
+        )
+
+
+def _waiting(options: Mapping[str, Any], ids: list[int]) -> dict[str, Any]:
+    return {**options, "after": ids, "after_any_end": True}
+
+
+@frozen
+class _Calls:
+    """The functions that enqueue, for one connection and schema."""
+
+    enqueue: Callable[..., Any]
+    enqueue_many: Callable[..., Any]
+
+
+def _calls_of(calls: BlockingCalls[C] | AsyncCalls[C], connection: C, schema: str) -> _Calls:
+    return _Calls(
+        partial(calls.enqueue, connection, schema=schema),
+        partial(calls.enqueue_many, connection, schema=schema),
+    )
+
+
+class BlockingBatch(BatchNumbers):
+    """A batch whose jobs are being enqueued, made by the function `batch` of an adapter.
+
+    Args:
+        calls: The functions that enqueue.
+
+    Attributes:
+        ids: The numbers of the jobs enqueued so far.
+        callback_id: The callback's job number, which identifies the batch; read it after the block.
+    """
+
+    def __init__(self, calls: _Calls) -> None:
+        super().__init__()
+        self._calls = calls
+
+    def enqueue(
+        self, work: WorkItem, *, savepoint: bool = False, **options: Unpack[EnqueueOptions]
+    ) -> int:
+        """Enqueue a job of the batch; see the adapter's `enqueue`."""
+        self._check()
+        job_id: int = self._calls.enqueue(work, savepoint=savepoint, **options)
+        self.ids.append(job_id)
+        return job_id
+
+    def enqueue_many(
+        self,
+        works: Iterable[WorkItem],
+        *,
+        savepoint: bool = False,
+        **options: Unpack[EnqueueOptions],
+    ) -> list[int]:
+        """Enqueue many jobs of the batch; see the adapter's `enqueue_many`."""
+        self._check()
+        ids: list[int] = self._calls.enqueue_many(works, savepoint=savepoint, **options)
+        self.ids += ids
+        return ids
+
+
+# Each has a function `foreign`, and the driver of its name.
+_ADAPTERS: Final = ("psycopg2", "psycopg", "asyncpg", "sqlalchemy")
+_PLACE: Final = re.compile("%[s%]")
+
+
+async def foreign_session(connection: Any) -> Session[Any] | None:
+    """Return the session of a connection of any driver with an adapter; None for other objects.
+
+    It waits for nothing unless the connection is asynchronous.
+    """
+    # A connection of a driver that is not imported cannot be there.
+    for name in filter(sys.modules.__contains__, _ADAPTERS):
+        adapter: Any = import_module(f"txqueue.adapters.{name}")
+        found: Session[Any] | None = await adapter.foreign(connection)
+        if found is not None:
+            return found
+    return None
+
+
+def as_numbered(sql: str, parameters: Sequence[object]) -> str:
+    """Return a statement with ``%s`` for parameters as one with ``$1``, ``$2`` and so on.
+
+    Texts are sent as texts, whatever the statement casts them to.
+    """
+    numbered = enumerate(parameters, 1)
+
+    def place(found: re.Match[str]) -> str:
+        if found[0] == "%%":
+            return "%"
+        number, value = next(numbered)
+        return f"cast(${number} as text)" if isinstance(value, str) else f"${number}"
+
+    return _PLACE.sub(place, sql)
