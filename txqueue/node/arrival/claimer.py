@@ -9,6 +9,7 @@ from collections.abc import Coroutine, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Protocol, TypeVar
 
+from attrs import define
 from twisted.internet.defer import Deferred
 
 from txqueue.errors import DatabaseUnavailable
@@ -128,6 +129,7 @@ class OpenCreditGiver(Protocol):
         """Note that a claim took a number of jobs."""
 
 
+@define(eq=False, repr=False, slots=False)
 class Claimer(Periodic):
     """Claims ready jobs while the workers have room, and sleeps while no job is ready.
 
@@ -148,34 +150,21 @@ class Claimer(Periodic):
 
     name = "claimer"
 
-    def __init__(
-        self,
-        clock: Clock,
-        functions: StoredFunctions,
-        *,
-        lease: Lease,
-        queues: Sequence[str],
-        versions: ClaimedTypes,
-        workers: Executor,
-        heavy_jobs: HeavyJobs,
-        lanes: Lanes,
-        listeners: Sequence[BacklogListener],
-        open_credit: OpenCreditGiver,
-        meters: Meters,
-        wakeups: Wakeups,
-    ) -> None:
-        super().__init__(clock, wakeups.claimer)
-        self._functions = functions
-        self._lease = lease
-        self._share = ClaimShare(queues)
-        self._versions = versions
-        self._workers = workers
-        self._heavy_jobs = heavy_jobs
-        self._lanes = lanes
-        self._listeners = listeners
-        self._open_credit = open_credit
-        self._meters = meters
-        self._wakeups = wakeups
+    _functions: StoredFunctions
+    _lease: Lease
+    _queues: Sequence[str]
+    _versions: ClaimedTypes
+    _workers: Executor
+    _heavy_jobs: HeavyJobs
+    _lanes: Lanes
+    _listeners: Sequence[BacklogListener]
+    _open_credit: OpenCreditGiver
+    _meters: Meters
+    _wakeups: Wakeups
+
+    def __attrs_post_init__(self) -> None:
+        self.alarm = self._wakeups.claimer
+        self._share = ClaimShare(self._queues)
         self._claims = 0
         self._is_claiming = False
         self._empty_claims = 0

@@ -78,6 +78,7 @@ class _Guest:
     spent: int = 0
 
 
+@define(eq=False, repr=False, slots=False)
 class Credits:
     """Grants credit while the queue has no backlog and nodes have room; runs delivered jobs.
 
@@ -96,30 +97,18 @@ class Credits:
 
     log = Logger()
 
-    def __init__(
-        self,
-        clock: Clock,
-        queue: Queue,
-        *,
-        name: str,
-        lease: Lease,
-        lifecycle: Lifecycle,
-        workers: Executor,
-        peers: CreditPeers,
-        deduplicator: Deduplicator,
-        inbox: Inbox,
-        wakeups: Wakeups,
-    ) -> None:
-        self._clock = clock
-        self._queue = queue
-        self._name = name
-        self._lease = lease
-        self._lifecycle = lifecycle
-        self._workers = workers
-        self._peers = peers
-        self._deduplicator = deduplicator
-        self._inbox = inbox
-        self._wakeups = wakeups
+    _clock: Clock
+    _queue: Queue
+    _name: str
+    _lease: Lease
+    _lifecycle: Lifecycle
+    _workers: Executor
+    _peers: CreditPeers
+    _deduplicator: Deduplicator
+    _inbox: Inbox
+    _wakeups: Wakeups
+
+    def __attrs_post_init__(self) -> None:
         self._guests: list[_Guest] = []
         self._queue_identity = QueueIdentity("", "")
         self._was_draining = False

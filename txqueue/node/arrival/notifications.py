@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from attrs import define
 from twisted.internet.defer import Deferred
 
 from txqueue.errors import ConfigurationError
@@ -13,7 +14,6 @@ from txqueue.node.state.periodic import Periodic, Wakeups
 from txqueue.policy.placement.claim_plan import is_about_jobs, wakes
 from txqueue.store.driver.listener import PROBED, TESTED, Listener, OwnChannel
 from txqueue.store.node.functions import StoredFunctions
-from txqueue.system.clock import Clock
 
 
 class DatabaseNotices:
@@ -62,6 +62,7 @@ POLLS = 2
 PROBING, LOST = 8, 2.5
 
 
+@define(eq=False, repr=False, slots=False)
 class Notifications(Periodic):
     """Keeps a listener connected; after each loss, wakes the services that may have missed jobs.
 
@@ -75,20 +76,12 @@ class Notifications(Periodic):
 
     name = "notifications"
 
-    def __init__(
-        self,
-        clock: Clock,
-        listener: Listener,
-        *,
-        functions: StoredFunctions,
-        lease: Lease,
-        wakeups: Wakeups,
-    ) -> None:
-        super().__init__(clock)
-        self._listener = listener
-        self._functions = functions
-        self._lease = lease
-        self._wakeups = wakeups
+    _listener: Listener
+    _functions: StoredFunctions
+    _lease: Lease
+    _wakeups: Wakeups
+
+    def __attrs_post_init__(self) -> None:
         self._polls = 0
         self._is_deaf = False
 

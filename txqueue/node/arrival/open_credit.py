@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from attrs import define
+
 from txqueue.model.assignment import Assignment
 from txqueue.node.arrival.notifications import DatabaseNotices
 from txqueue.node.arrival.orphans import Intake
@@ -14,7 +16,6 @@ from txqueue.node.state.periodic import Periodic, Wakeups
 from txqueue.policy.placement.credit import CreditGrants, open_credit
 from txqueue.store.driver.listener import OwnChannel
 from txqueue.store.node.functions import StoredFunctions
-from txqueue.system.clock import Clock
 
 
 class ChannelListener(Protocol):
@@ -24,6 +25,7 @@ class ChannelListener(Protocol):
         """Whether it listens on the node's own channel."""
 
 
+@define(eq=False, repr=False, slots=False)
 class OpenCredit(Periodic):
     """Grants open credit while the queue has no backlog and the workers have room.
 
@@ -49,29 +51,18 @@ class OpenCredit(Periodic):
 
     name = "open credit"
 
-    def __init__(
-        self,
-        clock: Clock,
-        functions: StoredFunctions,
-        *,
-        listener: ChannelListener,
-        notices: DatabaseNotices,
-        lease: Lease,
-        lifecycle: Lifecycle,
-        workers: Executor,
-        intake: Intake,
-        wakeups: Wakeups,
-    ) -> None:
-        super().__init__(clock, wakeups.open_credit)
-        self._clock = clock
-        self._functions = functions
-        self._listener = listener
-        notices.on_jobs = self._notified
-        self._lease = lease
-        self._lifecycle = lifecycle
-        self._workers = workers
-        self._intake = intake
-        self._wakeups = wakeups
+    _functions: StoredFunctions
+    _listener: ChannelListener
+    _notices: DatabaseNotices
+    _lease: Lease
+    _lifecycle: Lifecycle
+    _workers: Executor
+    _intake: Intake
+    _wakeups: Wakeups
+
+    def __attrs_post_init__(self) -> None:
+        self.alarm = self._wakeups.open_credit
+        self._notices.on_jobs = self._notified
         self._grants = CreditGrants()
         # Another node's credit, which kept this one from granting any.
         self._unused: int | None = None

@@ -7,15 +7,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from attrs import define
+
 from txqueue.model.assignment import Assignment
 from txqueue.node.state.arrivals import Deduplicator, Inbox
 from txqueue.node.state.collaborators import Executor, GivenBack
 from txqueue.node.state.lease import Lease, Lifecycle
 from txqueue.node.state.periodic import Periodic, Wakeups
 from txqueue.store.node.functions import StoredFunctions
-from txqueue.system.clock import Clock
 
 
+@define(eq=False, repr=False, slots=False)
 class Intake:
     """Takes each assignment once, though notifications, messages and polls may all name it.
 
@@ -28,17 +30,10 @@ class Intake:
         records: Returns jobs to the queue.
     """
 
-    def __init__(
-        self,
-        workers: Executor,
-        deduplicator: Deduplicator,
-        lifecycle: Lifecycle,
-        records: GivenBack,
-    ) -> None:
-        self._workers = workers
-        self._deduplicator = deduplicator
-        self._lifecycle = lifecycle
-        self._records = records
+    _workers: Executor
+    _deduplicator: Deduplicator
+    _lifecycle: Lifecycle
+    _records: GivenBack
 
     def take(self, assignments: Sequence[Assignment]) -> list[Assignment]:
         """Run assignments, or return them to the queue if the node drains.
@@ -82,6 +77,7 @@ class HandingPeers(Protocol):
         """Whether jobs may be on their way from a peer to this node."""
 
 
+@define(eq=False, repr=False, slots=False)
 class OrphanFinder(Periodic):
     """Polls for jobs that were handed to the node and did not arrive by message.
 
@@ -102,29 +98,17 @@ class OrphanFinder(Periodic):
 
     name = "orphans"
 
-    def __init__(
-        self,
-        clock: Clock,
-        functions: StoredFunctions,
-        *,
-        lease: Lease,
-        inbox: Inbox,
-        workers: Executor,
-        intake: Intake,
-        clients: Clients,
-        peers: HandingPeers,
-        wakeups: Wakeups,
-    ) -> None:
-        super().__init__(clock, wakeups.orphans)
-        self._wakeups = wakeups
-        self._clock = clock
-        self._functions = functions
-        self._lease = lease
-        self._inbox = inbox
-        self._workers = workers
-        self._intake = intake
-        self._clients = clients
-        self._peers = peers
+    _functions: StoredFunctions
+    _lease: Lease
+    _inbox: Inbox
+    _workers: Executor
+    _intake: Intake
+    _clients: Clients
+    _peers: HandingPeers
+    _wakeups: Wakeups
+
+    def __attrs_post_init__(self) -> None:
+        self.alarm = self._wakeups.orphans
         self._looked_at = float("-inf")
         self.adopted = 0
 

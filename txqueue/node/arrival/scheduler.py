@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
+from attrs import define
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
@@ -49,6 +50,7 @@ class Conditions(Protocol):
         """Close connections that were needed only while several checks ran."""
 
 
+@define(eq=False, repr=False, slots=False)
 class ConditionChecks:
     """Checks conditions, those that read the same column together, all others independently.
 
@@ -62,10 +64,11 @@ class ConditionChecks:
 
     log = Logger()
 
-    def __init__(self, clock: Clock, conditions: Conditions, wakeups: Wakeups) -> None:
-        self._clock = clock
-        self._conditions = conditions
-        self._wakeups = wakeups
+    _clock: Clock
+    _conditions: Conditions
+    _wakeups: Wakeups
+
+    def __attrs_post_init__(self) -> None:
         self._waiting: deque[tuple[Condition, list[dict[str, Any]], Due]] = deque()
         self._running: dict[Condition, Deferred[None]] = {}
         self._judged: list[Judged] = []
@@ -182,6 +185,7 @@ class Checks(Protocol):
         """Begin no more checks, and wait for those that run."""
 
 
+@define(eq=False, repr=False, slots=False)
 class Scheduler(Periodic):
     """Finds due schedules, plans their jobs, and has the database enqueue them.
 
@@ -199,23 +203,16 @@ class Scheduler(Periodic):
 
     name = "scheduler"
 
-    def __init__(
-        self,
-        clock: Clock,
-        schedules: Schedules,
-        *,
-        checks: Checks,
-        classes: Sequence[type[WorkItem]],
-        lease: Lease,
-        wakeups: Wakeups,
-    ) -> None:
-        super().__init__(clock, wakeups.scheduler)
-        self._schedules = schedules
-        self._checks = checks
-        self._work_types = [cls.work_type for cls in classes]
-        self._declared = declared(classes)
-        self._lease = lease
-        self._wakeups = wakeups
+    _schedules: Schedules
+    _checks: Checks
+    _classes: Sequence[type[WorkItem]]
+    _lease: Lease
+    _wakeups: Wakeups
+
+    def __attrs_post_init__(self) -> None:
+        self.alarm = self._wakeups.scheduler
+        self._work_types = [cls.work_type for cls in self._classes]
+        self._declared = declared(self._classes)
         self._is_published = False
         self._looked_at = self._looked_far_at = self._mended_at = float("-inf")
         self._next_look = float("-inf")

@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
+from attrs import define
 from twisted.internet.defer import Deferred, gatherResults
 from twisted.logger import Logger
 
@@ -39,6 +40,7 @@ class CreditGiver(Protocol):
         """Grant or withdraw credit, as the lease and the loads now require."""
 
 
+@define(eq=False, repr=False, slots=False)
 class LeaseKeeper:
     """Writes the lease, passes it to the workers, and acts when it expires.
 
@@ -52,20 +54,13 @@ class LeaseKeeper:
 
     log = Logger()
 
-    def __init__(
-        self,
-        clock: Clock,
-        lease: Lease,
-        *,
-        workers: LeaseHolders,
-        credits: CreditGiver,
-        wakeups: Wakeups,
-    ) -> None:
-        self._clock = clock
-        self._lease = lease
-        self._workers = workers
-        self._credits = credits
-        self._wakeups = wakeups
+    _clock: Clock
+    _lease: Lease
+    _workers: LeaseHolders
+    _credits: CreditGiver
+    _wakeups: Wakeups
+
+    def __attrs_post_init__(self) -> None:
         self._expiry: Timer | None = None
         self._is_stopped = self._is_kept = False
 
@@ -187,6 +182,7 @@ class Processes(Protocol):
         """Kill all worker processes."""
 
 
+@define(eq=False, repr=False, slots=False)
 class Heartbeats(Periodic):
     """Registers the node and renews its lease.
 
@@ -210,38 +206,22 @@ class Heartbeats(Periodic):
 
     name = "heartbeats"
 
-    def __init__(
-        self,
-        clock: Clock,
-        functions: StoredFunctions,
-        *,
-        node: Mapping[str, Any],
-        work_types: Sequence[Mapping[str, Any]],
-        host: str,
-        lease: Lease,
-        life: DatabaseLife,
-        keeper: LeaseKeeper,
-        lifecycle: Lifecycle,
-        load_meter: LoadMeter,
-        meters: Meters,
-        listeners: Sequence[BeatListener],
-        processes: Processes,
-        wakeups: Wakeups,
-    ) -> None:
-        super().__init__(clock, wakeups.heartbeats)
-        self._functions = functions
-        self._node = node
-        self._work_types = work_types
-        self._host = host
-        self._lease = lease
-        self._life = life
-        self._keeper = keeper
-        self._lifecycle = lifecycle
-        self._load_meter = load_meter
-        self._meters = meters
-        self._listeners = listeners
-        self._processes = processes
-        self._wakeups = wakeups
+    _functions: StoredFunctions
+    _node: Mapping[str, Any]
+    _work_types: Sequence[Mapping[str, Any]]
+    _host: str
+    _lease: Lease
+    _life: DatabaseLife
+    _keeper: LeaseKeeper
+    _lifecycle: Lifecycle
+    _load_meter: LoadMeter
+    _meters: Meters
+    _listeners: Sequence[BeatListener]
+    _processes: Processes
+    _wakeups: Wakeups
+
+    def __attrs_post_init__(self) -> None:
+        self.alarm = self._wakeups.heartbeats
         self._next_end: float | None = None
         self._has_run = False
 
@@ -404,6 +384,7 @@ class KnownPeers(Protocol):
         """Return the peer of an incarnation; None if it is unknown."""
 
 
+@define(eq=False, repr=False, slots=False)
 class LeaseProxy(Periodic):
     """Asks silent peers whether they are alive, and renews the leases of those that answer.
 
@@ -416,14 +397,11 @@ class LeaseProxy(Periodic):
 
     name = "lease proxy"
 
-    def __init__(
-        self, clock: Clock, functions: StoredFunctions, lease: Lease, peers: KnownPeers
-    ) -> None:
-        super().__init__(clock)
-        self._functions = functions
-        self._clock = clock
-        self._lease = lease
-        self._peers = peers
+    _functions: StoredFunctions
+    _lease: Lease
+    _peers: KnownPeers
+
+    def __attrs_post_init__(self) -> None:
         self._suspects: list[int] = []
 
     def heard(self, reply: HeartbeatReply) -> None:

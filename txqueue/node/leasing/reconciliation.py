@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from attrs import frozen
+from attrs import define, frozen
 from twisted.internet.defer import TimeoutError
 from twisted.internet.task import deferLater
 
@@ -15,7 +15,6 @@ from txqueue.node.state.collaborators import Holdings, Records
 from txqueue.node.state.lease import Lease
 from txqueue.node.state.periodic import Periodic, Wakeups
 from txqueue.store.node.functions import StoredFunctions
-from txqueue.system.clock import Clock
 
 # The age, in seconds, at which an assignment is checked; a younger one's message may be on its way.
 YOUNGEST = 1.0
@@ -62,6 +61,7 @@ def missing(assigned: Mapping[int, int], held: Mapping[int, int]) -> dict[int, i
     }
 
 
+@define(eq=False, repr=False, slots=False)
 class Reconciliation(Periodic):
     """Periodically checks for jobs that are assigned to the node but not held by it.
 
@@ -89,30 +89,18 @@ class Reconciliation(Periodic):
 
     name = "reconciliation"
 
-    def __init__(
-        self,
-        clock: Clock,
-        functions: StoredFunctions,
-        *,
-        lease: Lease,
-        every: float,
-        workers: Holdings,
-        records: Records,
-        claims: Claims,
-        deduplicator: Deduplicator,
-        wakeups: Wakeups,
-    ) -> None:
-        super().__init__(clock, wakeups.reconciliation)
-        self._wakeups = wakeups
-        self._clock = clock
-        self._functions = functions
-        self._lease = lease
-        self._every = every
-        self._gap = min(GAP, every)
-        self._workers = workers
-        self._records = records
-        self._claims = claims
-        self._deduplicator = deduplicator
+    _functions: StoredFunctions
+    _lease: Lease
+    _every: float
+    _workers: Holdings
+    _records: Records
+    _claims: Claims
+    _deduplicator: Deduplicator
+    _wakeups: Wakeups
+
+    def __attrs_post_init__(self) -> None:
+        self.alarm = self._wakeups.reconciliation
+        self._gap = min(GAP, self._every)
         self._last: _Look | None = None
         self.missing = self.given_back = 0
 

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 
-from attrs import asdict
+from attrs import asdict, define
 from twisted.application.service import Service
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
@@ -68,6 +68,7 @@ class Canceller(Protocol):
         """Make the worker that holds a cancelled or restarted job, if any, end the job."""
 
 
+@define(eq=False, repr=False, slots=False)
 class AdminHandlers:
     """Handles each command of an operator.
 
@@ -82,22 +83,15 @@ class AdminHandlers:
 
     log = Logger()
 
-    def __init__(
-        self,
-        pool: ConnectionPool,
-        schema: str,
-        *,
-        description: Description,
-        lease: Lease,
-        workers: Canceller,
-        archive: ArchiveProcess,
-    ) -> None:
-        self._operations = Operations(pool, schema)
-        self._schema = schema
-        self._description = description
-        self._lease = lease
-        self._workers = workers
-        self._archive = archive
+    _pool: ConnectionPool
+    _schema: str
+    _description: Description
+    _lease: Lease
+    _workers: Canceller
+    _archive: ArchiveProcess
+
+    def __attrs_post_init__(self) -> None:
+        self._operations = Operations(self._pool, self._schema)
 
     def responders(self, pipe: Pipe) -> Responders:
         """Return the handler of each command, for the operator of a connection."""
@@ -338,6 +332,7 @@ class OwnState(Description, Protocol):
         """Return whether the node is live and ready, without a query."""
 
 
+@define(eq=False, repr=False, slots=False)
 class AdminEndpoint(Service):
     """Listens at the node's admin endpoint.
 
@@ -352,22 +347,15 @@ class AdminEndpoint(Service):
 
     name = "admin"
 
-    def __init__(
-        self,
-        reactor: INetworkReactor,
-        endpoint: Endpoint,
-        *,
-        description: OwnState,
-        lifecycle: Lifecycle,
-        operators: Operators,
-        guests: Guests,
-    ) -> None:
-        self._reactor = reactor
-        self._endpoint = endpoint
-        self._description = description
-        self._operators = operators
-        self._guests = guests
-        self._port = ListeningPort(reactor, endpoint, lifecycle)
+    _reactor: INetworkReactor
+    _endpoint: Endpoint
+    _description: OwnState
+    _lifecycle: Lifecycle
+    _operators: Operators
+    _guests: Guests
+
+    def __attrs_post_init__(self) -> None:
+        self._port = ListeningPort(self._reactor, self._endpoint, self._lifecycle)
         self._server = self._made_server()
 
     def startService(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from attrs import define
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
@@ -24,7 +25,6 @@ from txqueue.policy.placement.peers import (
 from txqueue.policy.placement.room import Unstarted
 from txqueue.store.node.functions import StoredFunctions
 from txqueue.store.node.run_functions import HeartbeatReply
-from txqueue.system.clock import Clock
 
 # Seconds between two comparisons with the peers: normally, while they pass work, and without peers.
 LOOK, EAGER, ALONE = 0.1, 0.02, 0.5
@@ -50,6 +50,7 @@ class Neighbours(Protocol):
         """Ask a peer for unstarted work; return the assignments it passed on, and their weight."""
 
 
+@define(eq=False, repr=False, slots=False)
 class Handover(Periodic):
     """Balances work between this node and its peers; each transfer is one fenced statement.
 
@@ -71,31 +72,17 @@ class Handover(Periodic):
 
     name = "handover"
 
-    def __init__(
-        self,
-        clock: Clock,
-        functions: StoredFunctions,
-        *,
-        lease: Lease,
-        lifecycle: Lifecycle,
-        workers: Executor,
-        peers: Neighbours,
-        own: OwnReport,
-        deduplicator: Deduplicator,
-        inbox: Inbox,
-        records: GivenBack,
-    ) -> None:
-        super().__init__(clock)
-        self._clock = clock
-        self._functions = functions
-        self._lease = lease
-        self._lifecycle = lifecycle
-        self._workers = workers
-        self._peers = peers
-        self._own = own
-        self._deduplicator = deduplicator
-        self._inbox = inbox
-        self._records = records
+    _functions: StoredFunctions
+    _lease: Lease
+    _lifecycle: Lifecycle
+    _workers: Executor
+    _peers: Neighbours
+    _own: OwnReport
+    _deduplicator: Deduplicator
+    _inbox: Inbox
+    _records: GivenBack
+
+    def __attrs_post_init__(self) -> None:
         self._is_eager = self._is_idle = False
         self.received = 0
         self._excess = (float("inf"), 0)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from importlib.metadata import version
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
+from attrs import define
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -55,13 +56,14 @@ class Keeper(Protocol):
         """
 
 
+@define(eq=False, repr=False, slots=False)
 class PeerNetwork(Periodic):
     """Keeps one connection between this master and each other master.
 
     This master connects to those that started before it; those that start later connect to it.
 
     Args:
-        reactor: Connects, listens and schedules.
+        clock: The reactor: connects, listens and schedules.
         name: This node's name.
         endpoint: Where this node listens.
         table: The table of peers and their reports.
@@ -80,33 +82,25 @@ class PeerNetwork(Periodic):
     name = "peer network"
     log = Logger()
 
-    def __init__(
-        self,
-        reactor: INetworkReactor,
-        *,
-        name: str,
-        endpoint: Endpoint,
-        table: PeerTable,
-        lease: Lease,
-        keeper: Keeper,
-        lifecycle: Lifecycle,
-        own: OwnReport,
-        exchange: Exchange,
-        wakeups: Wakeups,
-    ) -> None:
-        super().__init__(reactor)
-        self._reactor = reactor
-        self._name = name
+    if TYPE_CHECKING:
+        # Declared in the class itself it would follow the fields of the base that need it.
+        _clock: INetworkReactor
+    _name: str
+    _endpoint: Endpoint
+    _table: PeerTable
+    _lease: Lease
+    _keeper: Keeper
+    _lifecycle: Lifecycle
+    _own: OwnReport
+    _exchange: Exchange
+    _wakeups: Wakeups
+
+    def __attrs_post_init__(self) -> None:
         self._version = version("txqueue")
-        self._endpoint = endpoint
-        self._table = table
-        self._lease = lease
-        self._keeper = keeper
-        self._own = own
-        self._exchange = exchange
-        self._wakeups = wakeups
-        self._server = PeerServer(reactor, self, is_secure=endpoint.credentials is not None)
-        self._port = ListeningPort(reactor, endpoint, lifecycle)
+        self._server = PeerServer(
+            self._clock, self, is_secure=self._endpoint.credentials is not None
+        )
+        self._port = ListeningPort(self._clock, self._endpoint, self._lifecycle)
         self._incarnation = 0
         self._told: tuple[int, ...] | None = None
         self._told_at = self._looked_at = self._warned_at = float("-inf")
@@ -139,7 +133,7 @@ class PeerNetwork(Periodic):
         linked = [peer for peer in self._table if peer.pipe is not None]
         if not linked:
             return None
-        now, report = self._reactor.seconds(), self._own.now()
+        now, report = self._clock.seconds(), self._own.now()
         if report.burden != self._told or now - self._told_at >= LEAST:
             self._told, self._told_at = report.burden, now
             text = report.as_text()
@@ -172,7 +166,7 @@ class PeerNetwork(Periodic):
         """Store a peer's report."""
         peer = self._table.at(pipe)
         if peer is not None:
-            peer.heard(NodeReport.read(peer.row, load), self._reactor.seconds())
+            peer.heard(NodeReport.read(peer.row, load), self._clock.seconds())
         return {}
 
     def handed(self, pipe: PeerPipe, assignments: str) -> dict[str, object]:
@@ -237,11 +231,11 @@ class PeerNetwork(Periodic):
         }
 
     def _link(self, peer: Peer, pipe: PeerPipe) -> None:
-        peer.linked(pipe, self._reactor.seconds())
+        peer.linked(pipe, self._clock.seconds())
         self.log.info("connected with peer {peer}", peer=peer.name)
         # Send the report after the answer to the greeting; the peer accepts none before.
         self._told = None
-        self._reactor.callLater(0, self.alarm.ring)
+        self._clock.callLater(0, self.alarm.ring)
 
     def _dial(self, peer: Peer) -> None:
         peer.dialling = Deferred.fromCoroutine(self._meet(peer))
@@ -250,12 +244,12 @@ class PeerNetwork(Periodic):
 
     async def _meet(self, peer: Peer) -> None:
         """Connect to a peer, and check that it is the node in the database."""
-        pipe = await dialled(self._reactor, self._place_of(peer), self)
+        pipe = await dialled(self._clock, self._place_of(peer), self)
         try:
             if pipe.certified is not None and pipe.certified != peer.name:
                 raise NotAPeer(f"the certificate there is {pipe.certified}'s")
             asking = pipe.say(Hello, **self._introduction())
-            answer = await asking.addTimeout(PATIENCE, self._reactor)
+            answer = await asking.addTimeout(PATIENCE, self._clock)
             if (answer["name"], answer["incarnation"]) != (peer.name, peer.incarnation):
                 raise NotAPeer(f"{answer['name']} answers there")
         except BaseException:
@@ -284,16 +278,16 @@ class PeerNetwork(Periodic):
         is_known = self._table.peer(peer.incarnation) is peer
         is_ours = is_known and peer.incarnation < self._incarnation
         if self.running and is_ours and not peer.is_sought:
-            peer.retry = self._reactor.callLater(peer.next_pause(), self._dial, peer)
+            peer.retry = self._clock.callLater(peer.next_pause(), self._dial, peer)
 
     def _ask_to_look_again(self) -> None:
-        now = self._reactor.seconds()
+        now = self._clock.seconds()
         if now - self._looked_at >= LOOK_AGAIN:
             self._looked_at = now
             self._wakeups.heartbeats.ring()
 
     def _warn_of(self, pipe: PeerPipe) -> None:
-        now = self._reactor.seconds()
+        now = self._clock.seconds()
         if now - self._warned_at >= LOOK_AGAIN:
             self._warned_at = now
             peer = self._table.at(pipe)

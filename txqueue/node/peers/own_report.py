@@ -8,12 +8,13 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Protocol
 
+from attrs import define
+
 from txqueue.node.state.collaborators import Capacity
 from txqueue.node.state.lease import Lease, Lifecycle
 from txqueue.node.state.periodic import Periodic
 from txqueue.policy.placement.peers import NodeReport
 from txqueue.policy.placement.room import ahead_of
-from txqueue.system.clock import Clock
 
 # Seconds between two measurements, and between those of a node without peers while it has no job.
 BEAT, RESTING = 0.1, 1.0
@@ -33,6 +34,7 @@ class ConnectedPeers(Protocol):
         """Whether one has reported recently."""
 
 
+@define(eq=False, repr=False, slots=False)
 class LagMeter(Periodic):
     """Measures reactor lag, and the weight that waits in the workers, ten times a second.
 
@@ -48,10 +50,10 @@ class LagMeter(Periodic):
 
     name = "lag"
 
-    def __init__(self, clock: Clock, workers: Capacity, peers: ConnectedPeers) -> None:
-        super().__init__(clock)
-        self._workers = workers
-        self._peers = peers
+    _workers: Capacity
+    _peers: ConnectedPeers
+
+    def __attrs_post_init__(self) -> None:
         self._due_at = float("inf")
         self._pause = BEAT
         self._waited = 0
@@ -99,6 +101,7 @@ class Measured(Protocol):
         """The memory of the process in bytes."""
 
 
+@define(eq=False, repr=False, slots=False)
 class OwnReport:
     """Makes the report by which peers decide how to share work with this node.
 
@@ -109,13 +112,12 @@ class OwnReport:
         lag: Measures reactor lag and the weight that waits in the workers.
     """
 
-    def __init__(
-        self, lease: Lease, lifecycle: Lifecycle, workers: Capacity, lag: Measured
-    ) -> None:
-        self._lease = lease
-        self._lifecycle = lifecycle
-        self._workers = workers
-        self._lag = lag
+    _lease: Lease
+    _lifecycle: Lifecycle
+    _workers: Capacity
+    _lag: Measured
+
+    def __attrs_post_init__(self) -> None:
         self._version = version("txqueue")
 
     def now(self) -> NodeReport:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any, NamedTuple
 
+from attrs import define
 from twisted.internet.defer import Deferred, succeed
 from twisted.internet.protocol import Factory
 from twisted.logger import Logger
@@ -127,6 +128,7 @@ class Lifecycle:
             self._reactor.callWhenRunning(self._reactor.stop)
 
 
+@define(eq=False, repr=False, slots=False)
 class ListeningPort:
     """Listens at an endpoint, and stops the node if that fails.
 
@@ -138,10 +140,11 @@ class ListeningPort:
 
     log = Logger()
 
-    def __init__(self, reactor: INetworkReactor, endpoint: Endpoint, lifecycle: Lifecycle) -> None:
-        self._reactor = reactor
-        self._endpoint = endpoint
-        self._lifecycle = lifecycle
+    _reactor: INetworkReactor
+    _endpoint: Endpoint
+    _lifecycle: Lifecycle
+
+    def __attrs_post_init__(self) -> None:
         self._listening: Deferred[Any] = succeed(None)
 
     def open(self, server: Factory) -> None:

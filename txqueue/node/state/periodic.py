@@ -7,6 +7,7 @@ from __future__ import annotations
 import random
 from typing import Final
 
+from attrs import define, field
 from twisted.application.service import Service
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.logger import Logger
@@ -107,6 +108,7 @@ class Alarm:
             sleeper.callback(None)
 
 
+@define(eq=False, repr=False, slots=False)
 class Periodic(Service):
     """A service that repeats a step, with the delay that the step returns, until stopped.
 
@@ -114,20 +116,27 @@ class Periodic(Service):
 
     Args:
         clock: Times the waits.
-        alarm: Ends a wait early when it rings; None to make a new alarm.
 
     Attributes:
+        alarm: Ends a wait early when it rings; the service's own, or one of `Wakeups`.
         outage: Notified that a step fails without the database, and that one does not.
     """
 
     log = Logger()
 
-    def __init__(self, clock: Clock, alarm: Alarm | None = None) -> None:
-        self.alarm = Alarm(clock) if alarm is None else alarm
-        self.outage = Outage(clock)
-        self._timer = clock
-        self._backoff = Backoff(FIRST_PAUSE, LONGEST_PAUSE)
-        self._finished: Deferred[None] | None = None
+    _clock: Clock
+    alarm: Alarm = field(init=False)
+    outage: Outage = field(init=False)
+    _backoff: Backoff = field(init=False, factory=lambda: Backoff(FIRST_PAUSE, LONGEST_PAUSE))
+    _finished: Deferred[None] | None = field(init=False, default=None)
+
+    @alarm.default
+    def _own_alarm(self) -> Alarm:
+        return Alarm(self._clock)
+
+    @outage.default
+    def _own_outage(self) -> Outage:
+        return Outage(self._clock)
 
     async def step(self) -> float | None:
         """Take one step.
@@ -147,7 +156,7 @@ class Periodic(Service):
         super().stopService()
         self.alarm.ring()
         if self._finished is not None:
-            self._finished.addTimeout(LAST_STEP, self._timer)  # type: ignore[arg-type]  # it needs callLater only
+            self._finished.addTimeout(LAST_STEP, self._clock)  # type: ignore[arg-type]  # it needs callLater only
         return self._finished
 
     @property

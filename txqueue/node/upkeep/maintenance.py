@@ -7,7 +7,9 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
+from attrs import define, field
 from twisted.internet.defer import Deferred
 from twisted.internet.error import ProcessExitedAlready
 from twisted.internet.protocol import ProcessProtocol
@@ -20,9 +22,9 @@ from txqueue.node.state.periodic import Periodic, Wakeups
 from txqueue.store.driver.reconnecting import ReconnectBackoff
 from txqueue.store.node.functions import StoredFunctions
 from txqueue.store.node.run_functions import HeartbeatReply
-from txqueue.system.clock import Clock
 
 
+@define(eq=False, repr=False, slots=False)
 class Reconnection(Periodic):
     """Ends the pause of one failed service when an attempt to connect is due, of all on success.
 
@@ -31,18 +33,18 @@ class Reconnection(Periodic):
 
     Args:
         clock: Times the pauses.
-        backoff: The backoff of the node's connections.
+        reconnects: The backoff of the node's connections.
         services: The node's services, those first that try first.
     """
 
     name = "reconnection"
 
-    def __init__(self, clock: Clock, backoff: ReconnectBackoff, services: Iterable[object]) -> None:
-        super().__init__(clock)
-        self._reconnects = backoff
-        self._services = services
-        backoff.on_failure = self.alarm.ring
-        backoff.on_recovery = self._recover
+    _reconnects: ReconnectBackoff
+    _services: Iterable[object]
+
+    def __attrs_post_init__(self) -> None:
+        self._reconnects.on_failure = self.alarm.ring
+        self._reconnects.on_recovery = self._recover
 
     async def step(self) -> float | None:
         """Wait until an attempt may be made, and let one service make it."""
@@ -69,13 +71,14 @@ AFTER_FAILURE = 600.0
 LONGEST_SAID = 1000
 
 
+@define(eq=False, repr=False, slots=False)
 class Archiving(Periodic):
     """Archives days of history past retention, if the queue has an archive.
 
     All nodes check; one node at a time archives.
 
     Args:
-        reactor: Times the checks, and starts the process.
+        clock: The reactor: times the checks, and starts the process.
         functions: The stored functions.
         dsn: The DSN of the database.
         schema: The name of the schema.
@@ -83,12 +86,13 @@ class Archiving(Periodic):
 
     name = "archiving"
 
-    def __init__(self, reactor: Spawner, functions: StoredFunctions, dsn: str, schema: str) -> None:
-        super().__init__(reactor)
-        self._reactor = reactor
-        self._functions = functions
-        self._told = {"TXQUEUE_DSN": dsn, "TXQUEUE_SCHEMA": schema}
-        self._process: Process | None = None
+    if TYPE_CHECKING:
+        # Declared in the class itself it would follow the fields of the base that need it.
+        _clock: Spawner
+    _functions: StoredFunctions
+    _dsn: str
+    _schema: str
+    _process: Process | None = field(init=False, default=None)
 
     async def step(self) -> float | None:
         """Archive the days that are due."""
@@ -112,11 +116,11 @@ class Archiving(Periodic):
 
     async def _run(self) -> tuple[int | None, str]:
         process = _Output()
-        self._process = self._reactor.spawnProcess(
+        self._process = self._clock.spawnProcess(
             process,
             sys.executable,
             [sys.executable, "-m", "txqueue.archive"],
-            env={**os.environ, **self._told},
+            env={**os.environ, "TXQUEUE_DSN": self._dsn, "TXQUEUE_SCHEMA": self._schema},
         )
         try:
             return await process.ended
@@ -154,6 +158,7 @@ MINUTE = 30.0
 LANE_FULL, LANE_USED = 32_000, 4_000
 
 
+@define(eq=False, repr=False, slots=False)
 class Maintenance(Periodic):
     """Rotates lanes, often while there is work, and keeps history and its counts by minute.
 
@@ -168,22 +173,13 @@ class Maintenance(Periodic):
 
     name = "maintenance"
 
-    def __init__(
-        self,
-        clock: Clock,
-        *,
-        functions: StoredFunctions,
-        workers: Capacity,
-        records: Records,
-        meters: Meters,
-        wakeups: Wakeups,
-    ) -> None:
-        super().__init__(clock)
-        self._functions = functions
-        self._workers = workers
-        self._records = records
-        self._meters = meters
-        self._wakeups = wakeups
+    _functions: StoredFunctions
+    _workers: Capacity
+    _records: Records
+    _meters: Meters
+    _wakeups: Wakeups
+
+    def __attrs_post_init__(self) -> None:
         self._history_at = float("-inf")
         self._minute_at = float("-inf")
         self._taken = 0

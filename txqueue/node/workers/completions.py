@@ -166,6 +166,7 @@ class _Entries:
         return bool(self.completed or self.settled or self.started or self.given_back)
 
 
+@define(eq=False, repr=False, slots=False)
 class Completions(Periodic):
     """Collects workers' reports while a statement runs, and writes them with the next statements.
 
@@ -180,23 +181,13 @@ class Completions(Periodic):
 
     name = "completions"
 
-    def __init__(
-        self,
-        clock: Clock,
-        functions: StoredFunctions,
-        *,
-        lease: Lease,
-        ends: EndListener,
-        wakeups: Wakeups,
-        meters: Meters,
-    ) -> None:
-        super().__init__(clock)
-        self._functions = functions
-        self._lease = lease
-        self._ends = ends
-        self._wakeups = wakeups
-        self._meters = meters
-        self._clock = clock
+    _functions: StoredFunctions
+    _lease: Lease
+    _ends: EndListener
+    _wakeups: Wakeups
+    _meters: Meters
+
+    def __attrs_post_init__(self) -> None:
         self._open = _Entries()
         self._writing = _Entries()
         self._written_at = self._completed_at = float("-inf")
@@ -210,10 +201,10 @@ class Completions(Periodic):
         self._looks = Backoff(FIRST_LOOK, LONGEST_LOOK)
         self._look_at = 0.0
         self._long = LongOutcomes(
-            clock,
+            self._clock,
             lambda report: self._write_outcomes([report]),
             self._fail,
-            probe=lambda: functions.started(lease.incarnation, []),
+            probe=lambda: self._functions.started(self._lease.incarnation, []),
             ended=self.alarm.ring,
         )
         # The numbers of the latest entry noted, the latest being written and the latest written.

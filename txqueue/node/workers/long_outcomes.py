@@ -25,6 +25,7 @@ class _Outcome:
     tries: int = 0
 
 
+@define(eq=False, repr=False, slots=False)
 class LongOutcomes:
     """Writes outcomes, each by itself; one that is refused, or so long that it never ends in time,
     fails its job.
@@ -39,18 +40,13 @@ class LongOutcomes:
 
     log = Logger()
 
-    def __init__(
-        self,
-        clock: Clock,
-        write: Callable[[SettledJobs], Awaitable[None]],
-        fail: Callable[[SettledJobs, str], Awaitable[None]],
-        *,
-        probe: Callable[[], Awaitable[None]],
-        ended: Callable[[], None],
-    ) -> None:
-        self._clock = clock
-        self._write, self._fail = write, fail
-        self._probe, self._ended = probe, ended
+    _clock: Clock
+    _write: Callable[[SettledJobs], Awaitable[None]]
+    _fail: Callable[[SettledJobs, str], Awaitable[None]]
+    _probe: Callable[[], Awaitable[None]]
+    _ended: Callable[[], None]
+
+    def __attrs_post_init__(self) -> None:
         self._turn = DeferredLock()
         self._unwritten: list[_Outcome] = []
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from attrs import define
 from twisted.application.service import Service
 from twisted.internet.defer import Deferred, DeferredList
 from twisted.logger import Logger
@@ -25,6 +26,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.1, 10.0
 EXIT_GRACE = 5.0
 
 
+@define(eq=False, repr=False, slots=False)
 class WorkerPool(Service):
     """Keeps a fixed number of worker processes running, and starts others for suspects.
 
@@ -42,28 +44,18 @@ class WorkerPool(Service):
     name = "workers"
     log = Logger()
 
-    def __init__(
-        self,
-        reactor: Spawner,
-        starter: WorkerStarter,
-        workers: Workers,
-        *,
-        settings: Mapping[str, Any],
-        listeners: Sequence[RoomListener],
-        meters: Meters,
-        versions: WorkerVersions,
-        suspects: Suspects,
-    ) -> None:
-        self.reactor = reactor
-        self.starter = starter
-        self.capacity = workers.capacity
-        self.reports = workers.reports
-        self._workers = workers
-        self._settings = settings
-        self._listeners = listeners
-        self.meters = meters
-        self._versions = versions
-        self._suspects = suspects
+    reactor: Spawner
+    starter: WorkerStarter
+    _workers: Workers
+    _settings: Mapping[str, Any]
+    _listeners: Sequence[RoomListener]
+    meters: Meters
+    _versions: WorkerVersions
+    _suspects: Suspects
+
+    def __attrs_post_init__(self) -> None:
+        self.capacity = self._workers.capacity
+        self.reports = self._workers.reports
         self._last_key = 0
         self._backoff = Backoff(FIRST_PAUSE, LONGEST_PAUSE)
         self._respawns: list[Timer] = []

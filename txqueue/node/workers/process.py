@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Protocol
 
-from attrs import asdict
+from attrs import asdict, define
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
@@ -63,6 +63,7 @@ class Owner(Protocol):
         """Note that a worker's pipe closed."""
 
 
+@define(eq=False, repr=False, slots=False)
 class WorkerProcess:
     """One started worker process.
 
@@ -90,10 +91,11 @@ class WorkerProcess:
 
     log = Logger()
 
-    def __init__(self, owner: Owner, key: int, *, is_apart: bool = False) -> None:
-        self._owner = owner
-        self.key = key
-        self.is_apart = is_apart
+    _owner: Owner
+    key: int
+    is_apart: bool = False
+
+    def __attrs_post_init__(self) -> None:
         self.is_retired = self.is_blameless = False
         self.is_ready = self.is_late = self.is_stopped = False
         self._pinged_at: float | None = None
@@ -104,7 +106,7 @@ class WorkerProcess:
         self._stuck_since: float | None = None
         self._crowded_since: float | None = None
         self.runs: RunVersion | None = None
-        self.started_at = owner.reactor.seconds()
+        self.started_at = self._owner.reactor.seconds()
         self._pace = PaceMeter(self.started_at)
         self.ended: Deferred[None] = Deferred()
         self.end = ""

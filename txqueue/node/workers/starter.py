@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, Protocol
 
-from attrs import frozen
+from attrs import define, frozen
 from twisted.internet.defer import Deferred, succeed
 from twisted.internet.protocol import ProcessProtocol
 from twisted.logger import Logger, LogLevel
@@ -267,6 +267,7 @@ class _CannotFork(Exception):
     """The application does not allow the template to fork; the text says what the import did."""
 
 
+@define(eq=False, repr=False, slots=False)
 class ForkingStarter:
     """Forks the workers from a template process, which it starts again when that has died.
 
@@ -284,18 +285,13 @@ class ForkingStarter:
 
     log = Logger()
 
-    def __init__(
-        self,
-        reactor: Spawner,
-        settings: Mapping[str, Any],
-        otherwise: WorkerStarter,
-        *,
-        is_demanded: bool = False,
-    ) -> None:
-        self._reactor = reactor
-        self._settings = {name: settings[name] for name in ("app", "dsn")}
-        self._otherwise = otherwise
-        self._refusal_level = LogLevel.warn if is_demanded else LogLevel.info
+    _reactor: Spawner
+    _settings: Mapping[str, Any]
+    _otherwise: WorkerStarter
+    _is_demanded: bool = False
+
+    def __attrs_post_init__(self) -> None:
+        self._refusal_level = LogLevel.warn if self._is_demanded else LogLevel.info
         self._is_stopping = False
         self.obstacle: str | None = None
         self._template: _TemplateProcess | None = None
@@ -339,14 +335,15 @@ class ForkingStarter:
         return self._template.ended
 
     def _started(self) -> _TemplateProcess:
-        return _TemplateProcess(self._reactor, self._settings, self._ready, self._ended)
+        settings = {name: self._settings[name] for name in ("app", "dsn")}
+        return _TemplateProcess(self._reactor, settings, self._ready, self._ended)
 
     def _ready(self) -> None:
         waiting, self._waiting = self._waiting, []
         for deferred in waiting:
             deferred.callback(None)
 
-    def _ended(self, why: Exception, *, was_ready: bool) -> None:
+    def _ended(self, why: Exception, was_ready: bool) -> None:
         """Let the callers that wait start workers otherwise, or report why there can be none."""
         self._template = None
         if was_ready:
@@ -367,20 +364,15 @@ class ForkingStarter:
             deferred.errback(Failure(why))
 
 
-class _Gone(Protocol):
-    """Is called when a template has ended."""
-
-    def __call__(self, why: Exception, *, was_ready: bool) -> None:
-        """Note the reason, and whether the template was ready."""
-
-
+@define(eq=False, repr=False, slots=False)
 class _ForkedWorker:
     """A worker that is a child of the template."""
 
-    def __init__(self, template: _TemplateProcess, key: int, ended: Ended) -> None:
-        self._template = template
-        self._key = key
-        self.ended = ended
+    _template: _TemplateProcess
+    _key: int
+    ended: Ended
+
+    def __attrs_post_init__(self) -> None:
         self.pid = 0
 
     def kill(self) -> None:
@@ -391,14 +383,15 @@ class _ForkedWorker:
         self._template.kill_worker(self._key)
 
 
+@define(eq=False, repr=False, slots=False)
 class _TemplateProcess(ProcessProtocol):
     """A template process.
 
     Args:
         reactor: Starts the process.
         settings: Its settings: ``app`` and ``dsn``.
-        ready: Called when it has imported the application.
-        gone: Called when it has ended: with the reason, and whether it was ready.
+        report_ready: Called when it has imported the application.
+        report_end: Called when it has ended: with the reason, and whether it was ready.
 
     Attributes:
         is_ready: Whether it has imported the application.
@@ -408,17 +401,12 @@ class _TemplateProcess(ProcessProtocol):
         OSError: When the process cannot be started.
     """
 
-    def __init__(
-        self,
-        reactor: Spawner,
-        settings: Mapping[str, Any],
-        ready: Callable[[], None],
-        gone: _Gone,
-    ) -> None:
-        self._reactor = reactor
-        self._modules: Sequence[str] = settings["app"]
-        self._report_ready = ready
-        self._report_end = gone
+    _reactor: Spawner
+    _settings: Mapping[str, Any]
+    _report_ready: Callable[[], None]
+    _report_end: Callable[[Exception, bool], None]
+
+    def __attrs_post_init__(self) -> None:
         self.is_ready = False
         self.ended: Deferred[None] = Deferred()
         self._why: Exception | None = None
@@ -429,9 +417,9 @@ class _TemplateProcess(ProcessProtocol):
         self._requests.setblocking(False)
         with theirs:
             descriptors: dict[int, int | str] = {REQUESTS_FD: theirs.fileno(), REPORTS_FD: "r"}
-            self._process = run_module(reactor, self, TEMPLATE, descriptors)
-        self._patience = reactor.callLater(START_PATIENCE, self.kill)
-        self._request(settings)
+            self._process = run_module(self._reactor, self, TEMPLATE, descriptors)
+        self._patience = self._reactor.callLater(START_PATIENCE, self.kill)
+        self._request(self._settings)
 
     def fork(self, ended: Ended, pipe: int, shared: int) -> StartedWorker:
         """Fork a worker.
@@ -489,8 +477,8 @@ class _TemplateProcess(ProcessProtocol):
         how = end_of(reason)
         self._requests.close()
         self._hear()
-        doing = "" if self.is_ready else f" as it imported {', '.join(self._modules)}"
-        self._report_end(self._why or _TemplateEnded(how, doing), was_ready=self.is_ready)
+        doing = "" if self.is_ready else f" as it imported {', '.join(self._settings['app'])}"
+        self._report_end(self._why or _TemplateEnded(how, doing), self.is_ready)
         for worker in list(self._workers.values()):
             worker.ended(f"with its template, which ended {how}")
         self.ended.callback(None)

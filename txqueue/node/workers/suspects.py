@@ -8,6 +8,8 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, Protocol
 
+from attrs import define
+
 from txqueue.model.assignment import Assignment
 from txqueue.node.state.periodic import Alarm, Periodic
 from txqueue.node.workers.process import WorkerProcess
@@ -124,6 +126,7 @@ class SuspectStarter(Protocol):
         """Start one."""
 
 
+@define(eq=False, repr=False, slots=False)
 class SuspectProcesses(Periodic):
     """Starts a process for each assignment of suspects that waits for one, up to a limit.
 
@@ -136,14 +139,12 @@ class SuspectProcesses(Periodic):
 
     name = "suspects"
 
-    def __init__(
-        self, clock: Clock, suspects: Suspects, workers: SuspectWorkers, starter: SuspectStarter
-    ) -> None:
-        super().__init__(clock, suspects.alarm)
-        self._clock = clock
-        self._suspects = suspects
-        self._workers = workers
-        self._starter = starter
+    _suspects: Suspects
+    _workers: SuspectWorkers
+    _starter: SuspectStarter
+
+    def __attrs_post_init__(self) -> None:
+        self.alarm = self._suspects.alarm
         # Since when each idle process has been idle, by its key.
         self._idle: dict[int, float] = {}
 

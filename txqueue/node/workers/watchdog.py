@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
+from attrs import define
 from twisted.logger import Logger
 
 from txqueue.model.assignment import JobKey, StartedJob
@@ -12,7 +13,6 @@ from txqueue.node.state.collaborators import Records
 from txqueue.node.state.lease import Lease
 from txqueue.node.state.periodic import Alarm, Periodic
 from txqueue.store.node.functions import StoredFunctions
-from txqueue.system.clock import Clock
 
 # Seconds between two pings, and seconds of silence after which a worker must not start other jobs;
 # after twice that silence, its unstarted jobs are returned to the queue.
@@ -112,6 +112,7 @@ class WatchedWorkers(Protocol):
         """What threads of ended jobs keep in workers that can start others."""
 
 
+@define(eq=False, repr=False, slots=False)
 class Watchdog(Periodic):
     """Pings the workers. A worker that a job blocks keeps that job and loses its unstarted ones.
 
@@ -143,26 +144,15 @@ class Watchdog(Periodic):
     name = "watchdog"
     log = Logger()
 
-    def __init__(
-        self,
-        clock: Clock,
-        functions: StoredFunctions,
-        *,
-        lease: Lease,
-        workers: WatchedWorkers,
-        records: Records,
-        heartbeats: Alarm,
-        kill_after: float | None = None,
-    ) -> None:
-        super().__init__(clock)
-        self._clock = clock
+    _functions: StoredFunctions
+    _lease: Lease
+    _workers: WatchedWorkers
+    _records: Records
+    _heartbeats: Alarm
+    _kill_after: float | None = None
+
+    def __attrs_post_init__(self) -> None:
         self._due_at = float("inf")
-        self._functions = functions
-        self._lease = lease
-        self._workers = workers
-        self._records = records
-        self._heartbeats = heartbeats
-        self._kill_after = kill_after
         self._checks = 0
         self._reported: tuple[Mapping[str, object], Mapping[str, object]] = {}, {}
         # By process id, the mark of the outcomes noted when the process was stopped.

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from attrs import evolve
+from attrs import define, evolve
 from twisted.internet.defer import Deferred, DeferredList
 from twisted.internet.error import ConnectionDone, ConnectionLost
 from twisted.logger import Logger
@@ -33,6 +33,7 @@ from txqueue.system.clock import Clock
 SOON, FIRST_IMPORT = 2.0, 30.0
 
 
+@define(eq=False, repr=False, slots=False)
 class Workers:
     """The worker processes together, as the node's services use them.
 
@@ -48,18 +49,17 @@ class Workers:
 
     log = Logger()
 
-    def __init__(
-        self, clock: Clock, *, count: int, capacity: int, reports: Reports, suspects: Suspects
-    ) -> None:
-        self._clock = clock
-        self.count = count
-        self.capacity = capacity
-        self.reports = reports
+    _clock: Clock
+    count: int
+    capacity: int
+    reports: Reports
+    _suspects: Suspects
+
+    def __attrs_post_init__(self) -> None:
         self._workers: dict[int, WorkerProcess] = {}
         self._lease = float("-inf"), 0
         # Whether the workers have different versions of the work types.
         self._are_mixed = False
-        self._suspects = suspects
         self._imports_until = float("-inf")
 
     # Calls by the worker pool.
