@@ -694,8 +694,8 @@ demand(queue text) returns bigint;  -- enqueue, read, worker
 explain_each(ids bigint[]) returns table(job_id bigint, facts jsonb);  -- read, worker
 explain_facts(its_job_id bigint) returns jsonb;  -- read, worker
 updated_at(its job) returns timestamptz;  -- read, worker
--- only the owner may execute: ahead_facts, blocker_facts, control_facts, goes_first, group_facts, limited_now,
--- lock_facts, passes_over, related_facts
+-- only the owner may execute: ahead_facts, control_facts, goes_first, group_facts, group_limit, limited_now,
+-- lock_facts, own_cycle, passes_over
 
 -- failures
 discard_failures(its_fingerprint text, who text, before timestamptz = null, at_most integer = 1000)

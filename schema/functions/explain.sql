@@ -5,22 +5,15 @@
 create or replace function txqueue.explain_each(ids bigint[]) returns table (job_id bigint, facts jsonb)
 language plpgsql volatile security definer
 as $$
-declare
-    -- Of so many jobs the facts are kept, to be used for others that wait for the same ones.
-    most  constant integer := 64;
-    known jsonb := '{}';
 begin
     foreach job_id in array ids loop
         begin
-            select its.known, its.facts into known, facts from related_facts(job_id, known) as its;
+            facts := explain_facts(job_id);
         exception when query_canceled then
             return;
         when data_exception or internal_error or program_limit_exceeded or system_error then
             facts := null;
         end;
-        if (select count(*) from jsonb_object_keys(known)) > most then
-            known := '{}';
-        end if;
         if facts is not null then
             return next;
         end if;
@@ -28,49 +21,15 @@ begin
     end loop;
 end $$;
 
--- The facts of explain_facts() about one job. known has what blocker_facts() has returned already, by number, so that it
--- is asked once for each job when many are explained.
-create or replace function txqueue.related_facts(its_job_id bigint, inout known jsonb, out facts jsonb)
-language plpgsql volatile
-as $$
-declare
-    most   constant integer := 20;
-    others jsonb := '{}';
-    seen   bigint[] := '{}';
-    left_  bigint[] := array[its_job_id];
-    its    jsonb;
-begin
-    while cardinality(left_) > 0 and cardinality(seen) <= most loop
-        if not known ? left_[1]::text then
-            known := known || jsonb_build_object(left_[1]::text, blocker_facts(left_[1]));
-        end if;
-        its := nullif(known -> left_[1]::text, 'null');
-        if seen = '{}' then
-            facts := its;
-        elsif its is not null then
-            others := others || jsonb_build_object(left_[1]::text, its);
-        end if;
-        seen := seen || left_[1];
-        left_ := array(
-            select each from unnest(left_[2:] || array(
-                select value::bigint from jsonb_array_elements_text(its -> 'behind') as value)) as each
-             where each <> all (seen));
-    end loop;
-    facts := facts || jsonb_build_object('others', others);
-end $$;
-
 -- The facts about why one job does not run: the job, the live nodes and what they could take of it, what holds its
--- group, what an operator has asked of its node, the parents it waits for, the job that holds its unique key, what keeps
--- an ended one from a retry, the limits of its queue, group and tenant, how many ready jobs go first, and the sessions
--- whose locks claims wait for or pass over. behind has the numbers of the jobs that it waits for, those of its group
--- included. Null if there is no such job.
-create or replace function txqueue.blocker_facts(its_job_id bigint) returns jsonb
-language plpgsql volatile
+-- group, what an operator has asked of its node, the parents it waits for, the job that holds its unique key, the jobs
+-- through which it waits for its own end, what keeps an ended one from a retry, the limits of its queue, group and tenant,
+-- how many ready jobs go first, and the sessions whose locks claims wait for or pass over. Null if there is no such job.
+create or replace function txqueue.explain_facts(its_job_id bigint) returns jsonb
+language plpgsql volatile security definer
 set enable_seqscan = off
 as $$
 declare
-    -- So many of the parents are looked at.
-    most    constant integer := 10000;
     this    job;
     nodes   jsonb;
     grouped jsonb;
@@ -123,15 +82,7 @@ begin
             select from jsonb_array_elements(nodes) as node where node -> 'incarnation' = to_jsonb(this.incarnation))) then
         grouped := group_facts(this);
     end if;
-    -- Those that a blocked worker keeps, and the first of each kind, as none of them may be stopped.
-    parents := array(
-        select parent
-          from (select link.parent, other.job_id = any (silent_jobs()) as is_silent, row_number() over (
-                    partition by other.state, other.queue, other.work_type, other.tenant, other.waiting_for, other.incarnation
-                    order by link.parent) as place
-                  from (select parent from job_parent where child = this.job_id and ended is null order by parent limit most) as link
-                  left join job as other on other.job_id = link.parent and other.state in ('waiting', 'ready', 'assigned')) as each
-         order by is_silent is not true, place, parent limit 5);
+    parents := array(select parent from job_parent where child = this.job_id and ended is null order by parent limit 5);
     -- Statements of their own, as each start of one statement opens all leaves that it names.
     if parents <> '{}' then
         awaited := (select jsonb_agg(parent) from (
@@ -183,9 +134,7 @@ begin
         'parents_left', (select count(*) from job_parent where child = this.job_id and ended is null),
         'reopening', reopen_obstacles(this),
         'precedes', holder,
-        'behind', array_remove(parents || holder || array(
-            select value::bigint from jsonb_array_elements_text(grouped -> 'first') as value), null)
-            || array(select (value ->> 'job_id')::bigint from jsonb_array_elements(grouped -> 'holders') as value),
+        'cycle', case when this.state = 'waiting' then own_cycle(this.job_id) end,
         'ahead', case when this.state = 'ready' or this.waiting_for in ('time', 'rate') then ahead_facts(this)
                       else '{"jobs": 0, "weight": 0, "suspects": 0}' end,
         'controls', controls,
@@ -198,32 +147,25 @@ begin
              and holder_of is not null limit 1));
 end $$;
 
--- What holds the group of a job that does not run: how many of its jobs may run, how many do, some of them (first
--- those whose end can be expected, as that of one is enough), how many wait before this one, and some of those: the
--- first, and the first of each kind, as none of them may be stopped.
+-- What holds the group of a job that does not run: how many of its jobs may run, how many do, some of them, how many wait
+-- before this one, and the first of those.
 create or replace function txqueue.group_facts(this job) returns jsonb
 language plpgsql volatile
 set enable_seqscan = off
 as $$
 declare
     most    constant integer := 10000;
-    silent  constant bigint[] := silent_jobs();
-    allowed integer := coalesce(
-        (select concurrency from control where kind = 'group' and key = this."group"),
-        (select case when policy ? 'group_limit' then least((policy ->> 'group_limit')::double precision, 1e6)::integer end from work_type where work_type = this.work_type), 1);
     running integer := (select count(*) from (
         select job_id from job_assigned where "group" = this."group"
         union select job_id from group_hold where "group" = this."group") as taken where job_id <> this.job_id);
     holders jsonb;
-    first   bigint[];
     keepers jsonb;
 begin
     holders := coalesce((select jsonb_agg(held) from (
         select holder.job_id, node.name as node, coalesce(holder.started_at, holder.assigned_at) as since
           from job_assigned as holder left join node_info as node on node.node_id = holder.node_id
          where holder."group" = this."group" and holder.job_id <> this.job_id
-         order by holder.job_id = any (silent), holder.started_at is null,
-                  row_number() over (partition by holder.incarnation order by holder.assigned_at), holder.assigned_at
+         order by holder.started_at is null, holder.assigned_at
          limit 5) as held), '[]');
     keepers := (select jsonb_agg(held) from (
         select hold.job_id, min(step.began_at) as since,
@@ -234,26 +176,68 @@ begin
          where hold."group" = this."group" and hold.job_id <> this.job_id
            and not exists (select from job_assigned where job_assigned.job_id = hold.job_id)
          group by hold.job_id order by hold.job_id limit 5) as held);
-    holders := holders || coalesce(keepers, '[]');
-    first := array(
-        select other.job_id
-          from (select job_id, rank, row_number() over (
-                    partition by queue, work_type, tenant, waiting_for, deaths > 1, weight order by rank, job_id) as place
-                  from ((select job_id, rank, queue, work_type, tenant, null::text as waiting_for, deaths, weight from job_ready
-                          where job_ready."group" = this."group" and (rank, job_id) < (this.rank, this.job_id) limit most)
-                         union all
-                        (select job_id, rank, queue, work_type, tenant, waiting_for, deaths, weight from job_waiting
-                          where job_waiting."group" = this."group" and waiting_for in ('group', 'rate')
-                            and (rank, job_id) < (this.rank, this.job_id) limit most)) as before) as other
-         order by place, rank, job_id limit 8);
-    return jsonb_build_object(
-        'limit', allowed, 'running', running, 'holders', holders, 'first', first,
-        'before', (select count(*) from (
-            (select from job_waiting as other where other.waiting_for in ('group', 'rate') and other."group" = this."group"
-                and (other.rank, other.job_id) < (this.rank, this.job_id) limit most)
-            union all
-            (select from job_ready as other where other."group" = this."group"
-                and (other.rank, other.job_id) < (this.rank, this.job_id) limit most)) as others));
+    return (
+        with before as materialized (
+            (select job_id, rank from job_ready
+              where "group" = this."group" and (rank, job_id) < (this.rank, this.job_id) order by rank, job_id limit most)
+             union all
+            (select job_id, rank from job_waiting
+              where "group" = this."group" and waiting_for in ('group', 'rate')
+                and (rank, job_id) < (this.rank, this.job_id) order by rank, job_id limit most))
+        select jsonb_build_object(
+            'limit', group_limit(this."group", this.work_type), 'running', running, 'holders', holders || coalesce(keepers, '[]'),
+            'first', array(select job_id from before order by rank, job_id limit 1), 'before', (select count(*) from before)));
+end $$;
+
+-- How many jobs of a group may run at a time, of which one has a work type.
+create or replace function txqueue.group_limit(its_group text, its_work_type text) returns integer
+language sql stable
+as $$
+    select coalesce(
+        (select concurrency from control where kind = 'group' and key = its_group),
+        (select least((policy ->> 'group_limit')::double precision, 1e6)::integer from work_type
+          where work_type = its_work_type and policy ? 'group_limit'), 1)
+$$;
+
+-- The jobs through which a waiting job waits for its own end: each waits for the next one, the last is the job itself. It
+-- looks at twenty jobs; null if these do not lead back. A wait with a time limit ends without any of them.
+create or replace function txqueue.own_cycle(its_job_id bigint) returns jsonb
+language plpgsql volatile
+set enable_seqscan = off
+as $$
+declare
+    most  constant integer := 20;
+    found bigint[] := array[its_job_id];
+    ways  jsonb := jsonb_build_object(its_job_id, '[]'::jsonb);
+    place integer := 0;
+    other bigint;
+begin
+    while place < least(cardinality(found), most) loop
+        place := place + 1;
+        for other in
+            select needed
+              from job_waiting as its cross join lateral (
+                   select parent as needed from job_parent
+                    where child = its.job_id and ended is null and not exists (
+                          select from job_step where job_id = its.job_id and ended_at is null and until > clock_timestamp())
+                   union all
+                   select job_id from unique_job where next_id = its.job_id
+                   union all
+                   select hold.job_id from group_hold as hold
+                    where its.waiting_for = 'group' and hold."group" = its."group" and hold.job_id <> its.job_id
+                      and group_limit(its."group", its.work_type) = 1) as each
+             where its.job_id = found[place] order by 1 limit most
+        loop
+            if other = its_job_id then
+                return (ways -> found[place]::text) || to_jsonb(other);
+            end if;
+            if other <> all (found) then
+                found := found || other;
+                ways := ways || jsonb_build_object(other, (ways -> found[place]::text) || to_jsonb(other));
+            end if;
+        end loop;
+    end loop;
+    return null;
 end $$;
 
 -- The limits and pauses of a job's queue, group and tenant: what they have left, how many of their jobs run, and how
@@ -420,12 +404,6 @@ begin
          where (in_queue > (allowed -> 'queue' ->> queue)::integer) is not true
            and (in_tenant > (allowed -> 'tenant' ->> tenant)::integer) is not true);
 end $$;
-
--- All facts about why a job does not run, as one object: those that blocker_facts() has, and in others, by number,
--- those of the jobs that it waits for, and of theirs, twenty in all. Null if there is no such job.
-create or replace function txqueue.explain_facts(its_job_id bigint) returns jsonb
-language sql volatile security definer
-as $$ select facts from related_facts(its_job_id, '{}') $$;
 
 -- The numbers of jobs that are not history, failed ones included, and since when the oldest of them could
 -- run. A view and not a function, so that the read-only role may use it; history is left out, because

@@ -30,7 +30,7 @@ from tests.db.explained_future import (
     let_all_end,
 )
 from tests.db.explained_nodes import CLOSED, HeldWorker, ModelledNode
-from tests.db.explained_states import Explained, State, lies, overtaken
+from tests.db.explained_states import Explained, State, lies
 from txqueue.embedded import EmbeddedServer
 from txqueue.policy.blockers import Gravity, judged
 from txqueue.policy.placement.room import Room
@@ -50,10 +50,6 @@ UNKNOWN: Final = "unknown"
 # More jobs than these at a time only make the comparison slow.
 MOST_LIVE, MOST_NODES = 9, 3
 FAR: Final = "2100-01-01T00:00:00Z"
-_COME: Final = (
-    "select job_id from txqueue.job_ready union all"
-    " select job_id from txqueue.job_waiting where waiting_for in ('group', 'rate')"
-)
 _EXPLAINED: Final = "select job_id, facts::text from txqueue.explain_each(%s)"
 
 
@@ -355,20 +351,18 @@ class World:
         self.session.cursor.execute(_EXPLAINED, (self.session.live(),))
         facts = dict(self.session.cursor.fetchall())
         blockers = {job_id: judged(json.loads(text)) for job_id, text in facts.items()}
-        taken, left, there = self._foreseen(
+        taken, left = self._foreseen(
             {job_id for job_id, its in blockers.items() if its.reason == "next"},
             {job_id for job_id, its in blockers.items() if its.gravity is Gravity.COURSE},
         )
-        found = {job_id: json.loads(text) for job_id, text in facts.items()}
-        late = overtaken(found, left, there)
         jobs = [
-            Explained(job_id, text, job_id in taken, job_id not in left, job_id in late)
+            Explained(job_id, text, job_id in taken, job_id not in left)
             for job_id, text in facts.items()
         ]
         return State(self.acts, jobs)
 
-    def _foreseen(self, soon: set[int], later: set[int]) -> tuple[set[int], set[int], set[int]]:
-        """Which jobs the next claims take, which never end, and which of these come to their group.
+    def _foreseen(self, soon: set[int], later: set[int]) -> tuple[set[int], set[int]]:
+        """Which jobs the next claims take, and which never end.
 
         All that happens in a transaction that is rolled back.
 
@@ -380,7 +374,7 @@ class World:
         try:
             taken = claimed_until_quiet(self.session, nodes, soon)
             left = let_all_end(self.session, nodes, later)
-            return taken, left, set(self.session.column(_COME))
+            return taken, left
         finally:
             self.session.connection.rollback()
             self.session.connection.autocommit = True

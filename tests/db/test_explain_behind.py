@@ -1,4 +1,4 @@
-"""Which jobs a job is said to wait for: those that go first, and those that do not end."""
+"""Which jobs a job is said to wait for, and which go first."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import pytest
 
 from tests.db.masters import Master
 from tests.db.test_explain import explained
-from txqueue.policy.blockers import Gravity, judged
 from txqueue.store.inquiries.reader import Reader, Session
 from txqueue.store.reads.queue_state import about_all, about_blocked
 
@@ -46,29 +45,6 @@ def test_jobs_that_claims_pass_over_do_not_go_first(
     assert explained(node, job_id).detail.startswith("it is next")
 
 
-def test_a_group_behind_a_job_that_blocks_its_worker(node: Master, dsn: str) -> None:
-    """Explain and status say which job does not end, and what ends it; other groups just wait."""
-    _, blocker = node.enqueue({"group": "free"}, {"group": "held"})
-    node.claim()
-    node.enqueue({"group": "free"})
-    behind = node.enqueue(*[{"group": "held"}] * 2)
-    node.claim()
-    node.reports(workers=2, closed={"blocked": 1}, blocking=[blocker], maybe_blocking=[], beside={})
-    told = explained(node, behind[0])
-    assert told.reason == "group"
-    assert f"job {blocker} of its group does not end: it has been" in told.detail
-    assert told.detail.endswith("in a worker that does not answer: it blocks the worker")
-    assert f"txqueue restart {blocker}" in told.remedy
-    assert f"txqueue cancel {blocker}" in told.remedy
-    with Session(dsn) as session:
-        status = Reader(session).find(about_all("txqueue"))
-    seen = {(each["reason"], each["gravity"], each["jobs"]) for each in status["blocked"]}
-    assert seen == {("group", "course", 1), ("group", "fault", 2)}
-    assert [each["what"] for each in status["warnings"] if str(behind[0]) in each["what"]]
-    node.value("select requested from txqueue.cancel(%s, 'ann')", [blocker])
-    assert "; ann cancelled it" in explained(node, blocker).detail
-
-
 def test_a_limit_that_jobs_keep_whose_workers_do_not_answer(node: Master) -> None:
     """Nothing starts in its turn then: the jobs are named, with what ends them."""
     node.value("select txqueue.set_limit('queue', 'default', 1, null, null, null, null, 'ann')")
@@ -90,68 +66,6 @@ def blocks(node: Master, *ids: int) -> None:
         maybe_blocking=[],
         beside={},
     )
-
-
-@pytest.mark.parametrize("reason", ["unique", "parents"])
-def test_behind_a_blocker_that_also_holds_the_group(reason: str, node: Master) -> None:
-    """Another job of the group ends, but the key or the child needs the end of this one."""
-    node.value("select txqueue.set_limit('group', 'g', 2, null, null, null, null, 'ann')")
-    key = {"group": "g", "unique": "k", "unique_mode": "again"}
-    blocker, _ = node.enqueue(key, {"group": "g"})
-    node.claim()
-    child = {"group": "g", "after": [blocker]}
-    (job_id,) = node.enqueue(key if reason == "unique" else child)
-    assert explained(node, job_id).remedy.startswith("nothing: it becomes ready")
-    blocks(node, blocker)
-    told = explained(node, job_id)
-    assert told.reason == reason
-    assert f"; job {blocker} does not end: it has been" in told.detail
-    assert told.remedy.startswith(f"to end the run and start it again: txqueue restart {blocker}")
-
-
-def test_one_of_many_parents_blocks_its_worker(node: Master) -> None:
-    """It is found and named, though only the first few are listed."""
-    parents = node.enqueue(*[{}] * 12)
-    node.claim()
-    (job_id,) = node.enqueue({"after": parents})
-    assert explained(node, job_id).remedy.startswith("nothing: it becomes ready then")
-    blocks(node, parents[-1])
-    told = explained(node, job_id)
-    assert f"; job {parents[-1]} does not end: it has been" in told.detail
-    assert f"txqueue cancel {parents[-1]}" in told.remedy
-
-
-def test_one_of_many_parents_has_no_node(node: Master) -> None:
-    """Parents of each kind are looked at."""
-    parents = node.enqueue(*[{}] * 12, {"queue": "unserved"})
-    (job_id,) = node.enqueue({"after": parents})
-    told = explained(node, job_id)
-    assert f"; job {parents[-1]} does not run: no live node serves" in told.detail
-
-
-def test_one_of_many_jobs_that_go_first_has_no_node(node: Master) -> None:
-    """Jobs of each kind that go first in the group are looked at."""
-    *_, stopped, job_id = node.enqueue(
-        *[{"group": "g"}] * 12, {"group": "g", "queue": "unserved"}, {"group": "g"}
-    )
-    told = explained(node, job_id)
-    assert told.reason == "group"
-    assert f"job {stopped}, which goes first in its group, too, does not run" in told.detail
-
-
-def test_a_lost_job_comes_to_its_group_behind_one_that_has_no_node(
-    node: Master, other: Master
-) -> None:
-    """Its rescue alone does not make it run."""
-    (lost,) = node.enqueue({"group": "g"})
-    node.claim()
-    sql = "update txqueue.node_info set heartbeat_at = now() - interval '2 hours' where name = %s"
-    node.cursor.execute(sql, ("node",))
-    assert explained(other, lost).remedy.startswith("nothing: another node rescues it")
-    (first,) = other.enqueue({"group": "g", "queue": "unserved", "priority": 9})
-    told = explained(other, lost)
-    assert told.reason == "rescue"
-    assert f"; job {first} does not run: no live node serves" in told.detail
 
 
 def test_urgent_jobs_of_a_reserve_go_before_those_of_a_tenant(node: Master) -> None:
@@ -200,18 +114,6 @@ def test_the_heaviest_tenant_may_go_first_of_a_limited_queue(node: Master) -> No
     )
     told = explained(node, job_id)
     assert (told.reason, told.detail.startswith("1 job goes first")) == ("no_free_capacity", True)
-
-
-def test_many_jobs_of_a_group_block_their_workers(node: Master) -> None:
-    """While another one runs, there is no fault; once all are blocked, there is."""
-    node.value("select txqueue.set_limit('group', 'g', 12, null, null, null, null, 'ann')")
-    ids = node.enqueue(*[{"group": "g"}] * 12)
-    node.claim()
-    (job_id,) = node.enqueue({"group": "g"})
-    blocks(node, *ids[:-1])
-    assert explained(node, job_id).remedy.startswith("nothing: it becomes ready when they end")
-    blocks(node, *ids)
-    assert f"job {ids[0]} of its group does not end" in explained(node, job_id).detail
 
 
 def test_processes_for_suspects_none_of_which_can_start_another(node: Master) -> None:
@@ -263,28 +165,6 @@ def blocked_counts(dsn: str) -> set[tuple[str, str, int]]:
     return {(row["reason"], row["gravity"], row["jobs"]) for row in rows}
 
 
-@pytest.mark.parametrize("way", ["unique", "parents", "group"])
-def test_jobs_of_a_type_wait_behind_jobs_of_which_some_are_stopped(
-    way: str, node: Master, dsn: str
-) -> None:
-    """Status does not judge all of them by one."""
-    keys: dict[str, Any] = {"unique": {"unique_mode": "again"}, "parents": {}, "group": {}}[way]
-    named = [{**keys, **({way: str(each)} if way != "parents" else {})} for each in range(3)]
-    before = node.enqueue(*named)
-    if way == "unique":
-        node.claim()
-        blocks(node, before[-1])
-    else:
-        sql = "update txqueue.job_ready set queue = 'unserved' where job_id = %s"
-        node.cursor.execute(sql, (before[-1],))
-    node.enqueue(*named) if way != "parents" else [
-        node.enqueue({"after": [each]}) for each in before
-    ]
-    found = blocked_counts(dsn)
-    assert (way, "fault", 1) in found
-    assert (way, "course", 2) in found
-
-
 def test_heavy_jobs_are_told_from_light_ones(node: Master, dsn: str) -> None:
     """Those that nodes have room for are not counted with those that they have not."""
     room = {"free": 9, "largest": 9, "capacity": 100, "weight": 0, "takes_suspects": True}
@@ -296,9 +176,10 @@ def test_heavy_jobs_are_told_from_light_ones(node: Master, dsn: str) -> None:
 
 
 @pytest.mark.parametrize("reason", ["parents", "call", "unique", "group"])
-@pytest.mark.parametrize("is_far", [False, True])
-def test_behind_a_job_that_waits_for_a_signal(reason: str, node: Master, *, is_far: bool) -> None:
-    """The remedy is the signal, also through another job; none of them is a warning."""
+def test_a_job_behind_another_one_names_the_command_that_explains_that(
+    reason: str, node: Master
+) -> None:
+    """Whatever keeps the other one is said of that one only."""
     key = {"unique": "k", "unique_mode": "again"}
     (blocker,) = node.enqueue({"group": "g", **key})
     (chunk,) = node.claim()
@@ -315,12 +196,31 @@ def test_behind_a_job_that_waits_for_a_signal(reason: str, node: Master, *, is_f
             "group": {"group": "g"},
         }
         (job_id,) = node.enqueue(options[reason])
-    if is_far:
-        (job_id,) = node.enqueue({"after": [job_id]})
     told = explained(node, job_id)
-    assert told.reason == ("parents" if is_far else reason)
-    assert told.remedy.endswith(f"txqueue signal {blocker} ok VALUE")
-    assert f"job {blocker}" in told.detail
-    assert "does not end: it waits at step 'approval' for the signal 'ok'" in told.detail
-    facts = node.value("select txqueue.explain_facts(%s)", job_id)
-    assert judged(facts).gravity is Gravity.COURSE
+    assert told.reason == reason
+    assert str(blocker) in told.detail
+    assert told.remedy.startswith("nothing: ")
+    assert told.remedy.endswith(f"; see: txqueue explain {blocker}")
+    assert explained(node, blocker).remedy.endswith(f"txqueue signal {blocker} ok VALUE")
+
+
+@pytest.mark.parametrize("way", ["group", "parents"])
+def test_status_counts_a_stopped_job_apart_from_those_that_wait_for_it(
+    way: str, node: Master, dsn: str
+) -> None:
+    """These run in their turn, once an operator has mended what stops that one."""
+    stopped, _ = node.enqueue({"group": "g", "queue": "unserved"}, {})
+    node.enqueue(*[{"group": "g"} if way == "group" else {"after": [stopped]}] * 2)
+    assert blocked_counts(dsn) == {("no_capable_node", "fault", 1), (way, "course", 2)}
+
+
+def test_a_parent_that_ends_lets_no_job_run_that_is_never_due(node: Master) -> None:
+    """That is said while it waits for the parent."""
+    (parent,) = node.enqueue({})
+    (job_id,) = node.enqueue({"after": [parent], "not_before": "infinity"})
+    told = explained(node, job_id)
+    assert told.reason == "parents"
+    assert told.detail.endswith(
+        "after that it does not run: it is not to start before infinity, never"
+    )
+    assert told.remedy == f"to run it now: txqueue retry {job_id}"

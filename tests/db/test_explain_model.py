@@ -24,7 +24,6 @@ from txqueue.policy.blockers import (
     limits,
 )
 from txqueue.policy.blockers import capacity as node_room
-from txqueue.policy.blockers import full_nodes as assigned
 
 WORLDS, STATES = 3, 80
 Mutate = Callable[[pytest.MonkeyPatch], None]
@@ -174,17 +173,16 @@ def one_runs(world: World, *jobs: dict[str, Any], capacity: int = 1) -> None:
     claimed(world.session, node)
 
 
-def stopped_first(world: World) -> None:
-    """A job whose group has another job before it, in a queue that no node serves."""
+def stopped_later(world: World) -> None:
+    """A job that waits for its time, and does not run then either."""
     world.node(["mail"])
-    world.put({"queue": "shop", "group": "g"}, {"group": "g"})
+    world.put({"not_before": FAR, "queue": "shop"})
 
 
-def stopped_later(world: World, **options: str) -> None:
-    """A job that waits for another one, and does not run after that either."""
-    world.node(["mail"])
-    [parent] = world.put({})
-    world.put({"after": [parent], **options})
+def one_follows(world: World) -> None:
+    """A job that waits for another one."""
+    world.node()
+    world.put({"after": world.put({})})
 
 
 def limited(world: World, limit: str) -> None:
@@ -202,19 +200,6 @@ def blocker_runs(world: World, limit: str = "", **options: str) -> None:
     claimed(world.session, node)
     [worker] = [each for each in node.regular if each.held]
     world.turn(world.session, node, worker, "blocked")
-
-
-def blocker_holds_key(world: World) -> None:
-    """Two jobs of a group run: one blocks its worker, and another waits for the key of that one."""
-    node = world.node(workers=2)
-    pair: dict[str, Any] = {"work_type": "pair", "group": "pairs"}
-    world.put(pair | UNIQUE)
-    claimed(world.session, node)
-    [worker] = [each for each in node.regular if each.held]
-    world.put(pair)
-    claimed(world.session, node)
-    world.turn(world.session, node, worker, "blocked")
-    world.put(pair | UNIQUE)
 
 
 def paused(world: World, kind: str, key: str) -> None:
@@ -338,10 +323,6 @@ MUTATIONS: Final[dict[str, tuple[Mutate, Callable[[World], None]]]] = {
         lambda patch: patch.setattr(full_nodes, "no_process_for_suspects", lambda *_: None),
         lambda world: suspects(world, state="blocked"),
     ),
-    "a blocker that holds the unique key and the group": (
-        lambda patch: patch.setattr(assigned, "_in_blocked_worker", lambda *_: None),
-        blocker_holds_key,
-    ),
     "rate": (without_rates, lambda world: limited(world, RATE)),
     "locked": (without(explanation, "locked"), locked),
     "threads of ended jobs": (
@@ -349,10 +330,6 @@ MUTATIONS: Final[dict[str, tuple[Mutate, Callable[[World], None]]]] = {
         heavy,
     ),
     "busy group": (without(explanation, "behind_group"), lambda world: one_more(world, GROUP)),
-    "a blocker that holds the group": (
-        lambda patch: patch.setattr(assigned, "_in_blocked_worker", lambda *_: None),
-        lambda world: blocker_runs(world, **GROUP),
-    ),
     "a blocker that holds the limit": (
         lambda patch: patch.setattr(limits, "_held_by_silent", lambda *_: IN_TURN),
         lambda world: blocker_runs(world, ONE),
@@ -361,20 +338,12 @@ MUTATIONS: Final[dict[str, tuple[Mutate, Callable[[World], None]]]] = {
     "jobs before it": (without(full_nodes, "_behind_others"), two_ready),
     "reserve": (without_reserve, lambda world: limited(world, RESERVE)),
     "limit": (without(limits, "_at_limit"), lambda world: limited(world, ONE)),
-    "stopped jobs before it": (without(explanation, "_roots"), stopped_first),
-    "what stops it afterwards": (
-        without(explanation, "_stops"),
-        lambda world: stopped_later(world, queue="shop"),
-    ),
-    "never": (
-        without(explanation, "_never"),
-        lambda world: stopped_later(world, not_before="infinity"),
-    ),
+    "what stops it afterwards": (without(explanation, "_stops"), stopped_later),
     "paused queue": (without_pauses_of("queue"), lambda world: paused(world, "queue", "mail")),
     "paused tenant": (without_pauses_of("tenant"), lambda world: paused(world, "tenant", "t")),
     "paused group": (without_pauses_of("group"), lambda world: paused(world, "group", "g")),
     "time": (without_wait("time"), lambda world: one_waits(world, not_before=FAR)),
-    "parents": (without_wait("parents"), stopped_later),
+    "parents": (without_wait("parents"), one_follows),
     "unique": (without_wait("unique"), lambda world: one_more(world, UNIQUE)),
 }
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC
-from typing import Any
 
 from attrs import evolve, frozen
 
@@ -55,9 +54,9 @@ class Explanation:
             signal, sleep, call, unknown_type, no_key, unreadable, damaged, pause,
             no_capable_node, no_worker, suspect, locked, limit, reserve, no_free_capacity, next,
             assigned, running, rescue, done, failed, quarantine, cancelled``.
-        detail: The reason in one sentence for people. If the job waits for another one that does
-            not run, also the reason of that.
-        remedy: What would make the job run.
+        detail: The reason in one sentence for people.
+        remedy: What would make the job run. If it waits for another job, the command that explains
+            that one.
     """
 
     job_id: int
@@ -82,7 +81,25 @@ def explain(facts: Facts) -> Explanation:
 
 def judged(facts: Facts) -> Blocker:
     """Return the gravest reason why a job does not run, with its gravity; see `explain`."""
-    return _judged(facts, facts.get("others") or {}, frozenset())
+    state = facts["job"]["state"]
+    if facts.get("damage") and state in ("waiting", "ready"):
+        return damaged(facts)
+    if facts.get("is_clear") and state in ("waiting", "ready"):
+        return in_clear(facts)
+    blocker = _BY_STATE[state](facts)
+    if facts.get("damage") and state != "done":
+        return fixed(blocker, facts["damage"])
+    if blocker.reason in _SETTLED or blocker.gravity is not Gravity.COURSE:
+        return blocker
+    later = max([*in_cycle(facts), *_stops(facts)], key=_gravity, default=blocker)
+    if later.gravity is Gravity.COURSE:
+        return blocker
+    detail = f"{blocker.detail}; {later.detail}"
+    return evolve(later, reason=blocker.reason, kind=blocker.kind, detail=detail)
+
+
+def _gravity(blocker: Blocker) -> Gravity:
+    return blocker.gravity
 
 
 def explain_archived(job: Facts) -> Explanation:
@@ -91,58 +108,6 @@ def explain_archived(job: Facts) -> Explanation:
     detail = f"it was {job['state']} on {when:%Y-%m-%d %H:%M} UTC, and is archived"
     remedy = f"to run it once more: txqueue repeat {job['job_id']}"
     return Explanation(job["job_id"], job["state"], job["state"], detail, remedy)
-
-
-def _judged(facts: Facts, others: Mapping[str, Any], judged_ids: frozenset[int]) -> Blocker:
-    """Judge a job, and those that it waits for: what stops one of them stops it, too."""
-    if facts.get("damage") and facts["job"]["state"] in ("waiting", "ready"):
-        return damaged(facts)
-    if facts.get("is_clear") and facts["job"]["state"] in ("waiting", "ready"):
-        return in_clear(facts)
-    blocker = _BY_STATE[facts["job"]["state"]](facts)
-    if facts.get("damage") and facts["job"]["state"] != "done":
-        return fixed(blocker, facts["damage"])
-    if blocker.reason in _SETTLED or blocker.gravity is not Gravity.COURSE:
-        return blocker
-    roots = [*in_cycle(facts, others), *_stops(facts)]
-    roots += _roots(facts, others, judged_ids | {facts["job"]["job_id"]})
-    root = max(roots, key=_weight, default=blocker)
-    if root is blocker or _weight(root) <= _weight(_NOTHING):
-        return blocker
-    detail = f"{blocker.detail}; {root.detail}"
-    return evolve(root, reason=blocker.reason, kind=blocker.kind, detail=detail)
-
-
-def _weight(blocker: Blocker) -> tuple[Gravity, bool]:
-    return blocker.gravity, blocker.is_open
-
-
-def _roots(
-    facts: Facts, others: Mapping[str, Any], judged_ids: frozenset[int]
-) -> Iterator[Blocker]:
-    """Yield what stops the jobs that a job waits for."""
-    group = facts.get("group") or {}
-    holders = [holder["job_id"] for holder in group.get("holders", ())]
-    # The ends of these are needed, whatever else they hold.
-    needed = {facts.get("precedes"), *(each["job_id"] for each in facts.get("parents") or ())}
-    known = {
-        job_id: _judged(others[str(job_id)], others, judged_ids)
-        for job_id in facts.get("behind") or ()
-        if job_id not in judged_ids and str(job_id) in others
-    }
-    for job_id, root in known.items():
-        if job_id in needed or job_id not in holders:
-            is_between = job_id in group.get("first", ())[1:]
-            which = ", which goes first in its group, too," if is_between else ""
-            has_begun = root.is_open or root.reason == "running"
-            does = "does not end" if has_begun else "does not run"
-            yield evolve(root, detail=f"job {job_id}{which} {does}: {root.detail}")
-    known_holders = [holder for holder in holders if holder in known]
-    if known_holders and group["running"] >= group["limit"]:
-        # The end of one of them is enough.
-        job_id = min(known_holders, key=lambda job_id: _weight(known[job_id]))
-        root = known[job_id]
-        yield evolve(root, detail=f"job {job_id} of its group does not end: {root.detail}")
 
 
 def _ready(facts: Facts) -> Blocker:

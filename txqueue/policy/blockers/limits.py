@@ -92,10 +92,11 @@ def behind_group(facts: Facts) -> Iterator[Blocker]:
     queued = f", and {before}"
     if group["running"] >= group["limit"]:
         holders = " and ".join(_holder_text(facts, holder) for holder in group["holders"])
+        holder = group["holders"][0]["job_id"]
         yield Blocker(
             "group",
             f"its group {job['group']} is busy with {holders}{queued if group['before'] else ''}",
-            f"nothing: it becomes ready when they end; {_to_end(group['holders'])}",
+            f"nothing: it becomes ready when they end; see: txqueue explain {holder}",
         )
     elif group["first"]:
         first = f"job {group['first'][0]} of its group {job['group']} goes first"
@@ -103,14 +104,6 @@ def behind_group(facts: Facts) -> Iterator[Blocker]:
         more = f", as {'does' if left == 1 else 'do'} {left:,} more" if left else ""
         remedy = f"nothing: it starts after that; see: txqueue explain {group['first'][0]}"
         yield Blocker("group", first + more, remedy)
-
-
-def _to_end(holders: Sequence[Mapping[str, Any]]) -> str:
-    """Return how to end a holder of a group that runs; one that waits has its own remedy."""
-    running = [holder["job_id"] for holder in holders if holder.get("waits") is None]
-    if not running:
-        return f"see: txqueue explain {holders[0]['job_id']}"
-    return f"to end one: txqueue cancel {running[0]}"
 
 
 def for_rate(facts: Facts) -> Blocker:

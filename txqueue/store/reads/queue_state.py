@@ -4,8 +4,7 @@ A client that only enqueues can make any number of names of queues and work type
 `txqueue.store.inquiries.inquiry`.
 
 Jobs that the same things can keep from running make a class: one job of each is explained,
-and its reason counts for all. Jobs behind others are alike if these are. See
-`txqueue.store.inquiries.inquiry`.
+and its reason counts for all.
 
 Each is written as a generator, an `Inquiry`, that yields statements, receives their rows, and
 returns the result; the caller runs the statements.
@@ -150,9 +149,6 @@ def _rest(rows: Rows) -> Rest:
 MOST_JOBS: Final = 100_000
 """How many ready jobs, waiting ones, and unstarted ones are looked at, each."""
 
-MOST_TIES: Final = 2_000
-"""Of how many jobs that wait for others the kinds of those are distinguished."""
-
 MOST_CLASSES: Final = 50
 """How many classes of jobs are explained: those with the most jobs."""
 
@@ -174,9 +170,6 @@ _CLASSES: Final = """
     groups as materialized (select key from {schema}.control where kind = 'group'),
     held as materialized (
         select distinct "group" as name from {schema}.job_assigned where "group" is not null),
-    silent as materialized (
-        select distinct "group" as name from {schema}.job_assigned
-         where "group" is not null and job_id = any ({schema}.silent_jobs())),
     row_locks as materialized (
         select relation from pg_locks where mode = 'RowShareLock' and pid <> pg_backend_pid()),
     looked as materialized (
@@ -203,36 +196,18 @@ _CLASSES: Final = """
            from {schema}.job_assigned
           where (started_at is null or {locker} is not null)
             and assigned_at < clock_timestamp() - interval '{unstarted}' limit {most})),
-    ties as (
-        (select next_id as job_id, job_id as other from {schema}.unique_job
-          where next_id is not null limit {ties})
-        union all
-        (select child, parent from {schema}.job_parent where ended is null limit {ties})),
-    behind as materialized (
-        select ties.job_id, string_agg(distinct concat_ws(
-                   ' ', state, waiting_for, queue, work_type, deaths > 1,
-                   other = any ((select {schema}.silent_jobs())::bigint[])), ',') as what
-          from ties cross join lateral (
-               select * from {schema}.job as its
-                where its.job_id = other and state in ('waiting', 'ready', 'assigned')) as its
-         group by ties.job_id
-        union all
-        select job_id, concat_ws(
-                   ' ', row_number() over before > 1, min(kind) over before, max(kind) over before)
-          from (select *, concat_ws(' ', queue, work_type, is_suspect, weight) as kind
-                  from looked
-                 where "group" is not null
-                   and (state = 'ready' or waiting_for in ('group', 'rate'))) as each
-        window before as (partition by "group" order by rank, job_id))
+    placed as (
+        select job_id, row_number() over (partition by "group" order by rank, job_id) as place
+          from looked
+         where "group" is not null and (state = 'ready' or waiting_for in ('group', 'rate')))
     select state, waiting_for, queue, work_type, count(*) as jobs, min(job_id) as example,
            (sum(count(*)) over (partition by state))::bigint as jobs_of_state,
            (sum(count(*)) over ())::bigint as all_jobs, count(*) over () as classes
-      from looked left join behind using (job_id)
+      from looked left join placed using (job_id)
      group by state, waiting_for, queue, work_type, is_high, is_suspect, no_key, is_clear,
-           incarnation, what, locker, case when state = 'ready' then weight end,
+           incarnation, place > 1, locker, case when state = 'ready' then weight end,
            case when tenant in (select key from tenants) then tenant end,
            case when "group" in (select key from groups) then "group" end,
-           case when "group" in (select name from silent) then "group" end,
            "group" in (select name from held)
      order by 5 desc, 6 limit {classes}
 """
@@ -263,7 +238,6 @@ def about_blocked(schema: str) -> Inquiry[Blocked]:
         is_clear=_IS_CLEAR.format(schema=schema),
         locker=_LOCKER.format(schema=schema),
         most=MOST_JOBS,
-        ties=MOST_TIES,
         classes=MOST_CLASSES,
         unstarted=_UNSTARTED,
     )
