@@ -1,52 +1,31 @@
-"""The schema as one readable page: `schema/schema.sql`, which `tests.db.snapshot` writes."""
+"""Views, functions and grants as one readable page: `schema/schema.sql`."""
 
 from __future__ import annotations
 
 import re
+import textwrap
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Final
 
-from tests.db.schema_catalog import (
-    Catalog,
-    Column,
-    Constraint,
-    Function,
-    Grant,
-    Relation,
-    read_catalog,
-)
-from tests.db.sql_layout import beside, plain, remark, tabulated, title, wrapped
+from tests.db.schema_catalog import Catalog, Function, Grant, read_catalog
 
 __all__ = ["schema_picture"]
 
 FUNCTION_FILES: Final = Path(__file__).resolve().parents[2] / "schema" / "functions"
 
 HEAD: Final = """\
-The schema txqueue, version {version}, to be read; `txqueue migrate --sql` prints the script to run.
-Generated from the catalogue of a migrated database by: python -m tests.db.snapshot
-N is a lane, 0 to 7. Not shown: the partitions of single days, the tables of single worksets, and
-the sequences of single limits. Definitions of functions and views are in schema/functions."""
-
-TABLES: Final = {
-    "jobs": ("job", "job_step", "job_signal", "failed_attempt", "unread_job"),
-    "unique keys, parents and groups": (
-        *("unique_job", "seen_key", "job_parent", "late_end", "late_group", "group_front"),
-        "group_hold",
-    ),
-    "schedules": ("schedule",),
-    "worksets": ("workset", "workset_slot", "workset_part", "workset_failed"),
-    "nodes": ("node_info", "node_channel", "work_type"),
-    "operators": ("setting", "control", "action", "request"),
-    "history": ("history_day", "archived", "minute_mark", "minute_counts"),
-    "locks": ("key_lock", "duty", "claiming"),
-    "migrations": ("migration", "migrating"),
-}
-"""What the tables are for, and their order on the page."""
-
-INDEX: Final = re.compile(r"^create (unique )?index \S+ on (?:only )?(\S+) (?:using btree )?")
+The views, functions and grants of the schema txqueue, version {version}, to be read.
+Generated from a migrated database by: python -m tests.db.snapshot
+N is a lane, 0 to 7."""
+WIDTH: Final = 120
+_STRING: Final = re.compile(r"""('(?:[^']|'')*'|"[^"]*")""")
+_TYPE: Final = r"::[a-z]+(?: precision)?(?:\[\])?"
+_CAST: Final = re.compile(rf"(\b\d+|\d\)|['\]]|\bnull)(?:{_TYPE})+")
+_wrap: Final = partial(textwrap.wrap, break_long_words=False, break_on_hyphens=False)
 
 
 def schema_picture(dsn: str) -> str:
@@ -54,9 +33,6 @@ def schema_picture(dsn: str) -> str:
     catalog = read_catalog(dsn)
     lines = [
         *remark(HEAD.format(version=catalog.version)),
-        *_types(catalog),
-        *_sequences(catalog),
-        *_tables(catalog),
         *_views(catalog),
         *_functions(catalog),
         *_grants(catalog),
@@ -64,105 +40,11 @@ def schema_picture(dsn: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _types(catalog: Catalog) -> Iterator[str]:
-    yield from title("Types")
-    for its in catalog.types:
-        definition = plain(its.definition) or f"as ({_fields(catalog, its.name)})"
-        yield from ["", *remark(its.comment), *wrapped(f"create type {its.name} {definition};")]
-
-
-def _sequences(catalog: Catalog) -> Iterator[str]:
-    yield from title("Sequences")
-    yield from remark(
-        "Flags and moments are sequences too: a sequence changes at once and leaves no dead row."
-    )
-    yield ""
-    width = max(len(its.name) for its in catalog.sequences)
-    yield from beside(
-        [
-            (f"create sequence {its.name:<{width}} {its.definition}".rstrip() + ";", its.comment)
-            for its in catalog.sequences
-        ]
-    )
-
-
-def _tables(catalog: Catalog) -> Iterator[str]:
-    tables = {each.name: each for each in catalog.relations if not (each.parent or each.is_view)}
-    if wrong := set(tables) ^ {name for names in TABLES.values() for name in names}:
-        raise LookupError(f"TABLES of {__name__} lists all tables by topic, but for {wrong}")
-    for topic, names in TABLES.items():
-        yield from title(f"Tables: {topic}")
-        for name in names:
-            yield from ["", *_table(catalog, tables[name])]
-
-
-def _table(catalog: Catalog, table: Relation) -> Iterator[str]:
-    """Yield a table, its partitions and their indexes."""
-    partitions = list(_partitions(catalog, table.name))
-    yield from remark(table.comment)
-    yield from _definition(catalog, table)
-    if partitions:
-        yield from ["", *map(_partition, partitions), ""]
-    for owner in [table, *partitions]:
-        for index in catalog.indexes:
-            if index.relation == owner.name:
-                text = INDEX.sub(r"create \1index on \2 ", plain(index.definition))
-                yield from wrapped(f"{text};")
-
-
-def _definition(catalog: Catalog, table: Relation) -> Iterator[str]:
-    constraints = [each for each in catalog.constraints if each.relation == table.name]
-    columns = _columns(catalog, table.name)
-    options = f" with ({table.options})" if table.options else ""
-    note = "  -- replica identity full" if table.logs_rows else ""
-    start, end = f"create table {table.name} (", f"){options}{_key(table)};{note}"
-    if len(columns) <= 1:
-        yield start + "".join(_column(each, 0, constraints) for each in columns) + end
-        return
-    width = 1 + max(len(each.name) for each in columns)
-    lines = [(f"    {_column(each, width, constraints)}", each.comment) for each in columns]
-    lines += [(f"    {plain(its.definition)}", "") for its in constraints if len(its.columns) != 1]
-    yield start
-    yield from beside([(f"{code},", comment) for code, comment in lines[:-1]] + lines[-1:])
-    yield end
-
-
-def _column(column: Column, width: int, constraints: Iterable[Constraint]) -> str:
-    own = [plain(each.definition) for each in constraints if each.columns == [column.name]]
-    # The definition of a key names its column again.
-    own = [re.sub(r"^(primary key|unique) \(.*\)$", r"\1", each) for each in own]
-    is_implied = "primary key" in own or column.value.endswith("as identity")
-    required = "not null" if column.is_required and not is_implied else ""
-    words = [plain(column.type), required, plain(column.value), *own]
-    return f"{column.name:<{width}} " + " ".join(filter(None, words))
-
-
-def _partitions(catalog: Catalog, parent: str) -> Iterator[Relation]:
-    for each in catalog.relations:
-        if each.parent == parent:
-            yield each
-            yield from _partitions(catalog, each.name)
-
-
-def _partition(its: Relation) -> str:
-    name, bound = _shown(its.name), plain(its.bound)
-    if name != its.name:
-        bound = "for values in (N)"
-    return f"create table {name} partition of {its.parent} {bound}{_key(its)};"
-
-
-def _key(table: Relation) -> str:
-    """Return by what a table is partitioned; ranges are days."""
-    days = " /* by day */" if table.key.startswith("RANGE") else ""
-    return f" partition by {plain(table.key)}{days}" if table.key else ""
-
-
 def _views(catalog: Catalog) -> Iterator[str]:
     yield from title("Views")
-    for view in catalog.relations:
-        if view.is_view:
-            text = f"view {view.name} ({_fields(catalog, view.name)});"
-            yield from ["", *remark(view.comment), *wrapped(text)]
+    for view in catalog.views:
+        text = f"view {view.name} ({plain(view.columns)});"
+        yield from ["", *remark(view.comment), *wrapped(text)]
 
 
 def _functions(catalog: Catalog) -> Iterator[str]:
@@ -209,30 +91,57 @@ def _roles(grants: Iterable[Grant]) -> defaultdict[str, list[str]]:
 
 
 def _grants(catalog: Catalog) -> Iterator[str]:
+    """Yield what roles may do but for functions."""
     yield from title("Grants")
     yield from tabulated("role", "privilege", "on")
-    everything = [each.name for each in catalog.relations if not each.parent]
-    for role, held in groupby(catalog.grants, lambda grant: grant.role):
+    everything = sorted([*catalog.tables, *(view.name for view in catalog.views)])
+    others = [grant for grant in catalog.grants if grant.kind != "function"]
+    for role, held in groupby(others, lambda grant: grant.role):
         yield "--"
         shown = role
         for (privilege, kind), grants in groupby(held, lambda grant: (grant.privilege, grant.kind)):
-            names = [_shown(grant.name) for grant in grants]
-            is_all = kind == "relation" and sorted(names) == sorted(everything)
-            on = "all tables and views" if is_all else ", ".join(names)
+            names = [grant.name for grant in grants]
+            on = "all tables and views" if names == everything else ", ".join(names)
             yield from tabulated(shown, privilege, f"schema {on}" if kind == "schema" else on)
             shown = ""
-
-
-def _columns(catalog: Catalog, relation: str) -> list[Column]:
-    return [each for each in catalog.columns if each.relation == relation]
-
-
-def _fields(catalog: Catalog, relation: str) -> str:
-    """Return the columns of a view or type; their collations are those of the tables."""
-    types = [(each.name, plain(each.type)) for each in _columns(catalog, relation)]
-    return ", ".join(f"{name} {its_type.partition(' collate ')[0]}" for name, its_type in types)
 
 
 def _shown(name: str) -> str:
     """Return a name, with N for the lane: only those of lane 0 have been read."""
     return re.sub(r"_0$", "_N", name)
+
+
+def plain(sql: str) -> str:
+    """Return SQL of the catalogue as a person would write it.
+
+    Keywords are in lower case, and constants have no casts.
+    """
+    parts = _STRING.split(sql)
+    parts[::2] = [part.lower() for part in parts[::2]]
+    return _CAST.sub(r"\1", "".join(parts).replace("timestamp with time zone", "timestamptz"))
+
+
+def title(text: str) -> Iterator[str]:
+    """Yield the heading of a section."""
+    yield from ["", f"-- {text} ".ljust(WIDTH, "-")]
+
+
+def remark(text: str) -> Iterator[str]:
+    """Yield a comment on lines of its own; the lines of a text that has some stay."""
+    for line in text.splitlines():
+        yield from _wrap(line, WIDTH, initial_indent="-- ", subsequent_indent="-- ")
+
+
+def wrapped(code: str, note: str = "") -> Iterator[str]:
+    """Yield a statement, broken after commas and before `returns`, and a comment behind it."""
+    behind = f"  -- {note}" if note else ""
+    kept = re.sub(r"(?<!,) (?!returns )", "\N{NO-BREAK SPACE}", code)
+    kept += behind.replace(" ", "\N{NO-BREAK SPACE}")
+    for line in _wrap(kept, WIDTH, subsequent_indent="    "):
+        yield line.replace("\N{NO-BREAK SPACE}", " ")
+
+
+def tabulated(first: str, second: str, third: str) -> Iterator[str]:
+    """Yield a row of a table in comments; its third cell may take several lines."""
+    start = f"-- {first:<18}{second:<11}"
+    yield from _wrap(third, WIDTH, initial_indent=start, subsequent_indent=f"--{'':<30}")

@@ -21,16 +21,35 @@ from txqueue.policy.diagnosis.checkup import diagnose
 from txqueue.policy.diagnosis.finding import Severity
 from txqueue.store.reads.examination.facts import examine
 from txqueue.store.schema import migrations as migrations_module
-from txqueue.store.schema.files import latest_version, migrations, needed_objects
+from txqueue.store.schema.files import OLDEST, latest_version, migrations, needed_objects
 from txqueue.store.schema.function_replacement import keeping_rights
 from txqueue.store.schema.migrations import check_database, migrate, schema_sql
 
 CATALOG = """
     select 'column', relname || '.' || attname,
-           concat(format_type(atttypid, atttypmod), attnotnull, pg_get_expr(adbin, adrelid))
+           concat_ws(' ', row_number() over (partition by attrelid order by attnum),
+                     format_type(atttypid, atttypmod), attcollation::regcollation, attnotnull,
+                     attidentity, attgenerated, pg_get_expr(adbin, adrelid),
+                     col_description(attrelid, attnum))
       from pg_class join pg_attribute on attrelid = pg_class.oid
       left join pg_attrdef on adrelid = pg_class.oid and adnum = attnum
-     where relnamespace = 'txqueue'::regnamespace and relkind in ('r', 'p', 'S') and attnum > 0
+     where relnamespace = 'txqueue'::regnamespace and relkind in ('r', 'p', 'S', 'c') and attnum > 0
+       and not attisdropped
+    union all
+    select 'relation', relname,
+           concat_ws(' ', relkind, relpersistence, relreplident, reloptions,
+                     obj_description(oid, 'pg_class'))
+      from pg_class where relnamespace = 'txqueue'::regnamespace
+    union all
+    select 'type', typname,
+           concat_ws(' ', obj_description(oid, 'pg_type'),
+                     (select array_agg(enumlabel order by enumsortorder)
+                        from pg_enum where enumtypid = pg_type.oid))
+      from pg_type where typnamespace = 'txqueue'::regnamespace
+    union all
+    select 'trigger', tgrelid::regclass || '.' || tgname, pg_get_triggerdef(pg_trigger.oid)
+      from pg_trigger join pg_class on pg_class.oid = tgrelid
+     where relnamespace = 'txqueue'::regnamespace
     union all
     select 'index', indexname, indexdef from pg_indexes where schemaname = 'txqueue'
     union all
@@ -47,9 +66,22 @@ CATALOG = """
     select 'privilege', relname, relacl::text
       from pg_class where relnamespace = 'txqueue'::regnamespace
     union all
-    select 'version', number::text, name from txqueue.migration
+    select 'version', max(number)::text, max(coalesce(serves, number))::text from txqueue.migration
     order by 1, 2, 3
 """
+
+
+# What each version of the alpha brought that its database did not have before, the latest first.
+BROUGHT = {
+    37: "alter table job_step drop column annotation",
+    36: "alter table job_step drop column child_state",
+    35: "drop function forget_deleted cascade; comment on column job.steps is null",
+    34: "alter table schedule drop column put_off",
+    33: "comment on column control.backlog is null",
+    32: "alter table job_signal drop column taken_by",
+    31: "alter table job_step drop column child_type",
+    30: "alter table setting alter column keys_required set default true",
+}
 
 
 DAY = re.compile(r"20\d\d-?\d\d-?\d\d")
@@ -75,6 +107,17 @@ def run(dsn: str, sql: str) -> None:
         cursor.execute(sql)
 
 
+def make_alpha(dsn: str, version: int) -> None:
+    """Give a new database the tables of a version of the alpha."""
+    undone = [sql for number, sql in BROUGHT.items() if number > version]
+    run(
+        dsn,
+        f"set search_path = txqueue; {';'.join(undone or ['select'])}; delete from migration;"
+        " insert into migration (number, name, serves)"
+        f" select number, 'alpha', 7 from generate_series(1, {version}) as number",
+    )
+
+
 def test_twenty_migrators_at_once_leave_one_schema(
     database18: str, migrated_database18: str
 ) -> None:
@@ -82,7 +125,7 @@ def test_twenty_migrators_at_once_leave_one_schema(
     with ThreadPoolExecutor(20) as threads:
         reports = list(threads.map(lambda _: migrate(database18), range(20)))
     applied = sorted(name for report in reports for name in report.applied)
-    assert applied == [f"{step.number:04}_{step.name}" for step in migrations("txqueue")]
+    assert applied == [f"{latest_version():04}_tables"]
     assert {report.after for report in reports} == {latest_version()}
     assert catalog(migrated_database18) == catalog(database18)
 
@@ -121,13 +164,6 @@ def test_the_snapshot_is_up_to_date(migrated_database: str) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        "alter type job_state add value 'lost'",
-        "comment on sequence job_id is 'Numbers.'",
-        "alter table job add column colour text",
-        "comment on column job.rank is 'A number.'",
-        "alter table control alter column share set default 2",
-        "alter table workset drop constraint workset_name_key",
-        "drop index job_done_job_id_idx",
         "alter view live_jobs rename column jobs to number",
         "drop function rotate",
         "grant select on job to txqueue_enqueue",
@@ -135,7 +171,7 @@ def test_the_snapshot_is_up_to_date(migrated_database: str) -> None:
     ],
 )
 def test_the_picture_shows_a_change(migrated_database: str, change: str) -> None:
-    """Of each kind of definition, and of the rights."""
+    """Of views, functions and rights."""
     before = schema_picture(migrated_database)
     run(migrated_database, f"set search_path = txqueue; {change}")
     assert before != schema_picture(migrated_database)
@@ -149,31 +185,50 @@ def test_the_script_makes_what_a_migration_makes(database: str, migrated_databas
     check_database(database)
 
 
-OLD_POOL = """
-    insert into txqueue.pool (name, work_type, job, size, batch, is_started)
-    values ('letters', 'mail.letter', '{"work_type": "mail.letter:pool"}', 2, 10, true);
-    create table txqueue.pool_letters (_part bigint, _number integer, primary key (_part, _number));
-    insert into txqueue.pool_part (pool_id, origin, items) values (1, 1, 7);
-    create view txqueue.pool_status as select name from txqueue.pool;
-"""
+@pytest.mark.parametrize("version", [OLDEST, 33, 37])
+def test_a_database_of_the_alpha_comes_to_the_same(migrated_database: str, version: int) -> None:
+    """From each version that it may have, by one step, which does no harm a second time."""
+    before = catalog(migrated_database)
+    make_alpha(migrated_database, version)
+    assert catalog(migrated_database) != before
+    report = migrate(migrated_database)
+    assert (report.before, report.after, report.applied) == (version, 38, ["0038_alpha"])
+    assert catalog(migrated_database) == before
+    run(migrated_database, "delete from txqueue.migration where number > 37")
+    assert migrate(migrated_database).applied == ["0038_alpha"]
+    assert catalog(migrated_database) == before
 
 
-def test_pools_of_version_5_become_worksets(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They keep their items; nothing is called a pool any more."""
-    with monkeypatch.context() as patch:
-        patch.setattr(migrations_module, "migrations", lambda schema: migrations(schema)[:5])
-        patch.setattr(migrations_module, "_apply_functions", lambda *_: None)
-        migrate(database)
-    run(database, OLD_POOL)
-    assert migrate(database).before == 5
-    with closing(psycopg2.connect(database)) as connection, connection.cursor() as cursor:
-        cursor.execute("select name, remaining from txqueue.workset_status")
-        assert cursor.fetchall() == [("letters", 7)]
-        cursor.execute("select job ->> 'work_type' from txqueue.workset")
-        assert cursor.fetchall() == [("mail.letter:workset",)]
-        cursor.execute("select count(*) from txqueue.workset_letters")
-        assert cursor.fetchall() == [(0,)]
-    assert not [names for names in catalog(database) if "pool" in names[1]]
+@pytest.mark.parametrize("version", [29, 30])
+def test_a_choice_of_keys_stays_unless_none_was_made(migrated_database: str, version: int) -> None:
+    """Up to version 29 keys were required unless an owner had said otherwise."""
+    make_alpha(migrated_database, version)
+    run(migrated_database, "update txqueue.setting set keys_required = true")
+    migrate(migrated_database)
+    with closing(psycopg2.connect(migrated_database)) as connection, connection.cursor() as cursor:
+        cursor.execute("select keys_required from txqueue.setting")
+        assert cursor.fetchall() == [(version == 30,)]
+
+
+def test_a_backlog_of_the_alpha_gets_its_index(migrated_database: str) -> None:
+    """As if set_limit() had set it."""
+    make_alpha(migrated_database, 32)
+    run(
+        migrated_database,
+        "insert into txqueue.control (kind, key, backlog) values ('queue', 'q', 9)",
+    )
+    migrate(migrated_database)
+    run(migrated_database, "drop index txqueue.job_waiting_queue_idx")
+
+
+def test_an_older_database_is_refused(migrated_database: str) -> None:
+    """With what to do; nothing changes."""
+    make_alpha(migrated_database, OLDEST - 1)
+    before = catalog(migrated_database)
+    with pytest.raises(SchemaMismatch, match="has version 28, older than the 29 from") as refused:
+        migrate(migrated_database)
+    assert "migrate with the last alpha first" in refused.value.remedy
+    assert before == catalog(migrated_database)
 
 
 def test_a_function_of_an_older_version_is_dropped(migrated_database: str) -> None:
@@ -196,7 +251,7 @@ def test_nothing_of_a_newer_schema_is_touched(migrated_database: str) -> None:
     ("change", "what", "remedy"),
     [
         (
-            "update txqueue.migration set number = number + 9998",
+            "update txqueue.migration set number = number + 9998, serves = null",
             "newer than",
             "install the newer txqueue",
         ),
@@ -237,10 +292,11 @@ async def test_a_newer_schema_that_serves_this_code_is_used(migrated_database: s
 
 
 def test_a_migration_says_which_code_it_serves(migrated_database: str) -> None:
-    """In its first line; one that says nothing serves its own version only."""
+    """In its first line; a new database serves what one serves that has gone through all."""
     with closing(psycopg2.connect(migrated_database)) as connection, connection.cursor() as cursor:
-        cursor.execute("select number, serves from txqueue.migration order by number")
-        assert cursor.fetchall() == [(each.number, each.serves) for each in migrations("txqueue")]
+        cursor.execute("select number, name, serves from txqueue.migration")
+        serves = max(each.serves or each.number for each in migrations("txqueue"))
+        assert cursor.fetchall() == [(latest_version(), "tables", serves)]
 
 
 def test_a_database_that_does_not_answer_is_reported(tmp_path: object) -> None:

@@ -6,13 +6,14 @@ from typing import Final
 
 import psycopg2
 import pytest
+from attrs import evolve
 from psycopg2.extensions import make_dsn
 
 from tests.db.masters import Master, master
-from tests.db.test_migrations import catalog, run
+from tests.db.test_migrations import catalog, make_alpha, run
 from txqueue.errors import DatabaseUnavailable, Refused
 from txqueue.store.schema import migrations as migrations_module
-from txqueue.store.schema.files import Migration, functions, latest_version, migrations
+from txqueue.store.schema.files import OLDEST, Migration, functions, latest_version, migrations
 from txqueue.store.schema.migrations import migrate
 
 FIRST: Final = latest_version() + 1
@@ -123,6 +124,36 @@ def test_the_fleet_works_wherever_a_migration_ends(dsn: str) -> None:
         cursor.execute("select newer from txqueue.live_jobs, txqueue.live_tenants as its (more)")
         cursor.execute("select to_regproc('txqueue.demand'), to_regproc('txqueue.newer') is null")
         assert cursor.fetchall() == [(None, False)]
+
+
+def test_a_step_from_the_alpha_is_done_as_a_whole(dsn: str) -> None:
+    """Blocked by a writer of each table, refused or killed, it leaves all as it was."""
+    new = catalog(dsn)
+    make_alpha(dsn, OLDEST)
+    alpha = catalog(dsn)
+    for table in ("setting", "job_step", "job_signal", "schedule", "job", "job_done"):
+        with closing(psycopg2.connect(dsn, application_name="writer")) as writer:
+            writer.cursor().execute(f"lock table txqueue.{table} in row exclusive mode")
+            with pytest.raises(Refused, match="by writer of"):
+                migrate(dsn)
+        assert catalog(dsn) == alpha
+    run(
+        dsn,
+        "create function txqueue.newer() returns int return 1; create view now as"
+        " select txqueue.newer()",
+    )
+    with pytest.raises(Refused, match=r"removes the function newer\(\), and others need it"):
+        migrate(dsn)
+    run(dsn, "drop view now; drop function txqueue.newer")
+    [step] = migrations("txqueue")
+    with pytest.MonkeyPatch.context() as patch:
+        killed = evolve(step, sql=step.sql + KILL)
+        patch.setattr(migrations_module, "migrations", lambda _: [killed])
+        with pytest.raises(DatabaseUnavailable):
+            migrate(dsn)
+    assert catalog(dsn) == alpha
+    assert migrate(dsn).before == OLDEST
+    assert catalog(dsn) == new
 
 
 USES: Final = {

@@ -13,7 +13,6 @@ import pytest
 from attrs import frozen
 
 from tests.db.masters import Master, master
-from tests.db.schema_picture import TABLES
 from tests.db.test_steps import APPROVAL, signal, started, steps, suspend, taken, write
 from tests.docs.markdown import ROOT, Block, blocks
 from tests.docs.session import Session
@@ -23,7 +22,8 @@ from txqueue_torture.server import Server, as_account, short_folder
 PAGE: Final = ROOT / "docs" / "howto" / "move-to-another-server.md"
 SETTINGS: Final = {"wal_level": "logical"}
 LATER: Final = "2999-01-01T00:00:00Z"
-MOVED: Final = ("jobs", "unique keys, parents and groups", "schedules", "worksets")
+MOVED: Final = ("Jobs", "Unique keys, parents and groups", "Schedules", "Worksets")
+TABLES: Final = Path(__file__).parents[2] / "schema" / "tables.sql"
 ROWS: Final = "select json_agg(its order by its::text) from txqueue.{} its"
 
 
@@ -122,7 +122,13 @@ def with_steps(node: Master) -> int:
 
 def rows_of(node: Master) -> dict[str, Any]:
     """Return the rows of all tables of jobs, schedules and worksets."""
-    tables = [table for topic in MOVED for table in TABLES[topic]]
+    chapters = iter(re.split(r"^-- (.+?) -+$", TABLES.read_text("utf-8"), flags=re.MULTILINE)[1:])
+    topics = dict(zip(chapters, chapters, strict=True))
+    tables = [
+        table
+        for topic in MOVED
+        for table in re.findall(r"^create .*table txqueue\.(\w+) \(", topics[topic], re.MULTILINE)
+    ]
     return {table: node.value(ROWS.format(table)) for table in tables}
 
 

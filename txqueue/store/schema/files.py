@@ -2,7 +2,7 @@
 database has.
 
 A file has the functions and views of a topic. Each is valid SQL as it stands, for a schema named
-``txqueue`` and for lane 0. Three rules, here and nowhere else, turn it into the SQL that is sent:
+``txqueue`` and for lane 0. Four rules, here and nowhere else, turn it into the SQL that is sent:
 
 - The schema: ``txqueue`` before ``.`` ``,`` ``_`` or ``'`` becomes the schema's name. In messages
   a space or a colon follows it, and it stays.
@@ -11,6 +11,8 @@ A file has the functions and views of a topic. Each is valid SQL as it stands, f
 - The lanes: a function whose name ends in ``_0`` is repeated for lanes 0 to 7, and so is a
   branch ``when 0 then ...;`` on lines of its own. In each copy the lane's number replaces the 0 of
   ``when 0`` and of every name that ends in ``_0``. Each lane has its own cached plan.
+- The comments: those of ``tables.sql`` above a table or type, and beside or below a sequence or
+  column, become comments in the catalogue.
 """
 
 from __future__ import annotations
@@ -39,6 +41,11 @@ _SETTINGS = "set search_path = txqueue, pg_temp\nset jit = off\n"
 _BRANCH_OF_LANE = re.compile(r"^ *when 0 then [^;]*;\n", re.MULTILINE)
 _LANE = re.compile(r"(?<=_)0\b|(?<=\bwhen )0\b")
 _LANES = range(8)
+_DESCRIBED = re.compile(r"^((?:-- .*\n)+)create (?:unlogged )?(table|type) (\S+)", re.MULTILINE)
+_COLUMNS = re.compile(r"^create (?:unlogged )?table (\S+) \(\n(.*?)^\)", re.MULTILINE | re.DOTALL)
+_COLUMN = re.compile(r"^    (\S+) .*?((?:\n? +-- .*)+)$", re.MULTILINE)
+_SEQUENCE = re.compile(r"^create sequence ([\w.]+).*?((?:\n? +-- .*)+)$", re.MULTILINE)
+_REMARK = re.compile(r"\s*-- ")
 # The first line of a migration that also serves older code.
 _SERVES = re.compile(r"-- serves: (\d+)\n")
 
@@ -77,13 +84,33 @@ def checked_name(schema: str) -> str:
 
 
 def migrations(schema: str) -> list[Migration]:
-    """Return all migrations in order."""
+    """Return the steps for schemas from `OLDEST` on, in order."""
     steps = []
     for name, sql in _migration_files(schema):
         number, _, title = name.partition("_")
         serves = _SERVES.match(sql)
         steps.append(Migration(int(number), title, sql, int(serves[1]) if serves else None))
     return steps
+
+
+def tables(schema: str) -> Migration:
+    """Return the step that makes, in an empty schema, what the others make of an older one."""
+    sql = _FOLDER.joinpath("tables.sql").read_text("utf-8")
+    serves = max(step.serves or step.number for step in migrations(schema))
+    return Migration(latest_version(), "tables", _sent(sql + _comments(sql), schema), serves)
+
+
+def _comments(sql: str) -> str:
+    """Return the statements that store the comments of tables, types, sequences and columns."""
+    found = [(f"{kind} {name}", note) for note, kind, name in _DESCRIBED.findall(sql)]
+    found += [(f"sequence {name}", note) for name, note in _SEQUENCE.findall(sql)]
+    for table, columns in _COLUMNS.findall(sql):
+        found += [(f"column {table}.{name}", note) for name, note in _COLUMN.findall(columns)]
+    return "".join(f"comment on {what} is '{_quoted(note)}';\n" for what, note in found)
+
+
+def _quoted(note: str) -> str:
+    return " ".join(line.strip() for line in _REMARK.split(note)).strip().replace("'", "''")
 
 
 def functions(schema: str) -> list[tuple[str, str]]:
@@ -137,6 +164,9 @@ def _sent(sql: str, schema: str) -> str:
 def _for_each_lane(sql: str) -> str:
     return "".join(_LANE.sub(str(lane), sql) for lane in _LANES)
 
+
+OLDEST: Final = 29
+"""The oldest version that the steps upgrade."""
 
 FIND: Final = """
     select coalesce(max(number), 0) as number,

@@ -17,6 +17,7 @@ from txqueue.store.driver.errors import answered, translated
 from txqueue.store.driver.session_bounds import PLAIN, SET, SET_LOCAL, UNLIMITED, as_arrays
 from txqueue.store.schema.files import (
     FIND,
+    OLDEST,
     Migration,
     SchemaVersion,
     check_version,
@@ -24,6 +25,7 @@ from txqueue.store.schema.files import (
     functions,
     latest_version,
     migrations,
+    tables,
 )
 from txqueue.store.schema.function_replacement import (
     act_as_owner,
@@ -40,6 +42,9 @@ _LEDGER = """
         applied_at timestamptz not null default now(),
         serves     integer
     );
+    comment on table {schema}.migration is 'The migrations that have been applied.';
+    comment on column {schema}.migration.serves is
+        'The oldest version whose code works with the schema; the step''s own if null.';
     create table if not exists {schema}.migrating ();
     comment on table {schema}.migrating is 'To be locked by the one session that migrates.';
 """
@@ -102,7 +107,7 @@ def migrate(dsn: str, schema: str = "txqueue") -> MigrationReport:
 
     Raises:
         DatabaseUnavailable: When the server does not answer.
-        SchemaMismatch: When the schema is newer than this code.
+        SchemaMismatch: When the schema is newer than this code, or older than `OLDEST`.
         Refused: When another role owns the schema, a right is missing, or a transaction locks a
             table for longer than a minute.
     """
@@ -116,13 +121,17 @@ def migrate(dsn: str, schema: str = "txqueue") -> MigrationReport:
         shared = [] if before else _known_roles(cursor, schema)
         applied = [
             f"{step.number:04}_{step.name}"
-            for step in migrations(schema)
+            for step in _steps(schema, before)
             if patience.run(partial(_apply, cursor, schema, step))
         ]
         advanced = patience.run(partial(_apply_functions, cursor, schema))
     return MigrationReport(
         before=before, after=latest_version(), applied=applied, shared=shared, advanced=advanced
     )
+
+
+def _steps(schema: str, version: int) -> list[Migration]:
+    return migrations(schema) if version else [tables(schema)]
 
 
 def _ensure_utf8(cursor: Any) -> None:
@@ -145,12 +154,14 @@ def _prepare(cursor: Any, schema: str) -> int:
 
     Raises:
         Refused: When this role may not migrate, or others need what the migration drops.
-        SchemaMismatch: When the schema is newer than this code.
+        SchemaMismatch: When the schema is newer than this code, or older than `OLDEST`.
     """
     with _transaction(cursor):
         cursor.execute(f"set local lock_timeout = '{LOCK_PATIENCE}s'")
         adopt_strays(cursor, schema)
     with _step(cursor, schema) as version:
+        if 0 < version < OLDEST:
+            raise _too_old(version, schema)
         if 0 < version < latest_version():
             rehearse_functions(cursor, [sql for _, sql in functions(schema)])
     return version
@@ -187,6 +198,14 @@ def _newer(version: int, schema: str) -> SchemaMismatch:
         f"the schema {schema!r} has version {version}, newer than the {latest_version()} this code"
         " knows",
         "migrate with the newer txqueue",
+    )
+
+
+def _too_old(version: int, schema: str) -> SchemaMismatch:
+    return SchemaMismatch(
+        f"the schema {schema!r} has version {version}, older than the {OLDEST} from which this code"
+        " migrates",
+        "migrate with the last alpha first, whose newest version is 37, then with this txqueue",
     )
 
 
@@ -232,14 +251,13 @@ def schema_sql(schema: str = "txqueue") -> str:
     ledger = _LEDGER.format(schema=checked_name(schema))
     parts = [f"create schema if not exists {schema};", ledger]
     parts += [f"set search_path = {schema}, pg_temp;"]
-    parts += [step.sql for step in migrations(schema)]
-    parts += ["set check_function_bodies = off;"] + [sql for _, sql in functions(schema)]
+    made = tables(schema)
+    parts += [made.sql, "set check_function_bodies = off;"] + [sql for _, sql in functions(schema)]
     parts += [
         f"insert into {schema}.migration (number, name, serves)"
-        f" values ({step.number}, '{step.name}', {step.serves or 'null'});"
-        for step in migrations(schema)
+        f" values ({made.number}, '{made.name}', {made.serves});",
+        *("select ensure_history();", "select grant_roles();"),
     ]
-    parts += ["select ensure_history();", "select grant_roles();"]
     return "\n".join(part.strip("\n") + "\n" for part in parts)
 
 

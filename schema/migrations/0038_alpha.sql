@@ -1,0 +1,51 @@
+-- serves: 7
+-- Brings a database that the alpha has made or migrated, of version 29 or later, to what tables.sql makes.
+
+alter table txqueue.setting alter column keys_required set default false;
+-- Clients that do not know the keys of a type, as those of an older release of the application, are not refused.
+update txqueue.setting set keys_required = false
+ where (select max(number) from txqueue.migration) < 30;
+comment on column txqueue.setting.keys_required is
+    'Whether each job that SQL enqueues must have the keys of its type, and name those that only its class can compute.';
+
+alter table txqueue.job_step add column if not exists child_type text, add column if not exists child_state text,
+    add column if not exists annotation text;
+comment on table txqueue.job_step is 'The steps of jobs: what they returned, and what the jobs wait for.';
+comment on column txqueue.job_step.child_type is 'The work type of an ended child, by which its result is read.';
+comment on column txqueue.job_step.child_state is 'How its child has ended, if history has dropped that; result and error are those of the child then.';
+comment on column txqueue.job_step.annotation is 'The type of the value that a wait takes, if its code says so.';
+comment on column txqueue.job.steps is 'The steps of a job that older code has ended.';
+
+alter table txqueue.job_signal add column if not exists taken_by text collate "C";
+comment on column txqueue.job_signal.taken_by is 'The step that has taken it.';
+
+alter table txqueue.schedule add column if not exists put_off timestamptz;
+comment on column txqueue.schedule.put_off is 'The moment of the next job, if that was put off to next_due after an outage.';
+
+comment on column txqueue.control.backlog is 'How many jobs of this queue may wait or be ready before more are refused.';
+do $$
+declare
+    its_table regclass;
+    former    text;
+begin
+    -- PostgreSQL 18 names also what is not null; these tables had other names.
+    for its_table, former in
+        select conrelid, conname from pg_constraint
+         where conrelid in ('txqueue.late_end'::regclass, 'txqueue.late_group'::regclass) and conname ~ '^un'
+    loop
+        execute format('alter table %s rename constraint %I to %I', its_table, former,
+                       regexp_replace(former, '^(unfollowed|unfreed)', (select relname from pg_class where oid = its_table)));
+    end loop;
+    -- As set_limit() does with the first limit of a backlog.
+    if exists (select from txqueue.control where backlog is not null) then
+        create index if not exists job_waiting_queue_idx on txqueue.job_waiting (queue);
+    end if;
+    if to_regproc('txqueue.forget_deleted') is not null then
+        return;
+    end if;
+    create function txqueue.forget_deleted() returns trigger language plpgsql as 'begin return null; end';
+    foreach its_table in array '{txqueue.job,txqueue.job_failed,txqueue.job_done,txqueue.job_cancelled}'::regclass[] loop
+        execute format('create trigger forget_deleted after delete on %s referencing old table as gone for each statement'
+                       ' execute function txqueue.forget_deleted()', its_table);
+    end loop;
+end $$;
