@@ -6,6 +6,7 @@ import pytest
 from twisted.internet.task import Clock
 
 from tests.db.masters import Master
+from tests.unit.node.doubles import fake
 from txqueue.node.arrival.claimer import PATIENCE, HeavyJobs
 
 HEAVY, CAPACITY, LOAD = 30, 100, 65
@@ -30,7 +31,7 @@ class Node:
 
     def __init__(self, session: Master, clock: Clock, held: int, queues: list[str]) -> None:
         self.session, self.held, self.queues = session, held, queues
-        self.heavy_jobs = HeavyJobs(clock, Peers())
+        self.heavy_jobs = HeavyJobs(clock, fake(Peers()))
         session.cursor.execute(
             "update txqueue.node_info set capacity = %s, queues = %s, report = '{\"workers\": 1}'"
             " where incarnation = %s",

@@ -8,7 +8,7 @@ import statistics
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeGuard
 
 import pytest
 from attrs import frozen
@@ -101,7 +101,8 @@ SHARED_FOLDERS: Final = {
 }
 """Of each package with folders, those that its others may import, the lowest first.
 
-A module imports from its own folder, from lower shared ones and from lower floors. Only the modules
+A module imports from its own folder, from lower shared ones and from lower floors; under
+`TYPE_CHECKING` from all of its package, as a service names those that it is given. Only the modules
 at the package's root import from every folder.
 """
 
@@ -125,13 +126,17 @@ class Module:
         """The floor it is on."""
         return floor_of(self.name)
 
-    def imports(self, known: frozenset[str]) -> Iterator[tuple[str, int]]:
-        """Every module it imports, anywhere in it, with the line; types count too."""
-        for node in ast.walk(ast.parse(self.path.read_text())):
+    def imports(self, known: frozenset[str]) -> Iterator[tuple[str, int, bool]]:
+        """Every module it imports, anywhere in it, with the line, and whether only for types."""
+        tree = ast.parse(self.path.read_text())
+        typed = {id(each) for block in ast.walk(tree) if is_typed(block) for each in block.body}
+        for node in ast.walk(tree):
             if isinstance(node, ast.Import):
-                yield from ((alias.name, node.lineno) for alias in node.names)
+                yield from ((alias.name, node.lineno, id(node) in typed) for alias in node.names)
             elif isinstance(node, ast.ImportFrom):
-                yield from ((name, node.lineno) for name in self._from(node, known))
+                yield from (
+                    (name, node.lineno, id(node) in typed) for name in self._from(node, known)
+                )
 
     def _from(self, node: ast.ImportFrom, known: frozenset[str]) -> Iterator[str]:
         """What `from base import names` imports: submodules by their names, else the base."""
@@ -145,6 +150,11 @@ class Module:
         parts = self.name.split(".")
         drop = level - 1 if self.path.name == "__init__.py" else level
         return ".".join(parts[: len(parts) - drop]) if level else ""
+
+
+def is_typed(node: ast.AST) -> TypeGuard[ast.If]:
+    """Whether what is in it is only for type checkers."""
+    return isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
 
 
 def is_within(name: str, package: str) -> bool:
@@ -163,12 +173,13 @@ def floor_of(name: str) -> int:
     return EDGES if package is None else PACKAGES[package]
 
 
-def breach(importer: str, imported: str) -> str | None:
+def breach(importer: str, imported: str, *, is_typed: bool = False) -> str | None:
     """Say which rule an import breaks.
 
     Args:
         importer: The module that imports.
         imported: The module that is imported, ours or not.
+        is_typed: Whether only type checkers see it.
 
     Returns:
         The rule, in words; None if it is fine.
@@ -176,7 +187,7 @@ def breach(importer: str, imported: str) -> str | None:
     if (importer, imported) in EXEMPT_IMPORTS:
         return None
     if imported.split(".", maxsplit=1)[0] in OURS:
-        return breach_among_us(importer, imported)
+        return breach_among_us(importer, imported, is_typed=is_typed)
     for known, homes in ONLY_IN.items():
         if is_within(imported, known) and not any(is_within(importer, home) for home in homes):
             return f"only {' and '.join(homes)} may know {known}"
@@ -187,7 +198,7 @@ def breach(importer: str, imported: str) -> str | None:
     return None
 
 
-def breach_among_us(importer: str, imported: str) -> str | None:
+def breach_among_us(importer: str, imported: str, *, is_typed: bool) -> str | None:
     """The same, for an import of one of our own modules."""
     light = without_twisted(importer)
     if light is not None and not any(is_within(imported, each) for each in WITHOUT_TWISTED[light]):
@@ -200,7 +211,7 @@ def breach_among_us(importer: str, imported: str) -> str | None:
         return f"floor {here} must not import floor {there}: only what is below"
     if home is not None and there == here and home != away:
         return f"packages of floor {here} do not import each other"
-    if home in SHARED_FOLDERS and home == away:
+    if home in SHARED_FOLDERS and home == away and not is_typed:
         return breach_among_folders(home, importer, imported)
     return None
 
@@ -256,8 +267,8 @@ def test_imports_only_from_below(module: Module) -> None:
     broken = [
         f"{module.path.relative_to(ROOT)}:{line}: {module.name} (floor {module.floor}) "
         f"imports {imported}: {rule}"
-        for imported, line in sorted(set(module.imports(KNOWN)))
-        if (rule := breach(module.name, imported))
+        for imported, line, is_typed in sorted(set(module.imports(KNOWN)))
+        if (rule := breach(module.name, imported, is_typed=is_typed))
     ]
     assert not broken, "\n" + "\n".join(broken)
 
@@ -322,6 +333,13 @@ def test_the_rules_say_what_they_mean(importer: str, imported: str, rule: str | 
     assert found is None if rule is None else found is not None and found.startswith(rule)
 
 
+def test_a_service_may_name_the_types_of_others() -> None:
+    """Those of its floor; what is above stays unknown to it."""
+    claimer, handover = "txqueue.node.arrival.claimer", "txqueue.node.peers.handover"
+    assert breach(claimer, handover, is_typed=True) is None
+    assert breach(claimer, "txqueue.tap", is_typed=True) is not None
+
+
 def test_no_exemption_is_idle() -> None:
     """Whatever the tables excuse or share is still there."""
     importers = {importer for importer, _ in EXEMPT_IMPORTS}
@@ -340,10 +358,15 @@ def test_every_kind_of_import_is_read(tmp_path: Path) -> None:
         "from twisted.protocols import amp\n"
         "def late():\n"
         "    from .orphans import Registry\n"
+        "if TYPE_CHECKING:\n"
+        "    import twisted\n"
     )
     module = Module("txqueue.node.arrival.claimer", path)
     known = frozenset({"txqueue.model.job", "txqueue.node.arrival.credits"})
-    assert {name for name, _ in module.imports(known)} == {
+    typed = {name: is_typed for name, _, is_typed in module.imports(known)}
+    assert [name for name, is_so in typed.items() if is_so] == ["twisted"]
+    assert typed.keys() == {
+        "twisted",
         "os.path",
         "txqueue.model.job",
         "txqueue.model",

@@ -7,7 +7,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from txqueue.node.description import NodeFigures
+from txqueue.node.description import NodeFigures, figures_of
 from txqueue.node.services import Services
 from txqueue.node.settings import NodeSettings
 from txqueue.node.state.collaborators import IMasterReactor
@@ -90,7 +90,7 @@ class Node(MultiService):
     @property
     def figures(self) -> NodeFigures:
         """What the node has counted, and its state now, without a query."""
-        return self._services.figures.now()
+        return figures_of(self._services)
 
     def stopService(self) -> Deferred[None]:
         """Drain: claim nothing, return unstarted jobs, wait for running ones, and unregister."""

@@ -1,426 +1,292 @@
-"""The wiring of a node: makes each service together with those that it calls."""
+"""The wiring of a node: makes each service after those that it calls."""
 
 from __future__ import annotations
 
 import sys
-from functools import cached_property
 
+from txqueue.model.work_item import type_version
 from txqueue.node.arrival.claimer import Claimer, HeavyJobs
 from txqueue.node.arrival.credits import Credits
-from txqueue.node.arrival.notifications import Notifications
+from txqueue.node.arrival.notifications import DatabaseNotices, Notifications
 from txqueue.node.arrival.open_credit import OpenCredit
 from txqueue.node.arrival.orphans import Intake, OrphanFinder
 from txqueue.node.arrival.scheduler import ConditionChecks, Scheduler
-from txqueue.node.description import Description, FigureCollector
+from txqueue.node.description import Description
 from txqueue.node.leasing.heartbeats import DatabaseLife, Heartbeats, LeaseKeeper, LeaseProxy
 from txqueue.node.leasing.reconciliation import Reconciliation
 from txqueue.node.operators.endpoint import AdminEndpoint, AdminHandlers
 from txqueue.node.peers.handover import Handover
 from txqueue.node.peers.network import PeerNetwork
 from txqueue.node.peers.own_report import LagMeter, OwnReport
-from txqueue.node.settings import policy_row, row_of, worker_settings
-from txqueue.node.shared_state import SharedState
-from txqueue.node.state.collaborators import BeatListener
+from txqueue.node.peers.peer import PeerTable
+from txqueue.node.settings import (
+    NodeSettings,
+    policy_row,
+    row_of,
+    served_types,
+    worker_settings,
+)
+from txqueue.node.state.arrivals import Deduplicator, Inbox, Meters
+from txqueue.node.state.collaborators import BeatListener, IMasterReactor
+from txqueue.node.state.lease import Lease, Lifecycle
+from txqueue.node.state.periodic import Wakeups
 from txqueue.node.upkeep.maintenance import Archiving, Maintenance
 from txqueue.node.workers.completions import Completions, EndNotifier
 from txqueue.node.workers.pool import WorkerPool
-from txqueue.node.workers.starter import ForkingStarter, SpawningStarter, WorkerStarter
-from txqueue.node.workers.suspects import SuspectProcesses
+from txqueue.node.workers.starter import (
+    ForkingStarter,
+    SpawningStarter,
+    WorkerStarter,
+    WorkerVersions,
+)
+from txqueue.node.workers.suspects import SuspectProcesses, Suspects
 from txqueue.node.workers.watchdog import Watchdog
 from txqueue.node.workers.workload import Workers
+from txqueue.policy.placement.claim_plan import IdlePace
 from txqueue.policy.worker_start import forks_workers
+from txqueue.store.driver.connection_pool import ConnectionPool
+from txqueue.store.driver.errors import RefusedStatements
 from txqueue.store.driver.listener import Listener
+from txqueue.store.driver.reconnecting import ReconnectBackoff
 from txqueue.store.driver.session_bounds import of_a_master
 from txqueue.store.node.functions import StoredFunctions
 from txqueue.store.reads.archive_process import ArchiveProcess
-from txqueue.store.schedules import Schedules
+from txqueue.store.schedules import MOST_CHECKS, Schedules
+
+# One connection each for claims, completions, long outcomes and other statements, opened when it is
+# needed; a fifth listens, and claims ordinary jobs.
+CONNECTIONS = 4
 
 
-class Services(SharedState):
-    """The services of a node, each made on first use, so that the order of construction does not
-    matter.
-
-    They share state objects that call no service, so that there are no cycles.
+class Services:
+    """The services of a node, and the state that they share.
 
     Args:
         reactor: The master's reactor.
         settings: The node's settings.
     """
 
-    # The database.
+    def __init__(self, reactor: IMasterReactor, settings: NodeSettings) -> None:
+        self.settings = settings
+        types = served_types()
 
-    @cached_property
-    def listener(self) -> Listener:
-        """The connection that listens for NOTIFY."""
-        return Listener(
-            self.reactor,
-            self.settings.dsn,
-            self.settings.schema,
-            self.notices.heard,
-            self.notices.heard_own,
-            patience=self.settings.patience,
-            session=of_a_master(self.settings.patience),
-            backoff=self.backoff,
+        # What services share: it calls none of them.
+        self.lease = lease = Lease(settings.lease)
+        self.lifecycle = lifecycle = Lifecycle(reactor)
+        wakeups = Wakeups(reactor, IdlePace(settings.lease, settings.poll))
+        deduplicator, inbox = Deduplicator(), Inbox(wakeups)
+        self.meters = meters = Meters()
+        self.peers = peers = PeerTable(reactor)
+        self.versions = versions = WorkerVersions(
+            [cls.work_type for cls in types], [type_version(cls) for cls in types]
+        )
+        suspects = Suspects(reactor)
+
+        # The database.
+        # The longest delay of a reconnect is shorter than the lease, or other nodes would rescue
+        # this node's jobs first.
+        self.backoff = backoff = ReconnectBackoff(longest=settings.lease / 5)
+        refused, notices = RefusedStatements(), DatabaseNotices(wakeups)
+        self.pool = pool = _pool(reactor, settings, backoff, CONNECTIONS)
+        # It opens no connection before the first condition of a schedule.
+        self.condition_pool = _pool(reactor, settings, backoff, MOST_CHECKS)
+        listener = Listener(
+            reactor,
+            settings.dsn,
+            settings.schema,
+            notices.heard,
+            notices.heard_own,
+            patience=settings.patience,
+            session=of_a_master(settings.patience),
+            backoff=backoff,
+        )
+        self.functions = functions = StoredFunctions(
+            pool, settings.schema, listener=listener, refused=refused
+        )
+        self.notifications = Notifications(reactor, listener, functions, lease, wakeups)
+
+        # The jobs that the workers hold, and what they report of them.
+        self.end_notifier = EndNotifier(reactor, functions)
+        self.completions = completions = Completions(
+            reactor, functions, lease, self.end_notifier, wakeups, meters
+        )
+        self.workers = workers = Workers(
+            reactor, settings.workers, settings.capacity, completions, suspects
+        )
+        self.watchdog = Watchdog(
+            reactor,
+            functions,
+            lease,
+            workers,
+            completions,
+            wakeups.heartbeats,
+            kill_after=settings.kill_stuck,
+        )
+        self.lag = lag = LagMeter(reactor, workers, peers)
+        self.maintenance = maintenance = Maintenance(
+            reactor, functions, workers, completions, meters, wakeups
+        )
+        self.archiving = Archiving(reactor, functions, settings.dsn, settings.schema)
+
+        # The jobs that others assign to this node.
+        self.credits = credits = Credits(
+            reactor,
+            functions,
+            settings.name,
+            lease,
+            lifecycle,
+            workers,
+            peers,
+            deduplicator,
+            inbox,
+            wakeups,
+        )
+        intake = Intake(workers, deduplicator, lifecycle, completions)
+        self.open_credit = open_credit = OpenCredit(
+            reactor, functions, listener, notices, lease, lifecycle, workers, intake, wakeups
+        )
+        own_report = OwnReport(lease, lifecycle, workers, lag)
+        self.handover = handover = Handover(
+            reactor,
+            functions,
+            lease,
+            lifecycle,
+            workers,
+            peers,
+            own_report,
+            deduplicator,
+            inbox,
+            completions,
+        )
+        self.orphans = OrphanFinder(
+            reactor, functions, lease, inbox, workers, intake, credits, peers, wakeups
         )
 
-    @cached_property
-    def functions(self) -> StoredFunctions:
-        """The stored functions."""
-        return StoredFunctions(
-            self.pool, self.settings.schema, listener=self.listener, refused=self.refused
+        # The jobs that this node claims, and those that it enqueues.
+        self.claimer = claimer = Claimer(
+            reactor,
+            functions,
+            lease,
+            settings.queues,
+            versions,
+            workers,
+            HeavyJobs(reactor, peers),
+            maintenance,
+            [credits, handover, open_credit],
+            open_credit,
+            meters,
+            wakeups,
+        )
+        self.reconciliation = Reconciliation(
+            reactor,
+            functions,
+            lease,
+            wakeups.pace.beat,
+            workers,
+            completions,
+            claimer,
+            deduplicator,
+            wakeups,
+        )
+        self.scheduler = scheduler = Scheduler(
+            reactor,
+            Schedules(pool, settings.schema, refused=refused),
+            ConditionChecks(reactor, Schedules(self.condition_pool, settings.schema), wakeups),
+            types,
+            lease,
+            wakeups,
         )
 
-    # The lease.
+        # The worker processes.
+        self.starter = _starter(reactor, settings)
+        self.worker_pool = WorkerPool(
+            reactor,
+            self.starter,
+            workers,
+            worker_settings(settings),
+            [claimer, handover, credits],
+            meters,
+            versions,
+            suspects,
+        )
+        self.suspect_processes = SuspectProcesses(reactor, suspects, workers, self.worker_pool)
 
-    @cached_property
-    def heartbeats(self) -> Heartbeats:
-        """Registers the node and renews its lease."""
-        listeners: list[BeatListener | None] = [
-            self.wakeups,
-            self.scheduler,
-            self.workers,
-            self.peer_network,
+        # The lease, and the other nodes.
+        keeper = LeaseKeeper(reactor, lease, workers, credits, wakeups)
+        self.lease_proxy = LeaseProxy(reactor, functions, lease, peers)
+        listeners: list[BeatListener] = [
+            wakeups,
+            scheduler,
+            workers,
             self.lease_proxy,
-            self.credits,
-            self.handover,
-            self.maintenance,
+            credits,
+            handover,
+            maintenance,
         ]
-        return Heartbeats(
-            self.reactor,
-            self.functions,
-            node=row_of(self.settings),
-            work_types=[policy_row(cls) for cls in self.types],
-            host=self.settings.host,
-            lease=self.lease,
-            life=DatabaseLife(self.functions, self.workers),
-            keeper=self.lease_keeper,
-            lifecycle=self.lifecycle,
+        self.peer_network: PeerNetwork | None = None
+        if settings.listen is not None:
+            self.peer_network = PeerNetwork(
+                reactor,
+                settings.name,
+                settings.listen,
+                peers,
+                lease,
+                keeper,
+                lifecycle,
+                own_report,
+                handover,
+                wakeups,
+            )
+            listeners.append(self.peer_network)
+        self.description = Description(self)
+        self.heartbeats = Heartbeats(
+            reactor,
+            functions,
+            node=row_of(settings),
+            work_types=[policy_row(cls) for cls in types],
+            host=settings.host,
+            lease=lease,
+            life=DatabaseLife(functions, workers),
+            keeper=keeper,
+            lifecycle=lifecycle,
             load_meter=self.description,
-            meters=self.meters,
-            listeners=[listener for listener in listeners if listener is not None],
+            meters=meters,
+            listeners=listeners,
             processes=self.worker_pool,
-            wakeups=self.wakeups,
+            wakeups=wakeups,
         )
 
-    @cached_property
-    def lease_keeper(self) -> LeaseKeeper:
-        """Writes the lease, and acts when it changes."""
-        return LeaseKeeper(
-            self.reactor,
-            self.lease,
-            workers=self.workers,
-            credits=self.credits,
-            wakeups=self.wakeups,
-        )
+        # Operators, and applications of this host.
+        self.admin: AdminEndpoint | None = None
+        if settings.admin is not None:
+            archive = ArchiveProcess(reactor)
+            operators = AdminHandlers(
+                pool, settings.schema, self.description, lease, workers, archive
+            )
+            self.admin = AdminEndpoint(
+                reactor, settings.admin, self.description, lifecycle, operators, credits
+            )
 
-    # The workers and their reports.
 
-    @cached_property
-    def completions(self) -> Completions:
-        """Writes the outcomes of jobs."""
-        return Completions(
-            self.reactor,
-            self.functions,
-            lease=self.lease,
-            ends=self.end_notifier,
-            wakeups=self.wakeups,
-            meters=self.meters,
-        )
+def _pool(
+    reactor: IMasterReactor, settings: NodeSettings, backoff: ReconnectBackoff, size: int
+) -> ConnectionPool:
+    return ConnectionPool(
+        reactor,
+        settings.dsn,
+        size,
+        f"txqueue {settings.name}",
+        patience=settings.patience,
+        backoff=backoff,
+        any_moment=True,
+        session=of_a_master(settings.patience),
+    )
 
-    @cached_property
-    def end_notifier(self) -> EndNotifier:
-        """Notifies waiting clients of ended jobs."""
-        return EndNotifier(self.reactor, self.functions)
 
-    @cached_property
-    def workers(self) -> Workers:
-        """Distributes jobs among the workers."""
-        return Workers(
-            self.reactor,
-            count=self.settings.workers,
-            capacity=self.settings.capacity,
-            reports=self.completions,
-            suspects=self.suspects,
-        )
-
-    @cached_property
-    def worker_starter(self) -> WorkerStarter:
-        """Starts worker processes, as the settings say."""
-        settings, spawning = self.settings, SpawningStarter(self.reactor)
-        if not forks_workers(settings.worker_start, settings.workers, sys.platform):
-            return spawning
-        is_demanded = settings.worker_start == "fork"
-        return ForkingStarter(
-            self.reactor, worker_settings(settings), spawning, is_demanded=is_demanded
-        )
-
-    @cached_property
-    def worker_pool(self) -> WorkerPool:
-        """Starts and replaces the worker processes."""
-        return WorkerPool(
-            self.reactor,
-            self.worker_starter,
-            self.workers,
-            settings=worker_settings(self.settings),
-            listeners=[self.claimer, self.handover, self.credits],
-            meters=self.meters,
-            versions=self.versions,
-            suspects=self.suspects,
-        )
-
-    @cached_property
-    def suspect_processes(self) -> SuspectProcesses:
-        """Starts processes for suspects."""
-        return SuspectProcesses(self.reactor, self.suspects, self.workers, self.worker_pool)
-
-    @cached_property
-    def watchdog(self) -> Watchdog:
-        """Watches for workers that do not answer."""
-        return Watchdog(
-            self.reactor,
-            self.functions,
-            lease=self.lease,
-            workers=self.workers,
-            records=self.completions,
-            heartbeats=self.wakeups.heartbeats,
-            kill_after=self.settings.kill_stuck,
-        )
-
-    # The ways in which jobs arrive.
-
-    @cached_property
-    def claimer(self) -> Claimer:
-        """Claims ready jobs."""
-        return Claimer(
-            self.reactor,
-            self.functions,
-            lease=self.lease,
-            queues=self.settings.queues,
-            versions=self.versions,
-            workers=self.workers,
-            heavy_jobs=HeavyJobs(self.reactor, self.peer_table),
-            lanes=self.maintenance,
-            listeners=[self.credits, self.handover, self.open_credit],
-            open_credit=self.open_credit,
-            meters=self.meters,
-            wakeups=self.wakeups,
-        )
-
-    @cached_property
-    def credits(self) -> Credits:
-        """Grants credit to clients, and runs the jobs that they deliver."""
-        return Credits(
-            self.reactor,
-            self.functions,
-            name=self.settings.name,
-            lease=self.lease,
-            lifecycle=self.lifecycle,
-            workers=self.workers,
-            peers=self.peer_table,
-            deduplicator=self.deduplicator,
-            inbox=self.inbox,
-            wakeups=self.wakeups,
-        )
-
-    @cached_property
-    def open_credit(self) -> OpenCredit:
-        """Grants open credit, and runs the jobs enqueued by it."""
-        return OpenCredit(
-            self.reactor,
-            self.functions,
-            listener=self.listener,
-            notices=self.notices,
-            lease=self.lease,
-            lifecycle=self.lifecycle,
-            workers=self.workers,
-            intake=self.intake,
-            wakeups=self.wakeups,
-        )
-
-    @cached_property
-    def intake(self) -> Intake:
-        """Takes each assignment once that was read after a notice or a poll."""
-        return Intake(self.workers, self.deduplicator, self.lifecycle, self.completions)
-
-    @cached_property
-    def orphans(self) -> OrphanFinder:
-        """Finds jobs that were handed to the node by a message that was lost."""
-        return OrphanFinder(
-            self.reactor,
-            self.functions,
-            lease=self.lease,
-            inbox=self.inbox,
-            workers=self.workers,
-            intake=self.intake,
-            clients=self.credits,
-            peers=self.peer_table,
-            wakeups=self.wakeups,
-        )
-
-    @cached_property
-    def reconciliation(self) -> Reconciliation:
-        """Returns to the queue the jobs that are assigned to the node but not held by it."""
-        return Reconciliation(
-            self.reactor,
-            self.functions,
-            lease=self.lease,
-            every=self.wakeups.pace.beat,
-            workers=self.workers,
-            records=self.completions,
-            claims=self.claimer,
-            deduplicator=self.deduplicator,
-            wakeups=self.wakeups,
-        )
-
-    @cached_property
-    def scheduler(self) -> Scheduler:
-        """Enqueues the jobs of schedules."""
-        return Scheduler(
-            self.reactor,
-            Schedules(self.pool, self.settings.schema, refused=self.refused),
-            checks=ConditionChecks(
-                self.reactor, Schedules(self.condition_pool, self.settings.schema), self.wakeups
-            ),
-            classes=self.types,
-            lease=self.lease,
-            wakeups=self.wakeups,
-        )
-
-    @cached_property
-    def notifications(self) -> Notifications:
-        """Listens for NOTIFY."""
-        return Notifications(
-            self.reactor,
-            self.listener,
-            functions=self.functions,
-            lease=self.lease,
-            wakeups=self.wakeups,
-        )
-
-    # The other nodes.
-
-    @cached_property
-    def lag(self) -> LagMeter:
-        """Measures reactor lag and waiting jobs."""
-        return LagMeter(self.reactor, self.workers, self.peer_table)
-
-    @cached_property
-    def own_report(self) -> OwnReport:
-        """Makes the node's report to peers."""
-        return OwnReport(self.lease, self.lifecycle, self.workers, self.lag)
-
-    @cached_property
-    def handover(self) -> Handover:
-        """Balances work with peers."""
-        return Handover(
-            self.reactor,
-            self.functions,
-            lease=self.lease,
-            lifecycle=self.lifecycle,
-            workers=self.workers,
-            peers=self.peer_table,
-            own=self.own_report,
-            deduplicator=self.deduplicator,
-            inbox=self.inbox,
-            records=self.completions,
-        )
-
-    @cached_property
-    def peer_network(self) -> PeerNetwork | None:
-        """Keeps connections to peers, if the node listens for any."""
-        if self.settings.listen is None:
-            return None
-        return PeerNetwork(
-            self.reactor,
-            name=self.settings.name,
-            endpoint=self.settings.listen,
-            table=self.peer_table,
-            lease=self.lease,
-            keeper=self.lease_keeper,
-            lifecycle=self.lifecycle,
-            own=self.own_report,
-            exchange=self.handover,
-            wakeups=self.wakeups,
-        )
-
-    @cached_property
-    def lease_proxy(self) -> LeaseProxy:
-        """Renews leases of peers that answer but cannot reach the database."""
-        return LeaseProxy(self.reactor, self.functions, self.lease, self.peer_table)
-
-    # Upkeep and operators.
-
-    @cached_property
-    def maintenance(self) -> Maintenance:
-        """Rotates lanes, and maintains history."""
-        return Maintenance(
-            clock=self.reactor,
-            functions=self.functions,
-            workers=self.workers,
-            records=self.completions,
-            meters=self.meters,
-            wakeups=self.wakeups,
-        )
-
-    @cached_property
-    def archiving(self) -> Archiving:
-        """Archives old days of history."""
-        return Archiving(self.reactor, self.functions, self.settings.dsn, self.settings.schema)
-
-    @cached_property
-    def description(self) -> Description:
-        """Makes the node's description for operators."""
-        return Description(
-            settings=self.settings,
-            functions=self.functions,
-            backoff=self.backoff,
-            lease=self.lease,
-            lifecycle=self.lifecycle,
-            workers=self.workers,
-            starter=self.worker_starter,
-            completions=self.completions,
-            reconciliation=self.reconciliation,
-            credits=self.credits,
-            orphans=self.orphans,
-            peers=self.peer_table,
-            lag=self.lag,
-            versions=self.versions,
-        )
-
-    @cached_property
-    def figures(self) -> FigureCollector:
-        """Collects the node's figures for metrics."""
-        return FigureCollector(
-            meters=self.meters,
-            lease=self.lease,
-            workers=self.workers,
-            completions=self.completions,
-            credits=self.credits,
-            open_credit=self.open_credit,
-            orphans=self.orphans,
-            handover=self.handover,
-            reconciliation=self.reconciliation,
-            peers=self.peer_table,
-            lag=self.lag,
-        )
-
-    @cached_property
-    def admin(self) -> AdminEndpoint | None:
-        """Serves operators and joined applications, if the node has an admin endpoint."""
-        if self.settings.admin is None:
-            return None
-        return AdminEndpoint(
-            self.reactor,
-            self.settings.admin,
-            description=self.description,
-            lifecycle=self.lifecycle,
-            operators=AdminHandlers(
-                self.pool,
-                self.settings.schema,
-                description=self.description,
-                lease=self.lease,
-                workers=self.workers,
-                archive=ArchiveProcess(self.reactor),
-            ),
-            guests=self.credits,
-        )
+def _starter(reactor: IMasterReactor, settings: NodeSettings) -> WorkerStarter:
+    """Return what starts worker processes, as the settings say."""
+    spawning = SpawningStarter(reactor)
+    if not forks_workers(settings.worker_start, settings.workers, sys.platform):
+        return spawning
+    is_demanded = settings.worker_start == "fork"
+    return ForkingStarter(reactor, worker_settings(settings), spawning, is_demanded=is_demanded)

@@ -128,6 +128,11 @@ class Records:
         self.given_back.append((assignment, ids))
 
 
+def fake(double: object) -> Any:
+    """A double of a service, as the service's type for the type checker."""
+    return double
+
+
 def is_rung(alarm: Alarm) -> bool:
     """Tell whether an alarm was rung since it was last waited for, and wait for it."""
     rung, alarm._rung = alarm._rung, False

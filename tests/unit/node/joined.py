@@ -9,7 +9,7 @@ from twisted.internet.error import ConnectionRefusedError
 from twisted.internet.task import Clock
 from twisted.test.iosim import FakeTransport, connect
 
-from tests.unit.node.doubles import Loop, Workers, lease_of
+from tests.unit.node.doubles import Loop, Workers, fake, lease_of
 from txqueue.client.node_link import Membership
 from txqueue.model.assignment import Assignment
 from txqueue.node.arrival.credits import Credits
@@ -59,12 +59,12 @@ class House:
         self.queue = QUEUE
         self.credits = Credits(
             self.clock,
-            self,
+            fake(self),
             name="house",
             lease=self.lease,
             lifecycle=self.lifecycle,
-            workers=self.workers,
-            peers=self,
+            workers=fake(self.workers),
+            peers=fake(self),
             deduplicator=Deduplicator(),
             inbox=self.inbox,
             wakeups=self.wakeups,

@@ -1,19 +1,14 @@
-"""A node's services: each can be made, whichever is asked for first."""
+"""A node's services."""
 
-from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
-import pytest
 from twisted.internet.task import Clock
 
 from tests.unit.node.doubles import Loop
 from txqueue.node.node import Node
-from txqueue.node.services import Services
 from txqueue.node.settings import NodeSettings
 from txqueue.wire.endpoints import Endpoint
-
-NAMES = [name for name, each in vars(Services).items() if isinstance(each, cached_property)]
 
 
 class Reactor(Clock, Loop):
@@ -35,12 +30,6 @@ class Reactor(Clock, Loop):
 def settings() -> NodeSettings:
     """How a node runs that has peers and an endpoint for operators."""
     return NodeSettings("", [], admin=Endpoint(Path("/nowhere/a.sock")), listen=Endpoint(None, 1))
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_any_service_can_be_made_first(name: str) -> None:
-    """With those that it calls; none of them needs it in turn."""
-    assert getattr(Services(cast("Any", Reactor()), settings()), name) is not None
 
 
 def test_a_node_has_all_services() -> None:

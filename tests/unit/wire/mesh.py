@@ -12,7 +12,7 @@ from twisted.internet.protocol import Factory, Protocol, connectionDone
 from twisted.python.failure import Failure
 
 from tests.cluster.peers import free_port
-from tests.unit.node.doubles import Loop, lease_of
+from tests.unit.node.doubles import Loop, fake, lease_of
 from tests.waiting import eventually, running_reactor
 from txqueue.node.peers.network import PeerNetwork
 from txqueue.node.peers.peer import Peer, PeerTable
@@ -94,10 +94,10 @@ class Member:
             endpoint=self.endpoint,
             table=self.table,
             lease=self.lease,
-            keeper=self,
+            keeper=fake(self),
             lifecycle=Lifecycle(Loop()),
-            own=self,
-            exchange=self,
+            own=fake(self),
+            exchange=fake(self),
             wakeups=self.wakeups,
         )
 

@@ -9,7 +9,7 @@ import pytest_twisted
 
 from tests.cluster.peers import free_port
 from tests.fixtures.node_inspection import inspect_node
-from tests.unit.node.doubles import Loop
+from tests.unit.node.doubles import Loop, fake
 from tests.unit.wire.mesh import LIMIT
 from tests.unit.wire.test_peers import issued_with, wrong_authority
 from tests.waiting import running_reactor, within
@@ -60,10 +60,10 @@ def endpoint(folder: Path) -> Iterator[Endpoint]:
     admin = AdminEndpoint(
         running_reactor(),
         place,
-        description=Told(),
+        description=fake(Told()),
         lifecycle=Lifecycle(Loop()),
-        operators=Told(),
-        guests=Told(),
+        operators=fake(Told()),
+        guests=fake(Told()),
     )
     admin.startService()
     yield place

@@ -9,7 +9,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.protocols import amp
 
-from tests.unit.node.doubles import Loop, Records, Workers, lease_of
+from tests.unit.node.doubles import Loop, Records, Workers, fake, lease_of
 from tests.unit.wire.mesh import LIMIT, Caller, Member, Start, introduced, met
 from tests.waiting import eventually, within
 from txqueue.model.assignment import Assignment
@@ -162,10 +162,10 @@ class Reader:
             cast("StoredFunctions", self.functions),
             lease=lease_of(),
             inbox=self.inbox,
-            workers=self.workers,
-            intake=Intake(self.workers, Deduplicator(), Lifecycle(Loop()), Records()),
-            clients=self,
-            peers=self,
+            workers=fake(self.workers),
+            intake=Intake(fake(self.workers), Deduplicator(), Lifecycle(Loop()), fake(Records())),
+            clients=fake(self),
+            peers=fake(self),
             wakeups=wakeups,
         )
         self.orphans.running = 1

@@ -7,7 +7,7 @@ from __future__ import annotations
 import time
 from collections.abc import Coroutine, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from attrs import define
 from twisted.internet.defer import Deferred
@@ -15,7 +15,7 @@ from twisted.internet.defer import Deferred
 from txqueue.errors import DatabaseUnavailable
 from txqueue.model.assignment import Assignment, ReturnedJobs
 from txqueue.node.state.arrivals import Meters
-from txqueue.node.state.collaborators import BacklogListener, Executor
+from txqueue.node.state.collaborators import BacklogListener
 from txqueue.node.state.lease import Identity, Lease
 from txqueue.node.state.periodic import Periodic, Wakeups
 from txqueue.policy.placement.claim_plan import REWIND, ClaimPlace, ClaimShare, JobPlace, idle_delay
@@ -26,19 +26,19 @@ from txqueue.store.node.functions import StoredFunctions
 from txqueue.store.node.run_functions import Claim
 from txqueue.system.clock import Clock
 
+if TYPE_CHECKING:
+    from txqueue.node.arrival.open_credit import OpenCredit
+    from txqueue.node.peers.peer import PeerTable
+    from txqueue.node.upkeep.maintenance import Maintenance
+    from txqueue.node.workers.starter import WorkerVersions
+    from txqueue.node.workers.workload import Workers
+
 # The least difference of loads for which a node leaves a heavy job to another one, as in
 # has_lighter_node().
 MARGIN = 0.1
 # Seconds after which a job that no other node has claimed is not left any longer, and for which
 # this node then leaves no jobs: the others may be unable to, for a reason that it does not know.
 PATIENCE, REST = 2.0, 10.0
-
-
-class Peers(Protocol):
-    """The other nodes."""
-
-    def wake(self) -> None:
-        """Notify connected nodes with room that there may be work."""
 
 
 class HeavyJobs:
@@ -49,7 +49,7 @@ class HeavyJobs:
         peers: Are notified of a job that is left to them.
     """
 
-    def __init__(self, clock: Clock, peers: Peers) -> None:
+    def __init__(self, clock: Clock, peers: PeerTable) -> None:
         self._clock = clock
         self._peers = peers
         self._left: tuple[int, float] | None = None
@@ -106,29 +106,6 @@ ORDINARY_REST = 1.0
 SLOW = 0.01
 
 
-class Lanes(Protocol):
-    """The service that rotates lanes as they fill up."""
-
-    def claimed(self, jobs: int) -> None:
-        """Note that a claim took a number of jobs."""
-
-
-class ClaimedTypes(Protocol):
-    """The work types that a node claims."""
-
-    claimed: list[str]
-
-
-class OpenCreditGiver(Protocol):
-    """The service that grants open credit."""
-
-    def missed(self) -> None:
-        """Note that a job had to be claimed that might have been enqueued as assigned."""
-
-    def claimed(self, jobs: int) -> None:
-        """Note that a claim took a number of jobs."""
-
-
 @define(eq=False, repr=False, slots=False)
 class Claimer(Periodic):
     """Claims ready jobs while the workers have room, and sleeps while no job is ready.
@@ -153,12 +130,12 @@ class Claimer(Periodic):
     _functions: StoredFunctions
     _lease: Lease
     _queues: Sequence[str]
-    _versions: ClaimedTypes
-    _workers: Executor
+    _versions: WorkerVersions
+    _workers: Workers
     _heavy_jobs: HeavyJobs
-    _lanes: Lanes
+    _lanes: Maintenance
     _listeners: Sequence[BacklogListener]
-    _open_credit: OpenCreditGiver
+    _open_credit: OpenCredit
     _meters: Meters
     _wakeups: Wakeups
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from attrs import define, evolve, field
 from twisted.internet.defer import Deferred
@@ -14,7 +14,6 @@ from txqueue.errors import TxqueueError
 from txqueue.model.assignment import Assignment
 from txqueue.model.humanize import plain
 from txqueue.node.state.arrivals import Deduplicator, Inbox
-from txqueue.node.state.collaborators import Executor
 from txqueue.node.state.lease import Lease, Lifecycle
 from txqueue.node.state.periodic import Wakeups
 from txqueue.policy.placement.credit import NodeLoad, credit_limit, new_credit
@@ -32,6 +31,11 @@ from txqueue.wire.commands import (
 )
 from txqueue.wire.pipe import Pipe, Responders
 
+if TYPE_CHECKING:
+    from txqueue.node.peers.peer import PeerTable
+    from txqueue.node.workers.workload import Workers
+    from txqueue.store.node.functions import StoredFunctions
+
 # A client may commit a transaction and vanish: for this many seconds after clients last held
 # credit, the node polls often for jobs whose message was lost.
 LINGER = 30.0
@@ -39,26 +43,6 @@ LINGER = 30.0
 EVEN_OUT = 1.0
 # Characters of a client's database in the log.
 _LONGEST_PLACE = 300
-
-
-class Queue(Protocol):
-    """The queue that the node serves."""
-
-    async def identity(self) -> QueueIdentity:
-        """Return which queue it is: its database and schema."""
-
-
-class CreditPeers(Protocol):
-    """The other masters."""
-
-    def loads(self) -> list[NodeLoad]:
-        """Return the loads of the peers that may get jobs."""
-
-    def forward(self, incarnation: int, assignments: Sequence[int]) -> None:
-        """Send a peer the numbers of its new assignments."""
-
-    def wake(self) -> None:
-        """Notify peers with room that there may be work."""
 
 
 @define(eq=False)
@@ -98,12 +82,12 @@ class Credits:
     log = Logger()
 
     _clock: Clock
-    _queue: Queue
+    _queue: StoredFunctions
     _name: str
     _lease: Lease
     _lifecycle: Lifecycle
-    _workers: Executor
-    _peers: CreditPeers
+    _workers: Workers
+    _peers: PeerTable
     _deduplicator: Deduplicator
     _inbox: Inbox
     _wakeups: Wakeups

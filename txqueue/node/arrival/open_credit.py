@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from attrs import define
 
 from txqueue.model.assignment import Assignment
 from txqueue.node.arrival.notifications import DatabaseNotices
 from txqueue.node.arrival.orphans import Intake
-from txqueue.node.state.collaborators import Executor
 from txqueue.node.state.lease import Lease, Lifecycle
 from txqueue.node.state.periodic import Periodic, Wakeups
 from txqueue.policy.placement.credit import CreditGrants, open_credit
-from txqueue.store.driver.listener import OwnChannel
 from txqueue.store.node.functions import StoredFunctions
 
-
-class ChannelListener(Protocol):
-    """The connection that listens for notifications."""
-
-    def listens_on(self, own: OwnChannel) -> bool:
-        """Whether it listens on the node's own channel."""
+if TYPE_CHECKING:
+    from txqueue.node.workers.workload import Workers
+    from txqueue.store.driver.listener import Listener
 
 
 @define(eq=False, repr=False, slots=False)
@@ -52,11 +47,11 @@ class OpenCredit(Periodic):
     name = "open credit"
 
     _functions: StoredFunctions
-    _listener: ChannelListener
+    _listener: Listener
     _notices: DatabaseNotices
     _lease: Lease
     _lifecycle: Lifecycle
-    _workers: Executor
+    _workers: Workers
     _intake: Intake
     _wakeups: Wakeups
 

@@ -5,16 +5,21 @@ lost.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from attrs import define
 
 from txqueue.model.assignment import Assignment
 from txqueue.node.state.arrivals import Deduplicator, Inbox
-from txqueue.node.state.collaborators import Executor, GivenBack
 from txqueue.node.state.lease import Lease, Lifecycle
 from txqueue.node.state.periodic import Periodic, Wakeups
 from txqueue.store.node.functions import StoredFunctions
+
+if TYPE_CHECKING:
+    from txqueue.node.arrival.credits import Credits
+    from txqueue.node.peers.peer import PeerTable
+    from txqueue.node.workers.completions import Completions
+    from txqueue.node.workers.workload import Workers
 
 
 @define(eq=False, repr=False, slots=False)
@@ -30,10 +35,10 @@ class Intake:
         records: Returns jobs to the queue.
     """
 
-    _workers: Executor
+    _workers: Workers
     _deduplicator: Deduplicator
     _lifecycle: Lifecycle
-    _records: GivenBack
+    _records: Completions
 
     def take(self, assignments: Sequence[Assignment]) -> list[Assignment]:
         """Run assignments, or return them to the queue if the node drains.
@@ -61,22 +66,6 @@ class Intake:
 OFTEN, NOW_AND_THEN, SELDOM = 1.0, 2.0, 10.0
 
 
-class Clients(Protocol):
-    """The service that grants credit to clients."""
-
-    @property
-    def are_out(self) -> bool:
-        """Whether jobs may be on their way to this node by direct dispatch."""
-
-
-class HandingPeers(Protocol):
-    """The other masters."""
-
-    @property
-    def has_fresh(self) -> bool:
-        """Whether jobs may be on their way from a peer to this node."""
-
-
 @define(eq=False, repr=False, slots=False)
 class OrphanFinder(Periodic):
     """Polls for jobs that were handed to the node and did not arrive by message.
@@ -101,10 +90,10 @@ class OrphanFinder(Periodic):
     _functions: StoredFunctions
     _lease: Lease
     _inbox: Inbox
-    _workers: Executor
+    _workers: Workers
     _intake: Intake
-    _clients: Clients
-    _peers: HandingPeers
+    _clients: Credits
+    _peers: PeerTable
     _wakeups: Wakeups
 
     def __attrs_post_init__(self) -> None:

@@ -8,7 +8,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any, Protocol
+from typing import Any
 
 from attrs import define
 from twisted.internet.defer import Deferred
@@ -40,16 +40,6 @@ PAUSE = 1.0
 Condition = tuple[str, str]
 
 
-class Conditions(Protocol):
-    """The conditions in the database."""
-
-    async def met(self, table: str, column: str, values: Sequence[str]) -> set[str]:
-        """Return which of the given values occur in a column of an application's table."""
-
-    def trim(self) -> None:
-        """Close connections that were needed only while several checks ran."""
-
-
 @define(eq=False, repr=False, slots=False)
 class ConditionChecks:
     """Checks conditions, those that read the same column together, all others independently.
@@ -65,7 +55,7 @@ class ConditionChecks:
     log = Logger()
 
     _clock: Clock
-    _conditions: Conditions
+    _conditions: Schedules
     _wakeups: Wakeups
 
     def __attrs_post_init__(self) -> None:
@@ -168,23 +158,6 @@ MARGIN, FULL_PROMOTION = timedelta(seconds=5), 10.0
 MENDING = 60.0
 
 
-class Checks(Protocol):
-    """Checks the conditions of due schedules."""
-
-    @property
-    def busy(self) -> list[tuple[str, str]]:
-        """The conditions that are being checked, or wait for that."""
-
-    def begin(self, due: Due) -> None:
-        """Check the conditions of those due schedules that have one."""
-
-    def take(self) -> list[Judged]:
-        """Return the schedules whose conditions were checked since the last call."""
-
-    async def end(self) -> None:
-        """Begin no more checks, and wait for those that run."""
-
-
 @define(eq=False, repr=False, slots=False)
 class Scheduler(Periodic):
     """Finds due schedules, plans their jobs, and has the database enqueue them.
@@ -204,7 +177,7 @@ class Scheduler(Periodic):
     name = "scheduler"
 
     _schedules: Schedules
-    _checks: Checks
+    _checks: ConditionChecks
     _classes: Sequence[type[WorkItem]]
     _lease: Lease
     _wakeups: Wakeups

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from attrs import define
 from twisted.internet.defer import Deferred, gatherResults
@@ -14,7 +14,7 @@ from twisted.logger import Logger
 
 from txqueue.errors import TxqueueError
 from txqueue.node.state.arrivals import Meters
-from txqueue.node.state.collaborators import BeatListener, Holdings
+from txqueue.node.state.collaborators import BeatListener
 from txqueue.node.state.lease import Identity, Lease, Lifecycle
 from txqueue.node.state.periodic import Periodic, Wakeups
 from txqueue.store.node.functions import StoredFunctions
@@ -22,22 +22,12 @@ from txqueue.store.node.run_functions import HeartbeatReply
 from txqueue.system.clock import Clock, Timer
 from txqueue.system.processes import has_ended
 
-
-class LeaseHolders(Protocol):
-    """The workers, which start jobs only while the lease holds."""
-
-    def renew(self, until: float, incarnation: int) -> None:
-        """Allow run `incarnation` to start jobs until `until`, by the monotonic clock."""
-
-    def give_back(self) -> None:
-        """Return all unstarted jobs to the queue."""
-
-
-class CreditGiver(Protocol):
-    """The service that grants credit only while the lease holds."""
-
-    def review(self) -> None:
-        """Grant or withdraw credit, as the lease and the loads now require."""
+if TYPE_CHECKING:
+    from txqueue.node.arrival.credits import Credits
+    from txqueue.node.description import Description
+    from txqueue.node.peers.peer import Peer, PeerTable
+    from txqueue.node.workers.pool import WorkerPool
+    from txqueue.node.workers.workload import Workers
 
 
 @define(eq=False, repr=False, slots=False)
@@ -56,8 +46,8 @@ class LeaseKeeper:
 
     _clock: Clock
     _lease: Lease
-    _workers: LeaseHolders
-    _credits: CreditGiver
+    _workers: Workers
+    _credits: Credits
     _wakeups: Wakeups
 
     def __attrs_post_init__(self) -> None:
@@ -132,7 +122,7 @@ class DatabaseLife:
         holdings: The jobs that the node holds.
     """
 
-    def __init__(self, functions: StoredFunctions, holdings: Holdings) -> None:
+    def __init__(self, functions: StoredFunctions, holdings: Workers) -> None:
         self._functions = functions
         self._holdings = holdings
         self._beats = 0
@@ -162,24 +152,6 @@ class DatabaseLife:
 
 
 LEAST_PAUSE = 0.05
-
-
-class LoadMeter(Protocol):
-    """The measurements that a heartbeat carries."""
-
-    @property
-    def load(self) -> float:
-        """The weight of the jobs that the workers hold, as a fraction of their capacity."""
-
-    def measured(self) -> Mapping[str, Any]:
-        """Return the measurements besides the load, as plain data."""
-
-
-class Processes(Protocol):
-    """The worker processes, which are killed when another run has taken the node's name."""
-
-    def stop_at_once(self) -> None:
-        """Kill all worker processes."""
 
 
 @define(eq=False, repr=False, slots=False)
@@ -214,10 +186,10 @@ class Heartbeats(Periodic):
     _life: DatabaseLife
     _keeper: LeaseKeeper
     _lifecycle: Lifecycle
-    _load_meter: LoadMeter
+    _load_meter: Description
     _meters: Meters
     _listeners: Sequence[BeatListener]
-    _processes: Processes
+    _processes: WorkerPool
     _wakeups: Wakeups
 
     def __attrs_post_init__(self) -> None:
@@ -359,31 +331,6 @@ class Heartbeats(Periodic):
 SUSPECT = 0.4
 
 
-class SilentPeer(Protocol):
-    """A master that may be silent because it cannot reach the database."""
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-
-    @property
-    def incarnation(self) -> int:
-        """The number of its run."""
-
-    async def lives(self, clock: Clock) -> bool:
-        """Ask it whether it is alive."""
-
-    def kept(self) -> None:
-        """Note that its lease was renewed."""
-
-
-class KnownPeers(Protocol):
-    """The other masters."""
-
-    def peer(self, incarnation: int) -> SilentPeer | None:
-        """Return the peer of an incarnation; None if it is unknown."""
-
-
 @define(eq=False, repr=False, slots=False)
 class LeaseProxy(Periodic):
     """Asks silent peers whether they are alive, and renews the leases of those that answer.
@@ -399,7 +346,7 @@ class LeaseProxy(Periodic):
 
     _functions: StoredFunctions
     _lease: Lease
-    _peers: KnownPeers
+    _peers: PeerTable
 
     def __attrs_post_init__(self) -> None:
         self._suspects: list[int] = []
@@ -429,7 +376,7 @@ class LeaseProxy(Periodic):
                 living[incarnation].kept()
         return None
 
-    async def _lives(self, peer: SilentPeer) -> bool:
+    async def _lives(self, peer: Peer) -> bool:
         """Ask a peer whether it is alive; presume that it is not if it does not answer promptly."""
         try:
             return await peer.lives(self._clock)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from attrs import define, frozen
 from twisted.internet.defer import TimeoutError
@@ -11,10 +11,14 @@ from twisted.internet.task import deferLater
 
 from txqueue.model.assignment import JobKey, ReturnedJobs
 from txqueue.node.state.arrivals import Deduplicator
-from txqueue.node.state.collaborators import Holdings, Records
 from txqueue.node.state.lease import Lease
 from txqueue.node.state.periodic import Periodic, Wakeups
 from txqueue.store.node.functions import StoredFunctions
+
+if TYPE_CHECKING:
+    from txqueue.node.arrival.claimer import Claimer
+    from txqueue.node.workers.completions import Completions
+    from txqueue.node.workers.workload import Workers
 
 # The age, in seconds, at which an assignment is checked; a younger one's message may be on its way.
 YOUNGEST = 1.0
@@ -27,14 +31,6 @@ SHARE, LONGEST = 50.0, 30.0
 TRIES, PAUSE = 20, 0.1
 # The most assignments whose jobs are compared at a time.
 MOST = 1000
-
-
-class Claims(Protocol):
-    """The service that claims jobs."""
-
-    @property
-    def claim(self) -> int | None:
-        """The number of the running claim; None if there is none."""
 
 
 @frozen
@@ -92,9 +88,9 @@ class Reconciliation(Periodic):
     _functions: StoredFunctions
     _lease: Lease
     _every: float
-    _workers: Holdings
-    _records: Records
-    _claims: Claims
+    _workers: Workers
+    _records: Completions
+    _claims: Claimer
     _deduplicator: Deduplicator
     _wakeups: Wakeups
 

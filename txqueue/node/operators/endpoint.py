@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from attrs import asdict, define
 from twisted.application.service import Service
@@ -17,10 +17,8 @@ from twisted.logger import Logger
 from txqueue.errors import AdminRefused, DatabaseUnavailable, JobNotFound, TxqueueError
 from txqueue.model.assignment import CancelledJob
 from txqueue.model.operator_acts import ACTS, ValueKind
-from txqueue.node.state.collaborators import Description
 from txqueue.node.state.lease import Lease, Lifecycle, ListeningPort
 from txqueue.policy.blockers import explain_archived
-from txqueue.policy.health import Health
 from txqueue.policy.pagination import as_text, first_page, join_numbers, numbers
 from txqueue.store.driver.connection_pool import ConnectionPool
 from txqueue.store.inquiries.inquiry import Inquiry
@@ -45,6 +43,11 @@ from txqueue.wire.limits import GuardedServer
 from txqueue.wire.pipe import Pipe, PipeServer, Responders
 from txqueue.wire.tls import caller_of
 
+if TYPE_CHECKING:
+    from txqueue.node.arrival.credits import Credits
+    from txqueue.node.description import Description
+    from txqueue.node.workers.workload import Workers
+
 # More jobs than this never fit into a page.
 MOST_LISTED = 200
 SCHEDULE_ACTS = ("pause", "resume", "remove", "run")
@@ -59,13 +62,6 @@ _LISTS: dict[Command, tuple[str, Listing, tuple[str, ...]]] = {
     wire.ListControls: ("controls", queue_state.about_controls, ("kind", "key")),
     wire.ListFailures: ("failures", about_failures_after, ("fingerprint", "work_type")),
 }
-
-
-class Canceller(Protocol):
-    """The workers, which may hold a cancelled or restarted job."""
-
-    def cancel(self, job: CancelledJob) -> None:
-        """Make the worker that holds a cancelled or restarted job, if any, end the job."""
 
 
 @define(eq=False, repr=False, slots=False)
@@ -87,7 +83,7 @@ class AdminHandlers:
     _schema: str
     _description: Description
     _lease: Lease
-    _workers: Canceller
+    _workers: Workers
     _archive: ArchiveProcess
 
     def __attrs_post_init__(self) -> None:
@@ -309,29 +305,6 @@ def _key(row: Answer, columns: Sequence[str]) -> str:
 MOST_CONNECTED = 256
 
 
-class Operators(Protocol):
-    """Serves operators."""
-
-    def responders(self, pipe: Pipe) -> Responders:
-        """Return the handlers of the commands that a connection's operator may send."""
-
-
-class Guests(Protocol):
-    """Lets applications join the node."""
-
-    def greet(self, pipe: Pipe) -> tuple[Responders, Callable[[], None]]:
-        """Return the handlers of an application's commands, and a function to call when it
-        disconnects.
-        """
-
-
-class OwnState(Description, Protocol):
-    """The node's description of itself, and its health."""
-
-    def health(self) -> Health:
-        """Return whether the node is live and ready, without a query."""
-
-
 @define(eq=False, repr=False, slots=False)
 class AdminEndpoint(Service):
     """Listens at the node's admin endpoint.
@@ -349,10 +322,10 @@ class AdminEndpoint(Service):
 
     _reactor: INetworkReactor
     _endpoint: Endpoint
-    _description: OwnState
+    _description: Description
     _lifecycle: Lifecycle
-    _operators: Operators
-    _guests: Guests
+    _operators: AdminHandlers
+    _guests: Credits
 
     def __attrs_post_init__(self) -> None:
         self._port = ListeningPort(self._reactor, self._endpoint, self._lifecycle)

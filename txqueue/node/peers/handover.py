@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from attrs import define
 from twisted.internet.defer import Deferred
@@ -11,7 +11,6 @@ from twisted.python.failure import Failure
 
 from txqueue.model.assignment import PassedJobs
 from txqueue.node.state.arrivals import Deduplicator, Inbox
-from txqueue.node.state.collaborators import Executor, GivenBack, OwnReport
 from txqueue.node.state.lease import Lease, Lifecycle
 from txqueue.node.state.periodic import Periodic
 from txqueue.policy.backoff import Backoff
@@ -26,6 +25,12 @@ from txqueue.policy.placement.room import Unstarted
 from txqueue.store.node.functions import StoredFunctions
 from txqueue.store.node.run_functions import HeartbeatReply
 
+if TYPE_CHECKING:
+    from txqueue.node.peers.own_report import OwnReport
+    from txqueue.node.peers.peer import PeerTable
+    from txqueue.node.workers.completions import Completions
+    from txqueue.node.workers.workload import Workers
+
 # Seconds between two comparisons with the peers: normally, while they pass work, and without peers.
 LOOK, EAGER, ALONE = 0.1, 0.02, 0.5
 # Jobs beyond a worker's room go back to the queue after this many seconds.
@@ -34,20 +39,6 @@ LASTING = 0.3
 FIRST_REST, LONGEST_REST = 0.2, 10.0
 # The most jobs that one statement passes on.
 MOST_JOBS = 1_000
-
-
-class Neighbours(Protocol):
-    """The other masters."""
-
-    @property
-    def reports(self) -> list[NodeReport]:
-        """The recent reports of the peers."""
-
-    def forward(self, incarnation: int, assignments: Sequence[int]) -> None:
-        """Send a peer the numbers of its new assignments."""
-
-    async def steal(self, incarnation: int, weight: int) -> tuple[list[int], int]:
-        """Ask a peer for unstarted work; return the assignments it passed on, and their weight."""
 
 
 @define(eq=False, repr=False, slots=False)
@@ -75,12 +66,12 @@ class Handover(Periodic):
     _functions: StoredFunctions
     _lease: Lease
     _lifecycle: Lifecycle
-    _workers: Executor
-    _peers: Neighbours
+    _workers: Workers
+    _peers: PeerTable
     _own: OwnReport
     _deduplicator: Deduplicator
     _inbox: Inbox
-    _records: GivenBack
+    _records: Completions
 
     def __attrs_post_init__(self) -> None:
         self._is_eager = self._is_idle = False

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from attrs import define
 from twisted.internet.defer import Deferred
@@ -13,7 +12,6 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from txqueue.node.peers.peer import PATIENCE, Peer, PeerTable, joined, numbers_in
-from txqueue.node.state.collaborators import OwnReport
 from txqueue.node.state.lease import Lease, Lifecycle, ListeningPort
 from txqueue.node.state.periodic import Periodic, Wakeups
 from txqueue.policy.placement.peers import NodeReport
@@ -22,38 +20,17 @@ from txqueue.wire.commands import Hello, NotAPeer
 from txqueue.wire.endpoints import Endpoint, INetworkReactor, is_loopback
 from txqueue.wire.peer_connection import PeerPipe, PeerServer, dialled
 
+if TYPE_CHECKING:
+    from txqueue.node.leasing.heartbeats import LeaseKeeper
+    from txqueue.node.peers.handover import Handover
+    from txqueue.node.peers.own_report import OwnReport
+
 # Shortest interval between two reports when the load changes, and the regular interval; seconds.
 TICK, LEAST = 0.1, 1.0
 # Seconds of silence after which a peer is disconnected.
 SILENCE = 6.0
 # Shortest interval between two extra heartbeats, or two log lines, about unknown nodes; seconds.
 LOOK_AGAIN = 1.0
-
-
-class Exchange(Protocol):
-    """The service that accepts work from peers and passes work to them."""
-
-    def taken(self, assignments: Sequence[int]) -> None:
-        """Accept assignments from a peer."""
-
-    async def surrender(self, incarnation: int, weight: int) -> tuple[list[int], int]:
-        """Pass unstarted work, up to a weight, to a peer.
-
-        Returns:
-            The assignments that the peer now has, and their weight.
-        """
-
-
-class Keeper(Protocol):
-    """Keeps the node's lease."""
-
-    def kept(self, answered_at: float) -> None:
-        """Act on the renewal of this node's lease in the database by a peer.
-
-        Args:
-            answered_at: When this node last answered that peer's liveness check, by the monotonic
-                clock; the lease counts from then.
-        """
 
 
 @define(eq=False, repr=False, slots=False)
@@ -89,10 +66,10 @@ class PeerNetwork(Periodic):
     _endpoint: Endpoint
     _table: PeerTable
     _lease: Lease
-    _keeper: Keeper
+    _keeper: LeaseKeeper
     _lifecycle: Lifecycle
     _own: OwnReport
-    _exchange: Exchange
+    _exchange: Handover
     _wakeups: Wakeups
 
     def __attrs_post_init__(self) -> None:

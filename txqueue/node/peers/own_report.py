@@ -6,15 +6,18 @@ import os
 import time
 from importlib.metadata import version
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from attrs import define
 
-from txqueue.node.state.collaborators import Capacity
 from txqueue.node.state.lease import Lease, Lifecycle
 from txqueue.node.state.periodic import Periodic
 from txqueue.policy.placement.peers import NodeReport
 from txqueue.policy.placement.room import ahead_of
+
+if TYPE_CHECKING:
+    from txqueue.node.peers.peer import PeerTable
+    from txqueue.node.workers.workload import Workers
 
 # Seconds between two measurements, and between those of a node without peers while it has no job.
 BEAT, RESTING = 0.1, 1.0
@@ -24,14 +27,6 @@ FADING = 0.8
 # report.
 MEMORY_AGE = 1.0
 _STATM = Path("/proc/self/statm")
-
-
-class ConnectedPeers(Protocol):
-    """The other masters."""
-
-    @property
-    def has_fresh(self) -> bool:
-        """Whether one has reported recently."""
 
 
 @define(eq=False, repr=False, slots=False)
@@ -50,8 +45,8 @@ class LagMeter(Periodic):
 
     name = "lag"
 
-    _workers: Capacity
-    _peers: ConnectedPeers
+    _workers: Workers
+    _peers: PeerTable
 
     def __attrs_post_init__(self) -> None:
         self._due_at = float("inf")
@@ -90,17 +85,6 @@ def memory() -> int:
         return 0
 
 
-class Measured(Protocol):
-    """The measurements of the master: its reactor lag, and the weight that waits in its workers."""
-
-    lag: float
-    steady: int
-
-    @property
-    def memory(self) -> int:
-        """The memory of the process in bytes."""
-
-
 @define(eq=False, repr=False, slots=False)
 class OwnReport:
     """Makes the report by which peers decide how to share work with this node.
@@ -114,8 +98,8 @@ class OwnReport:
 
     _lease: Lease
     _lifecycle: Lifecycle
-    _workers: Capacity
-    _lag: Measured
+    _workers: Workers
+    _lag: LagMeter
 
     def __attrs_post_init__(self) -> None:
         self._version = version("txqueue")

@@ -17,11 +17,15 @@ from twisted.python.failure import Failure
 
 from txqueue.model.run_log import WAIT_BOUNDS
 from txqueue.node.state.arrivals import Meters
-from txqueue.node.state.collaborators import Capacity, Process, Records, Spawner
+from txqueue.node.state.collaborators import Process, Spawner
 from txqueue.node.state.periodic import Periodic, Wakeups
 from txqueue.store.driver.reconnecting import ReconnectBackoff
 from txqueue.store.node.functions import StoredFunctions
 from txqueue.store.node.run_functions import HeartbeatReply
+
+if TYPE_CHECKING:
+    from txqueue.node.workers.completions import Completions
+    from txqueue.node.workers.workload import Workers
 
 
 @define(eq=False, repr=False, slots=False)
@@ -174,8 +178,8 @@ class Maintenance(Periodic):
     name = "maintenance"
 
     _functions: StoredFunctions
-    _workers: Capacity
-    _records: Records
+    _workers: Workers
+    _records: Completions
     _meters: Meters
     _wakeups: Wakeups
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from typing import Protocol
 
 from attrs import Factory, define
 from twisted.internet.defer import Deferred
@@ -20,7 +19,6 @@ from txqueue.model.assignment import (
     StartedJob,
 )
 from txqueue.node.state.arrivals import Meters
-from txqueue.node.state.collaborators import EndListener
 from txqueue.node.state.lease import Lease
 from txqueue.node.state.periodic import Periodic, Wakeups
 from txqueue.node.workers.long_outcomes import LongOutcomes
@@ -31,13 +29,6 @@ from txqueue.store.node.functions import StoredFunctions
 from txqueue.store.node.outcomes import as_settled_jobs, outcomes_texts, settled_jobs_in
 from txqueue.store.node.run_functions import WrittenEnds
 from txqueue.system.clock import Clock
-
-
-class NotifyEnds(Protocol):
-    """The stored function that notifies waiting clients."""
-
-    async def notify_ends(self, numbers: str) -> float:
-        """Notify of jobs by number; return for how many more seconds clients wait."""
 
 
 class EndNotifier(Periodic):
@@ -53,7 +44,7 @@ class EndNotifier(Periodic):
 
     name = "end notifier"
 
-    def __init__(self, clock: Clock, functions: NotifyEnds) -> None:
+    def __init__(self, clock: Clock, functions: StoredFunctions) -> None:
         super().__init__(clock)
         self._clock = clock
         self._functions = functions
@@ -183,7 +174,7 @@ class Completions(Periodic):
 
     _functions: StoredFunctions
     _lease: Lease
-    _ends: EndListener
+    _ends: EndNotifier
     _wakeups: Wakeups
     _meters: Meters
 

@@ -8,7 +8,7 @@ import signal
 import socket
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from attrs import asdict, define
 from twisted.internet.defer import Deferred
@@ -22,9 +22,7 @@ from txqueue.model.assignment import (
     SettledJobs,
     StartedJob,
 )
-from txqueue.node.state.arrivals import Meters
-from txqueue.node.state.collaborators import Reports, Spawner
-from txqueue.node.workers.starter import RunVersion, StartedWorker, WorkerStarter
+from txqueue.node.workers.starter import RunVersion, StartedWorker
 from txqueue.policy.placement.room import Load, PaceMeter, Unstarted
 from txqueue.system.inflight import InFlight
 from txqueue.wire.commands import (
@@ -43,24 +41,11 @@ from txqueue.wire.commands import (
 )
 from txqueue.wire.pipe import PipeFactory, PromptPipe
 
+if TYPE_CHECKING:
+    from txqueue.node.workers.pool import WorkerPool
+
 # Timeouts in seconds: to import the application, and to read a process's last messages.
 START_PATIENCE, LAST_WORDS = 300.0, 1.0
-
-
-class Owner(Protocol):
-    """The pool that started a worker process, as `WorkerProcess` uses it."""
-
-    reactor: Spawner
-    starter: WorkerStarter
-    capacity: int
-    reports: Reports
-    meters: Meters
-
-    def reported(self, worker: WorkerProcess) -> None:
-        """Note that a worker has finished or returned jobs."""
-
-    def worker_lost(self, worker: WorkerProcess) -> None:
-        """Note that a worker's pipe closed."""
 
 
 @define(eq=False, repr=False, slots=False)
@@ -91,7 +76,7 @@ class WorkerProcess:
 
     log = Logger()
 
-    _owner: Owner
+    _owner: WorkerPool
     key: int
     is_apart: bool = False
 

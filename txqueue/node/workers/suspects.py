@@ -5,8 +5,8 @@ own.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
-from typing import Any, Final, Protocol
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Final
 
 from attrs import define
 
@@ -14,6 +14,10 @@ from txqueue.model.assignment import Assignment
 from txqueue.node.state.periodic import Alarm, Periodic
 from txqueue.node.workers.process import WorkerProcess
 from txqueue.system.clock import Clock
+
+if TYPE_CHECKING:
+    from txqueue.node.workers.pool import WorkerPool
+    from txqueue.node.workers.workload import Workers
 
 MOST_NAMED: Final = 10
 """How many jobs that have left threads behind a heartbeat names."""
@@ -97,35 +101,6 @@ class Suspects:
 KEEP = 5.0
 
 
-class SuspectProcess(Protocol):
-    """A process for suspects, as this service uses it."""
-
-    key: int
-    is_ready: bool
-
-    @property
-    def weight(self) -> int:
-        """The weight of its jobs, and of ended jobs whose threads go on."""
-
-    def retire(self) -> None:
-        """End it, as it runs no job."""
-
-
-class SuspectWorkers(Protocol):
-    """The processes for suspects."""
-
-    @property
-    def apart(self) -> Sequence[SuspectProcess]:
-        """All of them, ready or not."""
-
-
-class SuspectStarter(Protocol):
-    """Starts processes for suspects."""
-
-    def start_apart(self) -> None:
-        """Start one."""
-
-
 @define(eq=False, repr=False, slots=False)
 class SuspectProcesses(Periodic):
     """Starts a process for each assignment of suspects that waits for one, up to a limit.
@@ -140,8 +115,8 @@ class SuspectProcesses(Periodic):
     name = "suspects"
 
     _suspects: Suspects
-    _workers: SuspectWorkers
-    _starter: SuspectStarter
+    _workers: Workers
+    _starter: WorkerPool
 
     def __attrs_post_init__(self) -> None:
         self.alarm = self._suspects.alarm

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from attrs import define
 from twisted.logger import Logger
 
 from txqueue.model.assignment import JobKey, StartedJob
-from txqueue.node.state.collaborators import Records
 from txqueue.node.state.lease import Lease
 from txqueue.node.state.periodic import Alarm, Periodic
 from txqueue.store.node.functions import StoredFunctions
+
+if TYPE_CHECKING:
+    from txqueue.node.workers.completions import Completions
+    from txqueue.node.workers.process import WorkerProcess
+    from txqueue.node.workers.workload import Workers
 
 # Seconds between two pings, and seconds of silence after which a worker must not start other jobs;
 # after twice that silence, its unstarted jobs are returned to the queue.
@@ -27,89 +31,6 @@ LATE = 0.5
 
 # Why a worker does not answer although it runs no job.
 IDLE = "it is stopped or gets no core, or a handler has closed its descriptors"
-
-
-class Watched(Protocol):
-    """A worker process, as the watchdog uses it."""
-
-    @property
-    def pid(self) -> int:
-        """The process id."""
-
-    @property
-    def silent(self) -> float:
-        """Seconds since the oldest unanswered ping; 0 if all are answered."""
-
-    @property
-    def stuck(self) -> float:
-        """Seconds since threads of ended jobs keep the worker from starting any; 0 if none do."""
-
-    @property
-    def outlived(self) -> Sequence[int]:
-        """The numbers of ended jobs whose threads go on."""
-
-    @property
-    def left(self) -> int:
-        """The weight that these threads keep."""
-
-    @property
-    def is_crowded(self) -> bool:
-        """Whether that is at least half of the worker's capacity."""
-
-    @property
-    def crowded(self) -> float:
-        """Seconds for which a crowded worker has had no room, or no job, and has ended none."""
-
-    @property
-    def is_stopped(self) -> bool:
-        """Whether the worker was stopped from starting jobs."""
-
-    @property
-    def held(self) -> dict[int, int]:
-        """The number of jobs that the worker holds, by assignment."""
-
-    @property
-    def in_flight(self) -> set[int]:
-        """The numbers of the jobs that the worker runs."""
-
-    @property
-    def blocking(self) -> set[int]:
-        """The numbers of the jobs one of which blocks a worker that does not answer."""
-
-    @property
-    def begun(self) -> set[int] | None:
-        """The numbers of the jobs that the worker has started; None if unknown."""
-
-    def ping(self) -> None:
-        """Ping the worker."""
-
-    def stop(self) -> None:
-        """Stop the worker from starting jobs until it has reported its unstarted ones."""
-
-    def relieve(self) -> None:
-        """Return the unstarted jobs to the queue once the worker answers."""
-
-    def disown(self, jobs: Iterable[JobKey]) -> None:
-        """Return to the queue jobs that the worker has not started and will not start."""
-
-    def kill(self) -> None:
-        """Kill the worker."""
-
-
-class WatchedWorkers(Protocol):
-    """The worker processes of the node."""
-
-    @property
-    def ready(self) -> Sequence[Watched]:
-        """The workers that can get jobs."""
-
-    @property
-    def closed(self) -> Mapping[str, int]:
-        """How many workers get no jobs now, by the reason."""
-
-    @property
-    def left(self) -> Mapping[str, object]:
-        """What threads of ended jobs keep in workers that can start others."""
 
 
 @define(eq=False, repr=False, slots=False)
@@ -146,8 +67,8 @@ class Watchdog(Periodic):
 
     _functions: StoredFunctions
     _lease: Lease
-    _workers: WatchedWorkers
-    _records: Records
+    _workers: Workers
+    _records: Completions
     _heartbeats: Alarm
     _kill_after: float | None = None
 
@@ -181,7 +102,7 @@ class Watchdog(Periodic):
             self._reported = report
             self._heartbeats.ring()
 
-    async def _act_on(self, worker: Watched, late: float) -> None:
+    async def _act_on(self, worker: WorkerProcess, late: float) -> None:
         """Stop, relieve or kill a worker that has been silent or stuck for too long.
 
         Args:
@@ -201,7 +122,7 @@ class Watchdog(Periodic):
         elif worker.silent >= SILENT and late <= LATE:
             self._stop(worker)
 
-    def _kill(self, worker: Watched) -> None:
+    def _kill(self, worker: WorkerProcess) -> None:
         self.log.error(
             "worker process {pid} has not answered for {silent:.0f} s, and is killed;"
             " it runs {running}",
@@ -211,7 +132,7 @@ class Watchdog(Periodic):
         )
         worker.kill()
 
-    def _replace(self, worker: Watched) -> None:
+    def _replace(self, worker: WorkerProcess) -> None:
         self.log.error(
             "worker process {pid} has not answered for {silent:.0f} s although it runs no job, and"
             " is replaced: {why}",
@@ -221,7 +142,7 @@ class Watchdog(Periodic):
         )
         worker.kill()
 
-    def _look_at_threads(self, worker: Watched) -> None:
+    def _look_at_threads(self, worker: WorkerProcess) -> None:
         """Relieve a worker that threads of ended jobs fill, or that runs nothing beside them."""
         if not worker.left:
             self._filled.pop(worker.pid, None)
@@ -236,7 +157,7 @@ class Watchdog(Periodic):
         if is_new or is_waiting or (filled and worker.left > less):
             worker.relieve()
 
-    def _log_filled(self, worker: Watched, filled: str) -> None:
+    def _log_filled(self, worker: WorkerProcess, filled: str) -> None:
         self.log.warn(
             "worker process {pid} can start {filled}: functions in threads go on after the ends"
             " of {outlived}. Its unstarted jobs run elsewhere{remedy}",
@@ -246,7 +167,7 @@ class Watchdog(Periodic):
             remedy="" if self._kill_after else "; --kill-stuck replaces such a worker",
         )
 
-    def _kill_stuck(self, worker: Watched) -> None:
+    def _kill_stuck(self, worker: WorkerProcess) -> None:
         self.log.error(
             "worker process {pid} has started no job for {seconds:.0f} s, and is killed: functions"
             " in threads went on after the ends of {outlived}; it runs {running}",
@@ -257,7 +178,7 @@ class Watchdog(Periodic):
         )
         worker.kill()
 
-    def _stop(self, worker: Watched) -> None:
+    def _stop(self, worker: WorkerProcess) -> None:
         self.log.warn(
             "worker process {pid} has not answered for {silent:.0f} s: {why}."
             " Its unstarted jobs run elsewhere; it is running {running}",
@@ -270,7 +191,7 @@ class Watchdog(Periodic):
         self._noted.discard(worker.pid)
         worker.stop()
 
-    async def _relieve(self, worker: Watched) -> None:
+    async def _relieve(self, worker: WorkerProcess) -> None:
         """Return a stopped worker's unstarted jobs to the queue, once its reports are written."""
         identity, begun = self._lease.identity, worker.begun
         if identity is None or begun is None or not worker.held:
@@ -282,7 +203,7 @@ class Watchdog(Periodic):
             worker.disown(job for job in assigned if job.job_id not in begun)
             self._note_started(worker, assigned)
 
-    def _note_started(self, worker: Watched, assigned: Iterable[JobKey]) -> None:
+    def _note_started(self, worker: WorkerProcess, assigned: Iterable[JobKey]) -> None:
         """Report what a silent worker runs, once: it could not report what blocked it at once."""
         if worker.pid not in self._noted:
             self._noted.add(worker.pid)
@@ -293,19 +214,19 @@ class Watchdog(Periodic):
             )
 
 
-def _why_silent(worker: Watched) -> str:
+def _why_silent(worker: WorkerProcess) -> str:
     if not worker.in_flight:
         return IDLE
     of = f" of job {min(worker.blocking)}" if len(worker.blocking) == 1 else ""
     return f"{'the' if of else 'a'} handler{of} blocks it"
 
 
-def _filled_for(worker: Watched) -> float:
+def _filled_for(worker: WorkerProcess) -> float:
     """Seconds for which threads of ended jobs have kept a worker from starting any."""
     return max(worker.stuck, worker.crowded)
 
 
-def _is_empty(worker: Watched) -> bool:
+def _is_empty(worker: WorkerProcess) -> bool:
     """Tell whether a worker runs no job and will start none, and no job has left a thread."""
     return worker.is_stopped and not worker.in_flight and not worker.outlived
 

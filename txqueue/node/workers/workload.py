@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attrs import define, evolve
 from twisted.internet.defer import Deferred, DeferredList
@@ -14,7 +14,6 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from txqueue.model.assignment import Assignment, CancelledJob
-from txqueue.node.state.collaborators import Reports
 from txqueue.node.workers.process import WorkerProcess
 from txqueue.node.workers.suspects import MOST_NAMED, MOST_PROCESSES, Suspects
 from txqueue.policy.placement.room import (
@@ -27,6 +26,9 @@ from txqueue.policy.placement.room import (
 )
 from txqueue.store.node.run_functions import HeartbeatReply
 from txqueue.system.clock import Clock
+
+if TYPE_CHECKING:
+    from txqueue.node.workers.completions import Completions
 
 # Seconds in which a worker must report its unstarted jobs; and for which the first import of the
 # application may last until a node reports that no worker runs.
@@ -52,7 +54,7 @@ class Workers:
     _clock: Clock
     count: int
     capacity: int
-    reports: Reports
+    reports: Completions
     _suspects: Suspects
 
     def __attrs_post_init__(self) -> None:

@@ -10,7 +10,7 @@ from attrs import evolve
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
-from tests.unit.node.doubles import Workers, lease_of
+from tests.unit.node.doubles import Workers, fake, lease_of
 from txqueue.model.assignment import Assignment
 from txqueue.node.arrival import claimer
 from txqueue.node.arrival.claimer import Claimer, HeavyJobs
@@ -52,11 +52,11 @@ class Harness:
             lease=lease_of(),
             queues=queues or ["default"],
             versions=WorkerVersions(["test"], []),
-            workers=Workers(capacity=1_000),
+            workers=fake(Workers(capacity=1_000)),
             heavy_jobs=HeavyJobs(clock, PeerTable(clock)),
-            lanes=self,
+            lanes=fake(self),
             listeners=[self],
-            open_credit=self,
+            open_credit=fake(self),
             meters=Meters(),
             wakeups=self.wakeups,
         )

@@ -9,6 +9,7 @@ from attrs import Factory, define
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
+from tests.unit.node.doubles import fake
 from txqueue.errors import DatabaseUnavailable, Refused
 from txqueue.node.arrival.scheduler import PAUSE, ConditionChecks
 from txqueue.node.state.periodic import Wakeups
@@ -60,7 +61,7 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
     clock, slow = Clock(), Slow()
     monkeypatch.setattr("txqueue.node.arrival.scheduler.time.monotonic", clock.seconds)
     wakeups = Wakeups(clock)
-    return Bench(clock, slow, wakeups, ConditionChecks(clock, slow, wakeups))
+    return Bench(clock, slow, wakeups, ConditionChecks(clock, fake(slow), wakeups))
 
 
 def test_all_are_checked_at_once_and_judged_as_they_are_answered(bench: Bench) -> None:

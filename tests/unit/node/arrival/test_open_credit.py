@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import pytest
 from twisted.internet.task import Clock
 
-from tests.unit.node.doubles import INCARNATION, Loop, Records, Workers, lease_of
+from tests.unit.node.doubles import INCARNATION, Loop, Records, Workers, fake, lease_of
 from txqueue.errors import DatabaseUnavailable
 from txqueue.node.arrival.notifications import DatabaseNotices
 from txqueue.node.arrival.open_credit import OpenCredit
@@ -43,12 +43,14 @@ class Bank:
         self.service = OpenCredit(
             self.clock,
             self,  # type: ignore[arg-type]
-            listener=self,
+            listener=fake(self),
             notices=self.notices,
             lease=self.lease,
             lifecycle=self.lifecycle,
-            workers=self.workers,
-            intake=Intake(self.workers, self.deduplicator, self.lifecycle, self.records),
+            workers=fake(self.workers),
+            intake=Intake(
+                fake(self.workers), self.deduplicator, self.lifecycle, fake(self.records)
+            ),
             wakeups=self.wakeups,
         )
 

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from twisted.internet.task import Clock
 
-from tests.unit.node.doubles import INCARNATION, NODE, Loop, Records, Workers, lease_of
+from tests.unit.node.doubles import INCARNATION, NODE, Loop, Records, Workers, fake, lease_of
 from txqueue.model.assignment import Assignment
 from txqueue.node.arrival.orphans import NOW_AND_THEN, OFTEN, SELDOM, Intake, OrphanFinder
 from txqueue.node.state.arrivals import MOST_NAMED, Deduplicator, Inbox
@@ -38,10 +38,12 @@ class Shelter:
             self,  # type: ignore[arg-type]
             lease=self.lease,
             inbox=self.inbox,
-            workers=self.workers,
-            intake=Intake(self.workers, self.deduplicator, self.lifecycle, self.records),
-            clients=self,
-            peers=self,
+            workers=fake(self.workers),
+            intake=Intake(
+                fake(self.workers), self.deduplicator, self.lifecycle, fake(self.records)
+            ),
+            clients=fake(self),
+            peers=fake(self),
             wakeups=self.wakeups,
         )
 

@@ -9,7 +9,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
 from tests.fixtures.leftovers import LoggedFailures
-from tests.unit.node.doubles import Loop, Workers, is_rung
+from tests.unit.node.doubles import Loop, Workers, fake, is_rung
 from txqueue.errors import DatabaseUnavailable
 from txqueue.model.assignment import JobKey
 from txqueue.node.leasing.heartbeats import DatabaseLife, Heartbeats, LeaseKeeper
@@ -101,13 +101,15 @@ class Around:
             work_types=[],
             host="h",
             lease=self.lease,
-            life=DatabaseLife(cast("StoredFunctions", self.database), self.workers),
-            keeper=LeaseKeeper(clock, self.lease, workers=self, credits=self, wakeups=self.wakeups),
+            life=DatabaseLife(cast("StoredFunctions", self.database), fake(self.workers)),
+            keeper=LeaseKeeper(
+                clock, self.lease, workers=fake(self), credits=fake(self), wakeups=self.wakeups
+            ),
             lifecycle=self.lifecycle,
-            load_meter=self,
+            load_meter=fake(self),
             meters=self.meters,
             listeners=[self],
-            processes=self,
+            processes=fake(self),
             wakeups=self.wakeups,
         )
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from twisted.internet.task import Clock
 
-from tests.unit.node.doubles import is_rung
+from tests.unit.node.doubles import fake, is_rung
 from txqueue.node.leasing.heartbeats import LeaseKeeper
 from txqueue.node.state.lease import Identity, Lease
 from txqueue.node.state.periodic import Wakeups
@@ -23,7 +23,7 @@ class Bench:
         self.wakeups = Wakeups(self.clock)
         self.told: list[Any] = []
         self.keeper = LeaseKeeper(
-            self.clock, self.lease, workers=self, credits=self, wakeups=self.wakeups
+            self.clock, self.lease, workers=fake(self), credits=fake(self), wakeups=self.wakeups
         )
 
     def renew(self, until: float, incarnation: int) -> None:

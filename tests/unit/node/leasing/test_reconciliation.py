@@ -8,7 +8,7 @@ import pytest
 from twisted.internet.defer import Deferred, TimeoutError
 from twisted.internet.task import Clock, deferLater
 
-from tests.unit.node.doubles import INCARNATION, NODE, Records, lease_of
+from tests.unit.node.doubles import INCARNATION, NODE, Records, fake, lease_of
 from txqueue.model.assignment import JobKey, ReturnedJobs
 from txqueue.node.leasing.reconciliation import GAP, LONGEST, Reconciliation, missing
 from txqueue.node.state.arrivals import Deduplicator
@@ -39,9 +39,9 @@ class Harness:
             self,  # type: ignore[arg-type]
             lease=self.lease,
             every=EVERY,
-            workers=self,
-            records=self.records,
-            claims=self,
+            workers=fake(self),
+            records=fake(self.records),
+            claims=fake(self),
             deduplicator=self.deduplicator,
             wakeups=self.wakeups,
         )

@@ -18,7 +18,7 @@ from twisted.protocols import amp
 from twisted.test.iosim import FakeTransport, connect
 
 from tests.fixtures.leftovers import LoggedFailures
-from tests.unit.node.doubles import Workers, lease_of
+from tests.unit.node.doubles import Workers, fake, lease_of
 from txqueue.errors import AdminRefused, DatabaseUnavailable, Refused
 from txqueue.model.assignment import CancelledJob
 from txqueue.node.operators.endpoint import AdminHandlers
@@ -71,9 +71,9 @@ class Line:
         harness = AdminHandlers(
             pool,
             "txqueue",
-            description=self,
+            description=fake(self),
             lease=lease_of(5),
-            workers=self.workers,
+            workers=fake(self.workers),
             archive=ArchiveProcess(spawner),
         )
         self.lost: list[str] = []

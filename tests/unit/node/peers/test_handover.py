@@ -8,7 +8,7 @@ from attrs import evolve
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
-from tests.unit.node.doubles import Loop, Records, Workers, lease_of
+from tests.unit.node.doubles import Loop, Records, Workers, fake, lease_of
 from txqueue.errors import DatabaseUnavailable
 from txqueue.model.assignment import Assignment, JobKey, PassedJobs
 from txqueue.node.peers.handover import ALONE, FIRST_REST, LASTING, LOOK, Handover
@@ -46,12 +46,12 @@ class Stage:
             cast("StoredFunctions", self),
             lease=lease_of(ME),
             lifecycle=self.lifecycle,
-            workers=self.workers,
-            peers=self,
-            own=self,
+            workers=fake(self.workers),
+            peers=fake(self),
+            own=fake(self),
             deduplicator=self.deduplicator,
             inbox=self.inbox,
-            records=self.records,
+            records=fake(self.records),
         )
         self.handoff.looked(has_backlog=False)
 

@@ -6,7 +6,7 @@ import pytest
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
-from tests.unit.node.doubles import Workers
+from tests.unit.node.doubles import Workers, fake
 from txqueue.node.peers import own_report as lag
 from txqueue.node.peers.own_report import BEAT, RESTING, LagMeter, memory
 from txqueue.policy.placement.room import Load
@@ -19,7 +19,7 @@ class Felt:
         self.now = 100.0
         self.workers = Workers()
         self.has_fresh = True
-        self.pulse = LagMeter(Clock(), self.workers, self)
+        self.pulse = LagMeter(Clock(), fake(self.workers), fake(self))
 
     def monotonic(self) -> float:
         """The monotonic clock."""

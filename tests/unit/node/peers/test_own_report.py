@@ -3,7 +3,7 @@
 import pytest
 from attrs import define
 
-from tests.unit.node.doubles import Loop, Workers, lease_of
+from tests.unit.node.doubles import Loop, Workers, fake, lease_of
 from txqueue.node.peers.own_report import OwnReport
 from txqueue.node.state.lease import Identity, Lease, Lifecycle
 from txqueue.policy.placement.room import Load
@@ -20,7 +20,9 @@ class Measured:
 
 def own(lease: Lease, lifecycle: Lifecycle | None = None, *loads: Load) -> OwnReport:
     """Make the report of a node."""
-    return OwnReport(lease, lifecycle or Lifecycle(Loop()), Workers(loads=list(loads)), Measured())
+    return OwnReport(
+        lease, lifecycle or Lifecycle(Loop()), fake(Workers(loads=list(loads))), fake(Measured())
+    )
 
 
 def test_the_report_is_that_of_the_workers() -> None:

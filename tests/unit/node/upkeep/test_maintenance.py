@@ -7,7 +7,7 @@ import pytest
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
-from tests.unit.node.doubles import Records, Workers
+from tests.unit.node.doubles import Records, Workers, fake
 from txqueue.node.state.arrivals import Meters
 from txqueue.node.state.periodic import Wakeups
 from txqueue.node.upkeep.maintenance import LONGEST, ROTATE_BUSY, ROTATE_IDLE, ROTATING, Maintenance
@@ -36,8 +36,8 @@ def pause_among(nodes: int, load: float) -> float:
     upkeep = Maintenance(
         clock,
         functions=Tables(),  # type: ignore[arg-type]
-        workers=workers,
-        records=Records(),
+        workers=fake(workers),
+        records=fake(Records()),
         meters=Meters(),
         wakeups=Wakeups(clock),
     )

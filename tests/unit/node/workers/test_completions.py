@@ -11,7 +11,7 @@ import pytest
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock, deferLater
 
-from tests.unit.node.doubles import lease_of
+from tests.unit.node.doubles import fake, lease_of
 from txqueue.errors import DatabaseUnavailable, NotPermitted, Refused
 from txqueue.model.assignment import (
     CompletedJobs,
@@ -125,7 +125,7 @@ def written(*entries: tuple[int, bool, list[int] | None]) -> Book:
         clock,
         cast("StoredFunctions", book),
         lease=lease_of(1),
-        ends=book,
+        ends=fake(book),
         wakeups=Wakeups(clock),
         meters=Meters(),
     )
@@ -163,7 +163,7 @@ def begun(book: Book, commit: float = 0.0) -> tuple[Clock, Completions]:
         clock,
         cast("StoredFunctions", book),
         lease=lease_of(1),
-        ends=book,
+        ends=fake(book),
         wakeups=Wakeups(clock),
         meters=Meters(),
     )
@@ -378,7 +378,7 @@ def test_outcomes_that_change_nothing_are_counted() -> None:
         clock,
         cast("StoredFunctions", book),
         lease=lease_of(1),
-        ends=book,
+        ends=fake(book),
         wakeups=Wakeups(clock),
         meters=meters,
     )
@@ -475,7 +475,7 @@ def test_an_outcome_without_an_answer_is_written_as_it_is_at_the_end() -> None:
         clock,
         cast("StoredFunctions", book),
         lease=lease_of(1),
-        ends=book,
+        ends=fake(book),
         wakeups=Wakeups(clock),
         meters=Meters(),
     )

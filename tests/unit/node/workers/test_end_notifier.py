@@ -5,6 +5,7 @@ from collections.abc import Callable
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
+from tests.unit.node.doubles import fake
 from txqueue.errors import DatabaseUnavailable
 from txqueue.node.workers.completions import EndNotifier
 
@@ -26,7 +27,7 @@ class Clients:
 def running(test: Callable[[Clock, Clients, EndNotifier], None]) -> None:
     """Run a notifier for a test, with a client that waits for 10 seconds."""
     clock, clients = Clock(), Clients()
-    notifier = EndNotifier(clock, clients)
+    notifier = EndNotifier(clock, fake(clients))
     notifier.startService()
     notifier.ended("1")
     clients.answers[0].callback(10.0)
@@ -63,7 +64,7 @@ def test_an_end_after_a_failed_notification_is_told() -> None:
 def test_what_is_left_is_told_at_the_end() -> None:
     """Also what would have waited for others."""
     clock, clients = Clock(), Clients()
-    notifier = EndNotifier(clock, clients)
+    notifier = EndNotifier(clock, fake(clients))
     notifier.startService()
     notifier.ended("1")
     clients.answers[0].callback(0.0)

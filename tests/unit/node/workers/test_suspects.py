@@ -8,9 +8,10 @@ import pytest
 from twisted.internet.defer import Deferred, succeed
 from twisted.internet.task import Clock
 
+from tests.unit.node.doubles import fake
 from txqueue.model.assignment import Assignment, CancelledJob
 from txqueue.node.state.arrivals import Meters
-from txqueue.node.state.collaborators import Reports
+from txqueue.node.workers.completions import Completions
 from txqueue.node.workers.pool import LONGEST_PAUSE, WorkerPool
 from txqueue.node.workers.process import WorkerProcess
 from txqueue.node.workers.starter import WorkerVersions
@@ -84,14 +85,14 @@ class Bench:
 
     def __init__(self) -> None:
         self.clock = Clock()
-        self.reports = Mock(Reports)
+        self.reports = Mock(Completions)
         self.suspects = Suspects(self.clock)
         self.workers = Workers(
             self.clock, count=1, capacity=10, reports=self.reports, suspects=self.suspects
         )
         self.worker = self.add(is_apart=False)
         self.asked = 0
-        self.service = SuspectProcesses(self.clock, self.suspects, self.workers, self)
+        self.service = SuspectProcesses(self.clock, self.suspects, self.workers, fake(self))
         self.service.startService()
 
     def start_apart(self) -> None:

@@ -9,7 +9,7 @@ from twisted.internet.error import ConnectionLost
 from twisted.internet.task import Clock
 
 from txqueue.model.assignment import JobKey
-from txqueue.node.state.collaborators import Reports
+from txqueue.node.workers.completions import Completions
 from txqueue.node.workers.process import WorkerProcess
 from txqueue.node.workers.suspects import Suspects
 from txqueue.node.workers.workload import SOON, Workers
@@ -44,7 +44,7 @@ class Bench:
 
     def __init__(self) -> None:
         self.clock = Clock()
-        self.reports = Mock(Reports)
+        self.reports = Mock(Completions)
         self.suspects = Suspects(self.clock)
         self.workers = Workers(
             self.clock, count=2, capacity=10, reports=self.reports, suspects=self.suspects

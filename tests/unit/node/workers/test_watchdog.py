@@ -6,7 +6,7 @@ import pytest
 from twisted.internet.task import Clock
 from twisted.logger import capturedLogs, formatEvent
 
-from tests.unit.node.doubles import Records, is_rung, lease_of
+from tests.unit.node.doubles import Records, fake, is_rung, lease_of
 from txqueue.model.assignment import JobKey
 from txqueue.node.state.periodic import Alarm
 from txqueue.node.workers.watchdog import EVERY, IDLE_CHECKS, REPLACE_AFTER, SILENT, Watchdog
@@ -93,8 +93,8 @@ class Harness:
             self.clock,
             self,  # type: ignore[arg-type]
             lease=self.lease,
-            workers=self,
-            records=self.records,
+            workers=fake(self),
+            records=fake(self.records),
             heartbeats=self.heartbeats,
             kill_after=kill_after,
         )
