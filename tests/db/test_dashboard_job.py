@@ -102,7 +102,8 @@ async def test_the_steps_of_a_job_and_a_signal_to_it(
         "select from txqueue.write_steps(%s, %s)",
         (node.incarnation, json.dumps([{**step, "result": {"id": "<b>"}}])),
     )
-    wait = {"name": "approval", "kind": "signal", "signal": "approved <&>", "annotation": "Vote"}
+    wait = {"name": "approval", "kind": "signal", "signal": "approved <&>"}
+    wait["annotation"] = "dict[str, str]"
     node.settle(chunk, "suspended", waits=[wait])
     node.value("select txqueue.signal(%s, 'other', '7')", job_id)
     async with served(dsn, users=users) as browser:
@@ -114,6 +115,7 @@ async def test_the_steps_of_a_job_and_a_signal_to_it(
         fields = {"id": job_id, "name": "approved <&>", "value": "{approved: true}"}
         wrong = await browser.post("/act/signal", fields)
         empty = await browser.post("/act/signal", {**fields, "value": ""})
+        misfit = await browser.post("/act/signal", {**fields, "value": "3"})
         assert node.column("select name from txqueue.job_signal") == ["other"]
         await browser.post("/act/signal", {**fields, "value": '{"by": "Ada"}'})
         told = await browser.get(f"/jobs/{job_id}")
@@ -126,9 +128,10 @@ async def test_the_steps_of_a_job_and_a_signal_to_it(
     assert "other" in section
     form = text.partition('/act/signal"')[2].partition("</form>")[0]
     assert "approved &lt;&amp;&gt;" in form
-    assert "Value in JSON (Vote)" in form
+    assert "Value in JSON (dict[str, str])" in form
     assert "Send true" not in form
-    for page, why in ((wrong, "is not JSON"), (empty, "has no value")):
+    whys = (wrong, "is not JSON"), (empty, "has no value"), (misfit, "not a whole number: 3")
+    for page, why in whys:
         assert why in page.text
         assert "approved &lt;&amp;&gt;" in page.text.partition('/act/signal"')[2]
     assert 'value="{approved: true}"' in wrong.text

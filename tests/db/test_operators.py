@@ -11,7 +11,7 @@ from twisted.internet.defer import Deferred, gatherResults
 from tests.db.masters import Master
 from tests.db.test_encrypted import Secret, Shy
 from tests.waiting import running_reactor
-from txqueue.errors import DatabaseUnavailable, JobNotFound, KeyUnavailable, Refused
+from txqueue.errors import DatabaseUnavailable, InvalidWork, JobNotFound, KeyUnavailable, Refused
 from txqueue.node.settings import policy_row
 from txqueue.store.driver.connection_pool import ConnectionPool
 from txqueue.store.driver.errors import Unanswered
@@ -180,3 +180,22 @@ async def test_the_signal_of_an_operator_to_an_encrypted_type(
     assert decrypted(Secret.work_type, "signal", await stored(secret)) == {"code": 7}
     with pytest.raises(Refused, match="there is no job 999"):
         await stored(999)
+
+
+async def test_a_signal_that_its_wait_cannot_read_is_not_sent(
+    pool: ConnectionPool, node: Master
+) -> None:
+    """Whatever face the operator uses; a value that is left out is null, which is no answer."""
+    operations = Operations(pool, "txqueue")
+    (job_id,) = node.enqueue({})
+    (chunk,) = node.claim()
+    wait = {"name": "a", "kind": "signal", "signal": "go", "annotation": "bool"}
+    node.settle(chunk, "suspended", waits=[wait, {**wait, "name": "b", "annotation": "int"}])
+    for value in ("3", None):
+        with pytest.raises(InvalidWork, match="awaits bool as the signal 'go'"):
+            await signal_to_send(
+                operations, "txqueue", {"job_id": job_id, "name": "go", "value": value}
+            )
+    for fitting in ({"name": "go", "value": "true"}, {"name": "other", "value": "3"}):
+        given = {"job_id": job_id, **fitting}
+        assert await signal_to_send(operations, "txqueue", given) == given

@@ -12,6 +12,7 @@ from contextlib import suppress
 from datetime import timedelta
 from functools import lru_cache
 from math import isfinite
+from shlex import quote
 from types import NoneType, UnionType
 from typing import Any, Final, NoReturn, Protocol, Union, get_args, get_origin, get_type_hints
 
@@ -390,18 +391,57 @@ def signal_json(name: str, text: str) -> Any:
     return value
 
 
+_AWAITED: Final[Mapping[str, tuple[tuple[type, ...], str]]] = {
+    "bool": ((bool,), "true or false"),
+    "int": ((int,), "a whole number"),
+    "float": ((float, int), "a number"),
+    "str": ((str,), "text in quotes"),
+    "list": ((list,), "an array"),
+    "dict": ((dict,), "an object"),
+    "None": ((NoneType,), "null"),
+}
+"""What an annotation may begin with, the classes of the JSON values that fit it, and their name."""
+
+
+def check_signal(name: str, value: Any, annotation: str | None) -> None:
+    """Check, as far as it can be seen, that a wait can read the value of a signal.
+
+    Args:
+        name: The signal.
+        value: Its value, as JSON has it.
+        annotation: That of the wait, as `type_text` returns it; None for none.
+
+    Raises:
+        InvalidWork: When the value is of another kind.
+    """
+    text = (annotation or "").removeprefix("typing.")
+    if text.startswith("Optional["):
+        text = f"{text[len('Optional[') : -1]} | None"
+    members = [member.partition("[")[0] for member in text.split(" | ")]
+    if not all(member in _AWAITED for member in members):
+        return
+    if any(type(value) in _AWAITED[member][0] for member in members):
+        return
+    given = next(what for kinds, what in _AWAITED.values() if type(value) in kinds)
+    raise InvalidWork(
+        f"the job awaits {annotation} as the signal {name!r}, not {given}: {json.dumps(value):.50}",
+        f"nothing was sent; send {' or '.join(_AWAITED[member][1] for member in members)}",
+    )
+
+
 def type_text(kind: Any) -> str:
     """Return a type for people."""
     return str(kind if get_args(kind) else getattr(kind, "__name__", kind))
 
 
-def read_result(name: str, kind: Any, text: str | None) -> Any:
+def read_result(name: str, kind: Any, text: str | None, job_id: int | None = None) -> Any:
     """Return what a step returned; what the type has no rule for, as JSON has it.
 
     Args:
         name: The step.
         kind: The type of its results, as `result_type` returns it.
         text: The result as JSON text.
+        job_id: The number of the job, for the error.
 
     Raises:
         InvalidWork: When it does not fit the type, which may have changed since.
@@ -420,6 +460,6 @@ def read_result(name: str, kind: Any, text: str | None) -> Any:
             return None
         raise InvalidWork(
             f"the result of step {name!r} does not fit its annotation, {type_text(kind)}",
-            "it is kept: annotate what it returned and retry the job; to do the step again, rename"
-            f" it, or run txqueue retry --from {name!r} with the job's number",
+            "it is kept: mend the annotation and retry the job, or rename the step; to repeat it:"
+            f" txqueue retry {'ID' if job_id is None else job_id} --from {quote(name)}",
         ) from None

@@ -1,14 +1,15 @@
-"""Signals of operators: their values are encrypted by the process that has the key."""
+"""Signals of operators: checked by the wait for them, encrypted by the process that has the key."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from txqueue.model.results import signal_json
+from txqueue.model.results import check_signal, signal_json
 from txqueue.store.enqueueing.signals import encrypted_text
 from txqueue.store.inquiries.inquiry import Inquiry, Question
 from txqueue.store.inquiries.operations import Operations
+from txqueue.store.reads.steps import about_awaited
 
 
 async def signal_to_send(
@@ -17,17 +18,18 @@ async def signal_to_send(
     """Return the arguments of the act ``send_signal``, with the value encrypted if it must be.
 
     Raises:
-        InvalidWork: When the value is not JSON.
+        InvalidWork: When the value is not JSON, or not what the job awaits.
         KeyUnavailable: When it must be encrypted, and this process has no key.
         Refused: When the job takes no signal.
     """
-    text = arguments.get("value")
-    if text is None:
+    job_id, name, text = arguments["job_id"], arguments["name"], arguments.get("value")
+    value = None if text is None else signal_json(name, text)
+    awaited = await operations.find(about_awaited(schema, job_id))
+    check_signal(name, value, awaited.get(name))
+    if value is None:
         return arguments
-    name = arguments["name"]
-    value = signal_json(name, text)
-    work_type = await operations.find(_about_type(schema, arguments["job_id"], name))
-    if work_type is None or value is None:
+    work_type = await operations.find(_about_type(schema, job_id, name))
+    if work_type is None:
         return arguments
     return {**arguments, "value": encrypted_text(work_type, value)}
 

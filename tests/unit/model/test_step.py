@@ -1,6 +1,7 @@
 """What a step has returned is read as its function's annotation says."""
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
 from datetime import date, timedelta
 from functools import partial
@@ -19,6 +20,7 @@ from txqueue.model.directives import Discard, Fail, Next, Snooze
 from txqueue.model.results import (
     check_annotation,
     check_name,
+    check_signal,
     encode_result,
     read_result,
     result_type,
@@ -96,10 +98,39 @@ def test_a_result_without_annotation_is_plain(function: Any) -> None:
 def test_a_result_that_fits_no_more_names_the_step() -> None:
     """The error says what to do."""
     with pytest.raises(InvalidWork, match="does not fit its annotation, Charge") as it:
-        read_result("charge", Charge, '{"amount": 7}')
-    assert "txqueue retry --from" in it.value.remedy
+        read_result("charge", Charge, '{"amount": 7}', 12)
+    assert it.value.remedy.endswith("to repeat it: txqueue retry 12 --from charge")
     with pytest.raises(InvalidWork, match="step 'charge'"):
         step_text("charge", object())
+
+
+@pytest.mark.parametrize(
+    ("annotation", "fitting", "others"),
+    [
+        ("bool", [True, False], [3, "true", None, {}]),
+        ("int", [3], [3.0, True, "3"]),
+        ("float", [3, 1.5], [True, "3"]),
+        ("dict[str, int]", [{"a": "b"}], [[], None]),
+        ("list[int] | None", [[1], None], [{}, 1]),
+        ("typing.Optional[str]", ["a", None], [1, []]),
+        *((text, [3, None, "a", {}], []) for text in (None, "Vote", "int | Vote", "list[a | b]")),
+    ],
+)
+def test_a_signal_that_its_wait_cannot_read(
+    annotation: str | None, fitting: Sequence[object], others: Sequence[object]
+) -> None:
+    """Is refused as far as the annotation tells, with what is awaited, what came and what fits."""
+    for value in fitting:
+        check_signal("go", value, annotation)
+    for value in others:
+        with pytest.raises(InvalidWork, match=f"awaits {re.escape(annotation or '')} as .*'go'"):
+            check_signal("go", value, annotation)
+
+
+def test_a_refused_signal_names_both_kinds() -> None:
+    """And how to write the right one."""
+    with pytest.raises(InvalidWork, match="not a whole number: 3; nothing was sent; send true or"):
+        check_signal("go", 3, "bool")
 
 
 @pytest.mark.parametrize("name", ["", "x" * 201, "a\0b", 7, None])

@@ -151,9 +151,7 @@ def in_cycle(facts: Facts) -> Iterator[Blocker]:
         )
 
 
-_REPEATED_CALL: Final = re.compile(
-    r"this call keeps that; to repeat it: (txqueue retry \d+ --from .+)"
-)
+_REPEATED_STEP: Final = re.compile(r"; to repeat it: (txqueue retry \d+ --from .+)")
 
 
 def done(facts: Facts) -> Blocker:
@@ -165,8 +163,8 @@ def failed(facts: Facts) -> Blocker:
     """Return why a job failed for good."""
     job = facts["job"]
     error = job["error"] or "no reason given"
-    # A retry without --from would only read the kept end of the call again.
-    repeated = _REPEATED_CALL.search(error)
+    # A retry without --from would only read what the step has kept again.
+    repeated = _REPEATED_STEP.search(error)
     command = repeated[1].strip() if repeated else f"txqueue retry {job['job_id']}"
     retry = f"fix the cause, then: {command}"
     if error.startswith("poison"):

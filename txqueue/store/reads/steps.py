@@ -5,8 +5,9 @@ See `txqueue.store.inquiries.inquiry`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
+from itertools import islice
 from typing import Any, Final
 
 from txqueue.errors import JobNotFound
@@ -97,22 +98,22 @@ def about_steps(schema: str, job_id: int, most: int | None = None) -> Inquiry[di
     }
 
 
-def about_awaited(schema: str, job_id: int) -> Inquiry[list[str]]:
-    """Query the names of the signals that a job awaits at its steps."""
+def about_awaited(schema: str, job_id: int) -> Inquiry[dict[str, str | None]]:
+    """Query the signals that a job awaits at its steps, and the annotation of the first wait."""
     rows = yield Question(
-        f"select step.signal from {schema}.job, {WAITS.format(schema=schema)}"
+        f"select step.signal, step.annotation from {schema}.job, {WAITS.format(schema=schema)}"
         f" and {IS_AT_STEP} and job.job_id = %s and step.signal is not null order by step.number"
         f" limit {_MOST_SIGNALS}",
         (job_id,),
     )
-    return [row["signal"] for row in rows]
+    return {row["signal"]: row["annotation"] for row in reversed(rows)}
 
 
-def unawaited(name: str, awaited: Sequence[str]) -> str:
+def unawaited(name: str, awaited: Collection[str]) -> str:
     """Return a warning about a signal that a job which waits for others keeps; empty for none."""
     if not awaited or name in awaited:
         return ""
-    names = ", ".join(map(repr, awaited[:_MOST_NAMES]))
+    names = ", ".join(map(repr, islice(awaited, _MOST_NAMES)))
     return f"It does not wait for that, but for {names}: check the name; the signal is kept."
 
 

@@ -108,7 +108,7 @@ class JobSteps:
                 value = await self._tried(function, args, named, retry)
             text = step_text(name, value, kind)
             await self.write(name, "step", result=text)
-        return read_result(name, kind, text)
+        return read_result(name, kind, text, self._job.id)
 
     async def wait_for(
         self,
@@ -252,7 +252,7 @@ class JobSteps:
             # What was kept or sent before the type was encrypted is in clear.
             if is_encrypted(value):
                 text = step_text(name, decrypted(self._job.work_type, part, value))
-        return read_result(name, kind, text)
+        return read_result(name, kind, text, self._job.id)
 
     def _stored(self, name: str, text: str | None) -> str | None:
         if text is not None and self._is_encrypted:
@@ -380,7 +380,7 @@ class JobSteps:
         """Keep how the child of a call has ended, and return its result."""
         if memo.child_state == "done":
             await self.write(memo.name, "call", result=memo.child_result, of=memo.child_type)
-            return _result_of(memo, work, memo.child_result)
+            return self._result_of(memo, work, memo.child_result)
         reason = (memo.child_error or "no reason given").splitlines()[0]
         how = memo.child_state or "gone, and its history dropped"
         error = f"job {memo.child}, called by step {memo.name!r}, is {how}: {reason}"
@@ -397,15 +397,14 @@ class JobSteps:
         if memo.error is not None:
             raise self._failed_call(memo.name, memo.error)
         kept = self.read(memo.name, Any, memo.result)
-        return _result_of(memo, work, step_text(memo.name, kept))
+        return self._result_of(memo, work, step_text(memo.name, kept))
 
-
-def _result_of(memo: Memo, work: WorkItem, text: str | None) -> Any:
-    """Return the result of a child, which is stored as its last stage has stored it."""
-    of = memo.child_type or type(work).work_type
-    if text is not None and '"encrypted"' in text:
-        text = step_text(memo.name, decrypted_result(of, read_result(memo.name, Any, text)))
-    return read_result(memo.name, _type_of_results(of, type(work)), text)
+    def _result_of(self, memo: Memo, work: WorkItem, text: str | None) -> Any:
+        """Return the result of a child, which is stored as its last stage has stored it."""
+        of = memo.child_type or type(work).work_type
+        if text is not None and '"encrypted"' in text:
+            text = step_text(memo.name, decrypted_result(of, read_result(memo.name, Any, text)))
+        return read_result(memo.name, _type_of_results(of, type(work)), text, self._job.id)
 
 
 def _type_of_results(work_type: str, called: type[WorkItem]) -> Any:

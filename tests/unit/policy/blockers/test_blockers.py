@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 from attrs import evolve
 
+from txqueue.errors import InvalidWork
+from txqueue.model.results import read_result
 from txqueue.policy.blockers import Explanation, explain, refusal_text
 from txqueue.policy.facts.obstacles import WorkerObstacle, worker_obstacle
 
@@ -38,11 +40,16 @@ def test_a_workset_s_job_that_finds_nothing_to_take_says_what_is_left() -> None:
     assert explain({**facts, "workset": None}).reason == "time"
 
 
-def test_a_call_that_has_failed_is_repeated_from_its_step() -> None:
-    """A plain retry would read the kept end of the call again."""
-    error = (
-        "JobFailed: job 9 is failed; this call keeps that; to repeat it: txqueue retry 7 --from pay"
-    )
+def test_what_a_step_keeps_is_repeated_from_it() -> None:
+    """A plain retry would read it again: the end of a call, and a value that does not fit."""
+    with pytest.raises(InvalidWork) as misfit:
+        read_result("pay", bool, "3", 7)
+    of_call = "job 9 is failed; this call keeps that; to repeat it: txqueue retry 7 --from pay"
+    for error in (of_call, str(misfit.value)):
+        _assert_repeated(error)
+
+
+def _assert_repeated(error: str) -> None:
     job = {"job_id": 7, "state": "failed", "attempt": 1, "error": error}
     told = explain({"job": job, "now": NOW, "nodes": [], "controls": []})
     assert told.remedy == "fix the cause, then: txqueue retry 7 --from pay"
