@@ -116,6 +116,21 @@ def test_a_value_that_comes_after_the_commit(
     assert all(each in text for each, (_, text) in zip(said, harness.late_errors, strict=True))
 
 
+def test_jobs_are_coalesced_by_a_call_that_is_awaited(harness: Harness, database: Database) -> None:
+    """Otherwise the transaction is rolled back."""
+
+    async def perform(_: object, job: RunningJob) -> None:
+        async with job.transaction() as txn:
+            change(job, within=txn)
+            job.coalesce()  # type: ignore[unused-coroutine]
+            take_result(job, cast("Transaction", SimpleNamespace(result=None)), 100)
+
+    run(harness, perform)
+    assert database.committed == []
+    (settled,) = harness.settled
+    assert "job.coalesce(...) was not awaited" in settled["error"]
+
+
 def test_a_commit_is_reported(harness: Harness, database: Database) -> None:
     """Once with the end of the run, so that clients that wait for the job are notified."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Generator
 from functools import partial, wraps
+from inspect import iscoroutinefunction
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast
 
 from txqueue.errors import TxqueueError
@@ -19,18 +20,29 @@ class AwaitedCalls:
         of: The object, by the name that it has in handlers.
         error: The class of the error for one that is not awaited.
         shows: How many arguments of a call the error shows.
+        lets_go: Tells whether calls may be dropped now that were to be awaited later.
 
     Attributes:
-        made: The calls.
+        made: What begins each of the calls.
+        forgotten: What begins the first of those to which nothing refers any more; None for none.
     """
 
-    __slots__ = ("_error", "_of", "_shows", "made")
+    __slots__ = ("_error", "_lets_go", "_of", "_shows", "forgotten", "made")
 
-    def __init__(self, of: str, error: type[TxqueueError], *, shows: int = 0) -> None:
+    def __init__(
+        self,
+        of: str,
+        error: type[TxqueueError],
+        *,
+        shows: int = 0,
+        lets_go: Callable[[], bool] = lambda: False,
+    ) -> None:
         self._of = of
         self._error = error
         self._shows = shows
-        self.made: set[AwaitedCall[Any]] = set()
+        self._lets_go = lets_go
+        self.made: set[partial[Any]] = set()
+        self.forgotten: partial[Any] | None = None
 
     def check(self) -> None:
         """Check at the end that all calls were awaited.
@@ -38,16 +50,24 @@ class AwaitedCalls:
         Raises:
             TxqueueError: When one was not, and so has done nothing.
         """
-        for call in self.made:
-            raise self.refusal(call)
+        for begin in (self.forgotten, *self.made):
+            if begin is not None:
+                raise self.refusal(begin)
 
-    def refusal(self, call: AwaitedCall[Any]) -> TxqueueError:
-        """Return the error for a call that was not awaited."""
-        shown = "".join(f"{value!r:.50}, " for value in call.begin.args[1 : 1 + self._shows])
-        text = f"{self._of}.{call.begin.func.__name__}({shown}...)"
-        return self._error(
-            f"{text} was not awaited, so it has done nothing", f"write: await {text}"
-        )
+    def on_dropped(self, begin: partial[Any]) -> None:
+        """Note that nothing refers any more to a call that was not awaited, or not entered."""
+        if self.forgotten is None and not self._lets_go():
+            self.forgotten = begin
+
+    def refusal(self, begin: partial[Any]) -> TxqueueError:
+        """Return the error for a call that was not awaited, or not entered."""
+        shown = "".join(f"{value!r:.50}, " for value in begin.args[1 : 1 + self._shows])
+        text = f"{self._of}.{begin.func.__name__}({shown}...)"
+        if iscoroutinefunction(begin.func):
+            missed, remedy = "awaited", f"write: await {text}"
+        else:
+            missed, remedy = "entered", f"write: async with {text}; in a thread, with {text}"
+        return self._error(f"{text} was not {missed}, so it has done nothing", remedy)
 
 
 class _HasCalls(Protocol):
@@ -74,10 +94,14 @@ class AwaitedCall(Generic[R]):
         self._calls = calls
         self.begin = begin
         self._coroutine: Coroutine[Any, Any, R] | None = None
-        calls.made.add(self)
+        calls.made.add(begin)
 
     def __bool__(self) -> bool:
-        raise self._calls.refusal(self)
+        raise self._calls.refusal(self.begin)
+
+    def __del__(self) -> None:
+        if self._coroutine is None:
+            self._calls.on_dropped(self.begin)
 
     def __await__(self) -> Generator[Any, Any, R]:
         return self._begun().__await__()
@@ -96,7 +120,7 @@ class AwaitedCall(Generic[R]):
 
     def _begun(self) -> Coroutine[Any, Any, R]:
         if self._coroutine is None:
-            self._calls.made.discard(self)
+            self._calls.made.discard(self.begin)
             self._coroutine = self.begin()
         return self._coroutine
 

@@ -7,11 +7,12 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
 from enum import Enum
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar, Unpack, overload
 
 from attrs import frozen
 
-from txqueue.errors import InvalidWork, TransactionMisused
+from txqueue.errors import InvalidWork, TransactionMisused, TxqueueError
 from txqueue.model.assignment import AssignedJob, Assignment, JobKey
 from txqueue.model.enqueue_options import EnqueueOptions
 from txqueue.model.foreign import class_name, is_a, looked
@@ -105,7 +106,8 @@ class DurableJob:
             TokenLost: At its end, when the job has been assigned elsewhere since; the transaction
                 is rolled back.
         """
-        return self.its_steps().transaction(name)
+        begin = partial(RunningJob.step_transaction, self, name)
+        return _OfCoroutine(self.its_steps().transaction(name), self, begin)
 
     @awaited
     async def wait_for(
@@ -204,7 +206,7 @@ class DurableJob:
     @property
     def unawaited(self) -> AwaitedCalls:
         """The calls that were not awaited."""
-        return self.its_steps().unawaited
+        raise NotImplementedError
 
 
 def no_store(job_id: int) -> InvalidWork:
@@ -271,16 +273,24 @@ class HeldAssignment:
         self.weight += weight
 
 
-class _OfCoroutine(AbstractAsyncContextManager["Transaction"]):
-    """A job's own transaction, which ``with`` cannot open."""
+class _OfCoroutine(AbstractAsyncContextManager[R]):
+    """A transaction of a job, which ``with`` cannot open."""
 
-    __slots__ = ("_job_id", "_opened")
+    __slots__ = ("_begin", "_is_entered", "_job", "_opened")
 
-    def __init__(self, opened: AbstractAsyncContextManager[Transaction], job_id: int) -> None:
-        self._opened, self._job_id = opened, job_id
+    def __init__(
+        self, opened: AbstractAsyncContextManager[R], job: DurableJob, begin: partial[Any]
+    ) -> None:
+        self._opened, self._job, self._begin = opened, job, begin
+        self._is_entered = False
+
+    def __del__(self) -> None:
+        if not self._is_entered:
+            self._job.unawaited.on_dropped(self._begin)
 
     # No coroutines of their own, which would be one more for each step.
-    def __aenter__(self) -> Coroutine[Any, Any, Transaction]:
+    def __aenter__(self) -> Coroutine[Any, Any, R]:
+        self._is_entered = True
         return self._opened.__aenter__()
 
     def __aexit__(self, *error: Any) -> Coroutine[Any, Any, bool | None]:
@@ -288,7 +298,7 @@ class _OfCoroutine(AbstractAsyncContextManager["Transaction"]):
 
     def __enter__(self) -> NoReturn:
         raise TransactionMisused(
-            f"job {self._job_id} opens its own transaction by with, as no coroutine does",
+            f"job.{self._begin.func.__name__}() is entered by with, as no coroutine does",
             "write async with; with runtime = Runtime.THREAD, a plain function writes with",
         )
 
@@ -367,8 +377,10 @@ class RunningJob(DurableJob):
     _has_beaten: bool
     _progress: str | None
     _its_steps: JobSteps
+    _calls: AwaitedCalls
 
     __slots__ = (
+        "_calls",
         "_handler",
         "_has_beaten",
         "_its_steps",
@@ -499,13 +511,33 @@ class RunningJob(DurableJob):
         return self._its_steps.waits.given if hasattr(self, "_its_steps") else ()
 
     def check_awaited(self) -> None:
-        """Check that all calls of steps were awaited.
+        """Check that all calls were awaited.
 
         Raises:
             InvalidWork: When one was not.
         """
-        if hasattr(self, "_its_steps"):
-            self._its_steps.unawaited.check()
+        if hasattr(self, "_calls"):
+            self._calls.check()
+
+    @property
+    def forgotten(self) -> TxqueueError | None:
+        """The error for a call that was dropped before the run had to wait; None for none."""
+        begin = self._calls.forgotten if hasattr(self, "_calls") else None
+        return None if begin is None else self._calls.refusal(begin)
+
+    @property
+    def unawaited(self) -> AwaitedCalls:
+        """The calls that were not awaited, at which the end of the run looks."""
+        if not hasattr(self, "_calls"):
+            calls = AwaitedCalls("job", InvalidWork, shows=1, lets_go=self._has_told)
+            change(self, _calls=calls)
+        if self.within is None:
+            # Otherwise the end of that transaction looks at them.
+            self.note_steps()
+        return self._calls
+
+    def _has_told(self) -> bool:
+        return hasattr(self, "_its_steps") and self._its_steps.waits.has_told
 
     def end_waits(self) -> bool:
         """Withdraw what the handler does not await as it ends; return whether the job waits."""
@@ -553,7 +585,7 @@ class RunningJob(DurableJob):
                 is rolled back.
             TransactionMisused: When one is open, or one has completed the job.
         """
-        return _OfCoroutine(self._open(self), self.id)
+        return _OfCoroutine(self._open(self), self, partial(RunningJob.transaction, self))
 
     @property
     def parents(self) -> Parents | None:
@@ -593,6 +625,7 @@ class RunningJob(DurableJob):
         change(self, follow_ups=[*self.follow_ups, (work, options)])
         return _done()
 
+    @awaited
     async def coalesce(self, limit: int = 1000, *, later: bool = False) -> list[WorkItem]:
         """Do the work of similar pending jobs as well: the job's own transaction ends them as done.
 

@@ -63,6 +63,7 @@ class StepWaits:
 
     Attributes:
         given: What the run waits for, as `suspend_jobs` takes it.
+        has_told: Whether a wait has ended by `Suspended`, on whose way calls are dropped.
         is_over: Whether the run ends for that, whatever its handler does yet.
     """
 
@@ -75,6 +76,7 @@ class StepWaits:
         self._is_looking = False
         self._is_closed = False
         self.given: list[dict[str, Any]] = []
+        self.has_told = False
         self.is_over = False
 
     def check(self) -> None:
@@ -173,6 +175,7 @@ class StepWaits:
 
     async def _tell(self) -> None:
         """End the waits; the run is over if the handler has awaited one of them."""
+        self.has_told = True
         parked, self._parked = self._parked, []
         turns, is_of_tasks = self._turns(), any(each.is_of_task for each in parked)
         # A handler that has gone on since, and goes on now, may have waited for something else.

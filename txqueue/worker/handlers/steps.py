@@ -41,7 +41,6 @@ from txqueue.model.results import (
 from txqueue.model.work_item import WorkItem, find_work_type
 from txqueue.store.driver.awaitables import awaitable
 from txqueue.store.enqueueing import signals
-from txqueue.store.enqueueing.awaited_calls import AwaitedCalls
 from txqueue.store.enqueueing.encryption import (
     decrypted,
     decrypted_result,
@@ -71,7 +70,6 @@ class JobSteps:
 
     Attributes:
         waits: What the run waits for.
-        unawaited: The calls that were not awaited.
     """
 
     def __init__(self, job: RunningJob, store: StepStore, *, is_first: bool) -> None:
@@ -84,7 +82,6 @@ class JobSteps:
         self._loading: list[Deferred[None]] = []
         self._names: set[str] = set()
         self.waits = StepWaits(job, store)
-        self.unawaited = AwaitedCalls("job", InvalidWork, shows=1)
         self._opening = 0
 
     # What a handler calls ----------------------------------------------------------------------

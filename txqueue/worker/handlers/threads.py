@@ -345,11 +345,15 @@ class _Entering(AbstractContextManager[F], Generic[R, F]):
 
     def __init__(
         self,
-        make: Callable[[], AbstractAsyncContextManager[R]],
+        make: partial[AbstractAsyncContextManager[R]],
         face: Callable[[R, ReactorCalls], F],
         calls: ReactorCalls,
     ) -> None:
         self._make, self._face, self._calls = make, face, calls
+
+    def __del__(self) -> None:
+        if not hasattr(self, "_manager"):
+            self._make.args[0].unawaited.on_dropped(self._make)
 
     def __enter__(self) -> F:
         return self._face(self._calls.wait(self._enter()), self._calls)
@@ -411,7 +415,7 @@ def entering(
 
     @wraps(method)
     def call(self: Blocking[T], /, *args: P.args, **kwargs: P.kwargs) -> AbstractContextManager[F]:
-        make = partial(getattr(self._target, method.__name__), *args, **kwargs)
+        make = partial(method, self._target, *args, **kwargs)
         return _Entering(make, face, self._calls)
 
     return call

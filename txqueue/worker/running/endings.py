@@ -169,7 +169,7 @@ class Endings:
         if job.last_progress is not None and not job.is_completed:
             if job.end_waits():
                 # The handler has swallowed what ends a run that waits.
-                self._suspend(job)
+                self._suspend(job, kind)
                 return
             job.check_awaited()
         if job.is_completed or (value is None and not job.follow_ups):
@@ -267,7 +267,7 @@ class Endings:
             verdict = RUN_AGAIN if who is None else judge_cancelled(error, who)
             self.settle(job, verdict.of(job.key))
         elif job.last_progress is not None and job.waits and is_suspension(error):
-            self._suspend(job)
+            self._suspend(job, kind)
         elif error is job.unavailable:
             self.settle(job, judge_unavailable(error, random.random()).of(job.key))
         else:
@@ -275,8 +275,11 @@ class Endings:
                 _note_lost_wait(job, error)
             self.judged(job, _retry_of(kind, terms), error, kind)
 
-    def _suspend(self, job: RunningJob) -> None:
-        """End the run of a job that waits."""
+    def _suspend(self, job: RunningJob, kind: Kind | None) -> None:
+        """End the run of a job that waits, unless it has forgotten a call before."""
+        if (forgotten := job.forgotten) is not None:
+            self.judged(job, NO_RETRY, forgotten, kind)
+            return
         key = job.key
         self.settle(job, SettledJob(key.job_id, key.assignment, "suspended", waits=job.waits))
 

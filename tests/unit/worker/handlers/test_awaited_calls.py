@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, cast
 
 import pytest
@@ -11,7 +12,7 @@ from attrs import define
 from twisted.internet.defer import Deferred, gatherResults
 
 from txqueue import RunningJob, Runtime, WorkItem, testing
-from txqueue.errors import InvalidWork, TransactionMisused
+from txqueue.errors import InvalidWork, Suspended, TransactionMisused
 from txqueue.store.driver.connection import Connection
 from txqueue.store.enqueueing.transaction import Transaction
 
@@ -65,6 +66,109 @@ async def test_a_run_that_has_not_awaited_a_call_fails(
     outcome = await performed(perform, runtime)
     assert (outcome.kind, outcome.steps) == ("failed", {"other": 0})
     assert "('pay', ...) was not awaited, so it has done nothing" in str(outcome.reason)
+
+
+@pytest.mark.parametrize("runtime", [Runtime.TWISTED, Runtime.ASYNCIO])
+async def test_a_run_that_waits_has_forgotten_nothing_before(runtime: Runtime) -> None:
+    """Its wait would hide that nothing was done."""
+
+    async def perform(_: object, job: RunningJob) -> None:
+        job.step("pay", int)  # type: ignore[unused-coroutine]
+        await job.wait_for("ok")
+
+    outcome = await performed(perform, runtime)
+    assert outcome.kind == "failed"
+    assert "job.step('pay', ...) was not awaited" in str(outcome.reason)
+
+
+async def test_a_run_that_swallows_its_wait_has_forgotten_nothing_before() -> None:
+    """Likewise, if its end is that of a function that has returned."""
+
+    async def perform(_: object, job: RunningJob) -> None:
+        job.step("pay", int)  # type: ignore[unused-coroutine]
+        with suppress(Suspended):
+            await job.wait_for("ok")
+
+    assert (await performed(perform)).kind == "failed"
+
+
+async def one_by_one(_: object, job: RunningJob) -> None:
+    """Make calls that are awaited later."""
+    for call in [job.wait_for("ok"), job.step("pay", int)]:
+        await call
+
+
+async def together(_: object, job: RunningJob) -> None:
+    """Make calls of which one waits."""
+    later = job.step("later", int)
+    await asyncio.gather(job.wait_for("ok"), job.step("pay", int))
+    await later
+
+
+async def in_tasks(_: object, job: RunningJob) -> None:
+    """Make a call in a task whose frame has another one."""
+
+    async def waiting() -> None:
+        later = job.step("later", int)
+        await job.wait_for("ok")
+        await later
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(waiting())
+        group.create_task(waiting_for(job, "other"))
+
+
+async def waiting_for(job: RunningJob, name: str) -> None:
+    """Wait for another signal, also with a call for later."""
+    later = job.step(f"after {name}", int)
+    await job.wait_for(name)
+    await later
+
+
+@pytest.mark.parametrize(
+    ("perform", "runtime"),
+    [
+        (one_by_one, Runtime.TWISTED),
+        (one_by_one, Runtime.ASYNCIO),
+        (together, Runtime.ASYNCIO),
+        (in_tasks, Runtime.ASYNCIO),
+    ],
+)
+async def test_a_run_that_waits_may_have_made_calls_for_later(
+    perform: Handler, runtime: Runtime
+) -> None:
+    """They are dropped with the handler, which makes them again in its next run."""
+    assert (await performed(perform, runtime)).kind == "suspended"
+
+
+@pytest.mark.parametrize("runtime", [Runtime.TWISTED, Runtime.ASYNCIO])
+@pytest.mark.parametrize("name", ["transaction", "step_transaction"])
+async def test_a_transaction_that_was_not_entered(name: str, runtime: Runtime) -> None:
+    """It is the run's end, or its wait, that says so."""
+    given = ("book",) if name == "step_transaction" else ()
+
+    async def perform(_: object, job: RunningJob) -> None:
+        getattr(job, name)(*given)
+
+    async def wait(_: object, job: RunningJob) -> None:
+        getattr(job, name)(*given)
+        await job.wait_for("ok")
+
+    for handler in (perform, wait):
+        outcome = await performed(handler, runtime)
+        assert outcome.kind == "failed"
+        assert "was not entered, so it has done nothing" in str(outcome.reason)
+        assert f"write: async with job.{name}(" in str(outcome.reason)
+
+
+async def test_a_transaction_that_was_not_entered_in_a_thread() -> None:
+    """Its run says so, too."""
+
+    def perform(_: object, job: Any) -> None:
+        job.transaction()
+
+    outcome = await performed(perform, Runtime.THREAD)
+    assert "in a thread, with job.transaction(" in str(outcome.reason)
 
 
 async def test_a_handler_that_only_forgets_a_step_fails() -> None:
