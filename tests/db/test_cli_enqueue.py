@@ -213,7 +213,7 @@ def test_what_the_command_refuses(
         (("t", "{}", "--after", "9" * 20), "smaller numbers"),
         (
             ("t", "{}", "--not-before", "2030-01-02T00:00Z", "--not-after", "2030-01-01T00:00Z"),
-            "not later than not_before",
+            "not later than --not-before",
         ),
         (("t", json.dumps({"x": "y" * 3_000_000})), "payload_limit"),
     ],

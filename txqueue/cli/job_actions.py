@@ -78,11 +78,10 @@ def _ran_for(job: Mapping[str, Any], now: datetime) -> float:
 
 def _choosing(act: str) -> Decorator:
     """Add the options that choose jobs for an act; --state allows those that it changes."""
-    states = ACTS[act].states
     return together(
         click.argument("ids", metavar="[ID]...", nargs=-1, type=NUMBER),
         click.option("--all", "is_all", is_flag=True, help="All jobs that match these:"),
-        selecting(*JOB_COLUMNS, states=states if len(states) > 1 else ()),
+        selecting(*JOB_COLUMNS, states=ACTS[act].states),
         on_node(),
         searching(),
     )

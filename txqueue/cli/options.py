@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from functools import reduce
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from attrs import define
 
+from txqueue.errors import TxqueueError
 from txqueue.model.humanize import length_of, moment_of
 
 if TYPE_CHECKING:
@@ -111,6 +113,24 @@ class Command(click.Command):
         super().__init__(*arguments, **settings)
         self.params += options_of_every_command()
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; an error names its options as the command line has them."""
+        try:
+            return super().invoke(ctx)
+        except TxqueueError as error:
+            error.what, error.remedy = self._as_written(error.what), self._as_written(error.remedy)
+            error.args = (error.what, error.remedy)
+            raise
+
+    def _as_written(self, text: str) -> str:
+        for each in self.params:
+            if "_" in (each.name or ""):
+                written = (
+                    each.opts[0] if isinstance(each, click.Option) else each.human_readable_name
+                )
+                text = re.sub(rf"(?<![\w.-]){each.name}(?![\w.])", written, text)
+        return text
+
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the help of the options."""
         _split_help(self, ctx, formatter)
@@ -134,9 +154,9 @@ class Group(click.Group):
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
             # Imported late, as in the next function.
-            from txqueue.model.names_elsewhere import said_elsewhere
+            from txqueue.model.names_elsewhere import command_elsewhere
 
-            if ctx.parent is None and (said := said_elsewhere(args[0])):
+            if ctx.parent is None and (said := command_elsewhere(args[0])):
                 raise click.UsageError(f"No such command '{args[0]}': {said}", ctx) from None
             near = self._nearest(ctx, args[0])
             # click itself may know the names, from 8.4 on.
@@ -176,6 +196,29 @@ class Finite(click.FloatRange):
         return number
 
 
+if TYPE_CHECKING:
+    _States = click.Choice[str]
+else:
+    # It takes no argument in click 8.1.
+    _States = click.Choice
+
+
+class StateOf(_States):
+    """One of some states; in place of a name that others have, the error has the state's."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the state."""
+        from txqueue.model.names_elsewhere import state_elsewhere
+
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter:
+            said = state_elsewhere(value)
+            if said.removeprefix("write ") not in self.choices:
+                raise
+            self.fail(f"{value!r} is no state here: {said}.", param, ctx)
+
+
 def limited(
     default: int = 20, most: int = 10_000, text: str = "List at most this many."
 ) -> Decorator:
@@ -186,7 +229,7 @@ def limited(
 
 def selecting(*columns: str, what: str = "jobs", states: Sequence[str] = ()) -> Decorator:
     """Give a command options that select rows by columns, and by one of the states, if any."""
-    kind = click.Choice(states)
+    kind = StateOf(states)
     state = [click.option("--state", type=kind, help=f"Only {what} in this state.")]
     return together(*state * bool(states), *(_selects(column, what) for column in columns))
 

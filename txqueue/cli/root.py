@@ -182,7 +182,7 @@ def error_line(error: Exception) -> tuple[str, int]:
         for words, plain_words in _PLAIN.items():
             message = message.replace(words, plain_words)
         if isinstance(error, click.NoSuchOption):
-            message = ": ".join(filter(None, (message, _meaning(error.option_name))))
+            message = ": ".join(filter(None, (message, _meaning(error))))
         return f"{message}; see: {path} --help", WRONG_CALL
     if isinstance(error, click.ClickException):
         return error.format_message(), FAULT
@@ -194,10 +194,11 @@ def error_line(error: Exception) -> tuple[str, int]:
     return f"txqueue has a fault: {line}; --debug shows where, please report it", FAULT
 
 
-def _meaning(option: str) -> str:
-    from txqueue.model.names_elsewhere import said_elsewhere
+def _meaning(error: click.NoSuchOption) -> str:
+    from txqueue.model.names_elsewhere import option_elsewhere
 
-    return said_elsewhere(option.lstrip("-"))
+    options = error.ctx.command.params if error.ctx else ()
+    return option_elsewhere(error.option_name, [name for each in options for name in each.opts])
 
 
 def _complain(line: str, options: GlobalOptions) -> None:

@@ -3,60 +3,110 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Final
+from typing import Final, TypeVar
 
 from txqueue.model.humanize import meant
 
+T = TypeVar("T")
 
-def _by_name(groups: Mapping[str, str]) -> Mapping[str, str]:
+
+def _by_name(groups: Mapping[T, str]) -> Mapping[str, T]:
     return {name: text for text, names in groups.items() for name in names.split()}
 
 
+# For each group what to write in Python, and on the command line.
 OF_CLASSES: Final = _by_name(
     {
-        "retry = Retry(attempts=5) in the class, attempts=5 at enqueue": (
+        ("retry = Retry(attempts=5) in the class, attempts=5 at enqueue", "--attempts N"): (
             "retries max_retries max_attempts max_tries tries attempts autoretry_for retry_on"
             " retry_policy retry_strategy retry_delay retry_backoff default_retry_delay"
             " min_backoff max_backoff retry_jitter retry_kwargs"
         ),
-        "timeout, in seconds": (
+        ("timeout, in seconds", "--timeout TIME"): (
             "time_limit soft_time_limit job_timeout execution_timeout task_timeout timeout_seconds"
         ),
-        "queue": "queue_name routing_key",
-        "group and group_limit": (
+        ("queue", "--queue QUEUE"): "queue_name routing_key",
+        ("group and group_limit", "--group GROUP"): (
             "lock rate_limit concurrency concurrency_limit concurrency_key max_concurrency"
         ),
-        "unique = Key(...) and unique_mode": (
+        ("unique = Key(...) and unique_mode", "--unique KEY"): (
             "queueing_lock unique_for unique_key unique_until dedupe_key deduplication_id"
         ),
-        "schedule = Cron(...), Every(...) or Cooldown(...)": "cron crontab periodic run_every",
-        "work_type": "task_name job_type",
+        ("schedule = Cron(...), Every(...) or Cooldown(...)", "txqueue schedule add --cron EXPR"): (
+            "cron crontab periodic run_every"
+        ),
+        ("work_type", "--type TYPE"): "task_name job_type",
     }
 )
 """What to write in place of an attribute of a class, which nothing would read."""
 _OF_CALLS: Final = _by_name(
     {
-        "not_before, an aware datetime": (
+        ("not_before, an aware datetime", "--not-before WHEN, such as 2030-01-31T12:00:00Z"): (
             "delay countdown eta run_at run_after run_in schedule_at schedule_in scheduled_at"
         ),
-        "not_after, and expires=True": "expires_at max_age ttl",
-        "unique, a text": "job_id task_id idempotency_key",
-        "after, the numbers of jobs": "depends_on",
+        ("not_after, and expires=True", "--not-after WHEN --expires"): "expires_at max_age ttl",
+        ("unique, a text", "--unique KEY"): "job_id task_id idempotency_key",
+        ("after, the numbers of jobs", "--after ID"): "depends_on",
+    }
+)
+_OF_COMMANDS: Final = _by_name(
+    {
         "twistd txqueue --app MODULE, which runs a node": (
             "start worker workers run work serve runworker beat scheduler consumer app capacity"
             " nodaemon pidfile logfile"
         ),
         "txqueue migrate": "init setup install upgrade",
         "txqueue status, or txqueue web": "inspect monitor flower info top",
-        "txqueue cancel": "purge revoke abort",
+        "txqueue enqueue": "defer delay push add submit send apply_async",
+        "txqueue jobs": "ls list",
+        "txqueue jobs --state assigned, or txqueue nodes": "ps active",
+        "txqueue job ID": "show get logs log result",
+        "txqueue retry": "requeue rerun",
+        "txqueue cancel": "revoke abort kill delete rm",
+        "txqueue cancel --all --queue QUEUE": "purge empty clear flush",
+    }
+)
+_OF_STATES: Final = _by_name(
+    {
+        "waiting": "scheduled delayed deferred retrying blocked",
+        "ready": "pending queued enqueued available todo",
+        "assigned": "running started active executing processing doing",
+        "done": "succeeded success successful completed complete finished",
+        "failed": "error errored dead discarded",
+        "cancelled": "canceled aborted revoked",
     }
 )
 
 
 def said_elsewhere(name: str) -> str:
     """Return what to write in place of a name that others have; empty for any other name."""
-    text = OF_CLASSES.get(name) or _OF_CALLS.get(name)
+    text, _ = OF_CLASSES.get(name) or _OF_CALLS.get(name) or (_OF_COMMANDS.get(name), "")
     return f"write {text}" if text else ""
+
+
+def command_elsewhere(name: str) -> str:
+    """Return what to write in place of a command that others have; empty for any other name."""
+    text = _OF_COMMANDS.get(name.replace("-", "_"))
+    return f"write {text}" if text else ""
+
+
+def option_elsewhere(option: str, known: Collection[str]) -> str:
+    """Return what to write in place of an option of a command that others have.
+
+    Args:
+        option: The option, with its dashes.
+        known: The options of the command; what it does not have is not advised.
+    """
+    name = option.lstrip("-").replace("-", "_")
+    _, text = OF_CLASSES.get(name) or _OF_CALLS.get(name) or ("", _OF_COMMANDS.get(name, ""))
+    is_known = text.split(" ")[0] in known or text.startswith(("txqueue", "twistd"))
+    return f"write {text}" if is_known else ""
+
+
+def state_elsewhere(name: str) -> str:
+    """Return what to write in place of a state that others have; empty for any other name."""
+    state = _OF_STATES.get(name.lower())
+    return f"write {state}" if state else ""
 
 
 def remedy_for(unknown: Iterable[str], known: Collection[str]) -> str:

@@ -8,10 +8,10 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from txqueue.cli.options import GlobalOptions
+from txqueue.cli.options import Command, GlobalOptions
 from txqueue.cli.output import console, table
 from txqueue.cli.root import error_line, root, run
-from txqueue.errors import ConfigurationError, Refused
+from txqueue.errors import ConfigurationError, InvalidWork, Refused
 from txqueue.tap import Options
 
 NOWHERE = "host=/nonexistent user=absent"
@@ -85,6 +85,7 @@ def test_a_table_in_a_narrow_window_loses_nothing(monkeypatch: pytest.MonkeyPatc
     assert said.count("x") == 80
 
 
+ELSEWHERE = "requeue empty defer ls ps logs init flower"
 ADD = ("schedule", "add", "name", "a.type", "{}")
 
 
@@ -98,6 +99,16 @@ ADD = ("schedule", "add", "name", "a.type", "{}")
         (("worker",), "No such command 'worker': write twistd txqueue --app MODULE"),
         (("start", "--app", "shop"), "write twistd txqueue --app MODULE, which runs a node"),
         (("--app", "shop"), "write twistd txqueue --app MODULE, which runs a node"),
+        (("purge",), "No such command 'purge': write txqueue cancel --all --queue QUEUE"),
+        *(((name,), f"No such command '{name}': write txqueue") for name in ELSEWHERE.split()),
+        *(
+            (("enqueue", "t", "{}", f"--{name}", "5"), "write --not-before WHEN")
+            for name in ("eta", "countdown", "delay")
+        ),
+        (("enqueue", "t", "{}", "--max-retries", "5"), "write --attempts N"),
+        ((*ADD, "--crontab", "0 3 * * *"), "write txqueue schedule add --cron EXPR"),
+        (("jobs", "--task-name", "x"), "write --type TYPE"),
+        (("jobs", "--state", "running"), "'running' is no state here: write assigned"),
         (("bench",), "Missing command"),
         (("job", "x"), "'x'"),
         (("job", str(2**63)), "range"),
@@ -240,3 +251,17 @@ def test_the_demo_takes_no_database(capsys: pytest.CaptureFixture[str]) -> None:
     status, line = complaint(capsys, "demo", "--dsn", NOWHERE)
     assert status == 2
     assert "txqueue bench drain --dsn" in line
+
+
+def test_an_error_names_the_options_of_its_command() -> None:
+    """And not the arguments of Python's calls, from whatever check it comes."""
+
+    def fail(**_: object) -> None:
+        raise InvalidWork("unique_mode and job.not_before are wrong", "give not_before, not unique")
+
+    options = [click.Option(["--unique-mode"]), click.Option(["--not-before"])]
+    with pytest.raises(InvalidWork) as caught:
+        Command("c", callback=fail, params=[*options]).main([], standalone_mode=False)
+    assert str(caught.value) == (
+        "--unique-mode and job.not_before are wrong; give --not-before, not unique"
+    )
