@@ -172,6 +172,8 @@ async def test_only_acts_that_change_listed_jobs_are_offered(
         ("/jobs/confirm?act=cancel&ten%41nt=x", "did you mean tenant?"),
         ("/queues?work_type=x", "those of this page: after"),
         ("/nodes?%3Ci%3E=", "those of this page: none"),
+        ("/jobs?state=done&state=failed", "several values for state"),
+        ("/failures?work_type=a&work_type=b", "several values for work_type"),
     ],
 )
 async def test_an_unknown_filter_is_refused(

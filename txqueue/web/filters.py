@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from attrs import frozen
 
 from txqueue.errors import ConfigurationError
 from txqueue.model.job import State
-from txqueue.web.messages import PageRequest
+from txqueue.model.names_elsewhere import state_elsewhere
+from txqueue.web.messages import REPEATED, PageRequest
 
 USUAL: Mapping[str, str] = {
     "queue": "Queue",
@@ -33,8 +35,6 @@ MORE: Mapping[str, tuple[str, str]] = {
 FILTERS = ("state", *USUAL, *MORE)
 """The names of all filters."""
 
-_REPEATED = ("tag", "payload")
-
 
 @frozen
 class Chip:
@@ -55,12 +55,13 @@ def chosen_filters(request: PageRequest) -> dict[str, str | list[str] | None]:
     Raises:
         ConfigurationError: When there is no such state: an act must not ignore a filter.
     """
-    filters: dict[str, str | list[str] | None] = {
-        name: request.asked(name) or request.sent(name) for name in FILTERS if name not in _REPEATED
+    filters: dict[str, Any] = {
+        name: request.asked(name) or request.sent(name) for name in FILTERS if name not in REPEATED
     }
     if (state := filters["state"]) is not None and state not in set(State):
-        raise ConfigurationError("jobs have no such state", f"choose one of: {', '.join(State)}")
-    return filters | {name: request.all_of(name) for name in _REPEATED}
+        remedy = state_elsewhere(state) or f"choose one of: {', '.join(State)}"
+        raise ConfigurationError("jobs have no such state", remedy)
+    return filters | {name: request.all_of(name) for name in REPEATED}
 
 
 def given_filters(request: PageRequest) -> list[tuple[str, str]]:

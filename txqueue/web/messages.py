@@ -150,6 +150,10 @@ def redirect(location: str, cookies: Mapping[str, str] | None = None) -> Reply:
     return Reply(HTTPStatus.SEE_OTHER, location=location, cookies=cookies or {})
 
 
+REPEATED = ("tag", "payload")
+"""The fields of an address that may have several values."""
+
+
 def _first(fields: Fields, name: str) -> str | None:
     values = fields.get(name, ())
     return (values[0].strip() or None) if values else None
@@ -184,18 +188,23 @@ class Route:
         matched = _compiled(self.pattern).fullmatch(path)
         return None if matched is None else matched.groupdict()
 
-    def check(self, names: Iterable[str]) -> None:
+    def check(self, query: Fields, form: Fields) -> None:
         """Check the names that the address and the form of a request have.
 
         Raises:
-            ConfigurationError: When one is unknown.
+            ConfigurationError: When one is unknown, or has several values in the address.
         """
-        for name in names:
+        for name in (*query, *form):
             if name not in self.fields:
                 valid = f"those of this page: {', '.join(sorted(self.fields)) or 'none'}"
                 raise ConfigurationError(
                     f"there is no filter or field {plain(name)[:50]}",
                     meant(name, self.fields) or valid,
+                )
+            values = {value.strip() for value in query.get(name, ())} - {""}
+            if name not in REPEATED and len(values) > 1:
+                raise ConfigurationError(
+                    f"the address has several values for {name}", "choose one of them"
                 )
 
 

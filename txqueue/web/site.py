@@ -256,7 +256,7 @@ class Door(resource.Resource):
         if page_request.visitor.role < route.role:
             return self._forbidden(method, page_request)
         try:
-            route.check((*page_request.query, *page_request.form))
+            route.check(page_request.query, page_request.form)
             reply: Reply = await route.handler(self._services, evolve(page_request, names=names))
         except TxqueueError as error:
             status = _STATUS.get(type(error), HTTPStatus.CONFLICT)
