@@ -96,6 +96,17 @@ async def test_a_silent_host_does_not_hide_the_next(folder: Path, database18: st
         connection.close()
 
 
+async def test_each_host_that_does_not_answer_is_named(folder: Path) -> None:
+    """The first one, too, which the last one's reason would hide; in commands likewise."""
+    with silent(folder) as host:
+        dsn = f"host={host},{folder}-gone connect_timeout=1"
+        with pytest.raises(DatabaseUnavailable, match=f"at {host} did not .*; then: .*-gone/"):
+            await connected(dsn)
+    gone = f"{folder}-a/.*; then: .*{folder}-b/"
+    with pytest.raises(DatabaseUnavailable, match=gone):
+        connect(f"host={folder}-a,{folder}-b", NAME)
+
+
 @pytest.mark.parametrize(
     ("hosts", "told", "limit"),
     [(2, "", "3"), (2, "connect_timeout=7", "7"), (1, "", "10")],

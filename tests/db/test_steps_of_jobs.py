@@ -158,7 +158,7 @@ async def test_a_new_result_that_does_not_fit_is_kept(node: Master, dsn: str) ->
         return 7  # type: ignore[return-value]  # what an application gets wrong
 
     async with running(node, dsn) as job:
-        with pytest.raises(InvalidWork, match="it is kept: mend the annotation"):
+        with pytest.raises(InvalidWork, match="it is kept: repair the annotation"):
             await job.step("place", place)
         assert job.assignment.steps is not None
         again = JobSteps(job, job.assignment.steps, is_first=False)

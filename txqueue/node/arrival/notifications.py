@@ -84,6 +84,8 @@ class Notifications(Periodic):
     def __attrs_post_init__(self) -> None:
         self._polls = 0
         self._is_deaf = False
+        # Why no notification arrives, as it was said.
+        self._unheard = ""
 
     async def step(self) -> float | None:
         """Reconnect if the connection was lost, and listen on the channel of the node's run."""
@@ -95,8 +97,11 @@ class Notifications(Periodic):
                 self._wakeups.look_for_work()
                 self._wakeups.doubt()
                 self._polls = POLLS
+            self._unheard = ""
         except ConfigurationError as error:
-            self.log.warn("{error}", error=error)
+            if str(error) != self._unheard:
+                self.log.warn("{error}", error=error)
+            self._unheard = str(error)
             return UNHEARD_RETRY
         finally:
             self._note_proof()

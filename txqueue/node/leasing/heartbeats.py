@@ -13,6 +13,7 @@ from twisted.internet.defer import Deferred, gatherResults
 from twisted.logger import Logger
 
 from txqueue.errors import TxqueueError
+from txqueue.model.humanize import counted
 from txqueue.node.state.arrivals import Meters
 from txqueue.node.state.collaborators import BeatListener
 from txqueue.node.state.lease import Identity, Lease, Lifecycle
@@ -321,9 +322,9 @@ class Heartbeats(Periodic):
             rescued = await self._functions.declare_dead(self._lease.incarnation, ended)
             self._meters.rescues["ended"] += rescued
             self.log.warn(
-                "{nodes} of this host ended without unregistering; {jobs} of their jobs run again",
-                nodes=len(ended),
-                jobs=rescued,
+                "{nodes} of this host ended without unregistering; {jobs} run again",
+                nodes=counted(len(ended), "node"),
+                jobs=counted(rescued, "job"),
             )
 
 

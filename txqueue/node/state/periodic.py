@@ -27,7 +27,7 @@ from txqueue.store.driver.errors import complaint
 from txqueue.store.node.run_functions import HeartbeatReply
 from txqueue.system.clock import Clock, Timer
 
-# Seconds between two lines of one outage.
+# Seconds between two lines of one outage, or of one refusal.
 SAID_EVERY: Final = 30.0
 
 
@@ -128,6 +128,9 @@ class Periodic(Service):
     alarm: Alarm = field(init=False)
     outage: Outage = field(init=False)
     _backoff: Backoff = field(init=False, factory=lambda: Backoff(FIRST_PAUSE, LONGEST_PAUSE))
+    # What was said of the last failure, and until when that is not said again.
+    _said: str = field(init=False, default="")
+    _said_until: float = field(init=False, default=0.0)
     _finished: Deferred[None] | None = field(init=False, default=None)
 
     @alarm.default
@@ -185,12 +188,13 @@ class Periodic(Service):
         else:
             self.outage.passes(self)
             self._backoff.reset()
+            self._said = ""
             return delay
         # Jitter: all nodes lose the database together, but must not return together.
         return self._backoff.take(random.random())
 
     def _complain(self, error: Exception) -> None:
-        """Log the database's refusals as one line, and other errors with a traceback."""
+        """Log the database's refusals as one line, not often, and other errors with a traceback."""
         service, pause = self.name or type(self).__name__, self._backoff.pause
         is_cut_off = isinstance(error, CancelledError)
         said = "a step without an end was cancelled" if is_cut_off else complaint(error)
@@ -198,7 +202,8 @@ class Periodic(Service):
             self.log.failure(
                 "{service}: trying again in {pause:.1f} s", service=service, pause=pause
             )
-        else:
+        elif said != self._said or self._clock.seconds() >= self._said_until:
+            self._said, self._said_until = said, self._clock.seconds() + SAID_EVERY
             self.log.warn(
                 "{service}: {said}; trying again in {pause:.1f} s",
                 service=service,

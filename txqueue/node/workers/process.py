@@ -288,15 +288,18 @@ class WorkerProcess:
         return self._in_flight.ids
 
     @property
-    def blocking(self) -> set[int]:
-        """The numbers of the jobs one of which blocks a worker that does not answer.
+    def blocker(self) -> int:
+        """The number of the job that blocks a worker which does not answer; 0 if it is not known.
 
-        A handler that blocks in its first step is certain, and so is one that the worker has named;
-        else it may be any.
+        A handler that blocks in its first step is certain, and so is one that the worker has named.
         """
-        ids = self._in_flight.ids
         known = self._in_flight.beginning or self._in_flight.blocker
-        return {known} if known in ids else ids
+        return known if known in self._in_flight.ids else 0
+
+    @property
+    def blocking(self) -> set[int]:
+        """The numbers of the jobs of which one may block a worker that does not answer."""
+        return {self.blocker} if self.blocker else self._in_flight.ids
 
     @property
     def suspects(self) -> set[int]:

@@ -36,8 +36,8 @@ def blocking_report(workers: Iterable[WorkerProcess]) -> dict[str, Any]:
     ``beside`` the job that blocks the worker of each innocent one. Only the first ones.
     """
     late = [worker for worker in workers if worker.is_late]
-    culprits = {next(iter(worker.blocking)): worker for worker in late if len(worker.blocking) == 1}
-    unknown = {job_id for worker in late if len(worker.blocking) > 1 for job_id in worker.blocking}
+    culprits = {worker.blocker: worker for worker in late if worker.blocker}
+    unknown = {job_id for worker in late if not worker.blocker for job_id in worker.blocking}
     beside = {
         job_id: culprit
         for culprit, worker in culprits.items()

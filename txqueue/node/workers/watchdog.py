@@ -217,8 +217,9 @@ class Watchdog(Periodic):
 def _why_silent(worker: WorkerProcess) -> str:
     if not worker.in_flight:
         return IDLE
-    of = f" of job {min(worker.blocking)}" if len(worker.blocking) == 1 else ""
-    return f"{'the' if of else 'a'} handler{of} blocks it"
+    if worker.blocker:
+        return f"the handler of job {worker.blocker} blocks it"
+    return "a handler that had waited blocks it, or it is stopped or gets no core"
 
 
 def _filled_for(worker: WorkerProcess) -> float:

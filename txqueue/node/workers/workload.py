@@ -306,7 +306,7 @@ class Workers:
             who=job.who,
             act="restarted" if job.is_restart else "cancelled",
             job_id=job.job_id,
-            blocks="blocks" if len(worker.blocking) == 1 else "may block",
+            blocks="blocks" if worker.blocker else "may block",
         )
         worker.kill_blameless()
 

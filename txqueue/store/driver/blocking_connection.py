@@ -10,10 +10,10 @@ from typing import Any, Generic, TypeVar
 import psycopg2
 
 from txqueue.errors import DatabaseUnavailable
-from txqueue.store.driver.errors import translated
+from txqueue.store.driver.errors import translated, translation
 from txqueue.store.driver.hosts import ConnectAttempt, attempts, looked_up, redacting
 from txqueue.store.driver.session_bounds import ENCODED
-from txqueue.store.driver.shared_errors import naming_source
+from txqueue.store.driver.shared_errors import naming_source, of_all
 
 T = TypeVar("T")
 
@@ -90,18 +90,17 @@ def connect(dsn: str, application_name: str) -> Any:
 
 
 def _first_of(hosts: list[ConnectAttempt], application_name: str) -> Any:
-    """Try each address of each host; return the first connection, or raise the last error."""
-    failure: Exception | None = None
+    """Try each address of each host; return the first connection, or raise the errors of all."""
+    failures: list[BaseException] = []
     for attempt in _places(hosts):
         if isinstance(attempt, DatabaseUnavailable):
-            failure = attempt
+            failures.append(attempt)
             continue
         try:
             return _opened(attempt, application_name)
         except psycopg2.OperationalError as error:
-            failure = error
-    assert failure is not None, "there is a host"
-    raise failure
+            failures.append(translation(error))
+    raise of_all(failures)
 
 
 def _places(hosts: list[ConnectAttempt]) -> Iterator[ConnectAttempt | DatabaseUnavailable]:

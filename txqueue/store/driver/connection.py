@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 import psycopg2
@@ -16,7 +15,13 @@ from txqueue.store.driver.hosts import ConnectAttempt, attempts, redacting, reso
 from txqueue.store.driver.raw_connection import Driver, IStoreReactor, Prepared
 from txqueue.store.driver.reconnecting import ReconnectBackoff, SlowHosts
 from txqueue.store.driver.session_bounds import ENCODED, SET, as_arrays
-from txqueue.store.driver.shared_errors import CHECK_DSN, ended_inside, naming_source, rolled_back
+from txqueue.store.driver.shared_errors import (
+    CHECK_DSN,
+    ended_inside,
+    naming_source,
+    of_all,
+    rolled_back,
+)
 from txqueue.store.driver.side_by_side import nested
 
 # A statement and its parameters.
@@ -166,8 +171,11 @@ class Connection:
             self.close()
             if not is_late:
                 raise
+            host = attempt.parameters.get("host")
             raise DatabaseUnavailable(
-                f"the database did not answer within {attempt.patience:g} s", CHECK_DSN
+                f"the database{f' at {host}' if host else ''} did not answer within"
+                f" {attempt.patience:g} s",
+                CHECK_DSN,
             ) from None
         finally:
             if timer.active():
@@ -428,12 +436,14 @@ async def _first(
     slow_hosts: SlowHosts,
 ) -> Connection:
     """Make one attempt after the other, at slow hosts last; return the first connection."""
-    *earlier, last = slow_hosts.last(attempts)
-    for attempt in earlier:
-        with suppress(DatabaseUnavailable), slow_hosts.timing(attempt):
-            return await make(attempt)
-    with slow_hosts.timing(last):
-        return await make(last)
+    failures: list[DatabaseUnavailable] = []
+    for attempt in slow_hosts.last(attempts):
+        try:
+            with slow_hosts.timing(attempt):
+                return await make(attempt)
+        except DatabaseUnavailable as error:
+            failures.append(error)
+    raise of_all(failures)
 
 
 def _out_of_step() -> DatabaseUnavailable:

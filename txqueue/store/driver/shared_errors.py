@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -43,6 +43,20 @@ def unavailable(sqlstate: str | None, text: str) -> DatabaseUnavailable:
         line = line[:_LONGEST].rpartition(" ")[0]
     what, remedy = _unavailability(sqlstate, line)
     return DatabaseUnavailable(f"the database {what}: {line}", remedy)
+
+
+def of_all(failures: Sequence[BaseException]) -> BaseException:
+    """Return the error for an attempt at several hosts or addresses, with the reason of each.
+
+    Args:
+        failures: The errors, at least one, in the order of the attempts.
+    """
+    last, whats = failures[-1], [getattr(error, "what", str(error)) for error in failures]
+    if len(set(whats)) == 1 or not isinstance(last, DatabaseUnavailable):
+        return last
+    said, _, _ = whats[0].partition(": ")
+    others = dict.fromkeys(what.removeprefix(f"{said}: ") for what in whats[1:])
+    return DatabaseUnavailable("; then: ".join([whats[0], *others]), last.remedy)
 
 
 def _unavailability(sqlstate: str | None, text: str) -> tuple[str, str]:

@@ -7,6 +7,7 @@ import pytest
 from attrs import define, field
 from twisted.internet.defer import CancelledError, Deferred, succeed
 from twisted.internet.task import Clock
+from twisted.logger import capturedLogs, formatEvent
 
 from tests.unit.node.doubles import is_rung, lease_of
 from txqueue.errors import ConfigurationError, DatabaseUnavailable
@@ -187,8 +188,11 @@ def test_the_credit_is_reviewed_before_a_slow_attempt_to_connect() -> None:
 
 async def test_who_is_deaf_does_not_try_all_the_time() -> None:
     """A pooler in transaction mode stays one: each try would cost it connections."""
-    service, wakeups = notifications(Listening([ConfigurationError("deaf", "")]))
-    assert await service.step() == UNHEARD_RETRY
+    service, wakeups = notifications(Listening([ConfigurationError("deaf", "")] * 2))
+    with capturedLogs() as notes:
+        assert await service.step() == UNHEARD_RETRY
+        assert await service.step() == UNHEARD_RETRY
+    assert [formatEvent(note) for note in notes] == ["deaf"]
     assert not is_rung(wakeups.claimer)
 
 

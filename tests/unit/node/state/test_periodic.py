@@ -231,6 +231,26 @@ def test_a_service_that_fails_otherwise_does_not_prolong_an_outage(said: list[st
     assert stopped(service)
 
 
+def test_a_refusal_that_lasts_is_said_once_in_30_s(said: list[str]) -> None:
+    """Whatever the pauses between the attempts; another one at once, and the same one later."""
+    clock = Clock()
+    errors = [SchemaMismatch("old", "migrate")]
+
+    def step() -> float | None:
+        raise errors[-1]
+
+    service = Steps(clock, step)
+    service.startService()
+    clock.pump([0.5] * 40)
+    assert len(said) == 1
+    errors.append(SchemaMismatch("newer", "upgrade"))
+    clock.pump([0.5] * 40)
+    assert [line.split(";")[0] for line in said] == ["warn: steps: old", "warn: steps: newer"]
+    clock.pump([0.5] * 60)
+    assert [line.split(";")[0] for line in said[2:]] == ["warn: steps: newer"]
+    assert stopped(service)
+
+
 def test_a_stop_waits_for_the_step_under_way() -> None:
     """Nothing is cut off, and no other step begins."""
     under_way: Deferred[None] = Deferred()

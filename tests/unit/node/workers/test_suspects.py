@@ -42,6 +42,7 @@ class Process:
         self.suspects = {1}
         self.in_flight: set[int] = set()
         self.blocking: set[int] = set()
+        self.blocker = 0
         self.outlived: list[int] = []
         self.pid = key
         self.ended: list[object] = []
@@ -296,18 +297,20 @@ def test_the_jobs_of_workers_that_do_not_answer(bench: Bench) -> None:
         "beside": {},
     }
     other = bench.add(is_apart=False)
-    for process, blocking in ((bench.worker, {37}), (other, {5, 6})):
+    third = bench.add(is_apart=False)
+    for process, blocking in ((bench.worker, {37}), (other, {5, 6}), (third, {8})):
         process.is_late, process.in_flight, process.blocking = True, {36, 37}, blocking
+    bench.worker.blocker = 37
     assert blocking_report(bench.workers.all) == {
         "blocking": [37],
-        "maybe_blocking": [5, 6],
+        "maybe_blocking": [5, 6, 8],
         "beside": {36: 37},
     }
 
 
 def test_all_jobs_beside_one_that_blocks_their_worker_are_named(bench: Bench) -> None:
     """So that a job that waits for one of them is not said to run after its end."""
-    bench.worker.is_late, bench.worker.blocking = True, {1}
+    bench.worker.is_late, bench.worker.blocker, bench.worker.blocking = True, 1, {1}
     bench.worker.in_flight = set(range(1, 101))
     assert blocking_report(bench.workers.all)["beside"] == dict.fromkeys(range(2, 101), 1)
 

@@ -22,7 +22,7 @@ class Hand:
         self._desk = harness
         self.held = {5: 3}
         self.in_flight: set[int] = {1}
-        self.blocking: set[int] = {1}
+        self.blocker = 1
         self.begun: set[int] | None = {1}
         self.pinged_at: float | None = None
         self.answers = self.is_stopped = self.is_killed = False
@@ -332,3 +332,17 @@ def test_a_heartbeat_says_at_once_what_threads_keep(harness: Harness) -> None:
     harness.left = {"weight": 1}
     harness.wait(EVERY)
     assert is_rung(harness.heartbeats)
+
+
+@pytest.mark.parametrize(
+    ("blocker", "said"),
+    [(1, "the handler of job 1 blocks it"), (0, "or it is stopped or gets no core")],
+)
+def test_only_a_handler_that_is_known_to_block_is_blamed(
+    harness: Harness, blocker: int, said: str
+) -> None:
+    """One that only waits is not: its process may be stopped."""
+    harness.hand.blocker = blocker
+    with capturedLogs() as notes:
+        harness.wait(SILENT + 2 * EVERY)
+    assert said in (formatEvent(notes[0]) or "")

@@ -5,9 +5,10 @@ import psycopg2.errors
 import pytest
 from twisted.internet.defer import CancelledError
 
-from txqueue.errors import DatabaseUnavailable
+from txqueue.errors import DatabaseUnavailable, InvalidWork
 from txqueue.standalone import sessions
 from txqueue.store.driver.errors import is_passing, translated, translation
+from txqueue.store.driver.shared_errors import of_all, unavailable
 
 CLIENTS = "connection to server failed: FATAL:  sorry, too many clients already"
 RESERVED = "FATAL:  remaining connection slots are reserved for roles with the SUPERUSER attribute"
@@ -66,3 +67,14 @@ def test_a_failed_statement_keeps_the_error_of_its_driver(sqlstate: str) -> None
 def test_a_cancelled_statement_is_no_fault_of_its_data() -> None:
     """The outcome of a job that it would have written may be written later, as it is."""
     assert is_passing(CancelledError())
+
+
+def test_the_error_of_several_hosts_has_the_reason_of_each() -> None:
+    """The same one once; and another kind of error as it is."""
+    first, second = (unavailable(None, f"{host}: refused") for host in ("a", "b"))
+    assert str(of_all([first, second, second])) == (
+        f"the database does not answer: a: refused; then: b: refused; {second.remedy}"
+    )
+    assert of_all([first, first]) is first
+    refusal = InvalidWork("wrong", "")
+    assert of_all([first, refusal]) is refusal
