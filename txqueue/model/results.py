@@ -460,6 +460,6 @@ def read_result(name: str, kind: Any, text: str | None, job_id: int | None = Non
             return None
         raise InvalidWork(
             f"the result of step {name!r} does not fit its annotation, {type_text(kind)}",
-            "it is kept: mend the annotation and retry the job, or rename the step; to repeat it:"
+            "it is kept: repair the annotation and retry the job, or rename the step; to repeat it:"
             f" txqueue retry {'ID' if job_id is None else job_id} --from {quote(name)}",
         ) from None
