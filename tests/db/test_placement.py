@@ -6,8 +6,7 @@ import pytest
 from twisted.internet.task import Clock
 
 from tests.db.masters import Master
-from tests.unit.node.doubles import fake
-from txqueue.node.arrival.claimer import PATIENCE, HeavyJobs
+from txqueue.policy.placement.claim_plan import PATIENCE, HeavyJobs
 
 HEAVY, CAPACITY, LOAD = 30, 100, 65
 BEAT = "select txqueue.heartbeat(%s, %s, '{\"workers\": 1}')"
@@ -19,19 +18,13 @@ ASSIGNED = """
         %s, %s, 'test.kind', '{}', weight => %s)"""
 
 
-class Peers:
-    """No node is connected."""
-
-    def wake(self) -> None:
-        """Notify none."""
-
-
 class Node:
     """A node that claims by its load, as its claimer does, and runs one job at a time."""
 
     def __init__(self, session: Master, clock: Clock, held: int, queues: list[str]) -> None:
         self.session, self.held, self.queues = session, held, queues
-        self.heavy_jobs = HeavyJobs(clock, fake(Peers()))
+        self.clock = clock
+        self.heavy_jobs = HeavyJobs()
         session.cursor.execute(
             "update txqueue.node_info set capacity = %s, queues = %s, report = '{\"workers\": 1}'"
             " where incarnation = %s",
@@ -46,13 +39,13 @@ class Node:
     def claim(self) -> int:
         """Claim, and run what was taken; returns how many jobs."""
         free = CAPACITY - self.held
-        load = self.heavy_jobs.compared_load(self.held / CAPACITY)
+        load = self.heavy_jobs.compared_load(self.held / CAPACITY, self.clock.seconds())
         self.session.cursor.execute(
             CLAIM,
             (self.session.node_id, self.session.incarnation, self.queues, free, free, load),
         )
         *taken, last = self.session.cursor.fetchall()
-        self.heavy_jobs.claimed(last[3])
+        self.heavy_jobs.note(last[3], self.clock.seconds())
         return sum(jobs for _, _, jobs, _ in taken)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from txqueue.model.work_item import type_version
-from txqueue.node.arrival.claimer import Claimer, HeavyJobs
+from txqueue.node.arrival.claimer import Claimer
 from txqueue.node.arrival.credits import Credits
 from txqueue.node.arrival.notifications import DatabaseNotices, Notifications
 from txqueue.node.arrival.open_credit import OpenCredit
@@ -42,7 +42,7 @@ from txqueue.node.workers.starter import (
 from txqueue.node.workers.suspects import SuspectProcesses, Suspects
 from txqueue.node.workers.watchdog import Watchdog
 from txqueue.node.workers.workload import Workers
-from txqueue.policy.placement.claim_plan import IdlePace
+from txqueue.policy.placement.idling import IdlePace
 from txqueue.policy.worker_start import forks_workers
 from txqueue.store.driver.connection_pool import ConnectionPool
 from txqueue.store.driver.errors import RefusedStatements
@@ -170,7 +170,7 @@ class Services:
             settings.queues,
             versions,
             workers,
-            HeavyJobs(reactor, peers),
+            peers,
             maintenance,
             [credits, handover, open_credit],
             open_credit,

@@ -20,7 +20,7 @@ from txqueue.model.job_policy import MOST_WEIGHT
 from txqueue.model.keys import published_keys
 from txqueue.model.work_item import WorkItem, explicit_policy, known_work_types, type_version
 from txqueue.policy.endings.reports import RESULT_LIMIT, STEPS_LIMIT
-from txqueue.policy.placement.claim_plan import LEAST_BEATS
+from txqueue.policy.placement.idling import LEAST_BEATS
 from txqueue.policy.worker_start import checked_start
 from txqueue.store.driver.hosts import location, redacted
 from txqueue.store.enqueueing.encryption import KEY, has_key

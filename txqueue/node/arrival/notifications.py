@@ -11,7 +11,7 @@ from txqueue.errors import ConfigurationError
 from txqueue.model.assignment import Assignment, notified_job
 from txqueue.node.state.lease import Lease
 from txqueue.node.state.periodic import Periodic, Wakeups
-from txqueue.policy.placement.claim_plan import is_about_jobs, wakes
+from txqueue.policy.placement.idling import is_about_jobs, wakes
 from txqueue.store.driver.listener import PROBED, TESTED, Listener, OwnChannel
 from txqueue.store.node.functions import StoredFunctions
 

@@ -15,14 +15,8 @@ from twisted.logger import Logger
 from txqueue.errors import DatabaseUnavailable
 from txqueue.model.humanize import duration
 from txqueue.policy.backoff import Backoff
-from txqueue.policy.placement.claim_plan import (
-    LONGEST_IDLE,
-    LOOK,
-    IdlePace,
-    JobPlace,
-    WakePlace,
-    earlier,
-)
+from txqueue.policy.placement.claim_plan import JobPlace, earlier
+from txqueue.policy.placement.idling import LONGEST_IDLE, LOOK, IdlePace, WakePlace
 from txqueue.store.driver.errors import complaint
 from txqueue.store.node.run_functions import HeartbeatReply
 from txqueue.system.clock import Clock, Timer

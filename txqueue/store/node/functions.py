@@ -16,6 +16,7 @@ from txqueue.model.assignment import (
     SettledJobs,
     StartedJob,
 )
+from txqueue.policy.placement.claim_plan import Claim
 from txqueue.policy.placement.room import Room
 from txqueue.store.driver.connection import Connection
 from txqueue.store.driver.connection_pool import ConnectionPool
@@ -30,10 +31,10 @@ from txqueue.store.node.run_functions import (
     RELEASE,
     SETTLE,
     STARTED,
-    Claim,
     Rows,
     RunFunctions,
     WrittenEnds,
+    claim_of,
     open_transactions,
     taken,
 )
@@ -132,7 +133,7 @@ class StoredFunctions(RunFunctions):
         )
         rows = await self._taken(asking, incarnation, queues)
         assignments = [_assignment(incarnation, asked_at, row[:6]) for row in rows[:-1]]
-        return Claim.of_row(assignments, rows[-1][6:])
+        return claim_of(assignments, rows[-1][6:])
 
     async def claim_ready(
         self,

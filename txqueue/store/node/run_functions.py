@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from datetime import datetime
 from typing import Any, Final, Self
 
 from attrs import field, frozen
 
 from txqueue.errors import Refused
 from txqueue.model.assignment import Assignment, CancelledJob
+from txqueue.policy.placement.claim_plan import Claim
 from txqueue.store.driver.connection_pool import ConnectionPool
 from txqueue.store.driver.errors import RefusedStatements, is_damage, is_of_a_row
 from txqueue.store.schema.files import IDENTITY, QueueIdentity, checked_name
@@ -137,70 +137,20 @@ class WrittenEnds:
         return cls(jobs, has_freed, rank and (rank, job_id), *settled)
 
 
-@frozen
-class Claim:
-    """The result of a claim.
-
-    Attributes:
-        assignments: The jobs taken.
-        due_in: Seconds until the next job that waits for its ``not_before`` is due; None if no
-            job does.
-        seen_at: The time by the database's clock; jobs due by then are promoted.
-        reached: The rank, as text, and the job up to which all ready jobs are claimed; None if
-            no ready job is left.
-        last_tenant: The tenant after which the next claim continues; None if every tenant had a
-            turn.
-        searched: The seconds that the claim spent on reading ready jobs that the node may not take,
-            and rows that only an old snapshot keeps.
-        passed: Where the next claim may go on if this one searched and no job is left that the node
-            may take: the rank, as text, and the number of the first job that was ready, or of the
-            last one that is left.
-        left_job: The first heavy job that was left to a less loaded node.
-        open: The transactions that were open when the claim began.
-    """
-
-    assignments: list[Assignment]
-    due_in: float | None
-    seen_at: datetime
-    reached: tuple[str, int] | None = None
-    last_tenant: str | None = None
-    searched: float = 0.0
-    passed: tuple[str, int] | None = None
-    left_job: int | None = None
-    open: frozenset[int] = frozenset()
-
-    @classmethod
-    def of_row(cls, assignments: list[Assignment], row: Sequence[Any]) -> Claim:
-        """Return the claim that took some assignments and ended with a row of ``next_job()``."""
-        due_in, seen_at, tenant, rank, job_id, searched, last_rank, last_id, left, begun = row
-        reached = rank and (rank, job_id)
-        passed = last_rank and (last_rank, last_id)
-        return cls(
-            assignments,
-            due_in,
-            seen_at,
-            reached,
-            tenant,
-            searched or 0.0,
-            passed,
-            left,
-            open_transactions(begun),
-        )
-
-    @property
-    def jobs(self) -> int:
-        """How many jobs the claim took."""
-        return sum(assignment.jobs for assignment in self.assignments)
-
-    @property
-    def is_quiet(self) -> bool:
-        """Whether the master may sleep: the claim took nothing, or the only ready job."""
-        return self.jobs == 0 or (self.jobs == 1 and self.reached is None)
-
-    @property
-    def is_cut_short(self) -> bool:
-        """Whether the claim has stopped at a bound of its own, or more jobs are due now."""
-        return self.due_in is not None and self.due_in <= 0
+def claim_of(assignments: list[Assignment], row: Sequence[Any]) -> Claim:
+    """Return the claim that took some assignments and ended with a row of ``next_job()``."""
+    due_in, seen_at, tenant, rank, job_id, searched, last_rank, last_id, left, begun = row
+    return Claim(
+        assignments,
+        due_in,
+        seen_at,
+        rank and (rank, job_id),
+        tenant,
+        searched or 0.0,
+        last_rank and (last_rank, last_id),
+        left,
+        open_transactions(begun),
+    )
 
 
 def open_transactions(answer: str) -> frozenset[int]:

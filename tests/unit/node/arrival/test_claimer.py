@@ -12,18 +12,16 @@ from twisted.internet.task import Clock
 
 from tests.unit.node.doubles import Workers, fake, lease_of
 from txqueue.model.assignment import Assignment
-from txqueue.node.arrival import claimer
-from txqueue.node.arrival.claimer import Claimer, HeavyJobs
+from txqueue.node.arrival.claimer import Claimer
 from txqueue.node.peers.peer import PeerTable
 from txqueue.node.state.arrivals import Meters
 from txqueue.node.state.periodic import Wakeups
 from txqueue.node.workers.starter import WorkerVersions
-from txqueue.policy.placement import claim_plan as claim_place
-from txqueue.policy.placement import claim_plan as claim_share
-from txqueue.policy.placement.claim_plan import FIRST_IDLE
+from txqueue.policy.placement import claim_plan
+from txqueue.policy.placement.claim_plan import Claim
 from txqueue.policy.placement.credit import UNTIMED
+from txqueue.policy.placement.idling import FIRST_IDLE
 from txqueue.policy.placement.room import FEW, MANY, STREAM, Room
-from txqueue.store.node.run_functions import Claim
 
 PLACE = "2030-01-01", 5
 SEEN = datetime(2030, 1, 1, tzinfo=UTC)
@@ -53,7 +51,7 @@ class Harness:
             queues=queues or ["default"],
             versions=WorkerVersions(["test"], []),
             workers=fake(Workers(capacity=1_000)),
-            heavy_jobs=HeavyJobs(clock, PeerTable(clock)),
+            peers=PeerTable(clock),
             lanes=fake(self),
             listeners=[self],
             open_credit=fake(self),
@@ -122,7 +120,7 @@ async def test_jobs_left_behind(found: Claim, is_left: bool) -> None:
 
 async def test_a_look_at_a_part_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """It began behind jobs that may have come in since; the next look is at all of them."""
-    monkeypatch.setattr(claim_place, "REWIND", float("inf"))
+    monkeypatch.setattr(claim_plan, "REWIND", float("inf"))
     harness = Harness()
     harness.claims = [claim(*TAKEN, reached=PLACE), claim(reached=None), claim(reached=None)]
     for _ in range(3):
@@ -133,13 +131,13 @@ async def test_a_look_at_a_part_says_nothing(monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.parametrize(
     ("jobs", "reached", "pause"),
-    [(1, None, FIRST_IDLE), (1, PLACE, 0.0), (2, None, claimer.BREATH), (2, PLACE, 0.0)],
+    [(1, None, FIRST_IDLE), (1, PLACE, 0.0), (2, None, claim_plan.BREATH), (2, PLACE, 0.0)],
 )
 async def test_a_single_job_is_followed_by_no_claim(
     jobs: int, reached: tuple[str, int] | None, pause: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If it was all there was; nor does the worker that has done with it ask for one."""
-    monkeypatch.setattr(claimer, "FEW_QUEUES", 0)
+    monkeypatch.setattr(claim_plan, "FEW_QUEUES", 0)
     harness = Harness()
     one = claim(Assignment(1, 5, 0, jobs, jobs, "[]"), reached=reached)
     harness.claims = [claim(reached=None), one]
@@ -172,7 +170,7 @@ async def test_workers_with_enough_work_ask_for_no_claim_before_it_is_due(
 
 async def test_pauses_grow_only_while_nothing_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """A single job restarts them: its enqueue may have found the master awake."""
-    monkeypatch.setattr(claimer, "FEW_QUEUES", 0)
+    monkeypatch.setattr(claim_plan, "FEW_QUEUES", 0)
     harness = Harness()
     one = claim(Assignment(1, 5, 0, 1, 1, "[]"), reached=None)
     harness.claims = [claim(reached=None), claim(reached=None), one, claim(reached=None)]
@@ -216,7 +214,7 @@ async def test_no_claim_of_ordinary_jobs_follows_one_that_took_long(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """While there are many jobs of other nodes: they may be in the current lane, too."""
-    monkeypatch.setattr(claimer, "SLOW", 0.0)
+    monkeypatch.setattr(claim_plan, "SLOW", 0.0)
     harness = Harness()
     harness.claims = [LONG_SEARCH, claim(reached=None)]
     harness.ordinary = [(1, True)]
@@ -229,7 +227,7 @@ async def test_a_claim_of_jobs_that_took_long_once_is_followed_by_a_look_back(
     monkeypatch: pytest.MonkeyPatch, again: float, start: tuple[str, int] | None
 ) -> None:
     """The server was busy: jobs that commit late, with a smaller rank, need not wait for that."""
-    monkeypatch.setattr(claimer, "FEW_QUEUES", 0)
+    monkeypatch.setattr(claim_plan, "FEW_QUEUES", 0)
     harness = Harness()
     slow = evolve(claim(*TAKEN, reached=None), searched=60.0, passed=PLACE)
     harness.claims = [slow, evolve(slow, searched=again), claim(reached=None)]
@@ -263,7 +261,7 @@ FOUND_ALL = claim(reached=None)
 @pytest.fixture
 def searching(monkeypatch: pytest.MonkeyPatch) -> Harness:
     """A claimer that makes no claims of ordinary jobs only."""
-    monkeypatch.setattr(claimer, "FEW_QUEUES", 0)
+    monkeypatch.setattr(claim_plan, "FEW_QUEUES", 0)
     return Harness()
 
 
@@ -332,11 +330,11 @@ async def test_a_master_woken_from_sleep_claims_ordinary_jobs() -> None:
 
 async def test_an_overdue_full_claim_follows_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Other jobs may be due, or in other lanes; nor does it wait for a pause that was long."""
-    monkeypatch.setattr(claim_place, "REWIND", 0.0)
+    monkeypatch.setattr(claim_plan, "REWIND", 0.0)
     harness = Harness()
     harness.claims = [claim(reached=None), claim(reached=None)]
     harness.ordinary = [(1, True)]
-    assert (await harness.steps(3))[1] == claimer.BREATH
+    assert (await harness.steps(3))[1] == claim_plan.BREATH
     assert len(harness.asked_from) == 2
 
 
@@ -354,7 +352,7 @@ async def test_a_full_claim_follows_when_more_are_ready() -> None:
     harness = Harness()
     harness.claims = [claim(reached=None), claim(reached=None)]
     harness.ordinary = [(FEW, True)]
-    assert (await harness.steps(3))[1] == claimer.BREATH
+    assert (await harness.steps(3))[1] == claim_plan.BREATH
     assert len(harness.asked_from) == 2
 
 
@@ -366,7 +364,7 @@ async def test_in_a_stream_most_claims_are_of_ordinary_jobs() -> None:
     harness = Harness()
     harness.claims = [claim(STREAMING, reached=None), claim(reached=None)]
     harness.ordinary = [(STREAM, True), (STREAM, True), (STREAM - 1, True)]
-    assert await harness.steps(4) == [claimer.BREATH] * 4
+    assert await harness.steps(4) == [claim_plan.BREATH] * 4
     assert (harness.asked_for, len(harness.asked_from)) == ([MANY] * 3, 1)
     await harness.steps(1)
     assert len(harness.asked_from) == 2
@@ -405,7 +403,7 @@ async def test_in_a_stream_a_claim_of_any_jobs_is_due_soon(monkeypatch: pytest.M
     harness.claims = [claim(STREAMING, reached=None), claim(reached=None)]
     await harness.steps(1)
     claimed_at = time.monotonic()
-    monkeypatch.setattr(time, "monotonic", lambda: claimed_at + claim_place.REWIND)
+    monkeypatch.setattr(time, "monotonic", lambda: claimed_at + claim_plan.REWIND)
     await harness.steps(1)
     assert (harness.asked_for, len(harness.asked_from)) == ([], 2)
 
@@ -443,12 +441,12 @@ async def test_a_claim_that_takes_too_long_is_tried_smaller(
     for _ in range(2):
         with pytest.raises(TooLong):
             await harness.claimer.step()
-    monkeypatch.setattr(claim_share, "QUICK", 0.0)
+    monkeypatch.setattr(claim_plan, "QUICK", 0.0)
     harness.claims = [claim(*TAKEN, reached=PLACE)] * 40
-    assert await harness.steps(20) == [claimer.BREATH] * 20
+    assert await harness.steps(20) == [claim_plan.BREATH] * 20
     small = harness.queues[2:]
     assert sorted(small) == sorted([str(number)] for number in range(20))
-    monkeypatch.setattr(claim_share, "QUICK", 1.0)
+    monkeypatch.setattr(claim_plan, "QUICK", 1.0)
     await harness.steps(7)
     assert len(harness.queues[-1]) == 20
     assert harness.asked_from == [None] * 29
@@ -460,7 +458,7 @@ async def test_a_part_without_jobs_is_followed_by_the_next(monkeypatch: pytest.M
     harness.failures = [TooLong()]
     with pytest.raises(TooLong):
         await harness.claimer.step()
-    monkeypatch.setattr(claim_share, "QUICK", 0.0)
+    monkeypatch.setattr(claim_plan, "QUICK", 0.0)
     harness.claims = [claim(reached=None)]
     (pause,) = await harness.steps(1)
     assert pause is not None

@@ -13,7 +13,7 @@ from tests.unit.node.doubles import fake
 from txqueue.errors import DatabaseUnavailable, Refused
 from txqueue.node.arrival.scheduler import PAUSE, ConditionChecks
 from txqueue.node.state.periodic import Wakeups
-from txqueue.policy.placement.claim_plan import WakePlace
+from txqueue.policy.placement.idling import WakePlace
 from txqueue.store.schedules import MOST_CHECKS, Due
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)

@@ -20,7 +20,7 @@ from txqueue.node.arrival.notifications import (
 )
 from txqueue.node.state.lease import Identity, Lease
 from txqueue.node.state.periodic import Wakeups
-from txqueue.policy.placement.claim_plan import WOKEN
+from txqueue.policy.placement.idling import WOKEN
 from txqueue.store.driver.listener import PROBED, TESTED, OwnChannel
 from txqueue.store.node.functions import StoredFunctions
 from txqueue.store.node.run_functions import HeartbeatReply

@@ -14,8 +14,8 @@ from txqueue.node.arrival.orphans import Intake
 from txqueue.node.state.arrivals import Deduplicator
 from txqueue.node.state.lease import Lease, Lifecycle
 from txqueue.node.state.periodic import Wakeups
-from txqueue.policy.placement.claim_plan import WakePlace
 from txqueue.policy.placement.credit import BURST, MOST_OPEN, STALE, TURN_OPEN
+from txqueue.policy.placement.idling import WakePlace
 from txqueue.store.driver.listener import OwnChannel
 
 CHANNEL = OwnChannel(f"listen {INCARNATION}", "")

@@ -4,7 +4,7 @@ from twisted.internet.task import Clock
 
 from tests.unit.node.doubles import is_rung
 from txqueue.node.state.periodic import Wakeups
-from txqueue.policy.placement.claim_plan import LONGEST_IDLE, SELDOM, IdlePace
+from txqueue.policy.placement.idling import LONGEST_IDLE, SELDOM, IdlePace
 from txqueue.store.node.run_functions import HeartbeatReply
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from txqueue.policy.placement.claim_plan import (
+from txqueue.policy.placement.idling import (
     LEAST_BEATS,
     LONGEST_IDLE,
     LONGEST_OF_MANY,
