@@ -122,7 +122,7 @@ enqueue_many(jobs jsonb) returns bigint[];  -- enqueue, worker
 is_read_in_clear(its_type text) returns boolean;  -- read, worker
 -- only the owner may execute: check_encrypted, check_job, find_broken_length, find_broken_option, find_broken_rule,
 -- has_broken_tag, is_short_object, known_options, member_text, payload_octets, refuse_computed, refuse_full_queue,
--- refuse_job, refuse_keyless, refuse_member, refuse_option, refuse_unknown_keys, refuse_unknown_option
+-- refuse_job, refuse_keyless, refuse_member, refuse_option, refuse_unknown_option
 
 -- explain
 demand(queue text) returns bigint;  -- enqueue, read, worker
@@ -142,7 +142,7 @@ postpone_failures(its_fingerprint text, who text, delay double precision, moment
     at_most integer = 1000) returns (postponed integer, until timestamptz);  -- worker
 retry_failures(its_fingerprint text, who text, before timestamptz = null, at_most integer = 1000)
     returns (retried integer, until timestamptz);  -- worker
--- only the owner may execute: error_kind, error_shape, fingerprint
+-- only the owner may execute: act_on_failures, error_kind, error_shape, fingerprint
 
 -- groups
 -- only the owner may execute: admit_groups_N, end_rate_waits, free_groups, free_late_groups, group_slots, lock_groups,
@@ -173,9 +173,8 @@ resume(its_kind text, its_key text, who text) returns boolean;  -- worker
 set_limit(its_kind text, its_key text, its_concurrency integer, its_rate double precision, its_burst integer,
     its_share double precision, its_reserve double precision, who text, cleared text[] = '{}',
     its_backlog bigint = null) returns jsonb;  -- worker
--- only the owner may execute: bucket_level, charge_bucket, charge_control, check_limit, compute_allowances,
--- count_backlog, has_limits, is_unlimited_tenant, lock_control, next_tenants, note_tenants, open_queues, save_control,
--- tenant_turns
+-- only the owner may execute: bucket_level, charge_control, check_limit, compute_allowances, count_backlog, has_limits,
+-- is_unlimited_tenant, lock_control, next_tenants, note_tenants, open_queues, save_control, tenant_turns
 
 -- minutes
 chart(its_span double precision, its_step double precision, its_queue text = null, its_work_type text = null)
@@ -209,8 +208,8 @@ renew_for_peer(its_incarnation integer, heard integer[]) returns integer[];  -- 
 rescue(its_incarnation integer = null) returns integer;  -- worker
 reserve_incarnation() returns integer;  -- worker
 undrain_node(its_name text, who text) returns boolean;  -- worker
--- only the owner may execute: cancel_returned, find_cancellations, first_end, forget_future_beats, has_lighter_node,
--- has_reader, is_reachable, is_stale_cancellation, lease_margin, lock_live_node, look_around, mark_dead, nearest_nodes,
+-- only the owner may execute: cancel_returned, find_cancellations, first_end, has_lighter_node, has_reader,
+-- is_reachable, is_stale_cancellation, lease_margin, lock_live_node, look_around, mark_dead, nearest_nodes,
 -- refused_session, review_unread, server_identity, serves_type
 
 -- ready
@@ -219,15 +218,15 @@ claim_given(its_node integer, its_incarnation integer, work_types text[], given 
 claim_ready(its_node integer, its_incarnation integer, queues text[], work_types text[], at_most integer)
     returns (lane smallint, assignment bigint, jobs integer, weight bigint, chunk text, is_ordinary boolean);  -- worker
 -- only the owner may execute: compute_rank, current_lane, make_eligible, make_published_ready, make_ready, next_due,
--- promote, promote_due
+-- promote
 
 -- relations
 notify_ends(ids text) returns double precision;  -- worker
 request_end_notices(seconds integer = 10) returns void;  -- enqueue, worker
--- only the owner may execute: add_parent_ids, add_parent_outcomes, awaits_end, cancel_orphan, enqueue_child,
--- find_held_children, has_waiting_clients, hold_for_parents, hold_for_parents_again, is_late_end_in_use, link_parents,
--- lock_children, note_late_ends, notify_ended_jobs, propagate_ends, propagate_late_ends, propagate_noted,
--- unblock_children, wait_for_new_ends
+-- only the owner may execute: add_parent_outcomes, awaits_end, cancel_orphan, enqueue_child, find_held_children,
+-- has_waiting_clients, hold_for_parents, hold_for_parents_again, is_late_end_in_use, link_parents, lock_children,
+-- note_late_ends, notify_ended_jobs, propagate_ends, propagate_late_ends, propagate_noted, unblock_children,
+-- wait_for_new_ends
 
 -- roles
 lacking_right(report jsonb, is_silent boolean) returns (what text, remedy text);  -- read, worker
@@ -236,8 +235,7 @@ lacking_right(report jsonb, is_silent boolean) returns (what text, remedy text);
 -- rotation
 rotate(held text[] = '{}', least_bytes bigint = 262144, at_most integer = 2) returns (did text[],
     holders text[]);  -- worker
--- only the owner may execute: count_lane_rows, drop_remnants, free_lanes, lane_holders, lanes, move_stragglers,
--- next_lane, truncate_if_empty
+-- only the owner may execute: count_lane_rows, free_lanes, lanes, move_stragglers, next_lane, truncate_if_empty
 
 -- schedules
 due_schedules(since timestamptz = null, at_most integer = 500, busy text[] = '{}') returns (due jsonb,
@@ -269,8 +267,8 @@ settle(its_incarnation integer, outcomes jsonb) returns (settled bigint[], freed
     freed_job bigint);  -- worker
 started(its_incarnation integer, assignments bigint[], ids bigint[], seconds double precision[], progress text[] = null)
     returns integer;  -- worker
--- only the owner may execute: end_assigned, fail_unread, forget_attempts, leave_unread, make_next_stage, note_attempt,
--- note_restart, return_unread, stages_with, start_next_stages, with_no_key, with_unread, without_assignment
+-- only the owner may execute: end_assigned, fail_unread, forget_attempts, leave_unread, make_next_stage, return_unread,
+-- start_next_stages, with_no_key, without_assignment
 
 -- signals
 encrypted_type(job_id bigint, name text) returns text;  -- enqueue, worker
@@ -294,8 +292,8 @@ write_steps(its_incarnation integer, given jsonb) returns (place integer, value 
 coalesce_into(its_incarnation integer, its_assignment bigint, its_job_id bigint, at_most integer, later boolean = false)
     returns table(taken_id bigint, taken_type text, taken_payload text);  -- worker
 -- only the owner may execute: can_change_payload, check_as_of, check_once_for, check_unique, enqueue_related,
--- enqueue_remembered, enqueue_unique, find_held_keys, holds_unique_key, pass_on_unique_keys, refuse_duplicate,
--- replace_pending, retake_unique_keys, take_newest
+-- enqueue_remembered, enqueue_unique, find_held_keys, pass_on_unique_keys, refuse_duplicate, replace_pending,
+-- take_newest
 
 -- worksets
 add_parts(its_name text, firsts text[], lasts text[], counts integer[], is_all boolean) returns void;  -- worker
@@ -313,7 +311,7 @@ retry_workset(its_name text) returns bigint;  -- worker, worksets
 split_workset_part(its_incarnation integer, its_assignment bigint, its_job_id bigint, its_part bigint, its_keys text[],
     size integer, delay double precision = 0) returns boolean;  -- worker
 start_workset(its_name text, its_items bigint = null) returns integer;  -- worker, worksets
--- only the owner may execute: check_workset_table, fill_slots, lock_workset, refuse_workset, workset_columns
+-- only the owner may execute: check_workset_table, fill_slots, lock_workset, workset_columns
 
 -- Grants --------------------------------------------------------------------------------------------------------------
 -- role              privilege  on

@@ -104,6 +104,7 @@ declare
     operator constant text := coalesce(nullif(who, ''), session_user::text);
     spent    constant integer := coalesce(is_counted, false)::integer;
     this     job;
+    token    jsonb;
     is_new   boolean;
     returned bigint[] := '{}';
     acted    bigint[];
@@ -119,17 +120,20 @@ begin
         insert into request (incarnation, job_id, assignment, who, is_restart)
         values (this.incarnation, this.job_id, this.assignment, operator, true) on conflict do nothing;
         is_new := found;
+        token := jsonb_build_array(jsonb_build_array(this.incarnation, this.assignment, this.job_id));
+        if is_new or this."group" is null then
+            -- No attempt has failed.
+            insert into failed_attempt (job_id, attempt, began, node_id, error, restarted_by)
+            values (this.job_id, least(this.attempt + 1, 32767), coalesce(this.started_at, this.assigned_at), this.node_id,
+                    'restarted by ' || operator, operator);
+        end if;
         if this."group" is not null then
-            requested := requested || jsonb_build_array(jsonb_build_array(this.incarnation, this.assignment, this.job_id));
-            if is_new then
-                perform note_restart(this, operator);
-                update job_assigned set attempt = least(attempt + spent, 32767)
-                 where job_id = this.job_id and assignment = this.assignment and spent > 0;
-            end if;
+            requested := requested || token;
+            update job_assigned set attempt = least(attempt + spent, 32767)
+             where job_id = this.job_id and assignment = this.assignment and is_new and spent > 0;
         else
-            restarted := restarted || jsonb_build_array(jsonb_build_array(this.incarnation, this.assignment, this.job_id));
+            restarted := restarted || token;
             returned := returned || this.job_id;
-            perform note_restart(this, operator);
             delete from job_assigned where job_id = this.job_id and assignment = this.assignment;
             this.attempt := least(this.attempt + spent, 32767);
             this.progress := null;
@@ -296,7 +300,13 @@ begin
     to_end := array(select unnest(to_end) intersect select unnest(sound));
     loop
         begin
-            perform retake_unique_keys(to_reopen, states);
+            -- Keys that other jobs hold stay with those.
+            insert into unique_job (work_type, key, job_id)
+            select work_type, options ->> 'unique', job_id from job
+             where job_id = any (to_reopen) and state = any (states) and state in ('failed', 'cancelled')
+               and jsonb_typeof(options) = 'object' and options ? 'unique'
+             order by work_type, options ->> 'unique', job_id
+                on conflict do nothing;
             children := lock_children(to_reopen, to_end, may_wait);
             groups := lock_groups(ids, may_wait);
             locked := array(
@@ -363,7 +373,9 @@ begin
     end loop;
     -- Parents come before their children, which wait for the new runs.
     for this in select * from unnest(ended) as each order by each.job_id loop
-        if holds_unique_key(this) then
+        if (jsonb_typeof(this.options) = 'object' and this.options ? 'unique') is not true or exists (
+               select from unique_job as held
+                where held.work_type = this.work_type and held.key = this.options ->> 'unique' and held.job_id = this.job_id) then
             again := hold_for_parents_again(reset_for_retry(this, at));
             if again.state <> 'cancelled' then
                 reopened := reopened || this.job_id;

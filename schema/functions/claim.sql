@@ -19,7 +19,7 @@
 --   passed, passed_job: if it searched and reached is null, the first of the jobs that were ready, or the last of those
 --     that are left if that took over 10 ms. A caller that claims again soon may pass them as from_rank and from_job.
 --
--- Its steps: next_due and promote_due; open_claim (room, limits, turns); for each turn find_heads (the first job of each
+-- Its steps: next_due and promote; open_claim (room, limits, turns); for each turn find_heads (the first job of each
 -- lane and queue); then, repeatedly, bound_step (limits), take_step (lock, admit groups, fit, separate suspects, assign) and
 -- find_head (the next job of that lane and queue); charge_control, if there are limits; measure_search.
 --
@@ -106,7 +106,13 @@ begin
     seen_at := clock_timestamp();
     due_in := next_due(since);
     if due_in <= 0 then
-        select * into due_in, seen_at from promote_due(since, greatest(free_weight, 1000));
+        seen_at := clock_timestamp();
+        perform promote(since, greatest(free_weight, 1000));
+        due_in := next_due(since);
+        if due_in <= 0 then
+            -- The next claim searches from a minute before seen_at: it must find the oldest job left.
+            seen_at := least(seen_at, clock_timestamp() + make_interval(secs => due_in + 59));
+        end if;
     end if;
 
     began := clock_timestamp();
@@ -388,7 +394,7 @@ begin
 end $$;
 
 -- The first ready job of each lane and queue that a turn may take, from a position on, in rank order up to a
--- number; null if there are none.
+-- number.
 --
 -- One statement for each kind of turn, because each has its own partial index: with a union of the three, a
 -- claim that found nothing cost 1.42 times as much. Only next_job() calls it, whose settings pin the plans
@@ -401,45 +407,36 @@ as $$
 #variable_conflict use_column
 declare
     lanes smallint[] := case when cardinality(queues) > 8 then txqueue.lanes_in_use() else '{0,1,2,3,4,5,6,7}' end;
-    heads txqueue.ready_head[];
 begin
     if turn.is_reserve then
-        select array_agg(row(first.lane, first.queue, first.rank, first.job_id, null, null)::txqueue.ready_head
-                         order by first.rank, first.job_id)
-          into heads
-          from (select each.lane, head.queue, head.rank, head.job_id
-                  from unnest(queues) as wanted (queue), unnest(lanes) as each (lane),
-                       lateral (select ready.queue, ready.rank, ready.job_id from txqueue.job_ready as ready
-                                 where ready.lane = each.lane and ready.queue = wanted.queue and ready.priority >= 7
-                                   and ready.work_type = any (work_types) and (ready.options -> 'unread' ?| work_types) is not true
-                                   and (ready.tenant is null or txqueue.is_unlimited_tenant(ready.tenant))
-                                 order by ready.rank, ready.job_id limit 1) as head
-                 order by head.rank, head.job_id limit at_most) as first;
+        return array(
+            select row(each.lane, head.queue, head.rank, head.job_id, null, null)::txqueue.ready_head
+              from unnest(queues) as wanted (queue), unnest(lanes) as each (lane),
+                   lateral (select ready.queue, ready.rank, ready.job_id from txqueue.job_ready as ready
+                             where ready.lane = each.lane and ready.queue = wanted.queue and ready.priority >= 7
+                               and ready.work_type = any (work_types) and (ready.options -> 'unread' ?| work_types) is not true
+                               and (ready.tenant is null or txqueue.is_unlimited_tenant(ready.tenant))
+                             order by ready.rank, ready.job_id limit 1) as head
+             order by head.rank, head.job_id limit at_most);
     elsif turn.tenant is not null then
-        select array_agg(row(first.lane, first.queue, first.rank, first.job_id, null, null)::txqueue.ready_head
-                         order by first.rank, first.job_id)
-          into heads
-          from (select each.lane, head.queue, head.rank, head.job_id
-                  from unnest(queues) as wanted (queue), unnest(lanes) as each (lane),
-                       lateral (select ready.queue, ready.rank, ready.job_id from txqueue.job_ready as ready
-                                 where ready.lane = each.lane and ready.queue = wanted.queue and ready.tenant = turn.tenant
-                                   and ready.work_type = any (work_types) and (ready.options -> 'unread' ?| work_types) is not true
-                                 order by ready.rank, ready.job_id limit 1) as head
-                 order by head.rank, head.job_id limit at_most) as first;
-    else
-        select array_agg(row(first.lane, first.queue, first.rank, first.job_id, null, null)::txqueue.ready_head
-                         order by first.rank, first.job_id)
-          into heads
-          from (select each.lane, head.queue, head.rank, head.job_id
-                  from unnest(queues) as wanted (queue), unnest(lanes) as each (lane),
-                       lateral (select ready.queue, ready.rank, ready.job_id from txqueue.job_ready as ready
-                                 where ready.lane = each.lane and ready.queue = wanted.queue and ready.tenant is null
-                                   and ready.work_type = any (work_types) and (ready.options -> 'unread' ?| work_types) is not true
-                                       and (ready.rank, ready.job_id) >= (from_rank, from_job)
-                                 order by ready.rank, ready.job_id limit 1) as head
-                 order by head.rank, head.job_id limit at_most) as first;
+        return array(
+            select row(each.lane, head.queue, head.rank, head.job_id, null, null)::txqueue.ready_head
+              from unnest(queues) as wanted (queue), unnest(lanes) as each (lane),
+                   lateral (select ready.queue, ready.rank, ready.job_id from txqueue.job_ready as ready
+                             where ready.lane = each.lane and ready.queue = wanted.queue and ready.tenant = turn.tenant
+                               and ready.work_type = any (work_types) and (ready.options -> 'unread' ?| work_types) is not true
+                             order by ready.rank, ready.job_id limit 1) as head
+             order by head.rank, head.job_id limit at_most);
     end if;
-    return heads;
+    return array(
+        select row(each.lane, head.queue, head.rank, head.job_id, null, null)::txqueue.ready_head
+          from unnest(queues) as wanted (queue), unnest(lanes) as each (lane),
+               lateral (select ready.queue, ready.rank, ready.job_id from txqueue.job_ready as ready
+                         where ready.lane = each.lane and ready.queue = wanted.queue and ready.tenant is null
+                           and ready.work_type = any (work_types) and (ready.options -> 'unread' ?| work_types) is not true
+                           and (ready.rank, ready.job_id) >= (from_rank, from_job)
+                         order by ready.rank, ready.job_id limit 1) as head
+         order by head.rank, head.job_id limit at_most);
 end $$;
 
 -- Heads in rank order, where some queues have those of the jobs that may use their reserve in place of all others. Only
@@ -861,39 +858,33 @@ declare
     place    record;
     moved    record;
     fault    text;
+    is_found boolean := false;
     failed   bigint[] := '{}';
     followed bigint[] := '{}';
     groups   text[] := '{}';
 begin
     for place in
-        select state, lane, job_id from job_assigned where incarnation = its_incarnation
+        select false as is_other, state, lane, job_id from job_assigned where incarnation = its_incarnation
         union all
-        (select state, lane, job_id from job_ready where queue = any (queues) order by rank, job_id limit 10000)
+        (select false, state, lane, job_id from job_ready where queue = any (queues) order by rank, job_id limit 10000)
         union all
-        (select state, lane, job_id from job_waiting
+        (select false, state, lane, job_id from job_waiting
           where queue = any (queues) and waiting_for = 'time' and not_before <= clock_timestamp() order by not_before limit 10000)
+        union all
+        -- A job that the statement had to move: it follows one that ended, or was of a node that has died.
+        (select true, state, lane, job_id from job as this
+          where state in ('waiting', 'ready', 'assigned') and job_id > 0 and has_large_values(this) limit 10000)
     loop
-        fault := find_fault(place.state, place.lane, place.job_id);
+        exit when place.is_other and is_found;
+        fault := case when place.is_other then find_loss(place.state, place.lane, place.job_id)
+                      else find_fault(place.state, place.lane, place.job_id) end;
         continue when fault is null;
         moved := fail_unreadable(place.state, place.lane, place.job_id, fault);
+        is_found := is_found or moved.failed is not null and not place.is_other;
         failed := failed || moved.failed;
         followed := followed || moved.followed;
         groups := groups || moved.freed_group;
     end loop;
-    if array_remove(failed, null) = '{}' then
-        -- A job that the statement had to move: it follows one that ended, or was of a node that has died.
-        for place in
-            select state, lane, job_id from job as this
-             where state in ('waiting', 'ready', 'assigned') and job_id > 0 and has_large_values(this) limit 10000
-        loop
-            fault := find_loss(place.state, place.lane, place.job_id);
-            continue when fault is null;
-            moved := fail_unreadable(place.state, place.lane, place.job_id, fault);
-            failed := failed || moved.failed;
-            followed := followed || moved.followed;
-            groups := groups || moved.freed_group;
-        end loop;
-    end if;
     failed := array_remove(failed, null);
     if failed = '{}' then
         return failed;
@@ -987,7 +978,7 @@ begin
 end $$;
 
 -- Leaves the row of a job that cannot be deleted where it is, as a remnant: it has the negative number, and nothing by
--- which claims and operators would find it. Lanes are truncated in spite of remnants; drop_remnants() deletes those of
+-- which claims and operators would find it. Lanes are truncated in spite of remnants; ensure_history() deletes those of
 -- waiting jobs. Returns the job, whose large values may be lost, to be stored anew.
 create or replace function txqueue.leave_remnant(its_state job_state, its_lane smallint, its_id bigint) returns txqueue.job
 language plpgsql volatile

@@ -309,7 +309,11 @@ begin
         this.attempt := least(this.attempt + (this.started_at is not null)::integer, 32767);
         if this.started_at is not null then
             this.progress := null;
-            perform note_attempt(this, 'the process that ran it died');
+            insert into failed_attempt (job_id, attempt, began, node_id, error)
+            values (this.job_id, this.attempt, coalesce(this.started_at, this.assigned_at), this.node_id, 'the process that ran it died');
+            if this.attempt > 100 then
+                perform forget_attempts(this.job_id);
+            end if;
         end if;
     end if;
     if this.deaths >= poison then

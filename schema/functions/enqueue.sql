@@ -176,10 +176,19 @@ as $$
 declare
     known constant text[] := array['work_type', 'payload', 'queue', 'priority', 'weight', 'not_before', 'not_after', 'group',
                                    'options', 'tenant', 'unique', 'unique_mode', 'after', 'after_any_end'];
+    wrong text;
 begin
     if exists (select from jsonb_array_elements(jobs) as job (value)
                 where case jsonb_typeof(value) when 'object' then value - known <> '{}' else true end) then
-        perform refuse_unknown_keys(jobs, known);
+        select left(min(key), 200) into wrong
+          from jsonb_array_elements(jobs) as job (value)
+         cross join lateral jsonb_object_keys(case jsonb_typeof(value) when 'object' then value else '{}' end) as key
+         where key <> all (known);
+        if wrong is null then
+            perform refuse('a job of enqueue_many() is not a JSON object', 'pass an array of objects');
+        end if;
+        perform refuse(format('a job of enqueue_many() has no %s', wrong),
+                       format('%suse %s', nearest_name(wrong, known), array_to_string(known, ', ')));
     end if;
     return enqueue_checked(jobs);
 end $$;

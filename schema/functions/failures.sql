@@ -6,28 +6,77 @@ create or replace function txqueue.discard_failures(
     its_fingerprint text, who text, before timestamptz default null, at_most integer default 1000,
     out discarded integer, out until timestamptz)
 language plpgsql volatile security definer
+as $$
+begin
+    until := coalesce(before, clock_timestamp());
+    discarded := act_on_failures('discard', its_fingerprint, who, until, before is null, at_most);
+end $$;
+
+-- Retries jobs of one kind of failure that failed before a moment, at most at_most at once; jobs that wait
+-- for a retry run now. Returns how many, and the moment to pass in the next call, so that jobs that fail
+-- again meanwhile are not retried repeatedly.
+create or replace function txqueue.retry_failures(
+    its_fingerprint text, who text, before timestamptz default null, at_most integer default 1000,
+    out retried integer, out until timestamptz)
+language plpgsql volatile security definer
+as $$
+begin
+    until := coalesce(before, clock_timestamp());
+    retried := act_on_failures('retry', its_fingerprint, who, until, before is null, at_most);
+end $$;
+
+-- Retries jobs of one kind of failure, but not before a moment: failed jobs start over then, and jobs that
+-- wait for a retry wait until then; see reopen(). At most at_most at once. Returns how many, and the moment to
+-- pass in the next call.
+create or replace function txqueue.postpone_failures(
+    its_fingerprint text, who text, delay double precision, moment timestamptz default null, at_most integer default 1000,
+    out postponed integer, out until timestamptz)
+language plpgsql volatile security definer
+as $$
+begin
+    if delay is null or not delay between 0 and 1e9 then
+        perform refuse(format('a delay of %s s is not within 0 to 1e9', coalesce(delay::text, 'null')), 'give a positive number');
+    end if;
+    until := coalesce(moment, clock_timestamp() + make_interval(secs => delay));
+    postponed := act_on_failures('postpone', its_fingerprint, who, until, moment is null, at_most);
+end $$;
+
+-- Does an act of the three above with the next jobs of a kind of failure; the first call of several refuses a kind
+-- without jobs. Returns with how many.
+create or replace function txqueue.act_on_failures(
+    act text, its_fingerprint text, who text, until timestamptz, is_first boolean, at_most integer) returns integer
+language plpgsql volatile
 set enable_seqscan = off
 as $$
 declare
-    ids  bigint[];
-    last bigint := '-9223372036854775808';
+    ids   bigint[];
+    moved bigint[] := '{}';
+    last  bigint := '-9223372036854775808';
 begin
-    until := coalesce(before, clock_timestamp());
-    discarded := 0;
     loop
         ids := array(
             select job_id from job
-             where fingerprint = its_fingerprint and failed_at <= until and state = 'failed' and job_id > last
+             where fingerprint = its_fingerprint and job_id > last and (failed_at <= until or act = 'postpone')
+               and (state = 'failed' or act <> 'discard' and state = 'waiting' and waiting_for = 'time'
+                    and (not_before < until or act = 'retry'))
              order by job_id limit at_most);
-        if ids = '{}' and last < '-9223372036854775807' and before is null then
-            perform refuse(format('no job has failed for good like %s', left(its_fingerprint, 100)), 'txqueue failures lists the kinds');
+        if ids = '{}' and last < '-9223372036854775807' and is_first then
+            perform refuse(format('no job has failed%s like %s', case when act = 'discard' then ' for good' else '' end,
+                                  left(its_fingerprint, 100)), 'txqueue failures lists the kinds');
         end if;
         exit when ids = '{}';
-        discarded := cardinality((select ended.cancelled from cancel(ids, who) as ended));
-        -- Damaged jobs are refused, and must not hide those behind them.
-        exit when discarded > 0;
+        moved := case act when 'discard' then (cancel(ids, who)).cancelled
+                          when 'retry' then (retry(ids, who)).retried
+                          else reopen(ids, until) end;
+        -- Jobs that are damaged, or whose unique key another job holds, are refused, and must not hide those behind them.
+        exit when moved <> '{}';
         last := ids[cardinality(ids)];
     end loop;
+    if act = 'postpone' and moved <> '{}' then
+        perform note_action(who, 'postpone', format_job_ids(moved), jsonb_build_object(
+            'jobs', moved, 'fingerprint', its_fingerprint, 'until', until));
+    end if;
+    return cardinality(moved);
 end $$;
 
 -- The common part of errors of one kind: the class, the message without variable parts, and the functions at
@@ -196,75 +245,4 @@ begin
     -- No pattern of error_kind() tells these digits from each other.
     return head || regexp_replace(substr(line, length(head) + 1), '[2-9]', '1', 'g')
            || case when message <> error then substr(frames, length(message) + 1) else '' end;
-end $$;
-
--- Retries jobs of one kind of failure, but not before a moment: failed jobs start over then, and jobs that
--- wait for a retry wait until then; see reopen(). At most at_most at once. Returns how many, and the moment to
--- pass in the next call.
-create or replace function txqueue.postpone_failures(
-    its_fingerprint text, who text, delay double precision, moment timestamptz default null, at_most integer default 1000,
-    out postponed integer, out until timestamptz)
-language plpgsql volatile security definer
-set enable_seqscan = off
-as $$
-declare
-    ids   bigint[];
-    moved bigint[] := '{}';
-    last  bigint := '-9223372036854775808';
-begin
-    if delay is null or not delay between 0 and 1e9 then
-        perform refuse(format('a delay of %s s is not within 0 to 1e9', coalesce(delay::text, 'null')), 'give a positive number');
-    end if;
-    until := coalesce(moment, clock_timestamp() + make_interval(secs => delay));
-    loop
-        ids := array(
-            select job_id from job
-             where fingerprint = its_fingerprint and job_id > last
-               and (state = 'failed' or state = 'waiting' and waiting_for = 'time' and not_before < until)
-             order by job_id limit at_most);
-        if ids = '{}' and last < '-9223372036854775807' and moment is null then
-            perform refuse(format('no job has failed like %s', left(its_fingerprint, 100)), 'txqueue failures lists the kinds');
-        end if;
-        exit when ids = '{}';
-        moved := reopen(ids, until);
-        exit when moved <> '{}';
-        last := ids[cardinality(ids)];
-    end loop;
-    postponed := cardinality(moved);
-    if postponed > 0 then
-        perform note_action(who, 'postpone', format_job_ids(moved), jsonb_build_object(
-            'jobs', moved, 'fingerprint', its_fingerprint, 'until', until));
-    end if;
-end $$;
-
--- Retries jobs of one kind of failure that failed before a moment, at most at_most at once; jobs that wait
--- for a retry run now. Returns how many, and the moment to pass in the next call, so that jobs that fail
--- again meanwhile are not retried repeatedly.
-create or replace function txqueue.retry_failures(
-    its_fingerprint text, who text, before timestamptz default null, at_most integer default 1000,
-    out retried integer, out until timestamptz)
-language plpgsql volatile security definer
-set enable_seqscan = off
-as $$
-declare
-    ids  bigint[];
-    last bigint := '-9223372036854775808';
-begin
-    until := coalesce(before, clock_timestamp());
-    retried := 0;
-    loop
-        ids := array(
-            select job_id from job
-             where fingerprint = its_fingerprint and failed_at <= until and job_id > last
-               and (state = 'failed' or state = 'waiting' and waiting_for = 'time')
-             order by job_id limit at_most);
-        if ids = '{}' and last < '-9223372036854775807' and before is null then
-            perform refuse(format('no job has failed like %s', left(its_fingerprint, 100)), 'txqueue failures lists the kinds');
-        end if;
-        exit when ids = '{}';
-        retried := cardinality((select again.retried from retry(ids, who) as again));
-        -- Jobs whose unique key another job holds are refused, and must not hide those behind them.
-        exit when retried > 0;
-        last := ids[cardinality(ids)];
-    end loop;
 end $$;

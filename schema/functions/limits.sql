@@ -229,25 +229,22 @@ end $$;
 -- Charges jobs to the token bucket of a limited queue or tenant, if it has one; the caller holds the key's
 -- lock.
 create or replace function txqueue.charge_control(its_kind text, its_key text, jobs integer) returns void
-language sql volatile
-as $$
-    select charge_bucket(control, jobs) from control where kind = its_kind and key = its_key and rate is not null
-$$;
-
--- Charges jobs to a token bucket; the caller holds the key's lock.
-create or replace function txqueue.charge_bucket(this control, jobs integer) returns void
 language plpgsql volatile
 as $$
 declare
-    -- As in bucket_level().
-    rate    constant double precision := greatest(this.rate, 1e-6);
+    this    control;
     now_us  bigint := extract(epoch from clock_timestamp()) * 1e6;
-    most_us bigint := now_us + (this.burst + 1) * 1e6 / rate;
+    most_us bigint;
 begin
-    -- A value beyond all that can have been taken counts as paid, as in bucket_level().
-    execute format('select setval(''bucket_%1$s'', (case when last_value > $3 then $1 else greatest(last_value, $1) end + $2)::bigint)
-                      from bucket_%1$s', this.control_id)
-      using now_us, jobs * 1e6 / rate, most_us;
+    select * into this from control where kind = its_kind and key = its_key and rate is not null;
+    if found then
+        -- Both as in bucket_level(): the least rate, and that a value beyond all that can have been taken counts as paid.
+        this.rate := greatest(this.rate, 1e-6);
+        most_us := now_us + (this.burst + 1) * 1e6 / this.rate;
+        execute format('select setval(''bucket_%1$s'', (case when last_value > $3 then $1 else greatest(last_value, $1) end + $2)::bigint)
+                          from bucket_%1$s', this.control_id)
+          using now_us, jobs * 1e6 / this.rate, most_us;
+    end if;
 end $$;
 
 -- Whether a tenant is neither paused nor limited: only then its jobs may take a reserve, in whose turn claims do not

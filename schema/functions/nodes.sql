@@ -301,7 +301,16 @@ declare
     rescued  integer;
     ended    integer[];
 begin
-    perform forget_future_beats();
+    -- The silence of nodes whose last heartbeat is in the future, as the clock was set back since, counts from now: a dead
+    -- one would be rescued only when the clock has caught up.
+    update node_info
+       set heartbeat_at = least(heartbeat_at, clock_timestamp()), leased_at = least(leased_at, clock_timestamp()),
+           vouched_at = least(vouched_at, clock_timestamp())
+     where incarnation in (
+        select incarnation from node_info
+         where state in ('alive', 'draining')
+           and greatest(heartbeat_at, leased_at, vouched_at) > clock_timestamp() + interval '1 second'
+           for update skip locked);
     since := coalesce((select leased_at from node_info where incarnation = its_incarnation), '-infinity');
     rescued := mark_dead(array(
         select incarnation from node_info
@@ -345,21 +354,6 @@ begin
     end loop;
     return rescued;
 end $$;
-
--- Lets the silence of nodes whose last heartbeat is in the future, as the clock was set back since, count from now:
--- a dead one would be rescued only when the clock has caught up. Waits for no lock.
-create or replace function txqueue.forget_future_beats() returns void
-language sql volatile
-as $$
-    update node_info
-       set heartbeat_at = least(heartbeat_at, clock_timestamp()), leased_at = least(leased_at, clock_timestamp()),
-           vouched_at = least(vouched_at, clock_timestamp())
-     where incarnation in (
-        select incarnation from node_info
-         where state in ('alive', 'draining')
-           and greatest(heartbeat_at, leased_at, vouched_at) > clock_timestamp() + interval '1 second'
-           for update skip locked)
-$$;
 
 -- Declares nodes dead, and returns some thousands of the jobs of each to the queue; rescue() continues.
 -- Returns how many.

@@ -181,22 +181,6 @@ begin
     return moved;
 end $$;
 
--- Makes due jobs ready, up to a number. Returns the seconds until the next job is due, as next_due() does, and
--- the moment up to which all are promoted.
-create or replace function txqueue.promote_due(
-    since timestamptz, at_most integer, out due_in double precision, out seen_at timestamptz)
-language plpgsql volatile
-as $$
-begin
-    seen_at := clock_timestamp();
-    perform promote(since, at_most);
-    due_in := next_due(since);
-    if due_in <= 0 then
-        -- The caller searches from a minute before seen_at: it must find the oldest job left.
-        seen_at := least(seen_at, clock_timestamp() + make_interval(secs => due_in + 59));
-    end if;
-end $$;
-
 -- Makes due jobs ready, and of a group whose rate allows one more, its first job: at most at_most of them in the order of their due moments, and if some are left,
 -- at_most more of those above the default priority, the highest first, so that urgent jobs do not wait behind
 -- an overdue backlog. A caller that has promoted up to a moment passes it as since, so that the dead rows

@@ -71,7 +71,11 @@ begin
     if found then
         perform refuse(format('there is no job %s to wait for', missing), 'enqueue it first, and commit that or use the same transaction');
     end if;
-    this := hold_for_parents(add_parent_ids(this, parents, its_any_end), others);
+    -- For its history and for retries; of more than a thousand only the number, and a retry needs all to be done.
+    this.options := coalesce(this.options, '{}')
+        || jsonb_build_object('after', case when cardinality(parents) <= 1000 then to_jsonb(parents) else to_jsonb(cardinality(parents)) end)
+        || case when its_any_end then '{"after_any_end": true}' else '{}' end::jsonb;
+    this := hold_for_parents(this, others);
     insert into job values (this.*);
     return this.job_id;
 end $$;
@@ -185,19 +189,6 @@ begin
                    'done', count(*) filter (where ended = 'done'), 'failed', count(*) filter (where ended = 'failed'),
                    'cancelled', count(*) filter (where ended = 'cancelled'))
           from job_parent where child = this.job_id));
-    return this;
-end $$;
-
--- Returns a job with its parents among its options, for its history and for retries. Of more than a thousand
--- parents only the number is stored, and the job cannot be retried if one was not done.
-create or replace function txqueue.add_parent_ids(this job, parents bigint[], its_any_end boolean) returns job
-language plpgsql volatile
-as $$
-begin
-    this.options := coalesce(this.options, '{}')
-        || case when cardinality(parents) <= 1000 then jsonb_build_object('after', parents)
-                else jsonb_build_object('after', cardinality(parents)) end
-        || case when its_any_end then '{"after_any_end": true}' else '{}' end::jsonb;
     return this;
 end $$;
 

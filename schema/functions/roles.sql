@@ -48,22 +48,13 @@ begin
     end loop;
     for signature in select oid from pg_proc where pronamespace = 'txqueue'::regnamespace loop
         execute format('revoke all on function %s from public', signature);
-        if to_regrole('txqueue_enqueue') is not null
-           and (select proname from pg_proc where oid = signature) = any (enqueuing) then
-            execute format('grant execute on function %s to txqueue_enqueue', signature);
-        end if;
-        if to_regrole('txqueue_worksets') is not null
-           and (select proname from pg_proc where oid = signature) = any (worksets) then
-            execute format('grant execute on function %s to txqueue_worksets', signature);
-        end if;
-        if to_regrole('txqueue_read') is not null
-           and (select proname from pg_proc where oid = signature) = any (reading) then
-            execute format('grant execute on function %s to txqueue_read', signature);
-        end if;
-        if to_regrole('txqueue_worker') is not null
-           and (select proname from pg_proc where oid = signature) = any (working) then
-            execute format('grant execute on function %s to txqueue_worker', signature);
-        end if;
+    end loop;
+    for its_role, signature in
+        select purpose, oid from (values ('txqueue_enqueue', enqueuing), ('txqueue_worksets', worksets), ('txqueue_read', reading),
+                                         ('txqueue_worker', working)) as allowed (purpose, names), pg_proc
+         where pronamespace = 'txqueue'::regnamespace and proname = any (names) and to_regrole(purpose) is not null
+    loop
+        execute format('grant execute on function %s to %I', signature, its_role);
     end loop;
 end $$;
 

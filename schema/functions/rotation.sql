@@ -46,24 +46,21 @@ begin
     loop
         exit when cardinality(did) >= at_most;
         rows := count_lane_rows(this.leaf, few + 1);
-        if rows = 0 then
-            users := lane_holders(this.leaf);
-            if not users && held and truncate_if_empty(this.leaf) then
-                did := did || ('truncated ' || this.leaf);
-                perform setval('rotated', now_ms);
-            else
-                holders := holders || users;
-                exit when has_moved;
-            end if;
-        elsif rows <= few and this.lane <> current and (is_short or this.bytes >= 4 * least_bytes) then
-            users := lane_holders(this.leaf);
-            if not users && held and move_stragglers(this.kind, this.lane, current, few) > 0 then
-                did := did || ('moved on ' || this.leaf);
-                has_moved := true;
-            else
-                holders := holders || users;
-                exit when has_moved;
-            end if;
+        continue when rows > few or rows > 0 and (this.lane = current or not is_short and this.bytes < 4 * least_bytes);
+        -- The transactions that use the lane now, each as the lane's name and the transaction's.
+        users := array(select format('%s %s', this.leaf, virtualtransaction) from pg_locks
+                        where locktype = 'relation' and relation = this.leaf::regclass and granted and pid <> pg_backend_pid()
+                          and database = (select oid from pg_database where datname = current_database()));
+        if users && held or not (case rows when 0 then truncate_if_empty(this.leaf)
+                                           else move_stragglers(this.kind, this.lane, current, few) > 0 end) then
+            holders := holders || users;
+            exit when has_moved;
+        elsif rows = 0 then
+            did := did || ('truncated ' || this.leaf);
+            perform setval('rotated', now_ms);
+        else
+            did := did || ('moved on ' || this.leaf);
+            has_moved := true;
         end if;
     end loop;
 end $$;
@@ -130,16 +127,6 @@ begin
     return rows;
 end $$;
 
--- The transactions that use a lane now, each as the lane's name and the transaction's.
-create or replace function txqueue.lane_holders(leaf text) returns text[]
-language sql volatile
-as $$
-    select coalesce(array_agg(format('%s %s', leaf, virtualtransaction)), '{}')
-      from pg_locks
-     where locktype = 'relation' and relation = leaf::regclass and granted and pid <> pg_backend_pid()
-       and database = (select oid from pg_database where datname = current_database())
-$$;
-
 -- Truncates one lane if it is empty but for remnants (see leave_remnant), under a lock with a very short timeout. Never in a transaction that
 -- cannot see rows committed since it began, and never while a pg_dump of this database has its snapshot:
 -- pg_dump locks the tables one after the other, and would find the jobs of its snapshot neither in this lane
@@ -198,18 +185,4 @@ begin
     return moved;
 exception when lock_not_available then
     return 0;
-end $$;
-
--- Deletes what is left of damaged waiting jobs, once vacuum has removed the values that could not be deleted: see
--- leave_remnant(). Those of lanes go with the truncation of these.
-create or replace function txqueue.drop_remnants() returns void
-language plpgsql volatile
-set enable_seqscan = off
-as $$
-begin
-    if exists (select from job_waiting where job_id < 0) then
-        delete from job_waiting where job_id < 0;
-    end if;
-exception when internal_error or system_error then
-    -- Later.
 end $$;

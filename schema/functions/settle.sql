@@ -249,6 +249,8 @@ declare
     settings setting;
     known    work_type;
     its      record;
+    -- The latest twenty, with the one that ends now.
+    stages   constant jsonb := coalesce(jsonb_path_query_array(this.options -> 'stages', '$[last - 18 to last]'), '[]');
 begin
     select * into strict settings from setting;
     select * into its from jsonb_to_record(stage) as given (
@@ -265,7 +267,10 @@ begin
     this."group" := its."group";
     this.tenant := its.tenant;
     this.options := coalesce(its.options - 'keys', '{}') || jsonb_strip_nulls(jsonb_build_object('unique', this.options -> 'unique'))
-                    || jsonb_build_object('stages', stages_with(old));
+                    || jsonb_build_object('stages', stages || jsonb_build_object(
+                        'stage', coalesce((stages -> -1 ->> 'stage')::integer, 0) + 1, 'work_type', old.work_type, 'runs', old.attempt,
+                        'node', (select name from node_info where node_id = old.node_id),
+                        'began', coalesce(old.started_at, old.assigned_at), 'ended', clock_timestamp()));
     perform check_job(this.work_type, this.payload, settings.payload_limit, this.priority, this.weight, this.queue, this."group",
                       this.tenant, this.not_before, this.not_after, its.options);
     perform check_encrypted(known.policy, this.work_type, this.payload);
@@ -290,21 +295,6 @@ exception when sqlstate 'TXQ01' or data_exception then
     old.failed_at := old.finished_at;
     return old;
 end $$;
-
--- The stages of a job that have ended, the latest twenty, with the one that ends now: its place, work type, runs,
--- node, and the start and the end of its last run.
-create or replace function txqueue.stages_with(this job) returns jsonb
-language sql volatile
-as $$
-    with former as (
-        select coalesce(jsonb_path_query_array(this.options -> 'stages', '$[last - 18 to last]'), '[]') as stages
-    )
-    select stages || jsonb_build_object(
-               'stage', coalesce((stages -> -1 ->> 'stage')::integer, 0) + 1, 'work_type', this.work_type, 'runs', this.attempt,
-               'node', (select name from node_info where node_id = this.node_id),
-               'began', coalesce(this.started_at, this.assigned_at), 'ended', clock_timestamp())
-      from former
-$$;
 
 -- Leaves jobs whose payload a worker could not read to other nodes, for settle(); no attempt is spent. Such a job
 -- is ready for nodes with another version of its type, and waits while there is none; a version that has tried
@@ -344,7 +334,11 @@ begin
         returning * into first;
         this.error := said.error;
         is_again := coalesce(this.options -> 'unread' ? said.version, false);
-        this := with_unread(this, said.version);
+        this.options := case when jsonb_typeof(this.options) = 'object' then this.options else '{}' end
+            || jsonb_build_object('unread', (
+                select jsonb_agg(distinct name)
+                  from (select jsonb_array_elements_text(coalesce(this.options -> 'unread', '[]')) as name union select said.version) as each
+                 where name is not null));
         if first.until <= clock_timestamp()
            and (is_again or not has_reader(this.work_type, this.queue, this.options -> 'unread')) then
             failed := failed || case when this.followed is not null then this.job_id end;
@@ -361,19 +355,6 @@ begin
     if readied > 0 then
         perform wake_masters(readied);
     end if;
-end $$;
-
--- Returns a job whose options name one more version of its type that could not read its payload.
-create or replace function txqueue.with_unread(this job, version text) returns job
-language plpgsql volatile
-as $$
-begin
-    this.options := case when jsonb_typeof(this.options) = 'object' then this.options else '{}' end
-        || jsonb_build_object('unread', (
-            select jsonb_agg(distinct name)
-              from (select jsonb_array_elements_text(coalesce(this.options -> 'unread', '[]')) as name union select version) as each
-             where name is not null));
-    return this;
 end $$;
 
 -- Returns a job as failed because no node could read its payload in time, and records the attempt.
@@ -450,18 +431,6 @@ begin
     return noted;
 end $$;
 
--- Records a failed attempt; keeps the latest hundred of each job.
-create or replace function txqueue.note_attempt(this job, error text) returns void
-language plpgsql volatile
-as $$
-begin
-    insert into failed_attempt (job_id, attempt, began, node_id, error)
-    values (this.job_id, this.attempt, coalesce(this.started_at, this.assigned_at), this.node_id, left(note_attempt.error, 4000));
-    if this.attempt > 100 then
-        perform forget_attempts(this.job_id);
-    end if;
-end $$;
-
 -- Stores the error of a handler that failed after its own transaction had completed the job: the job stays done.
 create or replace function txqueue.note_late_error(
     its_incarnation integer, its_assignment bigint, its_job_id bigint, its_error text) returns void
@@ -485,14 +454,4 @@ begin
      where job_id = its_job_id and assignment = its_assignment and incarnation = its_incarnation and result is null
        and followed is null;
     return found;
-end $$;
-
--- Records a run that an operator ended so that its job starts again: no attempt has failed.
-create or replace function txqueue.note_restart(this job, operator text) returns void
-language plpgsql volatile
-as $$
-begin
-    insert into failed_attempt (job_id, attempt, began, node_id, error, restarted_by)
-    values (this.job_id, least(this.attempt + 1, 32767), coalesce(this.started_at, this.assigned_at), this.node_id,
-            'restarted by ' || operator, operator);
 end $$;

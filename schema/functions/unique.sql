@@ -347,16 +347,6 @@ begin
         select last_job from schedule where kind = 'cooldown' and last_job = any (ids) and last_job <> all (open));
 end $$;
 
--- Whether a job holds its unique key, or has none.
-create or replace function txqueue.holds_unique_key(this job) returns boolean
-language sql volatile
-set enable_seqscan = off
-as $$
-    select (jsonb_typeof(this.options) = 'object' and this.options ? 'unique') is not true
-        or exists (select from unique_job as held
-                    where held.work_type = this.work_type and held.key = this.options ->> 'unique' and held.job_id = this.job_id)
-$$;
-
 -- Makes the next job of a unique key ready when its holder ends, or frees the key. A key locked by an open
 -- transaction is left for propagate_late_ends(), as no completion waits for an application. Returns the first of the
 -- jobs that may have become ready; its rank is null if there are none.
@@ -398,21 +388,6 @@ begin
         select id from unique_job as other, lateral (values (other.job_id), (other.next_id)) as each (id)
          where (other.job_id = any (ids) or other.next_id = any (ids)) and id = any (ids) and id <> all (array_remove(seen, null))));
     return freed;
-end $$;
-
--- Takes the unique keys of those of some jobs that have ended in one of some states, in sorted order, for their
--- retry. Keys that other jobs hold stay with those.
-create or replace function txqueue.retake_unique_keys(ids bigint[], states job_state[]) returns void
-language plpgsql volatile
-set enable_seqscan = off
-as $$
-begin
-    insert into unique_job (work_type, key, job_id)
-    select work_type, options ->> 'unique', job_id from job
-     where job_id = any (ids) and state = any (states) and state in ('failed', 'cancelled')
-       and jsonb_typeof(options) = 'object' and options ? 'unique'
-     order by work_type, options ->> 'unique', job_id
-        on conflict do nothing;
 end $$;
 
 -- Gives jobs that wait for a retry the data of those that follow them by their unique keys, as if these were enqueued

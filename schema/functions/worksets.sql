@@ -147,7 +147,8 @@ begin
     if its.bound is not null then
         select sum(part.items) into held from workset_part as part where part.workset_id = its.workset_id;
         if coalesce(held, 0) + total > its.bound then
-            perform refuse_workset(its_name, its.bound);
+            raise exception using errcode = 'TXQ02', message = format('the workset %s is full: at most %s items may remain in it', its_name, its.bound),
+                hint = 'fill it again later, or give its class a larger bound';
         end if;
     end if;
     if total = 0 then
@@ -183,15 +184,6 @@ begin
         perform refuse(format('the table workset_%s of the workset %s is missing', its_name, its_name),
                        'restore it; or put its items into it again by fill(), which makes the table');
     end if;
-end $$;
-
--- Refuses items for a workset that has reached its bound.
-create or replace function txqueue.refuse_workset(its_name text, bound bigint) returns void
-language plpgsql volatile
-as $$
-begin
-    raise exception using errcode = 'TXQ02', message = format('the workset %s is full: at most %s items may remain in it', its_name, bound),
-        hint = 'fill it again later, or give its class a larger bound';
 end $$;
 
 -- The fields of the items in a workset's own table, all quoted: each name after a comma, the same with types,

