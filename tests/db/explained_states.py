@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from attrs import frozen
 
-from txqueue.policy.blockers import Blocker, Gravity, judged
+from txqueue.policy.findings.explanation import judged
+from txqueue.policy.findings.reason import Blocker, Gravity
 
 __all__ = ["Explained", "State", "lies"]
 
@@ -27,7 +28,7 @@ class Explained:
         return judged(json.loads(self.facts))
 
     def is_exempt(self) -> bool:
-        """Whether it may wait for other jobs for ever: each is explained by itself."""
+        """Whether it may wait for other jobs without end: each is explained by itself."""
         facts = json.loads(self.facts)
         waits = facts["job"]["group"] or facts["precedes"] or facts["parents"]
         return bool(waits) and self.blocker().gravity is Gravity.COURSE

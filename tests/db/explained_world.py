@@ -32,7 +32,8 @@ from tests.db.explained_future import (
 from tests.db.explained_nodes import CLOSED, HeldWorker, ModelledNode
 from tests.db.explained_states import Explained, State, lies
 from txqueue.embedded import EmbeddedServer
-from txqueue.policy.blockers import Gravity, judged
+from txqueue.policy.findings.explanation import judged
+from txqueue.policy.findings.reason import Gravity
 from txqueue.policy.placement.room import Room
 from txqueue.store.schema.migrations import migrate
 

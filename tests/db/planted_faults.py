@@ -343,17 +343,17 @@ PLANTS: Final = (
     ),
     Plant(
         "unserved-queues",
-        "serves the queue mail, which has 1 job to run",
+        "serves the queue mail, which has 1 job",
         ("select txqueue.enqueue('test.kind', '{}', queue => 'mail')",),
     ),
     Plant(
         "unknown-work-types",
-        "test.other, which has 1 job to run",
+        "test.other, which has 1 job",
         ("select txqueue.enqueue('test.other', '{}')",),
     ),
     Plant(
         "unknown-work-types",
-        "test.other, which has 1 job to run",
+        "test.other, which has 1 job",
         (TYPE.replace("kind", "other"), "select txqueue.enqueue('test.other', '{}')"),
         label="published",
     ),

@@ -9,7 +9,8 @@ import pytest
 from tests.db.damage import LARGE, LOST, large_json, lose_large_values
 from tests.db.masters import Master
 from tests.db.test_explain import explained
-from txqueue.policy.blockers import DAMAGE_REMEDY, explain_refusal
+from txqueue.policy.findings.explanation import explain_refusal
+from txqueue.policy.findings.reason import DAMAGE_REMEDY
 
 COLUMNS = ("payload", "options", "result", "progress", "error")
 ACTS = {

@@ -20,7 +20,7 @@ from tests.waiting import running_reactor
 from txqueue.cli.options import GlobalOptions
 from txqueue.cli.root import run
 from txqueue.node.operators.endpoint import AdminHandlers
-from txqueue.policy.blockers import DAMAGE_REMEDY
+from txqueue.policy.findings.reason import DAMAGE_REMEDY
 from txqueue.store.driver.connection_pool import ConnectionPool
 from txqueue.store.inquiries.reader import Reader, Session
 from txqueue.store.reads.archive_process import ArchiveProcess

@@ -14,7 +14,7 @@ from txqueue import WorkQueue
 from txqueue.cli.options import GlobalOptions
 from txqueue.cli.root import run
 from txqueue.errors import AdminRefused, InvalidWork, Refused
-from txqueue.policy.blockers import explain
+from txqueue.policy.findings.explanation import explain
 
 
 @pytest.fixture

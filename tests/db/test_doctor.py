@@ -28,9 +28,9 @@ from tests.fixtures.servers import data_folder
 from txqueue.cli.options import GlobalOptions
 from txqueue.cli.root import run
 from txqueue.embedded import EmbeddedServer
-from txqueue.policy.diagnosis import server as horizon
-from txqueue.policy.diagnosis import tables
-from txqueue.policy.diagnosis.checkup import TOPICS
+from txqueue.policy.findings import schema as tables
+from txqueue.policy.findings import server as horizon
+from txqueue.policy.findings.catalogue import TOPICS
 from txqueue.store.reads.examination import facts as examination
 from txqueue.store.schema.migrations import migrate
 from txqueue.wire.certificate_authority import issue, make_authority
@@ -134,7 +134,7 @@ def test_a_healthy_installation_has_no_findings(
 
 
 def test_every_other_check_is_planted() -> None:
-    """These have tests of their own, here or in `tests/unit/policy/test_diagnosis.py`."""
+    """These have tests of their own, here or in `tests/unit/policy/test_catalogue.py`."""
     apart = {"connection", "server-version", "own-rights", "clock", "notifications", "jit"}
     apart |= {"encoding", "session-settings", "running-nodes"}
     apart |= {"standby-feedback", "certificates", "private-keys", "admin-sockets"}
@@ -337,7 +337,7 @@ def test_people_read_what_is_wrong_why_and_how_to_fix_it(
         f"{len(NAMES)} checks",
     ]
     assert "         why: every login of the database can use them" in lines
-    assert any(line.startswith("         fix: resume it once the reason") for line in lines)
+    assert any(line.startswith("         fix: resume it: txqueue resume") for line in lines)
 
 
 def test_a_folder_that_does_not_exist_is_refused(

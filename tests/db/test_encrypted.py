@@ -12,7 +12,7 @@ from tests.db.masters import Master
 from txqueue import WorkItem
 from txqueue.errors import KeyUnavailable
 from txqueue.node.settings import policy_row
-from txqueue.policy.blockers import explain
+from txqueue.policy.findings.explanation import explain
 from txqueue.store.enqueueing.encryption import KEY, encrypted
 from txqueue.store.inquiries.reader import Reader, Session
 from txqueue.store.reads.job_details import about_job

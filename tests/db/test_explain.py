@@ -12,7 +12,7 @@ from twisted.internet.threads import deferToThread
 
 from tests.db.masters import Master
 from tests.waiting import eventually
-from txqueue.policy.blockers import Explanation, explain
+from txqueue.policy.findings.explanation import Explanation, explain
 from txqueue.store.inquiries.reader import Reader, Session
 from txqueue.store.reads.queue_state import about_blocked
 

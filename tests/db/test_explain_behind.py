@@ -208,7 +208,7 @@ def test_a_job_behind_another_one_names_the_command_that_explains_that(
 def test_status_counts_a_stopped_job_apart_from_those_that_wait_for_it(
     way: str, node: Master, dsn: str
 ) -> None:
-    """These run in their turn, once an operator has mended what stops that one."""
+    """These run in their turn, once what stops that one is repaired."""
     stopped, _ = node.enqueue({"group": "g", "queue": "unserved"}, {})
     node.enqueue(*[{"group": "g"} if way == "group" else {"after": [stopped]}] * 2)
     assert blocked_counts(dsn) == {("no_capable_node", "fault", 1), (way, "course", 2)}

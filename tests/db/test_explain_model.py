@@ -14,16 +14,10 @@ from tests.db.explained_states import State, lies
 from tests.db.explained_world import FAR, World
 from tests.fixtures.databases import Templates, fresh_database
 from txqueue.node.workers.suspects import MOST_PROCESSES
-from txqueue.policy.blockers import (
-    Blocker,
-    Gravity,
-    capacity,
-    explanation,
-    full_nodes,
-    judged,
-    limits,
-)
-from txqueue.policy.blockers import capacity as node_room
+from txqueue.policy.findings import capacity, explanation, full_nodes, limits
+from txqueue.policy.findings import capacity as node_room
+from txqueue.policy.findings.explanation import judged
+from txqueue.policy.findings.reason import Blocker, Gravity
 
 WORLDS, STATES = 3, 80
 Mutate = Callable[[pytest.MonkeyPatch], None]

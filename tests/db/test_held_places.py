@@ -7,7 +7,7 @@ import pytest
 
 from tests.db.masters import Master
 from tests.db.stored import Taken
-from txqueue.policy.blockers import explain
+from txqueue.policy.findings.explanation import explain
 
 GROUP = {"group": "account 7"}
 SIGNAL = {"name": "approval", "kind": "signal", "signal": "approved", "hold_group": True}

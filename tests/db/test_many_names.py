@@ -15,7 +15,7 @@ from txqueue.cli.options import GlobalOptions
 from txqueue.cli.root import run
 from txqueue.metrics.families import installation_families
 from txqueue.node.operators.endpoint import MOST_LISTED
-from txqueue.policy.facts.status import living_first
+from txqueue.policy.findings.status import living_first
 from txqueue.store.inquiries.reader import Reader, Session
 from txqueue.store.reads import queue_state
 from txqueue.store.reads.metrics import about_installation

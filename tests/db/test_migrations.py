@@ -17,8 +17,8 @@ from tests.db.snapshot import SNAPSHOT, objects
 from tests.fixtures.databases import drop_database, execute_apart
 from txqueue import WorkQueue
 from txqueue.errors import ConfigurationError, DatabaseUnavailable, Refused, SchemaMismatch
-from txqueue.policy.diagnosis.checkup import diagnose
-from txqueue.policy.diagnosis.finding import Severity
+from txqueue.policy.findings.catalogue import diagnose
+from txqueue.policy.findings.finding import Severity
 from txqueue.store.reads.examination.facts import examine
 from txqueue.store.schema import migrations as migrations_module
 from txqueue.store.schema.files import OLDEST, latest_version, migrations, needed_objects

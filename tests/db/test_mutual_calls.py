@@ -11,7 +11,7 @@ import pytest
 
 from tests.db.masters import Master
 from tests.db.stored import Taken
-from txqueue.policy.blockers import Explanation, explain
+from txqueue.policy.findings.explanation import Explanation, explain
 
 NO_END = "would wait for its own end by the call call"
 

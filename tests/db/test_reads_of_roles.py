@@ -14,7 +14,7 @@ from tests.dashboards import served
 from tests.db.masters import Master
 from tests.db.recurring import put
 from txqueue.errors import NotPermitted
-from txqueue.policy.diagnosis.finding import Unread
+from txqueue.policy.findings.finding import Unread
 from txqueue.store import inquiries, reads
 from txqueue.store.inquiries.reader import Reader, Session
 from txqueue.store.reads.examination.facts import examine
@@ -48,7 +48,6 @@ READS: Final[Mapping[str, Mapping[str, Any]]] = {
     "dashboard.about_policy": {"work_type": "test.kind"},
     "history.about_archived": {"since": SINCE, "until": UNTIL},
     "history.about_failures": {},
-    "history.about_failures_after": {"after": None, "limit": 9},
     "history.about_past": {"since": SINCE, "until": UNTIL, "limit": 9, "filters": {}},
     "history.about_stats": {"since": SINCE, "until": UNTIL},
     "job_details.about_archived_job": {"job": JOB},
@@ -62,7 +61,6 @@ READS: Final[Mapping[str, Mapping[str, Any]]] = {
     "jobs.about_one_job": {"job_id": 1},
     "job_search.about_known_names": {"kind": "queue", "given": "defalt"},
     "queue_state.about_live": {"nodes": [], "most": 9},
-    "queue_state.about_named_queues": {"served": ["default"], "after": None, "most": 9},
     "queue_state.about_recent": {"most": 9},
     "metrics.about_installation": {},
     "queue_state.about_all": {},

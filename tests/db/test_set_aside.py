@@ -11,7 +11,7 @@ from tests.db.test_explain import explained
 from tests.waiting import running_reactor
 from txqueue.errors import Refused
 from txqueue.model.assignment import read_chunk
-from txqueue.policy.blockers import DAMAGE_REMEDY
+from txqueue.policy.findings.reason import DAMAGE_REMEDY
 from txqueue.store.driver.connection_pool import ConnectionPool
 from txqueue.store.node.functions import StoredFunctions
 

@@ -9,7 +9,7 @@ import pytest
 from tests.db.masters import Master
 from tests.db.past import LEAVES
 from tests.db.stored import Taken
-from txqueue.policy.blockers import explain
+from txqueue.policy.findings.explanation import explain
 
 
 def write(node: Master, chunk: Taken, *steps: dict[str, Any]) -> dict[int, str | None]:

@@ -27,8 +27,8 @@ from txqueue.errors import (
 )
 from txqueue.model.assignment import Assignment
 from txqueue.model.results import Memo
-from txqueue.policy.blockers import explain
 from txqueue.policy.endings.outcome import judge
+from txqueue.policy.findings.explanation import explain
 from txqueue.store.enqueueing.encryption import encrypted
 from txqueue.worker.handlers.job_transaction import (
     MOST_COMPLETING,

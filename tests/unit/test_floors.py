@@ -94,7 +94,6 @@ WITHOUT_TWISTED: Final = {
 """The edges that must not need Twisted, and what else of us each may import."""
 
 SHARED_FOLDERS: Final = {
-    "txqueue.policy": ("facts", "blockers"),
     "txqueue.store": ("driver", "schema", "inquiries"),
     "txqueue.node": ("state",),
     "txqueue.worker": ("handlers",),

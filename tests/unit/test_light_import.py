@@ -195,7 +195,7 @@ NEEDLESS: Final = {
     },
     "txqueue.worker.__main__": {
         *("txqueue.node", "txqueue.client", "txqueue.web", "txqueue.cli", "txqueue.wire.endpoints"),
-        *("txqueue.wire.tls", "txqueue.tap", "txqueue.admin", "txqueue.policy.blockers"),
+        *("txqueue.wire.tls", "txqueue.tap", "txqueue.admin", "txqueue.policy.findings"),
         *("twisted.internet.endpoints", "twisted.application", "twisted.plugin"),
     },
 }

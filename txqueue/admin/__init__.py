@@ -6,7 +6,7 @@ The AMP commands that `Admin` sends are exported too, for clients without it.
 from txqueue.admin.client import Admin, JobsPage, Restarted
 from txqueue.errors import AdminRefused
 from txqueue.model.operator_acts import Cancelled
-from txqueue.policy.blockers import Explanation
+from txqueue.policy.findings.explanation import Explanation
 from txqueue.wire.admin_commands import (
     CancelJobs,
     DrainNode,

@@ -16,7 +16,7 @@ from txqueue.errors import AdminRefused, NodeUnavailable
 from txqueue.model.operator_acts import Cancelled
 from txqueue.model.results import signal_text
 from txqueue.model.schedule import Schedule, schedule_object
-from txqueue.policy.blockers import Explanation
+from txqueue.policy.findings.explanation import Explanation
 from txqueue.policy.pagination import MOST_NUMBERS, join_numbers, numbers, read_document
 from txqueue.store.schema.files import QueueIdentity
 from txqueue.wire import admin_commands as wire

@@ -16,12 +16,13 @@ import click
 from txqueue.cli.options import Command, GlobalOptions
 from txqueue.cli.output import Lines, show, styled
 from txqueue.errors import ConfigurationError, TxqueueError
-from txqueue.policy.diagnosis.finding import Fact, Facts, Row, Unread
+from txqueue.policy.findings.finding import Fact, Facts, Row, Unread
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from txqueue.policy.diagnosis.finding import CheckResult, Finding
+    from txqueue.policy.findings.catalogue import CheckResult
+    from txqueue.policy.findings.finding import Finding
     from txqueue.system.settings import Settings
 
 
@@ -180,7 +181,7 @@ _AGE = re.compile(r"(?<=transaction open for )[^;,]+")
 @click.pass_obj
 def doctor(options: GlobalOptions, tls_dir: str | None) -> int:
     """Check the database, the roles, the nodes and this host's files; exit with 1 on a fault."""
-    from txqueue.policy.diagnosis.checkup import as_document, diagnose, has_fault
+    from txqueue.policy.findings.catalogue import as_document, diagnose, has_fault
     from txqueue.store.reads.examination.facts import examine
 
     settings = options.settings
@@ -205,7 +206,8 @@ def _lines(results: Sequence[CheckResult]) -> Lines:
 
 
 def _finding(check: str, finding: Finding) -> Lines:
-    head = styled(finding.severity.ljust(_WIDTH), _COLOURS[finding.severity])
+    severity = str(finding.severity)
+    head = styled(severity.ljust(_WIDTH), _COLOURS[severity])
     head.append_text(styled(f"{check}: {finding.what}"))
     yield head
     for title, text in (("why", finding.why), ("fix", finding.remedy)):

@@ -121,7 +121,7 @@ async def _clock(admin: Admin, fingerprint: str) -> datetime | None:
 
 async def _left(admin: Admin, fingerprint: str, until: datetime) -> list[int]:
     """Return the first jobs of a kind that still are as they failed before a moment."""
-    from txqueue.policy.blockers import EXPLAINED
+    from txqueue.policy.findings.explanation import EXPLAINED
 
     job_ids: list[int] = []
     async for job in admin.jobs(fingerprint=fingerprint, state="failed"):

@@ -24,14 +24,14 @@ from txqueue.cli.output import Lines, bar, facts, job_state, listing, note, show
 from txqueue.cli.source import note_unknown_names, or_archived, read, read_database
 from txqueue.model.humanize import age, amount, counted, cut, duration, moment, plain
 from txqueue.model.job_filters import tags_of
-from txqueue.policy.blockers import DAMAGE_REMEDY
+from txqueue.policy.findings.reason import DAMAGE_REMEDY
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.text import Text
 
     from txqueue.admin import Admin
-    from txqueue.policy.blockers import Explanation
+    from txqueue.policy.findings.explanation import Explanation
     from txqueue.store.reads.job_search import FoundJobs
 
 
@@ -295,7 +295,7 @@ def job(options: GlobalOptions, job_id: int) -> None:
 @click.pass_obj
 def explain(options: GlobalOptions, job_id: int) -> None:
     """Explain why a job does not run, and what would make it run."""
-    from txqueue.policy.blockers import explain_archived
+    from txqueue.policy.findings.explanation import explain_archived
     from txqueue.store.reads.job_details import about_obstacles
 
     why = or_archived(

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from txqueue.admin import Admin
     from txqueue.cli.options import GlobalOptions
-    from txqueue.policy.blockers import Explanation
+    from txqueue.policy.findings.explanation import Explanation
 
 
 _ESCAPE = "txqueue.escape"
@@ -259,7 +259,7 @@ async def refusals(
         refused: The numbers of the jobs.
         errors: What the node has said about some of them.
     """
-    from txqueue.policy.blockers import EXPLAINED
+    from txqueue.policy.findings.explanation import EXPLAINED
 
     said = errors or {}
     return [
@@ -274,14 +274,14 @@ async def refusals(
 
 def refusal_lines(reasons: Sequence[Mapping[str, Any]]) -> Lines:
     """Yield the first of the reasons for people."""
-    from txqueue.policy.blockers import Explanation, refusal_text
+    from txqueue.policy.findings.explanation import Explanation, refusal_text
 
     for why in reasons[:_LISTED]:
         yield styled(refusal_text(Explanation(**why)))
 
 
 async def _refusal(admin: Admin, act: str, job_id: int) -> Explanation:
-    from txqueue.policy.blockers import explain_refusal
+    from txqueue.policy.findings.explanation import explain_refusal
 
     try:
         return explain_refusal(act, await admin.explain(job_id))
@@ -290,6 +290,6 @@ async def _refusal(admin: Admin, act: str, job_id: int) -> Explanation:
 
 
 def _of_error(job_id: int, error: AdminRefused) -> Explanation:
-    from txqueue.policy.blockers import Explanation
+    from txqueue.policy.findings.explanation import Explanation
 
     return Explanation(job_id, "", "unknown", error.what, error.remedy)

@@ -14,7 +14,7 @@ from txqueue.cli.output import Lines, listing, local_time, say, show, styled
 from txqueue.cli.source import act_by_node, read
 from txqueue.errors import AdminRefused
 from txqueue.model.humanize import plain
-from txqueue.policy.facts.status import LIMITS
+from txqueue.policy.findings.status import LIMITS
 
 if TYPE_CHECKING:
     from txqueue.admin import Admin
@@ -227,7 +227,7 @@ def _act(options: GlobalOptions, kind: str, key: str, act: Callable[[Admin], Awa
 
 async def _warning(admin: Admin, kind: str, key: str) -> str | None:
     """Return what is odd about a name before the act, which makes it known; None if nothing is."""
-    from txqueue.policy.facts.warnings import unfamiliar
+    from txqueue.policy.findings.status import unfamiliar
 
     named: dict[str, Any] = {kind: key}
     try:

@@ -415,7 +415,7 @@ def note_unknown_names(options: GlobalOptions, filters: Mapping[str, object]) ->
 
 
 def _unknown(options: GlobalOptions, kind: str, name: str) -> str | None:
-    from txqueue.policy.facts.status import unknown_name
+    from txqueue.policy.findings.status import unknown_name
     from txqueue.store.reads.job_search import MOST_KNOWN, about_known_names
 
     known = read_database(options, lambda schema: about_known_names(schema, kind, name))

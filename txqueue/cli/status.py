@@ -11,8 +11,8 @@ from txqueue.cli.options import Command, GlobalOptions
 from txqueue.cli.output import Lines, show, styled, table
 from txqueue.cli.source import read
 from txqueue.model.humanize import age, amount, duration, joined, rate
-from txqueue.policy.facts.status import largest, living_first, worker_state
-from txqueue.policy.facts.warnings import by_application, named_versions
+from txqueue.policy.findings.nodes import by_application, named_versions
+from txqueue.policy.findings.status import largest, living_first, worker_state
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -7,7 +7,7 @@ from http import HTTPStatus
 from typing import Any, Protocol
 
 from twisted.application.service import MultiService, Service
-from twisted.internet.defer import Deferred, succeed
+from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from twisted.web import resource, server
 
@@ -15,7 +15,7 @@ from txqueue.policy.health import Health, merge_health
 from txqueue.system.clock import Clock, Timer
 from txqueue.system.service_manager import ServiceManager
 from txqueue.wire.endpoints import Endpoint
-from txqueue.wire.http_server import BoundedServer, SteadyRequest
+from txqueue.wire.http_server import BoundedServer, HttpService, QuietSite
 
 
 class HealthReporter(Protocol):
@@ -91,16 +91,6 @@ class Probe(resource.Resource):
         return b"" if request.method == b"HEAD" else f"{line}\n".encode()
 
 
-class ProbeSite(server.Site):
-    """An HTTP server that logs no requests: a probe asks every few seconds."""
-
-    noisy = False
-    requestFactory = SteadyRequest
-
-    def log(self, request: object) -> None:
-        """Do nothing."""
-
-
 def add_probes(root: resource.Resource, reporter: HealthReporter) -> None:
     """Serve ``/livez`` and ``/readyz`` below a resource.
 
@@ -121,7 +111,7 @@ def probe_server(reactor: Any, reporter: HealthReporter) -> BoundedServer:
     """
     root = Probe(_unknown)
     add_probes(root, reporter)
-    return BoundedServer(reactor, ProbeSite(root, reactor=reactor, timeout=IDLE), MOST_CONNECTED)
+    return BoundedServer(reactor, QuietSite(root, reactor=reactor, timeout=IDLE), MOST_CONNECTED)
 
 
 def _unknown() -> Answer:
@@ -216,10 +206,8 @@ class ServiceNotices(Service):
             timer.cancel()
 
 
-class HealthServer(Service):
+class HealthServer(HttpService):
     """Serves the probes over HTTP.
-
-    A port that cannot be opened is logged, and the node runs: its jobs matter more than its probes.
 
     Args:
         reactor: Opens the port.
@@ -227,38 +215,14 @@ class HealthServer(Service):
         reporter: Reports the health.
     """
 
-    log = Logger()
-
     def __init__(self, reactor: Any, endpoint: Endpoint, reporter: HealthReporter) -> None:
-        self._reactor = reactor
-        self._endpoint = endpoint
-        self._server = probe_server(reactor, reporter)
-        self._listening: Deferred[Any] = succeed(None)
-
-    def startService(self) -> None:
-        """Listen."""
-        super().startService()
-        self._listening = self._endpoint.listen(self._reactor, self._server)
-        self._listening.addCallbacks(self._listens, self._cannot_listen)
+        probes = probe_server(reactor, reporter)
+        super().__init__(reactor, endpoint, probes, "the server of health probes")
 
     def stopService(self) -> Deferred[None]:
         """Stop listening, and close all connections."""
-        super().stopService()
         self._server.hang_up()
-        return self._listening.addCallback(
-            lambda port: None if port is None else port.stopListening()
-        )
-
-    def _listens(self, port: Any) -> Any:
-        self.log.info("the health probes answer at {endpoint}", endpoint=self._endpoint)
-        return port
-
-    def _cannot_listen(self, failure: Any) -> None:
-        self.log.critical(
-            "the health probes cannot listen at {endpoint}: {error}",
-            endpoint=self._endpoint,
-            error=failure.value,
-        )
+        return super().stopService()
 
 
 class MasterProcess(MultiService):

@@ -9,8 +9,7 @@ from typing import Any, Final, Protocol
 from attrs import field, frozen
 from prometheus_client.core import Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
-from twisted.application.service import Service
-from twisted.internet.defer import Deferred, succeed
+from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from twisted.web import resource, server
 
@@ -23,7 +22,7 @@ from txqueue.store.reads.metrics import Installation, about_installation
 from txqueue.system.clock import Clock
 from txqueue.system.descriptors import has_spare_descriptors
 from txqueue.wire.endpoints import Endpoint
-from txqueue.wire.http_server import BoundedServer, SteadyRequest
+from txqueue.wire.http_server import BoundedServer, HttpService, QuietSite
 from txqueue.wire.pipe import DescriptorGuard
 
 
@@ -116,7 +115,7 @@ class InstallationReader:
         return self._installation, self._clock.seconds() - self._read_at
 
 
-class Metrics(Service):
+class Metrics(HttpService):
     """Serves the metrics at ``/metrics``.
 
     Args:
@@ -128,8 +127,12 @@ class Metrics(Service):
     def __init__(
         self, reactor: Any, settings: MetricsSettings, nodes: Mapping[str, MeasuredNode]
     ) -> None:
-        self._reactor = reactor
-        self._settings = settings
+        root = resource.Resource()
+        root.putChild(b"metrics", _Page(self))
+        site = QuietSite(root, reactor=reactor, timeout=_IDLE)
+        guard = DescriptorGuard(has_spare_descriptors)
+        served = BoundedServer(reactor, site, _MOST_CONNECTED, guard)
+        super().__init__(reactor, settings.endpoint, served, "the server of metrics")
         self._nodes = nodes
         self._pool = ConnectionPool(
             reactor,
@@ -141,30 +144,10 @@ class Metrics(Service):
         )
         operations = Operations(self._pool, settings.schema, patience=_PATIENCE)
         self._reader = InstallationReader(reactor, operations, settings.schema)
-        self._listening: Deferred[Any] = succeed(None)
-
-    def startService(self) -> None:
-        """Listen."""
-        super().startService()
-        root = resource.Resource()
-        root.putChild(b"metrics", _Page(self))
-        site = _Site(root, reactor=self._reactor, timeout=_IDLE)
-        server = BoundedServer(
-            self._reactor, site, _MOST_CONNECTED, DescriptorGuard(has_spare_descriptors)
-        )
-        self._listening = self._settings.endpoint.listen(self._reactor, server)
-        self._listening.addErrback(self._cannot_listen)
 
     def stopService(self) -> Deferred[None]:
-        """Stop listening, and close the connection."""
-        super().stopService()
-        return Deferred.fromCoroutine(self._stop())
-
-    async def _stop(self) -> None:
-        port = await self._listening
-        if port is not None:
-            await port.stopListening()
-        self._pool.close()
+        """Stop listening, and close the connection to the database."""
+        return super().stopService().addCallback(lambda _: self._pool.close())
 
     async def exposition(self) -> bytes:
         """Return all metrics in the text format of Prometheus."""
@@ -180,16 +163,9 @@ class Metrics(Service):
             families = _merged(families, node_families(node.figures, labels))
         if installation is not None:
             families += installation_families(installation, age)
-        credentials = self._settings.endpoint.credentials
+        credentials = self._endpoint.credentials
         expires_at = credentials.expires_at().timestamp() if credentials else None
         return [*families, *process_families(self._reader.errors, expires_at)]
-
-    def _cannot_listen(self, failure: Any) -> None:
-        _log.critical(
-            "the metrics cannot be served at {endpoint}: {error}",
-            endpoint=self._settings.endpoint,
-            error=failure.value,
-        )
 
 
 def _merged(families: list[Metric], added: Iterable[Metric]) -> list[Metric]:
@@ -211,16 +187,6 @@ class _Collected:
 
     def collect(self) -> Iterable[Metric]:
         return self._families
-
-
-class _Site(server.Site):
-    """An HTTP server that logs no requests."""
-
-    noisy = False
-    requestFactory = SteadyRequest
-
-    def log(self, request: object) -> None:
-        """Do nothing."""
 
 
 class _Page(resource.Resource):

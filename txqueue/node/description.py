@@ -10,7 +10,7 @@ from attrs import asdict, frozen
 from txqueue.model.run_log import Histogram, RunTally
 from txqueue.node.settings import locked_types, row_of
 from txqueue.node.workers.suspects import blocking_report, described
-from txqueue.policy.facts.status import worker_state
+from txqueue.policy.findings.status import worker_state
 from txqueue.policy.health import Health, HealthFacts, decide_health
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import Any
 
 from attrs import asdict, frozen
 
-from txqueue.policy.facts.obstacles import IMPORTING
+from txqueue.policy.findings.obstacles import IMPORTING
 
 
 @frozen

@@ -12,7 +12,7 @@ from attrs import define, evolve, field
 from txqueue.errors import ConfigurationError, InvalidWork, Refused, TxqueueError
 from txqueue.model.humanize import amount, counted, plain
 from txqueue.model.results import check_name
-from txqueue.policy.blockers import Explanation, explain_refusal, refusal_text
+from txqueue.policy.findings.explanation import Explanation, explain_refusal, refusal_text
 from txqueue.store.operator_signals import signal_to_send
 from txqueue.store.reads.job_details import about_obstacles
 from txqueue.store.reads.job_search import LOOKED_AT, about_bound, about_jobs

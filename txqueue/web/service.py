@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from attrs import evolve, frozen
-from twisted.application.service import Service
-from twisted.internet.defer import Deferred, succeed
-from twisted.logger import Logger
+from twisted.internet.defer import Deferred
 
 from txqueue.store.driver.connection_pool import ConnectionPool
 from txqueue.store.inquiries.operations import Operations
@@ -21,8 +19,8 @@ from txqueue.web.page_services import IndexServices, PageServices, Reads
 from txqueue.web.pages.routes import MENU, index_routes, routes
 from txqueue.web.rendering import DatabaseMenu, Renderer, read_static
 from txqueue.web.settings import DashboardSettings, ShownDatabase, database_path, database_place
-from txqueue.web.site import Door, MountedDoors, QuietSite, Rules
-from txqueue.wire.http_server import BoundedServer
+from txqueue.web.site import Door, MountedDoors, PagesSite, Rules
+from txqueue.wire.http_server import BoundedServer, HttpService
 from txqueue.wire.pipe import DescriptorGuard
 
 # Connections: two for reads, one for acts.
@@ -54,7 +52,7 @@ class DatabaseLink:
     changes: Changes
 
 
-class Dashboard(Service):
+class Dashboard(HttpService):
     """Serves the dashboard.
 
     Args:
@@ -62,42 +60,29 @@ class Dashboard(Service):
         settings: The settings.
     """
 
-    log = Logger()
-
     def __init__(self, reactor: Any, settings: DashboardSettings) -> None:
         self._reactor = reactor
         self._settings = settings
         self._logins = _logins(reactor, settings)
         self._static = read_static()
         self._links = [_linked(reactor, database) for database in settings.databases]
-        self._listening: Deferred[Any] = succeed(None)
+        guard = DescriptorGuard(has_spare_descriptors)
+        server = BoundedServer(reactor, self.site(), _MOST_CONNECTED, guard)
+        super().__init__(reactor, settings.endpoint, server, "the dashboard")
 
-    def startService(self) -> None:
-        """Listen."""
-        super().startService()
-        server = BoundedServer(
-            self._reactor, self.site(), _MOST_CONNECTED, DescriptorGuard(has_spare_descriptors)
-        )
-        self._listening = self._settings.endpoint.listen(self._reactor, server)
-        self._listening.addCallbacks(self._listens, self._cannot_listen)
+    def stopService(self) -> Deferred[None]:
+        """Stop listening, and close the connections to the databases."""
+        return super().stopService().addCallback(lambda _: self._close())
 
-    async def _stop(self) -> None:
-        port = await self._listening
-        if port is not None:
-            await port.stopListening()
+    def _close(self) -> None:
         for link in self._links:
             link.pool.close()
         if self._logins is not None:
             self._logins.close()
 
-    def stopService(self) -> Deferred[None]:
-        """Stop listening, and close the connections."""
-        super().stopService()
-        return Deferred.fromCoroutine(self._stop())
-
-    def site(self) -> QuietSite:
+    def site(self) -> PagesSite:
         """Return the HTTP server."""
-        return QuietSite(self._resource(), reactor=self._reactor, timeout=_IDLE)
+        return PagesSite(self._resource(), reactor=self._reactor, timeout=_IDLE)
 
     def _resource(self) -> Door | MountedDoors:
         """Return what answers: the pages of one database, or of each below a list of all."""
@@ -157,17 +142,6 @@ class Dashboard(Service):
             # Only this account can connect, and a proxy passes on the host that browsers name.
             return None
         return self._settings.hosts | {endpoint.address}
-
-    def _listens(self, port: Any) -> Any:
-        self.log.info("the dashboard listens at {endpoint}", endpoint=self._settings.endpoint)
-        return port
-
-    def _cannot_listen(self, failure: Any) -> None:
-        self.log.critical(
-            "the dashboard cannot listen at {endpoint}: {error}",
-            endpoint=self._settings.endpoint,
-            error=failure.value,
-        )
 
 
 def _linked(reactor: Any, database: ShownDatabase) -> DatabaseLink:

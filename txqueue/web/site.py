@@ -29,7 +29,7 @@ from txqueue.web.messages import (
     redirect,
 )
 from txqueue.web.page_services import VisitorServices
-from txqueue.wire.http_server import SteadyRequest
+from txqueue.wire.http_server import QuietSite, SteadyRequest
 
 LONGEST_BODY: Final = 1_000_000
 """The most bytes of a form."""
@@ -152,14 +152,10 @@ class _Request(SteadyRequest):
         super().gotLength(length)
 
 
-class QuietSite(server.Site):
-    """An HTTP server that logs no requests: addresses may have names of tenants and the like."""
+class PagesSite(QuietSite):
+    """The HTTP server of the pages."""
 
-    noisy = False
     requestFactory = _Request
-
-    def log(self, request: object) -> None:
-        """Do nothing."""
 
 
 class Door(resource.Resource):

@@ -1,5 +1,5 @@
-"""HTTP requests that take turns with all else that a process does, and a server with a bound on
-connections.
+"""HTTP requests that take turns with all else that a process does, a server with a bound on
+connections, and the service that opens its port.
 """
 
 from __future__ import annotations
@@ -9,12 +9,16 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
+from twisted.application.service import Service
+from twisted.internet.defer import Deferred, succeed
 from twisted.internet.interfaces import IAddress, IProtocolFactory, IReactorTime
 from twisted.internet.protocol import connectionDone
+from twisted.logger import Logger
 from twisted.protocols.policies import ProtocolWrapper, WrappingFactory
 from twisted.python.failure import Failure
 from twisted.web import server
 
+from txqueue.wire.endpoints import Endpoint
 from txqueue.wire.limits import crowded_out, network_of
 from txqueue.wire.pipe import DescriptorGuard
 
@@ -196,3 +200,58 @@ class BoundedServer(WrappingFactory):
         del self._from[evicted]
         self._evicted.add(evicted)
         evicted.abortConnection()
+
+
+class QuietSite(server.Site):
+    """An HTTP server that logs no requests: addresses may have names of tenants and the like."""
+
+    noisy = False
+    requestFactory = SteadyRequest
+
+    def log(self, request: object) -> None:
+        """Do nothing."""
+
+
+class HttpService(Service):
+    """Opens the port of an HTTP server while it runs.
+
+    A port that cannot be opened is logged, and the node runs: its jobs matter more than its pages.
+
+    Args:
+        reactor: Opens the port.
+        endpoint: Where to listen.
+        server: Serves the connections.
+        name: What listens, for the log.
+    """
+
+    _log = Logger()
+
+    def __init__(self, reactor: Any, endpoint: Endpoint, server: BoundedServer, name: str) -> None:
+        self._reactor = reactor
+        self._endpoint = endpoint
+        self._server = server
+        self._texts = {"name": name, "endpoint": endpoint}
+        self._listening: Deferred[Any] = succeed(None)
+
+    def startService(self) -> None:
+        """Listen."""
+        super().startService()
+        self._listening = self._endpoint.listen(self._reactor, self._server)
+        self._listening.addCallbacks(self._listens, self._cannot_listen)
+
+    def stopService(self) -> Deferred[None]:
+        """Stop listening."""
+        super().stopService()
+        return self._listening.addCallback(
+            lambda port: None if port is None else port.stopListening()
+        )
+
+    def _listens(self, port: Any) -> Any:
+        self._log.info("{name} listens at {endpoint}", **self._texts)
+        return port
+
+    def _cannot_listen(self, failure: Failure) -> None:
+        error = failure.value
+        self._log.critical(
+            "{name} cannot listen at {endpoint}: {error}", error=error, **self._texts
+        )

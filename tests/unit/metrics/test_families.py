@@ -10,7 +10,7 @@ from txqueue.metrics.families import LARGEST, OTHER, installation_families, node
 from txqueue.model.run_log import STATEMENT_BOUNDS, WAIT_BOUNDS, Histogram, RunTally
 from txqueue.node.description import NodeFigures
 from txqueue.node.state.arrivals import Meters
-from txqueue.policy.facts.obstacles import Rest
+from txqueue.policy.findings.status import Rest
 from txqueue.store.reads.metrics import Installation
 
 FIGURES = NodeFigures(

@@ -18,7 +18,7 @@ from txqueue.errors import AdminRefused, DatabaseUnavailable, JobNotFound, Txque
 from txqueue.model.assignment import CancelledJob
 from txqueue.model.operator_acts import ACTS, ValueKind
 from txqueue.node.state.lease import Lease, Lifecycle, ListeningPort
-from txqueue.policy.blockers import explain_archived
+from txqueue.policy.findings.explanation import explain_archived
 from txqueue.policy.pagination import as_text, first_page, join_numbers, numbers
 from txqueue.store.driver.connection_pool import ConnectionPool
 from txqueue.store.inquiries.inquiry import Inquiry
@@ -27,7 +27,7 @@ from txqueue.store.inquiries.operations import Operations
 from txqueue.store.operator_signals import signal_to_send
 from txqueue.store.reads import queue_state
 from txqueue.store.reads.archive_process import ArchiveProcess
-from txqueue.store.reads.history import about_failures_after
+from txqueue.store.reads.history import about_failures
 from txqueue.store.reads.job_details import (
     about_actions,
     about_archived_job,
@@ -60,7 +60,7 @@ Listing = Callable[[str, str | None, int], Inquiry[Any]]
 _LISTS: dict[Command, tuple[str, Listing, tuple[str, ...]]] = {
     wire.ListQueues: ("queues", queue_state.about_queues, ("queue",)),
     wire.ListControls: ("controls", queue_state.about_controls, ("kind", "key")),
-    wire.ListFailures: ("failures", about_failures_after, ("fingerprint", "work_type")),
+    wire.ListFailures: ("failures", about_failures, ("fingerprint", "work_type")),
 }
 
 

@@ -128,6 +128,11 @@ def rows_of(question: Question) -> Inquiry[Rows]:
     return (yield question)
 
 
+def ask(sql: str, parameters: Sequence[object] = ()) -> Inquiry[Rows]:
+    """Ask the question of a statement and its parameters."""
+    return rows_of(Question(sql, parameters))
+
+
 def _joined(questions: Sequence[Question]) -> Question:
     """Return one statement: the rows of all questions side by side, by their numbers.
 

@@ -12,7 +12,7 @@ from attrs import evolve
 
 from txqueue.errors import ArchiveUnavailable
 from txqueue.model.job import COLUMNS, JSON_COLUMNS, Attempt, Job, State
-from txqueue.store.inquiries.inquiry import Inquiry, Question, Rows
+from txqueue.store.inquiries.inquiry import Inquiry, Question, Rows, ask
 
 FINAL: Final = [state for state in State if state.is_final]
 # JSON as text, because Python cannot parse all JSON that PostgreSQL accepts.
@@ -99,15 +99,13 @@ def about_archived_days(schema: str, job_id: int) -> Inquiry[Rows]:
     Returns:
         ``state, day, location`` of each day.
     """
-    return (
-        yield Question(
-            f"select state::text as state, day, location from {schema}.archived"
-            " where dropped_at is not null and (ids is null and jobs > 0"
-            " and %s between coalesce(lowest, 0) and coalesce(highest, 9223372036854775807)"
-            " or case when %s between lowest and highest then ids @> %s::bigint end)"
-            " order by ids is null, day desc",
-            (job_id, job_id, job_id),
-        )
+    return ask(
+        f"select state::text as state, day, location from {schema}.archived"
+        " where dropped_at is not null and (ids is null and jobs > 0"
+        " and %s between coalesce(lowest, 0) and coalesce(highest, 9223372036854775807)"
+        " or case when %s between lowest and highest then ids @> %s::bigint end)"
+        " order by ids is null, day desc",
+        (job_id, job_id, job_id),
     )
 
 

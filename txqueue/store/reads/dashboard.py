@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Literal
 
-from txqueue.policy.facts.status import depth
-from txqueue.store.inquiries.inquiry import Inquiry, Question, Rows, rows_of, together
+from txqueue.policy.findings.status import depth
+from txqueue.store.inquiries.inquiry import Inquiry, Question, Rows, ask, rows_of, together
 from txqueue.store.reads.queue_state import about_clock
 
 LOOKED_AT = 50_000
@@ -114,11 +114,9 @@ def about_chart(
         queue: Only jobs of this queue.
         work_type: Only jobs of this work type.
     """
-    return (
-        yield Question(
-            f"select * from {schema}.chart(%s, %s, %s, %s)",
-            (span.total_seconds(), step.total_seconds(), queue, work_type),
-        )
+    return ask(
+        f"select * from {schema}.chart(%s, %s, %s, %s)",
+        (span.total_seconds(), step.total_seconds(), queue, work_type),
     )
 
 
@@ -165,7 +163,7 @@ def about_live_jobs(schema: str, column: Column, name: str) -> Inquiry[dict[str,
         name: The queue or work type.
 
     Returns:
-        See `txqueue.policy.facts.status.depth`.
+        See `txqueue.policy.findings.status.depth`.
     """
     terms = {"schema": schema, "looked": _LOOKED, "most": LOOKED_AT}
     sql = _LIVE.format(
@@ -178,13 +176,11 @@ def about_live_jobs(schema: str, column: Column, name: str) -> Inquiry[dict[str,
 
 def about_node_jobs(schema: str, incarnation: int, limit: int) -> Inquiry[Rows]:
     """Query the jobs of a run of a node, those that have run longest first."""
-    return (
-        yield Question(
-            'select job_id, work_type, queue, "group", tenant, attempt, assigned_at, started_at'
-            f" from {schema}.job_assigned where incarnation = %s"
-            " order by started_at, assigned_at, job_id limit %s",
-            (incarnation, limit),
-        )
+    return ask(
+        'select job_id, work_type, queue, "group", tenant, attempt, assigned_at, started_at'
+        f" from {schema}.job_assigned where incarnation = %s"
+        " order by started_at, assigned_at, job_id limit %s",
+        (incarnation, limit),
     )
 
 
@@ -208,8 +204,8 @@ def about_ended(
         schema=schema, column=column, other=_OTHER[column], sums=_SUMS, most=_PARTS_TOLD
     )
     rows, covered = yield from together(
-        rows_of(Question(sql, (*parameters, name))),
-        rows_of(Question(_COVERED.format(schema=schema), parameters)),
+        ask(sql, (*parameters, name)),
+        ask(_COVERED.format(schema=schema), parameters),
     )
     return rows, {row["span"]: row["seconds"] for row in covered}
 

@@ -13,7 +13,7 @@ from attrs import frozen
 
 from txqueue.errors import Refused
 from txqueue.store.driver.session_bounds import UNCOMPILED
-from txqueue.store.inquiries.inquiry import Inquiry, Question, Rows
+from txqueue.store.inquiries.inquiry import Inquiry, Rows, ask
 from txqueue.store.inquiries.reader import Session
 
 # Few Parquet readers support dates beyond these; infinity is written as the nearer one.
@@ -238,55 +238,46 @@ def about_past(
     """
     values = {key: value for key, value in filters.items() if value is not None}
     conditions = "".join(" and " + _FILTERS[key].format(schema=schema) for key in values)
-    return (
-        yield Question(
-            f"select {_LISTED.format(schema=schema)} from {schema}.job"
-            " where state in ('done', 'failed', 'cancelled')"
-            f" and finished_at >= %s and finished_at < %s{conditions}"
-            " order by finished_at desc, job_id desc limit %s",
-            (since, until, *values.values(), limit),
-        )
+    return ask(
+        f"select {_LISTED.format(schema=schema)} from {schema}.job"
+        " where state in ('done', 'failed', 'cancelled')"
+        f" and finished_at >= %s and finished_at < %s{conditions}"
+        " order by finished_at desc, job_id desc limit %s",
+        (since, until, *values.values(), limit),
     )
 
 
 def about_archived(schema: str, since: datetime, until: datetime) -> Inquiry[Rows]:
     """Query the days of a time span that exist only in the archive, the latest first."""
-    return (
-        yield Question(
-            "select leaf, state::text as state, day, location, jobs,"
-            f" hours is not null as is_counted from {schema}.archived"
-            " where dropped_at is not null and day >= (%s at time zone 'UTC')::date"
-            " and day <= (%s at time zone 'UTC')::date order by day desc, state",
-            (since, until),
-        )
+    return ask(
+        "select leaf, state::text as state, day, location, jobs,"
+        f" hours is not null as is_counted from {schema}.archived"
+        " where dropped_at is not null and day >= (%s at time zone 'UTC')::date"
+        " and day <= (%s at time zone 'UTC')::date order by day desc, state",
+        (since, until),
     )
 
 
 def about_stats(schema: str, since: datetime, until: datetime) -> Inquiry[Rows]:
     """Query counts, run times and waiting times of ended jobs per hour and work type."""
-    return (yield Question(f"select * from {schema}.stats(%s, %s)", (since, until)))
+    return ask(f"select * from {schema}.stats(%s, %s)", (since, until))
 
 
-def about_failures(schema: str) -> Inquiry[Rows]:
-    """Query the kinds of failure of each work type; a fingerprint identifies a kind."""
-    return (yield Question(f"select * from {schema}.failures order by fingerprint, work_type"))
-
-
-def about_failures_after(schema: str, after: str | None, limit: int) -> Inquiry[Rows]:
-    """Query kinds of failure as `about_failures`, from one on.
+def about_failures(
+    schema: str, after: str | None = None, limit: int | None = None
+) -> Inquiry[Rows]:
+    """Query the kinds of failure of each work type; a fingerprint identifies a kind.
 
     Args:
         schema: The name of the schema.
         after: Fingerprint and work type of the last one of the previous page; None for the first.
-        limit: The largest number of rows.
+        limit: The largest number of rows; None for all.
     """
-    return (
-        yield Question(
-            f"select * from {schema}.failures"
-            " where %s::text is null or (fingerprint || ' ' || work_type) collate \"C\" > %s"
-            " order by (fingerprint || ' ' || work_type) collate \"C\" limit %s",
-            (after, after, limit),
-        )
+    return ask(
+        f"select * from {schema}.failures"
+        " where %s::text is null or (fingerprint || ' ' || work_type) collate \"C\" > %s"
+        " order by (fingerprint || ' ' || work_type) collate \"C\" limit %s",
+        (after, after, limit),
     )
 
 

@@ -14,8 +14,8 @@ from attrs import evolve
 from txqueue.errors import JobNotFound
 from txqueue.model.job_filters import tags_of
 from txqueue.model.storable import read_json
-from txqueue.policy.blockers import Explanation, explain
-from txqueue.policy.facts.status import hidden_values
+from txqueue.policy.findings.explanation import Explanation, explain
+from txqueue.policy.findings.status import hidden_values
 from txqueue.policy.stages import with_stages, without_stages
 from txqueue.store.inquiries.inquiry import Inquiry, Question, rows_of, together
 from txqueue.store.reads.job_search import LISTED

@@ -7,8 +7,7 @@ from typing import Any
 
 from attrs import frozen
 
-from txqueue.policy.facts.obstacles import Rest
-from txqueue.policy.facts.status import queues
+from txqueue.policy.findings.status import Rest, queues
 from txqueue.store.inquiries.inquiry import Inquiry, Question
 from txqueue.store.reads.queue_state import (
     LARGEST,

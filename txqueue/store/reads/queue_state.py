@@ -13,17 +13,27 @@ returns the result; the caller runs the statements.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final
 
 from attrs import frozen
 
-from txqueue.policy.blockers.blocked_jobs import blocked_jobs, blocked_warnings, jobs_left_out
-from txqueue.policy.facts.obstacles import MOST_SERVED, SERVING, LiveJobs, Rest, served_queues
-from txqueue.policy.facts.status import node_document, queues, summary, work_types
-from txqueue.policy.facts.warnings import explained, idle, recurring
-from txqueue.store.inquiries.inquiry import Inquiry, Question, Rows, rows_of, together
+from txqueue.policy.findings.blocked_jobs import blocked_jobs, jobs_left_out
+from txqueue.policy.findings.catalogue import warnings
+from txqueue.policy.findings.status import (
+    MOST_SERVED,
+    SERVING,
+    UNENDED,
+    LiveJobs,
+    Rest,
+    queues,
+    served_queues,
+    summary,
+    work_types,
+)
+from txqueue.store.inquiries.inquiry import Inquiry, Question, Rows, ask, together
+from txqueue.store.reads.examination.statements import PLAIN
 from txqueue.store.reads.schedule_list import about_worksets
 from txqueue.store.schema.files import IDENTITY, QueueIdentity
 
@@ -48,12 +58,14 @@ _LIVE: Final = """
     select 'queue' as kind,
            case when queue in (select name from kept_queues) then queue end as name,
            state::text as state, waiting_for, null as queue, sum(jobs)::bigint as jobs,
-           min(oldest) as oldest, (select count(*) from queues) as names
+           min(oldest) as oldest, (select count(*) from queues) as names,
+           null::boolean as is_published
       from live group by 2, 3, 4
      union all
     select 'work_type', case when work_type in (select name from kept_types) then work_type end,
            state::text, waiting_for, min(queue collate "C"), sum(jobs)::bigint, min(oldest),
-           (select count(*) from types)
+           (select count(*) from types),
+           bool_or(work_type in (select known.work_type from {schema}.work_type as known))
       from live group by 2, 3, 4
 """
 _RECENT: Final = """
@@ -106,28 +118,7 @@ def about_live(schema: str, nodes: Iterable[Mapping[str, Any]], most: int) -> In
 
 def about_recent(schema: str, most: int) -> Inquiry[Rows]:
     """Query how many jobs the queues did recently; of all but the busiest together, as None."""
-    return (yield Question(_RECENT.format(schema=schema), (most,)))
-
-
-def about_named_queues(
-    schema: str, served: Sequence[str], after: str | None, most: int
-) -> Inquiry[tuple[Rows, Rows, list[str]]]:
-    """Query queues in the order of their names.
-
-    Args:
-        schema: The name of the schema.
-        served: The queues that nodes serve.
-        after: The last name of the previous page; None for the first page.
-        most: How many.
-
-    Returns:
-        The numbers of their live jobs, what they did recently, and their names.
-    """
-    rows = yield Question(_NAMED.format(schema=schema), (list(served), after, after, most))
-    named = [{**row, "queue": row["name"]} for row in rows]
-    live = [row for row in named if row["state"] is not None]
-    done = [{**row, "jobs": row["done"]} for row in named if row["done"] is not None]
-    return live, done, list(dict.fromkeys(row["name"] for row in named))
+    return ask(_RECENT.format(schema=schema), (most,))
 
 
 def _names(nodes: Iterable[Mapping[str, Any]], column: str) -> list[str]:
@@ -250,64 +241,58 @@ def about_blocked(schema: str) -> Inquiry[Blocked]:
     return Blocked(blocked_jobs(classes, facts), jobs_left_out(classes, MOST_JOBS))
 
 
-_SCHEDULES = """
-    select count(*) filter (where is_active) as active,
-           count(*) filter (where not is_active) as paused,
-           count(*) filter (where is_overdue) as overdue,
-           count(*) filter (where error is not null) as refused,
-           min(name) filter (where is_overdue or error is not null) as such_as
-      from {schema}.schedule, lateral (
-           select is_active and isfinite(next_due)
-              and next_due < clock_timestamp() - interval '1 minute' as is_overdue) as each
-"""
 _TENANTS_TOLD = 100
 # How many nodes, pauses and limits, and published work types are read: the nodes that live, and the
 # first of others by name.
 _NODES_TOLD, _CONTROLS_TOLD, _TYPES_TOLD = 1000, 1000, 500
+# Those that run have been up until now; others until their last heartbeat.
 _LIVING_FIRST = """
-    select * from (select * from {schema}.node_status
-                    order by state in ('alive', 'draining') desc, heartbeat_at desc, name
-                    limit %s) as each
+    select *, round(extract(epoch from clock_timestamp() - heartbeat_at), 3)::float8
+                  as heartbeat_seconds,
+           round(extract(epoch from case when state in ('alive', 'draining') then clock_timestamp()
+                                         else heartbeat_at end - started_at), 3)::float8
+                  as up_seconds
+      from (select * from {schema}.node_status
+             order by state in ('alive', 'draining') desc, heartbeat_at desc, name
+             limit %s) as each
      where %s::text is null or name collate "C" > %s
      order by name collate "C" limit %s
+"""
+_SNAPSHOTS = """
+    select *, extract(epoch from clock_timestamp() - since)::float8 as seconds
+      from {schema}.old_snapshots order by since nulls last, name
 """
 
 
 def about_all(schema: str) -> Inquiry[dict[str, Any]]:
     """Query the state of all queues and nodes, with warnings; see `summary`."""
-    nodes, recent, snapshots, history, controls, worksets, [schedules], now = yield from together(
-        _nodes(schema),
+    plain = {name: PLAIN[name] for name in ("pauses", "due_schedules", "schedules")}
+    named = {**plain, "old_snapshots": _SNAPSHOTS}
+    nodes, recent, history, controls, worksets, now, *others = yield from together(
+        about_nodes(schema),
         about_recent(schema, LARGEST),
-        _view(schema, "old_snapshots", "since nulls last, name"),
-        _view(schema, "history_size", "state"),
+        ask(f"select * from {schema}.history_size order by state"),
         about_controls(schema),
         about_worksets(schema),
-        rows_of(Question(_SCHEDULES.format(schema=schema))),
         about_clock(),
+        *(ask(sql.format(schema=schema)) for sql in named.values()),
     )
     # Alone, as these take long where there are many jobs.
     live = yield from about_live(schema, nodes, LARGEST)
     tenants = yield from about_tenants(schema, _TENANTS_TOLD)
     blocked = yield from about_blocked(schema)
-    document = summary(
-        live=live,
-        recent=recent,
-        nodes=nodes,
-        snapshots=snapshots,
-        history=history,
-        controls=controls,
-        now=now,
-    )
-    found = [
-        *blocked_warnings(blocked.reasons),
-        *document["warnings"],
-        *recurring(schedules),
-        *idle(worksets),
-    ]
-    document["warnings"] = explained(found, live, nodes, schedules["active"], now)
-    counts = {"blocked": blocked.reasons, "blocked_left_out": blocked.left_out}
-    lists = {**counts, "tenants": tenants, "worksets": worksets}
-    return {**document, **lists, "schedules": schedules}
+    facts = dict(zip(named, others, strict=True))
+    facts |= {"nodes": nodes, "controls": controls, "worksets": worksets, "live": live}
+    facts |= {"blocked_jobs": blocked.reasons, "unended": [{"jobs": live.total(*UNENDED)}]}
+    return {
+        **summary(live=live, recent=recent, nodes=nodes, history=history, now=now),
+        "warnings": warnings(facts),
+        "blocked": blocked.reasons,
+        "blocked_left_out": blocked.left_out,
+        "tenants": tenants,
+        "worksets": worksets,
+        "schedules": facts["schedules"][0],
+    }
 
 
 def about_tenants(schema: str, limit: int) -> Inquiry[list[dict[str, Any]]]:
@@ -336,11 +321,17 @@ def about_queues(
         after: The last name of the previous page; None for the first page.
         limit: The largest number of rows.
     """
-    nodes = yield from _nodes(schema)
+    nodes = yield from about_nodes(schema)
     served = sorted(served_queues(nodes))[:MOST_SERVED]
-    live, recent, names = yield from about_named_queues(schema, served, after, limit)
+    rows = yield Question(_NAMED.format(schema=schema), (served, after, after, limit))
+    live = [{**row, "queue": row["name"]} for row in rows if row["state"] is not None]
+    recent = [
+        {**row, "queue": row["name"], "jobs": row["done"]}
+        for row in rows
+        if row["done"] is not None
+    ]
     states = queues(live, recent, nodes, (yield from about_clock()))
-    shown = set(names)
+    shown = {row["name"] for row in rows}
     return [row for row in states if row["queue"] in shown]
 
 
@@ -354,13 +345,8 @@ def about_nodes(
         after: The last name of the previous page; None for the first page.
         limit: The largest number of rows.
     """
-    nodes, now = yield from together(_nodes(schema, after, limit), about_clock())
-    return [node_document(node, now) for node in nodes]
-
-
-def _nodes(schema: str, after: str | None = None, limit: int = _NODES_TOLD) -> Inquiry[Rows]:
     sql = _LIVING_FIRST.format(schema=schema)
-    return (yield Question(sql, (_NODES_TOLD, after, after, limit)))
+    return ask(sql, (_NODES_TOLD, after, after, limit))
 
 
 def about_work_types(schema: str) -> Inquiry[tuple[list[dict[str, Any]], Rest]]:
@@ -370,12 +356,8 @@ def about_work_types(schema: str) -> Inquiry[tuple[list[dict[str, Any]], Rest]]:
         The first published ones, and those with the most jobs; and the others together.
     """
     published, nodes = yield from together(
-        rows_of(
-            Question(
-                f"select * from {schema}.work_type order by work_type limit %s", (_TYPES_TOLD,)
-            )
-        ),
-        _nodes(schema),
+        ask(f"select * from {schema}.work_type order by work_type limit %s", (_TYPES_TOLD,)),
+        about_nodes(schema),
     )
     live = yield from about_live(schema, nodes, LARGEST)
     return work_types(published, live.work_types, nodes), live.other_types
@@ -399,14 +381,12 @@ def about_controls(
         queue: Only those of this queue; None for all.
     """
     columns = "kind, key, is_paused, concurrency, rate, burst, share, reserve, backlog, is_full"
-    return (
-        yield Question(
-            f"select {columns} from {schema}.control"
-            " where (%s::text is null or (kind || ' ' || key) collate \"C\" > %s)"
-            " and (%s::text is null or kind = 'queue' and key = %s)"
-            " order by (kind || ' ' || key) collate \"C\" limit %s",
-            (after, after, queue, queue, limit),
-        )
+    return ask(
+        f"select {columns} from {schema}.control"
+        " where (%s::text is null or (kind || ' ' || key) collate \"C\" > %s)"
+        " and (%s::text is null or kind = 'queue' and key = %s)"
+        " order by (kind || ' ' || key) collate \"C\" limit %s",
+        (after, after, queue, queue, limit),
     )
 
 
@@ -415,7 +395,3 @@ def about_clock(schema: str = "") -> Inquiry[datetime]:  # noqa: ARG001 - as the
     rows = yield Question("select clock_timestamp() as now")
     now: datetime = rows[0]["now"]
     return now
-
-
-def _view(schema: str, name: str, order: str) -> Inquiry[Rows]:
-    return (yield Question(f"select * from {schema}.{name} order by {order}"))

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from txqueue.errors import JobNotFound
-from txqueue.store.inquiries.inquiry import Inquiry, Question, Rows
+from txqueue.store.inquiries.inquiry import Inquiry, Question, Rows, ask
 
 _FILTERS = {
     "name": "name = %s",
@@ -49,15 +49,13 @@ def about_schedules(schema: str, filters: Mapping[str, object], limit: int) -> I
     values = {key: value for key, value in filters.items() if value is not None}
     where = " and ".join(_FILTERS[key] for key in values) or "true"
     columns = _LISTED.format(schema=schema)
-    return (
-        yield Question(
-            f"with page as materialized (select {columns} from {schema}.schedule,"
-            f" lateral {schema}.scheduled_keys(job) as keys"
-            f" where {where} order by name limit %s), sums as (select name, {_SUMS}"
-            f" from {schema}.schedule_runs(array(select name from page)) group by name)"
-            " select * from page left join sums using (name) order by name",
-            (*values.values(), limit),
-        )
+    return ask(
+        f"with page as materialized (select {columns} from {schema}.schedule,"
+        f" lateral {schema}.scheduled_keys(job) as keys"
+        f" where {where} order by name limit %s), sums as (select name, {_SUMS}"
+        f" from {schema}.schedule_runs(array(select name from page)) group by name)"
+        " select * from page left join sums using (name) order by name",
+        (*values.values(), limit),
     )
 
 
@@ -80,17 +78,15 @@ def about_scheduled_runs(
         took: Only runs that took at least this many seconds.
         limit: The largest number of rows.
     """
-    return (
-        yield Question(
-            f'select run.*, this.work_type, keys."group" from {schema}.schedule_runs(array('
-            f"select name from {schema}.schedule where (%s or name = any(%s::text[]))"
-            f' and (%s::text is null or ({schema}.scheduled_keys(job))."group" = %s))) as run'
-            f" join {schema}.schedule as this using (name),"
-            f" lateral {schema}.scheduled_keys(this.job) as keys"
-            " where coalesce(late, 0) >= %s and coalesce(took, 0) >= %s"
-            " order by due desc, name limit %s",
-            (not names, list(names), group, group, late or 0.0, took or 0.0, limit),
-        )
+    return ask(
+        f'select run.*, this.work_type, keys."group" from {schema}.schedule_runs(array('
+        f"select name from {schema}.schedule where (%s or name = any(%s::text[]))"
+        f' and (%s::text is null or ({schema}.scheduled_keys(job))."group" = %s))) as run'
+        f" join {schema}.schedule as this using (name),"
+        f" lateral {schema}.scheduled_keys(this.job) as keys"
+        " where coalesce(late, 0) >= %s and coalesce(took, 0) >= %s"
+        " order by due desc, name limit %s",
+        (not names, list(names), group, group, late or 0.0, took or 0.0, limit),
     )
 
 
@@ -112,15 +108,13 @@ def about_worksets(
         after: The last name of the previous page; None for the first page.
         limit: The largest number of rows.
     """
-    return (
-        yield Question(
-            "select name, work_type, source, size, batch, bound, is_started, jobs, running,"
-            " done, failed, remaining, done + failed + remaining as total, is_exact"
-            f" from {schema}.workset_status"
-            " where (%s::text is null or work_type || ':workset' = %s)"
-            " and (%s::text is null or name > %s) order by name limit %s",
-            (work_type, work_type, after, after, limit),
-        )
+    return ask(
+        "select name, work_type, source, size, batch, bound, is_started, jobs, running,"
+        " done, failed, remaining, done + failed + remaining as total, is_exact"
+        f" from {schema}.workset_status"
+        " where (%s::text is null or work_type || ':workset' = %s)"
+        " and (%s::text is null or name > %s) order by name limit %s",
+        (work_type, work_type, after, after, limit),
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from txqueue.errors import JobNotFound
 from txqueue.model.storable import read_json
-from txqueue.policy.facts.status import hidden_values
+from txqueue.policy.findings.status import hidden_values
 from txqueue.store.inquiries.inquiry import Inquiry, Question
 
 _MOST_SIGNALS: Final = 100

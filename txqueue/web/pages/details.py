@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from txqueue.errors import TxqueueError
-from txqueue.policy.facts.obstacles import LiveJobs
-from txqueue.policy.facts.warnings import unknown_type, unserved_queue, warnings
+from txqueue.policy.findings.catalogue import warnings
+from txqueue.policy.findings.work import unknown_type, unserved_queue
 from txqueue.store.inquiries.inquiry import together
 from txqueue.store.reads.dashboard import LOOKED_AT, about_live_jobs, about_node_jobs, about_policy
 from txqueue.store.reads.history import about_failures
@@ -51,7 +51,7 @@ async def queue(services: PageServices, request: PageRequest) -> Reply:
         nodes=serve[:_TOLD],
         nodes_left=len(serve) - _TOLD,
         is_unknown=is_unknown,
-        trouble=None if is_unknown else unserved_queue(name, nodes, depth["at"]),
+        trouble=None if is_unknown else unserved_queue(name, nodes),
         **lately,
     )
 
@@ -102,7 +102,7 @@ async def node(services: PageServices, request: PageRequest) -> Reply:
         node=row,
         jobs=jobs,
         types=row["work_types"][:_TYPES_TOLD] if row else [],
-        warnings=warnings(LiveJobs([], []), [row], (), now) if row else [],
+        warnings=warnings({"nodes": [row]}) if row else [],
         now=now,
     )
 

@@ -9,7 +9,8 @@ from typing import Any, Final
 from txqueue.errors import JobNotFound, TxqueueError
 from txqueue.model.humanize import amount, counted, duration
 from txqueue.model.keys import key_texts
-from txqueue.policy.blockers import DAMAGE_REMEDY, Explanation
+from txqueue.policy.findings.explanation import Explanation
+from txqueue.policy.findings.reason import DAMAGE_REMEDY
 from txqueue.store.inquiries.jobs import about_archived_days
 from txqueue.store.reads.dashboard import about_family
 from txqueue.store.reads.job_details import (

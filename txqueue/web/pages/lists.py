@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
-from txqueue.policy.facts.status import largest, living_first
+from txqueue.policy.findings.status import largest, living_first
 from txqueue.store.inquiries.inquiry import Inquiry, together
 from txqueue.store.reads import queue_state
 from txqueue.store.reads.dashboard import about_last_hour

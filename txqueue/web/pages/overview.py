@@ -9,8 +9,7 @@ from typing import Any, Final
 from attrs import frozen
 from twisted.internet.defer import Deferred, gatherResults
 
-from txqueue.policy.facts.obstacles import STATES, Rest
-from txqueue.policy.facts.status import largest, living_first
+from txqueue.policy.findings.status import STATES, Rest, largest, living_first
 from txqueue.store.reads.dashboard import Column, about_chart, about_ended
 from txqueue.store.reads.queue_state import about_all
 from txqueue.web.charts import SPANS, charts

@@ -14,12 +14,13 @@ from typing import Any, Final, TypeVar
 from uuid import uuid4
 
 from txqueue.errors import DatabaseUnavailable, SchemaMismatch, TxqueueError
-from txqueue.policy.diagnosis.finding import Fact, Unread
+from txqueue.policy.findings.finding import Unread
+from txqueue.policy.findings.status import LiveJobs
 from txqueue.store.driver.blocking_connection import connect
 from txqueue.store.driver.errors import answered
 from txqueue.store.driver.session_bounds import PLAIN as PLAIN_SETTINGS
 from txqueue.store.driver.session_bounds import UNCOMPILED, as_arrays
-from txqueue.store.inquiries.inquiry import Inquiry, Question, answer, rows_of, together
+from txqueue.store.inquiries.inquiry import Inquiry, Question, answer, ask, together
 from txqueue.store.inquiries.reader import Session
 from txqueue.store.reads.examination.statements import (
     EXCESS_RIGHTS,
@@ -30,8 +31,9 @@ from txqueue.store.reads.examination.statements import (
     OTHER_SETTINGS,
     PLAIN,
     ROWS,
+    RUNNABLE_JOBS,
 )
-from txqueue.store.reads.queue_state import about_blocked
+from txqueue.store.reads.queue_state import about_blocked, about_nodes
 from txqueue.store.schema.files import FIND, functions, latest_version, needed_objects
 from txqueue.store.schema.function_replacement import STRAYS, definitions
 
@@ -101,14 +103,14 @@ _LISTS: Final = {
 
 T = TypeVar("T")
 # Given the name of the schema.
-_Read = Callable[[str], Inquiry[Fact]]
+_Read = Callable[[str], Inquiry[Any]]
 # What a statement with other questions would change: the settings of the session, a time.
 _APART: Final = ("settings", "clock")
 
 wall_clock: Callable[[], float] = time.time
 
 
-def examine(dsn: str, schema: str) -> dict[str, Fact]:
+def examine(dsn: str, schema: str) -> dict[str, Any]:
     """Read all facts that the database has.
 
     Args:
@@ -132,7 +134,7 @@ def examine(dsn: str, schema: str) -> dict[str, Fact]:
     return {**facts, "notifications": _notifications(dsn), "connection": []}
 
 
-def _facts(session: Session) -> dict[str, Fact]:
+def _facts(session: Session) -> dict[str, Any]:
     """Read the facts together; if the server refuses one of them, each by itself."""
     apart = {name: _fact(session, name) for name in _APART}
     names = [name for name in FACTS if name not in _APART]
@@ -143,7 +145,7 @@ def _facts(session: Session) -> dict[str, Fact]:
     return apart | dict(zip(names, found, strict=True))
 
 
-def _fact(session: Session, name: str) -> Fact:
+def _fact(session: Session, name: str) -> Any:
     # The fact about settings is about JIT, too, as the session has it.
     before = "" if name == "settings" else UNCOMPILED
     try:
@@ -164,13 +166,13 @@ def _answer(session: Session, inquiry: Inquiry[T], before: str = UNCOMPILED) -> 
 
 def _plain(sql: str) -> _Read:
     """Return a reader of the rows of a query."""
-    return lambda schema: rows_of(Question(sql.format(schema=schema)))
+    return lambda schema: ask(sql.format(schema=schema))
 
 
 def _of_all_sessions(sql: str) -> _Read:
     """Return a reader of the rows of a query about all sessions of the server."""
 
-    def read(schema: str) -> Inquiry[Fact]:
+    def read(schema: str) -> Inquiry[Any]:
         [role] = yield Question("select pg_has_role('pg_read_all_stats', 'usage') as may_see")
         if role["may_see"]:
             return (yield Question(sql.format(schema=schema)))
@@ -182,7 +184,7 @@ def _of_all_sessions(sql: str) -> _Read:
     return read
 
 
-def _schema_version(schema: str) -> Inquiry[Fact]:
+def _schema_version(schema: str) -> Inquiry[Any]:
     table = f"{schema}.migration"
     number = serves = None
     [its] = yield Question("select to_regclass(%s) is not null as is_there", (table,))
@@ -193,20 +195,20 @@ def _schema_version(schema: str) -> Inquiry[Fact]:
     return [{**known, "number": number, "serves": serves}]
 
 
-def _other_functions(schema: str) -> Inquiry[Fact]:
+def _other_functions(schema: str) -> Inquiry[Any]:
     query = OTHER_FUNCTIONS.format(schema=schema)
     needed = list(definitions(schema))
     names, signatures, digests = (
         [getattr(each, part) for each in needed] for part in ("name", "signature", "digest")
     )
     version = latest_version()
-    return (yield Question(query, (names, signatures, digests, version, version)))
+    return ask(query, (names, signatures, digests, version, version))
 
 
 def _missing(sql: str, *kinds: str) -> _Read:
     """Return a reader of the objects of some kinds that a schema of this release lacks."""
 
-    def read(schema: str) -> Inquiry[Fact]:
+    def read(schema: str) -> Inquiry[Any]:
         found = yield Question(sql.format(schema=schema))
         needed = Counter(line for line in needed_objects() if line.startswith(kinds))
         if found and found[0]["number"] != latest_version():
@@ -216,17 +218,17 @@ def _missing(sql: str, *kinds: str) -> _Read:
     return read
 
 
-def _strays(schema: str) -> Inquiry[Fact]:
-    return (yield Question(STRAYS, (schema,)))
+def _strays(schema: str) -> Inquiry[Any]:
+    return ask(STRAYS, (schema,))
 
 
 def _compared_rights(sql: str) -> _Read:
     """Return a reader that compares the rights of txqueue's roles with those granted to them."""
 
-    def read(schema: str) -> Inquiry[Fact]:
+    def read(schema: str) -> Inquiry[Any]:
         pairs = list(_granted(schema))
         columns = ([role for role, _ in pairs], [name for _, name in pairs])
-        return (yield Question(sql.format(schema=schema), columns))
+        return ask(sql.format(schema=schema), columns)
 
     return read
 
@@ -239,16 +241,21 @@ def _granted(schema: str) -> Iterator[tuple[str, str]]:
             yield f"{schema}_{_LISTS[list_name]}", name
 
 
-def _other_settings(_: str) -> Inquiry[Fact]:
+def _other_settings(_: str) -> Inquiry[Any]:
     """Return what stays as the role or database has it, as behind a pooler nothing is set."""
-    return (yield Question(OTHER_SETTINGS, as_arrays(PLAIN_SETTINGS)))
+    return ask(OTHER_SETTINGS, as_arrays(PLAIN_SETTINGS))
 
 
-def _blocked(schema: str) -> Inquiry[Fact]:
+def _runnable(schema: str) -> Inquiry[Any]:
+    rows = yield Question(RUNNABLE_JOBS.format(schema=schema))
+    return LiveJobs(rows, rows)
+
+
+def _blocked(schema: str) -> Inquiry[Any]:
     return (yield from about_blocked(schema)).reasons
 
 
-def _clock(_: str) -> Inquiry[Fact]:
+def _clock(_: str) -> Inquiry[Any]:
     """Compare this host's clock with the server's."""
     before = wall_clock()
     [its] = yield Question("select extract(epoch from clock_timestamp())::float8 as now")
@@ -274,6 +281,8 @@ FACTS: Final[Mapping[str, _Read]] = {
     "excess_rights": _compared_rights(EXCESS_RIGHTS),
     "lacking_rights": _compared_rights(LACKING_RIGHTS),
     "other_settings": _other_settings,
+    "nodes": about_nodes,
+    "live": _runnable,
     "blocked_jobs": _blocked,
     "clock": _clock,
 }

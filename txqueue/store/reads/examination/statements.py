@@ -106,59 +106,24 @@ _CHANNEL_READERS: Final = """
      where pg_class.oid = to_regclass('{schema}.node_channel') and grantee <> relowner
      order by role limit 100
 """
-_NODES: Final = """
-    select name, hostname, capacity, state, version, queues, report, started_at, heartbeat_at,
-           lacking_right, right_remedy,
-           extract(epoch from clock_timestamp() - heartbeat_at)::float8 as silent
-      from {schema}.node_status where state <> 'stopped'
-     order by state in ('alive', 'draining') desc, heartbeat_at desc, name limit 1000
-"""
-# One row if no node runs and something waits for one. A million jobs are counted, at most.
-_STANDSTILL: Final = """
-    with nodes as materialized (select * from {schema}.node_status),
-    dead as (
-        select name, hostname, lacking_right, right_remedy,
-               extract(epoch from clock_timestamp() - heartbeat_at)::float8 as silent
-          from nodes where state = 'dead' order by silent limit 1),
-    live as (
-        select count(*) as jobs
-          from (select from {schema}.job
-                 where state in ('waiting', 'ready', 'assigned') and job_id > 0
-                 limit 1000000) as each),
-    planned as (select count(*) as schedules from {schema}.schedule where is_active)
-    select jobs, schedules, (select to_jsonb(dead) from dead) as last
-      from live, planned
-     where not exists (select from nodes where state in ('alive', 'draining'))
-       and (jobs > 0 or schedules > 0 or exists (select from dead))
+# How many jobs wait for a node, if none runs: of more than a million that many.
+_UNENDED: Final = """
+    select count(*) as jobs
+      from (select from {schema}.job
+             where state in ('waiting', 'ready', 'assigned') and job_id > 0 and not exists (
+                   select from {schema}.node_status where state in ('alive', 'draining'))
+             limit 1000000) as each
 """
 # The jobs that could run but for a node: ready ones, and those whose work type no node has
 # published yet. Of more than a million only some are counted, so that the query ends soon.
-_RUNNABLE_JOBS: Final = """
-    with alive as materialized (
-        select queues, work_types, coalesce(report -> 'keyless', '[]') as keyless
-          from {schema}.node_status where state in ('alive', 'draining')),
-    dead as materialized (
-        select name, hostname, queues, work_types, lacking_right, right_remedy,
-               extract(epoch from clock_timestamp() - heartbeat_at)::float8 as silent
-          from {schema}.node_status where state = 'dead'),
-    counted as (
-        select queue, work_type, count(*) as jobs
-          from ((select queue, work_type from {schema}.job_ready
-                  where job_id > 0 limit 1000000) union all
-                (select queue, work_type from {schema}.job_waiting
-                  where waiting_for = 'type' limit 100000)) as each
-         group by queue, work_type)
-    select queue, work_type, jobs,
-           (select to_jsonb(dead) from dead where queue = any (queues)
-             order by silent limit 1) as last_served,
-           (select to_jsonb(dead) from dead where work_type = any (work_types)
-             order by silent limit 1) as last_defined,
-           exists (select from {schema}.work_type as known
-                    where known.work_type = counted.work_type) as is_published,
-           exists (select from alive where queue = any (queues)) as is_served,
-           exists (select from alive where queue = any (queues)
-                      and (work_type = any (work_types) or keyless ? work_type)) as is_defined
-      from counted order by jobs desc limit 1000
+RUNNABLE_JOBS: Final = """
+    select queue, work_type, 'ready' as state, count(*) as jobs,
+           work_type in (select known.work_type from {schema}.work_type as known) as is_published
+      from ((select queue, work_type from {schema}.job_ready
+              where job_id > 0 limit 1000000) union all
+            (select queue, work_type from {schema}.job_waiting
+              where waiting_for = 'type' limit 100000)) as each
+     group by queue, work_type order by jobs desc limit 1000
 """
 _PAUSES: Final = """
     select kind, key, who as actor,
@@ -167,7 +132,7 @@ _PAUSES: Final = """
            select who, at from {schema}.action
             where subject = kind || ' ' || key and what = 'pause'
             order by action_id desc limit 1) as act on true
-     where is_paused order by kind, key limit 100
+     where is_paused order by kind, key limit 1000
 """
 _DUE_SCHEDULES: Final = """
     select name, extract(epoch from clock_timestamp() - next_due)::float8 as seconds,
@@ -175,8 +140,18 @@ _DUE_SCHEDULES: Final = """
                select unnest(work_types) from {schema}.node_info
                 where state in ('alive', 'draining'))) as has_class
       from {schema}.schedule
-     where is_active and isfinite(next_due) and next_due < clock_timestamp()
-     order by next_due limit 20
+     where is_active and isfinite(next_due) and next_due < clock_timestamp() - interval '1 minute'
+     order by next_due limit 1000
+"""
+_SCHEDULES: Final = """
+    select count(*) filter (where is_active) as active,
+           count(*) filter (where not is_active) as paused,
+           count(*) filter (where is_overdue) as overdue,
+           count(*) filter (where error is not null) as refused,
+           min(name) filter (where is_overdue or error is not null) as such_as
+      from {schema}.schedule, lateral (
+           select is_active and isfinite(next_due)
+              and next_due < clock_timestamp() - interval '1 minute' as is_overdue) as each
 """
 
 OBJECTS: Final = """
@@ -225,11 +200,10 @@ PLAIN: Final[Mapping[str, str]] = {
     "roles": _ROLES,
     "public_rights": _PUBLIC_RIGHTS,
     "channel_readers": _CHANNEL_READERS,
-    "nodes": _NODES,
-    "standstill": _STANDSTILL,
-    "runnable_jobs": _RUNNABLE_JOBS,
+    "unended": _UNENDED,
     "pauses": _PAUSES,
     "due_schedules": _DUE_SCHEDULES,
+    "schedules": _SCHEDULES,
     "archive_location": "select archive as location from {schema}.setting",
     "encrypted_types": "select work_type from {schema}.work_type"
     " where (policy ->> 'encrypted')::boolean order by 1",

@@ -10,8 +10,9 @@ from typing import Any
 from attrs import evolve
 
 from txqueue.model.humanize import age, counted, counted_as, first_of, joined, resume_command
-from txqueue.policy.blockers.capacity import capable, without_node
-from txqueue.policy.blockers.reason import (
+from txqueue.policy.findings.capacity import capable, without_node
+from txqueue.policy.findings.reason import (
+    DAMAGE_REMEDY,
     Blocker,
     Facts,
     Gravity,
@@ -132,9 +133,6 @@ def _paused(kind: str, key: str) -> Blocker:
 def _rate(limits: Mapping[str, Any]) -> str:
     rate = limits.get("rate") or 0
     return f"{rate:g} {'job' if rate == 1 else 'jobs'} a second"
-
-
-DAMAGE_REMEDY = "check the server's disks; restore the row from a backup, or enqueue the job again"
 
 
 def damaged(facts: Facts) -> Blocker:

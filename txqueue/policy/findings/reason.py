@@ -51,6 +51,9 @@ class Gravity(IntEnum):
     """A repair: no node can run the job."""
 
 
+DAMAGE_REMEDY: Final = (
+    "check the server's disks; restore the row from a backup, or enqueue the job again"
+)
 HEAVY_HEAD: Final = "heavy_head"
 """The kind of the warning about a job that runs without an act, but keeps others waiting."""
 

@@ -1,109 +1,16 @@
-"""Why a node starts no job, by what it has reported; numbers of live jobs by name; and how warnings
-are given.
-"""
+"""Why a node starts no job, by what it has reported; and what silent nodes did."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import wraps
-from typing import Any, Final, ParamSpec
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
-from attrs import field, frozen
+from attrs import frozen
 
-from txqueue.model.humanize import age, argument, counted, joined
+from txqueue.model.humanize import age, argument, counted, joined, queues_option
 from txqueue.model.sqlstates import INSUFFICIENT_PRIVILEGE, remedy_of
 
 Row = Mapping[str, Any]
-
-UNENDED = ("waiting", "ready", "assigned")
-STATES = (*UNENDED, "failed")
-"""The states of live jobs, failed ones included."""
-
-SERVING = ("alive", "draining")
-"""The states of nodes that have a lease."""
-
-MOST_SERVED = 1000
-"""How many of the queues and work types that nodes serve are listed, whatever jobs they have."""
-
-
-@frozen
-class Rest:
-    """The queues, or work types, that are left out of a list, together.
-
-    Attributes:
-        names: How many there are.
-        jobs: The number of their jobs in each state.
-    """
-
-    names: int = 0
-    jobs: Mapping[str, int] = field(factory=dict)
-
-    def as_dict(self) -> dict[str, int]:
-        """Return all numbers."""
-        return {"names": self.names, **{state: self.jobs.get(state, 0) for state in STATES}}
-
-
-@frozen
-class LiveJobs:
-    """The numbers of jobs that are not history; names may be very many, so that only some are kept.
-
-    Attributes:
-        queues: Of the queues with the most jobs, and those that nodes serve: by queue, state and
-            waiting_for.
-        work_types: Of the work types with the most jobs, and those that nodes have: by work_type
-            and state.
-        other_queues: The queues left out; no node serves one of them, unless nodes serve more than
-            `MOST_SERVED`.
-        other_types: The work types left out, likewise.
-    """
-
-    queues: Sequence[Row]
-    work_types: Sequence[Row]
-    other_queues: Rest = Rest()
-    other_types: Rest = Rest()
-
-
-def served_queues(
-    nodes: Iterable[Row], states: Collection[str] = ("alive",)
-) -> dict[str, list[str]]:
-    """Return which of the nodes serve each queue, of those in some states."""
-    served: dict[str, list[str]] = {}
-    for node in nodes:
-        if node["state"] in states:
-            for queue in node["queues"]:
-                served.setdefault(queue, []).append(node["name"])
-    return served
-
-
-P = ParamSpec("P")
-Warned = tuple[str, str, str, str]
-
-MOST_WARNED = 20
-"""How many warnings of a kind are given; one more says how many others there are."""
-
-
-def listed(warn: Callable[P, Iterable[Warned]]) -> Callable[P, list[dict[str, str]]]:
-    """Have a function return its warnings, all of a kind, as dictionaries.
-
-    Args:
-        warn: Yields ``kind, subject, what, remedy`` for each.
-    """
-
-    @wraps(warn)
-    def few(*args: P.args, **options: P.kwargs) -> list[dict[str, str]]:
-        all_warned = list(warn(*args, **options))
-        first, left = all_warned[:MOST_WARNED], len(all_warned) - MOST_WARNED
-        if left > 0:
-            kind = first[-1][0]
-            what = f"{counted(left, 'more warning')} of this kind: {kind.replace('_', ' ')}"
-            first.append((kind, "", what, "as for those before"))
-        return [
-            dict(zip(("kind", "subject", "what", "remedy"), warning, strict=True))
-            for warning in first
-        ]
-
-    return few
-
 
 GRANT = (
     "grant the node's role what it lacks, as txqueue_worker has it; if that role lacks it, run:"
@@ -197,19 +104,53 @@ def remedy_of_right(node: Row) -> str:
     return node.get("right_remedy") or GRANT
 
 
-def because_silent(node: Row | None, silent: float) -> str:
-    """Return which node did what no live one does, to be added to a sentence about that."""
-    if node is None:
-        return ""
-    lacking = node.get("lacking_right")
+def no_node(last: Row | None, waiting: str = "") -> tuple[str, str]:
+    """Return that no node runs, and the remedy.
+
+    Args:
+        last: The node that was the last to fall silent; None if all were stopped.
+        waiting: What waits for one, to be added to the sentence.
+    """
+    what, remedy = _unless_silent("no node runs", "start one: twistd -n txqueue --app MODULE", last)
+    return f"{what}{waiting}", remedy
+
+
+def unserved(queue: str, last: Row | None, which_has: str = "") -> tuple[str, str]:
+    """Return that no live node serves a queue, and the remedy; ``last`` did."""
+    what = f"no live node serves the queue {queue}{which_has}"
+    return _unless_silent(what, f"start a node with {queues_option(queue)}", last)
+
+
+def unknown(
+    work_type: str, last: Row | None, which_has: str = "", *, is_published: bool = True
+) -> tuple[str, str]:
+    """Return that no live node has a work type, or none ever registered it, and the remedy.
+
+    Args:
+        work_type: The work type.
+        last: The silent node that had it last; None for none.
+        which_has: What is to be said of the work type.
+        is_published: Whether any node has ever registered it.
+    """
+    no_node_has = "no live node has" if is_published else "no node has ever registered"
+    return _unless_silent(f"{no_node_has} the work type {work_type}{which_has}", ADD_TYPE, last)
+
+
+ADD_TYPE: Final = "start a node whose --app defines it"
+
+
+def _unless_silent(what: str, remedy: str, last: Row | None) -> tuple[str, str]:
+    """Add to what no live node does, and to the remedy, the silent node that did it last."""
+    if last is None:
+        return what, remedy
+    lacking = last.get("lacking_right")
     why = f", and {lacking}" if lacking else ""
-    return f"; node {node['name']} did, whose last heartbeat was {age(silent)} ago{why}"
+    did = f"node {last['name']} did, whose last heartbeat was {age(last['heartbeat_seconds'])} ago"
+    return f"{what}; {did}{why}", remedy_if_silent(last, remedy)
 
 
-def remedy_if_silent(node: Row | None, otherwise: str) -> str:
-    """Return what to do where only a silent node did what is needed, or none: ``otherwise``."""
-    if node is None:
-        return otherwise
+def remedy_if_silent(node: Row, otherwise: str) -> str:
+    """Return what to do where only a silent node did what is needed."""
     if node.get("lacking_right"):
         return remedy_of_right(node)
     return (

@@ -1,6 +1,6 @@
 """What a filter may have meant that no job matches."""
 
-from txqueue.policy.facts.status import unknown_name
+from txqueue.policy.findings.status import unknown_name
 
 
 def test_the_nearest_come_first_and_the_rest_is_counted() -> None:

@@ -7,8 +7,8 @@ from attrs import evolve
 
 from txqueue.errors import InvalidWork
 from txqueue.model.results import read_result
-from txqueue.policy.blockers import Explanation, explain, refusal_text
-from txqueue.policy.facts.obstacles import WorkerObstacle, worker_obstacle
+from txqueue.policy.findings.explanation import Explanation, explain, refusal_text
+from txqueue.policy.findings.obstacles import WorkerObstacle, worker_obstacle
 
 NOW = "2030-01-31T12:00:00+00:00"
 SOON = "2030-01-31T12:00:10+00:00"

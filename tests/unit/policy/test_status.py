@@ -5,20 +5,9 @@ from typing import Any
 
 import pytest
 
-from txqueue.policy.facts.obstacles import MOST_WARNED, LiveJobs, Rest
-from txqueue.policy.facts.status import depth, largest, queues
-from txqueue.policy.facts.warnings import (
-    application_warnings,
-    explained,
-    full,
-    idle,
-    paused,
-    recurring,
-    unfamiliar,
-    unknown_type,
-    unserved_queue,
-    warnings,
-)
+from txqueue.policy.findings.catalogue import MOST_WARNED, warnings
+from txqueue.policy.findings.status import LiveJobs, Rest, depth, largest, queues, unfamiliar
+from txqueue.policy.findings.work import unknown_type, unserved_queue
 
 NOW = datetime(2030, 1, 31, 12, tzinfo=UTC)
 
@@ -31,8 +20,9 @@ def row(queue: str, state: str, jobs: int, **more: Any) -> dict[str, Any]:
 
 def node(name: str, state: str = "alive", **more: Any) -> dict[str, Any]:
     """A node as the view gives it."""
-    given = {"hostname": "h", "queues": ["default"], "work_types": ["mail"]}
-    return {"name": name, "state": state, "heartbeat_at": NOW, **given, **more}
+    given = {"hostname": "h", "queues": ["default"], "work_types": ["mail"], "version": "1"}
+    times = {"heartbeat_at": NOW, "heartbeat_seconds": 0.0, "started_at": NOW}
+    return {"name": name, "state": state, **times, **given, **more}
 
 
 def kinds(found: list[dict[str, str]]) -> list[tuple[str, str]]:
@@ -69,27 +59,31 @@ def live_of(*rows: dict[str, Any], **more: Rest) -> LiveJobs:
     return LiveJobs(rows, rows, **more)
 
 
+def warned(live: LiveJobs, *nodes: dict[str, Any], **facts: Any) -> list[dict[str, str]]:
+    """What is wrong, by the live jobs, the nodes and other facts."""
+    return warnings({"live": live, "nodes": nodes, **facts})
+
+
 def test_all_is_well() -> None:
     """A queue that is served, of a type that is known: nothing to say."""
-    assert warnings(live_of(row("default", "ready", 1)), [node("a")], [], NOW) == []
+    assert warned(live_of(row("default", "ready", 1)), node("a")) == []
 
 
 def test_a_dead_node_serves_nothing() -> None:
     """Its queue then has no node, and neither have its types."""
-    dead = node("a", "dead", heartbeat_at=NOW - timedelta(minutes=2))
-    found = warnings(live_of(row("default", "ready", 1)), [dead], [], NOW)
+    dead = node("a", "dead", heartbeat_seconds=120.0)
+    found = warned(live_of(row("default", "ready", 1)), dead)
     assert kinds(found) == [
-        ("dead_node", "a"),
         ("unserved_queue", "default"),
         ("unknown_type", "mail"),
+        ("dead_node", "a"),
     ]
-    assert "no heartbeat for 2 min" in found[0]["what"]
-    assert "--queues default" in found[1]["remedy"]
+    assert "--queues default" in found[0]["remedy"]
+    assert "no heartbeat for 2 min" in found[2]["what"]
 
 
-DEAD = node("a", "dead", heartbeat_at=NOW - timedelta(minutes=2))
-STOPPED = node("b", "stopped", heartbeat_at=NOW)
-PLANNED = {"active": 1, "overdue": 1, "refused": 0, "such_as": "nightly"}
+DEAD = node("a", "dead", heartbeat_seconds=120.0)
+STOPPED = node("b", "stopped")
 
 
 @pytest.mark.parametrize(
@@ -107,18 +101,18 @@ def test_that_no_node_runs_is_told_if_work_waits_or_the_last_node_is_dead(
 ) -> None:
     """It comes first; what else is wrong follows, but for what follows from it."""
     live = live_of(*rows, row("default", "failed", 1))
-    found = [*warnings(live, nodes, [], NOW), *recurring({**PLANNED, "overdue": schedules})]
-    first, *others = explained(found, live, nodes, schedules, NOW)
+    late = [{"name": "nightly", "seconds": 90.0, "has_class": True}] * schedules
+    unended = [{"jobs": sum(each["jobs"] for each in rows)}]
+    counts = [{"active": schedules, "refused": 0}]
+    first, *others = warned(live, *nodes, due_schedules=late, unended=unended, schedules=counts)
     assert first["what"] == (said or "1 job of mail failed for good")
     assert kinds(others) == ([("failed_jobs", "mail")] if said else [])
 
 
 def test_while_a_node_drains_each_warning_stands() -> None:
     """No other one explains them."""
-    live = live_of(row("default", "ready", 1))
-    nodes = [node("a", "draining"), DEAD]
-    found = warnings(live, nodes, [], NOW)
-    assert explained(found, live, nodes, 1, NOW) == found
+    live, counts = live_of(row("default", "ready", 1)), [{"active": 1, "refused": 0}]
+    found = warned(live, node("a", "draining"), DEAD, unended=[{"jobs": 1}], schedules=counts)
     assert kinds(found) == [("dead_node", "a")]
 
 
@@ -129,22 +123,28 @@ def test_types_that_no_live_node_has() -> None:
         row("default", "ready", 1500, work_type="y"),
         row("default", "ready", 1),
     ]
-    found = warnings(live_of(*live), [node("a")], [], NOW)
-    assert kinds(found) == [("unknown_type", "x"), ("unknown_type", "y")]
-    assert "1,500 jobs" in found[1]["what"]
+    found = warned(live_of(*live), node("a"))
+    assert kinds(found) == [("unknown_type", "y"), ("unknown_type", "x")]
+    assert "1,500 jobs" in found[0]["what"]
 
 
 def test_failed_jobs_are_pointed_at() -> None:
     """With the command that shows them."""
-    (found,) = warnings(live_of(row("default", "failed", 1)), [node("a")], [], NOW)
+    (found,) = warned(live_of(row("default", "failed", 1)), node("a"))
     assert found["remedy"].endswith("txqueue jobs --state failed --type mail")
 
 
 def test_pauses_are_warned_of_with_the_command_to_resume() -> None:
-    """A key is quoted for the shell; what is only limited is no warning."""
-    kept = [("queue", "mail", True), ("group", "a b", True), ("tenant", "t", False)]
-    found = paused([{"kind": kind, "key": key, "is_paused": held} for kind, key, held in kept])
+    """Since when and by which operator, if that is known; a key is quoted for the shell."""
+    kept = [("queue", "mail", 60.0, "ann"), ("group", "a b", None, None)]
+    rows = [
+        {"kind": kind, "key": key, "seconds": seconds, "actor": actor}
+        for kind, key, seconds, actor in kept
+    ]
+    found = warnings({"pauses": rows})
     assert kinds(found) == [("paused", "mail"), ("paused", "a b")]
+    assert found[0]["what"] == "the queue mail is paused for 1 min by ann"
+    assert found[1]["what"] == "the group a b is paused"
     assert found[0]["remedy"].endswith("txqueue resume mail")
     assert found[1]["remedy"].endswith("txqueue resume --group 'a b'")
 
@@ -152,20 +152,21 @@ def test_pauses_are_warned_of_with_the_command_to_resume() -> None:
 def test_old_snapshots() -> None:
     """One of a minute may be a report; a slot without a moment is always told."""
     held = {"kind": "transaction", "name": "psql", "pid": 7}
-    young = {**held, "since": NOW - timedelta(minutes=1)}
-    old = {**held, "since": NOW - timedelta(hours=1)}
-    slot = {"kind": "replication slot", "name": "s", "pid": None, "since": None}
-    found = warnings(live_of(), [], [young, old, slot], NOW)
+    young, old = {**held, "seconds": 60.0}, {**held, "seconds": 3600.0}
+    slot = {"kind": "replication slot", "name": "s", "pid": None, "seconds": None}
+    found = warnings({"old_snapshots": [young, old, slot]})
     assert kinds(found) == [("old_snapshot", "psql"), ("old_snapshot", "s")]
     assert "transaction psql (pid 7)" in found[0]["what"]
 
 
 def test_schedules_that_no_node_ticks_are_warned_of() -> None:
-    """And those whose last job was refused; none of it while all is well."""
-    well = {"active": 5, "paused": 1, "overdue": 0, "refused": 0, "such_as": None}
-    assert recurring(well) == []
-    found = recurring({**well, "overdue": 2, "refused": 1, "such_as": "nightly"})
-    assert kinds(found) == [("overdue_schedules", "nightly"), ("refused_schedules", "nightly")]
+    """And those whose last job was refused."""
+    assert warnings({"schedules": [{"refused": 0, "such_as": None}]}) == []
+    counts = [{"refused": 1, "such_as": "nightly"}]
+    due = [{"name": "hourly", "seconds": 3600.0, "has_class": False}]
+    found = warnings({"schedules": counts, "due_schedules": due})
+    assert kinds(found) == [("overdue_schedules", "hourly"), ("refused_schedules", "nightly")]
+    assert found[0]["remedy"].endswith(": txqueue schedule remove hourly")
 
 
 def test_worksets_that_were_filled_and_never_started_are_warned_of() -> None:
@@ -175,16 +176,14 @@ def test_worksets_that_were_filled_and_never_started_are_warned_of() -> None:
         {"name": "begun", "remaining": 5000, "is_started": True},
         {"name": "empty", "remaining": 0, "is_started": False},
     ]
-    found = idle(worksets)
+    found = warnings({"worksets": worksets})
     assert kinds(found) == [("idle_workset", "letter")]
     assert "5,000 items" in found[0]["what"]
 
 
 def test_a_node_that_does_not_hold_what_is_assigned_to_it() -> None:
     """It gives it back by itself; should it not, an operator can."""
-    found = warnings(
-        live_of(), [node("a", report={"missing": 3}), node("b", report={"missing": 0})], [], NOW
-    )
+    found = warned(live_of(), node("a", report={"missing": 3}), node("b", report={"missing": 0}))
     assert kinds(found) == [("not_held", "a")]
     assert "3 jobs" in found[0]["what"]
 
@@ -217,16 +216,16 @@ def test_what_no_live_node_has_is_said_with_the_remedy() -> None:
     """A draining node still knows its types, and takes nothing from its queues."""
     nodes = [node("a", "draining"), node("b", "dead", queues=["mail"])]
     assert unknown_type("mail", nodes, is_published=True) is None
-    assert unserved_queue("default", [node("a")], NOW) is None
+    assert unserved_queue("default", [node("a")]) is None
     remedy = "start a node with --queues 'a mail'"
-    assert unserved_queue("a mail", nodes, NOW) == ("no live node serves the queue a mail", remedy)
+    assert unserved_queue("a mail", nodes) == ("no live node serves the queue a mail", remedy)
     said = "every node that serves the queue default is draining: a"
-    assert unserved_queue("default", nodes, NOW) == (
+    assert unserved_queue("default", nodes) == (
         said,
         "start another node, or, unless it is stopping: txqueue undrain a",
     )
     live = live_of(row("default", "ready", 2), row("mail", "ready", 1))
-    told = [each["what"] for each in warnings(live, nodes, [], NOW)]
+    told = [each["what"] for each in warned(live, *nodes)]
     assert (
         "no live node serves the queue mail, which has 1 job; node b did, whose last heartbeat was"
         " 0 s ago"
@@ -241,10 +240,9 @@ def test_sentences_about_one_thing_are_in_the_singular() -> None:
     """Of what is counted by the database."""
     live = live_of(other_queues=Rest(1, {"ready": 1}), other_types=Rest(1, {"ready": 1}))
     report = {"unable": 1, "missing": 1}
-    found = warnings(live, [node("a", report=report)], [], NOW)
-    found += full([{"kind": "queue", "key": "q", "backlog": 1, "is_full": True}])
-    found += recurring({"overdue": 1, "refused": 0, "such_as": "s"})
-    assert found[-1]["remedy"].endswith(": txqueue schedule remove s")
+    full = [{"kind": "queue", "key": "q", "backlog": 1, "is_full": True}]
+    counts = [{"refused": 1, "such_as": "s"}]
+    found = warned(live, node("a", report=report), controls=full, schedules=counts)
     assert {each["what"] for each in found} == {
         "no live node serves 1 more queue, which has 1 job",
         "no live node has 1 more work type, which has 1 job",
@@ -253,28 +251,26 @@ def test_sentences_about_one_thing_are_in_the_singular() -> None:
         "node a does not hold 1 job that is assigned to it",
         "the queue q is full: its waiting and ready jobs have reached its backlog"
         " limit of 1; new ones are refused until there are fewer than 1",
-        "1 of the schedules is overdue by more than a minute, such as s",
+        "1 of the schedules is without their last job, such as s",
     }
 
 
 def test_warnings_of_a_kind_are_few() -> None:
-    """However many queues and types there are: one warning says how many more, with their jobs."""
+    """However many queues and types there are: one warning says how many more there are."""
     rows = [row(f"q{each:03}", "ready", 2, work_type=f"t{each:03}") for each in range(100)]
     rest = Rest(99_900, {"ready": 99_900, "failed": 7})
-    found = warnings(live_of(*rows, other_queues=rest, other_types=rest), [], [], NOW)
+    found = warned(live_of(*rows, other_queues=rest, other_types=rest))
     assert len(found) < 3 * (MOST_WARNED + 2)
-    said = " | ".join(each["what"] for each in found)
-    assert "81 more warnings of this kind: unserved queue" in said
-    more = [each for each in found if "more warnings" in each["what"]]
+    more = [each for each in found if "more like those" in each["what"]]
+    assert more[0]["kind"] == "unserved_queue"
+    assert more[0]["what"] == "and 81 more like those before"
     assert not any("q0" in text or "t0" in text for each in more for text in each.values())
-    many = [{"kind": "group", "key": str(each), "is_paused": True} for each in range(1000)]
-    assert len(paused(many)) == MOST_WARNED + 1
 
 
 def test_the_names_left_out_are_counted_with_their_jobs() -> None:
     """No node serves one of them, as the served ones are listed."""
     rest = Rest(99_900, {"ready": 99_900, "failed": 7})
-    found = warnings(live_of(other_queues=rest, other_types=rest), [node("a")], [], NOW)
+    found = warned(live_of(other_queues=rest, other_types=rest), node("a"))
     assert [each["what"] for each in found] == [
         "no live node serves 99,900 more queues, which have 99,900 jobs",
         "no live node has 99,900 more work types, which have 99,900 jobs",
@@ -297,7 +293,7 @@ def test_a_right_that_a_node_lacks_is_warned_of() -> None:
         node("a", report={"refused": {"said": said, "sqlstate": "42501"}, "unable": 2}),
         node("b", report={"refused": None}),
     ]
-    found = warnings(live_of(), nodes, [], NOW)
+    found = warned(live_of(), *nodes)
     assert kinds(found) == [("refused", "a"), ("unable_workers", "a")]
     assert found[0]["what"] == f"the database refuses statements of node a: {said}"
     assert "txqueue_worker" in found[0]["remedy"]
@@ -306,7 +302,7 @@ def test_a_right_that_a_node_lacks_is_warned_of() -> None:
 def test_workers_that_can_start_no_job_are_warned_of() -> None:
     """Of nodes that run: a dead one has none."""
     nodes = [node("a", report={"unable": 2}), node("b", report={"unable": 0}), node("c")]
-    found = warnings(live_of(), nodes, [], NOW)
+    found = warned(live_of(), *nodes)
     assert kinds(found) == [("unable_workers", "a")]
     assert found[0]["what"] == (
         "2 workers of node a can start no job: they do not answer, or handlers of ended runs fill"
@@ -325,7 +321,7 @@ def test_a_node_whose_workers_have_all_ended_is_warned_of() -> None:
         node("d", report={"workers": 1}, started_at=long_ago),
         node("e", report=None, started_at=long_ago),
     ]
-    found = warnings(live_of(), nodes, [], NOW)
+    found = warned(live_of(), *nodes)
     assert kinds(found) == [("no_workers", "a")]
     assert found[0]["what"] == "no worker process of node a runs, so that it starts no job"
 
@@ -336,17 +332,18 @@ def test_nodes_that_run_different_versions_of_the_application() -> None:
         node("a", report={"applications": ["11"]}),
         node("b", report={"applications": ["11", "22"]}),
         node("c", report={"applications": ["33"]}, queues=["mail"]),
-        node("d", report={"applications": ["44"]}, state="dead"),
+        node("d", report={"applications": ["44"]}, state="stopped"),
         node("e", report=None),
     ]
-    (found,) = application_warnings(nodes)
+    (found,) = warnings({"nodes": nodes})
     assert found["what"].endswith("versions of the application: 11 (a, b); 22 (b)")
-    assert application_warnings(nodes[:1] + nodes[2:]) == []
+    assert warnings({"nodes": nodes[:1] + nodes[2:]}) == []
 
 
 def test_a_node_whose_files_have_changed() -> None:
     """It runs what is on its disk no more."""
-    found = application_warnings([node("a", report={"applications": ["1"], "is_outdated": True})])
+    report = {"applications": ["1"], "is_outdated": True}
+    found = warnings({"nodes": [node("a", report=report)]})
     assert kinds(found) == [("outdated_node", "a")]
 
 

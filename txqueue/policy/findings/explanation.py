@@ -10,15 +10,15 @@ from datetime import UTC
 from attrs import evolve, frozen
 
 from txqueue.model.humanize import counted, queues_option
-from txqueue.policy.blockers.capacity import (
+from txqueue.policy.findings.capacity import (
     capable,
     without_its_key,
     without_key,
     without_node,
     without_worker,
 )
-from txqueue.policy.blockers.full_nodes import assigned, without_room
-from txqueue.policy.blockers.limits import (
+from txqueue.policy.findings.full_nodes import assigned, without_room
+from txqueue.policy.findings.limits import (
     behind_group,
     damaged,
     fixed,
@@ -28,7 +28,8 @@ from txqueue.policy.blockers.limits import (
     locked,
     unreadable,
 )
-from txqueue.policy.blockers.reason import (
+from txqueue.policy.findings.obstacles import unknown
+from txqueue.policy.findings.reason import (
     Blocker,
     Facts,
     Gravity,
@@ -159,21 +160,15 @@ def _waiting(facts: Facts) -> Blocker:
 
 
 def _for_type(facts: Facts) -> Blocker:
-    work_type = facts["job"]["work_type"]
     if facts["is_published"]:
         return _ready(facts)
-    queue = facts["job"]["queue"]
-    is_served = any(node["serves"] for node in facts["nodes"])
-    unknown = Blocker(
-        "unknown_type",
-        f"no node has ever registered the work type {work_type}"
-        + ("" if is_served else f", and no live node serves the queue {queue}"),
-        "start a node whose --app defines it"
-        + ("" if is_served else f", with {queues_option(queue)}"),
-        Gravity.FAULT,
-        "unknown_type",
-    )
-    return next(without_key(facts), unknown)
+    what, remedy = unknown(facts["job"]["work_type"], None, is_published=False)
+    if not any(node["serves"] for node in facts["nodes"]):
+        queue = facts["job"]["queue"]
+        what = f"{what}, and no live node serves the queue {queue}"
+        remedy = f"{remedy}, with {queues_option(queue)}"
+    found = Blocker("unknown_type", what, remedy, Gravity.FAULT, "unknown_type")
+    return next(without_key(facts), found)
 
 
 def _for_time(facts: Facts) -> Blocker:

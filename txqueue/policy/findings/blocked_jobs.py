@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from txqueue.model.humanize import amount, counted_as
-from txqueue.policy.blockers import Blocker, Gravity, judged
-from txqueue.policy.blockers.reason import HEAVY_HEAD, seconds_between
+from txqueue.policy.findings.explanation import judged
+from txqueue.policy.findings.reason import Blocker, Gravity, seconds_between
 
 Row = Mapping[str, Any]
 
@@ -80,26 +80,3 @@ def _gravity(blocker: Blocker, facts: Row) -> Gravity:
     left = seconds_between(facts["job"]["not_before"], facts["now"])
     is_far = FAR < left < float("inf")
     return Gravity.COURSE if is_far and blocker.reason in _FOR_TIME else blocker.gravity
-
-
-def blocked_warnings(blocked: Iterable[Row]) -> list[dict[str, str]]:
-    """Return a warning for each reason that needs an act or keeps others waiting for long, but for
-    those of `COUNTED_BY_NAME`.
-    """
-    by_detail: dict[str, list[Row]] = {}
-    for reason in blocked:
-        is_warned = reason["gravity"] != "course" or reason["kind"] == HEAVY_HEAD
-        if is_warned and reason["kind"] not in COUNTED_BY_NAME:
-            by_detail.setdefault(reason["detail"], []).append(reason)
-    return [_warning(detail, rows) for detail, rows in by_detail.items()]
-
-
-def _warning(detail: str, rows: list[Row]) -> dict[str, str]:
-    jobs, first = sum(row["jobs"] for row in rows), rows[0]
-    do_not_run = counted_as(jobs, "job", "does not run", "do not run")
-    return {
-        "kind": first["kind"],
-        "subject": first["work_type"],
-        "what": f"{do_not_run}, such as job {first['job_id']} ({first['work_type']}): {detail}",
-        "remedy": first["remedy"],
-    }

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from attrs import evolve
 
 from txqueue.model.humanize import age, counted, first_of, joined, limit_command
-from txqueue.policy.blockers.capacity import (
+from txqueue.policy.findings.capacity import (
     HIGH,
     Node,
     capped,
@@ -23,8 +23,9 @@ from txqueue.policy.blockers.capacity import (
     weight_to_fill,
     working,
 )
-from txqueue.policy.blockers.limits import locked
-from txqueue.policy.blockers.reason import (
+from txqueue.policy.findings.limits import locked
+from txqueue.policy.findings.obstacles import SEE_LOG, threads_left, worker_obstacle
+from txqueue.policy.findings.reason import (
     HEAVY_HEAD,
     Blocker,
     Facts,
@@ -33,7 +34,6 @@ from txqueue.policy.blockers.reason import (
     control,
     seconds_between,
 )
-from txqueue.policy.facts.obstacles import SEE_LOG, threads_left, worker_obstacle
 
 # Seconds from which the longest run is named, where there is no room.
 LONG = 60.0
@@ -221,7 +221,8 @@ def _assigned(facts: Facts) -> Blocker:
         detail = f"it is assigned to node {node}, which does not renew its lease"
         if not facts["nodes"]:
             remedy = "start a node, which rescues it: twistd -n txqueue --app MODULE"
-            return Blocker("rescue", f"{detail}, and no other node runs", remedy, Gravity.FAULT)
+            what = f"{detail}, and no other node runs"
+            return Blocker("rescue", what, remedy, Gravity.FAULT, "no_node")
         return Blocker("rescue", detail, "nothing: another node rescues it once the lease expires")
     if (held := next(locked(facts), None)) is not None:
         return evolve(held, detail=f"{held.detail}; its node cannot write how it ends")

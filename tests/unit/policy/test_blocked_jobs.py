@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from txqueue.policy.blockers.blocked_jobs import (
-    COUNTED_BY_NAME,
-    blocked_jobs,
-    blocked_warnings,
-    jobs_left_out,
-)
+from txqueue.policy.findings.blocked_jobs import COUNTED_BY_NAME, blocked_jobs, jobs_left_out
+from txqueue.policy.findings.catalogue import warnings
 
 FAR_MOMENT = "2031-01-31T12:00:00+00:00"
 NOW = "2030-01-31T12:00:00+00:00"
@@ -63,10 +59,10 @@ def test_what_needs_an_act_is_warned_of_unless_that_is_counted_by_name() -> None
     found = counted(
         (7, facts(3, nodes=apart)), (4, facts(4, nodes=[])), (2, facts(5, controls=paused))
     )
-    (warning,) = blocked_warnings(found)
+    (warning,) = warnings({"blocked_jobs": found})
     assert warning["kind"] == "blocked_jobs"
     assert warning["what"].startswith("7 jobs do not run, such as job 3 (x): no live node both")
-    assert warning["remedy"].startswith("start one with")
+    assert warning["remedy"].startswith("start a node with")
     assert [each["kind"] for each in found] == ["blocked_jobs", "no_node", "paused"]
     assert {"no_node", "paused"} <= set(COUNTED_BY_NAME)
 

@@ -2,28 +2,87 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from txqueue.model.humanize import amount, cut
-from txqueue.policy.facts.obstacles import MOST_SERVED, SERVING, STATES, LiveJobs, served_queues
-from txqueue.policy.facts.warnings import full, paused, warnings
+from attrs import field, frozen
+
+from txqueue.model.humanize import amount, cut, meant
 
 Row = Mapping[str, Any]
 
+UNENDED = ("waiting", "ready", "assigned")
+STATES = (*UNENDED, "failed")
+"""The states of live jobs, failed ones included."""
+
+SERVING = ("alive", "draining")
+"""The states of nodes that have a lease."""
+
+MOST_SERVED = 1000
+"""How many of the queues and work types that nodes serve are listed, whatever jobs they have."""
+
+
+@frozen
+class Rest:
+    """The queues, or work types, that are left out of a list, together.
+
+    Attributes:
+        names: How many there are.
+        jobs: The number of their jobs in each state.
+    """
+
+    names: int = 0
+    jobs: Mapping[str, int] = field(factory=dict)
+
+    def as_dict(self) -> dict[str, int]:
+        """Return all numbers."""
+        return {"names": self.names, **{state: self.jobs.get(state, 0) for state in STATES}}
+
+
+@frozen
+class LiveJobs:
+    """The numbers of jobs that are not history; names may be very many, so that only some are kept.
+
+    Attributes:
+        queues: Of the queues with the most jobs, and those that nodes serve: by queue, state and
+            waiting_for.
+        work_types: Of the work types with the most jobs, and those that nodes have: by work_type
+            and state.
+        other_queues: The queues left out; no node serves one of them, unless nodes serve more than
+            `MOST_SERVED`.
+        other_types: The work types left out, likewise.
+    """
+
+    queues: Sequence[Row]
+    work_types: Sequence[Row]
+    other_queues: Rest = Rest()
+    other_types: Rest = Rest()
+
+    def total(self, *states: str) -> int:
+        """Return the number of all jobs in some states."""
+        listed: int = sum(row["jobs"] for row in self.queues if row["state"] in states)
+        return listed + sum(self.other_queues.jobs.get(state, 0) for state in states)
+
+    def __len__(self) -> int:
+        """The number of rows."""
+        return len(self.queues)
+
+
+def served_queues(
+    nodes: Iterable[Row], states: Collection[str] = ("alive",)
+) -> dict[str, list[str]]:
+    """Return which of the nodes serve each queue, of those in some states."""
+    served: dict[str, list[str]] = {}
+    for node in nodes:
+        if node["state"] in states:
+            for queue in node["queues"]:
+                served.setdefault(queue, []).append(node["name"])
+    return served
+
+
 LIMITS = ("concurrency", "rate", "burst", "share", "reserve", "backlog")
 """The limits that an operator can set on a queue, a group or a tenant."""
-
-
-def node_document(node: Row, now: datetime) -> dict[str, Any]:
-    """Return a node's row, with the seconds since its last heartbeat, and those that it ran."""
-    last = now if node["state"] in SERVING else node["heartbeat_at"]
-    ages = {
-        "heartbeat_seconds": now - node["heartbeat_at"],
-        "up_seconds": last - node["started_at"],
-    }
-    return {**node, **{name: round(age.total_seconds(), 3) for name, age in ages.items()}}
 
 
 def living_first(nodes: Iterable[Row]) -> list[Row]:
@@ -56,9 +115,7 @@ def summary(
     live: LiveJobs,
     recent: Iterable[Row],
     nodes: Sequence[Row],
-    snapshots: Iterable[Row],
     history: Iterable[Row],
-    controls: Sequence[Row],
     now: datetime,
 ) -> dict[str, Any]:
     """Summarize the state of all queues and nodes.
@@ -68,13 +125,11 @@ def summary(
         recent: How many jobs each queue completed recently, and since when; of those left out
             together, without a name.
         nodes: The rows of the nodes.
-        snapshots: The snapshots that keep vacuum from removing rows.
         history: The estimated number of jobs in each final state.
-        controls: What operators have paused or limited.
         now: The time by the database's clock.
 
     Returns:
-        A dictionary with ``queues, other_queues, nodes, warnings, history, at``.
+        A dictionary with ``queues, other_queues, nodes, history, at``.
     """
     done = list(recent)
     return {
@@ -83,8 +138,7 @@ def summary(
             **live.other_queues.as_dict(),
             "done_per_second": sum(_rate(row, now) for row in done if not row["queue"]),
         },
-        "nodes": [node_document(node, now) for node in nodes],
-        "warnings": [*warnings(live, nodes, snapshots, now), *paused(controls), *full(controls)],
+        "nodes": list(nodes),
         "history": {row["state"]: row["jobs"] for row in history},
         "at": now,
     }
@@ -272,3 +326,18 @@ def _nearest(name: str, known: Sequence[str]) -> list[str]:
         return -matcher.ratio()
 
     return sorted(known, key=distance)
+
+
+def unfamiliar(kind: str, key: str, known: Iterable[str]) -> str:
+    """Return the warning about a queue, group or tenant without jobs and limits.
+
+    Args:
+        kind: Which of the three it is.
+        key: Its name.
+        known: The names of others, of which the nearest may be meant.
+    """
+    question = meant(key, set(known))
+    hint = question and f"; {question}"
+    if kind == "queue":
+        return f"no live node serves {key} and it has no jobs{hint}"
+    return f"the {kind} {key} has no jobs{hint}"

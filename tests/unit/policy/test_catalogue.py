@@ -5,18 +5,27 @@ from typing import Any, Final
 import pytest
 
 from tests.docs.markdown import ROOT
-from txqueue.policy.diagnosis import server
-from txqueue.policy.diagnosis import server as horizon
-from txqueue.policy.diagnosis.checkup import TOPICS, as_document, diagnose, has_fault
-from txqueue.policy.diagnosis.finding import Fact, Severity, Unread
+from txqueue.policy.findings import server
+from txqueue.policy.findings import server as horizon
+from txqueue.policy.findings.catalogue import TOPICS, as_document, diagnose, has_fault
+from txqueue.policy.findings.finding import Severity, Unread
+from txqueue.policy.findings.status import LiveJobs
 
 PAGE: Final = ROOT / "docs" / "howto" / "check-an-installation.md"
 CHECKS: Final = {check.name: check for checks in TOPICS.values() for check in checks}
 
 
+NOTHING: Final[dict[str, Any]] = {
+    **{name: [] for check in CHECKS.values() for name in check.needs.split()},
+    "unended": [{"jobs": 0}],
+    "schedules": [{"active": 0}],
+    "live": LiveJobs([], []),
+}
+
+
 def judged(check: str, row: dict[str, Any]) -> list[str]:
     """Return the severities of what a check finds in one row."""
-    return [str(each.severity) for each in CHECKS[check].judge([row])]
+    return [str(each.severity) for each in CHECKS[check].findings([row])]
 
 
 def test_the_page_lists_every_check_once_and_in_order() -> None:
@@ -118,46 +127,41 @@ def test_dead_rows_matter_if_they_outnumber_live_ones(dead: int, live: int, foun
 
 def test_a_fact_that_was_not_read_harms_its_checks_only() -> None:
     """They count as a warning, and as no fault."""
-    facts: dict[str, Fact] = {check.needs: [] for check in CHECKS.values()}
+    facts = dict(NOTHING)
     facts["nodes"] = Unread("a lock")
     results = diagnose(facts)
     unchecked = [each.check for each in results if each.unchecked is not None]
-    named = ["node-versions", "application-versions", "unforked-workers"]
-    assert unchecked == [
-        "dead-nodes",
-        "refused-statements",
-        "running-workers",
-        "unable-workers",
-        *named,
-    ]
+    of_jobs = ["unserved-queues", "unknown-work-types"]
+    assert unchecked == [*(check.name for check in TOPICS["nodes"]), *of_jobs]
     assert {each.severity for each in results} == {Severity.OK, Severity.WARNING}
     assert not has_fault(results)
     entries = as_document(results)["checks"]
-    assert [each["unchecked"] for each in entries if each["unchecked"]] == ["a lock"] * 7
+    assert [each["unchecked"] for each in entries if each["unchecked"]] == ["a lock"] * 10
 
 
 def test_the_gravest_finding_is_the_severity_of_the_check() -> None:
     """Of two findings."""
     row = {"fsync": "off", "full_page_writes": "on", "synchronous_commit": "off"}
-    facts: dict[str, Fact] = {check.needs: [] for check in CHECKS.values()}
+    facts = dict(NOTHING)
     check = CHECKS["durability"]
-    assert len(list(check.judge([row]))) == 2
+    assert len(check.findings([row])) == 2
     others = {"autovacuum": "on", "track_counts": "on", "jit": "off", "idle_limit": 0}
     others |= {"default_transaction_isolation": "read committed", "version_number": 180_000}
     others |= {"is_standby": False, "default_transaction_read_only": "off", "encoding": "UTF8"}
     results = diagnose({**facts, "settings": [{**row, **others}]})
     assert [each.check for each in results if each.severity is Severity.FAULT] == ["durability"]
     assert has_fault(results)
-    assert server.CHECKS[0].name == "connection"
+    assert server.SERVER.checks[0].name == "connection"
 
 
 @pytest.mark.parametrize(("queues", "more"), [(999, "979"), (1000, "at least 980")])
 def test_findings_of_a_check_are_few(queues: int, more: str) -> None:
     """The queues with the most jobs are named; one finding says how many more there are."""
-    facts: dict[str, Fact] = {check.needs: [] for check in CHECKS.values()}
-    row = {"work_type": "t", "is_served": False, "is_defined": True, "is_published": True}
-    row |= {"last_served": None, "last_defined": None}
-    facts["runnable_jobs"] = [{**row, "queue": f"q{n}", "jobs": n} for n in range(queues)]
+    facts = dict(NOTHING)
+    rows = [
+        {"queue": f"q{n}", "work_type": "t", "state": "ready", "jobs": n} for n in range(queues)
+    ]
+    facts["live"] = LiveJobs(rows, [])
     [result] = [each for each in diagnose(facts) if each.check == "unserved-queues"]
     assert len(result.findings) == 21
     assert f"the queue q{queues - 1}, which has {queues - 1} jobs" in result.findings[0].what

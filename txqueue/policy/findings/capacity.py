@@ -9,18 +9,19 @@ from math import ceil
 from typing import Any, Final
 
 from txqueue.model.humanize import counted, joined, queues_option
-from txqueue.policy.blockers.reason import Blocker, Facts, Gravity, control, seconds_between, until
-from txqueue.policy.facts.obstacles import (
+from txqueue.policy.findings.obstacles import (
     SEE_LOG,
     WorkerObstacle,
-    because_silent,
     claim_obstacle,
-    remedy_if_silent,
+    no_node,
     remedy_of_right,
     threads_left,
     to_undrain,
+    unknown,
+    unserved,
     worker_obstacle,
 )
+from txqueue.policy.findings.reason import Blocker, Facts, Gravity, control, until
 
 Node = Mapping[str, Any]
 
@@ -115,7 +116,6 @@ def least_load(nodes: Sequence[Node]) -> float:
 
 # A job that was running when more processes than this died runs in a process without other jobs.
 FEW_DEATHS = 1
-_ADD = "start a node whose --app defines it"
 _KEY = "TXQUEUE_PAYLOAD_KEY"
 
 
@@ -185,25 +185,21 @@ def without_node(facts: Facts) -> Iterator[Blocker]:
     queue, work_type = facts["job"]["queue"], facts["job"]["work_type"]
     serving, knowing = _names(facts, "serves"), _names(facts, "knows")
     yield from without_key(facts)
-    start = f"start one with {queues_option(queue)}"
-    if (deprived := _deprived(facts)) and not capable(facts):
+    if not facts["nodes"]:
+        yield _no_node(*no_node(_silent(facts, "serves")), "no_node")
+    elif (deprived := _deprived(facts)) and not capable(facts):
         nodes = [f"node {node['name']}: {node['lacking_right']}" for node in deprived]
         what = "the database refuses the statements of the nodes that could run it"
         yield _no_node(f"{what}: {joined(nodes)}", remedy_of_right(deprived[0]), "dead_node")
-    elif not facts["nodes"]:
-        start = "start one: twistd -n txqueue --app MODULE"
-        yield _unless_silent(facts, "no node runs", start, "serves", "no_node")
     elif not serving:
-        what = f"no live node serves the queue {queue}"
-        yield _unless_silent(facts, what, start, "serves", "unserved_queue")
+        yield _no_node(*unserved(queue, _silent(facts, "serves")), "unserved_queue")
     elif not knowing:
-        what = f"no live node has the work type {work_type}"
-        yield _unless_silent(facts, what, _ADD, "knows", "unknown_type")
+        yield _no_node(*unknown(work_type, _silent(facts, "knows")), "unknown_type")
     elif not capable(facts):
         yield _no_node(
             f"no live node both serves the queue {queue} ({_do(serving)})"
             f" and has the work type {work_type} ({_do(knowing)})",
-            f"{start} whose --app defines it",
+            f"start a node with {queues_option(queue)} whose --app defines it",
         )
 
 
@@ -213,11 +209,9 @@ def _deprived(facts: Facts) -> list[Node]:
     return [each for each in silent if each["serves"] and each["knows"] and each["lacking_right"]]
 
 
-def _unless_silent(facts: Facts, what: str, start: str, did: str, kind: str) -> Blocker:
-    """Return that no live node does what is needed, with the silent one that did it last."""
-    last = next((node for node in facts.get("silent") or () if node[did]), None)
-    seconds = seconds_between(facts["now"], last["heartbeat_at"]) if last else 0.0
-    return _no_node(f"{what}{because_silent(last, seconds)}", remedy_if_silent(last, start), kind)
+def _silent(facts: Facts, did: str) -> Node | None:
+    """Return the silent node that last did what no live one does."""
+    return next((node for node in facts.get("silent") or () if node[did]), None)
 
 
 def without_worker(facts: Facts) -> Iterator[Blocker]:

@@ -1,1 +1,0 @@
-"""What the database's counts and moments mean."""
