@@ -1,5 +1,6 @@
 """What `make test` leaves out comes back: with a change of its subject, or with another commit."""
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -44,13 +45,40 @@ def test_a_folder_has_changed_by_any_of_its_files() -> None:
     assert not commit.touches(["docs/how", "docs/tutorial"])
 
 
-def test_without_the_commits_of_a_day_all_may_have_changed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As in the shallow clone of a service, and in an unpacked source distribution."""
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder in which the commit is looked for."""
     monkeypatch.setattr("tests.fixtures.each_commit.ROOT", tmp_path)
+    monkeypatch.delenv("TXQUEUE_TEST_SINCE", raising=False)
+    for who in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{who}_NAME", "a")
+        monkeypatch.setenv(f"GIT_{who}_EMAIL", "a@example.org")
+    return tmp_path
+
+
+def write(repository: Path, name: str, moment: int) -> None:
+    """Commit a new file at some second."""
+    (repository / name).touch()
+    for words in (["init", "-q"], ["add", name], ["commit", "-q", "-m", name]):
+        date = {"GIT_COMMITTER_DATE": f"{1_700_000_000 + moment} +0000"}
+        subprocess.run(["git", *words], cwd=repository, env={**os.environ, **date}, check=True)
+
+
+def test_without_the_commit_before_all_may_have_changed(repository: Path) -> None:
+    """As in the shallow clone of a service, and in an unpacked source distribution."""
     assert read_commit().changed is None
-    for words in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "one"]):
-        identity = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
-        subprocess.run(["git", "-C", str(tmp_path), *identity, *words], check=True)
+    write(repository, "one", 0)
+    assert read_commit().changed is None
+
+
+def test_what_came_with_the_commit_has_changed(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was written together with it, or since the commit that a service has tested last."""
+    for name, moment in (("one", 0), ("two", 600), ("three", 630), ("four", 690)):
+        write(repository, name, moment)
+    assert sorted(read_commit().changed or ()) == ["four", "three", "two"]
+    monkeypatch.setenv("TXQUEUE_TEST_SINCE", "HEAD~1")
+    assert read_commit().changed == ("four",)
+    monkeypatch.setenv("TXQUEUE_TEST_SINCE", "0" * 40)
     assert read_commit().changed is None
