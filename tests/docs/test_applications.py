@@ -28,6 +28,9 @@ APPLICATIONS: Final = {
     "sync": ((), "systems", "the project that rests: 0 times; overlaps: 0"),
 }
 TESTS: Final = sorted({tests for _, tests, _ in APPLICATIONS.values()})
+RARE: Final = pytest.mark.slow("examples")
+# One is played with each commit, to see that they can be started.
+ALL_BUT_ONE: Final = [pytest.param(each, marks=RARE) for each in APPLICATIONS if each != "twisted"]
 HAS_TASKS: Final = find_spec("django_tasks") is not None or (
     find_spec("django") is not None and find_spec("django.tasks") is not None
 )
@@ -43,14 +46,14 @@ def require(name: str) -> None:
         pytest.skip("it needs the tasks of Django 6 or of django-tasks")
 
 
-@pytest.fixture(params=APPLICATIONS)
+@pytest.fixture(params=["twisted", *ALL_BUT_ONE])
 def application(request: pytest.FixtureRequest) -> str:
     """The name of an application whose packages are installed."""
     require(request.param)
     return str(request.param)
 
 
-@pytest.fixture(params=TESTS)
+@pytest.fixture(params=[TESTS[0], *(pytest.param(each, marks=RARE) for each in TESTS[1:])])
 def folder_of_tests(request: pytest.FixtureRequest) -> str:
     """The folder of the tests of applications whose packages are installed."""
     for name, (_, tests, _) in APPLICATIONS.items():

@@ -182,6 +182,7 @@ def upgrade(paths: dict[str, Path], folder: Path, page_folder: Path) -> None:
                 subprocess.run(command, check=True, **{**manner, "env": told, "cwd": folder})
 
 
+@pytest.mark.slow("docs/howto/move-to-another-server.md", "schema/migrations")
 def test_a_server_is_upgraded_in_place(tmp_path: Path) -> None:
     """From PostgreSQL 16 to 18, whose data have checksums unless told otherwise."""
     with short_folder() as folder:

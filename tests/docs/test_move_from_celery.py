@@ -66,6 +66,7 @@ def test_the_page_shows_pieces_of_the_programs() -> None:
     assert not unknown_snippets(ROOT / "docs/howto/move-from-celery.md", PROGRAM.parent)
 
 
+@pytest.mark.slow("docs/howto/move-from-celery.md")
 def test_the_moved_program_does_what_the_old_one_did(
     migrated_database18: str, tmp_path: Path
 ) -> None:
@@ -101,6 +102,7 @@ def results(dsn: str, jobs: list[int]) -> list[object]:
     return [result for (result,) in run_sql(dsn, sql % ",".join(map(str, jobs)))]
 
 
+@pytest.mark.slow("docs/howto/move-from-celery.md")
 def test_the_bridge_makes_a_job_of_each_message(migrated_database18: str, tmp_path: Path) -> None:
     """Also of one that the broker delivers twice."""
     pytest.importorskip("celery")

@@ -40,6 +40,7 @@ def test_the_page_shows_pieces_of_the_programs() -> None:
     assert not unknown_snippets(PAGE, PROGRAMS)
 
 
+@pytest.mark.slow("docs/howto/move-from-procrastinate.md")
 def test_the_moved_program_does_what_the_old_one_did(
     migrated_database18: str, tmp_path: Path
 ) -> None:
@@ -58,6 +59,7 @@ def test_the_moved_program_does_what_the_old_one_did(
     assert failed(migrated_database18) == [("mails:bounce", 2)]
 
 
+@pytest.mark.slow("docs/howto/move-from-procrastinate.md")
 def test_waiting_jobs_are_moved_by_one_statement(migrated_database18: str, tmp_path: Path) -> None:
     """What the old program has deferred, nodes run; each job is moved once."""
     for package in ("psycopg", "procrastinate"):

@@ -210,6 +210,7 @@ def in_browser(folder: Path) -> Iterator[Callable[..., Any]]:
         ("cron", "howto/recurring-work.html"),
     ],
 )
+@pytest.mark.slow("docs")
 def test_search_finds_the_right_page_first(
     in_browser: Callable[..., Any], asked: str, first: str
 ) -> None:
@@ -235,6 +236,7 @@ def test_search_finds_the_right_page_first(
         ("workflow", "howto/relate-jobs", "wait-for-other-jobs"),
     ],
 )
+@pytest.mark.slow("docs")
 def test_search_leads_from_words_of_other_systems(
     in_browser: Callable[..., Any], folder: Path, asked: str, page: str, heading: str
 ) -> None:
@@ -254,6 +256,7 @@ def test_every_word_of_another_system_leads_to_a_heading() -> None:
         assert there.keys() <= anchors(page)
 
 
+@pytest.mark.slow("docs")
 def test_what_settings_mean_has_half_of_their_table(in_browser: Callable[..., Any]) -> None:
     """On a screen of any width that shows the table whole."""
     for width in (800, 1200, 1920):
@@ -263,11 +266,13 @@ def test_what_settings_mean_has_half_of_their_table(in_browser: Callable[..., An
 
 
 @pytest.mark.parametrize("page", WIDE)
+@pytest.mark.slow("docs")
 def test_no_page_is_wider_than_a_phone(in_browser: Callable[..., Any], page: str) -> None:
     """Wide tables and code scroll by themselves."""
     assert in_browser(page, WIDTH) <= 390
 
 
+@pytest.mark.slow("docs")
 def test_the_site_is_built_without_a_warning(folder: Path) -> None:
     """With a search that needs no server."""
     assert folder.name == version()

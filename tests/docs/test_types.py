@@ -69,6 +69,7 @@ def test_mypy_accepts_the_examples(folders: list[Path], tmp_path: Path) -> None:
         check(folder, "mypy", *MYPY, f"--cache-dir={tmp_path}", ".")
 
 
+@pytest.mark.slow("docs")
 def test_pyright_accepts_the_examples(folders: list[Path], tmp_path: Path) -> None:
     """The same files."""
     for package in ("pyright", "psycopg", "sqlalchemy", "asyncpg"):
