@@ -13,9 +13,6 @@ from txqueue.errors import DatabaseUnavailable
 from txqueue.store.driver import connection_pool as pool_module
 from txqueue.store.driver.connection_pool import ConnectionPool
 
-MANY = 400
-"""Callers, more than would fit into the stack if each ran inside of the one before it."""
-
 
 @define(eq=False)
 class Wire:
@@ -105,18 +102,6 @@ def _wires(pool: ConnectionPool) -> AbstractAsyncContextManager[Wire]:
     return pool.connection()  # type: ignore[return-value]  # the fixture put wires in
 
 
-async def broken_transaction(pool: ConnectionPool) -> None:
-    """Raise inside a transaction; the error must come out."""
-
-    async def run() -> None:
-        async with pool.transaction() as connection:
-            await connection.query("a")
-            raise ValueError("mine")
-
-    with pytest.raises(ValueError, match="mine"):
-        await run()
-
-
 async def test_one_connection_serves_one_after_the_other(
     pool: ConnectionPool, server: Server
 ) -> None:
@@ -195,20 +180,6 @@ async def test_a_failed_attempt_to_connect_takes_no_turn(
         back.callback(None)
 
 
-async def test_a_transaction_is_committed_at_its_end(pool: ConnectionPool, server: Server) -> None:
-    """Begin, the statements, commit."""
-    async with pool.transaction() as connection:
-        await connection.query("a")
-    assert server.opened[0].asked == ["begin", "a", "commit"]
-
-
-async def test_an_error_rolls_a_transaction_back(pool: ConnectionPool, server: Server) -> None:
-    """The error reaches the caller, and the connection is reused."""
-    await broken_transaction(pool)
-    await pool.query("b")
-    assert server.opened[0].asked == ["begin", "a", "rollback", "b"]
-
-
 async def test_the_last_statement_of_a_transaction_comes_with_its_commit(
     pool: ConnectionPool, server: Server
 ) -> None:
@@ -243,16 +214,6 @@ async def test_a_closed_pool_says_so(pool: ConnectionPool, server: Server) -> No
     assert server.opened == []
 
 
-async def test_a_transaction_left_open_is_not_shared(pool: ConnectionPool, server: Server) -> None:
-    """A statement or a transaction under way would swallow what the next one does."""
-    await pool.query("a")
-    server.opened[0].is_idle = False
-    await pool.query("b")
-    assert server.opened[0].is_closed
-    await pool.query("c")
-    assert [wire.asked for wire in server.opened] == [["a", "b"], ["c"]]
-
-
 async def test_idle_connections_to_a_silent_server_are_closed(
     pool: ConnectionPool, server: Server
 ) -> None:
@@ -283,27 +244,3 @@ async def test_a_wait_for_a_connection_ends(server: Server) -> None:
     assert await late == [(1,)]
     assert len(server.opened) == len(lent) == 1
     assert not clock.getDelayedCalls()
-
-
-async def test_many_that_need_no_answer_take_their_turns(pool: ConnectionPool) -> None:
-    """One after the other, and not one inside of another until the stack is full."""
-    (_, back), (_, other_back) = lend(pool), lend(pool)
-    ends = [Deferred.fromCoroutine(pool.query("a")) for _ in range(MANY)]
-    back.callback(None)
-    other_back.callback(None)
-    assert all(end.called for end in ends)
-    assert [await end for end in ends] == [[(number,)] for number in range(1, MANY + 1)]
-    assert not pool.is_busy
-
-
-async def test_each_of_many_waiters_is_told_that_the_pool_is_closed(pool: ConnectionPool) -> None:
-    """None is left to wait."""
-    (_, back), (_, other_back) = lend(pool), lend(pool)
-    ends = [Deferred.fromCoroutine(pool.query("a")) for _ in range(MANY)]
-    pool.close()
-    back.callback(None)
-    other_back.callback(None)
-    assert all(end.called for end in ends)
-    for end in ends:
-        with pytest.raises(DatabaseUnavailable, match="closed"):
-            await end

@@ -151,13 +151,6 @@ def test_a_number_of_thousands_of_digits_is_refused() -> None:
         job_object(Plain(), {"priority": 10**5000})
 
 
-@pytest.mark.parametrize("thing", ["text", 7, None, Plain], ids=str)
-def test_what_is_no_work_item_is_refused(thing: Any) -> None:
-    """As in `encode`."""
-    with pytest.raises(InvalidWork, match="is not a work item"):
-        job_object(thing)
-
-
 @pytest.mark.parametrize("ratio", [float("nan"), float("inf")])
 def test_what_is_no_json_is_refused(ratio: float) -> None:
     """Python's JSON would write NaN, which is none."""
