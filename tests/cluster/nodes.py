@@ -18,7 +18,7 @@ from tests.cluster.database import Database
 from tests.waiting import pause
 from tests.without_tls import FOLDER as WITHOUT_TLS
 from txqueue.system.processes import all_processes, is_alive, open_gate, parent_of, workers_of
-from txqueue_torture.fork_server import ForkServer
+from txqueue_torture.fork_server import PRELOADED, ForkServer
 from txqueue_torture.processes import Started
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -57,8 +57,8 @@ def environment(**more: str) -> dict[str, str]:
     return {**kept, "PYTHONPATH": found, "PYTHONUNBUFFERED": "1", **more}
 
 
-FORK_SERVER: Final = ForkServer(environment())
-"""Nodes are forks of it: to import what each of them does takes as long as most tests."""
+FORK_SERVER: Final = ForkServer(environment(), (*PRELOADED, "txqueue.cli.root"))
+"""Nodes and commands are forks of it: their imports take as long as most tests."""
 
 
 @mutable(eq=False)
@@ -146,7 +146,9 @@ class Node:
         """Signal again and again: those just after the first do not count as a second."""
         deadline = time.monotonic() + PATIENCE
         while self.process.poll() is None and time.monotonic() < deadline:
-            self.signal(signal.SIGTERM)
+            # It may just have ended.
+            with suppress(ProcessLookupError):
+                self.signal(signal.SIGTERM)
             time.sleep(0.1)
         self.ended()
 
@@ -219,7 +221,7 @@ class Nodes:
         }
         words = [*within, *command("--app", app, "--name", name, *arguments)]
         with self._output(folder / "log") as log, open(stdin, opener=_apart) as reads:
-            process = _started(words, environment(**told), folder, reads, log)
+            process = start_process(words, environment(**told), folder, reads, log)
         node = Node(name, folder, self.database, process)
         self._nodes.append(node)
         return node
@@ -248,7 +250,7 @@ class Nodes:
         return "\n".join(f"--- {node.name}\n{node.log}" for node in self._nodes)
 
 
-def _started(
+def start_process(
     words: Sequence[str], told: Mapping[str, str], folder: Path, reads: IO[str], log: IO[bytes]
 ) -> Started:
     """Start a process with a session of its own."""

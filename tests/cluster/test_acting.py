@@ -2,20 +2,20 @@
 
 import getpass
 import json
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any, Final
 
 import pytest
 import pytest_twisted
 from psycopg2.extensions import parse_dsn
 
+from tests.cluster import commands
 from tests.cluster.app import FailsFirst, Noop, Noted, Watches
 from tests.cluster.conftest import LIMIT, cluster
 from tests.cluster.database import Database
-from tests.cluster.nodes import PATIENCE, Node, environment
+from tests.cluster.nodes import PATIENCE, Node
 from tests.waiting import eventually, within
 from txqueue import WorkQueue
 from txqueue.admin import Admin, AdminRefused
@@ -32,7 +32,7 @@ def trio(shared_db: Database, tmp_path_factory: pytest.TempPathFactory) -> Itera
     with cluster(shared_db, tmp_path_factory.mktemp("trio")) as nodes:
         # A short lease, because a node reads requests sent to other nodes at its heartbeats.
         started = [
-            nodes.start("--workers", "1", "--queues", "default,other", TXQUEUE_LEASE="20")
+            nodes.start("--workers", "1", "--queues", "default,other", TXQUEUE_LEASE="10")
             for _ in range(3)
         ]
         for node in started:
@@ -47,17 +47,10 @@ def endpoint(node: Node) -> str:
 
 def called(
     *words: str, node: Node | None = None, settings: Mapping[str, str] | None = None
-) -> subprocess.CompletedProcess[str]:
-    """Run `txqueue`, through a node if one is given; without a database unless it is set."""
+) -> CompletedProcess[str]:
+    """Run `txqueue`, through a node if one is given."""
     named = {} if node is None else {"TXQUEUE_NODE": endpoint(node)}
-    return subprocess.run(
-        [Path(sys.executable).with_name("txqueue"), *words],
-        env=environment(**{"TXQUEUE_DSN": "", **named, **(settings or {})}),
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
+    return commands.called(*words, **{**named, **(settings or {})})
 
 
 def told(node: Node, *words: str, status: int = 0) -> Any:

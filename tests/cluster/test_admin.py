@@ -2,14 +2,14 @@
 
 import json
 import signal
-import subprocess
-import sys
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 
 from tests.cluster.app import Noted
-from tests.cluster.nodes import PATIENCE, TLS, Node, Nodes, command, environment
+from tests.cluster.commands import called, refused
+from tests.cluster.nodes import APP, PATIENCE, TLS, Node, Nodes
 from tests.cluster.peers import free_port
 from tests.waiting import eventually, running_reactor
 from txqueue import WorkQueue
@@ -24,16 +24,9 @@ def socket_of(node: Node) -> Path:
     return node.folder / f"{node.name}.sock"
 
 
-def asked(endpoint: str) -> subprocess.CompletedProcess[str]:
+def asked(endpoint: str) -> CompletedProcess[str]:
     """Run `txqueue nodes --node ENDPOINT`, without any database to ask."""
-    return subprocess.run(
-        [Path(sys.executable).with_name("txqueue"), "nodes", "--node", endpoint, "--json"],
-        env=environment(TXQUEUE_DSN="host=/nowhere"),
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
+    return called("nodes", "--node", endpoint, "--json", TXQUEUE_DSN="host=/nowhere")
 
 
 async def test_a_node_describes_itself(nodes: Nodes, queue: WorkQueue) -> None:
@@ -59,16 +52,8 @@ async def test_a_node_describes_itself(nodes: Nodes, queue: WorkQueue) -> None:
 async def test_an_endpoint_in_use(nodes: Nodes) -> None:
     """The second node does not start, and logs the reason in one line."""
     node = await nodes.start("--workers", "1").up()
-    second = subprocess.run(
-        command("--app", "tests.cluster.app", "--admin", f"unix:{socket_of(node)}"),
-        env=environment(TXQUEUE_DSN=node.database.dsn),
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
-    assert second.returncode == 1
-    (line,) = second.stderr.splitlines()
+    admin = f"unix:{socket_of(node)}"
+    line = refused("--app", APP, "--admin", admin, TXQUEUE_DSN=node.database.dsn)
     assert "another process listens there; choose another --admin" in line
     assert "a second node of this host needs a name of its own: --name NAME" in line
     assert asked(f"unix:{socket_of(node)}").returncode == 0
@@ -85,16 +70,9 @@ async def test_over_tls_only_operators_act(nodes: Nodes, tmp_path: Path) -> None
     started = nodes.start("--admin", endpoint, "--tls-dir", str(folder), name="venus", **TLS)
     venus = await started.up()
 
-    def pause(operator: str, **more: str) -> subprocess.CompletedProcess[str]:
+    def pause(operator: str, **more: str) -> CompletedProcess[str]:
         told = {"TXQUEUE_NODE": endpoint, "TXQUEUE_OPERATOR": operator, **TLS, **more}
-        return subprocess.run(
-            [Path(sys.executable).with_name("txqueue"), "pause", "mail"],
-            env=environment(**told),
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-            check=False,
-        )
+        return called("pause", "mail", **told)
 
     tls = {"TXQUEUE_TLS_DIR": str(folder)}
     assert pause("ann", **tls).stdout == "Queue mail is paused.\n"
@@ -124,9 +102,9 @@ async def test_a_killed_node_s_socket_is_taken_over(nodes: Nodes) -> None:
     killed = await nodes.start("--workers", "1").up()
     killed.kill()
     endpoint = f"unix:{socket_of(killed)}"
-    refused = asked(endpoint)
-    assert (refused.returncode, refused.stdout) == (1, "")
-    assert f"no node answers at {endpoint}" in refused.stderr
+    alone = asked(endpoint)
+    assert (alone.returncode, alone.stdout) == (1, "")
+    assert f"no node answers at {endpoint}" in alone.stderr
     successor = await nodes.start("--workers", "1", "--admin", endpoint).up()
     said = {node["name"]: node for node in json.loads(asked(endpoint).stdout)["nodes"]}
     assert said.keys() == {killed.name, successor.name}

@@ -20,6 +20,8 @@ from tests.samples import HOSTILE, fill, fill_with_hostile_texts
 from txqueue.web.pages.routes import MENU
 from txqueue.web.settings import ShownDatabase
 
+pytestmark = pytest.mark.slow("txqueue/web")
+
 playwright = pytest.importorskip("playwright.sync_api", exc_type=ImportError)
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")

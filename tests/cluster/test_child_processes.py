@@ -64,7 +64,9 @@ async def test_an_import_that_spoils_the_signal(
     await queue.wait(await queue.enqueue(Noop()), LIMIT)
 
 
-@pytest.mark.parametrize("start", ["fork", "spawn"])
+@pytest.mark.parametrize(
+    "start", ["fork", pytest.param("spawn", marks=pytest.mark.slow("txqueue/node/workers"))]
+)
 @pytest.mark.parametrize("is_waiting", [False, True], ids=["returns", "waits"])
 async def test_a_handler_that_closes_all_descriptors(
     is_waiting: bool, start: str, nodes: Nodes, db: Database, queue: WorkQueue

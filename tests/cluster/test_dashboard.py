@@ -19,7 +19,8 @@ async def test_an_operator_cancels_a_running_job_in_the_dashboard(
     port, users = free_port(), tmp_path / "users"
     users.touch(mode=0o600)
     users.write_text(user_line("ann", "operator", "secret"))
-    node = await nodes.start("--web", f"tcp:{port}", "--web-users", str(users)).up(1)
+    options = "--web", f"tcp:{port}", "--web-users", str(users)
+    node = await nodes.start(*options, TXQUEUE_LEASE="10").up()
     job_id = await queue.enqueue(Noted(600.0))
     browser = Browser(port)
     await browser.post("/login", {"name": "ann", "password": "secret"})

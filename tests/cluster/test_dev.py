@@ -21,6 +21,8 @@ from tests.cluster.peers import free_port
 from tests.waiting import eventually
 from txqueue.cli.dev import _free_port, _project
 
+pytestmark = pytest.mark.slow("txqueue/cli/dev.py", "txqueue/demo")
+
 APP = """
 from attrs import define
 from twisted.internet.defer import Deferred

@@ -1,26 +1,18 @@
 """``txqueue doctor`` beside real nodes."""
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 
 from tests.cluster.app import Noted
-from tests.cluster.nodes import PATIENCE, Node, Nodes, environment
+from tests.cluster.commands import called
+from tests.cluster.nodes import PATIENCE, Node, Nodes
 from tests.waiting import eventually
 from txqueue import WorkQueue
 
 
 def examined(node: Node) -> tuple[int, dict[str, str]]:
     """Run the command; returns its exit status, and the checks that find something."""
-    done = subprocess.run(
-        [Path(sys.executable).with_name("txqueue"), "doctor", "--json"],
-        env=environment(TXQUEUE_DSN=node.database.dsn, TXQUEUE_STATE_DIR=str(node.folder)),
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
+    place = {"TXQUEUE_DSN": node.database.dsn, "TXQUEUE_STATE_DIR": str(node.folder)}
+    done = called("doctor", "--json", **place)
     assert not done.stderr
     checks = json.loads(done.stdout)["checks"]
     skipped = {each["unchecked"] for each in checks if each["unchecked"] is not None}

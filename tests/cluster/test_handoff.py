@@ -26,7 +26,7 @@ async def test_a_node_that_drains_passes_on_what_it_has_not_started(
     """It ends when what runs has ended; all it held runs once, at its peer."""
     first, second = started = start_mesh(nodes, 2, *SMALL)
     await meshed(started)
-    ids = hand(db, first, 60, 1.0)
+    ids = hand(db, first, 60, 0.5)
     await eventually(lambda: share_of(db)[first.name] > 0, PATIENCE)
     first.stop()
     assert first.info["state"] == "stopped"

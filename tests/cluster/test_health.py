@@ -5,25 +5,17 @@ import json
 import os
 import signal
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 
 from tests.cluster.app import Noted
+from tests.cluster.commands import called, refused
 from tests.cluster.database import Database
-from tests.cluster.nodes import (
-    APP,
-    PATIENCE,
-    Node,
-    Nodes,
-    command,
-    environment,
-    environment_of,
-)
+from tests.cluster.nodes import APP, PATIENCE, Node, Nodes, environment_of
 from tests.cluster.peers import free_port
 from tests.fixtures.databases import execute_apart
 from tests.waiting import eventually, pause
@@ -38,27 +30,27 @@ def probed(port: int, path: str) -> tuple[int, str]:
         return answer.status, answer.read().decode().strip()
 
 
-def health(node: Node, *arguments: str) -> subprocess.CompletedProcess[str]:
+def health(node: Node, *arguments: str) -> CompletedProcess[str]:
     """Run `txqueue health` as the node's account would, without any database to ask."""
-    return subprocess.run(
-        [Path(sys.executable).with_name("txqueue"), "health", *arguments],
-        env=environment(TXQUEUE_DSN="host=/nowhere", TXQUEUE_STATE_DIR=str(node.folder)),
-        cwd=node.folder,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
+    place = {"TXQUEUE_DSN": "host=/nowhere", "TXQUEUE_STATE_DIR": str(node.folder)}
+    return called("health", *arguments, **place)
+
+
+def cancel_last(node: Node, job: int) -> None:
+    """Cancel the job for which a node drains, and expect that it ends."""
+    node.database.value("select txqueue.cancel(%s::bigint[], 'test')", [job])
+    assert node.ended() == -signal.SIGTERM, node.log
 
 
 async def test_probes_from_start_to_drain(nodes: Nodes, queue: WorkQueue) -> None:
     """Ready while it serves; while it drains it is live and not ready, until its job has ended."""
     port = free_port()
-    node = await nodes.start("--health", f"tcp:{port}", "--workers", "1").up()
+    options = "--health", f"tcp:{port}", "--workers", "1"
+    node = await nodes.start(*options, TXQUEUE_LEASE="10").up()
     await eventually(lambda: probed(port, "/readyz") == (200, "ready"), PATIENCE)
     assert probed(port, "/livez") == (200, "live")
     assert health(node).returncode == health(node, "--ready").returncode == 0
-    job = await queue.enqueue(Noted(15.0))
+    job = await queue.enqueue(Noted(600.0))
     await eventually(lambda: node.database.runs().get(job) == 1, PATIENCE)
     node.signal(signal.SIGTERM)
     await eventually(lambda: probed(port, "/readyz")[0] == 503, PATIENCE)
@@ -72,7 +64,7 @@ async def test_probes_from_start_to_drain(nodes: Nodes, queue: WorkQueue) -> Non
         "ready": False,
         "reason": "",
     }
-    assert node.ended() == -signal.SIGTERM, node.log
+    cancel_last(node, job)
 
 
 async def test_an_outage_of_the_database_is_no_reason_to_restart(
@@ -97,22 +89,6 @@ async def test_an_outage_of_the_database_is_no_reason_to_restart(
     await eventually(lambda: probed(port, "/readyz") == (200, "ready"), PATIENCE)
 
 
-async def test_no_answer_is_not_live(nodes: Nodes) -> None:
-    """Neither a stopped process nor none; the wait for a stopped one is limited."""
-    node = await nodes.start("--workers", "1").up()
-    node.signal(signal.SIGSTOP)
-    stopped = health(node, "--json")
-    node.signal(signal.SIGCONT)
-    said = json.loads(stopped.stdout)
-    assert (stopped.returncode, said["live"], said["ready"]) == (1, False, False)
-    assert "does not answer within 4 s" in said["reason"]
-    node.stop()
-    none = health(node)
-    assert none.returncode == 1
-    assert "none of this host listens" in none.stdout
-    assert len(none.stdout.splitlines()) == 1
-
-
 @pytest.mark.parametrize(
     ("endpoint", "said"),
     [
@@ -123,17 +99,7 @@ async def test_no_answer_is_not_live(nodes: Nodes) -> None:
 )
 def test_an_endpoint_that_cannot_be_is_refused(endpoint: str, said: str) -> None:
     """In one line, before the database is asked."""
-    ended = subprocess.run(
-        command("--app", APP, "--health", endpoint),
-        env=environment(TXQUEUE_DSN="host=/nowhere"),
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
-    assert ended.returncode == 1
-    (line,) = ended.stderr.splitlines()
-    assert said in line
+    assert said in refused("--app", APP, "--health", endpoint, TXQUEUE_DSN="host=/nowhere")
 
 
 @pytest.fixture
@@ -172,43 +138,47 @@ async def received(inbox: socket.socket, wanted: str) -> list[str]:
     return found
 
 
+def supervised(nodes: Nodes, watchdog: str) -> Node:
+    """Start a node that tells a service manager that it lives, in so many microseconds."""
+    told = {"NOTIFY_SOCKET": f"@txqueue-test-{os.getpid()}", "WATCHDOG_USEC": watchdog}
+    return nodes.start("--workers", "1", TXQUEUE_LEASE="10", **told)
+
+
 async def test_a_service_manager_is_informed(
     nodes: Nodes, inbox: socket.socket, queue: WorkQueue
 ) -> None:
     """Ready once registered, then alive, more time while it drains; workers inherit nothing."""
-    node = await nodes.start(
-        "--workers",
-        "1",
-        NOTIFY_SOCKET=f"@txqueue-test-{os.getpid()}",
-        WATCHDOG_USEC="2000000",
-    ).up()
+    node = await supervised(nodes, "2000000").up()
     await received(inbox, "READY=1\nSTATUS=ready")
     await received(inbox, "WATCHDOG=1")
     (worker,) = node.workers
     inherited = [name.partition(b"=")[0] for name in environment_of(worker)]
     assert not {b"NOTIFY_SOCKET", b"WATCHDOG_USEC"} & {*inherited}
-    job = await queue.enqueue(Noted(6.0))
+    job = await queue.enqueue(Noted(600.0))
     await eventually(lambda: node.database.runs().get(job) == 1, PATIENCE)
     node.signal(signal.SIGTERM)
     await received(inbox, "STOPPING=1\nSTATUS=draining")
     await received(inbox, "EXTEND_TIMEOUT_USEC=6000000")
     await received(inbox, "EXTEND_TIMEOUT_USEC=6000000")
-    assert node.ended() == -signal.SIGTERM, node.log
+    cancel_last(node, job)
 
 
-async def test_a_stuck_master_feeds_no_watchdog(nodes: Nodes, inbox: socket.socket) -> None:
-    """A process that stands still sends nothing, so that the service manager ends it."""
-    node = await nodes.start(
-        "--workers",
-        "1",
-        NOTIFY_SOCKET=f"@txqueue-test-{os.getpid()}",
-        WATCHDOG_USEC="1000000",
-    ).up()
+async def test_a_master_that_stands_still_is_not_live(nodes: Nodes, inbox: socket.socket) -> None:
+    """It feeds no watchdog and answers no probe, whose wait is limited; nor does none answer."""
+    node = await supervised(nodes, "1000000").up()
     await received(inbox, "READY=1")
     node.signal(signal.SIGSTOP)
     await pause(0.2)
     drain(inbox)
-    await pause(3)
+    stopped = health(node, "--json")
     assert drain(inbox) == 0
     node.signal(signal.SIGCONT)
     await received(inbox, "WATCHDOG=1")
+    said = json.loads(stopped.stdout)
+    assert (stopped.returncode, said["live"], said["ready"]) == (1, False, False)
+    assert "does not answer within 4 s" in said["reason"]
+    node.stop()
+    none = health(node)
+    assert none.returncode == 1
+    assert "none of this host listens" in none.stdout
+    assert len(none.stdout.splitlines()) == 1

@@ -1,36 +1,28 @@
 """Where nodes listen for peers, and with which certificates; what does not do is refused."""
 
-import subprocess
 from pathlib import Path
 
 import pytest
 
+from tests.cluster.commands import refused
 from tests.cluster.database import Database
-from tests.cluster.nodes import APP, PATIENCE, TLS, Nodes, command, environment
+from tests.cluster.nodes import APP, PATIENCE, TLS, Nodes
 from tests.cluster.peers import certificates, connected, free_port, hand, meshed, share_of
 from tests.waiting import eventually
 
 
-def refused(db: Database, *arguments: str) -> str:
+def said(db: Database, *arguments: str) -> str:
     """Start a node that must not start; returns its one line."""
-    ended = subprocess.run(
-        command("--app", APP, "--name", "a", *arguments),
-        env=environment(TXQUEUE_DSN=db.dsn, **TLS),
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
-    assert ended.returncode == 1, ended.stderr
-    (line,) = ended.stderr.splitlines()
-    return line
+    return refused("--app", APP, "--name", "a", *arguments, TXQUEUE_DSN=db.dsn, **TLS)
 
 
-@pytest.mark.parametrize("interface", ["0.0.0.0", "[::]", "192.0.2.1"])
-@pytest.mark.parametrize("option", ["--listen", "--admin"])
+@pytest.mark.parametrize(
+    ("option", "interface"),
+    [("--listen", "0.0.0.0"), ("--listen", "[::]"), ("--admin", "192.0.2.1")],
+)
 def test_beyond_this_host_only_with_tls(option: str, interface: str, db: Database) -> None:
     """The error says why the node does not start, with the remedy."""
-    line = refused(db, option, f"tcp:{free_port()}:interface={interface}")
+    line = said(db, option, f"tcp:{free_port()}:interface={interface}")
     assert "other interfaces need mutual TLS; give --tls-dir" in line
     assert "txqueue certs issue" in line
 
@@ -40,22 +32,22 @@ def test_certificates_that_do_not_do(db: Database, tmp_path: Path) -> None:
     folder = certificates(tmp_path / "tls", "b", "a")
     given = ("--tls-dir", str(folder), "--listen", f"tcp:{free_port()}")
     (folder / "a.key").chmod(0o644)
-    assert "run: chmod 600" in refused(db, *given)
+    assert "run: chmod 600" in said(db, *given)
     (folder / "a.pem").write_bytes((folder / "b.pem").read_bytes())
-    assert "is not the certificate of node a" in refused(db, *given)
+    assert "is not the certificate of node a" in said(db, *given)
     (folder / "a.pem").unlink()
-    assert "a.pem cannot be read" in refused(db, *given)
+    assert "a.pem cannot be read" in said(db, *given)
 
 
-def test_a_port_in_use(db: Database) -> None:
-    """And a socket is no place for peers."""
-    assert "give --listen tcp:PORT" in refused(db, "--listen", "unix:/tmp/a.sock")
+def test_a_socket_is_no_place_for_peers(db: Database) -> None:
+    """They are on other hosts, too."""
+    assert "give --listen tcp:PORT" in said(db, "--listen", "unix:/tmp/a.sock")
 
 
 def test_two_options_with_one_port(db: Database) -> None:
     """It is said before the node starts; one of the two would not be served."""
     port = f"tcp:{free_port()}"
-    line = refused(db, "--health", port, "--metrics", port)
+    line = said(db, "--health", port, "--metrics", port)
     assert "--health and --metrics name the same port" in line
     assert "give each a port of its own" in line
 

@@ -50,7 +50,8 @@ async def test_rescued_jobs_are_counted(nodes: Nodes, queue: WorkQueue) -> None:
     first = await nodes.start("--workers", "1").up()
     job_id = await queue.enqueue(Noted(60.0))
     await eventually(lambda: first.database.job(job_id)["state"] == "assigned", PATIENCE)
-    second = await nodes.start("--metrics", f"tcp:{port}", "--workers", "1").up()
+    options = "--metrics", f"tcp:{port}", "--workers", "1"
+    second = await nodes.start(*options, TXQUEUE_LEASE="10").up()
     first.kill()
     browser = Browser(port)
 

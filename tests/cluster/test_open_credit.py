@@ -127,7 +127,7 @@ async def test_a_transaction_that_commits_while_its_node_drains(
     nodes: Nodes, db: Database, is_notified: bool
 ) -> None:
     """Its job is returned at once, and runs elsewhere, however long the node drains."""
-    first = await nodes.start("--workers", "1", "--lease", LEASE).up()
+    first = await nodes.start("--workers", "1", "--lease", "10").up()
     await credit_granted(db)
     with closing(psycopg2.connect(db.dsn)) as session, session.cursor() as cursor:
         long = enqueued(db, 3600.0)
@@ -141,7 +141,7 @@ async def test_a_transaction_that_commits_while_its_node_drains(
             )
         session.commit()
         await eventually(lambda: db.job(job_id)["state"] == "ready", PATIENCE)
-        await nodes.start("--workers", "1", "--lease", LEASE).up()
+        await nodes.start("--workers", "1", "--lease", "10").up()
         await done(db, job_id)
         assert first.info["state"] == "draining"
         db.value("select txqueue.cancel(%s::bigint[], 'test')", [long])

@@ -21,6 +21,8 @@ from tests.cluster.peers import free_port
 from tests.waiting import eventually
 from txqueue import WorkQueue
 
+pytestmark = pytest.mark.slow("txqueue/metrics", "packaging/prometheus", "packaging/grafana")
+
 PACKAGING = ROOT / "packaging"
 INTERVAL = "10s"
 NO_NODE = {

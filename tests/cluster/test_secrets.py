@@ -1,9 +1,6 @@
 """Passwords and payloads must not appear in any visible place."""
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -12,8 +9,9 @@ from cryptography.fernet import Fernet
 from psycopg2.extensions import make_dsn
 
 from tests.cluster.app_with_secrets import Charge, Plain, Strict
+from tests.cluster.commands import called, refused
 from tests.cluster.database import Database
-from tests.cluster.nodes import PATIENCE, Node, Nodes, command, environment
+from tests.cluster.nodes import PATIENCE, Node, Nodes
 from tests.waiting import eventually
 from txqueue import WorkQueue
 from txqueue.store.enqueueing.encryption import KEY
@@ -27,14 +25,7 @@ PASSWORD = "s3cr3t-of-the-database"
 def asked(node: Node, *words: str) -> str:
     """All answers of a node to an operator."""
     told = {"TXQUEUE_NODE": f"unix:{node.folder / quote(node.name)}.sock"}
-    ended = subprocess.run(
-        [Path(sys.executable).with_name("txqueue"), *words],
-        env=environment(**told),
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
+    ended = called(*words, **told)
     return ended.stdout + ended.stderr
 
 
@@ -119,16 +110,6 @@ async def test_encrypted_work_runs_where_the_key_is(
 
 def test_a_key_that_is_none(db: Database) -> None:
     """The node does not start, and says why in one line without showing it."""
-
-    ended = subprocess.run(
-        command("--app", APP),
-        env=environment(TXQUEUE_DSN=db.dsn, **{KEY: CANARY}),
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
-    assert ended.returncode == 1
-    (line,) = ended.stderr.splitlines()
+    line = refused("--app", APP, TXQUEUE_DSN=db.dsn, **{KEY: CANARY})
     assert f"{KEY} is not a key" in line
     assert CANARY not in line

@@ -25,7 +25,9 @@ def runs(node: Node) -> Counter[str]:
     return Counter((node.folder / "ran").read_text().split())
 
 
-@pytest.mark.parametrize("log_format", ["json", "text"])
+@pytest.mark.parametrize(
+    "log_format", ["json", pytest.param("text", marks=pytest.mark.slow("txqueue/logs"))]
+)
 async def test_a_log_that_is_not_read_keeps_no_node_from_its_work(
     nodes: Nodes, db: Database, queue: WorkQueue, log_format: str
 ) -> None:

@@ -1,17 +1,15 @@
 """Threads that hang: their worker is found stuck, shown and replaced, and the node still ends."""
 
 import signal
-import subprocess
-import sys
 import time
 from functools import partial
-from pathlib import Path
 
 import pytest
 
 from tests.cluster.app import Noop
 from tests.cluster.app_of_processes import BlocksLater, Hangs, HangsSilently, WaitsLong
-from tests.cluster.nodes import Node, Nodes, environment
+from tests.cluster.commands import called
+from tests.cluster.nodes import Node, Nodes
 from tests.cluster.peers import free_port
 from tests.cluster.test_health import probed
 from tests.waiting import eventually
@@ -54,15 +52,8 @@ async def test_a_stuck_worker_is_replaced(beside: int, nodes: Nodes, queue: Work
 
 def tells(node: Node, text: str, *command: str) -> bool:
     """Whether a command of the tools prints a text."""
-    done = subprocess.run(
-        [Path(sys.executable).with_name("txqueue"), *command, "--json"],
-        env=environment(TXQUEUE_DSN=node.database.dsn, TXQUEUE_STATE_DIR=str(node.folder)),
-        capture_output=True,
-        text=True,
-        timeout=LIMIT,
-        check=False,
-    )
-    return text in done.stdout
+    place = {"TXQUEUE_DSN": node.database.dsn, "TXQUEUE_STATE_DIR": str(node.folder)}
+    return text in called(*command, "--json", **place).stdout
 
 
 async def test_a_job_that_blocks_its_worker_after_a_wait(nodes: Nodes, queue: WorkQueue) -> None:
