@@ -12,7 +12,9 @@ from txqueue.web.service import Dashboard
 from txqueue.web.settings import DashboardSettings, ShownDatabase
 from txqueue.wire.endpoints import Endpoint
 
-__all__ = ["served"]
+__all__ = ["PASSWORD", "log_in", "served"]
+
+PASSWORD = "correct horse"
 
 
 @asynccontextmanager
@@ -31,3 +33,9 @@ async def served(dsn: str, **settings: Any) -> AsyncIterator[Browser]:
     finally:
         await port.stopListening()
         await dashboard.stopService()
+
+
+async def log_in(browser: Browser, name: str) -> None:
+    """Log a user in."""
+    answer = await browser.post("/login", {"name": name, "password": PASSWORD})
+    assert (answer.status, answer.headers["location"]) == (303, f"{browser.base}/")

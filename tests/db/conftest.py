@@ -4,16 +4,30 @@ To empty one takes a hundredth of the time that it takes to make one. A test tha
 schema itself asks for `migrated_database` instead.
 """
 
+import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, contextmanager
 from importlib.util import find_spec
-from typing import Final
+from typing import Any, Final, TypeVar
 
 import pytest
+import pytest_twisted
+from attrs import frozen
 
+from tests.browser import Browser
+from tests.dashboards import PASSWORD, log_in, served
 from tests.db.kept_sessions import close_idle, keeping, kept_session
+from tests.db.letters import opened
 from tests.db.masters import Master, master
 from tests.fixtures.databases import Templates, fresh_database
+from tests.waiting import within
+from txqueue import WorkQueue
+from txqueue.cli.options import GlobalOptions
+from txqueue.cli.root import run
+from txqueue.web.logins import read_users, user_line
+
+T = TypeVar("T")
 
 # Only tables that have rows: each truncation makes new files for a table and all its indexes.
 EMPTY = """
@@ -148,3 +162,94 @@ def third(dsn: str, node: Master) -> Iterator[Master]:
     """And one more."""
     with master(dsn, "third") as session:
         yield session
+
+
+@contextmanager
+def entered(manager: AbstractAsyncContextManager[T]) -> Iterator[T]:
+    """Enter an asynchronous context manager for a fixture."""
+    yield pytest_twisted.blockon(within(60.0, manager.__aenter__()))
+    pytest_twisted.blockon(within(60.0, manager.__aexit__(None, None, None)))
+
+
+@pytest.fixture
+def queue(dsn: str) -> Iterator[WorkQueue]:
+    """A queue on the database."""
+    with entered(opened(dsn)) as queue:
+        yield queue
+
+
+@pytest.fixture(scope="module")
+def users(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, Any]]:
+    """An operator and a viewer of dashboards, with passwords that are fast to check."""
+    file = tmp_path_factory.mktemp("users") / "users"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("txqueue.web.logins._N", 2)
+        lines = [user_line("ann", "operator", PASSWORD), user_line("bob", "viewer", PASSWORD)]
+        file.write_text("\n".join(lines))
+        file.chmod(0o600)
+        yield read_users(file)
+
+
+@pytest.fixture
+def browser(dsn: str) -> Iterator[Browser]:
+    """A browser of a dashboard without users."""
+    with entered(served(dsn)) as browser:
+        yield browser
+
+
+@pytest.fixture
+def developer(dsn: str) -> Iterator[Browser]:
+    """The browser of an operator who has the key of a dashboard without users."""
+    with entered(served(dsn, key="secret")) as browser:
+        pytest_twisted.blockon(within(60.0, browser.get("/login?key=secret")))
+        yield browser
+
+
+@pytest.fixture
+def visitor(dsn: str, users: Mapping[str, Any]) -> Iterator[Browser]:
+    """A browser of a dashboard with users, not logged in."""
+    with entered(served(dsn, users=users)) as browser:
+        yield browser
+
+
+@pytest.fixture
+def ann(visitor: Browser) -> Browser:
+    """The browser of an operator."""
+    pytest_twisted.blockon(within(60.0, log_in(visitor, "ann")))
+    return visitor
+
+
+@frozen
+class Cli:
+    """The command, run in this process."""
+
+    _capsys: pytest.CaptureFixture[str]
+
+    def __call__(self, *words: str, status: int = 0) -> Any:
+        """Run it, and return what it has printed: its output and its errors."""
+        self._capsys.readouterr()
+        assert run(list(words), GlobalOptions()) == status, self._capsys.readouterr()
+        return self._capsys.readouterr()
+
+
+@pytest.fixture
+def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
+    """The command."""
+    return Cli(capsys)
+
+
+@pytest.fixture
+def txqueue(dsn: str, cli: Cli) -> Callable[..., Any]:
+    """Call the command on the database with --json; returns the document."""
+    return lambda *words: json.loads(cli("--dsn", dsn, "--json", *words).out)
+
+
+@pytest.fixture
+def shown(dsn: str, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """Call the command on the database for people; returns all that it prints."""
+
+    def call(*words: str) -> str:
+        run(["--dsn", dsn, *words], GlobalOptions())
+        return "".join(capsys.readouterr())
+
+    return call

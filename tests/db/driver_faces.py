@@ -19,6 +19,7 @@ from typing import Any, Final, TypeVar
 import asyncpg
 import psycopg
 import psycopg2
+import pytest
 import sqlalchemy
 from attrs import define, field
 from django.db import connections as django_connections
@@ -359,7 +360,13 @@ NOT_BLOCKING: Final[dict[str, Callable[[str], AbstractAsyncContextManager[Face]]
     "sqlalchemy-session-asyncpg": with_async_sqlalchemy("asyncpg", AsyncSession),
     "sqlalchemy-session-psycopg-async": with_async_sqlalchemy("psycopg", AsyncSession),
 }
-NAMES: Final = [*BLOCKING, *NOT_BLOCKING]
+SUBJECTS: Final = ("txqueue/adapters", "txqueue/testing")
+FEW: Final = ("psycopg2", "django", "sync-queue", "psycopg-async", "aio-queue", "asyncpg")
+NAMES: Final = [
+    name if name in FEW else pytest.param(name, marks=pytest.mark.slow(*SUBJECTS))
+    for name in (*BLOCKING, *NOT_BLOCKING)
+]
+"""Those that have the adapter's code in common with one of the few are played with its changes."""
 
 
 def tried(name: str, dsn: str, test: Callable[[Face], Coroutine[Any, Any, T]]) -> T:

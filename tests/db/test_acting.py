@@ -131,15 +131,6 @@ def test_a_job_that_never_started_has_spent_no_attempt(node: Master) -> None:
     assert (node.job(job_id)["attempt"], node.job(job_id)["state"]) == (0, "cancelled")
 
 
-def test_only_the_node_that_holds_it_is_asked(node: Master, other: Master) -> None:
-    """Other nodes do not read the request."""
-    (job_id,) = node.enqueue({})
-    node.claim()
-    cancel(other, job_id)
-    assert heard(other) == []
-    assert len(heard(node)) == 1
-
-
 @pytest.mark.parametrize("how", ["retry", "release"])
 def test_a_job_that_went_back_to_the_queue_is_cancelled_there(node: Master, how: str) -> None:
     """The attempt ended just before the node read the request: the job does not run again."""
@@ -227,15 +218,6 @@ def test_a_retried_job_waits_again_for_its_unpublished_type(node: Master) -> Non
     cancel(node, job_id)
     retry(node, job_id)
     assert node.waiting("type") == [job_id]
-
-
-def test_what_runs_or_is_done_is_not_run_again(node: Master) -> None:
-    """A done job never is."""
-    done = ended(node, "done")
-    ready, _ = node.enqueue({}, {})
-    running = node.claim(1)[0].ids[0]
-    assert running == ready
-    assert retry(node, done, running, 10**9) == ([], [done, running, 10**9])
 
 
 def test_a_priority_is_changed(node: Master) -> None:

@@ -12,13 +12,12 @@ import psycopg2
 import pytest
 
 from tests.dashboards import served
+from tests.db.conftest import Cli
 from tests.db.letters import opened
 from tests.db.masters import Master, master
 from tests.db.past import LEAVES, fill
 from tests.waiting import running_reactor
 from txqueue.archive.writing import archive
-from txqueue.cli.options import GlobalOptions
-from txqueue.cli.root import run
 from txqueue.errors import ArchiveUnavailable, JobFailed, JobNotFound
 from txqueue.model.job import State
 from txqueue.node.operators.endpoint import AdminHandlers
@@ -89,12 +88,11 @@ def test_a_job_waits_for_archived_ones_as_for_other_ended_ones(node: Master) -> 
 
 
 def test_the_steps_of_an_archived_job_are_shown(
-    node: Master, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    node: Master, monkeypatch: pytest.MonkeyPatch, cli: Cli
 ) -> None:
     """What they have returned, and what the job waited for: they are a column of its row."""
     monkeypatch.setenv("TXQUEUE_DSN", node.connection.dsn)
-    assert run(["steps", "901", "--json"], GlobalOptions()) == 0
-    first, second = json.loads(capsys.readouterr().out)["steps"]
+    first, second = json.loads(cli("steps", "901", "--json").out)["steps"]
     assert (first["name"], first["result"]) == ("charge", {"id": 7})
     assert second["signal"] == "approved"
 
@@ -176,32 +174,27 @@ async def test_operators_of_a_node_find_an_archived_job(node: Master) -> None:
         pool.close()
 
 
-def test_a_batch_is_counted_whose_callback_or_jobs_are_archived(
-    node: Master, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_batch_is_counted_whose_callback_or_jobs_are_archived(node: Master, cli: Cli) -> None:
     """From the outcomes that the callback got, and from the jobs' last states."""
     command = ["--dsn", node.connection.dsn, "--json", "batch"]
-    assert run([*command, "902"], GlobalOptions()) == 0
-    told = json.loads(capsys.readouterr().out)
+    told = json.loads(cli(*command, "902").out)
     assert [told[name] for name in ("jobs", "done", "failed", "left")] == [3, 2, 1, 0]
     callback = node.value(AFTER, [7, 60, 902], True)
     node.complete(node.claim()[0])
-    assert run([*command, str(callback)], GlobalOptions()) == 0
-    told = json.loads(capsys.readouterr().out)
+    told = json.loads(cli(*command, str(callback)).out)
     assert [told[name] for name in ("jobs", "done", "cancelled", "left")] == [3, 2, 1, 0]
 
 
 @pytest.mark.parametrize("is_noted", [True, False])
 def test_an_unreachable_archive_leaves_the_rest_of_a_list(
-    node: Master, tmp_path: Path, capsys: pytest.CaptureFixture[str], *, is_noted: bool
+    node: Master, tmp_path: Path, cli: Cli, *, is_noted: bool
 ) -> None:
     """With a warning for each day that is missing; days of an earlier release have no sums."""
     if not is_noted:
         node.cursor.execute("update txqueue.archived set ids = null, hours = null")
     lose(tmp_path)
     for command in ("history", "stats"):
-        assert run(["--dsn", node.connection.dsn, "--json", command, *SPAN], GlobalOptions()) == 0
-        said = capsys.readouterr()
+        said = cli("--dsn", node.connection.dsn, "--json", command, *SPAN)
         unread = json.loads(said.out)["unread"]
         if command == "stats" and is_noted:
             assert unread == []

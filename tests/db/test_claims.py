@@ -203,15 +203,6 @@ def test_open_claims_take_different_jobs(node: Master, other: Master) -> None:
     assert (first, second, third) == (ids[:4], ids[4:8], ids[8:])
 
 
-def test_a_claim_that_is_rolled_back_leaves_its_jobs(node: Master) -> None:
-    """The master died before it knew of them."""
-    ids = node.enqueue({}, {})
-    node.connection.autocommit = False
-    node.take()
-    node.connection.rollback()
-    assert node.take().ids == ids
-
-
 def test_chunks_are_spread_and_bounded(node: Master) -> None:
     """At least one for each worker, each with a number, a weight and a token of its own."""
     ids = node.enqueue(*[{"weight": 2} for _ in range(10)])

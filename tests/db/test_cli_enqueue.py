@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from psycopg2.extensions import make_dsn
 
+from tests.db.conftest import Cli
 from txqueue.cli.options import GlobalOptions
 from txqueue.cli.root import run
 from txqueue.store.inquiries.reader import Session
@@ -33,26 +34,20 @@ def stored(dsn: str) -> list[dict[str, Any]]:
         return session.dicts("select * from txqueue.job order by job_id")
 
 
-def test_migrate_twice(
-    database: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_migrate_twice(database: str, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second time there is nothing to do."""
     monkeypatch.setenv("TXQUEUE_DSN", database)
-    assert run(["migrate", "--json"], GlobalOptions()) == 0
-    first = json.loads(capsys.readouterr().out)
+    first = json.loads(cli("migrate", "--json").out)
     assert (first["from"], first["applied"]) == (0, ["0038_tables"])
-    assert run(["migrate", "--json"], GlobalOptions()) == 0
-    again = json.loads(capsys.readouterr().out)
+    again = json.loads(cli("migrate", "--json").out)
     assert again == {"from": first["to"], "to": first["to"], "applied": [], "advanced": []}
-    assert run(["migrate"], GlobalOptions()) == 0
-    assert "up to date" in capsys.readouterr().out
+    assert "up to date" in cli("migrate").out
 
 
-def test_a_database_without_the_schema(database18: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_database_without_the_schema(database18: str, cli: Cli) -> None:
     """Every command says how to make it."""
     for words in (["status"], ["nodes"], ["jobs"], ["job", "1"], ["enqueue", "t", "{}"]):
-        assert run([*words, "--dsn", database18], GlobalOptions()) == 1
-        assert "run: txqueue migrate" in capsys.readouterr().err
+        assert "run: txqueue migrate" in cli(*words, "--dsn", database18, status=1).err
 
 
 @pytest.mark.parametrize(
@@ -65,23 +60,25 @@ def test_a_database_without_the_schema(database18: str, capsys: pytest.CaptureFi
     ],
 )
 def test_a_nul_is_refused_with_the_path_of_its_field(
-    dsn: str, capsys: pytest.CaptureFixture[str], payload: dict[str, Any], path: str
+    dsn: str, cli: Cli, payload: dict[str, Any], path: str
 ) -> None:
     """Keys below a field are data, and not shown."""
-    assert run(["enqueue", "mail.send", json.dumps(payload)], GlobalOptions()) == 2
-    assert f"cannot be stored @ {path}; leave it out" in capsys.readouterr().err
+    assert (
+        f"cannot be stored @ {path}; leave it out"
+        in cli("enqueue", "mail.send", json.dumps(payload), status=2).err
+    )
     assert stored(dsn) == []
 
 
-def test_a_role_that_may_only_enqueue(dsn: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_role_that_may_only_enqueue(dsn: str, cli: Cli) -> None:
     """Its job is written, and no error makes it write another."""
     only = make_dsn(dsn, options="-c role=txqueue_enqueue")
-    assert run(["enqueue", "test.kind", "{}", "--dsn", only], GlobalOptions()) == 0
+    said = cli("enqueue", "test.kind", "{}", "--dsn", only)
     (job,) = stored(dsn)
-    assert capsys.readouterr().out == f"Enqueued job {job['job_id']}.\n"
+    assert said.out == f"Enqueued job {job['job_id']}.\n"
 
 
-def test_every_option_is_stored(dsn: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_option_is_stored(dsn: str, cli: Cli) -> None:
     """Moments with any offset; the payload to the digit."""
     options = {
         "--queue": "mail",
@@ -96,12 +93,9 @@ def test_every_option_is_stored(dsn: str, capsys: pytest.CaptureFixture[str]) ->
     }
     words = [word for pair in options.items() for word in pair]
     payload = '{"price": 1.10, "big": 12345678901234567890, "text": "é \\"%"}'
-    assert run(["enqueue", "mail.send", payload, *words, "--json"], GlobalOptions()) == 0
+    told = json.loads(cli("enqueue", "mail.send", payload, *words, "--json").out)
     (job,) = stored(dsn)
-    assert json.loads(capsys.readouterr().out) == {
-        "job_ids": [job["job_id"]],
-        "new_ids": [job["job_id"]],
-    }
+    assert told == {"job_ids": [job["job_id"]], "new_ids": [job["job_id"]]}
     assert (job["queue"], job["priority"], job["weight"]) == ("mail", 7, 3)
     assert (job["group"], job["work_type"]) == ("user:7 %s", "mail.send")
     assert (job["tenant"], job["options"]) == ("acme", {"attempts": 3, "timeout": 120.0})
@@ -112,12 +106,12 @@ def test_every_option_is_stored(dsn: str, capsys: pytest.CaptureFixture[str]) ->
         assert session.value("select payload ->> 'big' from txqueue.job") == "12345678901234567890"
 
 
-def test_many_of_the_same(dsn: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_many_of_the_same(dsn: str, cli: Cli) -> None:
     """More than go in one round trip."""
-    assert run(["enqueue", "t", '{"n": 1}', "--count", "2500", "--json"], GlobalOptions()) == 0
-    assert json.loads(capsys.readouterr().out)["job_ids"] == [job["job_id"] for job in stored(dsn)]
-    assert run(["enqueue", "t", "{}", "--count", "2"], GlobalOptions()) == 0
-    said = capsys.readouterr()
+    assert json.loads(cli("enqueue", "t", '{"n": 1}', "--count", "2500", "--json").out)[
+        "job_ids"
+    ] == [job["job_id"] for job in stored(dsn)]
+    said = cli("enqueue", "t", "{}", "--count", "2")
     assert said.out == "Enqueued 2 jobs: 2501, 2502.\n"
     assert "No node has published t yet" in said.err
 
@@ -132,23 +126,19 @@ def test_many_of_the_same(dsn: str, capsys: pytest.CaptureFixture[str]) -> None:
     ],
 )
 def test_a_job_that_has_the_unique_key_is_named(
-    dsn: str, capsys: pytest.CaptureFixture[str], words: list[str], told: str
+    dsn: str, cli: Cli, words: list[str], told: str
 ) -> None:
     """Not as an enqueued one; --json tells which of the numbers are new."""
     words = ["enqueue", "test.kind", "{}", "--unique", "7", *words]
-    assert run([*words, "--count", "3"], GlobalOptions()) == 0
+    said = cli(*words, "--count", "3")
     (job,) = stored(dsn)
     job_id = job["job_id"]
-    assert capsys.readouterr().out == (f"Enqueued job {job_id}: it has the unique key of all 3.\n")
-    assert run(words, GlobalOptions()) == 0
-    assert capsys.readouterr().out == f"Job {job_id} has this unique key: {told}.\n"
-    assert run([*words, "--json"], GlobalOptions()) == 0
-    assert json.loads(capsys.readouterr().out) == {"job_ids": [job_id], "new_ids": []}
+    assert said.out == f"Enqueued job {job_id}: it has the unique key of all 3.\n"
+    assert cli(*words).out == f"Job {job_id} has this unique key: {told}.\n"
+    assert json.loads(cli(*words, "--json").out) == {"job_ids": [job_id], "new_ids": []}
 
 
-def test_a_remembered_job_that_is_gone_is_named(
-    dsn: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_remembered_job_that_is_gone_is_named(dsn: str, cli: Cli) -> None:
     """Its key is remembered for longer than its row."""
     words = ["enqueue", "test.kind", "{}", "--unique", "7", "--unique-mode", "once"]
     assert run(words, GlobalOptions()) == 0
@@ -156,27 +146,20 @@ def test_a_remembered_job_that_is_gone_is_named(
     with Session(dsn) as session:
         session.rows("delete from txqueue.job")
         session.rows("delete from txqueue.unique_job")
-    capsys.readouterr()
-    assert run(words, GlobalOptions()) == 0
-    assert "no other is enqueued" in capsys.readouterr().out
-    assert run([*words, "--json"], GlobalOptions()) == 0
-    assert json.loads(capsys.readouterr().out) == {"job_ids": [job["job_id"]], "new_ids": []}
+    assert "no other is enqueued" in cli(*words).out
+    assert json.loads(cli(*words, "--json").out) == {"job_ids": [job["job_id"]], "new_ids": []}
 
 
-def test_a_repeat_that_enqueues_nothing_says_so(
-    dsn: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_repeat_that_enqueues_nothing_says_so(dsn: str, cli: Cli) -> None:
     """As another job has the unique key."""
     words = ["enqueue", "test.kind", "{}", "--unique", "7"]
     assert run(words, GlobalOptions()) == 0
     (first,) = stored(dsn)
     with Session(dsn) as session:
         session.rows("select txqueue.cancel(%s::bigint[], 'ann')", ([first["job_id"]],))
-    assert run(words, GlobalOptions()) == 0
-    capsys.readouterr()
-    assert run(["repeat", str(first["job_id"])], GlobalOptions()) == 0
+    cli(*words)
+    out = cli("repeat", str(first["job_id"])).out
     old, new = (job["job_id"] for job in stored(dsn))
-    out = capsys.readouterr().out
     assert out == f"Job {old} is not enqueued again: job {new} has its unique key.\n"
 
 
@@ -196,12 +179,9 @@ def test_the_payload_from_standard_input(dsn: str, monkeypatch: pytest.MonkeyPat
         (("t", "{}", "--priority", "10"), "not in the range 0<=x<=9"),
     ],
 )
-def test_what_the_command_refuses(
-    dsn: str, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], said: str
-) -> None:
+def test_what_the_command_refuses(dsn: str, cli: Cli, words: tuple[str, ...], said: str) -> None:
     """What no job can have is a usage error: one line, exit status 2, and nothing written."""
-    assert run(["enqueue", *words], GlobalOptions()) == 2
-    (line,) = capsys.readouterr().err.splitlines()
+    (line,) = cli("enqueue", *words, status=2).err.splitlines()
     assert said in line
     assert stored(dsn) == []
 
@@ -218,17 +198,14 @@ def test_what_the_command_refuses(
         (("t", json.dumps({"x": "y" * 3_000_000})), "payload_limit"),
     ],
 )
-def test_what_the_database_refuses(
-    dsn: str, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], said: str
-) -> None:
+def test_what_the_database_refuses(dsn: str, cli: Cli, words: tuple[str, ...], said: str) -> None:
     """One line with the remedy, exit status 1, and nothing written."""
-    assert run(["enqueue", *words], GlobalOptions()) == 1
-    (line,) = capsys.readouterr().err.splitlines()
+    (line,) = cli("enqueue", *words, status=1).err.splitlines()
     assert said in line
     assert stored(dsn) == []
 
 
-def test_a_job_without_the_keys_of_its_type(dsn: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_job_without_the_keys_of_its_type(dsn: str, cli: Cli) -> None:
     """One that only the class can compute is named or left out, for a schedule as well."""
     kind = {"work_type": "mail.send", "queue": "default", "priority": 4, "weight": 1}
     kind["policy"] = {"keys": {"group": None, "tenant": ["t"]}}
@@ -236,8 +213,7 @@ def test_a_job_without_the_keys_of_its_type(dsn: str, capsys: pytest.CaptureFixt
         session.rows("select txqueue.publish(%s)", (json.dumps([kind]),))
     adding = ["schedule", "add", "s", "mail.send", "{}", "--every", "60"]
     for words in (["enqueue", "mail.send", "{}"], adding):
-        assert run(words, GlobalOptions()) == 1
-        said = capsys.readouterr().err
+        said = cli(*words, status=1).err
         assert "group key of mail.send is computed by its class" in said
         assert "pass group as an argument" in said
         assert "declare a Key" not in said

@@ -1,6 +1,5 @@
 """The options of ``txqueue jobs`` that search, and those that give a new job tags."""
 
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -12,17 +11,6 @@ from txqueue.cli.root import run
 from txqueue.store.reads import job_search
 
 Call = Callable[..., Any]
-
-
-@pytest.fixture
-def txqueue(dsn: str, capsys: pytest.CaptureFixture[str]) -> Call:
-    """Call the command with --json; returns the document."""
-
-    def call(*words: str) -> Any:
-        assert run(["--dsn", dsn, "--json", *words], GlobalOptions()) == 0
-        return json.loads(capsys.readouterr().out)
-
-    return call
 
 
 @pytest.fixture
@@ -90,6 +78,7 @@ def test_a_search_ends_after_a_number_of_jobs_and_says_so(
     code, text = shown("jobs", "--tag", "a")
     assert code == 0
     assert f"Searched the newest 10 jobs only.\nMore: --after {ids[6]}" in text
+    assert "No such job so far." in text
     page = txqueue("jobs", "--tag", "a", "--after", str(ids[6]))
     assert [job["job_id"] for job in page["jobs"]] == [ids[0]]
     assert (page["next"], page["searched"]) == (None, None)
@@ -118,29 +107,11 @@ def test_a_wrong_filter_or_tag_is_refused(
     assert node.states() == {}
 
 
-def test_a_schedule_gives_its_jobs_tags(node: Master, txqueue: Call) -> None:
-    """The jobs have them beside the schedule's name."""
-    words = ("often", "test.kind", "{}", "--every", "1h", "--tag", "team=a")
-    txqueue("schedule", "add", *words)
-    job_id = txqueue("schedule", "run-now", "often")["job_id"]
-    assert node.job(job_id)["options"]["tags"] == {"team": "a"}
-
-
 def test_a_tag_that_is_given_twice_is_refused(node: Master, shown: Call) -> None:
     """One of the two would be lost silently."""
     code, said = shown("enqueue", "test.kind", "{}", "--tag", "a=1", "--tag", "a=2")
     assert code == 2
     assert "a tag is given twice" in said
-
-
-def test_a_cut_search_does_not_say_that_there_is_no_job(
-    node: Master, shown: Call, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Only that it has found none so far."""
-    monkeypatch.setattr(job_search, "LOOKED_AT", 10)
-    node.enqueue({"options": {"tags": {"a": "b"}}}, *[{}] * 20)
-    _, said = shown("jobs", "--tag", "a")
-    assert "No such job so far." in said
 
 
 @pytest.mark.parametrize("command", ["jobs", "history", "schedules"])

@@ -1,6 +1,5 @@
 """What the command tells of what has ended: in the table or in the archive, and by the hour."""
 
-import json
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -10,8 +9,6 @@ import pytest
 
 from tests.db.masters import Master
 from tests.db.past import LEAF, LEAVES, fill, leaves
-from txqueue.cli.options import GlobalOptions
-from txqueue.cli.root import run
 
 Call = Callable[..., Any]
 SPAN = ("--from", "2020-01-01T12:00", "--to", "2020-01-02")
@@ -25,28 +22,6 @@ def past(node: Master) -> Master:
         node.cursor.execute(LEAVES.format(state))
     node.cursor.execute("delete from txqueue.archived")
     return node
-
-
-@pytest.fixture
-def txqueue(dsn: str, capsys: pytest.CaptureFixture[str]) -> Call:
-    """Call the command with --json; returns the document."""
-
-    def call(*words: str) -> Any:
-        assert run(["--dsn", dsn, "--json", *words], GlobalOptions()) == 0
-        return json.loads(capsys.readouterr().out)
-
-    return call
-
-
-@pytest.fixture
-def shown(dsn: str, capsys: pytest.CaptureFixture[str]) -> Call:
-    """Call the command for people; returns what it shows."""
-
-    def call(*words: str) -> str:
-        run(["--dsn", dsn, *words], GlobalOptions())
-        return "".join(capsys.readouterr())
-
-    return call
 
 
 def test_history_is_the_same_before_and_after_the_archive(
@@ -180,23 +155,6 @@ def test_an_archived_job_is_found_by_its_number(
     assert why["remedy"].endswith("txqueue repeat 11")
     assert "there is no job 51" in shown("job", "51")
     assert "there is no job 51" in shown("explain", "51")
-
-
-def test_an_archived_job_is_repeated(
-    past: Master, txqueue: Call, shown: Call, tmp_path: Path
-) -> None:
-    """As one in the table is, with the same payload and options; all that are named or none."""
-    fill(past, 50)
-    txqueue("archive", "--to", str(tmp_path))
-    assert "there is no job 51" in shown("repeat", "11", "51")
-    assert past.value("select count(*) from txqueue.job") == 0
-    told = txqueue("repeat", "11", "12")["repeated"]
-    assert [each["job_id"] for each in told] == [11, 12]
-    first, second = (past.job(each["new_id"]) for each in told)
-    assert (first["payload"]["n"], first["options"]) == (11, {"timeout": 3})
-    assert (second["payload"]["n"], second["tenant"]) == (12, "ada")
-    noted = past.column("select detail -> 'jobs' from txqueue.action where what = 'repeat'")
-    assert noted == [[each["job_id"], each["new_id"]] for each in told]
 
 
 def test_stats_are_the_same_before_and_after_the_archive(

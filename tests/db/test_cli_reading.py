@@ -13,15 +13,7 @@ from txqueue.cli.root import run
 from txqueue.errors import DatabaseUnavailable
 from txqueue.store.inquiries.inquiry import Inquiry, Question
 from txqueue.store.inquiries.reader import Reader, Session
-from txqueue.store.reads.job_details import about_actions
-from txqueue.store.reads.job_search import about_jobs
-from txqueue.store.reads.queue_state import (
-    about_all,
-    about_clock,
-    about_controls,
-    about_nodes,
-    about_queues,
-)
+from txqueue.store.reads.queue_state import about_clock
 
 Txqueue = Callable[..., Any]
 
@@ -43,28 +35,6 @@ def no_configuration(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def txqueue(dsn: str, capsys: pytest.CaptureFixture[str]) -> Txqueue:
-    """Call the command with --json; returns the document."""
-
-    def call(*words: str) -> Any:
-        assert run(["--dsn", dsn, "--json", *words], GlobalOptions()) == 0
-        return json.loads(capsys.readouterr().out)
-
-    return call
-
-
-@pytest.fixture
-def shown(dsn: str, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
-    """Call the command for people; returns what it shows."""
-
-    def call(*words: str) -> str:
-        assert run(["--dsn", dsn, *words], GlobalOptions()) == 0
-        return capsys.readouterr().out
-
-    return call
-
-
-@pytest.fixture
 def session(dsn: str) -> Any:
     """A connection to the same database."""
     with Session(dsn) as session:
@@ -76,13 +46,6 @@ def become(session: Session, job_id: int, state: str, **columns: object) -> None
     given = {"state": state, "waiting_for": None, **columns}
     changes = ", ".join(f'"{name}" = %s' for name in given)
     session.rows(f"update txqueue.job set {changes} where job_id = %s", (*given.values(), job_id))
-
-
-def test_status_of_an_empty_queue(txqueue: Txqueue, shown: Callable[..., str]) -> None:
-    """Nothing is no error."""
-    document = txqueue("status")
-    assert (document["queues"], document["nodes"], document["warnings"]) == ([], [], [])
-    assert "No node runs" in shown("status")
 
 
 def test_status(txqueue: Txqueue, shown: Callable[..., str], session: Session) -> None:
@@ -135,22 +98,6 @@ def test_jobs_are_paged(txqueue: Txqueue, shown: Callable[..., str]) -> None:
     found = [job["job_id"] for page in (first, second, third) for job in page["jobs"]]
     assert found == ids[::-1]
     assert str(ids[0]) in shown("jobs")
-
-
-def test_jobs_are_filtered(txqueue: Txqueue, shown: Callable[..., str], session: Session) -> None:
-    """By state, queue, type and group, alone and together."""
-    a = txqueue("enqueue", "mail", "{}", "--group", HOSTILE)["job_ids"][0]
-    b = txqueue("enqueue", "sms", "{}", "--queue", "q%s")["job_ids"][0]
-    become(session, b, "cancelled", finished_at=session.value("select now()"))
-    for filters, expected in (
-        (("--state", "waiting"), [a]),
-        (("--state", "cancelled", "--type", "sms"), [b]),
-        (("--queue", "q%s"), [b]),
-        (("--group", HOSTILE), [a]),
-        (("--type", "absent"), []),
-    ):
-        assert [job["job_id"] for job in txqueue("jobs", *filters)["jobs"]] == expected
-    assert "No such job" in shown("jobs", "--type", "absent")
 
 
 def test_what_runs_for_long_is_listed_the_longest_first(
@@ -243,18 +190,6 @@ def test_a_reader_cannot_write(session: Session) -> None:
     reader.find(about_clock())
     with pytest.raises(DatabaseUnavailable, match="read-only"):
         reader.find(writing())
-
-
-def test_the_read_only_role_may_look(migrated_database: str) -> None:
-    """The role that dashboards use."""
-    with Session(migrated_database) as session:
-        session.rows("set role txqueue_read")
-        reader = Reader(session)
-        assert reader.find(about_all("txqueue"))["history"] == {"done": 0, "cancelled": 0}
-        assert reader.find(about_nodes("txqueue")) == reader.find(about_queues("txqueue")) == []
-        assert reader.find(about_jobs("txqueue", {}, 10))[0] == []
-        assert reader.find(about_controls("txqueue")) == []
-        assert reader.find(about_actions("txqueue", None, 10)) == []
 
 
 def test_the_rate_reads_only_the_end_of_history(session: Session) -> None:

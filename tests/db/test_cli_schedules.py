@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.db.conftest import Cli
 from tests.db.masters import Master
 from tests.db.recurring import DAY, due, passes, tick
 from txqueue.cli.options import GlobalOptions
@@ -21,14 +22,9 @@ def no_configuration(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, dsn: str) 
 
 
 @pytest.fixture
-def said(capsys: pytest.CaptureFixture[str]) -> Any:
+def said(cli: Cli) -> Any:
     """Runs a command; returns its JSON document."""
-
-    def call(*words: str) -> Any:
-        assert run([*words, "--json"], GlobalOptions()) == 0, capsys.readouterr().err
-        return json.loads(capsys.readouterr().out)
-
-    return call
+    return lambda *words: json.loads(cli(*words, "--json").out)
 
 
 def wrong(capsys: pytest.CaptureFixture[str], *words: str) -> str:
@@ -61,16 +57,12 @@ def test_a_schedule_is_made_shown_and_removed(node: Master, said: Any) -> None:
     assert node.column("select what from txqueue.action order by action_id") == acts
 
 
-def test_a_schedule_of_a_type_that_no_node_has_published(
-    node: Master, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_schedule_of_a_type_that_no_node_has_published(node: Master, cli: Cli) -> None:
     """It is made, with a note."""
     arguments = ["schedule", "add", "new", "other.kind", "{}", "--every", "1d"]
-    assert run(arguments, GlobalOptions()) == 0
-    assert "No node has published other.kind yet: its jobs wait" in capsys.readouterr().err
+    assert "No node has published other.kind yet: its jobs wait" in cli(*arguments).err
     node.publish("other.kind")
-    assert run(arguments, GlobalOptions()) == 0
-    assert capsys.readouterr().err == ""
+    assert cli(*arguments).err == ""
 
 
 def test_a_schedule_with_a_payload_in_clear_of_an_encrypted_type(
@@ -111,34 +103,28 @@ def test_runs_are_shown_per_schedule_and_per_key(node: Master, said: Any) -> Non
     assert row["latest"] == row["late"] > 0
 
 
-def test_people_see_tables(node: Master, capsys: pytest.CaptureFixture[str], said: Any) -> None:
+def test_people_see_tables(node: Master, cli: Cli, said: Any) -> None:
     """When it is due, and the run that was asked for."""
     said(*ADD, "--cron", "0 3 * * *", "--tz", "Europe/Berlin", "--jitter", "5min")
     job_id = said("schedule", "run-now", "sync 7")["job_id"]
     tick(node, due(node))
-    assert run(["schedules"], GlobalOptions()) == 0
-    assert run(["schedule", "runs", "sync 7"], GlobalOptions()) == 0
-    shown = capsys.readouterr().out
+    shown = cli("schedules").out + cli("schedule", "runs", "sync 7").out
     assert "0 3 * * * Europe/Berlin" in shown
     assert " in " in shown
     assert str(job_id) in shown
 
 
-def test_a_schedule_that_ends_is_shown_to_its_end(
-    node: Master, capsys: pytest.CaptureFixture[str], said: Any
-) -> None:
+def test_a_schedule_that_ends_is_shown_to_its_end(node: Master, cli: Cli, said: Any) -> None:
     """How many of its times are over, until when it goes, and that it is due never again."""
     ends = ("--times", "1", "--until", "2199-01-31T18:00+01:00")
     said(*ADD, "--every", "1d", "--catch-up", "one", *ends)
     tick(node, due(node))
     passes(node, DAY)
-    assert run(["schedules"], GlobalOptions()) == 0
-    assert "0 of 1 times, until 2199-01-31" in " ".join(capsys.readouterr().out.split())
+    assert "0 of 1 times, until 2199-01-31" in " ".join(cli("schedules").out.split())
     tick(node, due(node))
     (row,) = said("schedules")["schedules"]
     assert (row["times"], row["enqueued"], row["has_ended"]) == (1, 1, True)
-    assert run(["schedules"], GlobalOptions()) == 0
-    assert "never again" in capsys.readouterr().out
+    assert "never again" in cli("schedules").out
 
 
 def test_invalid_input_is_refused_before_anything_is_written(
@@ -177,36 +163,33 @@ def test_the_times_of_a_schedule_are_replaced(
 
 
 def test_overlap_and_the_start_of_a_cool_down_are_chosen_and_shown(
-    node: Master, capsys: pytest.CaptureFixture[str], said: Any
+    node: Master, capsys: pytest.CaptureFixture[str], cli: Cli, said: Any
 ) -> None:
     """Each only for the schedules that it is about."""
     said(*ADD, "--every", "1h", "--overlap", "skip")
     said("schedule", "add", "rest", "test.kind", "{}", "--cooldown", "2h", "--since", "start")
     chosen = [(row["overlap"], row["since"]) for row in said("schedules")["schedules"]]
     assert chosen == [("allow", "start"), ("skip", "end")]
-    assert run(["schedules"], GlobalOptions()) == 0
-    shown = " ".join(capsys.readouterr().out.split())
+    shown = " ".join(cli("schedules").out.split())
     assert "every 1 h, no overlap" in shown
     assert "after 2 h from the start" in shown
     assert "never overlap" in wrong(capsys, "edit", "rest", "--cooldown", "1h", "--overlap", "skip")
     assert "--cooldown" in wrong(capsys, "edit", "rest", "--every", "1h", "--since", "start")
 
 
-def test_a_schedule_that_has_not_run_says_when_it_is_due(
-    node: Master, said: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_schedule_that_has_not_run_says_when_it_is_due(node: Master, said: Any, cli: Cli) -> None:
     """And one that is not there says that, and a search that finds no run says no more."""
     said(*ADD, "--every", "1d")
     texts = []
     for words in (["sync 7"], ["sync 8"], ["--late", "5"]):
-        assert run(["schedule", "runs", *words], GlobalOptions()) == 0
-        texts.append(capsys.readouterr().out)
+        texts.append(cli("schedule", "runs", *words).out)
     assert texts[0].startswith("No run yet; the first is due: ")
     assert texts[1:] == ["There is no such schedule.\n", "No such run.\n"]
 
 
-def test_a_list_of_schedules_is_a_command_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_list_of_schedules_is_a_command_of_its_own(
+    capsys: pytest.CaptureFixture[str], cli: Cli
+) -> None:
     """`schedule list` is what people try; `certs list` leads nowhere."""
     assert "did you mean txqueue schedules?" in wrong(capsys, "list")
-    assert run(["certs", "list"], GlobalOptions()) == 2
-    assert "did you mean" not in capsys.readouterr().err
+    assert "did you mean" not in cli("certs", "list", status=2).err

@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
+from tests.db.conftest import Cli
 from tests.db.stored import Stored, stored
-from txqueue.cli.options import GlobalOptions
-from txqueue.cli.root import run
 
 
 @pytest.fixture
@@ -19,104 +18,88 @@ def node(emptied_database18: str, monkeypatch: pytest.MonkeyPatch) -> Any:
         yield session
 
 
-def said(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
+def said(cli: Cli, *words: str) -> Any:
     """Run a command; returns what it said as JSON."""
-    capsys.readouterr()
-    assert run([*words, "--json"], GlobalOptions()) == 0
-    return json.loads(capsys.readouterr().out)
+    return json.loads(cli(*words, "--json").out)
 
 
-def enqueued(capsys: pytest.CaptureFixture[str], *words: str) -> int:
+def enqueued(cli: Cli, *words: str) -> int:
     """Enqueue a job of the kind of the tests; returns its number."""
-    told = said(capsys, "enqueue", "test.kind", "{}", *words)
+    told = said(cli, "enqueue", "test.kind", "{}", *words)
     return int(told["job_ids"][0])
 
 
-def test_a_batch_is_shown(node: Stored, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_batch_is_shown(node: Stored, cli: Cli) -> None:
     """While its jobs end, and when all have."""
     ids = node.enqueue({}, {}, {}, {})
     after = [word for job_id in ids for word in ("--after", str(job_id))]
-    callback = enqueued(capsys, *after, "--after-any-end")
+    callback = enqueued(cli, *after, "--after-any-end")
     told = {"batch": callback, "work_type": "test.kind", "state": "waiting", "jobs": 4}
     ends = {"done": 0, "failed": 0, "cancelled": 0}
-    assert said(capsys, "batch", str(callback)) == {**told, **ends, "left": 4}
+    assert said(cli, "batch", str(callback)) == {**told, **ends, "left": 4}
     (chunk,) = node.claim(1)
     node.settle(chunk, "failed")
-    assert said(capsys, "batch", str(callback)) == {**told, **ends, "failed": 1, "left": 3}
-    assert run(["batch", str(callback)], GlobalOptions()) == 0
-    shown = capsys.readouterr().out
+    assert said(cli, "batch", str(callback)) == {**told, **ends, "failed": 1, "left": 3}
+    shown = cli("batch", str(callback)).out
     assert "25 %" in shown
     assert "1 of 4" in shown
     for chunk in node.claim():
         node.complete(chunk)
     ends |= {"done": 3, "failed": 1, "left": 0}
-    assert said(capsys, "batch", str(callback)) == {**told, "state": "ready", **ends}
+    assert said(cli, "batch", str(callback)) == {**told, "state": "ready", **ends}
 
 
-def test_an_empty_batch_and_one_whose_jobs_are_gone(
-    node: Stored, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_empty_batch_and_one_whose_jobs_are_gone(node: Stored, cli: Cli) -> None:
     """The first has no jobs; of the second, the callback has the outcomes."""
     (empty,) = node.enqueue({"after": [], "after_any_end": True})
     ends = {"done": 0, "failed": 0, "cancelled": 0, "left": 0}
     told = {"batch": empty, "work_type": "test.kind", "state": "ready", "jobs": 0, **ends}
-    assert said(capsys, "batch", str(empty)) == told
-    assert run(["batch", str(empty)], GlobalOptions()) == 0
-    assert "0 of 0" in capsys.readouterr().out
+    assert said(cli, "batch", str(empty)) == told
+    assert "0 of 0" in cli("batch", str(empty)).out
     (job_id,) = node.enqueue({})
     (callback,) = node.enqueue({"after": [job_id], "after_any_end": True})
     for chunk in node.claim():
         node.complete(chunk)
     node.cursor.execute("delete from txqueue.job where job_id = %s", (job_id,))
-    told = said(capsys, "batch", str(callback))
+    told = said(cli, "batch", str(callback))
     assert (told["jobs"], told["done"]) == (1, 1)
 
 
-def test_what_is_no_batch(node: Stored, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_no_batch(node: Stored, cli: Cli) -> None:
     """A job without parents, and a job that does not exist."""
     (first,) = node.enqueue({})
     for job_id in (first, first + 1):
-        assert run(["batch", str(job_id)], GlobalOptions()) == 1
-        assert f"job {job_id} is not the callback of a batch" in capsys.readouterr().err
+        assert (
+            f"job {job_id} is not the callback of a batch"
+            in cli("batch", str(job_id), status=1).err
+        )
 
 
-def test_jobs_are_repeated(node: Stored, capsys: pytest.CaptureFixture[str]) -> None:
+def test_jobs_are_repeated(node: Stored, cli: Cli) -> None:
     """All or none."""
     ids = node.enqueue({"payload": {"n": 1}}, {"payload": {"n": 2}})
     (chunk,) = node.claim()
     node.complete(chunk)
-    told = said(capsys, "repeat", *map(str, ids))["repeated"]
+    told = said(cli, "repeat", *map(str, ids))["repeated"]
     assert [each["job_id"] for each in told] == ids
     assert [node.job(each["new_id"])["payload"] for each in told] == [{"n": 1}, {"n": 2}]
-    assert run(["repeat", str(ids[0]), str(told[0]["new_id"])], GlobalOptions()) == 1
-    assert "has not ended" in capsys.readouterr().err
+    assert "has not ended" in cli("repeat", str(ids[0]), str(told[0]["new_id"]), status=1).err
     assert node.states() == {"done": 2, "ready": 2}
-    assert run(["repeat", str(ids[0])], GlobalOptions()) == 0
-    assert f"Job {ids[0]} is enqueued again" in capsys.readouterr().out
+    assert f"Job {ids[0]} is enqueued again" in cli("repeat", str(ids[0])).out
 
 
-def test_options_about_others(node: Stored, capsys: pytest.CaptureFixture[str]) -> None:
-    """A key and its mode; parents."""
-    first = enqueued(capsys, "--unique", "k")
-    assert enqueued(capsys, "--unique", "k", "--unique-mode", "again") == first
-    assert run(
-        ["enqueue", "test.kind", "{}", "--unique", "k", "--unique-mode", "reject"], GlobalOptions()
-    )
-    assert "has the same unique key" in capsys.readouterr().err
-    child = enqueued(capsys, "--after", str(first))
-    assert node.job(child)["waiting_for"] == "parents"
-
-
-def test_the_mode_of_a_declared_key(node: Stored, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_mode_of_a_declared_key(node: Stored, cli: Cli) -> None:
     """The key need not be named; without any, nothing is enqueued."""
     kind = {"work_type": "test.kind", "queue": "default", "priority": 4, "weight": 1}
     keys = {"unique": ["k"], "unique_mode": "keep"}
     node.value("select txqueue.publish(%s)", json.dumps([{**kind, "policy": {"keys": keys}}]))
-    first = enqueued(capsys)
+    first = enqueued(cli)
     moment = ("--as-of", "2026-11-27T12:00:00Z", "--unique-mode", "replace")
-    assert enqueued(capsys, *moment) == first
+    assert enqueued(cli, *moment) == first
     told = node.job(first)["options"]
     assert (told["unique"], "as_of" in told) == ("k", True)
     for wrong in (moment[:2], moment[2:]):
-        assert run(["enqueue", "other.kind", "{}", *wrong], GlobalOptions()) == 1
-        assert "pass the key as unique, or declare it on the class" in capsys.readouterr().err
+        assert (
+            "pass the key as unique, or declare it on the class"
+            in cli("enqueue", "other.kind", "{}", *wrong, status=1).err
+        )

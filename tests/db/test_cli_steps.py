@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from twisted.internet.defer import Deferred
 
+from tests.db.conftest import Cli
 from tests.db.stored import Stored, stored
 from txqueue import WorkQueue
 from txqueue.cli.options import GlobalOptions
@@ -26,7 +27,7 @@ def node(emptied_database18: str, monkeypatch: pytest.MonkeyPatch) -> Any:
         yield session
 
 
-def test_steps_are_shown(node: Stored, capsys: pytest.CaptureFixture[str]) -> None:
+def test_steps_are_shown(node: Stored, cli: Cli) -> None:
     """Those that are done, what the job waits for, and both once it has ended."""
     (job_id,) = node.enqueue({})
     (chunk,) = node.claim()
@@ -38,22 +39,17 @@ def test_steps_are_shown(node: Stored, capsys: pytest.CaptureFixture[str]) -> No
     wait = {"name": "approval", "kind": "signal", "signal": "approved"}
     node.settle(chunk, "suspended", waits=[wait])
     for state in ("waiting", "cancelled"):
-        capsys.readouterr()
-        assert run(["steps", str(job_id), "--json"], GlobalOptions()) == 0
-        document = json.loads(capsys.readouterr().out)
+        document = json.loads(cli("steps", str(job_id), "--json").out)
         assert document["state"] == state
         assert [each["name"] for each in document["steps"]] == ["charge", "approval"]
-        assert run(["steps", str(job_id)], GlobalOptions()) == 0
-        shown = capsys.readouterr().out
+        shown = cli("steps", str(job_id)).out
         assert '{"id": 7}' in shown
         waits = "waits" if state == "waiting" else "waited"
         assert f"{waits} for the signal approved" in shown
         node.value("select cancelled from txqueue.cancel(%s, 'me')", [job_id])
 
 
-def test_of_thousands_of_steps_the_latest_are_shown(
-    node: Stored, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_of_thousands_of_steps_the_latest_are_shown(node: Stored, cli: Cli) -> None:
     """And what the job waits for; JSON has all."""
     (job_id,) = node.enqueue({})
     node.cursor.execute(
@@ -62,52 +58,40 @@ def test_of_thousands_of_steps_the_latest_are_shown(
         " from generate_series(1, 3000) as number",
         (job_id,),
     )
-    assert run(["steps", str(job_id)], GlobalOptions()) == 0
-    shown = capsys.readouterr().out
+    shown = cli("steps", str(job_id)).out
     names = [word for word in shown.split() if word.startswith("step-")]
     assert names == ["step-1", *(f"step-{number}" for number in range(2902, 3001))]
     assert "and 2,900 earlier steps; --json has all" in shown
-    assert run(["steps", str(job_id), "--limit", "3"], GlobalOptions()) == 0
-    assert capsys.readouterr().out.count("step-") == 3
-    assert run(["steps", str(job_id), "--json"], GlobalOptions()) == 0
-    assert len(json.loads(capsys.readouterr().out)["steps"]) == 3000
+    assert cli("steps", str(job_id), "--limit", "3").out.count("step-") == 3
+    assert len(json.loads(cli("steps", str(job_id), "--json").out)["steps"]) == 3000
 
 
-def test_a_sleep_that_is_over_does_not_wait(
-    node: Stored, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_sleep_that_is_over_does_not_wait(node: Stored, cli: Cli) -> None:
     """Also while the job has not gone on, and once it has ended."""
     (job_id,) = node.enqueue({})
     (chunk,) = node.claim()
     node.settle(chunk, "suspended", waits=[{"name": "rest", "kind": "sleep", "seconds": 0}])
     for _ in ("live", "ended"):
-        capsys.readouterr()
-        assert run(["steps", str(job_id)], GlobalOptions()) == 0
-        shown = capsys.readouterr().out
+        shown = cli("steps", str(job_id)).out
         assert "is over" in shown
         assert "waits" not in shown
         node.value("select cancelled from txqueue.cancel(%s, 'me')", [job_id])
 
 
-def test_the_type_of_a_called_job_is_shown(
-    node: Stored, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_type_of_a_called_job_is_shown(node: Stored, cli: Cli) -> None:
     """While it waits, and once both have ended."""
     (job_id,) = node.enqueue({})
     (chunk,) = node.claim()
     (child,) = node.enqueue({})
     node.settle(chunk, "suspended", waits=[{"name": "part", "kind": "call", "child": child}])
     for _ in ("live", "ended"):
-        assert run(["steps", str(job_id)], GlobalOptions()) == 0
-        assert "call of test.kind" in capsys.readouterr().out
+        assert "call of test.kind" in cli("steps", str(job_id)).out
         node.value("select cancelled from txqueue.cancel(%s, 'me')", [child, job_id])
 
 
 @pytest.mark.parametrize("reason", ["redacted", "encrypted"])
 @pytest.mark.parametrize("state", ["waiting", "cancelled"])
-def test_hidden_types_show_no_values(
-    node: Stored, capsys: pytest.CaptureFixture[str], reason: str, state: str
-) -> None:
+def test_hidden_types_show_no_values(node: Stored, cli: Cli, reason: str, state: str) -> None:
     """The results of steps, the values of signals and the errors of calls are hidden."""
     (job_id,) = node.enqueue({})
     node.value("select txqueue.signal(%s, 'go', '\"secret\"')", job_id)
@@ -116,8 +100,7 @@ def test_hidden_types_show_no_values(
     if state == "cancelled":
         node.value("select cancelled from txqueue.cancel(%s, 'me')", [job_id])
     for more in ([], ["--json"]):
-        assert run(["steps", str(job_id), *more], GlobalOptions()) == 0
-        shown = capsys.readouterr().out
+        shown = cli("steps", str(job_id), *more).out
         assert "secret" not in shown
         assert reason in shown
         assert bool(more) is (f'"{reason}"' in shown)
@@ -126,7 +109,7 @@ def test_hidden_types_show_no_values(
 
 @pytest.mark.parametrize("width", ["80", "250"])
 def test_long_names_and_results(
-    node: Stored, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, width: str
+    node: Stored, cli: Cli, monkeypatch: pytest.MonkeyPatch, width: str
 ) -> None:
     """Each column stays readable, and a result is cut off."""
     monkeypatch.setenv("COLUMNS", width)
@@ -137,21 +120,19 @@ def test_long_names_and_results(
     node.cursor.execute(
         "select from txqueue.write_steps(%s, %s)", (node.incarnation, json.dumps(steps))
     )
-    assert run(["steps", str(job_id)], GlobalOptions()) == 0
-    shown = capsys.readouterr().out
+    shown = cli("steps", str(job_id)).out
     assert shown.count("n") >= 200
     assert 150 < shown.count("r") < 250
     assert "ago)" in " ".join(shown.split())
 
 
-def test_the_result_of_a_child_whose_type_is_unknown_is_hidden(
-    node: Stored, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_result_of_a_child_whose_type_is_unknown_is_hidden(node: Stored, cli: Cli) -> None:
     """The parent shows its own values, and none of a child that is gone."""
     (job_id,) = node.enqueue({})
     write_secrets(node)
-    assert run(["steps", str(job_id), "--json"], GlobalOptions()) == 0
-    shown = {each["name"]: each for each in json.loads(capsys.readouterr().out)["steps"]}
+    shown = {
+        each["name"]: each for each in json.loads(cli("steps", str(job_id), "--json").out)["steps"]
+    }
     assert shown["charge"]["result"] == "secret"
     assert shown["pay"]["error"] == "redacted"
 
@@ -181,7 +162,7 @@ def write_secrets(node: Stored) -> None:
 
 
 def test_a_signal_that_a_job_does_not_await_is_warned_of(
-    node: Stored, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    node: Stored, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With the names of those that it awaits; `explain` has a place for the value."""
     (job_id,) = node.enqueue({})
@@ -190,8 +171,7 @@ def test_a_signal_that_a_job_does_not_await_is_warned_of(
     node.settle(chunk, "suspended", waits=[wait])
     monkeypatch.setattr("txqueue.cli.steps.act_by_node", lambda *_: True)
     for name, is_warned in (("aproval", True), ("approval", False)):
-        assert run(["signal", str(job_id), name, "true"], GlobalOptions()) == 0
-        said = " ".join(capsys.readouterr().err.split())
+        said = " ".join(cli("signal", str(job_id), name, "true").err.split())
         assert ("It does not wait for that, but for 'approval'" in said) is is_warned
     why = explain(node.value("select txqueue.explain_facts(%s)", job_id))
     assert why.remedy == (
@@ -256,9 +236,7 @@ async def test_a_signal_in_a_transaction(node: Stored, emptied_database18: str) 
         await queue.close()
 
 
-def test_signals_that_no_step_has_taken_are_shown(
-    node: Stored, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_signals_that_no_step_has_taken_are_shown(node: Stored, cli: Cli) -> None:
     """With their values and keys; one that was taken is a step."""
     (job_id,) = node.enqueue({})
     for name, value in (("go", 1), ("other", {"by": "Zoë"})):
@@ -270,11 +248,9 @@ def test_signals_that_no_step_has_taken_are_shown(
         "select value from txqueue.write_steps(%s, %s)", node.incarnation, json.dumps([about])
     )
     assert node.settle(chunk, "suspended", waits=[{"name": "nap", "kind": "sleep", "seconds": 60}])
-    assert run(["steps", str(job_id), "--json"], GlobalOptions()) == 0
-    [kept] = json.loads(capsys.readouterr().out)["signals"]
+    [kept] = json.loads(cli("steps", str(job_id), "--json").out)["signals"]
     assert (kept["name"], kept["key"], kept["value"]) == ("other", "k 7", {"by": "Zoë"})
-    assert run(["steps", str(job_id)], GlobalOptions()) == 0
-    shown = capsys.readouterr().out
+    shown = cli("steps", str(job_id)).out
     assert "Signals not taken yet" in shown
     assert '{"by": "Zoë"}' in shown
 
@@ -293,20 +269,14 @@ def test_signals_that_no_step_has_taken_are_shown(
         (["--of", "test.kind", "k", "7", "go", "1"], "NAME [VALUE] after --of TYPE UNIQUE"),
     ],
 )
-def test_a_wrong_call_of_signal(
-    node: Stored, capsys: pytest.CaptureFixture[str], words: list[str], why: str
-) -> None:
+def test_a_wrong_call_of_signal(node: Stored, cli: Cli, words: list[str], why: str) -> None:
     """Says what is wrong before it looks for a node."""
-    assert run(["signal", *words], GlobalOptions()) == 2
-    assert why in " ".join(capsys.readouterr().err.split())
+    assert why in " ".join(cli("signal", *words, status=2).err.split())
 
 
-def test_a_signal_by_a_key_that_no_job_holds(
-    node: Stored, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_signal_by_a_key_that_no_job_holds(node: Stored, cli: Cli) -> None:
     """Says so."""
-    assert run(["signal", "--of", "test.kind", "order 7", "go"], GlobalOptions()) == 1
-    said = " ".join(capsys.readouterr().err.split())
+    said = " ".join(cli("signal", "--of", "test.kind", "order 7", "go", status=1).err.split())
     assert "no job of test.kind that has not ended holds the unique key order 7" in said
 
 

@@ -4,7 +4,7 @@ import pytest
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
-from tests.db.letters import Note, opened
+from tests.db.letters import Note
 from tests.db.masters import Master
 from tests.waiting import eventually
 from txqueue import WorkQueue
@@ -42,27 +42,25 @@ async def test_a_queue_without_a_free_connection_says_so(dsn: str) -> None:
         await queue.close()
 
 
-async def test_a_number_may_be_text(dsn: str, node: Master) -> None:
+async def test_a_number_may_be_text(node: Master, queue: WorkQueue) -> None:
     """As a part of a URL is; `wait` takes it as `job` does, and other text is refused."""
     (job_id,) = node.enqueue({})
-    async with opened(dsn) as queue:
-        assert (await queue.job(str(job_id))).id == job_id  # type: ignore[arg-type]  # text
-        [chunk] = node.claim()
-        node.complete(chunk)
-        await queue.wait(str(job_id), timeout=10)  # type: ignore[arg-type]  # text
-        for wrong in ("seven", "", "-1", "\N{ARABIC-INDIC DIGIT ONE}", 1.0, True, None, 0, 2**63):
-            for call in (queue.job, queue.wait, queue.repeat):
-                with pytest.raises(InvalidWork, match="is not the number of a job"):
-                    await call(wrong)  # type: ignore[arg-type]  # on purpose
+    assert (await queue.job(str(job_id))).id == job_id  # type: ignore[arg-type]  # text
+    [chunk] = node.claim()
+    node.complete(chunk)
+    await queue.wait(str(job_id), timeout=10)  # type: ignore[arg-type]  # text
+    for wrong in ("seven", "", "-1", "\N{ARABIC-INDIC DIGIT ONE}", 1.0, True, None, 0, 2**63):
+        for call in (queue.job, queue.wait, queue.repeat):
+            with pytest.raises(InvalidWork, match="is not the number of a job"):
+                await call(wrong)  # type: ignore[arg-type]  # on purpose
 
 
-async def test_a_job_of_an_open_transaction_is_named_as_such(dsn: str) -> None:
+async def test_a_job_of_an_open_transaction_is_named_as_such(queue: WorkQueue) -> None:
     """It begins after the commit, so a wait inside of the block could never end."""
-    async with opened(dsn) as queue:
-        async with queue.transaction() as txn:
-            job_id = await txn.enqueue(Note())
-            with pytest.raises(JobNotFound, match="has not committed"):
-                await queue.wait(job_id)
-        assert (await queue.job(job_id)).id == job_id
-        with pytest.raises(JobNotFound, match="there is no job"):
-            await queue.job(job_id + 1000)
+    async with queue.transaction() as txn:
+        job_id = await txn.enqueue(Note())
+        with pytest.raises(JobNotFound, match="has not committed"):
+            await queue.wait(job_id)
+    assert (await queue.job(job_id)).id == job_id
+    with pytest.raises(JobNotFound, match="there is no job"):
+        await queue.job(job_id + 1000)

@@ -55,15 +55,6 @@ def test_resuming_wakes_the_masters(node: Master) -> None:
     assert {notice.channel for notice in node.connection.notifies} == {"txqueue"}
 
 
-def test_parked_jobs_of_a_resumed_group_become_ready(node: Master) -> None:
-    """Also if all of them were parked by then."""
-    (job_id,) = node.enqueue({"group": "g"})
-    node.value("select txqueue.pause('group', 'g', 'ann')")
-    assert node.claim() == []
-    node.value("select txqueue.resume('group', 'g', 'ann')")
-    assert node.claimed_ids() == [job_id]
-
-
 def test_limits_are_set_one_by_one(node: Master) -> None:
     """What is not named stays; what is cleared goes; a pause outlasts them."""
     assert limit(node, "queue", "mail", concurrency=3)["concurrency"] == 3

@@ -10,17 +10,15 @@ import pytest
 from psycopg2.extensions import parse_dsn
 
 from tests.browser import Browser
-from tests.dashboards import served
+from tests.dashboards import log_in, served
 from tests.db.masters import Master, master
-from tests.db.test_dashboard import ACTS, log_in, users
+from tests.db.test_dashboard import ACTS
 from tests.fixtures.databases import Templates, fresh_database
 from tests.waiting import eventually
 from txqueue.web.acts import acting_routes
 from txqueue.web.messages import Role, Route
 from txqueue.web.pages.routes import MENU, index_routes, routes
 from txqueue.web.settings import ShownDatabase
-
-__all__ = ["users"]
 
 NAMES = ("one", "two")
 TRICKS = ("/databases/%74wo/", "/databases/two/../one/", "/databases/two/%2e%2e/one/")
@@ -263,22 +261,6 @@ def mark_in(page: str) -> str:
     return found[0]
 
 
-async def test_a_database_that_was_dropped_or_never_there_is_shown_as_down(
-    node: Master, dsn: str
-) -> None:
-    """Without figures."""
-    shown = (
-        ShownDatabase(dsn, name="one"),
-        ShownDatabase(psycopg2.extensions.make_dsn(dsn, dbname="never_there"), name="two"),
-    )
-    async with served(dsn, databases=shown) as browser:
-        page = await browser.get("/")
-        assert (await browser.get("/databases/two/")).status == 503
-        assert (await browser.get("/databases/one/")).status == 200
-    assert "two down" in card(page.text, "two")
-    assert "There are no figures yet" in card(page.text, "two")
-
-
 async def test_the_schema_of_each_database_is_its_own(node: Master, dsn: str) -> None:
     """A database without it says what to do."""
     shown = (ShownDatabase(dsn, name="one"), ShownDatabase(dsn, "shard_a", "two"))
@@ -287,24 +269,6 @@ async def test_the_schema_of_each_database_is_its_own(node: Master, dsn: str) ->
         assert "txqueue migrate" in (await browser.get("/databases/two/")).text
     assert "one answers" in card(page.text, "one")
     assert "two no new figures" in card(page.text, "two")
-
-
-async def test_a_page_of_another_database_does_not_act(
-    node: Master, dsn: str, second: str, users: Mapping[str, Any]
-) -> None:
-    """A page stays open while a dashboard of another database is started at its address."""
-    marks = []
-    for place in (dsn, second):
-        node.enqueue({})
-        async with served(place, users=users) as browser:
-            await log_in(browser, "ann")
-            page = await browser.get("/queues/queue?name=default")
-            marks.append(re.search(r'name="shown" value="([^"]+)"', page.text)[1])  # type: ignore[index]
-            fields = {"kind": "queue", "key": "default", "act": "pause", "shown": marks[0]}
-            answer = await browser.post("/act/control", fields)
-            assert answer.status == (303 if place == dsn else 409)
-    assert "another database than this dashboard serves now" in answer.text
-    assert marks[0] != marks[1]
 
 
 def rename(cursor: Any, old: str, new: str) -> None:
@@ -364,15 +328,11 @@ async def eventually_reads(browser: Browser) -> None:
     await eventually(reads)
 
 
-async def test_a_form_without_the_mark_of_its_page_is_refused(
-    dsn: str, node: Master, users: Mapping[str, Any]
-) -> None:
+async def test_a_form_without_the_mark_of_its_page_is_refused(node: Master, ann: Browser) -> None:
     """Nothing is changed."""
-    async with served(dsn, users=users) as browser:
-        await log_in(browser, "ann")
-        for fields in (PAUSE, {"name": "x"}):
-            path = "/act/control" if fields is PAUSE else "/schedules/edit"
-            answer = await browser.post(path, {**fields, "shown": ""})
-            assert answer.status == 409
-            assert "does not tell which database" in answer.text
+    for fields in (PAUSE, {"name": "x"}):
+        path = "/act/control" if fields is PAUSE else "/schedules/edit"
+        answer = await ann.post(path, {**fields, "shown": ""})
+        assert answer.status == 409
+        assert "does not tell which database" in answer.text
     assert node.value("select count(*) from txqueue.action") == 0

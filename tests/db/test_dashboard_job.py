@@ -6,31 +6,30 @@ from typing import Any
 
 import pytest
 
-from tests.dashboards import served
+from tests.browser import Browser
+from tests.dashboards import log_in, served
 from tests.db.masters import Master
-from tests.db.test_dashboard import log_in, users
 from tests.db.test_dashboard_details import words
 from tests.db.test_parents import end
 
-__all__ = ["users"]
-
 
 async def test_a_job_that_has_failed_for_good_shows_its_last_failure_once(
-    node: Master, dsn: str
+    node: Master, browser: Browser
 ) -> None:
     """The end of its life and its last attempt are one moment."""
     (job_id,) = node.enqueue({})
     node.settle(node.claim()[0], "retry", delay=0, error="x")
     node.settle(node.claim()[0], "failed", error="x")
-    async with served(dsn) as browser:
-        text = (await browser.get(f"/jobs/{job_id}")).text
+    text = (await browser.get(f"/jobs/{job_id}")).text
     life = words(text.partition('class="timeline life"')[2].partition("</ol>")[0])
     assert life.count("failed") == 2
     assert "attempt 1 failed" in life
     assert "attempt 2 failed for good" in life
 
 
-async def test_a_job_that_runs_or_waits_as_it_should_is_no_warning(node: Master, dsn: str) -> None:
+async def test_a_job_that_runs_or_waits_as_it_should_is_no_warning(
+    node: Master, browser: Browser
+) -> None:
     """Unlike one that needs an operator."""
     [running] = node.enqueue({})
     assert node.take(1).ids == [running]
@@ -38,20 +37,19 @@ async def test_a_job_that_runs_or_waits_as_it_should_is_no_warning(node: Master,
         {}, {"not_before": "2100-01-01T00:00:00Z"}, {"queue": "mail"}
     )
     node.value("select txqueue.pause('queue', 'mail', 'ann')")
-    async with served(dsn) as browser:
-        pages = {
-            job: (await browser.get(f"/jobs/{job}")).text
-            for job in (running, waiting, due, stopped)
-        }
+    pages = {
+        job: (await browser.get(f"/jobs/{job}")).text for job in (running, waiting, due, stopped)
+    }
     assert [job for job, text in pages.items() if "calm-panel" not in text] == [stopped]
 
 
-async def test_a_waiting_job_of_the_list_tells_when_it_is_due(node: Master, dsn: str) -> None:
+async def test_a_waiting_job_of_the_list_tells_when_it_is_due(
+    node: Master, browser: Browser
+) -> None:
     """One that waits for something else has no such moment."""
     node.enqueue({"not_before": "2100-01-01T00:00:00Z"})
     node.enqueue({"work_type": "unknown.kind"})
-    async with served(dsn) as browser:
-        text = (await browser.get("/jobs?state=waiting")).text
+    text = (await browser.get("/jobs?state=waiting")).text
     rows = [words(row) for row in text.partition("<tbody>")[2].split("</tr>")[:2]]
     assert "waiting for type unknown.kind" in rows[0]
     assert "waiting for time, in " in rows[1]
@@ -60,14 +58,13 @@ async def test_a_waiting_job_of_the_list_tells_when_it_is_due(node: Master, dsn:
 
 @pytest.mark.parametrize("outcome", ["failed", "cancelled"])
 async def test_a_child_that_was_cancelled_because_of_its_parent_tells_why(
-    node: Master, dsn: str, outcome: str
+    node: Master, browser: Browser, outcome: str
 ) -> None:
     """With the remedy, and links to all its parents, though it no longer waits for them."""
     good, parent = node.enqueue({}, {})
     (child,) = node.enqueue({"after": [good, parent]})
     end(node, outcome, parent)
-    async with served(dsn) as browser:
-        text = (await browser.get(f"/jobs/{child}")).text
+    text = (await browser.get(f"/jobs/{child}")).text
     panel = words(text.partition('class="panel why')[2].partition("</section>")[0])
     assert f"unless these are done: job {parent} ({outcome})" in panel
     assert f"txqueue retry {parent} {child}" in panel
@@ -77,16 +74,12 @@ async def test_a_child_that_was_cancelled_because_of_its_parent_tells_why(
     assert f'href="/jobs/{parent}"' in text.partition('class="panel why')[2].partition("</p>")[0]
 
 
-async def test_a_job_that_sleeps_has_a_form_for_any_signal(
-    node: Master, dsn: str, users: Mapping[str, Any]
-) -> None:
+async def test_a_job_that_sleeps_has_a_form_for_any_signal(node: Master, ann: Browser) -> None:
     """It waits for none; its page opens all the same."""
     (job_id,) = node.enqueue({})
     (chunk,) = node.claim()
     node.settle(chunk, "suspended", waits=[{"name": "nap", "kind": "sleep", "seconds": 3600}])
-    async with served(dsn, users=users) as browser:
-        await log_in(browser, "ann")
-        page = await browser.get(f"/jobs/{job_id}")
+    page = await ann.get(f"/jobs/{job_id}")
     assert page.status == 200
     assert 'name="name" value=""' in page.text.partition('/act/signal"')[2]
 
@@ -143,7 +136,7 @@ async def test_the_steps_of_a_job_and_a_signal_to_it(
     assert node.column("select what || ' by ' || who from txqueue.action") == ["signal by ann"] * 2
 
 
-async def test_a_job_of_many_steps_shows_the_latest(node: Master, dsn: str) -> None:
+async def test_a_job_of_many_steps_shows_the_latest(node: Master, browser: Browser) -> None:
     """And those at which it waits; its page stays small, live and ended."""
     (job_id,) = node.enqueue({})
     (chunk,) = node.claim()
@@ -153,10 +146,9 @@ async def test_a_job_of_many_steps_shows_the_latest(node: Master, dsn: str) -> N
         " select %s, 'page ' || number, 'step', now() from generate_series(1, 150) as number",
         (job_id,),
     )
-    async with served(dsn) as browser:
-        waiting = (await browser.get(f"/jobs/{job_id}")).text
-        node.value("select cancelled from txqueue.cancel(%s, 'me')", [job_id])
-        ended = (await browser.get(f"/jobs/{job_id}")).text
+    waiting = (await browser.get(f"/jobs/{job_id}")).text
+    node.value("select cancelled from txqueue.cancel(%s, 'me')", [job_id])
+    ended = (await browser.get(f"/jobs/{job_id}")).text
     assert ">wait<" in waiting
     for text in (waiting, ended):
         assert ">page 102<" in text
@@ -165,9 +157,9 @@ async def test_a_job_of_many_steps_shows_the_latest(node: Master, dsn: str) -> N
 
 
 @pytest.mark.parametrize("reason", ["redacted", "encrypted"])
-async def test_the_steps_of_a_hidden_type(node: Master, dsn: str, reason: str) -> None:
-    """Neither their results nor the values of signals are on the page."""
-    (job_id,) = node.enqueue({})
+async def test_the_steps_of_a_hidden_type(node: Master, browser: Browser, reason: str) -> None:
+    """Neither the payload nor their results nor the values of signals are on the page."""
+    (job_id,) = node.enqueue({"payload": {"card": "secret"}})
     node.value("select txqueue.signal(%s, 'go', '\"secret\"')", job_id)
     (chunk,) = node.claim()
     step = {"job_id": job_id, "assignment": chunk.assignment, "name": "charge", "kind": "step"}
@@ -181,7 +173,6 @@ async def test_the_steps_of_a_hidden_type(node: Master, dsn: str, reason: str) -
         " on conflict (work_type) do update set policy = excluded.policy",
         (json.dumps({reason: True}),),
     )
-    async with served(dsn) as browser:
-        text = (await browser.get(f"/jobs/{job_id}")).text
+    text = (await browser.get(f"/jobs/{job_id}")).text
     assert "secret" not in text
     assert "charge" in text

@@ -2,6 +2,7 @@
 
 import json
 
+from tests.browser import Browser
 from tests.dashboards import served
 from tests.db.masters import Master
 from tests.db.test_dashboard_details import address, links, words
@@ -15,7 +16,7 @@ def name_of(node: Master) -> str:
 
 
 async def test_a_node_shows_its_workers_types_and_jobs(
-    node: Master, other: Master, dsn: str
+    node: Master, browser: Browser, other: Master
 ) -> None:
     """As its last heartbeat told them; the jobs of other nodes are not shown."""
     node.cursor.execute(
@@ -27,9 +28,8 @@ async def test_a_node_shows_its_workers_types_and_jobs(
     assert node.take(1).ids == [mine]
     [not_mine] = node.enqueue({})
     assert other.take(1).ids == [not_mine]
-    async with served(dsn) as browser:
-        page = (await browser.get(address("/nodes/node", name_of(node)))).text
-        nodes, overview = [(await browser.get(path)).text for path in ("/nodes", "/")]
+    page = (await browser.get(address("/nodes/node", name_of(node)))).text
+    nodes, overview = [(await browser.get(path)).text for path in ("/nodes", "/")]
     shown = words(page)
     assert "11 ready 2 7" in shown
     assert "12 blocked 1 1" in shown
@@ -42,11 +42,10 @@ async def test_a_node_shows_its_workers_types_and_jobs(
         assert name_of(node) in links(listed, "/nodes/node")
 
 
-async def test_a_node_that_no_one_has_started_says_so(node: Master, dsn: str) -> None:
+async def test_a_node_that_no_one_has_started_says_so(node: Master, browser: Browser) -> None:
     """Without a name the page leads to the list."""
-    async with served(dsn) as browser:
-        page = await browser.get(address("/nodes/node", "nowhere"))
-        unnamed = await browser.get("/nodes/node")
+    page = await browser.get(address("/nodes/node", "nowhere"))
+    unnamed = await browser.get("/nodes/node")
     assert "No node has this name." in page.text
     assert unnamed.status == 303
 

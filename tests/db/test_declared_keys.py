@@ -12,10 +12,9 @@ from attrs import define
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.db.letters import opened
 from tests.db.masters import Master
 from tests.db.recurring import put
-from txqueue import Key, UniqueMode, WorkItem
+from txqueue import Key, UniqueMode, WorkItem, WorkQueue
 from txqueue.errors import InvalidWork
 from txqueue.model.keys import parts_of
 from txqueue.model.payload import encode
@@ -164,11 +163,10 @@ def enqueued(node: Master, payload: object, more: str = "", kind: str = "keys.de
     return int(node.value(call, kind, json.dumps(payload)))
 
 
-async def test_all_clients_give_a_job_the_same_keys(declared: Master, dsn: str) -> None:
+async def test_all_clients_give_a_job_the_same_keys(queue: WorkQueue, declared: Master) -> None:
     """By one call, by many, and from Python; with members that are left out."""
     payload = {"customer": 7, "number": 1, "shop": "tea"}
-    async with opened(dsn) as queue:
-        by_python = await queue.enqueue(Delivery(7, 1, shop="tea"))
+    by_python = await queue.enqueue(Delivery(7, 1, shop="tea"))
     wanted = ["customer:7", "tea", "delivery 1 on 2026-11-30"]
     assert keys_of(declared, by_python) == wanted
     # The key that the first holds, and the mode of the class: one more run follows.
@@ -254,16 +252,15 @@ def test_a_schedule_is_not_bound_by_keys_of_later_policies(declared: Master) -> 
 
 
 async def test_python_need_not_name_keys_that_it_has_computed_as_none(
-    declared: Master, dsn: str
+    queue: WorkQueue, declared: Master
 ) -> None:
     """Whichever way it enqueues; the stored job has no trace of it, nor does its copy need it."""
-    async with opened(dsn) as queue:
-        ids = [
-            await queue.enqueue(Computed()),
-            *await queue.enqueue_many([Computed(), Computed(3)]),
-        ]
-        async with queue.transaction() as txn:
-            ids.append(await txn.enqueue(Computed()))
+    ids = [
+        await queue.enqueue(Computed()),
+        *await queue.enqueue_many([Computed(), Computed(3)]),
+    ]
+    async with queue.transaction() as txn:
+        ids.append(await txn.enqueue(Computed()))
     groups = [keys_of(declared, each)[0] for each in ids]
     assert groups == [None, None, "c3", None]
     assert not declared.value("select count(options) from txqueue.job")
@@ -277,14 +274,13 @@ def test_the_option_keys_is_true_or_false(declared: Master) -> None:
         enqueued(declared, {"customer": 1, "number": 1}, ', options => \'{"keys": "no"}\'')
 
 
-async def test_keys_that_are_too_long_are_refused_alike(declared: Master, dsn: str) -> None:
+async def test_keys_that_are_too_long_are_refused_alike(queue: WorkQueue, declared: Master) -> None:
     """A tenant has at most 200 characters."""
     long = {"customer": 7, "number": 1, "shop": "x" * 201}
     with pytest.raises(psycopg2.Error, match="a tenant must have 1 to 200 characters"):
         enqueued(declared, long, BOUND)
-    async with opened(dsn) as queue:
-        with pytest.raises(InvalidWork, match=r"tenant .* is not valid"):
-            await queue.enqueue(Delivery(7, 1, shop="x" * 201))
+    with pytest.raises(InvalidWork, match=r"tenant .* is not valid"):
+        await queue.enqueue(Delivery(7, 1, shop="x" * 201))
 
 
 def test_the_remedy_for_a_missing_member_fits_each_caller(declared: Master) -> None:

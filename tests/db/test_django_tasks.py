@@ -6,7 +6,6 @@ from importlib import import_module
 from typing import Any, Final
 
 import pytest
-from asgiref.sync import async_to_sync
 from django.db import connections, transaction
 from django.test import override_settings
 
@@ -24,7 +23,6 @@ from txqueue.django.framework import (
     FAMILY,
     InvalidTask,
     TaskResultDoesNotExist,
-    signals,
     task_backends,
 )
 from txqueue.django.items import ensure_item, job_priority
@@ -87,17 +85,6 @@ def test_a_new_result_is_ready(tasks: Any) -> None:
         assert abs(each.enqueued_at - datetime.now(UTC)) < timedelta(minutes=1)
         with pytest.raises(ValueError, match="Task has not finished yet"):
             _ = each.return_value
-
-
-def test_coroutines_do_the_same(tasks: Any) -> None:
-    """They enqueue, read and refresh."""
-
-    async def run() -> Any:
-        result = await tasks.reads.aenqueue(1)
-        await result.arefresh()
-        return await tasks.reads.aget_result(result.id)
-
-    assert async_to_sync(run)().status == "READY"
 
 
 def test_the_job_is_one_of_the_task_s_type(tasks: Any) -> None:
@@ -168,21 +155,6 @@ def test_a_block_of_another_database_is_warned_of(tasks: Any) -> None:
         tasks.add.enqueue(1)
 
 
-def test_the_signal_is_sent_here(tasks: Any) -> None:
-    """With the result that the caller gets."""
-    seen = []
-
-    def receive(sender: Any, task_result: Any, **rest: Any) -> None:
-        seen.append((sender, task_result))
-
-    signals.task_enqueued.connect(receive)
-    try:
-        result = tasks.add.enqueue(1)
-    finally:
-        signals.task_enqueued.disconnect(receive)
-    assert seen == [(TxqueueBackend, result)]
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -200,17 +172,6 @@ def test_what_the_function_does_not_take_is_refused(
     assert enqueued() == 0
 
 
-def test_a_task_that_a_backend_cannot_run_is_refused(tasks: Any) -> None:
-    """When it is declared or changed."""
-    with pytest.raises(InvalidTask, match="module level"):
-        task(lambda: None)
-    with pytest.raises(InvalidTask, match="Queue 'other' is not valid"):
-        tasks.add.using(queue_name="other")
-    with pytest.raises(InvalidTask, match="priority must be"):
-        tasks.add.using(priority=101)
-    assert tasks.add.using(backend="second").using(queue_name="any").queue_name == "any"
-
-
 @pytest.mark.parametrize("result_id", ["", "x", "0", "123", "9" * 30, None, "1.5"])
 def test_a_result_that_there_is_not(tasks: Any, result_id: Any) -> None:
     """Whatever its id is."""
@@ -224,14 +185,6 @@ def test_an_id_is_spelled_in_one_way(tasks: Any, spelling: str) -> None:
     result = tasks.add.enqueue(1)
     with pytest.raises(TaskResultDoesNotExist):
         tasks.add.get_result(spelling.format(result.id))
-
-
-@pytest.mark.parametrize("value", [{1: 2}, float("nan"), "a\0b"])
-def test_values_that_postgresql_s_json_has_not_are_refused(tasks: Any, value: Any) -> None:
-    """By Django's error for a task that cannot be enqueued."""
-    with pytest.raises(InvalidTask):
-        tasks.add.enqueue(value)
-    assert enqueued() == 0
 
 
 def test_a_result_of_another_task(tasks: Any) -> None:

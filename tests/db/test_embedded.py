@@ -14,6 +14,8 @@ import pytest
 from txqueue.embedded import EmbeddedServer
 from txqueue.errors import EmbeddedUnavailable
 
+pytestmark = pytest.mark.slow("txqueue/embedded.py")
+
 PATIENCE = 60.0
 HOLDER = f"another process, {os.getpid()}, runs the server in .* or ran it"
 OWNER = """

@@ -9,7 +9,7 @@ from cryptography.fernet import Fernet
 
 from tests.db.letters import opened
 from tests.db.masters import Master
-from txqueue import WorkItem
+from txqueue import WorkItem, WorkQueue
 from txqueue.errors import KeyUnavailable
 from txqueue.node.settings import policy_row
 from txqueue.policy.findings.explanation import explain
@@ -75,11 +75,11 @@ async def test_no_way_of_enqueuing_stores_it_in_clear(node: Master, dsn: str) ->
 
 
 async def test_without_a_key_nothing_is_written(
-    node: Master, dsn: str, monkeypatch: pytest.MonkeyPatch
+    node: Master, queue: WorkQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The transaction can continue."""
     monkeypatch.delenv(KEY, raising=False)
-    async with opened(dsn) as queue, queue.transaction() as txn:
+    async with queue.transaction() as txn:
         with pytest.raises(KeyUnavailable):
             await txn.enqueue(Secret(CANARY))
         await txn.enqueue(Shy("1"))
@@ -111,17 +111,17 @@ def test_the_database_refuses_it_in_clear(node: Master, payload: dict[str, Any])
     assert node.states() == {}
 
 
+@pytest.mark.usefixtures("key")
 @pytest.mark.parametrize("is_published", [True, False])
 @pytest.mark.parametrize("cls", [Secret, Shy])
 async def test_operators_do_not_see_it(
-    node: Master, dsn: str, cls: type[Any], is_published: bool, key: None
+    node: Master, queue: WorkQueue, dsn: str, cls: type[Any], is_published: bool
 ) -> None:
     """Neither payload nor result nor progress note, even before a node has published the type."""
     if not is_published:
         node.cursor.execute("truncate txqueue.work_type")
-    async with opened(dsn) as queue:
-        job_id = await queue.enqueue(cls(CANARY))
-        assert CANARY not in repr(await queue.job(job_id))
+    job_id = await queue.enqueue(cls(CANARY))
+    assert CANARY not in repr(await queue.job(job_id))
     result = encrypted(cls.work_type, "result", CANARY) if cls.encrypted else CANARY
     node.cursor.execute(
         "update txqueue.job set result = %s, progress = %s",

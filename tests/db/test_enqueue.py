@@ -13,10 +13,9 @@ from twisted.internet.defer import Deferred
 from txpostgres import txpostgres
 
 import txqueue
-from tests.db.letters import FAR, TRICKY, Letter, Note, opened
+from tests.db.letters import FAR, TRICKY, Letter, Note
 from tests.db.masters import Master, emptied
 from txqueue import Transaction, WorkItem, WorkQueue
-from txqueue.errors import JobNotFound
 
 
 def rows(node: Master) -> tuple[int, int]:
@@ -56,12 +55,11 @@ ways = pytest.mark.parametrize("way", [plain, interaction, deferred])
 
 @ways
 async def test_a_job_is_committed_with_the_application_s_rows(
-    node: Master, dsn: str, way: Way
+    node: Master, queue: WorkQueue, way: Way
 ) -> None:
     """Both exist after the commit, and no session sees the job before."""
     node.cursor.execute("create table app (text text)")
-    async with opened(dsn) as queue:
-        job = await queue.job(await way(queue, None))
+    job = await queue.job(await way(queue, None))
     assert (1, 1) == rows(node)
     assert {"text": TRICKY} == job.payload
     assert [TRICKY] == node.column("select text from app")
@@ -69,15 +67,14 @@ async def test_a_job_is_committed_with_the_application_s_rows(
 
 @ways
 async def test_a_job_is_rolled_back_with_the_application_s_rows(
-    node: Master, dsn: str, way: Way
+    node: Master, queue: WorkQueue, way: Way
 ) -> None:
     """Neither is there."""
     node.cursor.execute("create table app (text text)")
-    async with opened(dsn) as queue:
-        with pytest.raises(ValueError, match="mine"):
-            await way(queue, ValueError("mine"))
-        assert (0, 0) == rows(node)
-        assert 1 <= await queue.enqueue(Note())
+    with pytest.raises(ValueError, match="mine"):
+        await way(queue, ValueError("mine"))
+    assert (0, 0) == rows(node)
+    assert 1 <= await queue.enqueue(Note())
 
 
 async def test_inside_an_existing_interaction(node: Master, dsn: str) -> None:
@@ -107,12 +104,11 @@ async def test_inside_an_existing_interaction(node: Master, dsn: str) -> None:
     connection.close()
 
 
-async def test_python_and_sql_write_the_same(node: Master, dsn: str) -> None:
+async def test_python_and_sql_write_the_same(node: Master, queue: WorkQueue) -> None:
     """Any client may call the function; it is the same job."""
     node.publish("enqueue.letter", queue="mail", priority=7, weight=3)
     moments: dict[str, Any] = {"not_before": FAR, "not_after": FAR + timedelta(days=1)}
-    async with opened(dsn) as queue:
-        first = await queue.enqueue(Letter(TRICKY), timeout=3.5, attempts=2, **moments)
+    first = await queue.enqueue(Letter(TRICKY), timeout=3.5, attempts=2, **moments)
     second = node.value(
         "select txqueue.enqueue('enqueue.letter', %s, \"group\" => %s, not_before => %s,"
         " not_after => %s, options => %s)",
@@ -129,11 +125,10 @@ async def test_python_and_sql_write_the_same(node: Master, dsn: str) -> None:
     )
 
 
-async def test_options_go_before_policy(node: Master, dsn: str) -> None:
+async def test_options_go_before_policy(node: Master, queue: WorkQueue) -> None:
     """Even where they say what is usual."""
     node.publish("enqueue.letter", queue="mail", priority=7, weight=3)
-    async with opened(dsn) as queue:
-        job_id = await queue.enqueue(Letter("x"), queue="default", priority=4, weight=1)
+    job_id = await queue.enqueue(Letter("x"), queue="default", priority=4, weight=1)
     job = node.job(job_id)
     assert ("default", 4, 1) == (job["queue"], job["priority"], job["weight"])
 
@@ -149,7 +144,7 @@ async def test_options_go_before_policy(node: Master, dsn: str) -> None:
     ids=str,
 )
 async def test_what_a_class_defines_goes_before_the_published_policy(
-    node: Master, dsn: str, defined: dict[str, object], expected: tuple[str, int, int]
+    node: Master, queue: WorkQueue, defined: dict[str, object], expected: tuple[str, int, int]
 ) -> None:
     """Even where it says what is usual: one at a time, in bulk, and in a transaction."""
     node.publish("enqueue.explicit", queue="mail", priority=7, weight=3)
@@ -160,10 +155,9 @@ async def test_what_a_class_defines_goes_before_the_published_policy(
             {"work_type": "enqueue.explicit", "perform": lambda *_: None, **defined},
         )
     )
-    async with opened(dsn) as queue:
-        ids = [await queue.enqueue(work()), *await queue.enqueue_many([work()])]
-        async with queue.transaction() as txn:
-            ids.append(await txn.enqueue(work()))
+    ids = [await queue.enqueue(work()), *await queue.enqueue_many([work()])]
+    async with queue.transaction() as txn:
+        ids.append(await txn.enqueue(work()))
     jobs = [node.job(job_id) for job_id in ids]
     assert [expected] * 3 == [(job["queue"], job["priority"], job["weight"]) for job in jobs]
 
@@ -223,7 +217,7 @@ def test_a_type_published_while_an_enqueue_is_open_is_seen_to(node: Master, othe
 
 
 @pytest.mark.parametrize("known", [0, 700])
-async def test_numbers_come_in_the_order_given(node: Master, dsn: str, known: int) -> None:
+async def test_numbers_come_in_the_order_given(node: Master, queue: WorkQueue, known: int) -> None:
     """However the planner joins them with the work types, and over several round trips."""
     types = [
         {"work_type": f"t{number:03}", "queue": "default", "priority": 4, "weight": 1}
@@ -240,18 +234,9 @@ async def test_numbers_come_in_the_order_given(node: Master, dsn: str, known: in
         ids,
     )
     assert list(range(300)) == order
-    async with opened(dsn) as queue:
-        many = await queue.enqueue_many(Note(str(number)) for number in range(2100))
+    many = await queue.enqueue_many(Note(str(number)) for number in range(2100))
     assert sorted(many) == many
     assert [{"text": "0"}, {"text": "2099"}] == [node.job(many[n])["payload"] for n in (0, -1)]
-
-
-async def test_nothing_enqueued_is_no_error(dsn: str) -> None:
-    """No works, no numbers."""
-    async with opened(dsn) as queue:
-        assert await queue.enqueue_many([]) == []
-        with pytest.raises(JobNotFound, match="there is no job 1"):
-            await queue.job(1)
 
 
 spans = st.integers(-1000, 1000).map(lambda minutes: timedelta(minutes=minutes))
@@ -295,15 +280,14 @@ def test_for_ever_is_a_time_to_wait_for(node: Master) -> None:
     assert 1e9 < claimed.due_in < 1e11
 
 
-async def test_a_result_is_waited_for(node: Master, dsn: str) -> None:
+async def test_a_result_is_waited_for(node: Master, queue: WorkQueue) -> None:
     """The handler's result reaches all waiting callers, in any process."""
-    async with opened(dsn) as queue:
-        node.publish("enqueue.note")
-        job_id = await queue.enqueue(Note())
-        waiting = Deferred.fromCoroutine(queue.wait(job_id, timeout=30))
-        (chunk,) = node.take(work_types=["enqueue.note"]).chunks
-        node.settle(chunk, "done", result={"a": [TRICKY]})
-        assert {"a": [TRICKY]} == await waiting
+    node.publish("enqueue.note")
+    job_id = await queue.enqueue(Note())
+    waiting = Deferred.fromCoroutine(queue.wait(job_id, timeout=30))
+    (chunk,) = node.take(work_types=["enqueue.note"]).chunks
+    node.settle(chunk, "done", result={"a": [TRICKY]})
+    assert {"a": [TRICKY]} == await waiting
 
 
 @pytest.mark.parametrize("payload", ['{"a": "\u00e4"}', "{}"])

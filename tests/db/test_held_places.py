@@ -1,6 +1,5 @@
 """Jobs that keep their place in their group while they wait at a step."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -89,15 +88,6 @@ def test_a_job_whose_group_is_busy_after_its_wait(node: Master, wait: dict[str, 
     assert explain(node.value("select txqueue.explain_facts(%s)", job_id)).reason == "group"
 
 
-def test_a_sleep_holds_the_group(node: Master) -> None:
-    """The job that slept goes on before older and newer ones of its group."""
-    holder, _ = waiting(node, SLEEP)
-    node.cursor.execute("update txqueue.job_waiting set rank = now() where waiting_for = 'time'")
-    assert claimed(node) == []
-    end_sleeps(node)
-    assert claimed(node) == [holder]
-
-
 def test_a_child_of_another_group_runs_meanwhile(node: Master) -> None:
     """The group is held until the child has ended."""
     (chunk,) = started(node)
@@ -120,23 +110,6 @@ def test_a_child_of_the_same_group_is_not_kept_from_running(node: Master) -> Non
     assert claimed(node) == [child]
 
 
-def test_a_cancelled_job_frees_its_place(node: Master) -> None:
-    """The next job of the group starts."""
-    holder, others = waiting(node)
-    node.value("select cancelled from txqueue.cancel(%s, 'me')", [holder])
-    assert (claimed(node), holds(node)) == (others, [])
-
-
-def test_a_retried_sleep_goes_on_in_its_place(node: Master) -> None:
-    """An operator's retry ends the wait for time, and the group stays held until the end."""
-    holder, others = waiting(node, SLEEP)
-    node.value("select retried from txqueue.retry(%s, 'me')", [holder])
-    (chunk,) = node.claim()
-    assert chunk.ids == [holder]
-    node.settle(chunk, "retry", delay=3600, error="x")
-    assert claimed(node) == others
-
-
 @pytest.mark.parametrize("is_parked", [False, True])
 def test_a_paused_group_stops_its_holder_until_it_is_resumed(node: Master, is_parked: bool) -> None:
     """The job that holds goes on after the pause, before all others, even if it was parked."""
@@ -151,72 +124,6 @@ def test_a_paused_group_stops_its_holder_until_it_is_resumed(node: Master, is_pa
     assert chunk.ids == [holder]
     node.settle(chunk, "done")
     assert claimed(node) == others
-
-
-def killed(node: Master, chunk: Taken) -> None:
-    """The process dies before the job has started."""
-    node.release(chunk.assignment, died=True)
-
-
-def unread(node: Master, chunk: Taken) -> None:
-    """The worker cannot read the payload."""
-    node.settle(chunk, "unread", version="test.kind#1", error="x")
-
-
-GIVEN_BACK = {
-    "stopped": lambda node, chunk: node.release(chunk.assignment, ids=chunk.ids),
-    "killed": killed,
-    "unread": unread,
-    "no key": lambda node, chunk: node.settle(chunk, "retry", unstarted=True, error="x"),
-}
-
-
-@pytest.mark.parametrize("how", GIVEN_BACK)
-def test_a_holder_that_did_not_start_keeps_its_place(node: Master, how: str) -> None:
-    """Claimed and given back, it still goes on before jobs of its group that rank before it."""
-    (chunk,) = started(node)
-    older = node.enqueue(GROUP | {"priority": 9}, GROUP | {"priority": 9})
-    node.settle(chunk, "suspended", waits=[SIGNAL])
-    assert claimed(node) == []
-    signal(node, chunk.ids[0])
-    (unstarted,) = node.claim()
-    GIVEN_BACK[how](node, unstarted)
-    (again,) = node.claim()
-    assert again.ids == chunk.ids
-    assert claimed(node) == []
-    node.settle(again, "done")
-    assert claimed(node) == older[:1]
-
-
-@pytest.mark.parametrize("outcome", ["retry", "snooze", "failed", "suspended"])
-def test_a_holder_that_went_on_holds_nothing(node: Master, outcome: str) -> None:
-    """Once its run has ended in whatever way, the next job of the group starts."""
-    holder, others = waiting(node)
-    signal(node, holder)
-    (chunk,) = node.claim()
-    node.settle(
-        chunk,
-        outcome,
-        delay=3600,
-        error="x",
-        waits=[SIGNAL | {"name": "b", "signal": "b", "hold_group": False}],
-    )
-    assert (claimed(node), holds(node)) == (others, [])
-
-
-@pytest.mark.parametrize(("give_back", "times"), [(killed, 5), (unread, 2)])
-def test_a_holder_that_fails_without_a_run_holds_nothing(
-    node: Master, give_back: Callable[[Master, Taken], None], times: int
-) -> None:
-    """By the deaths of five processes, or as no node could read it in time."""
-    holder, others = waiting(node)
-    signal(node, holder)
-    node.reports(unreadable_for=0)
-    for _ in range(times):
-        (chunk,) = node.claim()
-        give_back(node, chunk)
-    assert node.job(holder)["state"] == "failed"
-    assert (claimed(node), holds(node)) == (others, [])
 
 
 def test_the_lease_of_a_holders_node_expires(node: Master, other: Master, third: Master) -> None:

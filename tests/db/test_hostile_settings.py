@@ -15,7 +15,7 @@ import psycopg2
 import pytest
 from psycopg2.extensions import make_dsn, parse_dsn
 
-from tests.db.masters import Master, master
+from tests.db.masters import master
 from tests.db.stored import KIND
 from tests.waiting import running_reactor
 from txqueue.cli.options import GlobalOptions
@@ -222,67 +222,3 @@ async def test_a_node_works_where_it_can_set_nothing(migrated_database18: str) -
     states, payloads = await cycle(migrated_database18, None)
     assert states == {"done": 1, "failed": 2, "waiting": 1}
     assert JOBS[0]["payload"] in payloads
-
-
-def test_every_function_pins_its_search_path(node: Master) -> None:
-    """A caller's search path must not decide what a name means; these name the schema."""
-    loose = node.column(
-        "select proname from pg_proc where pronamespace = 'txqueue'::regnamespace"
-        " and not 'search_path=txqueue, pg_temp' = any (coalesce(proconfig, '{}')) order by 1"
-    )
-    assert loose == [
-        *(f"assign_{lane}" for lane in range(8)),
-        "bound_step",
-        "check_encrypted",
-        "check_job",
-        "chunk_entry",
-        "chunk_of",
-        "compute_allowances",
-        "compute_rank",
-        "credit_left",
-        "credit_run",
-        "current_lane",
-        "enqueue_credited",
-        *("find_broken_length", "find_broken_option", "find_broken_rule"),
-        *("find_head", "find_heads", "find_last"),
-        "has_broken_tag",
-        "has_large_values",
-        "has_limits",
-        "has_open_credit",
-        "has_signals",
-        "has_sleeping_master",
-        "has_waiting_clients",
-        "in_order",
-        "is_member",
-        "is_reachable",
-        "is_sealed",
-        "is_short_object",
-        "is_unlimited_tenant",
-        "job_terms",
-        "key_of",
-        "known_options",
-        "lanes_in_use",
-        "lease_margin",
-        *(f"lock_ready_{lane}" for lane in range(8)),
-        "may_assign_at_once",
-        "may_notify",
-        "measure_search",
-        "member_text",
-        "next_assignment",
-        "next_due",
-        "note_tenants",
-        "notify_ended_jobs",
-        "notify_run",
-        "open_claim",
-        "open_queues",
-        "payload_octets",
-        "ready_queues",
-        "serves_type",
-        *(f"take_first_{lane}" for lane in range(8)),
-        *(f"take_step_{lane}" for lane in range(8)),
-        "try_turn",
-        "turn_to_reserve",
-        "updated_at",
-        "wake_masters",
-        "without_keys_option",
-    ]

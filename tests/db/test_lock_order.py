@@ -20,6 +20,8 @@ from attrs import frozen
 from tests.db.masters import Master, master
 from tests.db.test_parents import put
 
+pytestmark = pytest.mark.slow("schema")
+
 PATIENCE = 60.0
 SHORTLY = 0.002
 ROW = "select from txqueue.{} for update"

@@ -73,6 +73,7 @@ async def test_pages_of_a_node_of_very_many_queues_are_readable(
     assert "no live node serves" not in answer.text.lower()
 
 
+@pytest.mark.slow("txqueue/cli", "txqueue/policy/blockers")
 def test_commands_about_a_node_of_very_many_queues_print_few_lines(
     served_crowd: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

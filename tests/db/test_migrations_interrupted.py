@@ -16,6 +16,8 @@ from txqueue.store.schema import migrations as migrations_module
 from txqueue.store.schema.files import OLDEST, Migration, functions, latest_version, migrations
 from txqueue.store.schema.migrations import migrate
 
+pytestmark = pytest.mark.slow("schema", "txqueue/store/schema")
+
 FIRST: Final = latest_version() + 1
 # Each step of the next release, and the table for which it waits.
 STEPS: Final = (

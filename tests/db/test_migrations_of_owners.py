@@ -14,6 +14,8 @@ from txqueue.errors import Refused
 from txqueue.store.schema.function_replacement import STRAYS
 from txqueue.store.schema.migrations import migrate
 
+pytestmark = pytest.mark.slow("schema", "txqueue/store/schema")
+
 
 @pytest.fixture
 def owned(database: str) -> Iterator[str]:

@@ -126,18 +126,6 @@ def test_a_child_that_takes_any_end(node: Master) -> None:
     assert chunk.jobs[0].terms["parents"] == {"done": 2, "failed": 1, "cancelled": 1}
 
 
-def test_parents_that_have_ended(node: Master) -> None:
-    """Done ones are not waited for; after one that was not, a child is cancelled at once."""
-    done, failed = node.enqueue({}, {})
-    end(node, "done", done)
-    end(node, "failed", failed)
-    assert node.job(put(node, [done]))["state"] == "ready"
-    assert node.job(put(node, []))["state"] == "ready"
-    assert node.job(put(node, [failed]))["error"] == f"cancelled: parent {failed} failed"
-    assert node.job(put(node, [failed], after_any_end=True))["state"] == "ready"
-    assert links(node) == 0
-
-
 def test_a_child_still_waits_for_its_moment(node: Master) -> None:
     """Once its parents are done."""
     (first,) = node.enqueue({})
@@ -158,16 +146,6 @@ def test_a_child_without_existing_parents_is_refused(node: Master) -> None:
     with pytest.raises(psycopg2.Error, match="after_any_end without after"):
         node.value("select txqueue.enqueue('test.kind', '{}', after_any_end => true)")
     assert links(node) == 0
-
-
-def test_a_parent_that_runs_again_by_hand(node: Master) -> None:
-    """Its children stay cancelled until they are run again, too."""
-    (first,) = node.enqueue({})
-    child = put(node, [first])
-    end(node, "failed", first)
-    node.value("select retried from txqueue.retry(%s, 'ann')", [first])
-    assert node.claimed_ids() == [first]
-    assert node.value("select state from txqueue.find_job(%s)", child) == "cancelled"
 
 
 def test_many_parents_that_end_at_once(node: Master, dsn: str) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
-from tests.db.masters import Master, master
+from tests.db.masters import Master
 from tests.db.test_parents import end, links, put
 from txqueue.store.inquiries.reader import Reader, Session
 from txqueue.store.reads.job_details import about_batch
@@ -15,45 +13,6 @@ def retry(node: Master, *ids: int) -> tuple[list[int], list[int]]:
     node.cursor.execute("select retried, refused from txqueue.retry(%s, 'ann')", (list(ids),))
     retried, refused = node.cursor.fetchall()[0]
     return sorted(retried), refused
-
-
-@pytest.mark.parametrize("order", [1, -1])
-def test_a_child_runs_again_after_its_parent(node: Master, order: int) -> None:
-    """In whatever order the two are named, the child waits for the new run of its parent."""
-    (first,) = node.enqueue({})
-    child = put(node, [first])
-    end(node, "failed", first)
-    assert retry(node, *[first, child][::order]) == ([first, child], [])
-    assert node.waiting("parents") == [child]
-    end(node, "done", first)
-    assert node.claimed_ids() == [child]
-    assert links(node) == 0
-
-
-def test_a_pipeline_runs_again_in_its_order(node: Master) -> None:
-    """Each of a chain waits for the one before it, also the second time."""
-    (first,) = node.enqueue({})
-    second = put(node, [first])
-    third = put(node, [second])
-    end(node, "failed", first)
-    retry(node, third, second, first)
-    for job_id in (first, second, third):
-        assert node.ready() == [job_id]
-        end(node, "done", job_id)
-    assert links(node) == 0
-
-
-def test_a_parent_run_again_in_a_call_of_its_own(node: Master) -> None:
-    """Its child, run again while the parent has not ended, waits for it."""
-    (first,) = node.enqueue({})
-    child = put(node, [first])
-    end(node, "failed", first)
-    retry(node, first)
-    retry(node, child)
-    assert node.waiting("parents") == [child]
-    end(node, "done", first)
-    node.value("select owned from txqueue.heartbeat(%s, 0)", node.incarnation)
-    assert node.claimed_ids() == [child]
 
 
 def test_a_child_alone_is_refused_while_its_parent_has_failed(node: Master) -> None:
@@ -86,15 +45,6 @@ def test_a_child_of_too_many_parents_is_refused(node: Master) -> None:
     node.value("select cancelled from txqueue.cancel(%s, 'ann')", [ids[0]])
     assert node.value("select options ->> 'after' from txqueue.find_job(%s)", child) == "1001"
     assert retry(node, child) == ([], [child])
-
-
-def test_a_repeated_job_has_no_parents(node: Master) -> None:
-    """A new job with the same payload does not wait."""
-    (first,) = node.enqueue({})
-    child = put(node, [first])
-    end(node, "failed", first)
-    again = node.value("select txqueue.repeat(%s, 'ann')", child)
-    assert node.claimed_ids() == [again]
 
 
 def test_a_repeated_callback_has_the_outcomes_of_its_batch(node: Master) -> None:
@@ -150,43 +100,6 @@ def postpone(node: Master, seconds: float = 7200) -> None:
     """Postpone the failures of the one kind that there is."""
     kind = node.value("select fingerprint from txqueue.job_failed")
     node.value("select postponed from txqueue.postpone_failures(%s, 'ann', %s)", kind, seconds)
-
-
-@pytest.mark.parametrize("is_postponed", [False, True])
-def test_a_child_waits_for_a_parent_that_had_ended_before_it_came(
-    node: Master, is_postponed: bool
-) -> None:
-    """An operator opens the failed parent again while the other parent has not ended."""
-    failing, other = node.enqueue({}, {})
-    (chunk,) = node.claim(1)
-    node.settle(chunk, "failed", error="x")
-    child = put(node, [failing, other], after_any_end=True)
-    if is_postponed:
-        postpone(node)
-    else:
-        retry(node, failing)
-    end(node, "done", other)
-    assert node.waiting("parents") == [child]
-    retry(node, failing)
-    end(node, "failed", failing)
-    assert node.claimed_ids() == [child]
-    assert links(node) == 0
-
-
-def test_a_parent_opened_again_before_its_child_is_committed(node: Master, dsn: str) -> None:
-    """The child waits for the new end, although its transaction saw the parent as failed."""
-    failing, other = node.enqueue({}, {})
-    end(node, "failed", failing)
-    with master(dsn, "open") as session:
-        session.connection.autocommit = False
-        child = put(session, [failing, other], after_any_end=True)
-        retry(node, failing)
-        session.connection.commit()
-    end(node, "done", other)
-    assert node.waiting("parents") == [child]
-    end(node, "done", failing)
-    assert node.claimed_ids() == [child]
-    assert links(node) == 0
 
 
 def test_a_request_of_a_former_run_does_not_cancel_a_postponed_job(node: Master) -> None:

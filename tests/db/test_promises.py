@@ -1,6 +1,5 @@
 """The promises of the queue, each held by the stored functions on real PostgreSQL."""
 
-import json
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -10,7 +9,7 @@ from typing import Any
 import psycopg2
 import pytest
 
-from tests.db.stored import Stored, Taken, stored
+from tests.db.stored import Stored, stored
 
 PATIENCE = 60.0
 
@@ -22,16 +21,6 @@ def queue(dsn: str) -> Iterator[Stored]:
         yield session
 
 
-def test_a_rolled_back_enqueue_leaves_nothing(queue: Stored) -> None:
-    """A job exists if and only if the transaction that enqueued it commits."""
-    queue.connection.autocommit = False
-    queue.enqueue({})
-    queue.connection.rollback()
-    (kept,) = queue.enqueue({})
-    queue.connection.commit()
-    assert [kept] == queue.column("select job_id from txqueue.job")
-
-
 def test_nothing_runs_before_its_time(queue: Stored) -> None:
     """A job is taken only when its not_before has come, by the database's clock."""
     (job_id,) = queue.enqueue({"not_before": "2999-01-01T00:00:00Z"})
@@ -39,17 +28,6 @@ def test_nothing_runs_before_its_time(queue: Stored) -> None:
     assert ("waiting", "time") == (queue.job(job_id)["state"], queue.job(job_id)["waiting_for"])
     queue.cursor.execute("update txqueue.job set not_before = now() - interval '1 s'")
     assert [job_id] == queue.claimed_ids()
-
-
-def test_a_claim_says_when_the_next_job_is_due(queue: Stored) -> None:
-    """A master learns from each claim how long it may sleep."""
-    queue.enqueue({"not_before": "2999-01-01T00:00:00Z"})
-    due_in = queue.value(
-        "select due_in from txqueue.next_job(%s, %s, '{default}', '{test.kind}', 1, 1, 1, 1, 1)",
-        queue.node_id,
-        queue.incarnation,
-    )
-    assert due_in > 1e9
 
 
 def test_jobs_are_taken_in_rank_order_across_lanes(queue: Stored) -> None:
@@ -92,25 +70,11 @@ def test_a_not_after_counts_before_its_moment(
     assert queue.claimed_ids(1) == [hurried if goes_first else plain]
 
 
-def test_a_claim_takes_up_to_the_free_weight(queue: Stored) -> None:
-    """The sum of weights never exceeds what is free, and nothing overtakes a heavy job."""
-    (light, heavy, behind) = queue.enqueue({"weight": 2}, {"weight": 5}, {"weight": 1})
-    assert [light] == queue.claimed_ids(6)
-    assert [] == queue.claimed_ids(4)
-    assert [heavy, behind] == queue.claimed_ids(6)
-
-
 def test_a_job_heavier_than_any_worker_still_runs(queue: Stored) -> None:
     """A weight above the capacity of 100 counts as the whole of a worker."""
     (heavy,) = queue.enqueue({"weight": 5000})
     assert [] == queue.claimed_ids(200, largest=99)
     assert [heavy] == queue.claimed_ids(200, largest=100)
-
-
-def test_few_jobs_are_spread_over_the_workers(queue: Stored) -> None:
-    """Chunks are as many as workers, so that none idles beside a full one."""
-    queue.enqueue(*[{} for _ in range(4)])
-    assert [2, 2] == [len(chunk.jobs) for chunk in queue.claim(workers=2)]
 
 
 def test_one_of_a_group_at_a_time_in_order(queue: Stored) -> None:
@@ -178,16 +142,6 @@ def test_a_stale_token_changes_nothing(queue: Stored, dsn: str) -> None:
         assert 1 == successor.complete(fresh)
 
 
-def test_a_moved_job_is_still_completed(queue: Stored) -> None:
-    """Rotation may move a job that runs long; its completion finds it all the same."""
-    queue.enqueue({})
-    (chunk,) = queue.claim()
-    assert 1 == queue.value(
-        "select txqueue.move_stragglers('assigned', %s::smallint, 5::smallint, 10)", chunk.lane
-    )
-    assert 1 == queue.complete(chunk)
-
-
 def test_a_dead_nodes_jobs_are_rescued(queue: Stored, dsn: str) -> None:
     """When a lease has expired, the next heartbeat of any node gives the jobs back."""
     (job_id,) = queue.enqueue({})
@@ -197,31 +151,6 @@ def test_a_dead_nodes_jobs_are_rescued(queue: Stored, dsn: str) -> None:
         queue.falls_silent(11.5)
         assert other.beats()
         assert [job_id] == other.claimed_ids()
-
-
-def test_a_job_that_kills_is_quarantined(queue: Stored) -> None:
-    """After five processes died with a job it is failed as poison, and travels alone before."""
-    (killer, _) = queue.enqueue({}, {})
-    for _ in range(5):
-        assert 1 == sum(killer in chunk.ids for chunk in queue.claim())
-        queue.value(
-            "select txqueue.release"
-            "(%s, array(select assignment from txqueue.job where job_id = %s), true)",
-            queue.incarnation,
-            killer,
-        )
-        queue.value("select txqueue.release(%s, '{}', false, true)", queue.incarnation)
-    assert "failed" == queue.job(killer)["state"]
-    assert "poison" in queue.job(killer)["error"]
-
-
-def test_an_unknown_type_waits_until_a_node_publishes_it(queue: Stored) -> None:
-    """SQL may enqueue what no node knows yet; it runs when one does, under its policy."""
-    (job_id,) = queue.enqueue({"work_type": "test.later"})
-    assert "type" == queue.job(job_id)["waiting_for"]
-    kind = {"work_type": "test.later", "queue": "mail", "priority": 7, "weight": 3}
-    assert 1 == queue.value("select txqueue.publish(%s)", json.dumps([kind]))
-    assert "ready" == queue.job(job_id)["state"]
 
 
 @pytest.mark.parametrize(
@@ -249,25 +178,6 @@ def test_bad_input_is_refused_whole(queue: Stored, job: dict[str, Any], said: st
     assert {} == queue.states()
 
 
-def test_a_notification_is_sent_only_while_a_master_sleeps(queue: Stored) -> None:
-    """An enqueue wakes sleepers; while every master is awake it sends nothing."""
-    queue.cursor.execute("listen txqueue")
-
-    def heard() -> int:
-        queue.value("select 1")
-        queue.connection.poll()
-        count = len(queue.connection.notifies)
-        queue.connection.notifies.clear()
-        return count
-
-    queue.enqueue({})
-    assert 0 == heard()
-    queue.claim()
-    queue.claim()
-    queue.enqueue({})
-    assert 1 == heard()
-
-
 def test_many_claimers_share_without_a_job_taken_twice(queue: Stored, dsn: str) -> None:
     """Five nodes at once: each job runs once, each group strictly in order, none is stuck."""
     ids = queue.enqueue(*[{"group": f"g{number % 10}"} for number in range(100)])
@@ -292,11 +202,3 @@ def test_many_claimers_share_without_a_job_taken_twice(queue: Stored, dsn: str) 
             'select job_id from txqueue.job where "group" = %s order by finished_at', f"g{number}"
         )
         assert sorted(finished) == finished
-
-
-def test_chunks_survive_text_that_needs_care(queue: Stored) -> None:
-    """What a master hands on unread is JSON, whatever the payload holds."""
-    payload = {"a": 'quote " backslash \\ newline \n [1] ] } 🎉', "b": {"c": [None, 1.5]}}
-    queue.enqueue({"payload": payload, "options": {"attempts": 3}})
-    chunks: list[Taken] = queue.claim()
-    assert [(payload, {"attempts": 3})] == [(job.payload, job.terms) for job in chunks[0].jobs]

@@ -43,20 +43,6 @@ def other(node: Master, dsn: str) -> Any:
         yield session
 
 
-def test_a_restarted_job_has_a_new_token_at_once(node: Master, other: Master) -> None:
-    """No end of the former run counts, and no attempt is spent."""
-    job_id, first = one(node)
-    held = [[node.incarnation, first.assignment, job_id]]
-    assert restart(other, job_id) == (held, [], [])
-    (second,) = other.claim()
-    assert (second.ids, second.assignment != first.assignment) == ([job_id], True)
-    assert node.complete(first) == 0
-    assert node.settle(first, "failed", error="late") == []
-    job = node.job(job_id)
-    assert (job["state"], job["attempt"], job["deaths"]) == ("assigned", 0, 0)
-    assert other.complete(second) == 1
-
-
 def test_the_node_is_told_which_run_to_end(node: Master, other: Master) -> None:
     """Not the new one; for a minute, as a message may be lost."""
     job_id, chunk = one(node)

@@ -10,6 +10,8 @@ from benchmarks.rivals.cloud import CONDITIONS, commit_ms, ensure_slow, server
 from txqueue.errors import EmbeddedUnavailable
 from txqueue_torture.server import short_folder
 
+pytestmark = pytest.mark.slow("benchmarks/rivals")
+
 DISK, NETWORK = 4.0, 6.0
 
 

@@ -47,23 +47,6 @@ def test_masters_that_race_make_one_job_of_a_moment(node: Master, dsn: str) -> N
     assert len(node.claimed_ids()) == 20
 
 
-def test_a_tick_that_is_not_committed_never_was(node: Master, other: Master) -> None:
-    """Its master died: another one does the same, with the same result."""
-    rows = made_due(node)
-    other.connection.autocommit = False
-    assert tick(other, rows) == 1
-    other.connection.rollback()
-    assert tick(node, rows) == 1
-    assert len(node.claimed_ids()) == 1
-
-
-def test_hundreds_of_schedules_are_two_statements(node: Master) -> None:
-    """One look finds them all, one tick runs them all."""
-    rows = made_due(node, *[f"s{number}" for number in range(300)])
-    assert len(rows) == 300
-    assert tick(node, rows) == 300
-
-
 def test_one_that_is_refused_does_not_keep_the_others_back(node: Master) -> None:
     """Its queue is full: its moment has passed, and its row says why."""
     rows = made_due(node, "a", "b", "c")

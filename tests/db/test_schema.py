@@ -1,81 +1,19 @@
 """The schema: made once by any number of migrators, rotated, and read by its indexes."""
 
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from contextlib import closing
 
 import psycopg2
 import pytest
 
 from tests.db.stored import Stored, stored
-from txqueue.errors import SchemaMismatch
-from txqueue.store.schema.files import latest_version
-from txqueue.store.schema.migrations import check_database, migrate
 
 
-def test_many_migrators_leave_one_schema(database: str) -> None:
-    """Several at once are safe: each step is applied by one of them, whichever is first."""
-    with ThreadPoolExecutor(6) as threads:
-        reports = list(threads.map(lambda _: migrate(database), range(6)))
-    applied = sorted(step for report in reports for step in report.applied)
-    assert applied == [f"{latest_version():04}_tables"]
-    check_database(database)
-
-
-def test_two_schemas_live_side_by_side(migrated_database: str) -> None:
-    """The name of the schema is a setting; each has tables of its own."""
-    migrate(migrated_database, "other_queue")
-    with closing(psycopg2.connect(migrated_database)) as connection, connection.cursor() as cursor:
-        cursor.execute(
-            "select other_queue.enqueue('some.type', '{}'), (select count(*) from txqueue.job)"
-        )
-        assert (1, 0) == cursor.fetchone()
-
-
-@pytest.mark.parametrize(("number", "said"), [(99, "newer than"), (-1, "older than")])
-def test_a_schema_of_another_version_is_refused(
-    migrated_database: str, number: int, said: str
-) -> None:
-    """Neither a newer nor an older schema is used."""
-    with closing(psycopg2.connect(migrated_database)) as connection, connection.cursor() as cursor:
-        cursor.execute(
-            "update txqueue.migration set number = %s, serves = null"
-            " where number = (select max(number) from txqueue.migration)",
-            (number,),
-        )
-        connection.commit()
-    with pytest.raises(SchemaMismatch, match=said):
-        check_database(migrated_database)
-
-
-def test_functions_are_closed_and_pinned(migrated_database: str) -> None:
-    """No stored function is open to PUBLIC, and each security definer function pins its search
-    path.
-    """
-    with stored(migrated_database) as queue:
-        open_ones = queue.column(
-            "select proname from pg_proc where pronamespace = 'txqueue'::regnamespace"
-            " and has_function_privilege('public', oid, 'execute')"
-        )
-        loose = queue.column(
-            "select proname from pg_proc where pronamespace = 'txqueue'::regnamespace and prosecdef"
-            " and not coalesce(array_to_string(proconfig, ',') like '%%search_path=%%', false)"
-        )
-    assert ([], []) == (open_ones, loose)
-
-
-def test_the_enqueue_role_only_enqueues(migrated_database: str) -> None:
-    """It may enqueue; it may not read, change or take jobs."""
-    with stored(migrated_database) as queue:
-        queue.cursor.execute("set role txqueue_enqueue")
-        assert 1 == queue.value("select txqueue.enqueue('test.kind', '{}')")
-        for forbidden in (
-            "select count(*) from txqueue.job",
-            "delete from txqueue.job",
-            "update txqueue.job set priority = 9",
-            "select txqueue.heartbeat(1, 0)",
-        ):
-            with pytest.raises(psycopg2.errors.InsufficientPrivilege):
-                queue.cursor.execute(forbidden)
+@pytest.fixture
+def queue(migrated_database: str) -> Iterator[Stored]:
+    """A session of a database of its own."""
+    with stored(migrated_database) as session:
+        yield session
 
 
 def rotated(queue: Stored, held: list[str] | None = None) -> tuple[list[str], list[str]]:
@@ -107,20 +45,19 @@ def test_a_drained_lane_is_truncated_while_a_snapshot_is_held(migrated_database:
         assert 0 == queue.value("select pg_relation_size('txqueue.job_ready_0')")
 
 
-def test_enqueueing_moves_on_to_an_empty_lane(migrated_database: str) -> None:
+def test_enqueueing_moves_on_to_an_empty_lane(queue: Stored) -> None:
     """At every rotation, and from the last to the first; never to one that is not drained."""
-    with stored(migrated_database) as queue:
-        ids, lanes = [], []
-        for _ in range(10):
-            # More than the stragglers that would be moved on.
-            ids += queue.enqueue(*[{}] * 501)
-            rotated(queue)
-            lanes.append(queue.value("select txqueue.current_lane()"))
-        assert [1, 2, 3, 4, 5, 6, 7, 7, 7, 7] == lanes
-        assert ids == queue.claimed_ids(10_000)
+    ids, lanes = [], []
+    for _ in range(10):
+        # More than the stragglers that would be moved on.
+        ids += queue.enqueue(*[{}] * 501)
         rotated(queue)
-        rotated(queue)
-        assert 0 == queue.value("select txqueue.current_lane()")
+        lanes.append(queue.value("select txqueue.current_lane()"))
+    assert [1, 2, 3, 4, 5, 6, 7, 7, 7, 7] == lanes
+    assert ids == queue.claimed_ids(10_000)
+    rotated(queue)
+    rotated(queue)
+    assert 0 == queue.value("select txqueue.current_lane()")
 
 
 def test_rotation_leaves_a_lane_in_use_alone(migrated_database: str) -> None:
@@ -138,20 +75,19 @@ def test_rotation_leaves_a_lane_in_use_alone(migrated_database: str) -> None:
         assert "truncated job_ready_0" in rotated(queue, holders)[0]
 
 
-def test_rotation_rests_for_a_second(migrated_database: str) -> None:
+def test_rotation_rests_for_a_second(queue: Stored) -> None:
     """Unless a lane is worth it: truncation leaves dead rows in the catalog, which rot as well."""
-    with stored(migrated_database) as queue:
-        worked_off(queue)
-        assert "truncated job_ready_0" in rotated(queue)[0]
-        worked_off(queue)
-        small = "select did from txqueue.rotate(least_bytes => 8192, at_most => 16)"
-        now_ms = "(extract(epoch from clock_timestamp()) * 1000)::bigint"
-        just_now = f"select setval('txqueue.rotated', {now_ms})"
-        assert [] == queue.value(
-            f"select did from ({just_now}) as rested, lateral ({small}) as rotated"
-        )
-        queue.value("select setval('txqueue.rotated', 0)")
-        assert "truncated job_ready_1" in queue.value(small)
+    worked_off(queue)
+    assert "truncated job_ready_0" in rotated(queue)[0]
+    worked_off(queue)
+    small = "select did from txqueue.rotate(least_bytes => 8192, at_most => 16)"
+    now_ms = "(extract(epoch from clock_timestamp()) * 1000)::bigint"
+    just_now = f"select setval('txqueue.rotated', {now_ms})"
+    assert [] == queue.value(
+        f"select did from ({just_now}) as rested, lateral ({small}) as rotated"
+    )
+    queue.value("select setval('txqueue.rotated', 0)")
+    assert "truncated job_ready_1" in queue.value(small)
 
 
 def test_a_small_stream_leaves_no_lane_behind(migrated_database: str) -> None:
@@ -167,63 +103,57 @@ def test_a_small_stream_leaves_no_lane_behind(migrated_database: str) -> None:
         assert queue.value("select max(bytes) from txqueue.lanes() where kind = 'ready'") < 131072
 
 
-def test_an_unclaimed_row_in_each_lane_does_not_keep_lanes_from_being_free(
-    migrated_database: str,
-) -> None:
+def test_an_unclaimed_row_in_each_lane_does_not_keep_lanes_from_being_free(queue: Stored) -> None:
     """They are moved together, however small the lanes are."""
-    with stored(migrated_database) as queue:
-        for lane in range(8):
-            queue.value("select setval('txqueue.lane', %s)", lane)
-            queue.enqueue(*[{} for _ in range(200)], {"queue": "unserved"})
-        for chunk in queue.claim(10_000):
-            queue.complete(chunk)
-        queue.value("select did from txqueue.rotate(least_bytes => 65536, at_most => 16)")
-        assert [7] == queue.column("select lane from txqueue.job where state = 'ready' group by 1")
+    for lane in range(8):
+        queue.value("select setval('txqueue.lane', %s)", lane)
+        queue.enqueue(*[{} for _ in range(200)], {"queue": "unserved"})
+    for chunk in queue.claim(10_000):
+        queue.complete(chunk)
+    queue.value("select did from txqueue.rotate(least_bytes => 65536, at_most => 16)")
+    assert [7] == queue.column("select lane from txqueue.job where state = 'ready' group by 1")
 
 
-def test_stragglers_are_moved_on(migrated_database: str) -> None:
+def test_stragglers_are_moved_on(queue: Stored) -> None:
     """The last few jobs of an old lane go to the current one and keep their rank."""
-    with stored(migrated_database) as queue:
-        ids = queue.enqueue(*[{} for _ in range(5)])
-        assert "moved on job_ready_0" in rotated(queue)[0]
-        assert [1] == queue.column("select distinct lane from txqueue.job")
-        assert ids == queue.claimed_ids()
+    ids = queue.enqueue(*[{} for _ in range(5)])
+    assert "moved on job_ready_0" in rotated(queue)[0]
+    assert [1] == queue.column("select distinct lane from txqueue.job")
+    assert ids == queue.claimed_ids()
 
 
-def test_history_has_its_days_and_drops_old_ones(migrated_database: str) -> None:
+def test_history_has_its_days_and_drops_old_ones(queue: Stored) -> None:
     """A week ahead exists; days past retention are dropped, even while others are read."""
-    with stored(migrated_database) as queue:
-        queue.cursor.execute(
-            "create table txqueue.job_done_20200101 (like txqueue.job_done including defaults);"
-            "alter table txqueue.job_done attach partition txqueue.job_done_20200101"
-            " for values from ('2020-01-01') to ('2020-01-02')"
-        )
-        assert ["-job_done_20200101"] == queue.value("select txqueue.ensure_history()")
-        days = queue.value(
-            "select count(*) from pg_inherits where inhparent = 'txqueue.job_done'::regclass"
-        )
+    queue.cursor.execute(
+        "create table txqueue.job_done_20200101 (like txqueue.job_done including defaults);"
+        "alter table txqueue.job_done attach partition txqueue.job_done_20200101"
+        " for values from ('2020-01-01') to ('2020-01-02')"
+    )
+    assert ["-job_done_20200101"] == queue.value("select txqueue.ensure_history()")
+    days = queue.value(
+        "select count(*) from pg_inherits where inhparent = 'txqueue.job_done'::regclass"
+    )
     assert 9 == days
 
 
-def test_claims_never_scan_a_table(migrated_database: str) -> None:
+def test_claims_never_scan_a_table(queue: Stored) -> None:
     """With many jobs waiting for the future and stale statistics, a claim reads by index only."""
-    with stored(migrated_database) as queue:
-        queue.cursor.execute(
-            "insert into txqueue.job (job_id, rank, not_before, enqueued_at, weight, priority,"
-            " lane, state, waiting_for, work_type, queue, payload)"
-            " select -n, now(), now() + interval '1 day', now(), 1, 4, 0, 'waiting', 'time',"
-            " 'test.kind', 'default', '{}' from generate_series(1, 20000) as n"
-        )
-        queue.value("select pg_stat_force_next_flush()::text")
-        scans = (
-            "select coalesce(sum(seq_scan), 0) from pg_stat_user_tables"
-            " where relname ~ '^job_(waiting|ready|assigned|done)'"
-        )
-        before = queue.value(scans)
-        for _ in range(3):
-            queue.enqueue({}, {"group": "g"})
-            for chunk in queue.claim():
-                queue.complete(chunk)
-        queue.value("select pg_stat_force_next_flush()::text")
-        queue.value("select pg_stat_clear_snapshot()::text")
-        assert before == queue.value(scans)
+    queue.cursor.execute(
+        "insert into txqueue.job (job_id, rank, not_before, enqueued_at, weight, priority,"
+        " lane, state, waiting_for, work_type, queue, payload)"
+        " select -n, now(), now() + interval '1 day', now(), 1, 4, 0, 'waiting', 'time',"
+        " 'test.kind', 'default', '{}' from generate_series(1, 20000) as n"
+    )
+    queue.value("select pg_stat_force_next_flush()::text")
+    scans = (
+        "select coalesce(sum(seq_scan), 0) from pg_stat_user_tables"
+        " where relname ~ '^job_(waiting|ready|assigned|done)'"
+    )
+    before = queue.value(scans)
+    for _ in range(3):
+        queue.enqueue({}, {"group": "g"})
+        for chunk in queue.claim():
+            queue.complete(chunk)
+    queue.value("select pg_stat_force_next_flush()::text")
+    queue.value("select pg_stat_clear_snapshot()::text")
+    assert before == queue.value(scans)

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 import psycopg2
 import pytest
 
+from tests.db.conftest import Cli
 from tests.db.masters import Master, master
 from tests.db.stored import Taken
-from txqueue.cli.options import GlobalOptions
-from txqueue.cli.root import run
 from txqueue.store.inquiries.reader import Reader, Session
 from txqueue.store.reads.job_details import about_job
 from txqueue.web.pages.job_details import timeline
@@ -95,9 +94,7 @@ def test_each_ended_stage_is_shown_with_its_runs(node: Master, dsn: str) -> None
     ]
 
 
-def test_the_command_shows_the_stages(
-    node: Master, dsn: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_shows_the_stages(node: Master, dsn: str, cli: Cli) -> None:
     """Before the failed attempts, each of which names its stage."""
     node.publish("next.kind")
     (first,) = node.enqueue({})
@@ -105,8 +102,7 @@ def test_the_command_shows_the_stages(
     node.settle(chunk, "retry", delay=0, error="ValueError: once")
     (chunk,) = node.claim()
     assert go_on(node, chunk, work_type="next.kind") == [first]
-    assert run(["--dsn", dsn, "job", str(first)], GlobalOptions()) == 0
-    said = capsys.readouterr().out
+    said = cli("--dsn", dsn, "job", str(first)).out
     _, _, stages = said.partition("Earlier stages")
     ended, _, failed = stages.partition("Failed attempts")
     assert "test.kind" in ended

@@ -59,17 +59,6 @@ def started(node: Master, **options: Any) -> Taken:
     return chunk
 
 
-def test_a_step_is_there_for_the_next_run(node: Master) -> None:
-    """A step that was written is loaded by the run after a retry, whose terms tell of it."""
-    chunk = started(node)
-    assert chunk.jobs[0].terms is None
-    assert write(node, chunk, {"name": "charge", "result": {"id": 7}}) == {0: None}
-    node.settle(chunk, "retry", delay=0, error="x")
-    (again,) = node.claim()
-    assert again.jobs[0].terms["steps"] is True
-    assert steps(node, again.ids[0]) == {"charge": {"id": 7}}
-
-
 def test_a_run_that_has_lost_its_job_writes_no_step(node: Master) -> None:
     """A stale token is refused, and the other steps of the same call are written."""
     chunk = started(node)
@@ -115,19 +104,6 @@ def test_the_end_of_a_job_reads_no_step(node: Master, end: str) -> None:
     assert node.value("select count(*) from txqueue.job_step") == 71
 
 
-def test_steps_of_a_failed_job_serve_its_retry(node: Master) -> None:
-    """A failed job keeps its steps, also if it is cancelled then."""
-    chunk = started(node)
-    write(node, chunk, {"name": "charge", "result": 7})
-    node.settle(chunk, "failed", error="x")
-    assert steps(node, chunk.ids[0]) == {"charge": 7}
-    node.value("select cancelled from txqueue.cancel(%s, 'me')", chunk.ids)
-    assert steps(node, chunk.ids[0]) == {"charge": 7}
-    assert node.value("select retried from txqueue.retry(%s, 'me')", chunk.ids) == chunk.ids
-    assert steps(node, chunk.ids[0]) == {"charge": 7}
-    assert node.job(chunk.ids[0])["steps"] is None
-
-
 def test_a_signal_lets_a_waiting_job_go_on(node: Master) -> None:
     """A job that waits takes no room until the signal comes, and then has its value."""
     chunk = started(node)
@@ -141,16 +117,6 @@ def test_a_signal_lets_a_waiting_job_go_on(node: Master) -> None:
     (again,) = node.claim()
     assert taken(node, again, APPROVAL) == ["by Ada"]
     assert steps(node, again.ids[0]) == {"approval": "by Ada"}
-
-
-def test_a_signal_that_came_first_is_kept(node: Master) -> None:
-    """A job that reaches its wait after the signal goes on at once."""
-    chunk = started(node)
-    assert signal(node, chunk.ids[0], "approved", 1)
-    assert node.claim() == []
-    suspend(node, chunk, APPROVAL)
-    (again,) = node.claim()
-    assert taken(node, again, APPROVAL) == [1]
 
 
 def test_a_signal_waits_for_what_the_present_code_awaits(node: Master) -> None:
@@ -278,14 +244,6 @@ def test_the_moment_of_a_wait(node: Master) -> None:
     (again,) = node.claim()
     suspend(node, again, {**APPROVAL, "seconds": 3600})
     assert node.job(again.ids[0])["state"] == "ready"
-
-
-def test_a_signal_ends_a_wait_with_a_time_limit(node: Master) -> None:
-    """The job goes on before its moment."""
-    chunk = started(node)
-    suspend(node, chunk, {**APPROVAL, "seconds": 3600})
-    signal(node, chunk.ids[0], "approved")
-    assert node.claimed_ids() == chunk.ids
 
 
 def test_the_end_of_a_child(node: Master) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -92,24 +92,20 @@ def threads() -> Iterator[HandlerThreads]:
     pool.stop()
 
 
-@asynccontextmanager
-async def world(node: Master, dsn: str, threads: HandlerThreads) -> AsyncIterator[World]:
-    """Yield a job that a worker holds."""
+@pytest.fixture
+def it(node: Master, dsn: str, threads: HandlerThreads) -> Iterator[World]:
+    """A job that a worker holds."""
     transactions = OwnTransactions(running_reactor(), dsn, "txqueue", "test")
     node.cursor.execute("create table app (number int)")
     node.enqueue({})
     (chunk,) = node.claim()
     told = Assignment(node.incarnation, chunk.assignment, chunk.lane, 1, 1, "")
     held = HeldAssignment(told, transactions.steps)
-    try:
-        yield World(node, transactions, threads, chunk.jobs[0], held)
-    finally:
-        transactions.close()
+    yield World(node, transactions, threads, chunk.jobs[0], held)
+    transactions.close()
 
 
-async def test_a_function_in_a_thread_has_steps(
-    node: Master, dsn: str, threads: HandlerThreads
-) -> None:
+async def test_a_function_in_a_thread_has_steps(node: Master, it: World) -> None:
     """Each runs in the handler's own thread, once; a later run gets what it returned."""
     where: list[threading.Thread] = []
 
@@ -131,18 +127,15 @@ async def test_a_function_in_a_thread_has_steps(
         job.sleep("no time", 0)
         return threading.current_thread() in where, charged, step.result, pages
 
-    async with world(node, dsn, threads) as it:
-        assert await it.run(perform, Runtime.THREAD) == (True, (7,), "booked", [1, 2, 3])
-        assert threading.main_thread() not in where
-        again = await it.run(perform, Runtime.THREAD)
-        assert again[1:] == ((7,), "booked", [])
-        assert len(where) == 1
-        assert node.column("select number from app") == [7]
+    assert await it.run(perform, Runtime.THREAD) == (True, (7,), "booked", [1, 2, 3])
+    assert threading.main_thread() not in where
+    again = await it.run(perform, Runtime.THREAD)
+    assert again[1:] == ((7,), "booked", [])
+    assert len(where) == 1
+    assert node.column("select number from app") == [7]
 
 
-async def test_a_wait_ends_a_function_in_a_thread(
-    node: Master, dsn: str, threads: HandlerThreads
-) -> None:
+async def test_a_wait_ends_a_function_in_a_thread(node: Master, it: World) -> None:
     """No `except Exception` holds it up, and the run after the signal gets its value."""
 
     def perform(_: object, job: ThreadJob) -> Any:
@@ -150,15 +143,12 @@ async def test_a_wait_ends_a_function_in_a_thread(
             return job.wait_for("approved")
         return "swallowed"
 
-    async with world(node, dsn, threads) as it:
-        assert await it.suspended(perform, Runtime.THREAD) == ["approved"]
-        node.value("select txqueue.signal(%s, 'approved', '7')", it.job.id)
-        assert await it.run(perform, Runtime.THREAD) == 7
+    assert await it.suspended(perform, Runtime.THREAD) == ["approved"]
+    node.value("select txqueue.signal(%s, 'approved', '7')", it.job.id)
+    assert await it.run(perform, Runtime.THREAD) == 7
 
 
-async def test_threads_of_one_function_share_its_steps(
-    node: Master, dsn: str, threads: HandlerThreads
-) -> None:
+async def test_threads_of_one_function_share_its_steps(node: Master, it: World) -> None:
     """Each calls the function of its own step; a wait of one lets the steps of others end."""
     both = threading.Barrier(2, timeout=30)
     where: dict[int, threading.Thread] = {}
@@ -174,15 +164,12 @@ async def test_threads_of_one_function_share_its_steps(
             nap = pool.submit(job.sleep, "nap", 60)
         return [call.result() for call in calls], nap.result()
 
-    async with world(node, dsn, threads) as it:
-        assert await it.suspended(perform, Runtime.THREAD) == ["nap"]
-        assert sorted(it.steps()) == ["step 0", "step 1"]
-        assert len({*where.values()}) == 2
+    assert await it.suspended(perform, Runtime.THREAD) == ["nap"]
+    assert sorted(it.steps()) == ["step 0", "step 1"]
+    assert len({*where.values()}) == 2
 
 
-async def test_a_step_in_a_thread_is_tried_again_in_place(
-    node: Master, dsn: str, threads: HandlerThreads
-) -> None:
+async def test_a_step_in_a_thread_is_tried_again_in_place(node: Master, it: World) -> None:
     """As often as its policy says, in the handler's thread."""
     tries: list[threading.Thread] = []
 
@@ -198,15 +185,12 @@ async def test_a_step_in_a_thread_is_tried_again_in_place(
             job.step("fails", fails, 9, retry=Retry(2, first=0.0))
         return threading.current_thread()
 
-    async with world(node, dsn, threads) as it:
-        thread = await it.run(perform, Runtime.THREAD)
-        assert tries == [thread] * 5
-        assert it.steps() == ["fails twice"]
+    thread = await it.run(perform, Runtime.THREAD)
+    assert tries == [thread] * 5
+    assert it.steps() == ["fails twice"]
 
 
-async def test_a_step_in_a_thread_calls_no_coroutine(
-    node: Master, dsn: str, threads: HandlerThreads
-) -> None:
+async def test_a_step_in_a_thread_calls_no_coroutine(node: Master, it: World) -> None:
     """The error says what to do, before anything is written."""
 
     async def late() -> None:
@@ -215,14 +199,11 @@ async def test_a_step_in_a_thread_calls_no_coroutine(
     def perform(_: object, job: ThreadJob) -> Any:
         return job.step("late", late)
 
-    async with world(node, dsn, threads) as it:
-        with pytest.raises(InvalidWork, match="pass a plain function"):
-            await it.run(perform, Runtime.THREAD)
+    with pytest.raises(InvalidWork, match="pass a plain function"):
+        await it.run(perform, Runtime.THREAD)
 
 
-async def test_a_task_of_asyncios_has_transactions(
-    node: Master, dsn: str, threads: HandlerThreads
-) -> None:
+async def test_a_task_of_asyncios_has_transactions(node: Master, it: World) -> None:
     """Of steps and its own, with more jobs than go into one message, awaited as they are."""
 
     async def book(job: RunningJob, n: int) -> None:
@@ -239,17 +220,14 @@ async def test_a_task_of_asyncios_has_transactions(
             ids = await txn.enqueue_many(Tagged("a") for _ in range(2_001))
         return len(ids)
 
-    async with world(node, dsn, threads) as it:
-        assert await it.run(perform, Runtime.ASYNCIO) == 2_001
-        assert node.column("select number from app order by 1") == [0, 1, 2, 7]
-        assert node.value("select state::text from txqueue.job where job_id = %s", it.job.id) == (
-            "done"
-        )
+    assert await it.run(perform, Runtime.ASYNCIO) == 2_001
+    assert node.column("select number from app order by 1") == [0, 1, 2, 7]
+    assert node.value("select state::text from txqueue.job where job_id = %s", it.job.id) == (
+        "done"
+    )
 
 
-async def test_a_task_of_asyncios_rolls_back(
-    node: Master, dsn: str, threads: HandlerThreads
-) -> None:
+async def test_a_task_of_asyncios_rolls_back(node: Master, it: World) -> None:
     """By an error, and when it is cancelled during a statement."""
 
     async def sleeps(job: RunningJob) -> None:
@@ -270,10 +248,9 @@ async def test_a_task_of_asyncios_rolls_back(
                 await sleeps(job)
         return await job.step("after", str)
 
-    async with world(node, dsn, threads) as it:
-        assert await it.run(perform, Runtime.ASYNCIO) == ""
-        assert it.steps() == ["after"]
-        assert node.column("select number from app") == []
+    assert await it.run(perform, Runtime.ASYNCIO) == ""
+    assert it.steps() == ["after"]
+    assert node.column("select number from app") == []
 
 
 async def in_twisted(branches: list[Any]) -> None:
@@ -302,7 +279,7 @@ async def in_task_group(branches: list[Any]) -> None:
     ],
 )
 async def test_a_wait_lets_others_end_their_steps(
-    node: Master, dsn: str, threads: HandlerThreads, together: Any, runtime: Runtime
+    node: Master, it: World, together: Any, runtime: Runtime
 ) -> None:
     """The run ends once all of its branches wait; none loses a step that had begun."""
 
@@ -318,12 +295,11 @@ async def test_a_wait_lets_others_end_their_steps(
     async def perform(_: object, job: RunningJob) -> None:
         await together([job.sleep("nap", 60), job.wait_for("first"), branch(job)])
 
-    async with world(node, dsn, threads) as it:
-        assert await it.suspended(perform, runtime) == ["nap", "first", "second"]
-        assert it.steps() == ["step 0", "step 1", "step 2"]
+    assert await it.suspended(perform, runtime) == ["nap", "first", "second"]
+    assert it.steps() == ["step 0", "step 1", "step 2"]
 
 
-async def test_a_step_may_call_steps(node: Master, dsn: str, threads: HandlerThreads) -> None:
+async def test_a_step_may_call_steps(node: Master, it: World) -> None:
     """A wait inside of one ends the run, too: that step is called again."""
 
     async def outer(job: RunningJob) -> int:
@@ -332,15 +308,12 @@ async def test_a_step_may_call_steps(node: Master, dsn: str, threads: HandlerThr
     async def perform(_: object, job: RunningJob) -> Any:
         return await job.step("outer", outer, job)
 
-    async with world(node, dsn, threads) as it:
-        assert await it.suspended(perform, Runtime.TWISTED) == ["number"]
-        node.value("select txqueue.signal(%s, 'number', '7')", it.job.id)
-        assert await it.run(perform, Runtime.TWISTED) == 7
+    assert await it.suspended(perform, Runtime.TWISTED) == ["number"]
+    node.value("select txqueue.signal(%s, 'number', '7')", it.job.id)
+    assert await it.run(perform, Runtime.TWISTED) == 7
 
 
-async def test_a_wait_ends_the_steps_of_a_handler_that_swallows_it(
-    node: Master, dsn: str, threads: HandlerThreads
-) -> None:
+async def test_a_wait_ends_the_steps_of_a_handler_that_swallows_it(node: Master, it: World) -> None:
     """No step begins after it, in a thread as elsewhere."""
 
     def perform(_: object, job: ThreadJob) -> None:
@@ -348,14 +321,13 @@ async def test_a_wait_ends_the_steps_of_a_handler_that_swallows_it(
             job.sleep("nap", 60)
         job.step("late", int)
 
-    async with world(node, dsn, threads) as it:
-        assert await it.suspended(perform, Runtime.THREAD) == ["nap"]
-        assert it.steps() == []
+    assert await it.suspended(perform, Runtime.THREAD) == ["nap"]
+    assert it.steps() == []
 
 
 @pytest.mark.parametrize("of", [twice_in_thread, twice_in_twisted, twice_in_asyncio])
 async def test_a_function_that_is_work_has_steps(
-    of: Task[..., ..., Any], node: Master, dsn: str, threads: HandlerThreads
+    of: Task[..., ..., Any], node: Master, it: World
 ) -> None:
     """By the job that is its first argument."""
     work = of.work(7)
@@ -368,15 +340,14 @@ async def test_a_function_that_is_work_has_steps(
 
     runtime = type(work).runtime
     perform = function if runtime is Runtime.THREAD else coroutine
-    async with world(node, dsn, threads) as it:
-        assert await it.suspended(perform, runtime) == ["third"]
-        node.value("select txqueue.signal(%s, 'third', '8')", it.job.id)
-        assert await it.run(perform, runtime) == (7, 7, 8)
+    assert await it.suspended(perform, runtime) == ["third"]
+    node.value("select txqueue.signal(%s, 'third', '8')", it.job.id)
+    assert await it.run(perform, runtime) == (7, 7, 8)
 
 
 @pytest.mark.parametrize("runtime", [Runtime.THREAD, Runtime.ASYNCIO, Runtime.TWISTED])
 async def test_a_wait_may_hold_the_place_in_the_group(
-    runtime: Runtime, node: Master, dsn: str, threads: HandlerThreads
+    runtime: Runtime, node: Master, it: World
 ) -> None:
     """The option reaches the database with the wait, of each kind."""
 
@@ -387,6 +358,5 @@ async def test_a_wait_may_hold_the_place_in_the_group(
         await job.wait_for("word", hold_group=True)
 
     perform: Any = function if runtime is Runtime.THREAD else coroutine
-    async with world(node, dsn, threads) as it:
-        await it.suspended(perform, runtime)
-        assert [wait["hold_group"] for wait in it.job.waits] == [True]
+    await it.suspended(perform, runtime)
+    assert [wait["hold_group"] for wait in it.job.waits] == [True]

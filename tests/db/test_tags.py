@@ -8,11 +8,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.db.letters import TRICKY, opened
+from tests.db.letters import TRICKY
 from tests.db.masters import Master
 from tests.db.recurring import made_due, schedule, tick
 from tests.db.tagged_work import Tagged
-from txqueue import Every
+from txqueue import Every, WorkQueue
 from txqueue.errors import InvalidWork
 from txqueue.model.job_filters import checked_tags
 
@@ -24,31 +24,29 @@ def tags(node: Master, *ids: int) -> list[Any]:
     return [(node.job(job_id)["options"] or {}).get("tags") for job_id in ids]
 
 
-async def test_work_is_enqueued_with_tags(node: Master, dsn: str) -> None:
+async def test_work_is_enqueued_with_tags(node: Master, queue: WorkQueue) -> None:
     """One by one and together; those of the call replace those of the class."""
-    async with opened(dsn) as queue:
-        one = await queue.enqueue(Tagged(), tags=TAGS)
-        two = await queue.enqueue(Tagged("sales"))
-        many = await queue.enqueue_many([Tagged(), Tagged("sales")])
-        same = await queue.enqueue_many([Tagged(), Tagged("sales")], tags=TAGS)
-        async with queue.transaction() as txn, txn.batch(Tagged("end"), tags=TAGS) as batch:
-            await batch.enqueue(Tagged(), tags={})
+    one = await queue.enqueue(Tagged(), tags=TAGS)
+    two = await queue.enqueue(Tagged("sales"))
+    many = await queue.enqueue_many([Tagged(), Tagged("sales")])
+    same = await queue.enqueue_many([Tagged(), Tagged("sales")], tags=TAGS)
+    async with queue.transaction() as txn, txn.batch(Tagged("end"), tags=TAGS) as batch:
+        await batch.enqueue(Tagged(), tags={})
     ids = [one, two, *many, *same, *batch.ids, batch.callback_id]
     team, sales = {"team": "billing"}, {"team": "sales"}
     assert tags(node, *ids) == [TAGS, sales, team, sales, TAGS, TAGS, {}, TAGS]
 
 
-async def test_tags_that_are_not_valid_write_nothing(node: Master, dsn: str) -> None:
+async def test_tags_that_are_not_valid_write_nothing(node: Master, queue: WorkQueue) -> None:
     """The error names the tag."""
-    async with opened(dsn) as queue:
-        for wrong in ({"a b": "x"}, {"a": "x\n"}, {"a": "x" * 201}, {"a": 7}):
-            given: Any = wrong
-            with pytest.raises(InvalidWork):
-                await queue.enqueue(Tagged(), tags=given)
-            with pytest.raises(InvalidWork):
-                await queue.schedule("often", Tagged(), Every(60), tags=given)
-            with pytest.raises(InvalidWork):
-                await queue.enqueue(Tagged(given))
+    for wrong in ({"a b": "x"}, {"a": "x\n"}, {"a": "x" * 201}, {"a": 7}):
+        given: Any = wrong
+        with pytest.raises(InvalidWork):
+            await queue.enqueue(Tagged(), tags=given)
+        with pytest.raises(InvalidWork):
+            await queue.schedule("often", Tagged(), Every(60), tags=given)
+        with pytest.raises(InvalidWork):
+            await queue.enqueue(Tagged(given))
     assert node.states() == {}
 
 

@@ -16,6 +16,8 @@ import pytest
 
 from tests.fixtures.databases import Templates, fresh_database
 
+pytestmark = pytest.mark.slow("txqueue/testing", "txqueue/django")
+
 ROOT: Final = Path(__file__).resolve().parents[2]
 PLUGIN: Final = "txqueue.testing.plugin"
 

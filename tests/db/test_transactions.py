@@ -52,15 +52,14 @@ async def test_a_transaction_is_not_used_after_its_end(
 
 
 async def test_a_transaction_that_was_rolled_back_is_not_used_either(
-    node: Master, dsn: str
+    node: Master, queue: WorkQueue
 ) -> None:
     """Its error is what the caller learns first."""
-    async with opened(dsn) as queue:
-        with pytest.raises(ZeroDivisionError):
-            async with queue.transaction() as txn:
-                raise ZeroDivisionError
-        with pytest.raises(TransactionMisused, match="has ended"):
-            await txn.enqueue(Note())
+    with pytest.raises(ZeroDivisionError):
+        async with queue.transaction() as txn:
+            raise ZeroDivisionError
+    with pytest.raises(TransactionMisused, match="has ended"):
+        await txn.enqueue(Note())
     assert node.states() == {}
 
 
@@ -72,9 +71,11 @@ async def test_a_transaction_that_was_rolled_back_is_not_used_either(
         psycopg2.sql.SQL("copy {} from stdin").format(psycopg2.sql.Identifier("job")),
     ],
 )
-async def test_a_copy_is_refused_before_it_is_sent(node: Master, dsn: str, statement: Any) -> None:
+async def test_a_copy_is_refused_before_it_is_sent(
+    node: Master, queue: WorkQueue, statement: Any
+) -> None:
     """The driver could not end it; the transaction goes on."""
-    async with opened(dsn) as queue, queue.transaction() as txn:
+    async with queue.transaction() as txn:
         with pytest.raises(TransactionMisused, match="COPY from STDIN"):
             await txn.execute(statement)
         await txn.execute("select 'copy that', 'from stdin'")
@@ -82,9 +83,9 @@ async def test_a_copy_is_refused_before_it_is_sent(node: Master, dsn: str, state
     assert node.states() == {"waiting": 1}
 
 
-async def test_two_calls_at_a_time_are_refused(node: Master, dsn: str) -> None:
+async def test_two_calls_at_a_time_are_refused(node: Master, queue: WorkQueue) -> None:
     """The second call is refused; the first completes, and the transaction continues."""
-    async with opened(dsn) as queue, queue.transaction() as txn:
+    async with queue.transaction() as txn:
         first = Deferred.fromCoroutine(txn.execute("select pg_sleep(0.2)"))
         with pytest.raises(TransactionMisused, match="another call of this transaction"):
             await txn.enqueue(Note())
@@ -130,19 +131,18 @@ async def _ended_by(queue: WorkQueue, statement: str, *, swallow: bool) -> None:
     ],
 )
 async def test_a_statement_that_ends_the_transaction_is_an_error(
-    node: Master, dsn: str, statement: str, swallow: bool
+    node: Master, queue: WorkQueue, statement: str, swallow: bool
 ) -> None:
     """Said at once, and again at the end of the block if it was swallowed."""
-    async with opened(dsn) as queue:
-        with pytest.raises(TransactionMisused, match="a statement ended the transaction"):
-            await _ended_by(queue, statement, swallow=swallow)
+    with pytest.raises(TransactionMisused, match="a statement ended the transaction"):
+        await _ended_by(queue, statement, swallow=swallow)
     if statement.startswith("prepare"):
         node.cursor.execute("rollback prepared 'x'")
 
 
-async def test_a_rollback_to_a_savepoint_is_no_end(node: Master, dsn: str) -> None:
+async def test_a_rollback_to_a_savepoint_is_no_end(node: Master, queue: WorkQueue) -> None:
     """What follows it is a part of the same transaction."""
-    async with opened(dsn) as queue, queue.transaction() as txn:
+    async with queue.transaction() as txn:
         await txn.execute("savepoint a; select 1; rollback to a")
         await txn.execute("rollback to savepoint a; release a")
         await txn.enqueue(Note())
@@ -203,16 +203,15 @@ async def _enqueued_in_vain(queue: WorkQueue) -> None:
         await txn.enqueue(Note())
 
 
-async def test_an_enqueue_without_writes_is_unavailable(dsn: str) -> None:
+async def test_an_enqueue_without_writes_is_unavailable(queue: WorkQueue) -> None:
     """Whatever has made the transaction read-only."""
-    async with opened(dsn) as queue:
-        with pytest.raises(DatabaseUnavailable, match="accepts no writes"):
-            await _enqueued_in_vain(queue)
+    with pytest.raises(DatabaseUnavailable, match="accepts no writes"):
+        await _enqueued_in_vain(queue)
 
 
-async def test_a_batch_takes_no_job_after_its_callback(node: Master, dsn: str) -> None:
+async def test_a_batch_takes_no_job_after_its_callback(node: Master, queue: WorkQueue) -> None:
     """The callback would not wait for it."""
-    async with opened(dsn) as queue, queue.transaction() as txn:
+    async with queue.transaction() as txn:
         async with txn.batch(Note()) as batch:
             await batch.enqueue(Note())
             with pytest.raises(TransactionMisused, match="no callback yet"):
@@ -225,9 +224,9 @@ async def test_a_batch_takes_no_job_after_its_callback(node: Master, dsn: str) -
     assert node.states() == {"waiting": 2}
 
 
-async def test_savepoints_are_the_applications(node: Master, dsn: str) -> None:
+async def test_savepoints_are_the_applications(node: Master, queue: WorkQueue) -> None:
     """A part of the transaction may be undone."""
-    async with opened(dsn) as queue, queue.transaction() as txn:
+    async with queue.transaction() as txn:
         await txn.enqueue(Note())
         await txn.execute("savepoint here")
         await txn.enqueue(Note())
@@ -250,42 +249,40 @@ async def _is_written(queue: WorkQueue) -> bool:
 
 
 @pytest.mark.parametrize("sql", ["selec %s", "select %s / 0", "select %s; selec 1"])
-async def test_an_error_of_the_first_statement_fails_the_transaction(dsn: str, sql: str) -> None:
+async def test_an_error_of_the_first_statement_fails_the_transaction(
+    queue: WorkQueue, sql: str
+) -> None:
     """Which begins in the same message; no later statement runs outside of a transaction."""
-    async with opened(dsn) as queue:
-        with pytest.raises(psycopg2.errors.InFailedSqlTransaction):
-            await _first(queue, sql, 1, psycopg2.Error)
-        assert not await _is_written(queue)
+    with pytest.raises(psycopg2.errors.InFailedSqlTransaction):
+        await _first(queue, sql, 1, psycopg2.Error)
+    assert not await _is_written(queue)
 
 
-async def test_a_first_statement_that_commits_and_fails_runs_once(dsn: str) -> None:
+async def test_a_first_statement_that_commits_and_fails_runs_once(queue: WorkQueue) -> None:
     """It is not sent again, although no transaction is open after it."""
-    async with opened(dsn) as queue:
+    async with queue.transaction() as txn:
+        await txn.execute("create table lines ()")
+    with pytest.raises(psycopg2.errors.DivisionByZero):
         async with queue.transaction() as txn:
-            await txn.execute("create table lines ()")
-        with pytest.raises(psycopg2.errors.DivisionByZero):
-            async with queue.transaction() as txn:
-                await txn.execute("insert into lines default values; commit; select 1 / 0")
-        async with queue.transaction() as txn:
-            assert await txn.execute("select count(*) from lines") == [(1,)]
+            await txn.execute("insert into lines default values; commit; select 1 / 0")
+    async with queue.transaction() as txn:
+        assert await txn.execute("select count(*) from lines") == [(1,)]
 
 
-async def test_the_text_of_an_error_shows_the_applications_statement(dsn: str) -> None:
+async def test_the_text_of_an_error_shows_the_applications_statement(queue: WorkQueue) -> None:
     """Not the beginning of the transaction, which goes with it."""
-    async with opened(dsn) as queue:
-        with pytest.raises(psycopg2.errors.UndefinedTable) as raised:
-            async with queue.transaction() as txn:
-                await txn.execute("select * from missing")
+    with pytest.raises(psycopg2.errors.UndefinedTable) as raised:
+        async with queue.transaction() as txn:
+            await txn.execute("select * from missing")
     assert ": select * from missing" in str(raised.value)
     assert "begin" not in str(raised.value)
 
 
-async def test_a_first_statement_that_was_not_sent_fails_nothing(dsn: str) -> None:
+async def test_a_first_statement_that_was_not_sent_fails_nothing(queue: WorkQueue) -> None:
     """The driver refuses a parameter; the next statement is inside the transaction."""
-    async with opened(dsn) as queue:
-        with pytest.raises(ZeroDivisionError):
-            await _first(queue, "select %s", object(), psycopg2.ProgrammingError)
-        assert not await _is_written(queue)
+    with pytest.raises(ZeroDivisionError):
+        await _first(queue, "select %s", object(), psycopg2.ProgrammingError)
+    assert not await _is_written(queue)
 
 
 async def test_a_transaction_without_statements_asks_the_database_nothing(dsn: str) -> None:
@@ -313,26 +310,25 @@ async def test_a_transaction_without_statements_asks_the_database_nothing(dsn: s
     ],
 )
 async def test_an_application_s_own_errors_are_those_of_its_driver(
-    dsn: str, sql: str, error: type[Exception]
+    queue: WorkQueue, sql: str, error: type[Exception]
 ) -> None:
     """No word of txqueue's: to migrate would not help."""
-    async with opened(dsn) as queue:
-        with pytest.raises(error):
-            async with queue.transaction() as txn:
-                await txn.execute(sql)
+    with pytest.raises(error):
+        async with queue.transaction() as txn:
+            await txn.execute(sql)
 
 
-async def test_a_wait_that_is_cancelled_is_no_timeout(dsn: str, node: Master) -> None:
+async def test_a_wait_that_is_cancelled_is_no_timeout(node: Master, queue: WorkQueue) -> None:
     """Its job continues; a closed queue raises its own error."""
     (job_id,) = node.enqueue({})
-    async with opened(dsn) as queue:
-        waiting = Deferred.fromCoroutine(queue.wait(job_id))
-        await pause(0.1)
-        waiting.cancel()
-        with pytest.raises(CancelledError):
-            await waiting
-        waiting = Deferred.fromCoroutine(queue.wait(job_id))
-        await pause(0.1)
+    waiting = Deferred.fromCoroutine(queue.wait(job_id))
+    await pause(0.1)
+    waiting.cancel()
+    with pytest.raises(CancelledError):
+        await waiting
+    waiting = Deferred.fromCoroutine(queue.wait(job_id))
+    await pause(0.1)
+    await queue.close()
     with pytest.raises(DatabaseUnavailable, match="closed"):
         await waiting
 
@@ -349,15 +345,14 @@ class Keyed(WorkItem):
         """Do nothing."""
 
 
-async def test_a_key_of_the_class_keeps_a_job_from_waiting(node: Master, dsn: str) -> None:
+async def test_a_key_of_the_class_keeps_a_job_from_waiting(node: Master, queue: WorkQueue) -> None:
     """As the pages say, ``unique=None`` does not lift it, nor is the job a batch's callback."""
-    async with opened(dsn) as queue:
-        job_id = await queue.enqueue(Note())
-        for options in ({}, {"unique": None}):
-            with pytest.raises(Refused, match="a job with a unique key cannot wait for others"):
-                await queue.enqueue(Keyed(), after=[job_id], **options)
+    job_id = await queue.enqueue(Note())
+    for options in ({}, {"unique": None}):
         with pytest.raises(Refused, match="a job with a unique key cannot wait for others"):
-            await _batch_before(queue, Keyed())
+            await queue.enqueue(Keyed(), after=[job_id], **options)
+    with pytest.raises(Refused, match="a job with a unique key cannot wait for others"):
+        await _batch_before(queue, Keyed())
     assert node.states() == {"waiting": 1}
 
 

@@ -55,14 +55,6 @@ def test_keep_returns_the_job_that_holds_the_key(node: Master) -> None:
     assert numbers(node) == [4]
 
 
-def test_keys_of_other_types_are_others(node: Master) -> None:
-    """A key belongs to its work type."""
-    node.publish("other.kind")
-    first = put(node, 1)
-    sql = "select txqueue.enqueue('other.kind', '{}', \"unique\" => 'k')"
-    assert node.value(sql) not in (first, None)
-
-
 def test_reject_is_an_error_of_its_own(node: Master) -> None:
     """While it is pending and while it runs."""
     put(node, 1, "reject")

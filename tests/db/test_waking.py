@@ -84,16 +84,6 @@ def test_a_full_queue_of_notifications_is_emptied(node: Master, dsn: str) -> Non
     assert node.value(segments) <= 2
 
 
-def test_a_rolled_back_enqueue_wakes_no_master(node: Master) -> None:
-    """Nothing is sent before commit."""
-    node.cursor.execute("listen txqueue")
-    node.take()
-    node.connection.autocommit = False
-    node.enqueue({})
-    node.connection.rollback()
-    assert notifications(node) == 0
-
-
 def test_a_notification_tells_how_many_jobs_there_are(node: Master) -> None:
     """And the transaction, so that other nodes wake for the next one."""
     node.cursor.execute("listen txqueue")

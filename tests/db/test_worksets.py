@@ -12,12 +12,10 @@ import psycopg2
 import pytest
 from attrs import define
 
-from tests.db.letters import opened
+from tests.db.conftest import Cli
 from tests.db.masters import Master
 from tests.waiting import running_reactor
 from txqueue import ExistingTable, WorkQueue, WorksetItem
-from txqueue.cli.options import GlobalOptions
-from txqueue.cli.root import run
 from txqueue.errors import Refused
 from txqueue.store.driver.connection_pool import ConnectionPool
 from txqueue.store.enqueueing.worksets import Parts
@@ -159,9 +157,7 @@ def test_failures_are_kept_or_tried_again(node: Master) -> None:
     assert (counted["done"], counted["failed"], counted["remaining"]) == (10, 0, 0)
 
 
-def test_failed_items_are_listed_by_what_identifies_them(
-    node: Master, dsn: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_failed_items_are_listed_by_what_identifies_them(node: Master, dsn: str, cli: Cli) -> None:
     """Their part and their number in it: several parts have an item of each number."""
     make(node)
     fill(node, 5)
@@ -173,8 +169,7 @@ def test_failed_items_are_listed_by_what_identifies_them(
     take(node, job, second["part"], error)
     parts = node.column("select origin from txqueue.workset_failed order by origin")
     assert len(set(parts)) == 2
-    assert run(["--dsn", dsn, "worksets", "letters"], GlobalOptions()) == 0
-    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    lines = [line.split() for line in cli("--dsn", dsn, "worksets", "letters").out.splitlines()]
     assert ["part", "item", "runs", "error"] in lines
     assert sorted(line for line in lines if line[-1:] == ["bad"]) == [
         [str(part), "3", "1", "bad"] for part in parts
@@ -305,17 +300,16 @@ class Twice(WorksetItem):
     ],
 )
 async def test_a_key_that_is_not_unique_is_refused(
-    dsn: str, node: Master, index: str, *, is_refused: bool
+    node: Master, queue: WorkQueue, index: str, *, is_refused: bool
 ) -> None:
     """Parts are cut by it: rows between two of the same key would be left out without a word."""
     node.cursor.execute("drop table if exists doubled; create table doubled (id int, day int)")
     node.cursor.execute(index)
-    async with opened(dsn) as queue:
-        if is_refused:
-            with pytest.raises(Refused, match="day of doubled has no unique index"):
-                await queue.start_workset(Twice)
-        else:
-            assert await queue.start_workset(Twice) > 0
+    if is_refused:
+        with pytest.raises(Refused, match="day of doubled has no unique index"):
+            await queue.start_workset(Twice)
+    else:
+        assert await queue.start_workset(Twice) > 0
 
 
 ROWS = [
@@ -326,14 +320,13 @@ ROWS = [
 
 @pytest.mark.parametrize(("rows", "refusal"), ROWS)
 async def test_rows_without_a_key_are_refused(
-    dsn: str, node: Master, rows: str, refusal: str | None
+    node: Master, queue: WorkQueue, rows: str, refusal: str | None
 ) -> None:
     """They would count as done, though no part has them; nothing has been written by then."""
     node.cursor.execute("drop table if exists doubled; create table doubled (id int, day int)")
     node.cursor.execute("create unique index on doubled (day)")
     node.cursor.execute(rows)
-    async with opened(dsn) as queue:
-        await refused_with(queue, Twice, refusal)
+    await refused_with(queue, Twice, refusal)
     assert node.value("select count(*) from txqueue.workset") == (0 if refusal else 1)
 
 
@@ -354,12 +347,11 @@ class Seen(WorksetItem):
 
 @pytest.mark.parametrize(("rows", "refusal"), VIEWED)
 async def test_a_view_whose_key_is_not_unique_is_refused(
-    dsn: str, node: Master, rows: str, refusal: str | None
+    node: Master, queue: WorkQueue, rows: str, refusal: str | None
 ) -> None:
     """Its rows are counted: it has no index that would say so."""
     node.cursor.execute(f"drop view if exists seen; create view seen as {rows}")
-    async with opened(dsn) as queue:
-        await refused_with(queue, Seen, refusal)
+    await refused_with(queue, Seen, refusal)
 
 
 async def refused_with(queue: WorkQueue, cls: type[WorksetItem], refusal: str | None) -> None:
@@ -373,14 +365,13 @@ async def refused_with(queue: WorkQueue, cls: type[WorksetItem], refusal: str | 
 
 @pytest.mark.parametrize("place", [100, 64 * 500])
 async def test_rows_that_later_share_a_key_are_found_when_parts_are_cut(
-    dsn: str, node: Master, place: int
+    dsn: str, node: Master, queue: WorkQueue, place: int
 ) -> None:
     """Also where one reading of the rows ends; rows that lose their key are left out."""
     node.cursor.execute("drop view if exists seen; drop table if exists day")
     node.cursor.execute("create table day as select n as day from generate_series(1, 40000) as n")
     node.cursor.execute("create view seen as select day from day")
-    async with opened(dsn) as queue:
-        await queue.start_workset(Seen)
+    await queue.start_workset(Seen)
     node.cursor.execute("update day set day = null where day = 7")
     pool = ConnectionPool(running_reactor(), dsn, 1, "test")
     parts = Parts(pool, "txqueue")
@@ -397,14 +388,15 @@ async def test_rows_that_later_share_a_key_are_found_when_parts_are_cut(
     assert node.value("select sum(items) from txqueue.workset_part") == 39_999
 
 
-async def test_a_missing_table_of_the_application_is_named(dsn: str, node: Master) -> None:
+async def test_a_missing_table_of_the_application_is_named(
+    dsn: str, node: Master, queue: WorkQueue
+) -> None:
     """Not taken for an old schema, which `txqueue migrate` would repair."""
     node.cursor.execute("drop view if exists seen; drop table if exists day")
-    async with opened(dsn) as queue:
-        with pytest.raises(Refused, match="there is no table or view seen with a column day"):
-            await queue.start_workset(Seen)
-        node.cursor.execute("create view seen as select 1 as day")
+    with pytest.raises(Refused, match="there is no table or view seen with a column day"):
         await queue.start_workset(Seen)
+    node.cursor.execute("create view seen as select 1 as day")
+    await queue.start_workset(Seen)
     node.cursor.execute("drop view seen")
     pool = ConnectionPool(running_reactor(), dsn, 1, "test")
     try:
