@@ -296,8 +296,9 @@ def _is_stale(lock: Path) -> bool:
         return True
 
 
-# Seconds for which a connection without a certificate stays open after a command.
-IDLE = 60
+# Seconds for which a connection without a certificate stays open after a command, and the most
+# commands of one: nothing identifies its peer.
+IDLE, MOST_COMMANDS = 60, 200
 
 
 @implementer(IHandshakeListener)
@@ -323,6 +324,8 @@ class CertifiedPipe(GuardedPipe):
 class UncertifiedPipe(GuardedPipe):
     """The node's end of a connection without TLS from this host; its peer is never identified."""
 
+    _commands_taken = 0
+
     def connectionMade(self) -> None:
         """Start the timeout for the first command."""
         super().connectionMade()
@@ -331,5 +334,9 @@ class UncertifiedPipe(GuardedPipe):
 
     def locateResponder(self, name: bytes) -> Responder | None:
         """Return the handler of a command, and allow a longer time for the next command."""
+        self._commands_taken += 1
+        if self._commands_taken > MOST_COMMANDS:
+            self.drop("sent too many commands")
+            return None
         self._wait(IDLE)
         return super().locateResponder(name)

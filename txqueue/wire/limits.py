@@ -1,11 +1,10 @@
-"""A pipe with limits: a peer that hangs, lies or floods harms only its own connection; and limits
-on the connections of a peer.
+"""A pipe whose peer must identify itself, with a largest box; and limits on the connections of a
+port.
 """
 
 from __future__ import annotations
 
-import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from ipaddress import ip_address, ip_network
@@ -16,7 +15,6 @@ from twisted.internet.defer import Deferred, maybeDeferred
 from twisted.internet.interfaces import IAddress, IPushProducer
 from twisted.internet.protocol import connectionDone
 from twisted.protocols.amp import (
-    COMMAND,
     UNKNOWN_ERROR_CODE,
     AmpBox,
     Command,
@@ -41,15 +39,8 @@ from txqueue.wire.pipe import (
 
 # Seconds in which a peer must identify itself.
 INTRODUCTION = 5
-# The most bytes and keys of a box, for unidentified and identified peers; AMP has no limit.
+# The most bytes of a box, for unidentified and identified peers; AMP has no limit.
 STRANGER_BOX, LARGEST_BOX = 2_048, 1_048_576
-STRANGER_KEYS, MOST_KEYS = 16, 64
-# Boxes per second on average, and the size of a burst.
-BOX_RATE, BOX_BURST = 2_000.0, 4_000.0
-# The most commands executed at a time; nothing more is read until one of them is answered.
-MOST_CALLS = 32
-# Seconds for which sent data may wait for the peer to read it.
-UNREAD = 10
 
 
 @implementer(IPushProducer)
@@ -70,18 +61,12 @@ class GuardedPipe(Pipe):
     is_known = False
     is_closed = False
     why_dropped: str | None = None
-    _allowance = BOX_BURST
-    _counted_at = float("-inf")
-    _calls = 0
-    _is_paused = False
     _deadline: Timer | None = None
-    _unread: Timer | None = None
 
     def __init__(self, clock: Clock, responders: Responders, lost: Callable[[], None]) -> None:
         self._clock = clock
-        self._held: deque[Box] = deque()
         super().__init__(responders, lost)
-        self._boxes = BoxReader(STRANGER_BOX, STRANGER_KEYS)
+        self._boxes = BoxReader(STRANGER_BOX)
 
     def connectionMade(self) -> None:
         """Start the timeout for the peer's identification."""
@@ -92,9 +77,9 @@ class GuardedPipe(Pipe):
             self._wait(INTRODUCTION)
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
-        """Cancel the timers and break reference cycles, so that memory is freed at once."""
+        """Cancel the timer and break reference cycles, so that memory is freed at once."""
         self.is_closed = True
-        self._stop_waiting()
+        _cancel(self._deadline)
         super().connectionLost(reason)
         self._commands = {}
         self._dispatcher.startReceivingBoxes(_NOWHERE)
@@ -103,7 +88,7 @@ class GuardedPipe(Pipe):
     def introduce(self) -> None:
         """Note that the peer is identified and may send any command."""
         self.is_known = True
-        self._boxes.most_bytes, self._boxes.most_keys = LARGEST_BOX, MOST_KEYS
+        self._boxes.most_bytes = LARGEST_BOX
         self._read_at_a_time(FileDescriptor.bufferSize)
         _cancel(self._deadline)
 
@@ -116,7 +101,7 @@ class GuardedPipe(Pipe):
     def close(self) -> None:
         """Close the connection at once, and read nothing more."""
         self.is_closed = True
-        self._stop_waiting()
+        _cancel(self._deadline)
         self.abort()
 
     def refuse(self, reason: str) -> None:
@@ -124,32 +109,27 @@ class GuardedPipe(Pipe):
         self.drop(reason)
 
     def take(self, box: Box) -> None:
-        """Process a box unless the peer sends too many; hold a command while enough others run."""
+        """Process a box, unless the connection is closed."""
         if self.is_closed:
             return
-        if not self._may_come():
-            self.drop("sent too many boxes")
-        elif COMMAND in box and (self._held or self._is_busy):
-            self._held.append(box)
-            self._read_on(False)
-        else:
-            self._take(box)
+        try:
+            super().take(box)
+        except Exception:
+            # The box is neither a command nor an answer to one.
+            self.drop("sent a box that is neither a command nor an answer")
 
     def hear(self, command: type[Command], function: Callable[..., Any], box: Box) -> None:  # noqa: ARG002 - found again
-        """Execute a command without an answer; it counts towards the limit while it runs."""
+        """Execute a command without an answer, if the peer may send it: see `locateResponder`."""
         self.dispatch(box)
 
     def locateResponder(self, name: bytes) -> Responder | None:
-        """Return the handler of a command, which counts towards the limit while it runs."""
+        """Return the handler of a command."""
         responder = super().locateResponder(name)
-        return None if responder is None else partial(self._counted, responder)
+        return None if responder is None else partial(self._blaming, responder)
 
-    def _counted(self, responder: Responder, box: Box) -> Deferred[AmpBox]:
+    def _blaming(self, responder: Responder, box: Box) -> Deferred[AmpBox]:
         """Execute a command; an invalid one is the peer's fault and is not logged."""
-        self._calls += 1
-        carrying_out = maybeDeferred(responder, box)
-        carrying_out.addErrback(self._not_carried_out)
-        return carrying_out.addBoth(self._carried_out)
+        return maybeDeferred(responder, box).addErrback(self._not_carried_out)
 
     def sendBox(self, box: AmpBox) -> None:
         """Send a request or an answer, if the connection is still open."""
@@ -163,63 +143,27 @@ class GuardedPipe(Pipe):
     # Calls by the transport, about whether the peer reads what is sent.
 
     def watch_reading(self) -> None:
-        """Let the transport report whether the peer reads; over TLS only after the handshake."""
+        """Read nothing while the peer does not read; over TLS only after the handshake."""
         if self.connection is not None:
             self.connection.registerProducer(self, True)
 
     def pauseProducing(self) -> None:
-        """Stop reading from a peer that does not read, and start a timeout."""
-        if self._unread is None and not self.is_closed:
-            self._unread = self._clock.callLater(UNREAD, self.drop, "does not read its answers")
-            self._read_on(False)
+        """Stop reading from a peer that does not read."""
+        if self.connection is not None and not self.is_closed:
+            self.connection.pauseProducing()
 
     def resumeProducing(self) -> None:
         """Resume reading, as the peer has read all data."""
-        _cancel(self._unread)
-        self._unread = None
-        self._go_on()
+        if self.connection is not None and not self.is_closed:
+            self.connection.resumeProducing()
 
     def stopProducing(self) -> None:
         """Do nothing: `connectionLost` reports the end too."""
-
-    @property
-    def _is_busy(self) -> bool:
-        return self._calls >= MOST_CALLS or self._unread is not None
-
-    def _take(self, box: Box) -> None:
-        try:
-            super().take(box)
-        except Exception:
-            # The box is neither a command nor an answer to one.
-            self.drop("sent a box that is neither a command nor an answer")
-
-    def _carried_out(self, result: Any) -> Any:
-        self._calls -= 1
-        if self._is_paused and not self._is_busy:
-            # Send the answer first.
-            self._clock.callLater(0, self._go_on)
-        return result
-
-    def _go_on(self) -> None:
-        """Execute held commands, and resume reading after them."""
-        while self._held and not self._is_busy and not self.is_closed:
-            self._take(self._held.popleft())
-        if not self._is_busy and not self.is_closed:
-            self._read_on(True)
 
     def _read_at_a_time(self, size: int) -> None:
         """Limit the bytes per read of the socket, which under TLS is the wrapped transport's."""
         socket: Any = getattr(self.transport, "transport", self.transport)
         socket.bufferSize = size
-
-    def _read_on(self, is_reading: bool) -> None:
-        self._is_paused = not is_reading
-        if self.connection is None:
-            return
-        if is_reading:
-            self.connection.resumeProducing()
-        else:
-            self.connection.pauseProducing()
 
     def _not_carried_out(self, failure: Failure) -> Failure:
         if failure.check(RemoteAmpError):
@@ -227,23 +171,12 @@ class GuardedPipe(Pipe):
         self.drop(f"{type(failure.value).__name__} in a command")
         return Failure(RemoteAmpError(UNKNOWN_ERROR_CODE, "not carried out"))
 
-    def _may_come(self) -> bool:
-        now = time.monotonic()
-        self._allowance = min(BOX_BURST, self._allowance + (now - self._counted_at) * BOX_RATE) - 1
-        self._counted_at = now
-        return self._allowance >= 0
-
     def _wait(self, seconds: float) -> None:
         """Start a timeout for the peer."""
         _cancel(self._deadline)
         self._deadline = self._clock.callLater(
             seconds, self.drop, "did not identify itself in time"
         )
-
-    def _stop_waiting(self) -> None:
-        self._held.clear()
-        _cancel(self._deadline)
-        _cancel(self._unread)
 
 
 @implementer(IBoxSender, IResponderLocator)

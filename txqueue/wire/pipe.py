@@ -42,11 +42,9 @@ class BoxReader:
 
     Attributes:
         most_bytes: The largest size of a box; larger ones are not buffered.
-        most_keys: The most keys of a box.
     """
 
     most_bytes: float = math.inf
-    most_keys: float = math.inf
     _rest: bytes = field(default=b"", init=False)
     _box: Box = field(factory=dict, init=False)
     _key: bytes | None = field(default=None, init=False)
@@ -64,7 +62,7 @@ class BoxReader:
             length = data[offset] << 8 | data[offset + 1]
             if self._key is None and length > _LONGEST_KEY:
                 raise NoBox("sent bytes that are not a box")
-            if self._size + length > self.most_bytes or len(self._box) > self.most_keys:
+            if self._size + length > self.most_bytes:
                 raise NoBox("sent a box that is too large")
             next_offset = offset + 2 + length
             if next_offset > end:

@@ -47,7 +47,6 @@ def test_boxes_are_read_however_they_come(boxes: list[dict[bytes, bytes]], cuts:
         ((), b"GET / HTTP/1.1\r\n\r\n"),
         ((100,), b"\0\1k\0\x70"),
         ((100,), box_bytes({b"a": b"x" * 50, b"b": b"x" * 50})),
-        ((1_000, 3), box_bytes({b"%d" % number: b"" for number in range(5)})),
     ],
 )
 def test_what_is_too_large_is_refused_by_its_length(limits: tuple[int, ...], data: bytes) -> None:

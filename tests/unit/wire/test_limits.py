@@ -2,10 +2,8 @@
 
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from twisted.internet.defer import Deferred
 from twisted.internet.error import ConnectionDone
 from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
@@ -14,7 +12,7 @@ from twisted.python.failure import Failure
 
 from txqueue.wire import limits
 from txqueue.wire.commands import LongText
-from txqueue.wire.endpoints import IDLE, CertifiedPipe, UncertifiedPipe
+from txqueue.wire.endpoints import IDLE, MOST_COMMANDS, CertifiedPipe, UncertifiedPipe
 from txqueue.wire.limits import GuardedPipe, crowded_out
 
 
@@ -114,70 +112,22 @@ def test_a_stranger_s_box_is_small() -> None:
     assert (known.fate, known.said) == (None, [text.decode()])
 
 
-@pytest.mark.parametrize("is_known", [False, True])
-def test_a_box_has_few_keys(is_known: bool) -> None:
-    """Each costs memory, however short it is."""
-    end = End().known() if is_known else End()
-    most = limits.MOST_KEYS if is_known else limits.STRANGER_KEYS
-    keys = {f"k{number}": b"" for number in range(most - 3)}
-    fits = box(_ask=b"1", _command=Say.commandName, text=b"", **keys)
-    assert end.gets(fits).fate is None
-    more = {f"k{number}": b"" for number in range(most + 1)}
-    assert end.gets(box(**more)).fate == "sent a box that is too large"
-    assert end.said == [""]
-
-
-def test_too_many_boxes_end_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those before are carried out."""
-    monkeypatch.setattr(GuardedPipe, "_allowance", 5.0)
-    monkeypatch.setattr(limits, "BOX_BURST", 5.0)
-    monkeypatch.setattr(limits, "BOX_RATE", 0.0)
-    end = End().known()
-    end.pipe._counted_at = 0.0
-    end.gets(b"".join(ask(number) for number in range(9)))
-    assert (end.fate, len(end.said)) == ("sent too many boxes", 5)
-
-
-def test_calls_beyond_a_number_wait_until_others_are_answered() -> None:
-    """All are answered, and nothing is read meanwhile."""
-    end = End().known()
-    answers: list[Deferred[dict[str, str]]] = []
-
-    def say(text: str) -> Deferred[dict[str, str]]:
-        end.said.append(text)
-        answers.append(Deferred())
-        return answers[-1]
-
-    end.pipe.learn({Say: say})
-    end.gets(b"".join(ask(number) for number in range(limits.MOST_CALLS + 3)))
-    assert (len(end.said), end.transport.is_reading) == (limits.MOST_CALLS, False)
-    while answers:
-        answers.pop().callback({"text": "yes"})
-        end.clock.advance(0)
-    assert (len(end.said), end.transport.is_reading) == (limits.MOST_CALLS + 3, True)
-    assert end.transport.value().count(b"_answer") == limits.MOST_CALLS + 3
-    end.lost()
-
-
-def test_a_peer_that_does_not_read_gets_no_more() -> None:
-    """What it asks waits, unread; once it reads, all is answered."""
+def test_a_peer_that_does_not_read_is_not_read() -> None:
+    """Its answers would fill the memory; once it reads, it may ask again."""
     end = End().known()
     end.pipe.pauseProducing()
-    end.gets(b"".join(ask(number) for number in range(9)))
-    assert (end.said, end.transport.is_reading) == ([], False)
+    assert not end.transport.is_reading
     end.pipe.resumeProducing()
-    assert (len(end.said), end.transport.is_reading) == (9, True)
-    end.clock.advance(2 * limits.UNREAD)
-    assert end.fate is None
+    assert end.transport.is_reading
     end.lost()
 
 
-def test_who_never_reads_is_hung_up_on() -> None:
-    """After some seconds."""
-    end = End().known()
-    end.pipe.pauseProducing()
-    end.clock.advance(limits.UNREAD)
-    assert end.fate == "does not read its answers"
+def test_a_port_without_tls_takes_few_commands_of_a_connection() -> None:
+    """Those before are carried out."""
+    end = End(UncertifiedPipe).gets(b"".join(ask(number) for number in range(MOST_COMMANDS)))
+    assert end.fate is None
+    assert end.gets(ask(0)).fate == "sent too many commands"
+    assert len(end.said) == MOST_COMMANDS
     end.lost()
 
 

@@ -20,7 +20,6 @@ from txqueue.node.state.lease import Lifecycle
 from txqueue.node.state.periodic import Wakeups
 from txqueue.policy.placement.peers import NodeReport
 from txqueue.store.node.functions import StoredFunctions
-from txqueue.wire import limits
 from txqueue.wire.commands import Hello, ReportLoad, Steal, Take, WakePeer
 
 
@@ -46,20 +45,6 @@ async def test_a_peer_s_nonsense_ends_its_connection(
         answer.addErrback(lambda _: None)
     await within(LIMIT, caller.gone)
     assert a.commands == 0
-
-
-async def test_a_flood_ends_the_connection(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Boxes beyond a rate are not carried out."""
-    monkeypatch.setattr(limits, "BOX_BURST", 50.0)
-    monkeypatch.setattr(limits.GuardedPipe, "_allowance", 50.0)
-    monkeypatch.setattr(limits, "BOX_RATE", 1.0)
-    a, b = start("a", 1), Member("b", 2)
-    a.hears(b)
-    caller = await introduced(a)
-    for _ in range(200):
-        caller.pipe.say(WakePeer)
-    await within(LIMIT, caller.gone)
-    assert 0 < a.woken <= 51
 
 
 async def test_a_lie_about_the_load_is_bounded(start: Start) -> None:
