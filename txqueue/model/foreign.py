@@ -8,8 +8,7 @@ process, lose the end of its job, or harm another job.
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import TracebackType
-from typing import Any, Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 T = TypeVar("T")
 
@@ -18,24 +17,6 @@ _ORDER: Final = type.__dict__["__mro__"].__get__
 _NAME: Final = type.__dict__["__name__"].__get__
 _PATH: Final = type.__dict__["__qualname__"].__get__
 _MODULE: Final = type.__dict__["__module__"].__get__
-_TRACEBACK: Final[Callable[[object], TracebackType | None]] = vars(BaseException)[
-    "__traceback__"
-].__get__
-_CAUSE: Final[Callable[[object], Any]] = vars(BaseException)["__cause__"].__get__
-_CONTEXT: Final[Callable[[object], Any]] = vars(BaseException)["__context__"].__get__
-_IS_SUPPRESSED: Final[Callable[[object], Any]] = vars(BaseException)["__suppress_context__"].__get__
-_GROUPED: Final[Callable[[object], Any]] = vars(BaseExceptionGroup)["exceptions"].__get__
-_CLASS_LOOK: Final = type.__getattribute__
-_OWN: Final = [
-    (name, _CLASS_LOOK(BaseException, name))
-    for name in (
-        "__getattribute__",
-        "__traceback__",
-        "__cause__",
-        "__context__",
-        "__suppress_context__",
-    )
-]
 
 LONGEST_PATH: Final = 200
 MOST_CLASSES: Final = 500
@@ -127,41 +108,3 @@ def text_of(value: object) -> str:
 def _exact(text: str) -> str:
     """Return a text as a plain `str`: one of a subclass may have methods of its own."""
     return str.__str__(text)
-
-
-def traceback_of(error: object) -> TracebackType | None:
-    """Return where an exception was raised; None for one that was not, or is none."""
-    try:
-        return _TRACEBACK(error)
-    except TypeError:
-        return None
-
-
-def link_of(error: object) -> tuple[BaseException | None, bool]:
-    """Return the exception that a traceback shows before this one, and whether it is the cause."""
-    try:
-        cause = _CAUSE(error)
-    except TypeError:
-        return None, True
-    if cause is not None or _IS_SUPPRESSED(error):
-        return cause, True
-    return _CONTEXT(error), False
-
-
-def members_of(error: object) -> list[BaseException]:
-    """Return all exceptions that a traceback of this one may show: causes, and those of a group."""
-    if not is_a(error, BaseException):
-        return []
-    members = [_CAUSE(error), _CONTEXT(error)]
-    if is_a(error, BaseExceptionGroup):
-        members += _GROUPED(error)
-    return [member for member in members if member is not None]
-
-
-def behaves(error: object) -> bool:
-    """Tell whether an exception has its attributes as the interpreter keeps them."""
-    cls = type(error)
-    try:
-        return not [name for name, attribute in _OWN if _CLASS_LOOK(cls, name) is not attribute]
-    except BaseException:
-        return False

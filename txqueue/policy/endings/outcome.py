@@ -4,7 +4,7 @@ waits.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, Self, cast
 
 from attrs import define, field
@@ -34,44 +34,38 @@ from txqueue.policy.endings.tracebacks import (
 _DEEPEST = 10
 
 
-def is_suspension(error: Any, depth: int = 0) -> bool:
-    """Tell whether an error is `Suspended`, or stands for nothing else.
+def is_suspension(error: Any) -> bool:
+    """Tell whether an error is `Suspended`, or stands for nothing else."""
+    return looked(lambda: _is_suspension(error, 0), False)
 
-    Args:
-        error: What the handler raised.
-        depth: How many errors wrap it.
-    """
+
+def _is_suspension(error: Any, depth: int) -> bool:
     if is_a(error, Suspended):
         return True
     inner = _wrapped(error) if depth < _DEEPEST else ()
-    return bool(inner) and all(is_suspension(each, depth + 1) for each in inner)
+    return bool(inner) and all(_is_suspension(each, depth + 1) for each in inner)
 
 
-def is_kept(error: Any, depth: int = 0) -> bool:
-    """Tell whether an error is that of a call which has kept it, or comes from such a one.
-
-    Args:
-        error: What the handler raised.
-        depth: How many errors wrap it.
-    """
-    if is_a(error, JobFailed) and looked(lambda: error.is_kept, False):
+def _is_kept(error: Any, depth: int = 0) -> bool:
+    """Tell whether an error is that of a call which has kept it, or comes from such a one."""
+    if is_a(error, JobFailed) and error.is_kept:
         return True
-    inner = (*_wrapped(error), looked(lambda: error.__cause__, None)) if depth < _DEEPEST else ()
-    return any(is_kept(each, depth + 1) for each in inner if each is not None)
+    inner = (*_wrapped(error), error.__cause__) if depth < _DEEPEST else ()
+    return any(_is_kept(each, depth + 1) for each in inner if each is not None)
 
 
-def _wrapped(error: Any) -> tuple[Any, ...]:
+def _wrapped(error: Any) -> Sequence[Any]:
     """Return what an error stands for.
 
     Groups of tasks put theirs into a `BaseExceptionGroup`, Twisted's ``race`` into a
     ``FailureGroup``, and its ``gatherResults`` wraps the first error in a ``FirstError``.
     """
     if is_a(error, BaseExceptionGroup):
-        return looked(lambda: tuple(error.exceptions), ())
-    if failures := looked(lambda: tuple(each.value for each in error.failures), ()):
-        return failures
-    inner = looked(lambda: error.subFailure.value, None)
-    return () if inner is None else (inner,)
+        return cast("Sequence[Any]", error.exceptions)
+    if failures := getattr(error, "failures", ()):
+        return [each.value for each in failures]
+    inner = getattr(error, "subFailure", None)
+    return () if inner is None else (inner.value,)
 
 
 # AMP and readers need short texts.
@@ -84,6 +78,8 @@ KEYLESS_PAUSE = 60.0
 KEYLESS = "txqueue.errors.KeyUnavailable"
 # Seconds, on average, until the next run of a job that got no connection to the database.
 CONNECTIONLESS_PAUSE = 5.0
+# What precedes the error, in the text stored with a done job, of a handler that failed after that.
+LATE = "after its transaction had committed, the handler failed: "
 # Errors that decide the outcome by themselves.
 DECISIVE = (Snooze, Discard, Fail, KeyUnavailable, InvalidWork, UnknownWorkType)
 
@@ -161,10 +157,8 @@ def judge(error: object, retry: Retry, failures: int, chance: float) -> Verdict:
 
 
 def _is_fatal(error: object, retry: Retry) -> bool:
-    if is_kept(error):
-        return True
     # A class may define what isinstance() says.
-    return bool(retry.fatal) and looked(lambda: isinstance(error, retry.fatal), False)
+    return looked(lambda: _is_kept(error) or isinstance(error, retry.fatal), False)
 
 
 def _verdict_of_class(error: Any) -> Verdict | None:
@@ -254,9 +248,9 @@ def _error_parts(error: object, kind: _Kind) -> tuple[str, str | None]:
     return text, frames if frames and text == framed(summary, frames) else None
 
 
-def late_error_text(error: object) -> str:
-    """Return the text to store with a done job whose handler failed after the commit."""
-    return f"after its transaction had committed, the handler failed: {error_text(error)}"
+def name_in(path: str) -> str:
+    """Return the name in the path of a class."""
+    return path.rpartition(".")[2]
 
 
 def storable(text: str) -> str:

@@ -9,23 +9,33 @@ others the text is made of what the interpreter itself keeps.
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 from types import CodeType, TracebackType
 from typing import Any, Final, cast
 
-from txqueue.model.foreign import (
-    ByClass,
-    behaves,
-    is_a,
-    link_of,
-    looked,
-    members_of,
-    path_of,
-    text_of,
-    traceback_of,
-)
+from txqueue.model.foreign import ByClass, is_a, looked, path_of, text_of
+
+# The interpreter's own attributes: a class cannot replace them by properties of its own.
+_TRACEBACK: Final[Callable[[object], TracebackType | None]] = vars(BaseException)[
+    "__traceback__"
+].__get__
+_CAUSE: Final[Callable[[object], Any]] = vars(BaseException)["__cause__"].__get__
+_CONTEXT: Final[Callable[[object], Any]] = vars(BaseException)["__context__"].__get__
+_IS_SUPPRESSED: Final[Callable[[object], Any]] = vars(BaseException)["__suppress_context__"].__get__
+_GROUPED: Final[Callable[[object], Any]] = vars(BaseExceptionGroup)["exceptions"].__get__
+_CLASS_LOOK: Final = type.__getattribute__
+_OWN: Final = [
+    (name, _CLASS_LOOK(BaseException, name))
+    for name in (
+        "__getattribute__",
+        "__traceback__",
+        "__cause__",
+        "__context__",
+        "__suppress_context__",
+    )
+]
 
 # How many places of failure are remembered: an application fails at few of them, repeatedly.
 MOST_PLACES = 200
@@ -209,3 +219,41 @@ def _shown(frames: TracebackType) -> str:
     # The loader of a module, which has its lines, is the application's too.
     lines = looked(lambda: "".join(traceback.format_tb(frames)), "  (no frame can be shown)\n")
     return f"Traceback (most recent call last):\n{lines}"
+
+
+def traceback_of(error: object) -> TracebackType | None:
+    """Return where an exception was raised; None for one that was not, or is none."""
+    try:
+        return _TRACEBACK(error)
+    except TypeError:
+        return None
+
+
+def link_of(error: object) -> tuple[BaseException | None, bool]:
+    """Return the exception that a traceback shows before this one, and whether it is the cause."""
+    try:
+        cause = _CAUSE(error)
+    except TypeError:
+        return None, True
+    if cause is not None or _IS_SUPPRESSED(error):
+        return cause, True
+    return _CONTEXT(error), False
+
+
+def members_of(error: object) -> list[BaseException]:
+    """Return all exceptions that a traceback of this one may show: causes, and those of a group."""
+    if not is_a(error, BaseException):
+        return []
+    members = [_CAUSE(error), _CONTEXT(error)]
+    if is_a(error, BaseExceptionGroup):
+        members += _GROUPED(error)
+    return [member for member in members if member is not None]
+
+
+def behaves(error: object) -> bool:
+    """Tell whether an exception has its attributes as the interpreter keeps them."""
+    cls = type(error)
+    try:
+        return not [name for name, attribute in _OWN if _CLASS_LOOK(cls, name) is not attribute]
+    except BaseException:
+        return False

@@ -16,7 +16,8 @@ from attrs import define, frozen
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.python.failure import Failure
 
-from txqueue.model.foreign import class_name, derives_from, is_a, looked, text_of, traceback_of
+from txqueue.model.foreign import class_name, derives_from, is_a, looked, text_of
+from txqueue.policy.endings.tracebacks import traceback_of
 from txqueue.store.driver.awaitables import ForTask
 
 # How often a coroutine may await something that Twisted cannot wait for, after errors about it.

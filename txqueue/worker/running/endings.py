@@ -18,7 +18,9 @@ from txqueue.model.job_policy import Retry
 from txqueue.model.results import LONGEST_SMALL, check_length, encode_result, small_result
 from txqueue.model.run_log import counted
 from txqueue.policy.endings.outcome import (
+    DECISIVE,
     KEYLESS,
+    LATE,
     RUN_AGAIN,
     Verdict,
     error_class,
@@ -27,7 +29,7 @@ from txqueue.policy.endings.outcome import (
     judge,
     judge_cancelled,
     judge_unavailable,
-    late_error_text,
+    name_in,
     storable,
     summary_of,
 )
@@ -285,9 +287,9 @@ class Endings:
 
     def note_late(self, job: RunningJob, kind: Kind | None, error: Any) -> None:
         """Log and store an error of a handler whose transaction has completed the job before."""
-        is_hidden = is_redacted(job, kind)
-        self._failures.note_late(job, error, is_hidden=is_hidden)
-        self._report.late(job, "error", late_error_text(error))
+        name, text = name_in(error_class(error)), error_text(error)
+        self._failures.note_late(job, name, text, is_hidden=is_redacted(job, kind))
+        self._report.late(job, "error", f"{LATE}{text}")
 
     def judged(self, job: RunningJob, retry: Retry, error: Any, kind: Kind | None = None) -> None:
         """Decide the outcome of a run by an error or a directive, and log it if it has failed."""
@@ -307,9 +309,13 @@ class Endings:
         # First, so that an error in the log, or in a hook, does not lose the outcome.
         log = kept_log(job, kind)
         self.settle(job, settled if log is None else evolve(settled, log=log))
-        if not self._failures.leaves_out(work_type_of(kind), error):
+        # What decides the outcome by itself is stored without its traceback.
+        is_decisive = is_a(error, *DECISIVE)
+        name = name_in(error_class(error) if is_decisive else verdict.error_class or "")
+        if not self._failures.leaves_out((work_type_of(kind), name)):
             failed = failed_attempt_of(job, kind, retry, verdict, error)
-            self._failures.note(failed, job)
+            text = error_text(error) if is_decisive else verdict.error or ""
+            self._failures.note(failed, name, text, job)
 
     def settle(self, job: RunningJob, settled: SettledJob) -> None:
         """Note the outcome of a job that did not just return."""

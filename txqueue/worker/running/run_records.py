@@ -10,14 +10,13 @@ from typing import Any, Final, TypeAlias, cast
 from attrs import define, evolve
 
 from txqueue.model.directives import FailedAttempt, FailureHook
-from txqueue.model.foreign import class_name, looked, text_of
+from txqueue.model.foreign import looked, text_of
 from txqueue.model.humanize import amount, duration, plain
 from txqueue.model.job_policy import Retry
 from txqueue.model.run_log import LoggedRun, RunTally, counted, log_fields, log_of
 from txqueue.model.work_item import WorkItem
 from txqueue.policy.endings.log_lines import last_entries
-from txqueue.policy.endings.outcome import KEYLESS, KEYLESS_PAUSE, Verdict, storable, summary_of
-from txqueue.policy.endings.tracebacks import exception_text, shortened
+from txqueue.policy.endings.outcome import KEYLESS, KEYLESS_PAUSE, Verdict, error_text, storable
 from txqueue.tracing.choice import begin_run, is_tracing
 from txqueue.worker.handlers.running_job import RunningJob, change
 from txqueue.worker.handlers.runtimes import Kind
@@ -138,34 +137,38 @@ class FailureLog:
         self._hooks = hooks
         self._windows: dict[FailureKind, _Window] = {}
 
-    def leaves_out(self, work_type: str, error: object) -> bool:
+    def leaves_out(self, kind: FailureKind) -> bool:
         """Count a failure if that is all to do: many of its kind were logged, and there is no hook.
 
         Returns:
             Whether it is.
         """
-        window = self._windows.get((work_type, class_name(error)))
+        window = self._windows.get(kind)
         if window is None or window.written < MOST_LINES or self._hooks():
             return False
         window.left_out += 1
         return True
 
-    def note(self, failed: FailedAttempt, run: LoggedRun | None = None) -> None:
+    def note(
+        self, failed: FailedAttempt, name: str, text: str, run: LoggedRun | None = None
+    ) -> None:
         """Log a failure, unless many of its kind were just logged, and call the hooks.
 
         Args:
             failed: The failed attempt.
+            name: The name of the error's class.
+            text: The text of the error, as it is stored.
             run: The run, whose fields a JSON line has.
         """
-        kind = failed.work_type, class_name(failed.error)
-        self._put(kind, failed.is_final, lambda: line_of(failed), run)
+        kind = failed.work_type, name
+        self._put(kind, failed.is_final, lambda: line_of(failed, name, text), run)
         for hook in self._hooks():
             try:
                 hook(failed)
             except BaseException as error:
                 # A hook that exits does not end the worker and its other jobs either.
-                text = f"the failure hook {_name_of(hook)} failed:\n{_traceback(error)}"
-                self._log(True, text, run)
+                why = _trace_in(error_text(error))
+                self._log(True, f"the failure hook {_name_of(hook)} failed:{why}", run)
 
     def look(self) -> None:
         """Log how many failures were left out, for each kind whose time window is over."""
@@ -175,16 +178,21 @@ class FailureLog:
                 del self._windows[kind]
                 self._say_left_out(kind, window)
 
-    def note_late(self, job: RunningJob, error: object, *, is_hidden: bool) -> None:
+    def note_late(self, job: RunningJob, name: str, text: str, *, is_hidden: bool) -> None:
         """Log an error of a handler whose transaction has completed its job before.
 
         Args:
             job: The job, which is done.
-            error: The error.
-            is_hidden: Whether the error's own text is left out.
+            name: The name of the error's class.
+            text: The text of the error, as it is stored.
+            is_hidden: Whether that is left out.
         """
-        kind = job.work_type, class_name(error)
-        self._put(kind, True, lambda: late_text_of(job, error, is_hidden=is_hidden), job)
+        head = (
+            f"job {job.id} ({job.work_type}) is done, but after its transaction had committed its"
+            " handler failed"
+        )
+        kind, shown = (job.work_type, name), name if is_hidden else text
+        self._put(kind, True, lambda: _headed(head, shown) + _trace_in(shown), job)
 
     def note_keyless(self, job: RunningJob) -> None:
         """Log a job that needs a key which this process does not have."""
@@ -266,39 +274,32 @@ def kept_log(job: RunningJob, kind: Kind | None) -> str | None:
     return last_entries(job.log.entries)
 
 
-def line_of(failed: FailedAttempt) -> str:
+def line_of(failed: FailedAttempt, name: str, text: str) -> str:
     """Return the log's text for a failure: one line, and the traceback after the last attempt.
 
-    For a redacted work type, the error's own text is left out.
+    Args:
+        failed: The failed attempt.
+        name: The name of the error's class; all that is shown of that of redacted work.
+        text: The text of the error, as it is stored.
     """
-    error_text = class_name(failed.error) if failed.redacted else _first_line(failed.error)
+    shown = name if failed.redacted else text
     of = f" of {failed.attempts}" if failed.attempts else ""
-    job_text = f"job {failed.job_id} ({failed.work_type})"
-    if failed.delay is not None:
-        delay_text = duration(failed.delay)
-        return plain(
-            f"{job_text} failed in attempt {failed.attempt}{of},"
-            f" again in {delay_text}: {error_text}"
-        )
-    line = plain(f"{job_text} failed for good in attempt {failed.attempt}{of}: {error_text}")
-    return line if failed.redacted else f"{line}\n{_traceback(failed.error)}"
+    job_text, attempt = f"job {failed.job_id} ({failed.work_type})", f"{failed.attempt}{of}"
+    if failed.delay is None:
+        return _headed(f"{job_text} failed for good in attempt {attempt}", shown) + _trace_in(shown)
+    again = f"again in {duration(failed.delay)}"
+    return _headed(f"{job_text} failed in attempt {attempt}, {again}", shown)
 
 
-def late_text_of(job: RunningJob, error: object, *, is_hidden: bool) -> str:
-    """Return the log's text for an error of a handler after its transaction had committed."""
-    error_text = class_name(error) if is_hidden else _first_line(error)
-    job_text = f"job {job.id} ({job.work_type}) is done, but after its transaction had committed"
-    line = plain(f"{job_text} its handler failed: {error_text}")
-    return line if is_hidden else f"{line}\n{_traceback(error)}"
+def _headed(head: str, text: str) -> str:
+    first, _, _ = text.partition("\n")
+    return plain(f"{head}: {first[:LONGEST_LINE]}")
 
 
-def _first_line(error: object) -> str:
-    return summary_of(error).split("\n", 1)[0][:LONGEST_LINE]
-
-
-def _traceback(error: object) -> str:
-    line, text = exception_text(error)
-    return "\n".join(plain(each) for each in shortened(text, line).rstrip().split("\n"))
+def _trace_in(text: str) -> str:
+    """Return the lines of a stored text below its summary."""
+    _, _, trace = text.partition("\n\n")
+    return "".join(f"\n{plain(line)}" for line in trace.rstrip().split("\n") if trace)
 
 
 def _name_of(hook: FailureHook) -> str:

@@ -11,7 +11,7 @@ from tests.unit.worker.performing import Handled, Harness
 from txqueue import Fail, FailedAttempt, Retry, RunningJob, Snooze, on_failure
 from txqueue.errors import KeyUnavailable
 from txqueue.model import directives as failed_attempt
-from txqueue.policy.endings.outcome import KEYLESS
+from txqueue.policy.endings.outcome import KEYLESS, error_class, error_text, name_in
 from txqueue.worker.running.run_records import (
     MOST_LINES,
     WINDOW,
@@ -30,6 +30,11 @@ def failure(**more: Any) -> FailedAttempt:
         return FailedAttempt(**{**given, "error": error, **more})
 
 
+def told(failed: FailedAttempt) -> str:
+    """The log's text for it."""
+    return line_of(failed, name_in(error_class(failed.error)), error_text(failed.error))
+
+
 @pytest.fixture
 def hooks(monkeypatch: pytest.MonkeyPatch) -> list[FailedAttempt]:
     """The failures passed to one hook."""
@@ -42,12 +47,12 @@ def hooks(monkeypatch: pytest.MonkeyPatch) -> list[FailedAttempt]:
 def test_an_attempt_that_is_followed_by_another_has_one_line() -> None:
     """With its number, type and attempt, when it runs again, and its error's first line."""
     said = "job 17 (shop.mail) failed in attempt 2 of 5, again in 4.0 s: ValueError: no such"
-    assert line_of(failure()) == said
+    assert told(failure()) == said
 
 
 def test_the_last_attempt_has_its_traceback() -> None:
     """Below its line, without control characters."""
-    first, *rest = line_of(failure(delay=None)).split("\n")
+    first, *rest = told(failure(delay=None)).split("\n")
     assert first == "job 17 (shop.mail) failed for good in attempt 2 of 5: ValueError: no such"
     assert rest[0].startswith("Traceback")
     assert "in failure" in "\n".join(rest)
@@ -59,7 +64,7 @@ def test_a_long_message_leaves_the_frames_in_the_log() -> None:
     try:
         raise ValueError("x" * 100_000 + "END")
     except ValueError as error:
-        text = line_of(failure(delay=None, error=error))
+        text = told(failure(delay=None, error=error))
     assert "in test_a_long_message_leaves_the_frames_in_the_log" in text
     assert " [...] " in text
     assert text.endswith("END")
@@ -69,7 +74,7 @@ def test_a_long_message_leaves_the_frames_in_the_log() -> None:
 @pytest.mark.parametrize("delay", [None, 4.0])
 def test_a_redacted_type_shows_no_text_of_its_errors(delay: float | None) -> None:
     """An error quotes what it was given."""
-    line = line_of(failure(delay=delay, redacted=True))
+    line = told(failure(delay=delay, redacted=True))
     assert line.endswith(": ValueError")
 
 
@@ -85,19 +90,24 @@ class Log:
             failed_attempt.failure_hooks,
         )
 
+    def note(self, failed: FailedAttempt) -> None:
+        """Note a failure as the end of its run does."""
+        name, text = name_in(error_class(failed.error)), error_text(failed.error)
+        self.log.note(failed, name, text)
+
 
 @pytest.mark.usefixtures("hooks")
 def test_of_many_failures_of_a_kind_some_are_written_and_the_others_counted() -> None:
     """Another kind has lines of its own, and the same one too when its time is over."""
     log = Log()
     for number in range(1000):
-        log.log.note(failure(job_id=number))
-    log.log.note(failure(work_type="shop.push"))
+        log.note(failure(job_id=number))
+    log.note(failure(work_type="shop.push"))
     assert len(log.lines) == MOST_LINES + 1
     log.clock.advance(WINDOW)
     log.log.look()
     assert log.lines[-1] == "995 more failures of shop.mail with ValueError"
-    log.log.note(failure())
+    log.note(failure())
     assert len(log.lines) == MOST_LINES + 3
 
 
@@ -106,7 +116,7 @@ def test_kinds_without_end_are_forgotten_one_by_one() -> None:
     """Each is written, and nothing is left over of them."""
     log = Log()
     for number in range(10_000):
-        log.log.note(failure(work_type=f"type.{number}"))
+        log.note(failure(work_type=f"type.{number}"))
     assert len(log.lines) == 10_000
     log.clock.advance(WINDOW)
     log.log.look()
@@ -151,7 +161,7 @@ def test_a_hook_that_fails_is_logged_and_stops_no_other(hooks: list[FailedAttemp
 
     on_failure(broken)
     log = Log()
-    log.log.note(failure())
+    log.note(failure())
     assert len(hooks) == 1
     assert "tracker away" in log.lines[-1]
 
