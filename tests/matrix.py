@@ -31,7 +31,9 @@ CORE: Final = (
     "tests/unit/model/test_payload_types.py",
     "tests/unit/model/test_type_version.py",
     "tests/unit/model/test_work_item.py",
+    "tests/db/test_claims.py",
     "tests/db/test_promises.py",
+    "tests/db/test_quarantine.py",
     "tests/db/test_unique.py",
     "tests/cluster/test_transactions.py",
 )

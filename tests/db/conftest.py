@@ -16,7 +16,6 @@ import pytest_twisted
 from attrs import frozen
 
 from tests.browser import Browser
-from tests.dashboards import PASSWORD, log_in, served
 from tests.db.kept_sessions import close_idle, keeping, kept_session
 from tests.db.letters import opened
 from tests.db.masters import Master, master
@@ -25,7 +24,6 @@ from tests.waiting import within
 from txqueue import WorkQueue
 from txqueue.cli.options import GlobalOptions
 from txqueue.cli.root import run
-from txqueue.web.logins import read_users, user_line
 
 T = TypeVar("T")
 
@@ -181,6 +179,9 @@ def queue(dsn: str) -> Iterator[WorkQueue]:
 @pytest.fixture(scope="module")
 def users(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, Any]]:
     """An operator and a viewer of dashboards, with passwords that are fast to check."""
+    from tests.dashboards import PASSWORD
+    from txqueue.web.logins import read_users, user_line
+
     file = tmp_path_factory.mktemp("users") / "users"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("txqueue.web.logins._N", 2)
@@ -190,17 +191,27 @@ def users(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, Any
         yield read_users(file)
 
 
+@contextmanager
+def serving(dsn: str, **settings: Any) -> Iterator[Browser]:
+    """Serve a dashboard."""
+    # The packages of the matrix do without those of the dashboard.
+    from tests.dashboards import served
+
+    with entered(served(dsn, **settings)) as browser:
+        yield browser
+
+
 @pytest.fixture
 def browser(dsn: str) -> Iterator[Browser]:
     """A browser of a dashboard without users."""
-    with entered(served(dsn)) as browser:
+    with serving(dsn) as browser:
         yield browser
 
 
 @pytest.fixture
 def developer(dsn: str) -> Iterator[Browser]:
     """The browser of an operator who has the key of a dashboard without users."""
-    with entered(served(dsn, key="secret")) as browser:
+    with serving(dsn, key="secret") as browser:
         pytest_twisted.blockon(within(60.0, browser.get("/login?key=secret")))
         yield browser
 
@@ -208,13 +219,15 @@ def developer(dsn: str) -> Iterator[Browser]:
 @pytest.fixture
 def visitor(dsn: str, users: Mapping[str, Any]) -> Iterator[Browser]:
     """A browser of a dashboard with users, not logged in."""
-    with entered(served(dsn, users=users)) as browser:
+    with serving(dsn, users=users) as browser:
         yield browser
 
 
 @pytest.fixture
 def ann(visitor: Browser) -> Browser:
     """The browser of an operator."""
+    from tests.dashboards import log_in
+
     pytest_twisted.blockon(within(60.0, log_in(visitor, "ann")))
     return visitor
 
