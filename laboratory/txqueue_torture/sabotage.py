@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from txqueue.model.assignment import Assignment, read_chunk
-from txqueue.node.arrival.credits import Credits
+from txqueue.node.arrival.assigned import Credits
 from txqueue.node.workers.workload import Workers
 from txqueue.wire.commands import Deliver
 from txqueue_torture.recorder import FOLDER_VARIABLE

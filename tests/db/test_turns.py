@@ -47,7 +47,7 @@ def run(session: Any, sql: str = ENQUEUE) -> Any:
 def test_sixteen_transactions_at_a_time_notify_once(listening: Master, sessions: list[Any]) -> None:
     """The master that this wakes takes all of their jobs, as it looks for open transactions."""
     stragglers = Stragglers()
-    stragglers.armed()
+    stragglers.arm()
     waiting = {run(session): session for session in sessions}
     first, *others = waiting.values()
     first.commit()
@@ -57,7 +57,7 @@ def test_sixteen_transactions_at_a_time_notify_once(listening: Master, sessions:
         begun = listening.value(f"select {OPEN_TRANSACTIONS}")
         taken = [job for chunk in listening.claim(2) for job in chunk.ids]
         found += taken
-        stragglers.claimed(open_transactions(begun), float(now), found=bool(taken))
+        stragglers.note_claim(open_transactions(begun), float(now), found=bool(taken))
         if session is not None:
             assert stragglers.pause(float(now), 0.002) is not None
             session.commit()

@@ -296,7 +296,7 @@ def test_imports_only_from_below(module: Module) -> None:
         ("txqueue.node.arrival.claimer", "txqueue.node.services", "folders of txqueue.node"),
         ("txqueue.node.arrival.claimer", "txqueue.node", "folders of txqueue.node"),
         ("txqueue.node.arrival.claimer", "txqueue.node.state.periodic", None),
-        ("txqueue.node.arrival.claimer", "txqueue.node.arrival.credits", None),
+        ("txqueue.node.arrival.claimer", "txqueue.node.arrival.assigned", None),
         ("txqueue.node.state.periodic", "txqueue.node.arrival.claimer", "folders of txqueue.node"),
         ("txqueue.node.services", "txqueue.node.peers.network", None),
         ("txqueue.worker.__main__", "txqueue.worker.running.performer", None),
@@ -352,7 +352,7 @@ def test_every_kind_of_import_is_read(tmp_path: Path) -> None:
     path.write_text(
         "import os.path\n"
         "from txqueue.model import job, Priority\n"
-        "from . import credits\n"
+        "from . import assigned\n"
         "from ...store.calls import claim\n"
         "from twisted.protocols import amp\n"
         "def late():\n"
@@ -361,7 +361,7 @@ def test_every_kind_of_import_is_read(tmp_path: Path) -> None:
         "    import twisted\n"
     )
     module = Module("txqueue.node.arrival.claimer", path)
-    known = frozenset({"txqueue.model.job", "txqueue.node.arrival.credits"})
+    known = frozenset({"txqueue.model.job", "txqueue.node.arrival.assigned"})
     typed = {name: is_typed for name, _, is_typed in module.imports(known)}
     assert [name for name, is_so in typed.items() if is_so] == ["twisted"]
     assert typed.keys() == {
@@ -369,7 +369,7 @@ def test_every_kind_of_import_is_read(tmp_path: Path) -> None:
         "os.path",
         "txqueue.model.job",
         "txqueue.model",
-        "txqueue.node.arrival.credits",
+        "txqueue.node.arrival.assigned",
         "txqueue.store.calls",
         "twisted.protocols.amp",
         "txqueue.node.arrival.orphans",

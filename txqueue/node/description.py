@@ -92,7 +92,7 @@ def figures_of(node: Services) -> NodeFigures:
         held=round(workers.load * capacity),
         lag=node.lag.lag,
         memory=node.lag.memory,
-        lease_left=node.lease.left,
+        lease_left=node.lease.remaining,
         is_reached=node.lease.is_reached,
         peers=sum(peer.pipe is not None for peer in node.peers),
     )
@@ -150,7 +150,7 @@ class Description:
                 has_started=node.lease.is_registered,
                 is_draining=node.lifecycle.is_draining,
                 has_database=node.lease.is_reached,
-                lease_left=node.lease.left,
+                lease_left=node.lease.remaining,
                 workers=len(node.workers.regular),
                 able=len(node.workers.able),
                 are_starting=node.workers.are_starting,

@@ -5,11 +5,10 @@ from __future__ import annotations
 import sys
 
 from txqueue.model.work_item import type_version
+from txqueue.node.arrival.assigned import Credits, Intake, OpenCredit
 from txqueue.node.arrival.claimer import Claimer
-from txqueue.node.arrival.credits import Credits
 from txqueue.node.arrival.notifications import DatabaseNotices, Notifications
-from txqueue.node.arrival.open_credit import OpenCredit
-from txqueue.node.arrival.orphans import Intake, OrphanFinder
+from txqueue.node.arrival.orphans import OrphanFinder
 from txqueue.node.arrival.scheduler import ConditionChecks, Scheduler
 from txqueue.node.description import Description
 from txqueue.node.leasing.heartbeats import DatabaseLife, Heartbeats, LeaseKeeper, LeaseProxy
@@ -94,8 +93,8 @@ class Services:
             reactor,
             settings.dsn,
             settings.schema,
-            notices.heard,
-            notices.heard_own,
+            notices.on_notices,
+            notices.on_own_notices,
             patience=settings.patience,
             session=of_a_master(settings.patience),
             backoff=backoff,

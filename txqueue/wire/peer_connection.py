@@ -25,30 +25,30 @@ MOST_PEERS = 1_024
 class Host(Protocol):
     """The owner of the connections; each method gets the pipe of its command."""
 
-    def greeted(
+    def on_hello(
         self, pipe: PeerPipe, name: str, incarnation: int, version: str
     ) -> dict[str, object]:
         """Check the identity that a peer claims; raise `NotAPeer` if it is not valid."""
 
-    def reported(self, pipe: PeerPipe, load: str) -> dict[str, object]:
+    def on_report(self, pipe: PeerPipe, load: str) -> dict[str, object]:
         """Store a peer's report."""
 
-    def handed(self, pipe: PeerPipe, assignments: str) -> dict[str, object]:
+    def on_take(self, pipe: PeerPipe, assignments: str) -> dict[str, object]:
         """Accept work that a peer hands over."""
 
-    def asked(self, pipe: PeerPipe, weight: int) -> Deferred[dict[str, object]]:
+    def on_steal(self, pipe: PeerPipe, weight: int) -> Deferred[dict[str, object]]:
         """Pass work to a peer that asks for it."""
 
-    def woken(self, pipe: PeerPipe) -> dict[str, object]:
+    def on_wake(self, pipe: PeerPipe) -> dict[str, object]:
         """Look for work at a peer's request."""
 
-    def sounded(self, pipe: PeerPipe) -> dict[str, object]:
+    def on_lives(self, pipe: PeerPipe) -> dict[str, object]:
         """Answer a peer's liveness check."""
 
-    def kept_for(self, pipe: PeerPipe) -> dict[str, object]:
+    def on_kept(self, pipe: PeerPipe) -> dict[str, object]:
         """Note that a peer has renewed this node's lease."""
 
-    def left(self, pipe: PeerPipe) -> None:
+    def on_disconnect(self, pipe: PeerPipe) -> None:
         """Handle a lost connection."""
 
 
@@ -81,13 +81,13 @@ class PeerPipe(GuardedPipe):
         super().__init__(
             clock,
             {
-                Hello: partial(host.greeted, self),
-                ReportLoad: partial(host.reported, self),
-                Take: partial(host.handed, self),
-                Steal: partial(host.asked, self),
-                WakePeer: partial(host.woken, self),
-                Lives: partial(host.sounded, self),
-                Kept: partial(host.kept_for, self),
+                Hello: partial(host.on_hello, self),
+                ReportLoad: partial(host.on_report, self),
+                Take: partial(host.on_take, self),
+                Steal: partial(host.on_steal, self),
+                WakePeer: partial(host.on_wake, self),
+                Lives: partial(host.on_lives, self),
+                Kept: partial(host.on_kept, self),
             },
             lost=self._gone,
         )
@@ -130,7 +130,7 @@ class PeerPipe(GuardedPipe):
             setup.callback(None)
 
     def _gone(self) -> None:
-        self._host.left(self)
+        self._host.on_disconnect(self)
 
 
 class PeerServer(Factory):

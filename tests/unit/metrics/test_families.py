@@ -122,7 +122,7 @@ def test_waits_are_a_histogram_by_queue_and_work_type() -> None:
     meters = Meters()
     none = [0] * (len(WAIT_BOUNDS) - 1)
     for _ in range(2):
-        meters.waited([("mail", "welcome", [3, 4, *none], 0.7), ("", "", [1, 0, *none], 0.0)])
+        meters.add_waits([("mail", "welcome", [3, 4, *none], 0.7), ("", "", [1, 0, *none], 0.0)])
     families = list(node_families(evolve(FIGURES, waits=meters.waits), {}))
     assert values(families, "txqueue_job_wait_seconds_count") == {
         ("mail", "welcome"): 14,
@@ -132,7 +132,7 @@ def test_waits_are_a_histogram_by_queue_and_work_type() -> None:
     assert buckets["mail", "welcome", "0.001"] == 6
     assert buckets["mail", "welcome", "0.0025"] == buckets["mail", "welcome", "+Inf"] == 14
     assert ("mail", "welcome", "3600.0") in buckets or ("mail", "welcome", "3600") in buckets
-    meters.waited([(f"queue{number}", "a", [1, 0, *none], 0.0) for number in range(5000)])
+    meters.add_waits([(f"queue{number}", "a", [1, 0, *none], 0.0) for number in range(5000)])
     families = list(node_families(evolve(FIGURES, waits=meters.waits), {}))
     counts = values(families, "txqueue_job_wait_seconds_count")
     assert len(counts) == LARGEST + 1

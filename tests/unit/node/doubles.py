@@ -21,7 +21,7 @@ def lease_of(incarnation: int = INCARNATION, node_id: int = NODE) -> Lease:
     lease = Lease(float("inf"))
     lease.register(Identity(node_id, incarnation))
     lease.renew(0.0)
-    lease.reached()
+    lease.note_answer()
     return lease
 
 

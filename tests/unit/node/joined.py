@@ -12,7 +12,7 @@ from twisted.test.iosim import FakeTransport, connect
 from tests.unit.node.doubles import Loop, Workers, fake, lease_of
 from txqueue.client.node_link import Membership
 from txqueue.model.assignment import Assignment
-from txqueue.node.arrival.credits import Credits
+from txqueue.node.arrival.assigned import Credits
 from txqueue.node.state.arrivals import Deduplicator, Inbox
 from txqueue.node.state.lease import Identity, Lifecycle
 from txqueue.node.state.periodic import Wakeups
@@ -87,7 +87,7 @@ class House:
 
     def settled(self) -> None:
         """A claim has found the queue empty."""
-        self.credits.looked(has_backlog=False)
+        self.credits.on_backlog(has_backlog=False)
 
     def hang_up(self) -> None:
         """End all connections, as a node does that ends."""

@@ -141,7 +141,7 @@ class Member:
     def hears(self, *others: "Member", **changes: object) -> None:
         """Have a heartbeat name its peers."""
         rows = [{**other.row, **changes} for other in others]
-        self.peers.heard(HeartbeatReply(owned=True, state="alive", peers=rows, cancels=[]))
+        self.peers.on_heartbeat(HeartbeatReply(owned=True, state="alive", peers=rows, cancels=[]))
 
     def peer(self, incarnation: int) -> Peer:
         """Another one as it sees it."""
@@ -157,7 +157,7 @@ class Member:
         """Its report."""
         return self.report
 
-    def taken(self, assignments: Sequence[int]) -> None:
+    def accept(self, assignments: Sequence[int]) -> None:
         """Note what a peer hands over."""
         self.numbers += assignments
 
@@ -166,7 +166,7 @@ class Member:
         self.surrendered.append((incarnation, weight))
         return await self.answer if self.answer is not None else ([7, 8], 2)
 
-    def kept(self, answered_at: float) -> None:
+    def renew_by_peer(self, answered_at: float) -> None:
         """Note that a peer has renewed the lease."""
         self.answers_that_kept.append(answered_at)
 

@@ -13,7 +13,8 @@ from tests.unit.node.doubles import Loop, Records, Workers, fake, lease_of
 from tests.unit.wire.mesh import LIMIT, Caller, Member, Start, introduced, met
 from tests.waiting import eventually, within
 from txqueue.model.assignment import Assignment
-from txqueue.node.arrival.orphans import Intake, OrphanFinder
+from txqueue.node.arrival.assigned import Intake
+from txqueue.node.arrival.orphans import OrphanFinder
 from txqueue.node.peers.peer import MOST_NUMBERS, numbers_in
 from txqueue.node.state.arrivals import MOST_NAMED, Deduplicator, Inbox
 from txqueue.node.state.lease import Lifecycle

@@ -22,7 +22,7 @@ from txqueue.store.driver.errors import is_too_slow
 from txqueue.store.node.functions import StoredFunctions
 
 if TYPE_CHECKING:
-    from txqueue.node.arrival.open_credit import OpenCredit
+    from txqueue.node.arrival.assigned import OpenCredit
     from txqueue.node.peers.peer import PeerTable
     from txqueue.node.upkeep.maintenance import Maintenance
     from txqueue.node.workers.starter import WorkerVersions
@@ -78,7 +78,7 @@ class Claimer(Periodic):
         """The number of the running claim; None while no claim runs."""
         return self._claims if self._is_claiming else None
 
-    def room_made(self) -> None:
+    def on_room(self) -> None:
         """Claim, as workers have room, unless the last claim left no ready job."""
         if self._plan.is_due(self._workers.room, time.monotonic()):
             self.alarm.ring()
@@ -105,14 +105,14 @@ class Claimer(Periodic):
         """Claim a few ordinary jobs; return the seconds until the next claim."""
         plan, most = self._plan, self._plan.ordinary_jobs(room)
         assignments, is_ordinary, begun = await self._answer(
-            self._functions.claim_ready(*identity, self._queues, self._versions.claimed, most)
+            self._functions.claim_ready(*identity, self._queues, self._versions.claimable, most)
         )
         jobs, now = sum(assignment.jobs for assignment in assignments), time.monotonic()
         plan.note_ordinary(jobs, begun, now)
         await self._hand_over(identity, assignments)
         is_full = 0 < jobs == most
         if is_ordinary and not is_full and plan.is_single(jobs):
-            self._open_credit.missed()
+            self._open_credit.on_miss()
         commit_time = self._meters.commit_time
         return plan.pause_after_ordinary(
             jobs, now, commit_time, is_full=is_full, is_ordinary=is_ordinary
@@ -127,7 +127,7 @@ class Claimer(Periodic):
             self._functions.next_job(
                 *identity,
                 asked.queues,
-                self._versions.claimed,
+                self._versions.claimable,
                 asked.room,
                 chunk_jobs=CHUNK_JOBS,
                 since=asked.since,
@@ -145,7 +145,7 @@ class Claimer(Periodic):
             self._peers.wake()
         if has_backlog is not None:
             for listener in self._listeners:
-                listener.looked(has_backlog=has_backlog)
+                listener.on_backlog(has_backlog=has_backlog)
         return self._plan.pause_after_full(
             asked,
             claim,
@@ -196,5 +196,5 @@ class Claimer(Periodic):
             await self._functions.release(identity.incarnation, returned)
         jobs = sum(assignment.jobs for assignment in assignments)
         self._meters.claimed += jobs
-        self._lanes.claimed(jobs)
-        self._open_credit.claimed(jobs)
+        self._lanes.count_claimed(jobs)
+        self._open_credit.on_claim(jobs)

@@ -30,12 +30,12 @@ class DatabaseNotices:
         self._wakeups = wakeups
         self.on_jobs: Callable[[Sequence[Assignment]], None] = lambda _: None
 
-    def heard(self, texts: Sequence[str]) -> None:
+    def on_notices(self, texts: Sequence[str]) -> None:
         """Act on the texts of notifications for all nodes that arrived together."""
         for text in texts:
             self._wake(text)
 
-    def heard_own(self, texts: Sequence[str]) -> None:
+    def on_own_notices(self, texts: Sequence[str]) -> None:
         """Act on the texts of notifications for this node that arrived together."""
         if jobs := [job for text in texts if (job := notified_job(text)) is not None]:
             self.on_jobs(jobs)

@@ -1,6 +1,4 @@
-"""Runs assignments that notifications or reads have brought, and finds jobs of messages that were
-lost.
-"""
+"""Finds jobs that were assigned to the node by messages that were lost."""
 
 from __future__ import annotations
 
@@ -10,55 +8,15 @@ from typing import TYPE_CHECKING
 from attrs import define
 
 from txqueue.model.assignment import Assignment
-from txqueue.node.state.arrivals import Deduplicator, Inbox
-from txqueue.node.state.lease import Lease, Lifecycle
+from txqueue.node.state.arrivals import Inbox
+from txqueue.node.state.lease import Lease
 from txqueue.node.state.periodic import Periodic, Wakeups
 from txqueue.store.node.functions import StoredFunctions
 
 if TYPE_CHECKING:
-    from txqueue.node.arrival.credits import Credits
+    from txqueue.node.arrival.assigned import Credits, Intake
     from txqueue.node.peers.peer import PeerTable
-    from txqueue.node.workers.completions import Completions
     from txqueue.node.workers.workload import Workers
-
-
-@define(eq=False, repr=False, slots=False)
-class Intake:
-    """Takes each assignment once, though notifications, messages and polls may all name it.
-
-    Jobs that a client's message brings do not pass here.
-
-    Args:
-        workers: Run the jobs.
-        deduplicator: Filters assignments that arrived before.
-        lifecycle: A draining node returns what arrives.
-        records: Returns jobs to the queue.
-    """
-
-    _workers: Workers
-    _deduplicator: Deduplicator
-    _lifecycle: Lifecycle
-    _records: Completions
-
-    def take(self, assignments: Sequence[Assignment]) -> list[Assignment]:
-        """Run assignments, or return them to the queue if the node drains.
-
-        Returns:
-            Those that had not arrived before.
-        """
-        accepted = [
-            assignment for assignment in assignments if self._deduplicator.accept(assignment.number)
-        ]
-        if accepted:
-            # A job may be named again when the deduplicator has long forgotten it.
-            held = frozenset(self._workers.assignments)
-            accepted = [assignment for assignment in accepted if assignment.number not in held]
-        if not self._lifecycle.is_draining:
-            self._workers.perform(accepted)
-            return accepted
-        for assignment in accepted:
-            self._records.give_back(assignment.number, died=False)
-        return accepted
 
 
 # Seconds between two polls: while clients have credit, while only peers may hand jobs over, and

@@ -203,7 +203,7 @@ class Scheduler(Periodic):
             await stopping
         await self._checks.end()
 
-    def heard(self, reply: HeartbeatReply) -> None:
+    def on_heartbeat(self, reply: HeartbeatReply) -> None:
         """Look when a schedule is due that the heartbeat has seen."""
         self._is_none_due = reply.is_idle
         if reply.schedule_in is not None:

@@ -24,7 +24,7 @@ from txqueue.system.clock import Clock, Timer
 from txqueue.system.processes import has_ended
 
 if TYPE_CHECKING:
-    from txqueue.node.arrival.credits import Credits
+    from txqueue.node.arrival.assigned import Credits
     from txqueue.node.description import Description
     from txqueue.node.peers.peer import Peer, PeerTable
     from txqueue.node.workers.pool import WorkerPool
@@ -55,13 +55,13 @@ class LeaseKeeper:
         self._expiry: Timer | None = None
         self._is_stopped = self._is_kept = False
 
-    def registered(self, identity: Identity, began: float) -> None:
+    def register(self, identity: Identity, began: float) -> None:
         """Begin a new run; its lease counts from `began`, when the registration was sent."""
         self._lease.register(identity)
         self._hold(began)
         self._wakeups.look_for_work()
 
-    def renewed(self, began: float) -> None:
+    def renew(self, began: float) -> None:
         """Let the lease count from `began`, when the last heartbeat was sent."""
         self._is_kept = False
         had_lease = self._lease.identity is not None
@@ -69,7 +69,7 @@ class LeaseKeeper:
         if not had_lease:
             self._wakeups.look_for_work()
 
-    def kept(self, answered_at: float) -> None:
+    def renew_by_peer(self, answered_at: float) -> None:
         """Act on the renewal of this node's lease in the database by a peer.
 
         Args:
@@ -80,10 +80,10 @@ class LeaseKeeper:
         if self._lease.is_registered and is_news:
             if not self._is_kept:
                 self.log.warn("a peer renews this node's lease while the database is gone")
-            self.renewed(answered_at)
+            self.renew(answered_at)
             self._is_kept = True
 
-    def lost(self) -> None:
+    def give_up(self) -> None:
         """Withdraw credit and return all unstarted jobs, as other nodes may have taken them."""
         self._credits.review()
         self._workers.give_back()
@@ -104,7 +104,7 @@ class LeaseKeeper:
     def _expired(self) -> None:
         """Act on the expiry of the lease: other nodes may presume this node dead."""
         self.log.warn("the lease could not be renewed in time: no job starts until it is")
-        self.lost()
+        self.give_up()
 
     def _stop_watching(self) -> None:
         if self._expiry is not None and self._expiry.active():
@@ -239,13 +239,13 @@ class Heartbeats(Periodic):
         identity = Identity(*numbers)
         self._has_run = True
         self._life.begin()
-        self._lease.reached()
+        self._lease.note_answer()
         self.log.info(
             "registered as node {name}, incarnation {number}",
             name=self._node["name"],
             number=identity.incarnation,
         )
-        self._keeper.registered(identity, began)
+        self._keeper.register(identity, began)
 
     async def _advance_sequences(self) -> None:
         """Set the sequences that are behind their tables, or numbers would be given twice."""
@@ -265,7 +265,7 @@ class Heartbeats(Periodic):
         )
         self._next_end = reply.next_end
         self._meters.rescues["expired"] += reply.rescued
-        self._lease.reached()
+        self._lease.note_answer()
         if not reply.owned:
             await self._replaced()
         elif await self._life.has_lost(self._lease.incarnation, reply):
@@ -274,7 +274,7 @@ class Heartbeats(Periodic):
                 " has written"
             )
         else:
-            self._keeper.renewed(began)
+            self._keeper.renew(began)
             self._tell(reply)
             if is_ending and reply.state == "alive":
                 # Undrained before the database knew that this node stops: it accepts no more jobs.
@@ -284,14 +284,14 @@ class Heartbeats(Periodic):
     def _tell(self, reply: HeartbeatReply) -> None:
         has_turned = self._lifecycle.order(drain=reply.state == "draining")
         for listener in self._listeners:
-            listener.heard(reply)
+            listener.on_heartbeat(reply)
         if has_turned and not self._lifecycle.is_draining:
             self._wakeups.look_for_work()
 
     async def _replaced(self) -> None:
         """Register again, unless another run has taken the node's name."""
         if await self._functions.replaced_by(self._node["name"]) == self._lease.incarnation:
-            self._keeper.lost()
+            self._keeper.give_up()
             self._give_way()
         else:
             await self._begin_anew("the lease expired and others have taken the jobs")
@@ -299,7 +299,7 @@ class Heartbeats(Periodic):
     async def _begin_anew(self, cause: str) -> None:
         """Register as another run, which drops what this one holds."""
         self.log.error("{cause}: registering anew", cause=cause)
-        self._keeper.lost()
+        self._keeper.give_up()
         # If the answer is lost, the node registers once more in place of that run.
         self._lease.forget()
         await self._register()
@@ -352,7 +352,7 @@ class LeaseProxy(Periodic):
     def __attrs_post_init__(self) -> None:
         self._suspects: list[int] = []
 
-    def heard(self, reply: HeartbeatReply) -> None:
+    def on_heartbeat(self, reply: HeartbeatReply) -> None:
         """Note the nodes that have been silent for a large fraction of their leases."""
         self._suspects = [row["incarnation"] for row in reply.peers if row["silence"] > SUSPECT]
         if self._suspects:
@@ -374,7 +374,7 @@ class LeaseProxy(Periodic):
             for incarnation in await self._functions.renew_for_peer(
                 identity.incarnation, list(living)
             ):
-                living[incarnation].kept()
+                living[incarnation].tell_kept()
         return None
 
     async def _lives(self, peer: Peer) -> bool:

@@ -44,7 +44,7 @@ from txqueue.wire.pipe import Pipe, PipeServer, Responders
 from txqueue.wire.tls import caller_of
 
 if TYPE_CHECKING:
-    from txqueue.node.arrival.credits import Credits
+    from txqueue.node.arrival.assigned import Credits
     from txqueue.node.description import Description
     from txqueue.node.workers.workload import Workers
 

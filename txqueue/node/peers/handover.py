@@ -79,22 +79,22 @@ class Handover(Periodic):
         self._excess = (float("inf"), 0)
         self._rests: dict[int, tuple[float, Backoff]] = {}
 
-    def room_made(self) -> None:
+    def on_room(self) -> None:
         """Ask a peer for work again, as workers have room, if the last request brought some."""
         if self._is_eager:
             self.alarm.ring()
 
-    def looked(self, *, has_backlog: bool) -> None:
+    def on_backlog(self, *, has_backlog: bool) -> None:
         """Note whether the queue has ready jobs; while it has none, this node asks peers."""
         self._is_idle = not has_backlog
 
-    def heard(self, reply: HeartbeatReply) -> None:
+    def on_heartbeat(self, reply: HeartbeatReply) -> None:
         """Pass on all unstarted jobs if an operator drains the node."""
         del reply
         if self._lifecycle.is_draining and self.running:
             Deferred.fromCoroutine(self.pass_all()).addErrback(self._not_passed)
 
-    def taken(self, assignments: Sequence[int]) -> None:
+    def accept(self, assignments: Sequence[int]) -> None:
         """Accept assignments from a peer; a draining node returns them to the queue."""
         if not self._lifecycle.is_draining:
             self._inbox.read(assignments)

@@ -94,7 +94,7 @@ class PeerNetwork(Periodic):
         self._server.hang_up()
         return self._port.close().addCallback(lambda _: finished)
 
-    def heard(self, reply: HeartbeatReply) -> None:
+    def on_heartbeat(self, reply: HeartbeatReply) -> None:
         """Disconnect peers that a heartbeat no longer lists, and connect to new ones."""
         if self._lease.incarnation != self._incarnation:
             self._table.clear()
@@ -123,7 +123,7 @@ class PeerNetwork(Periodic):
 
     # Calls by the connections.
 
-    def greeted(
+    def on_hello(
         self, pipe: PeerPipe, name: str, incarnation: int, version: str
     ) -> dict[str, object]:
         """Check the identity that a peer claims against its certificate and the last heartbeat."""
@@ -139,51 +139,51 @@ class PeerNetwork(Periodic):
         self._link(peer, pipe)
         return self._introduction()
 
-    def reported(self, pipe: PeerPipe, load: str) -> dict[str, object]:
+    def on_report(self, pipe: PeerPipe, load: str) -> dict[str, object]:
         """Store a peer's report."""
         peer = self._table.at(pipe)
         if peer is not None:
-            peer.heard(NodeReport.read(peer.row, load), self._clock.seconds())
+            peer.on_report(NodeReport.read(peer.row, load), self._clock.seconds())
         return {}
 
-    def handed(self, pipe: PeerPipe, assignments: str) -> dict[str, object]:
+    def on_take(self, pipe: PeerPipe, assignments: str) -> dict[str, object]:
         """Accept work that a peer hands over."""
         if self._table.at(pipe) is not None and self.running:
-            self._exchange.taken(numbers_in(assignments))
+            self._exchange.accept(numbers_in(assignments))
         return {}
 
-    def asked(self, pipe: PeerPipe, weight: int) -> Deferred[dict[str, object]]:
+    def on_steal(self, pipe: PeerPipe, weight: int) -> Deferred[dict[str, object]]:
         """Pass work to a peer that asks for it."""
         return Deferred.fromCoroutine(self._give(pipe, weight))
 
-    def woken(self, pipe: PeerPipe) -> dict[str, object]:
+    def on_wake(self, pipe: PeerPipe) -> dict[str, object]:
         """Look for work at a peer's request."""
         if self._table.at(pipe) is not None:
             self._wakeups.look_for_work()
         return {}
 
-    def sounded(self, pipe: PeerPipe) -> dict[str, object]:
+    def on_lives(self, pipe: PeerPipe) -> dict[str, object]:
         """Answer a peer's liveness check."""
         peer = self._table.at(pipe)
         if peer is not None:
             peer.answered_at = time.monotonic()
         return {"lives": peer is not None and bool(self.running)}
 
-    def kept_for(self, pipe: PeerPipe) -> dict[str, object]:
+    def on_kept(self, pipe: PeerPipe) -> dict[str, object]:
         """Note that a peer has renewed this node's lease."""
         peer = self._table.at(pipe)
         if peer is not None and self.running:
-            self._keeper.kept(peer.answered_at)
+            self._keeper.renew_by_peer(peer.answered_at)
         return {}
 
-    def left(self, pipe: PeerPipe) -> None:
+    def on_disconnect(self, pipe: PeerPipe) -> None:
         """Forget a lost connection; connect again later if this node had connected."""
         self._server.forget(pipe)
         if pipe.why_dropped is not None and self.running:
             self._warn_of(pipe)
         peer = self._table.at(pipe)
         if peer is not None:
-            peer.unlinked()
+            peer.unlink()
             self._dial_again(peer)
 
     async def _give(self, pipe: PeerPipe, weight: int) -> dict[str, object]:
@@ -208,7 +208,7 @@ class PeerNetwork(Periodic):
         }
 
     def _link(self, peer: Peer, pipe: PeerPipe) -> None:
-        peer.linked(pipe, self._clock.seconds())
+        peer.link(pipe, self._clock.seconds())
         self.log.info("connected with peer {peer}", peer=peer.name)
         # Send the report after the answer to the greeting; the peer accepts none before.
         self._told = None

@@ -93,7 +93,7 @@ class Peer:
         """Return the seconds until this node connects again; they grow with each failure."""
         return self._backoff.take(random.random())
 
-    def linked(self, pipe: PeerPipe, now: float) -> None:
+    def link(self, pipe: PeerPipe, now: float) -> None:
         """Use an authenticated connection to the peer, and close the former, dead or forged one."""
         former, self.pipe = self.pipe, pipe
         self.report = None
@@ -101,13 +101,13 @@ class Peer:
         if former is not None:
             former.close()
 
-    def heard(self, report: NodeReport, now: float) -> None:
+    def on_report(self, report: NodeReport, now: float) -> None:
         """Store a report of the peer, which shows that the connection works."""
         self.report = report
         self.heard_at = now
         self._backoff.reset()
 
-    def unlinked(self) -> None:
+    def unlink(self) -> None:
         """Forget the lost connection."""
         self.pipe = self.report = None
         self.handed.clear()
@@ -154,7 +154,7 @@ class Peer:
         answer = await self.pipe.say(Lives).addTimeout(SOON, clock)
         return bool(answer["lives"])
 
-    def kept(self) -> None:
+    def tell_kept(self) -> None:
         """Notify the peer that this node has renewed the peer's lease."""
         if self.pipe is not None:
             self.pipe.say(Kept)

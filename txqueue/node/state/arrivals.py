@@ -126,7 +126,7 @@ class Meters:
         """About how many seconds a commit takes; None while none was timed."""
         return min(self.commits, default=None)
 
-    def waited(self, counted: Iterable[tuple[Any, ...]]) -> None:
+    def add_waits(self, counted: Iterable[tuple[Any, ...]]) -> None:
         """Add the waits of a minute; see `StoredFunctions.measure_minute`."""
         for queue, work_type, counts, total in counted:
             is_kept = (queue, work_type) in self.waits or len(self.waits) < _MOST_WAITS

@@ -68,19 +68,19 @@ class IMasterReactor(IStoreReactor, INetworkReactor, IReactorProcess, IReactorSo
 class RoomListener(Protocol):
     """A service that acts when workers have room."""
 
-    def room_made(self) -> None:
+    def on_room(self) -> None:
         """Act on new room in a worker."""
 
 
 class BacklogListener(Protocol):
     """A service that acts on the queue's backlog."""
 
-    def looked(self, *, has_backlog: bool) -> None:
+    def on_backlog(self, *, has_backlog: bool) -> None:
         """Act on whether a claim has left ready jobs."""
 
 
 class BeatListener(Protocol):
     """A service that acts on heartbeats."""
 
-    def heard(self, reply: HeartbeatReply) -> None:
+    def on_heartbeat(self, reply: HeartbeatReply) -> None:
         """Act on the answer to a heartbeat."""

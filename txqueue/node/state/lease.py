@@ -40,7 +40,7 @@ class Lease:
         return self._renewed_at + self.seconds
 
     @property
-    def left(self) -> float:
+    def remaining(self) -> float:
         """Seconds until the lease expires; 0 or less once it has expired."""
         return self.until - time.monotonic()
 
@@ -80,7 +80,7 @@ class Lease:
         """Forget the run's identity, as other nodes have taken its jobs."""
         self._identity = None
 
-    def reached(self) -> None:
+    def note_answer(self) -> None:
         """Note that the database has just answered this node."""
         self._reached_at = time.monotonic()
 

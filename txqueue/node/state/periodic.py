@@ -250,7 +250,7 @@ class Wakeups:
         self.is_idle = self.has_notifications = False
         self._looks = 0
 
-    def heard(self, reply: HeartbeatReply) -> None:
+    def on_heartbeat(self, reply: HeartbeatReply) -> None:
         """Note the node's place among the nodes that can take the same jobs; act on those seen."""
         number, of = reply.place, reply.places
         self.place = None if number is None or of is None else WakePlace(number, of)
@@ -286,7 +286,7 @@ class Wakeups:
         """Return the seconds between two steps of an idle service, for the usual ones."""
         return self.pace.upkeep(usual) if self.is_idle else usual
 
-    def outcome_written(self) -> None:
+    def on_outcome(self) -> None:
         """Wake the claimer if it may sleep for long: a job may be due again soon."""
         if self.slowest_claim > LONGEST_IDLE:
             self.claimer.ring()

@@ -190,11 +190,11 @@ class Maintenance(Periodic):
         self._holders: list[str] = []
         self._nodes = 1
 
-    def heard(self, reply: HeartbeatReply) -> None:
+    def on_heartbeat(self, reply: HeartbeatReply) -> None:
         """Note how many nodes share the work."""
         self._nodes = reply.nodes
 
-    def claimed(self, jobs: int) -> None:
+    def count_claimed(self, jobs: int) -> None:
         """Note the number of jobs that a claim took."""
         self._taken += jobs
         if self._taken >= (LANE_FULL if jobs else LANE_USED):
@@ -207,7 +207,7 @@ class Maintenance(Periodic):
             await self._functions.ensure_history()
             self._history_at = time.monotonic()
         if time.monotonic() - self._minute_at > self._wakeups.upkeep(MINUTE):
-            self._meters.waited(await self._functions.measure_minute(WAIT_BOUNDS))
+            self._meters.add_waits(await self._functions.measure_minute(WAIT_BOUNDS))
             self._minute_at = time.monotonic()
         did, self._holders = await self._functions.rotate(self._holders)
         if did or self._is_busy:

@@ -55,7 +55,7 @@ class EndNotifier(Periodic):
         """Whether clients wait for jobs to end, as far as the last notification has told."""
         return self._notices.is_awaited(self._clock.seconds())
 
-    def ended(self, numbers: str) -> None:
+    def on_ends(self, numbers: str) -> None:
         """Note jobs whose ends are committed, by their numbers joined by commas."""
         is_first = self._notices.pause(self._clock.seconds()) is None
         self._notices.note(numbers)
@@ -218,9 +218,9 @@ class Completions(Periodic):
         self._noted += 1
         self.alarm.ring()
 
-    def committed(self, numbers: str) -> None:
+    def on_commit(self, numbers: str) -> None:
         """Note jobs that their own transactions have completed: nothing is left to write."""
-        self._ends.ended(numbers)
+        self._ends.on_ends(numbers)
 
     def settle(self, settled: SettledJobs) -> None:
         """Note jobs that ended otherwise than done, or with progress to store."""
@@ -401,7 +401,7 @@ class Completions(Periodic):
         del completed[: len(jobs)]
         self._tell(_count(jobs), written)
         for entry in jobs:
-            self._ends.ended(entry.ids)
+            self._ends.on_ends(entry.ids)
 
     def _tell(self, ended: int, written: WrittenEnds) -> None:
         self._meters.tokens_lost += ended - written.jobs
@@ -432,9 +432,9 @@ class Completions(Periodic):
     async def _write_outcomes(self, reports: Sequence[SettledJobs]) -> None:
         written = await self._functions.settle(self._lease.incarnation, reports)
         # Some of the jobs may be due again soon.
-        self._wakeups.outcome_written()
+        self._wakeups.on_outcome()
         self._tell(sum(report.jobs for report in reports), written)
-        self._ends.ended(written.settled)
+        self._ends.on_ends(written.settled)
 
     async def _fail(self, report: SettledJobs, reason: str) -> None:
         [job] = settled_jobs_in([report])

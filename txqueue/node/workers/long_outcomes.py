@@ -47,7 +47,7 @@ class LongOutcomes:
     _ended: Callable[[], None]
 
     def __attrs_post_init__(self) -> None:
-        self._turn = DeferredLock()
+        self._lock = DeferredLock()
         self._unwritten: list[_Outcome] = []
 
     @property
@@ -67,7 +67,7 @@ class LongOutcomes:
         Deferred.fromCoroutine(self._try_often(outcome))
 
     async def _try_often(self, outcome: _Outcome) -> None:
-        while not await self._turn.run(self._try, outcome):
+        while not await self._lock.run(self._try, outcome):
             await deferLater(self._clock, PAUSE)  # type: ignore[arg-type]  # it needs callLater only
         self._unwritten.remove(outcome)
         self._ended()

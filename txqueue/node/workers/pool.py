@@ -65,7 +65,7 @@ class WorkerPool(Service):
     def startService(self) -> None:
         """Start the processes."""
         super().startService()
-        self._workers.import_begun()
+        self._workers.begin_import()
         for _ in range(self._workers.count):
             self._add()
 
@@ -78,7 +78,7 @@ class WorkerPool(Service):
         self._is_draining = True
         self._workers.give_back()
         while any(worker.held for worker in self._workers.ready):
-            await _turn(self.reactor, 0.02)
+            await _sleep(self.reactor, 0.02)
 
     def stop_at_once(self) -> None:
         """Kill all processes and start no others; their jobs are returned without spending an
@@ -112,21 +112,21 @@ class WorkerPool(Service):
 
     # Calls by the worker processes.
 
-    def reported(self, worker: WorkerProcess) -> None:
+    def on_report(self, worker: WorkerProcess) -> None:
         """Note that a worker has finished or returned jobs."""
-        self._workers.reported(worker)
+        self._workers.on_report(worker)
         self._tell_of_room()
 
-    def worker_lost(self, worker: WorkerProcess) -> None:
+    def on_worker_lost(self, worker: WorkerProcess) -> None:
         """Return to the queue the jobs of a worker whose pipe closed, and replace its process."""
-        self._workers.lost(worker, is_blamed=not (self._is_ending or worker.is_blameless))
+        self._workers.on_lost(worker, is_blamed=not (self._is_ending or worker.is_blameless))
         if self.running:
             worker.kill()
         worker.ended.addCallback(lambda _: self._replace(worker))
 
     def _tell_of_room(self) -> None:
         for listener in self._listeners:
-            listener.room_made()
+            listener.on_room()
 
     def _add(self, *, is_apart: bool = False) -> None:
         self.starter.prepare().addCallbacks(
@@ -134,13 +134,13 @@ class WorkerPool(Service):
         )
 
     def _not_prepared(self, failure: Failure, is_apart: bool) -> None:
-        self._workers.import_ended()
+        self._workers.end_import()
         if self.running:
             self.log.error("a worker could not start: {error}", error=failure.value)
             self._add_later(self._backoff.take(), is_apart=is_apart)
 
     def _start(self, is_apart: bool) -> None:
-        self._workers.import_ended()
+        self._workers.end_import()
         # It may have taken a while to import the application.
         if not self.running or self._is_draining:
             return
@@ -158,12 +158,12 @@ class WorkerPool(Service):
         )
 
     def _configured(self, worker: WorkerProcess) -> None:
-        self._workers.configured(worker)
+        self._workers.on_ready(worker)
         if worker.is_apart:
             # Only now that it has a suspect, or another one would start.
-            self._suspects.started()
+            self._suspects.on_start()
         if worker.runs is not None:
-            self._versions.started(worker.key, worker.runs)
+            self._versions.add(worker.key, worker.runs)
         self._tell_of_room()
 
     def _not_configured(self, failure: Failure, worker: WorkerProcess) -> None:
@@ -173,7 +173,7 @@ class WorkerPool(Service):
 
     def _replace(self, worker: WorkerProcess) -> None:
         self._workers.remove(worker)
-        self._versions.ended(worker.key)
+        self._versions.remove(worker.key)
         if not self.running or self._is_draining:
             return
         if worker.is_retired:
@@ -198,12 +198,12 @@ class WorkerPool(Service):
 
     def _add_later(self, pause: float, *, is_apart: bool) -> None:
         # Whether a process for suspects is still needed is decided after the pause.
-        start = self._suspects.started if is_apart else self._add
+        start = self._suspects.on_start if is_apart else self._add
         self._respawns = [call for call in self._respawns if call.active()]
         self._respawns.append(self.reactor.callLater(pause, start))
 
 
-def _turn(clock: Clock, seconds: float) -> Deferred[None]:
+def _sleep(clock: Clock, seconds: float) -> Deferred[None]:
     waiting: Deferred[None] = Deferred()
     clock.callLater(seconds, waiting.callback, None)
     return waiting

@@ -195,7 +195,7 @@ class WorkerProcess:
         self.is_late = False
         if most is None:
             self._go_on()
-        self._owner.reported(self)
+        self._owner.on_report(self)
         return Unstarted(owned, answer["weight"] if owned else 0)
 
     @property
@@ -347,7 +347,7 @@ class WorkerProcess:
         if ids:
             self._owner.reports.complete(CompletedJobs(lane, assignment, ids, results or None))
         if committed:
-            self._owner.reports.committed(committed)
+            self._owner.reports.on_commit(committed)
         self._let_go(assignment, jobs)
         return self._account(weight)
 
@@ -378,7 +378,7 @@ class WorkerProcess:
         self._stuck_since = _since(is_stuck, self._stuck_since, now)
         is_crowded = 2 * weight >= self._owner.capacity
         self._crowded_since = _since(is_crowded, self._crowded_since, now)
-        self._owner.reported(self)
+        self._owner.on_report(self)
         return {}
 
     def _count(self, tally: str) -> dict[str, Any]:
@@ -395,12 +395,12 @@ class WorkerProcess:
     def _account(self, weight: int) -> dict[str, Any]:
         self.outstanding = max(0, self.outstanding - weight)
         self._pace.add(weight, self._owner.reactor.seconds())
-        self._owner.reported(self)
+        self._owner.on_report(self)
         return {}
 
     def _lost(self) -> None:
         self.is_ready = False
-        self._owner.worker_lost(self)
+        self._owner.on_worker_lost(self)
         self._ended("pipe")
 
     def _process_ended(self, how: str) -> None:

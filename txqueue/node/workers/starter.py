@@ -54,25 +54,25 @@ class WorkerVersions:
         published: The versions of these types that the node has published.
 
     Attributes:
-        claimed: The names of the work types, and the versions that all workers have: a claim leaves
-            jobs that these could not read to other nodes.
+        claimable: The names of the work types, and the versions that all workers have: a claim
+            leaves jobs that these could not read to other nodes.
     """
 
     def __init__(self, work_types: Sequence[str], published: Sequence[str]) -> None:
         self._work_types = list(work_types)
         self._published = set(published)
         self._running: dict[int, RunVersion] = {}
-        self.claimed = self._work_types
+        self.claimable = self._work_types
         self._looked_at = float("-inf")
         self._is_outdated = False
 
-    def started(self, key: int, version: RunVersion) -> None:
+    def add(self, key: int, version: RunVersion) -> None:
         """Note what a worker runs, by its key."""
         self._running[key] = version
         self._looked_at = float("-inf")
         self._changed()
 
-    def ended(self, key: int) -> None:
+    def remove(self, key: int) -> None:
         """Forget a worker that has ended."""
         self._running.pop(key, None)
         self._changed()
@@ -80,7 +80,7 @@ class WorkerVersions:
     def _changed(self) -> None:
         types = [version.types for version in self._running.values()]
         common = frozenset.intersection(*types) if types else frozenset()
-        self.claimed = [*self._work_types, *sorted(common)]
+        self.claimable = [*self._work_types, *sorted(common)]
 
     def measured(self) -> Mapping[str, Any]:
         """Return what a heartbeat reports about the versions, as plain data."""

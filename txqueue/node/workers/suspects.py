@@ -91,7 +91,7 @@ class Suspects:
         self.starting = 0
         self.alarm = Alarm(clock)
 
-    def started(self) -> None:
+    def on_start(self) -> None:
         """Note that a process has become ready, or that its start has failed for good."""
         self.starting -= 1
         self.alarm.ring()

@@ -66,11 +66,11 @@ class Workers:
 
     # Calls by the worker pool.
 
-    def import_begun(self) -> None:
+    def begin_import(self) -> None:
         """Note that the application is imported for the first time, before any process starts."""
         self._imports_until = self._clock.seconds() + FIRST_IMPORT
 
-    def import_ended(self) -> None:
+    def end_import(self) -> None:
         """Note that the first import has ended, or has failed."""
         self._imports_until = float("-inf")
 
@@ -93,22 +93,22 @@ class Workers:
         """All processes, ready or not."""
         return list(self._workers.values())
 
-    def configured(self, worker: WorkerProcess) -> None:
+    def on_ready(self, worker: WorkerProcess) -> None:
         """Pass the lease to a process that has become ready, and a suspect if it is for them."""
         worker.renew(*self._lease)
         self._compare()
-        self.reported(worker)
+        self.on_report(worker)
 
     def _compare(self) -> None:
         versions = {worker.runs.types for worker in self.ready if worker.runs is not None}
         self._are_mixed = len(versions) > 1
 
-    def reported(self, worker: WorkerProcess) -> None:
+    def on_report(self, worker: WorkerProcess) -> None:
         """Note that a worker has finished or returned jobs."""
         if worker.is_apart:
             self._place_suspects()
 
-    def lost(self, worker: WorkerProcess, *, is_blamed: bool) -> None:
+    def on_lost(self, worker: WorkerProcess, *, is_blamed: bool) -> None:
         """Return to the queue the jobs of a worker whose pipe closed.
 
         Args:
@@ -279,7 +279,7 @@ class Workers:
             asking = Deferred.fromCoroutine(worker.give_back())
             asking.addErrback(self._not_given_back, worker)
 
-    def heard(self, reply: HeartbeatReply) -> None:
+    def on_heartbeat(self, reply: HeartbeatReply) -> None:
         """End the runs of cancelled and restarted jobs that a heartbeat names."""
         for cancelled in reply.cancels:
             self.cancel(cancelled)

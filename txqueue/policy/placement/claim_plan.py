@@ -81,7 +81,7 @@ class ClaimPlace:
             return earlier(self._reached, freed)
         return self._reached
 
-    def claimed(
+    def note_claim(
         self,
         begun: JobPlace | None,
         reached: JobPlace | None,
@@ -174,7 +174,7 @@ class ClaimShare:
 
     all_queues: Sequence[str]
     parts: int = field(default=1, init=False)
-    _turn: int = field(default=0, init=False)
+    _next_part: int = field(default=0, init=False)
 
     @property
     def is_part(self) -> bool:
@@ -185,16 +185,16 @@ class ClaimShare:
         """Have claims ask for less, as one took too long."""
         self.parts = min(self.parts * SHRINKAGE, LEAST)
 
-    def answered(self, seconds: float) -> None:
+    def note_time(self, seconds: float) -> None:
         """Have claims ask for more if one was answered quickly."""
         if seconds < QUICK:
             self.parts = max(1, self.parts // 2)
 
     def next_queues(self) -> Sequence[str]:
         """Return the queues of the next claim: of a part, others each time."""
-        self._turn += 1
+        self._next_part += 1
         parts = min(self.parts, len(self.all_queues))
-        return self.all_queues[self._turn % parts :: parts]
+        return self.all_queues[self._next_part % parts :: parts]
 
     def of(self, room: Room) -> Room:
         """Return the room of the next claim, with space for the heaviest job all the same."""
@@ -425,7 +425,7 @@ class ClaimPlan:
         """Note a claim of ordinary jobs: how many it took, and the transactions open before it."""
         if self._place.is_searching and now - self._claimed_at > SLOW:
             self._ordinary_from = self._place.look_due
-        self._stragglers.claimed(begun, now, found=jobs > 0)
+        self._stragglers.note_claim(begun, now, found=jobs > 0)
         self._wants_room = False
 
     def is_single(self, jobs: int) -> bool:
@@ -469,7 +469,7 @@ class ClaimPlan:
         if self._share.is_part:
             return False, None
         is_left_to_others = self._heavy_jobs.note(claim.left_job, now)
-        self._place.claimed(
+        self._place.note_claim(
             asked.reached,
             claim.reached,
             claim.passed,
@@ -478,7 +478,7 @@ class ClaimPlan:
             now=now,
         )
         self._full_claim_at = _NEVER
-        self._stragglers.claimed(claim.open, now, found=claim.jobs > 0)
+        self._stragglers.note_claim(claim.open, now, found=claim.jobs > 0)
         self._in_stream = self._may_be_ordinary(claim) and is_stream(claim.jobs)
         has_backlog = claim.reached is not None
         return is_left_to_others, has_backlog if has_backlog or asked.reached is None else None
@@ -505,7 +505,7 @@ class ClaimPlan:
         """
         if self._share.is_part:
             took = now - self._claimed_at
-            self._share.answered(took)
+            self._share.note_time(took)
             return BREATH if claim.assignments else max(BREATH, took)
         if not claim.is_quiet:
             return self._pause_in_work(claim, now)
@@ -524,12 +524,12 @@ class ClaimPlan:
             pause = min(pause, max(0.0, self._place.rewind_due - now))
         if self._may_be_ordinary(claim):
             self._full_claim_at = now + pause
-        self._stragglers.armed()
+        self._stragglers.arm()
         return self._before_stragglers(pause, now, commit_time)
 
     def _pause_in_work(self, claim: Claim, now: float) -> float:
         """Return the seconds to the next claim after one that took several jobs or left some."""
-        self._stragglers.disarmed()
+        self._stragglers.disarm()
         self._empty_claims = 0
         if self._in_stream:
             due = float("inf") if claim.due_in is None else now + claim.due_in

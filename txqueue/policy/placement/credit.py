@@ -33,15 +33,15 @@ class Stragglers:
         self._is_armed = False
         self._has_news = True
 
-    def armed(self) -> None:
+    def arm(self) -> None:
         """Note that the master counts as asleep now, after the last claim."""
         self._is_armed = True
 
-    def disarmed(self) -> None:
+    def disarm(self) -> None:
         """Note that the master counts as awake now: a claim follows, whatever is open."""
         self._is_armed, self._has_news = False, True
 
-    def claimed(self, begun: Collection[int], now: float, *, found: bool) -> None:
+    def note_claim(self, begun: Collection[int], now: float, *, found: bool) -> None:
         """Note a claim.
 
         Args:
@@ -166,7 +166,7 @@ def is_too_fast(jobs: int, arrivals: int, seconds: float) -> bool:
     return jobs > seconds * MOST_A_SECOND or jobs > arrivals * MOST_AT_ONCE
 
 
-def is_stream(claimed: int, seconds: float) -> bool:
+def outpaces_credit(claimed: int, seconds: float) -> bool:
     """Return whether so many jobs are claimed that credit for some of them saves nothing.
 
     Args:
@@ -208,24 +208,24 @@ class CreditGrants:
     _patience: float = STALE
     _rest: float = STALE
 
-    def took(self, jobs: int) -> None:
+    def add_spent(self, jobs: int) -> None:
         """Note jobs that have taken of the credit, and arrived together."""
         self._spent += jobs
         self._arrivals += 1
 
-    def missed(self, now: float) -> bool:
+    def on_miss(self, now: float) -> bool:
         """Note a single job that was claimed; return whether credit might have spared that."""
         is_used_up = self._spent >= self.granted > 0 or now >= self._stale_at
         is_new = is_used_up and not self.is_resting(now)
         self.is_missed = self.is_missed or is_new
         return is_new
 
-    def claimed(self, jobs: int, now: float) -> bool:
+    def add_claimed(self, jobs: int, now: float) -> bool:
         """Note how many jobs a claim took; return whether they come too fast for the credit."""
         self._claimed += jobs
-        return self.granted > 0 and self.is_stream(now)
+        return self.granted > 0 and self.is_outpaced(now)
 
-    def looked(self, *, has_backlog: bool) -> bool:
+    def on_backlog(self, *, has_backlog: bool) -> bool:
         """Note whether a claim has left ready jobs; return whether that ends the credit."""
         self.has_backlog = has_backlog
         return has_backlog and self.granted > 0
@@ -235,13 +235,13 @@ class CreditGrants:
         """Whether so much is used up that more may be granted."""
         return 2 * self._spent >= self.granted > 0
 
-    def is_stream(self, now: float) -> bool:
+    def is_outpaced(self, now: float) -> bool:
         """Whether many jobs have been claimed since the credit was granted."""
-        return is_stream(self._claimed, now - self._granted_at)
+        return outpaces_credit(self._claimed, now - self._granted_at)
 
     def must_end(self, now: float) -> bool:
         """Whether there is credit that must be withdrawn: jobs are left, or come too fast."""
-        return self.granted > 0 and (self.has_backlog or self.is_stream(now))
+        return self.granted > 0 and (self.has_backlog or self.is_outpaced(now))
 
     def is_resting(self, now: float) -> bool:
         """Whether there is no credit yet for jobs that came too fast."""
@@ -249,7 +249,7 @@ class CreditGrants:
 
     def judge_pace(self, now: float) -> None:
         """Decide whether jobs come too fast for credit, and for how long they get none."""
-        is_flood = self.is_stream(now) or is_too_fast(
+        is_flood = self.is_outpaced(now) or is_too_fast(
             self._spent, self._arrivals, now - self._granted_at
         )
         if is_flood:
@@ -272,13 +272,13 @@ class CreditGrants:
         if not offer and not self.granted:
             return False
         is_used_up = 2 * self._spent >= self.granted
-        if self.granted and not self.is_stream(now):
+        if self.granted and not self.is_outpaced(now):
             self._patience = STALE if is_used_up else min(2 * self._patience, LONGEST)
         self.granted, self._granted_at = offer, now
         self._spent = self._arrivals = self._claimed = 0
         self._stale_at = now if is_used_up and not offer else now + self._patience
         return True
 
-    def withheld(self, now: float) -> None:
+    def withhold(self, now: float) -> None:
         """Note that nothing was granted, as another node's credit is in use."""
         self.granted, self._stale_at = 0, now + self._patience

@@ -59,14 +59,17 @@ class Harness:
             wakeups=self.wakeups,
         )
 
-    def claimed(self, jobs: int) -> None:
+    def count_claimed(self, jobs: int) -> None:
         """Look at no lane."""
 
-    def looked(self, *, has_backlog: bool) -> None:
+    def on_claim(self, jobs: int) -> None:
+        """Grant no credit."""
+
+    def on_backlog(self, *, has_backlog: bool) -> None:
         """Note whether jobs are left."""
         self.looks.append(has_backlog)
 
-    def missed(self) -> None:
+    def on_miss(self) -> None:
         """Count it."""
         self.misses += 1
 
@@ -143,7 +146,7 @@ async def test_a_single_job_is_followed_by_no_claim(
     harness.claims = [claim(reached=None), one]
     await harness.steps(1)
     assert await harness.claimer.step() == pause
-    harness.claimer.room_made()
+    harness.claimer.on_room()
     waiting = Deferred.fromCoroutine(harness.claimer.alarm.wait(1.0))
     assert waiting.called == (pause != FIRST_IDLE)
     harness.claimer.alarm.ring()
@@ -161,7 +164,7 @@ async def test_workers_with_enough_work_ask_for_no_claim_before_it_is_due(
     claimed_at = time.monotonic()
     monkeypatch.setattr(time, "monotonic", lambda: claimed_at + since)
     monkeypatch.setattr(Workers, "room", Room(5, 100, 5, 50, 1, 50, is_stocked))
-    harness.claimer.room_made()
+    harness.claimer.on_room()
     waiting = Deferred.fromCoroutine(harness.claimer.alarm.wait(1.0))
     assert waiting.called == (not is_stocked or since > 0)
     harness.claimer.alarm.ring()

@@ -85,7 +85,7 @@ def drain(house: House, *, drain: bool) -> None:
     """An operator drains or undrains the node; a heartbeat returns the order."""
     house.lifecycle.order(drain=drain)
     state = "draining" if drain else "alive"
-    house.credits.heard(HeartbeatReply(owned=True, state=state, peers=[], cancels=[]))
+    house.credits.on_heartbeat(HeartbeatReply(owned=True, state=state, peers=[], cancels=[]))
 
 
 @pytest.mark.parametrize("why", ["backlog", "closed", "no lease"])
@@ -95,7 +95,7 @@ def test_credit_is_withdrawn(why: str) -> None:
     client = house.client()
     house.settled()
     if why == "backlog":
-        house.credits.looked(has_backlog=True)
+        house.credits.on_backlog(has_backlog=True)
     elif why == "closed":
         drain(house, drain=True)
     else:
@@ -105,7 +105,7 @@ def test_credit_is_withdrawn(why: str) -> None:
     assert client.credit == {}
     assert client.membership.credit_for(1) is None
     house.begins_anew()
-    house.credits.looked(has_backlog=False)
+    house.credits.on_backlog(has_backlog=False)
     drain(house, drain=False)
     house.credits.review()
     client.flush()
@@ -174,7 +174,7 @@ def test_a_full_node_has_no_credit_left() -> None:
     client.flush()
     assert client.credit == {}
     house.workers.held = 0
-    house.credits.room_made()
+    house.credits.on_room()
     client.flush()
     assert client.credit == {INCARNATION: MOST_CREDIT}
 
@@ -222,7 +222,7 @@ def test_many_clients() -> None:
     for client in clients[1:]:
         client.membership.close()
         client.flush()
-    house.credits.room_made()
+    house.credits.on_room()
     clients[0].flush()
     assert clients[0].credit == {INCARNATION: 32}
 

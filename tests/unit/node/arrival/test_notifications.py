@@ -134,10 +134,10 @@ async def test_an_idle_node_tests_its_connection_seldom_while_its_probes_arrive(
         listening.is_heard = is_heard
         await service.step()
         assert wakeups.has_notifications == is_heard
-        wakeups.heard(beat)
+        wakeups.on_heartbeat(beat)
     await service.step()
     assert listening.tested == [(TESTED, PROBED), *[(TESTED, 100.0)], *[(PROBED, 100.0)] * 2]
-    wakeups.heard(HeartbeatReply(True, "alive", [], []))
+    wakeups.on_heartbeat(HeartbeatReply(True, "alive", [], []))
     await service.step()
     assert listening.tested[-1] == (TESTED, PROBED)
 
@@ -206,8 +206,8 @@ def test_a_notification_of_one_job_wakes_a_few_of_many_nodes() -> None:
     woken = []
     for place in range(100):
         wakeups = Wakeups(Clock())
-        wakeups.heard(reply(place, 100))
-        DatabaseNotices(wakeups).heard(["jobs 1 5"])
+        wakeups.on_heartbeat(reply(place, 100))
+        DatabaseNotices(wakeups).on_notices(["jobs 1 5"])
         woken += [place] * is_rung(wakeups.claimer)
         assert not is_rung(wakeups.scheduler)
     assert len(woken) == WOKEN
@@ -216,6 +216,6 @@ def test_a_notification_of_one_job_wakes_a_few_of_many_nodes() -> None:
 def test_a_node_without_room_has_no_place() -> None:
     """It would be woken in the place of one that has room."""
     wakeups = Wakeups(Clock())
-    wakeups.heard(reply(3, 100))
-    wakeups.heard(reply(None, 99))
+    wakeups.on_heartbeat(reply(3, 100))
+    wakeups.on_heartbeat(reply(None, 99))
     assert wakeups.place is None

@@ -8,9 +8,8 @@ from twisted.internet.task import Clock
 
 from tests.unit.node.doubles import INCARNATION, Loop, Records, Workers, fake, lease_of
 from txqueue.errors import DatabaseUnavailable
+from txqueue.node.arrival.assigned import Intake, OpenCredit
 from txqueue.node.arrival.notifications import DatabaseNotices
-from txqueue.node.arrival.open_credit import OpenCredit
-from txqueue.node.arrival.orphans import Intake
 from txqueue.node.state.arrivals import Deduplicator
 from txqueue.node.state.lease import Lease, Lifecycle
 from txqueue.node.state.periodic import Wakeups
@@ -76,7 +75,7 @@ class Bank:
 
     def bring(self, *numbers: int, run: int = INCARNATION) -> None:
         """Have notifications bring jobs, all together."""
-        self.notices.heard_own([f"{run} 0 {number} []" for number in numbers])
+        self.notices.on_own_notices([f"{run} 0 {number} []" for number in numbers])
 
     def bring_each(self, numbers: Iterable[int]) -> None:
         """Have notifications bring jobs, one after the other, as of commits of their own."""
@@ -89,7 +88,7 @@ class Bank:
         since = self.clock.seconds()
         for _ in range(30):
             self.clock.advance(STALE)
-            self.service.missed()
+            self.service.on_miss()
             if self.grants[-1]:
                 return round(self.clock.seconds() - since)
         return None
@@ -97,9 +96,9 @@ class Bank:
     @contextmanager
     def granted(self) -> Iterator[None]:
         """Run it, with credit granted."""
-        self.service.looked(has_backlog=False)
+        self.service.on_backlog(has_backlog=False)
         self.service.startService()
-        self.service.missed()
+        self.service.on_miss()
         assert self.grants
         yield
         self.service.stopService()
@@ -147,11 +146,11 @@ def test_another_node_gets_the_next_turn() -> None:
     with bank.granted():
         bank.clock.advance(0.5)
         bank.bring(*range(1, TURN))
-        bank.service.missed()
+        bank.service.on_miss()
         assert bank.grants == [TURN]
         bank.bring(TURN)
         assert bank.grants == [TURN]
-        bank.service.missed()
+        bank.service.on_miss()
         assert bank.grants == [TURN, TURN]
 
 
@@ -160,10 +159,10 @@ def test_credit_of_transactions_that_were_rolled_back_is_granted_again() -> None
     bank = Bank()
     with bank.granted():
         bank.clock.advance(STALE / 2)
-        bank.service.missed()
+        bank.service.on_miss()
         assert bank.grants == [MOST]
         bank.clock.advance(STALE / 2)
-        bank.service.missed()
+        bank.service.on_miss()
         assert bank.grants == [MOST, MOST]
 
 
@@ -174,7 +173,7 @@ def test_an_open_transaction_collects_little_credit() -> None:
         moments = [0.0]
         for _ in range(40):
             bank.clock.advance(STALE / 2)
-            bank.service.missed()
+            bank.service.on_miss()
             if len(bank.grants) > len(moments):
                 moments.append(bank.clock.seconds())
         assert moments == [0, 1, 3, 7, 15]
@@ -182,7 +181,7 @@ def test_an_open_transaction_collects_little_credit() -> None:
         bank.bring(*range(MOST))
         assert len(bank.grants) == len(moments) + 1
         bank.clock.advance(STALE)
-        bank.service.missed()
+        bank.service.on_miss()
         assert len(bank.grants) == len(moments) + 2
 
 
@@ -190,17 +189,17 @@ def test_credit_of_another_node_stays_while_it_is_used() -> None:
     """The next attempt is a second later; it replaces credit of which nothing was taken since."""
     bank = Bank()
     bank.credit_of_another = 7
-    bank.service.looked(has_backlog=False)
+    bank.service.on_backlog(has_backlog=False)
     bank.service.startService()
-    bank.service.missed()
-    bank.service.missed()
+    bank.service.on_miss()
+    bank.service.on_miss()
     bank.credit_of_another = 8
     bank.clock.advance(STALE)
-    bank.service.missed()
-    bank.service.missed()
+    bank.service.on_miss()
+    bank.service.on_miss()
     assert bank.grants == []
     bank.clock.advance(STALE)
-    bank.service.missed()
+    bank.service.on_miss()
     assert bank.grants == [MOST]
     bank.service.stopService()
 
@@ -224,10 +223,10 @@ def test_jobs_that_come_too_fast_are_claimed_for_a_while() -> None:
         bank.clock.advance(0.001)
         bank.bring(*range(1, MOST))
         assert bank.grants == [MOST, 0]
-        bank.service.missed()
+        bank.service.on_miss()
         assert bank.grants == [MOST, 0]
         bank.clock.advance(STALE)
-        bank.service.missed()
+        bank.service.on_miss()
         assert bank.grants == [MOST, 0, MOST]
 
 
@@ -256,17 +255,17 @@ def test_credit_is_withdrawn_while_many_jobs_are_claimed_beside_it() -> None:
     with bank.granted():
         bank.clock.advance(BURST / 2000)
         bank.bring(1)
-        bank.service.claimed(BURST - 1)
+        bank.service.on_claim(BURST - 1)
         assert bank.grants == [MOST]
-        bank.service.claimed(1)
+        bank.service.on_claim(1)
         assert bank.grants == [MOST, 0]
-        bank.service.missed()
+        bank.service.on_miss()
         assert bank.grants == [MOST, 0]
         bank.clock.advance(STALE)
-        bank.service.missed()
+        bank.service.on_miss()
         assert bank.grants == [MOST, 0, MOST]
         bank.clock.advance(1)
-        bank.service.claimed(BURST)
+        bank.service.on_claim(BURST)
         assert bank.grants == [MOST, 0, MOST]
 
 
@@ -275,13 +274,13 @@ def test_a_backlog_withdraws_the_credit() -> None:
     bank = Bank()
     with bank.granted():
         bank.bring(*range(MOST // 2 - 1))
-        bank.service.looked(has_backlog=True)
+        bank.service.on_backlog(has_backlog=True)
         assert bank.grants == [MOST, 0]
-        bank.service.missed()
-        bank.service.looked(has_backlog=False)
+        bank.service.on_miss()
+        bank.service.on_backlog(has_backlog=False)
         assert bank.grants == [MOST, 0]
         bank.clock.advance(2 * STALE)
-        bank.service.missed()
+        bank.service.on_miss()
         assert bank.grants == [MOST, 0, MOST]
 
 
@@ -291,10 +290,10 @@ def test_credit_that_is_withdrawn_unused_is_not_granted_again_at_once() -> None:
     with bank.granted():
         moments = []
         for _ in range(60):
-            bank.service.looked(has_backlog=True)
+            bank.service.on_backlog(has_backlog=True)
             bank.clock.advance(STALE / 2)
-            bank.service.looked(has_backlog=False)
-            bank.service.missed()
+            bank.service.on_backlog(has_backlog=False)
+            bank.service.on_miss()
             if bank.grants[-1]:
                 moments.append(bank.clock.seconds())
         assert moments == [2, 6, 14, 30]
@@ -307,9 +306,9 @@ def test_a_node_without_room_grants_nothing() -> None:
     deaf.channel = OwnChannel("listen 6", "")
     draining.lifecycle.order(drain=True)
     for bank in (full, deaf, draining, over):
-        bank.service.looked(has_backlog=False)
+        bank.service.on_backlog(has_backlog=False)
         bank.service.startService()
-        bank.service.missed()
+        bank.service.on_miss()
         bank.service.stopService()
         assert bank.grants == []
 
@@ -344,7 +343,7 @@ def test_a_withdrawal_that_failed_is_repeated() -> None:
     bank = Bank()
     with bank.granted():
         bank.is_away = True
-        bank.service.looked(has_backlog=True)
+        bank.service.on_backlog(has_backlog=True)
         assert bank.grants == [MOST]
         bank.is_away = False
         bank.clock.advance(1)

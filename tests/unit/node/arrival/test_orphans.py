@@ -7,7 +7,8 @@ from twisted.internet.task import Clock
 
 from tests.unit.node.doubles import INCARNATION, NODE, Loop, Records, Workers, fake, lease_of
 from txqueue.model.assignment import Assignment
-from txqueue.node.arrival.orphans import NOW_AND_THEN, OFTEN, SELDOM, Intake, OrphanFinder
+from txqueue.node.arrival.assigned import Intake
+from txqueue.node.arrival.orphans import NOW_AND_THEN, OFTEN, SELDOM, OrphanFinder
 from txqueue.node.state.arrivals import MOST_NAMED, Deduplicator, Inbox
 from txqueue.node.state.lease import Identity, Lifecycle
 from txqueue.node.state.periodic import Wakeups

@@ -179,8 +179,8 @@ def test_it_looks_when_something_is_due_and_else_now_and_then(bench: Bench) -> N
 def beat(bench: Bench, schedule_in: float | None, *, is_idle: bool = True) -> None:
     """Have a heartbeat answer so."""
     reply = HeartbeatReply(True, "alive", [], [], is_idle=is_idle, schedule_in=schedule_in)
-    bench.wakeups.heard(reply)
-    bench.service.heard(reply)
+    bench.wakeups.on_heartbeat(reply)
+    bench.service.on_heartbeat(reply)
 
 
 def test_it_looks_seldom_while_heartbeats_see_that_none_is_due(bench: Bench) -> None:

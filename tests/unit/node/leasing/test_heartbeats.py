@@ -117,7 +117,7 @@ class Around:
         """Say nothing of the node."""
         return {}
 
-    def heard(self, beat: HeartbeatReply) -> None:
+    def on_heartbeat(self, beat: HeartbeatReply) -> None:
         """Note that a heartbeat was answered."""
         self.told.append(f"heard {beat.state}")
 

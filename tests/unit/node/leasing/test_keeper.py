@@ -44,9 +44,9 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
     """A keeper whose node has just registered."""
     made = Bench()
     monkeypatch.setattr("txqueue.node.state.lease.time.monotonic", made.clock.seconds)
-    made.keeper.registered(ME, 0.0)
+    made.keeper.register(ME, 0.0)
     assert is_rung(made.wakeups.claimer)
-    made.lease.reached()
+    made.lease.note_answer()
     return made
 
 
@@ -57,7 +57,7 @@ def test_a_lease_that_is_not_renewed_expires(bench: Bench) -> None:
     bench.clock.advance(0.1)
     assert (bench.lease.identity, bench.lease.incarnation) == (None, 7)
     assert bench.told == [(SECONDS, 7), "reviewed", "given back"]
-    bench.keeper.renewed(SECONDS)
+    bench.keeper.renew(SECONDS)
     assert bench.lease.identity == ME
     assert is_rung(bench.wakeups.claimer)
     bench.keeper.stop()
@@ -66,8 +66,8 @@ def test_a_lease_that_is_not_renewed_expires(bench: Bench) -> None:
 def test_a_lease_holds_from_the_moment_at_which_it_was_asked_for(bench: Bench) -> None:
     """And a late answer to an earlier question shortens nothing."""
     bench.clock.advance(4)
-    bench.keeper.renewed(3)
-    bench.keeper.renewed(2)
+    bench.keeper.renew(3)
+    bench.keeper.renew(2)
     assert bench.lease.until == 3 + SECONDS
     assert bench.told[-1] == (3 + SECONDS, 7)
     assert not is_rung(bench.wakeups.claimer)
@@ -77,8 +77,8 @@ def test_a_lease_holds_from_the_moment_at_which_it_was_asked_for(bench: Bench) -
 def test_a_peer_keeps_the_lease(bench: Bench) -> None:
     """From when the node answered it; but then the node does not reach the database itself."""
     bench.clock.advance(SECONDS - 1)
-    bench.keeper.kept(SECONDS - 2)
-    bench.keeper.kept(SECONDS - 3)
+    bench.keeper.renew_by_peer(SECONDS - 2)
+    bench.keeper.renew_by_peer(SECONDS - 3)
     assert (bench.lease.until, bench.lease.reaching) == (2 * SECONDS - 2, None)
     bench.keeper.stop()
 
@@ -86,7 +86,7 @@ def test_a_peer_keeps_the_lease(bench: Bench) -> None:
 def test_a_lease_that_was_given_up_is_kept_by_no_peer(bench: Bench) -> None:
     """Other nodes have the jobs."""
     bench.lease.forget()
-    bench.keeper.kept(5)
+    bench.keeper.renew_by_peer(5)
     assert bench.told == [(SECONDS, 7)]
     bench.keeper.stop()
 
@@ -94,5 +94,5 @@ def test_a_lease_that_was_given_up_is_kept_by_no_peer(bench: Bench) -> None:
 def test_a_keeper_that_is_stopped_notices_nothing(bench: Bench) -> None:
     """Even if the last heartbeat is answered after that."""
     bench.keeper.stop()
-    bench.keeper.renewed(1)
+    bench.keeper.renew(1)
     assert not bench.clock.getDelayedCalls()

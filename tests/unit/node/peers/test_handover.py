@@ -53,7 +53,7 @@ class Stage:
             inbox=self.inbox,
             records=fake(self.records),
         )
-        self.handoff.looked(has_backlog=False)
+        self.handoff.on_backlog(has_backlog=False)
 
     def now(self) -> NodeReport:
         """The node's report."""
@@ -195,7 +195,7 @@ def test_who_gave_nothing_is_left_alone_ever_longer(stage: Stage) -> None:
 def test_when_no_peer_is_asked(why: str, stage: Stage) -> None:
     """The database has work, or the node accepts none, or there is no peer."""
     stage.reports = [evolve(stage.reports[0], outstanding=30, ahead=20, excess=20)]
-    stage.handoff.looked(has_backlog=why == "backlog")
+    stage.handoff.on_backlog(has_backlog=why == "backlog")
     stage.mine = evolve(stage.mine, is_draining=why == "draining")
     if why == "alone":
         stage.reports.clear()
@@ -267,7 +267,7 @@ def beats(stage: Stage, *, is_draining: bool) -> None:
     """A heartbeat tells what an operator has ordered."""
     stage.lifecycle.order(drain=is_draining)
     state = "draining" if is_draining else "alive"
-    stage.handoff.heard(HeartbeatReply(owned=True, state=state, peers=[], cancels=[]))
+    stage.handoff.on_heartbeat(HeartbeatReply(owned=True, state=state, peers=[], cancels=[]))
 
 
 def test_draining_by_an_operator_passes_all_jobs_on(stage: Stage) -> None:
@@ -287,9 +287,9 @@ def test_draining_by_an_operator_passes_all_jobs_on(stage: Stage) -> None:
 
 def test_what_is_handed_to_a_draining_node_goes_back(stage: Stage) -> None:
     """The peer did not know yet."""
-    stage.handoff.taken([7])
+    stage.handoff.accept([7])
     stage.lifecycle.order(drain=True)
-    stage.handoff.taken([8, 9])
+    stage.handoff.accept([8, 9])
     assert (stage.inbox.take(), stage.records.given_back) == ([7], [(8, None), (9, None)])
 
 
@@ -297,7 +297,7 @@ def test_a_late_message_does_not_give_back_what_runs(stage: Stage) -> None:
     """The node has found the assignment by polling, and runs it, when its message comes."""
     assert stage.deduplicator.accept(8)
     stage.lifecycle.order(drain=True)
-    stage.handoff.taken([8, 9])
+    stage.handoff.accept([8, 9])
     assert stage.records.given_back == [(9, None)]
 
 

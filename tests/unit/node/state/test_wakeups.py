@@ -18,7 +18,7 @@ def test_work_that_a_heartbeat_sees_wakes_the_claimer() -> None:
     woken = []
     for work_in in (None, 0.0, 2.0, 600.0):
         wakeups = Wakeups(Clock())
-        wakeups.heard(reply(work_in=work_in))
+        wakeups.on_heartbeat(reply(work_in=work_in))
         woken.append(is_rung(wakeups.claimer))
     assert woken == [False, True, True, False]
 
@@ -26,9 +26,9 @@ def test_work_that_a_heartbeat_sees_wakes_the_claimer() -> None:
 def test_once_a_node_has_jobs_they_are_compared_and_looked_for() -> None:
     """At once and once more, as the first look leaves out the latest; not by each heartbeat."""
     wakeups = Wakeups(Clock())
-    wakeups.heard(reply())
+    wakeups.on_heartbeat(reply())
     for expected in (True, True, False):
-        wakeups.heard(reply(is_idle=False))
+        wakeups.on_heartbeat(reply(is_idle=False))
         assert is_rung(wakeups.reconciliation) == is_rung(wakeups.orphans) == expected
 
 
@@ -37,7 +37,7 @@ def test_a_claimer_that_may_sleep_for_long_is_woken_once_nodes_have_jobs() -> No
     wakeups = Wakeups(Clock())
     woken = []
     for is_idle in (True, False, False):
-        wakeups.heard(reply(is_idle=is_idle))
+        wakeups.on_heartbeat(reply(is_idle=is_idle))
         woken.append(is_rung(wakeups.claimer))
     assert woken == [False, True, False]
 
@@ -47,9 +47,9 @@ def test_claims_are_rare_only_while_idle_and_notified() -> None:
     for is_idle in (False, True):
         for has_notifications in (False, True):
             wakeups = Wakeups(Clock())
-            wakeups.heard(reply(is_idle=is_idle))
+            wakeups.on_heartbeat(reply(is_idle=is_idle))
             wakeups.has_notifications = has_notifications
-            wakeups.outcome_written()
+            wakeups.on_outcome()
             rare = is_idle and has_notifications
             assert wakeups.slowest_claim == (SELDOM if rare else LONGEST_IDLE)
             assert is_rung(wakeups.claimer) == rare
@@ -59,5 +59,5 @@ def test_an_idle_node_keeps_the_pace_that_poll_allows() -> None:
     """And the usual one with jobs."""
     wakeups = Wakeups(Clock(), IdlePace(90.0, poll=30.0))
     assert (wakeups.beat, wakeups.upkeep(15.0)) == (22.5, 15.0)
-    wakeups.heard(reply())
+    wakeups.on_heartbeat(reply())
     assert (wakeups.beat, wakeups.upkeep(15.0)) == (30.0, 30.0)

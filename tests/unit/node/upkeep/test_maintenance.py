@@ -41,7 +41,7 @@ def pause_among(nodes: int, load: float) -> float:
         meters=Meters(),
         wakeups=Wakeups(clock),
     )
-    upkeep.heard(HeartbeatReply(True, "alive", [], [], nodes=nodes))
+    upkeep.on_heartbeat(HeartbeatReply(True, "alive", [], [], nodes=nodes))
     found: list[object] = []
     Deferred.fromCoroutine(upkeep.step()).addBoth(found.append)
     (pause,) = found

@@ -51,7 +51,7 @@ class Book:
         self.is_awaited = False
         self.locked: set[int] = set()
 
-    def ended(self, numbers: str) -> None:
+    def on_ends(self, numbers: str) -> None:
         """Note the ends of which waiting clients would be notified."""
         self.told.append(numbers)
 
@@ -178,7 +178,7 @@ def test_written_ends_are_told() -> None:
     book.is_away = True
     under_test.complete(CompletedJobs(0, 1, "1,2"))
     under_test.settle(as_settled_jobs([SettledJob(3, 1, "failed", error="x")]))
-    under_test.committed("4,5")
+    under_test.on_commit("4,5")
     assert book.told == ["4,5"]
     book.is_away = False
     clock.pump([1.0] * 10)

@@ -29,7 +29,7 @@ def running(test: Callable[[Clock, Clients, EndNotifier], None]) -> None:
     clock, clients = Clock(), Clients()
     notifier = EndNotifier(clock, fake(clients))
     notifier.startService()
-    notifier.ended("1")
+    notifier.on_ends("1")
     clients.answers[0].callback(10.0)
     test(clock, clients, notifier)
     notifier.stopService()
@@ -40,7 +40,7 @@ def test_ends_gather_while_a_notification_is_under_way() -> None:
 
     def test(clock: Clock, clients: Clients, notifier: EndNotifier) -> None:
         for numbers in ("2", "3,4", "5"):
-            notifier.ended(numbers)
+            notifier.on_ends(numbers)
         assert clients.told == ["1", "2"]
         clients.answers[1].callback(10.0)
         assert clients.told == ["1", "2", "3,4,5"]
@@ -52,9 +52,9 @@ def test_an_end_after_a_failed_notification_is_told() -> None:
     """Clients find those of the failed one by polling."""
 
     def test(clock: Clock, clients: Clients, notifier: EndNotifier) -> None:
-        notifier.ended("2")
+        notifier.on_ends("2")
         clients.answers[1].errback(DatabaseUnavailable("no answer", "wait"))
-        notifier.ended("3")
+        notifier.on_ends("3")
         clock.advance(1.0)
         assert clients.told == ["1", "2", "3"]
 
@@ -66,9 +66,9 @@ def test_what_is_left_is_told_at_the_end() -> None:
     clock, clients = Clock(), Clients()
     notifier = EndNotifier(clock, fake(clients))
     notifier.startService()
-    notifier.ended("1")
+    notifier.on_ends("1")
     clients.answers[0].callback(0.0)
-    notifier.ended("2")
+    notifier.on_ends("2")
     assert clients.told == ["1"]
     Deferred.fromCoroutine(notifier.close())
     assert clients.told == ["1", "2"]

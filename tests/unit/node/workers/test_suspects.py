@@ -104,19 +104,19 @@ class Bench:
         """A process has become ready."""
         process = Process(len(self.workers.all) + 1, is_apart=is_apart)
         self.workers.add(cast("WorkerProcess", process))
-        self.workers.configured(cast("WorkerProcess", process))
+        self.workers.on_ready(cast("WorkerProcess", process))
         return process
 
     def start(self) -> Process:
         """A process that was asked for becomes ready."""
         process = self.add(is_apart=True)
-        self.suspects.started()
+        self.suspects.on_start()
         return process
 
     def end(self, process: Process, assignment: int) -> None:
         """The jobs of an assignment end."""
         del process.held[assignment]
-        self.workers.reported(cast("WorkerProcess", process))
+        self.workers.on_report(cast("WorkerProcess", process))
 
     def hand(self, *numbers: int, is_alone: bool = True) -> None:
         """Hand assignments to the workers, suspects or others."""
@@ -230,7 +230,7 @@ def test_a_suspect_that_ends_its_process(bench: Bench) -> None:
     bench.hand(2, is_alone=False)
     bench.hand(1)
     process = bench.start()
-    bench.workers.lost(cast("WorkerProcess", process), is_blamed=True)
+    bench.workers.on_lost(cast("WorkerProcess", process), is_blamed=True)
     bench.workers.remove(cast("WorkerProcess", process))
     assert bench.reports.give_back.call_args_list[0].args == (1,)
     assert bench.reports.give_back.call_args_list[0].kwargs == {"died": True, "ids": [1]}

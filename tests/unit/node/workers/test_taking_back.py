@@ -110,14 +110,14 @@ def test_a_worker_that_dies_meanwhile_is_left_out(bench: Bench) -> None:
 def test_workers_are_starting_while_the_application_is_imported(bench: Bench) -> None:
     """Not once one runs, nor after half a minute, nor if the import has failed."""
     workers, hands = bench.workers, bench.workers._workers
-    workers.import_begun()
+    workers.begin_import()
     assert not workers.are_starting
     workers._workers = {}
     assert workers.closed == {"starting": 2}
     bench.clock.advance(30)
     assert workers.closed == {}
-    workers.import_begun()
-    workers.import_ended()
+    workers.begin_import()
+    workers.end_import()
     assert not workers.are_starting
     workers._workers = hands
 

@@ -18,21 +18,21 @@ def running(
 def test_a_claim_names_the_versions_that_all_workers_have() -> None:
     """A job that one of them could not read may be for another one."""
     versions = WorkerVersions(["mail", "sms"], [OLD, SMS])
-    assert versions.claimed == ["mail", "sms"]
-    versions.started(1, running(OLD, SMS))
-    assert versions.claimed == ["mail", "sms", OLD, SMS]
-    versions.started(2, running(NEW, SMS))
-    assert versions.claimed == ["mail", "sms", SMS]
-    versions.ended(1)
-    assert versions.claimed == ["mail", "sms", NEW, SMS]
+    assert versions.claimable == ["mail", "sms"]
+    versions.add(1, running(OLD, SMS))
+    assert versions.claimable == ["mail", "sms", OLD, SMS]
+    versions.add(2, running(NEW, SMS))
+    assert versions.claimable == ["mail", "sms", SMS]
+    versions.remove(1)
+    assert versions.claimable == ["mail", "sms", NEW, SMS]
 
 
 def test_a_heartbeat_reports_versions_that_were_not_published() -> None:
     """Those of types that the node serves, and which applications run."""
     versions = WorkerVersions(["mail"], [OLD])
-    versions.started(1, running(OLD, SMS))
+    versions.add(1, running(OLD, SMS))
     assert versions.measured() == {"applications": ["aa"], "is_outdated": False}
-    versions.started(2, running(NEW, application="bb"))
+    versions.add(2, running(NEW, application="bb"))
     assert versions.measured() == {
         "applications": ["aa", "bb"],
         "is_outdated": False,
@@ -43,8 +43,8 @@ def test_a_heartbeat_reports_versions_that_were_not_published() -> None:
 def test_files_that_are_newer_than_what_runs(tmp_path: Path) -> None:
     """Until the worker that has the old ones is gone."""
     versions = WorkerVersions(["mail"], [OLD])
-    versions.started(1, running(OLD, files={str(tmp_path / "gone.py"): [1, 1]}))
+    versions.add(1, running(OLD, files={str(tmp_path / "gone.py"): [1, 1]}))
     assert versions.measured()["is_outdated"]
-    versions.ended(1)
-    versions.started(2, running(OLD))
+    versions.remove(1)
+    versions.add(2, running(OLD))
     assert not versions.measured()["is_outdated"]

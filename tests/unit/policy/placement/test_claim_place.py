@@ -67,7 +67,7 @@ def claimed(
 ) -> JobPlace | None:
     """Claim at a time, and return where the claim began."""
     begun = place.next(now, freed)
-    place.claimed(begun, reached, passed, searched=searched, took_jobs=False, now=now)
+    place.note_claim(begun, reached, passed, searched=searched, took_jobs=False, now=now)
     return begun
 
 

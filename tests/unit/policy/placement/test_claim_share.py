@@ -20,8 +20,8 @@ def test_quick_claims_ask_for_more_again() -> None:
     """Slow ones do not."""
     share = ClaimShare(["a"])
     share.shrink()
-    share.answered(5.0)
+    share.note_time(5.0)
     assert share.parts == 8
     for _ in range(3):
-        share.answered(0.1)
+        share.note_time(0.1)
     assert not share.is_part

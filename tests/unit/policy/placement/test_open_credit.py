@@ -10,9 +10,9 @@ from txqueue.policy.placement.credit import (
     MOST_OPEN,
     STREAM,
     TURN_OPEN,
-    is_stream,
     is_too_fast,
     open_credit,
+    outpaces_credit,
 )
 from txqueue.policy.placement.room import Room
 
@@ -62,6 +62,6 @@ def test_fewer_jobs_at_more_moments_are_not_faster(
 def test_a_burst_of_claimed_jobs_is_no_stream() -> None:
     """While many clients enqueue at a time, most of their jobs are claimed."""
     least = BURST / STREAM
-    assert is_stream(BURST, least * 0.9)
-    assert not is_stream(BURST, least)
-    assert not is_stream(BURST - 1, 0.0)
+    assert outpaces_credit(BURST, least * 0.9)
+    assert not outpaces_credit(BURST, least)
+    assert not outpaces_credit(BURST - 1, 0.0)

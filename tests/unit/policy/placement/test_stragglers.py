@@ -99,12 +99,12 @@ class World:
         self.now += 0.001
         self.claimed |= found
         self.seen = None
-        self.stragglers.claimed(begun, self.now, found=bool(found))
+        self.stragglers.note_claim(begun, self.now, found=bool(found))
         self.is_asleep = len(found) < 2
         if self.is_asleep:
-            self.stragglers.armed()
+            self.stragglers.arm()
         else:
-            self.stragglers.disarmed()
+            self.stragglers.disarm()
 
     def settle(self) -> None:
         """Let all transactions end, then the master claim for as long as it does without a poll."""
@@ -148,25 +148,25 @@ def test_no_job_waits_for_a_poll_unless_its_notification_is_lost(
 def test_looks_become_rare_while_a_transaction_stays_open() -> None:
     """Its job waits about an eighth of the time for which the transaction was open."""
     stragglers = Stragglers()
-    stragglers.armed()
-    stragglers.claimed({5}, 10.0, found=True)
+    stragglers.arm()
+    stragglers.note_claim({5}, 10.0, found=True)
     assert stragglers.pause(10.0, None) == UNTIMED
     assert stragglers.pause(10.0, 0.00001) == LEAST
     assert stragglers.pause(10.008, 0.002) == 0.002
-    stragglers.claimed({5, 6}, 18.0, found=False)
+    stragglers.note_claim({5, 6}, 18.0, found=False)
     assert stragglers.pause(18.0, 0.002) == 8.0 / PART
-    stragglers.claimed({6}, 19.0, found=False)
+    stragglers.note_claim({6}, 19.0, found=False)
     assert stragglers.pause(19.0, 0.002) is None
 
 
 def test_a_transaction_that_is_seen_again_does_not_become_young() -> None:
     """After the next notification the master looks as rarely for it; for a new one, soon."""
     stragglers = Stragglers()
-    stragglers.armed()
-    stragglers.claimed({5}, 0.0, found=True)
-    stragglers.claimed({5}, 8.0, found=True)
+    stragglers.arm()
+    stragglers.note_claim({5}, 0.0, found=True)
+    stragglers.note_claim({5}, 8.0, found=True)
     assert stragglers.pause(8.0, 0.002) == 1.0
-    stragglers.claimed({5, 6}, 9.0, found=True)
+    stragglers.note_claim({5, 6}, 9.0, found=True)
     assert stragglers.pause(9.0, 0.002) == 0.002
 
 

@@ -1,4 +1,6 @@
-"""The node's end of direct dispatch: credit for joined clients, and the jobs they deliver."""
+"""Grants credit to clients that have joined the node, and to any session; runs the jobs that they
+assign to it.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +15,18 @@ from twisted.logger import Logger
 from txqueue.errors import TxqueueError
 from txqueue.model.assignment import Assignment
 from txqueue.model.humanize import plain
+from txqueue.node.arrival.notifications import DatabaseNotices
 from txqueue.node.state.arrivals import Deduplicator, Inbox
 from txqueue.node.state.lease import Lease, Lifecycle
-from txqueue.node.state.periodic import Wakeups
-from txqueue.policy.placement.credit import NodeLoad, credit_limit, new_credit
+from txqueue.node.state.periodic import Periodic, Wakeups
+from txqueue.policy.placement.credit import (
+    CreditGrants,
+    NodeLoad,
+    credit_limit,
+    new_credit,
+    open_credit,
+)
+from txqueue.store.node.functions import StoredFunctions
 from txqueue.store.node.run_functions import HeartbeatReply
 from txqueue.store.schema.files import QueueIdentity
 from txqueue.system.clock import Clock
@@ -33,8 +43,50 @@ from txqueue.wire.pipe import Pipe, Responders
 
 if TYPE_CHECKING:
     from txqueue.node.peers.peer import PeerTable
+    from txqueue.node.workers.completions import Completions
     from txqueue.node.workers.workload import Workers
+    from txqueue.store.driver.listener import Listener
     from txqueue.store.node.functions import StoredFunctions
+
+
+@define(eq=False, repr=False, slots=False)
+class Intake:
+    """Takes each assignment once, though notifications, messages and polls may all name it.
+
+    Jobs that a client's message brings do not pass here.
+
+    Args:
+        workers: Run the jobs.
+        deduplicator: Filters assignments that arrived before.
+        lifecycle: A draining node returns what arrives.
+        records: Returns jobs to the queue.
+    """
+
+    _workers: Workers
+    _deduplicator: Deduplicator
+    _lifecycle: Lifecycle
+    _records: Completions
+
+    def take(self, assignments: Sequence[Assignment]) -> list[Assignment]:
+        """Run assignments, or return them to the queue if the node drains.
+
+        Returns:
+            Those that had not arrived before.
+        """
+        accepted = [
+            assignment for assignment in assignments if self._deduplicator.accept(assignment.number)
+        ]
+        if accepted:
+            # A job may be named again when the deduplicator has long forgotten it.
+            held = frozenset(self._workers.assignments)
+            accepted = [assignment for assignment in accepted if assignment.number not in held]
+        if not self._lifecycle.is_draining:
+            self._workers.perform(accepted)
+            return accepted
+        for assignment in accepted:
+            self._records.give_back(assignment.number, died=False)
+        return accepted
+
 
 # A client may commit a transaction and vanish: for this many seconds after clients last held
 # credit, the node polls often for jobs whose message was lost.
@@ -107,14 +159,16 @@ class Credits:
 
         def deliver(heads: str, chunks: str) -> dict[str, Any]:
             if guest.has_joined:
-                self._delivered(guest, delivered(heads, chunks))
+                self._on_delivery(guest, delivered(heads, chunks))
             return {}
 
         def join(identity: str, place: str | None = None) -> Deferred[dict[str, Any]]:
             queue = QueueIdentity(identity, place or "one that it does not name")
             return Deferred.fromCoroutine(self._join(guest, queue))
 
-        return {Join: join, Deliver: deliver, WakeNode: self._woken}, lambda: self._left(guest)
+        return {Join: join, Deliver: deliver, WakeNode: self._on_wake}, lambda: self._on_leave(
+            guest
+        )
 
     @property
     def are_out(self) -> bool:
@@ -128,7 +182,7 @@ class Credits:
         credit = sum(guest.stock.total() for guest in self._guests)
         return {"joined": len(self._guests), "credit": credit, "delivered": self._count}
 
-    def looked(self, *, has_backlog: bool) -> None:
+    def on_backlog(self, *, has_backlog: bool) -> None:
         """Note whether a claim left ready jobs, which direct dispatch must not overtake."""
         if has_backlog != self._has_backlog:
             self._has_backlog = has_backlog
@@ -136,12 +190,12 @@ class Credits:
         elif self._clock.seconds() - self._evened_at >= EVEN_OUT:
             self._even_out()
 
-    def room_made(self) -> None:
+    def on_room(self) -> None:
         """Grant credit that clients lack, as workers have room."""
         if self._is_short:
             self.review()
 
-    def heard(self, reply: HeartbeatReply) -> None:
+    def on_heartbeat(self, reply: HeartbeatReply) -> None:
         """Withdraw all credit if draining has begun, and grant credit again if it has ended."""
         del reply
         is_draining, was_draining = self._lifecycle.is_draining, self._was_draining
@@ -248,20 +302,20 @@ class Credits:
         )
         raise CannotJoin(f"the node serves another queue, {place}")
 
-    def _left(self, guest: _Guest) -> None:
+    def _on_leave(self, guest: _Guest) -> None:
         if guest in self._guests:
             self._guests.remove(guest)
             self._out_at = self._clock.seconds()
             self.review()
 
-    def _woken(self) -> dict[str, Any]:
+    def _on_wake(self) -> dict[str, Any]:
         """Claim at a client's request; notify the peers too if the workers here have no room."""
         self._wakeups.look_for_work()
         if not self._workers.room.free:
             self._peers.wake()
         return {}
 
-    def _delivered(self, guest: _Guest, assignments: list[Assignment]) -> None:
+    def _on_delivery(self, guest: _Guest, assignments: list[Assignment]) -> None:
         identity = self._lease.reaching
         accepted: list[Assignment] = []
         elsewhere: dict[int, list[int]] = {}
@@ -294,3 +348,120 @@ class Credits:
         nodes = self._nodes()
         self._trim(guest, nodes)
         self._fill(guest, nodes)
+
+
+@define(eq=False, repr=False, slots=False)
+class OpenCredit(Periodic):
+    """Grants open credit while the queue has no backlog and the workers have room.
+
+    A session of any client, which need not have joined a node, takes of this credit when it
+    enqueues a job, and so assigns the job to this node. The notification of the commit brings the
+    job, on a channel of which only the node and the server know the name.
+
+    Args:
+        clock: Tells how old the credit is.
+        functions: The stored functions.
+        listener: Receives the notifications; while it does not, no credit is granted.
+        notices: Passes on the jobs that notifications bring.
+        lease: The node's lease; without it no credit is granted.
+        lifecycle: A draining node grants no credit.
+        workers: Their room limits the credit.
+        intake: Takes the jobs.
+        wakeups: Has the service's alarm, and the node's place among those that can take the same
+            jobs.
+
+    Attributes:
+        received: How many jobs were enqueued as assigned to this node by open credit.
+    """
+
+    name = "open credit"
+
+    _functions: StoredFunctions
+    _listener: Listener
+    _notices: DatabaseNotices
+    _lease: Lease
+    _lifecycle: Lifecycle
+    _workers: Workers
+    _intake: Intake
+    _wakeups: Wakeups
+
+    def __attrs_post_init__(self) -> None:
+        self.alarm = self._wakeups.open_credit
+        self._notices.on_jobs = self._on_jobs
+        self._grants = CreditGrants()
+        # Another node's credit, which kept this one from granting any.
+        self._unused: int | None = None
+        self.received = 0
+
+    def _on_jobs(self, jobs: Sequence[Assignment]) -> None:
+        """Run jobs that notifications have brought; those of another run are no longer ours."""
+        identity = self._lease.identity
+        run = None if identity is None else identity.incarnation
+        accepted = self._intake.take([job for job in jobs if job.incarnation == run])
+        if accepted:
+            self.received += len(accepted)
+            self._grants.add_spent(len(accepted))
+        if self._is_renewed:
+            self.alarm.ring()
+
+    def on_miss(self) -> None:
+        """Grant credit if it is used up: a job was claimed that might have taken of it."""
+        if self._grants.on_miss(self._clock.seconds()):
+            self.alarm.ring()
+
+    def on_claim(self, jobs: int) -> None:
+        """Withdraw the credit if jobs come too fast for it, most of which are claimed anyway."""
+        if self._grants.add_claimed(jobs, self._clock.seconds()):
+            self.alarm.ring()
+
+    def on_backlog(self, *, has_backlog: bool) -> None:
+        """Withdraw the credit if a claim has left ready jobs, which others must not overtake."""
+        if self._grants.on_backlog(has_backlog=has_backlog):
+            self.alarm.ring()
+
+    async def step(self) -> float | None:
+        """Grant or withdraw credit if that is due."""
+        if (identity := self._lease.identity) is not None:
+            await self._review(identity.incarnation)
+        return None
+
+    @property
+    def _is_renewed(self) -> bool:
+        """Whether to renew the credit; with other nodes, one of them gets the next turn."""
+        return self._grants.is_half_spent and self._is_alone
+
+    async def _review(self, incarnation: int) -> None:
+        """Grant as much credit as this node may give now, or withdraw it."""
+        now, had = self._clock.seconds(), self._grants.granted
+        self._grants.judge_pace(now)
+        offer = self._offer
+        if not self._grants.grant(offer, now, is_renewed=self._is_renewed):
+            return
+        try:
+            await self._grant(incarnation, offer)
+        except Exception:
+            # Either may be so now.
+            self._grants.granted = max(had, offer)
+            raise
+
+    async def _grant(self, incarnation: int, offer: int) -> None:
+        self._unused = await self._functions.grant_credit(incarnation, offer, self._unused)
+        if self._unused is not None:
+            self._grants.withhold(self._clock.seconds())
+
+    @property
+    def _offer(self) -> int:
+        """How many jobs may be enqueued as assigned to this node now."""
+        identity = self._lease.reaching
+        if identity is None or self._lifecycle.is_draining or self._grants.has_backlog:
+            return 0
+        if not self._listener.listens_on(self._functions.channel_of(identity.incarnation)):
+            return 0
+        if self._grants.is_resting(self._clock.seconds()):
+            return 0
+        return open_credit(self._workers.room, is_alone=self._is_alone)
+
+    @property
+    def _is_alone(self) -> bool:
+        place = self._wakeups.place
+        return place is not None and place.of == 1
