@@ -166,9 +166,8 @@ class Credits:
             queue = QueueIdentity(identity, place or "one that it does not name")
             return Deferred.fromCoroutine(self._join(guest, queue))
 
-        return {Join: join, Deliver: deliver, WakeNode: self._on_wake}, lambda: self._on_leave(
-            guest
-        )
+        responders: Responders = {Join: join, Deliver: deliver, WakeNode: self._on_wake}
+        return responders, lambda: self._on_leave(guest)
 
     @property
     def are_out(self) -> bool:
