@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from txqueue.cli.options import Command, GlobalOptions, Group
+from txqueue.cli.options import Decorator, GlobalOptions, Group
 from txqueue.cli.output import Lines, show, styled
 
 if TYPE_CHECKING:
@@ -23,7 +23,16 @@ _folder = click.option(
     type=click.Path(file_okay=False, path_type=Path),
     help="The authority's folder; keep it off the hosts of the nodes.",
 )
-_days = click.IntRange(1, 36_500)
+
+
+def _lasting(days: int) -> Decorator:
+    return click.option(
+        "--days",
+        type=click.IntRange(1, 36_500),
+        default=days,
+        show_default=True,
+        help="For how many days the certificate is valid.",
+    )
 
 
 @click.group(
@@ -38,15 +47,9 @@ def certs() -> None:
     require_packages()
 
 
-@certs.command(cls=Command)
+@certs.command()
 @_folder
-@click.option(
-    "--days",
-    type=_days,
-    default=3650,
-    show_default=True,
-    help="For how many days the certificate is valid.",
-)
+@_lasting(3650)
 @click.pass_obj
 def init(options: GlobalOptions, folder: Path, days: int) -> None:
     """Make a certificate authority: ca.pem, for every host, and ca.key, which stays here."""
@@ -55,19 +58,13 @@ def init(options: GlobalOptions, folder: Path, days: int) -> None:
     _tell(options, make_authority(folder, days))
 
 
-@certs.command(cls=Command)
+@certs.command()
 @click.argument("name", metavar="NODE")
 @_folder
 @click.option(
     "--operator", is_flag=True, help="Make the certificate of an operator instead of a node."
 )
-@click.option(
-    "--days",
-    type=_days,
-    default=825,
-    show_default=True,
-    help="For how many days the certificate is valid.",
-)
+@_lasting(825)
 @click.pass_obj
 def issue(options: GlobalOptions, name: str, folder: Path, operator: bool, days: int) -> None:
     """Issue a certificate for the node with this --name: NODE.pem and NODE.key."""

@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import click
 
-from txqueue.cli.options import Command, GlobalOptions
+from txqueue.cli.options import GlobalOptions, command
 from txqueue.cli.output import Lines, facts, notes, show, styled
 from txqueue.demo.environment import bars
 from txqueue.errors import ConfigurationError
 from txqueue.model.humanize import amount, duration, rate
 from txqueue.system.application_files import SourceWatch
-from txqueue.system.processes import open_gate, start_gated, start_watcher
+from txqueue.system.processes import start_watched
 
 if TYPE_CHECKING:
     from txqueue.demo.environment import Stages, TemporarySchema
@@ -34,10 +34,9 @@ if TYPE_CHECKING:
 APP = "txqueue.demo.work"
 
 
-@click.command(cls=Command, short_help="Run a database, a node and jobs here, and clean up.")
+@command("Run a database, a node and jobs here, and clean up.")
 @click.option("--jobs", type=click.IntRange(1), default=100_000, show_default=True)
 @click.option("--workers", type=click.IntRange(1), default=2, show_default=True)
-@click.pass_obj
 def demo(options: GlobalOptions, jobs: int, workers: int) -> int:
     """Start a database and a node here, run some jobs, and clean up."""
     if options.dsn:
@@ -98,12 +97,10 @@ def _summary(result: Mapping[str, Any]) -> Lines:
 EVERY, GRACE, STOP_LIMIT = 0.5, 2.0, 10.0
 # The first of the ports at which it looks for a free one, and how many there are.
 FIRST_PORT, PORTS = 8390, 10
-# Ends a process when this one dies.
-_WATCH: Final = 'read -r _; kill -TERM "$1"; sleep 15; kill -KILL -"$1"'
 _WEB: Final = ("-c", "from txqueue.cli import main; main()", "web")
 
 
-@click.command(cls=Command, short_help="Run a database, a node and the dashboard here.")
+@command("Run a database, a node and the dashboard here.")
 @click.option(
     "--app",
     multiple=True,
@@ -120,7 +117,6 @@ _WEB: Final = ("-c", "from txqueue.cli import main; main()", "web")
     "--queues", default="default", show_default=True, help="The queues to serve, joined by commas."
 )
 @click.option("--workers", type=click.IntRange(1), default=1, show_default=True)
-@click.pass_obj
 def dev(
     options: GlobalOptions, *, app: Sequence[str], web: str | None, queues: str, workers: int
 ) -> None:
@@ -255,10 +251,7 @@ class _Process:
 
     def __enter__(self) -> Self:
         """Start it."""
-        # In a group of its own, Ctrl-C reaches only this process, which stops it.
-        self._process = start_gated(self._command, env=self._environment, start_new_session=True)
-        self._watcher = start_watcher(_WATCH, str(self._process.pid))
-        open_gate(self._process)
+        self._process, self._watcher = start_watched(self._command, env=self._environment)
         return self
 
     def __exit__(self, *error: object) -> None:

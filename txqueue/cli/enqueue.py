@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from txqueue.cli.jobs import NUMBER
-from txqueue.cli.options import Command, Decorator, GlobalOptions, Length, together, zoned
+from txqueue.cli.options import Decorator, GlobalOptions, Length, command, together, zoned
 from txqueue.cli.output import note, say, show, styled
 from txqueue.cli.source import archived_row, open_session
 from txqueue.model.enqueue_options import OPTIONS, Option
@@ -140,7 +140,7 @@ BATCH = 1000
 LISTED = 10
 
 
-@click.command(cls=Command, short_help="Enqueue a job.")
+@command("Enqueue a job.")
 @click.argument("work_type", metavar="TYPE")
 @click.argument("payload", metavar="JSON")
 @declared(*OPTIONS)
@@ -152,7 +152,6 @@ LISTED = 10
     show_default=True,
     help="Enqueue this many such jobs.",
 )
-@click.pass_obj
 def enqueue(
     options: GlobalOptions, /, work_type: str, payload: str, count: int, **columns: Any
 ) -> None:
@@ -225,9 +224,8 @@ def _told(ids: list[int], new: list[int], rows: dict[int, dict[str, Any]] | None
 REPEATED = ("work_type", "queue", "priority", "weight", "group", "tenant")
 
 
-@click.command(cls=Command, short_help="Enqueue copies of jobs that have ended.")
+@command("Enqueue copies of jobs that have ended.")
 @click.argument("ids", metavar="ID...", nargs=-1, required=True, type=NUMBER)
-@click.pass_obj
 def repeat(options: GlobalOptions, ids: Sequence[int]) -> None:
     """Enqueue a new job with the same payload for each job that has ended.
 

@@ -10,6 +10,7 @@ import click
 
 from txqueue.cli.options import GlobalOptions, Group, Length
 from txqueue.cli.output import (
+    Columns,
     Lines,
     listing,
     local_time,
@@ -143,9 +144,17 @@ def _tell(options: GlobalOptions, document: Mapping[str, Any], text: str) -> Non
 
 
 def _list(kinds: Sequence[Mapping[str, Any]]) -> Lines:
-    columns = ["fingerprint", "type", ">failed", ">waiting", "last", ">example", "error"]
+    columns: Columns = {
+        "fingerprint": "fingerprint",
+        "type": "work_type",
+        ">failed": lambda kind: _count(kind, "failed"),
+        ">waiting": lambda kind: _count(kind, "waiting"),
+        "last": lambda kind: f"{kind['last_seen'].astimezone():%m-%d %H:%M:%S}",
+        ">example": "example",
+        "error": lambda kind: (kind["error"] or "")[:200],
+    }
     ordered = sorted(kinds, key=lambda kind: -(kind["failed"] + kind["waiting"]))
-    yield from listing("Failures", columns, map(_row, ordered), "Nothing has failed.")
+    yield from listing("Failures", columns, ordered, "Nothing has failed.")
     if len(kinds) >= MOST_KINDS:
         yield styled(f"There may be more than {amount(MOST_KINDS)} kinds.", "dim")
 
@@ -153,15 +162,3 @@ def _list(kinds: Sequence[Mapping[str, Any]]) -> Lines:
 def _count(kind: Mapping[str, Any], state: str) -> str:
     """Return the number of jobs; with a plus if they were counted only up to it."""
     return f"{amount(kind[state])}{'+' if kind[state] >= MOST_JOBS else ''}"
-
-
-def _row(kind: Mapping[str, Any]) -> list[object]:
-    return [
-        kind["fingerprint"],
-        kind["work_type"],
-        _count(kind, "failed"),
-        _count(kind, "waiting"),
-        f"{kind['last_seen'].astimezone():%m-%d %H:%M:%S}",
-        str(kind["example"]),
-        (kind["error"] or "-")[:200],
-    ]

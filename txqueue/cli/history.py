@@ -9,10 +9,19 @@ from typing import Any
 import click
 from attrs import asdict
 
-from txqueue.cli.options import Command, GlobalOptions, limited, moment_option, selecting, together
-from txqueue.cli.output import Lines, job_state, listing, local_time, note, show
+from txqueue.cli.options import GlobalOptions, command, limited, moment_option, selecting, together
+from txqueue.cli.output import (
+    Columns,
+    amount_of,
+    duration_of,
+    job_state,
+    listing,
+    local_time,
+    note,
+    show,
+)
 from txqueue.cli.source import note_unknown_names, read_database, with_pyarrow
-from txqueue.model.humanize import amount, counted, duration
+from txqueue.model.humanize import counted
 
 ENDED = ("done", "failed", "cancelled")
 SHOWN = (
@@ -22,28 +31,17 @@ SHOWN = (
 
 
 _spanning = together(
-    click.option(
-        "--from",
-        "since",
-        metavar="WHEN",
-        callback=moment_option,
-        help="Ended on this day or moment, or later (default: a day before --to).",
+    moment_option(
+        "--from", "since", "Ended on this day or moment, or later (default: a day before --to)."
     ),
-    click.option(
-        "--to",
-        "until",
-        metavar="WHEN",
-        callback=moment_option,
-        help="Ended before this day or moment (default: now).",
-    ),
+    moment_option("--to", "until", "Ended before this day or moment (default: now)."),
 )
 
 
-@click.command(cls=Command)
+@command()
 @_spanning
 @selecting("queue", "work_type", states=ENDED)
 @limited(most=1_000_000)
-@click.pass_obj
 def history(
     options: GlobalOptions,
     /,
@@ -56,13 +54,8 @@ def history(
     from txqueue.store.reads.history import about_archived, about_past
 
     begin, end = _span(options, since, until)
-    live = read_database(
-        options,
-        lambda schema: about_past(
-            schema=schema, since=begin, until=end, limit=limit, filters=filters
-        ),
-    )
-    days = read_database(options, lambda schema: about_archived(schema, begin, end))
+    live = read_database(options, about_past, since=begin, until=end, limit=limit, filters=filters)
+    days = read_database(options, about_archived, begin, end)
     rows_by_id = {row["job_id"]: {**row, "archived": False} for row in live}
     wanted = [day for day in days if filters["state"] in (None, day["state"])]
     unread: list[str] = []
@@ -74,17 +67,20 @@ def history(
         )
         # A day may have been archived and dropped between the two queries.
         rows_by_id = {row["job_id"]: {**_short(row), "archived": True} for row in old} | rows_by_id
-    listed = sorted(rows_by_id.values(), key=_newest_first)[:limit]
-    document = {"jobs": listed, "from": begin, "to": end, "archived_days": len(days)}
-    show(options, {**document, "unread": unread}, lambda: _list(listed))
+    newest = sorted(
+        rows_by_id.values(), key=lambda job: (job["finished_at"], job["job_id"]), reverse=True
+    )
+    listed = newest[:limit]
+    document: dict[str, Any] = {"jobs": listed, "from": begin, "to": end}
+    document |= {"archived_days": len(days), "unread": unread}
+    show(options, document, lambda: listing("History", _JOBS, listed, "No such job."))
     if not listed:
         note_unknown_names(options, filters)
     _warn(unread)
 
 
-@click.command(cls=Command, short_help="Count ended jobs per hour and work type.")
+@command("Count ended jobs per hour and work type.")
 @_spanning
-@click.pass_obj
 def stats(options: GlobalOptions, since: datetime | None, until: datetime | None) -> None:
     """Count ended jobs per hour and work type, with their run times and waiting times.
 
@@ -93,8 +89,8 @@ def stats(options: GlobalOptions, since: datetime | None, until: datetime | None
     from txqueue.store.reads.history import about_archived, about_stats
 
     begin, end = _span(options, since, until)
-    rows = read_database(options, lambda schema: about_stats(schema, begin, end))
-    days = read_database(options, lambda schema: about_archived(schema, begin, end))
+    rows = read_database(options, about_stats, begin, end)
+    days = read_database(options, about_archived, begin, end)
     unread: list[str] = []
     # The database has the sums of the others.
     if uncounted := [day for day in days if not day["is_counted"]]:
@@ -102,19 +98,16 @@ def stats(options: GlobalOptions, since: datetime | None, until: datetime | None
             from txqueue.archive.reading import with_archived
         rows = with_archived(rows, uncounted, begin, end, unread=unread)
     document = {"stats": rows, "from": begin, "to": end, "unread": unread}
-    show(options, document, lambda: _hours(rows))
+    nothing = "Nothing has ended in that time."
+    show(options, document, lambda: listing("Ended", _HOURS, rows, nothing))
     _warn(unread)
 
 
-@click.command(cls=Command, short_help="Archive old history as Parquet, and drop it.")
+@command("Archive old history as Parquet, and drop it.")
 @click.option("--to", "location", metavar="LOCATION", help="A folder, or s3://bucket/prefix.")
-@click.option(
-    "--before",
-    callback=moment_option,
-    metavar="DAY",
-    help="All days before this one, not only those past retention.",
+@moment_option(
+    "--before", "before", "All days before this one, not only those past retention.", metavar="DAY"
 )
-@click.pass_obj
 def archive(options: GlobalOptions, location: str | None, before: datetime | None) -> None:
     """Write days of history past retention to Parquet files, and then drop them.
 
@@ -128,8 +121,9 @@ def archive(options: GlobalOptions, location: str | None, before: datetime | Non
         from txqueue.archive.writing import archive as archived
     with Session(options.chosen_dsn, options.chosen_schema) as session:
         done = archived(session, location, until, lambda one: _tell(options, one))
-    document = {"archived": [asdict(day) for day in done]}
-    show(options, document, lambda: _archived(document["archived"]))
+    days = [asdict(day) for day in done]
+    nothing = "Nothing is to be archived."
+    show(options, {"archived": days}, lambda: listing("Archived", _DAYS, days, nothing))
 
 
 def _warn(unread: Sequence[str]) -> None:
@@ -159,63 +153,31 @@ def _short(job: Mapping[str, Any]) -> dict[str, Any]:
     return {**job, "error": job["error"].split("\n", 1)[0] if job.get("error") else None}
 
 
-def _newest_first(job: Mapping[str, Any]) -> tuple[float, int]:
-    return -job["finished_at"].timestamp(), -job["job_id"]
-
-
-def _list(jobs: Sequence[Mapping[str, Any]]) -> Lines:
-    columns = [">job", "state", "type", "queue", ">runs", "ended", "where", "error"]
-    return listing("History", columns, map(_job, jobs), "No such job.")
-
-
-def _job(job: Mapping[str, Any]) -> list[object]:
-    return [
-        str(job["job_id"]),
-        job_state(job["state"]),
-        job["work_type"],
-        job["queue"],
-        str(job["attempt"]),
-        local_time(job["finished_at"]),
-        "archive" if job["archived"] else "table",
-        job["error"] or "-",
-    ]
-
-
-def _hours(rows: Sequence[Mapping[str, Any]]) -> Lines:
-    columns = ["hour", "type", ">done", ">failed", ">cancelled", ">total", ">mean", ">longest"]
-    return listing(
-        "Ended",
-        [*columns, ">had waited"],
-        (_hour(row) for row in rows),
-        "Nothing has ended in that time.",
-    )
-
-
-def _hour(row: Mapping[str, Any]) -> list[object]:
-    counts = [amount(row[name]) for name in ("done", "failed", "cancelled")]
-    times = [row[name] for name in ("busy", "mean", "longest", "waited")]
-    return [
-        f"{row['hour'].astimezone():%Y-%m-%d %H:%M}",
-        row["work_type"],
-        *counts,
-        *("-" if seconds is None else duration(seconds) for seconds in times),
-    ]
-
-
-def _archived(days: Sequence[Mapping[str, Any]]) -> Lines:
-    rows = (
-        [
-            day["day"].isoformat(),
-            day["state"],
-            amount(day["jobs"]),
-            day["outcome"],
-            day["path"],
-        ]
-        for day in days
-    )
-    return listing(
-        "Archived",
-        ["day", "state", ">jobs", "outcome", "where"],
-        rows,
-        "Nothing is to be archived.",
-    )
+_JOBS: Columns = {
+    ">job": "job_id",
+    "state": lambda job: job_state(job["state"]),
+    "type": "work_type",
+    "queue": "queue",
+    ">runs": "attempt",
+    "ended": lambda job: local_time(job["finished_at"]),
+    "where": lambda job: "archive" if job["archived"] else "table",
+    "error": "error",
+}
+_HOURS: Columns = {
+    "hour": lambda row: f"{row['hour'].astimezone():%Y-%m-%d %H:%M}",
+    "type": "work_type",
+    ">done": amount_of("done"),
+    ">failed": amount_of("failed"),
+    ">cancelled": amount_of("cancelled"),
+    ">total": duration_of("busy"),
+    ">mean": duration_of("mean"),
+    ">longest": duration_of("longest"),
+    ">had waited": duration_of("waited"),
+}
+_DAYS: Columns = {
+    "day": "day",
+    "state": "state",
+    ">jobs": amount_of("jobs"),
+    "outcome": "outcome",
+    "where": "path",
+}

@@ -12,22 +12,32 @@ from attrs import asdict
 
 from txqueue.cli.options import (
     JOB_COLUMNS,
-    Command,
     GlobalOptions,
     Length,
+    command,
     limited,
     on_node,
     searching,
     selecting,
 )
-from txqueue.cli.output import Lines, bar, facts, job_state, listing, note, show, styled, table
+from txqueue.cli.output import (
+    Columns,
+    Lines,
+    amount_of,
+    bar,
+    facts,
+    job_state,
+    listing,
+    note,
+    show,
+    styled,
+)
 from txqueue.cli.source import note_unknown_names, or_archived, read, read_database
 from txqueue.model.humanize import age, amount, counted, cut, duration, moment, plain
 from txqueue.model.job_filters import tags_of
 from txqueue.policy.findings.reason import DAMAGE_REMEDY
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
     from rich.text import Text
 
     from txqueue.admin import Admin
@@ -56,75 +66,65 @@ def _reason(row: Mapping[str, Any]) -> str | None:
 def whole_job(row: Mapping[str, Any], now: datetime) -> Lines:
     """Yield the lines about a job, as `about_job` returns it."""
     yield facts(_facts(row, now))
+    for part in _parts(row, now):
+        yield ""
+        yield from part
+
+
+def _parts(row: Mapping[str, Any], now: datetime) -> Iterator[Lines]:
     for name in ("payload", "result", "options"):
         if row[name] is not None:
-            yield ""
-            yield styled(name.capitalize(), "bold")
-            yield from map(styled, json.dumps(row[name], indent=2, ensure_ascii=False).splitlines())
+            text = json.dumps(row[name], indent=2, ensure_ascii=False)
+            yield _headed(name.capitalize(), text)
     if row["error"]:
-        yield ""
-        yield styled("Error", "bold red")
-        yield from map(styled, row["error"].rstrip().splitlines())
-    if row.get("stages"):
-        yield ""
-        yield _stages(row["stages"], now)
-    if row.get("attempts"):
-        yield ""
-        yield _attempts(row["attempts"], now, is_staged=bool(row.get("stages")))
-        yield from _log_of_last(row["attempts"])
+        yield _headed("Error", row["error"].rstrip(), "bold red")
+    if stages := row.get("stages"):
+        yield _stages(stages, now)
+    if attempts := row.get("attempts"):
+        yield _attempts(attempts, now, is_staged=bool(stages))
+        # Of the last one that has a log; --json has those of all.
+        for attempt in [attempt for attempt in attempts if attempt["log"]][-1:]:
+            yield _headed(f"Log of run {attempt['attempt']}", attempt["log"])
     if row["actions"]:
-        yield ""
-        columns = ["when", "who", "did"]
-        acts = ([moment(act["at"], now), act["who"], act["what"]] for act in row["actions"])
-        yield table("Acts of operators", columns, acts)
+        columns: Columns = {"when": lambda act: moment(act["at"], now), "who": "who", "did": "what"}
+        yield listing("Acts of operators", columns, row["actions"])
 
 
-def _stages(rows: Sequence[Mapping[str, Any]], now: datetime) -> RenderableType:
-    return table(
-        "Earlier stages",
-        [">stage", "type", ">runs", "node", "ended", ">last took"],
-        (_stage(stage, now) for stage in rows),
-    )
+def _headed(title: str, text: str, style: str = "bold") -> Lines:
+    yield styled(title, style)
+    yield from map(styled, text.splitlines())
 
 
-def _stage(row: Mapping[str, Any], now: datetime) -> list[object]:
-    took = duration((row["ended"] - row["began"]).total_seconds()) if row["began"] else "-"
-    runs, node = amount(row["runs"]), row.get("node") or "-"
-    return [str(row["stage"]), row["work_type"], runs, node, moment(row["ended"], now), took]
+def _stages(rows: Sequence[Mapping[str, Any]], now: datetime) -> Lines:
+    columns: Columns = {
+        ">stage": "stage",
+        "type": "work_type",
+        ">runs": amount_of("runs"),
+        "node": lambda row: row.get("node"),
+        "ended": lambda row: moment(row["ended"], now),
+        ">last took": lambda row: _took(row["began"], row["ended"]),
+    }
+    return listing("Earlier stages", columns, rows)
 
 
-def _attempts(
-    rows: Sequence[Mapping[str, Any]], now: datetime, *, is_staged: bool
-) -> RenderableType:
-    columns = [">run", "when", "took", "node", "class", "error"]
-    cells = [_attempt(attempt, now) for attempt in rows]
-    if is_staged:
-        columns.insert(0, "stage")
-        cells = [[attempt["work_type"], *row] for attempt, row in zip(rows, cells, strict=True)]
+def _attempts(rows: Sequence[Mapping[str, Any]], now: datetime, *, is_staged: bool) -> Lines:
+    stage: Columns = {"stage": "work_type"} if is_staged else {}
+    columns: Columns = {
+        **stage,
+        ">run": "attempt",
+        "when": lambda row: moment(row["at"], now),
+        "took": lambda row: _took(row["began"], row["at"]),
+        "node": "node",
+        "class": "error_class",
+        "error": lambda row: row["error"].splitlines()[0] if row["error"] else None,
+    }
     is_restarted = any(attempt.get("restarted_by") for attempt in rows)
     title = "Failed and restarted runs" if is_restarted else "Failed attempts"
-    return table(title, columns, cells)
+    return listing(title, columns, rows)
 
 
-def _attempt(row: Mapping[str, Any], now: datetime) -> list[object]:
-    took = (row["at"] - row["began"]).total_seconds() if row["began"] else None
-    return [
-        str(row["attempt"]),
-        moment(row["at"], now),
-        "-" if took is None else duration(took),
-        row["node"] or "-",
-        row["error_class"] or "-",
-        (row["error"] or "").splitlines()[0] if row["error"] else "-",
-    ]
-
-
-def _log_of_last(rows: Sequence[Mapping[str, Any]]) -> Lines:
-    """Yield the log of the last attempt that has one; ``--json`` has those of all."""
-    logged = [attempt for attempt in rows if attempt["log"]]
-    if logged:
-        yield ""
-        yield styled(f"Log of run {logged[-1]['attempt']}", "bold")
-        yield from map(styled, logged[-1]["log"].splitlines())
+def _took(began: datetime | None, ended: datetime) -> str | None:
+    return None if began is None else duration((ended - began).total_seconds())
 
 
 def _progress(row: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
@@ -171,9 +171,9 @@ def _facts(row: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, object]
         yield "last act", plain(f"{last['what']} by {last['who']}, {moment(last['at'], now)}")
     yield from _bounds(row, now)
     if row["finished_at"] and row["assigned_at"]:
-        took = (_end_of_run(row) - row["assigned_at"]).total_seconds()
-        waited = (row["assigned_at"] - row["enqueued_at"]).total_seconds()
-        yield "took", f"{duration(took)}, after {duration(waited)} in the queue"
+        took = _took(row["assigned_at"], _end_of_run(row))
+        waited = _took(row["enqueued_at"], row["assigned_at"])
+        yield "took", f"{took}, after {waited} in the queue"
 
 
 def _wait(row: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, object]]:
@@ -230,7 +230,7 @@ STATES = ("waiting", "ready", "assigned", "done", "failed", "cancelled")
 NUMBER = click.IntRange(0, 2**63 - 1)
 
 
-@click.command(cls=Command)
+@command()
 @selecting(*JOB_COLUMNS, states=STATES)
 @on_node()
 @searching()
@@ -243,7 +243,6 @@ NUMBER = click.IntRange(0, 2**63 - 1)
     type=Length(),
     help="Only jobs running for 10min, 2h or longer, the longest first.",
 )
-@click.pass_obj
 def jobs(
     options: GlobalOptions, /, limit: int, running_for: timedelta | None, **filters: Any
 ) -> None:
@@ -272,9 +271,8 @@ def jobs(
         note(options, f"More: --after {page.next}")
 
 
-@click.command(cls=Command)
+@command()
 @click.argument("job_id", metavar="ID", type=NUMBER)
-@click.pass_obj
 def job(options: GlobalOptions, job_id: int) -> None:
     """Show all that is stored about a job."""
     from txqueue.store.reads.job_details import about_archived_job, about_job
@@ -285,14 +283,13 @@ def job(options: GlobalOptions, job_id: int) -> None:
         lambda: read(
             options, lambda schema: about_job(schema, job_id), lambda admin: admin.job(job_id)
         ),
-        lambda row: read_database(options, lambda schema: about_archived_job(schema, row)),
+        lambda row: read_database(options, about_archived_job, row),
     )
     show(options, whole, lambda: whole_job(whole, whole["at"]))
 
 
-@click.command(cls=Command)
+@command()
 @click.argument("job_id", metavar="ID", type=NUMBER)
-@click.pass_obj
 def explain(options: GlobalOptions, job_id: int) -> None:
     """Explain why a job does not run, and what would make it run."""
     from txqueue.policy.findings.explanation import explain_archived
@@ -323,38 +320,32 @@ async def _listed(admin: Admin, filters: Mapping[str, Any], limit: int) -> Found
     from txqueue.store.reads.job_search import FoundJobs
 
     rows: list[dict[str, Any]] = []
-    filters_sent = dict(filters)
-    after = None if filters_sent["after"] is None else str(filters_sent["after"])
-    del filters_sent["after"]
+    sent = dict(filters)
     while True:
-        page = await admin.jobs_page(after=after, limit=limit - len(rows), **filters_sent)
+        after = None if sent["after"] is None else str(sent["after"])
+        page = await admin.jobs_page(**{**sent, "after": after, "limit": limit - len(rows)})
         rows += page.jobs
-        after = page.next
-        if after is None or page.searched or len(rows) >= limit:
-            following = None if after is None else int(after)
-            return FoundJobs(rows, page.at, following, page.searched)
+        sent["after"] = None if page.next is None else int(page.next)
+        if page.next is None or page.searched or len(rows) >= limit:
+            return FoundJobs(rows, page.at, sent["after"], page.searched)
 
 
 def _list(rows: Sequence[Mapping[str, Any]], now: datetime, nothing: str) -> Lines:
-    columns = [">job", "state", "type", "queue", ">prio", ">runs", "group", "when"]
-    yield from listing("Jobs", columns, (_row(row, now) for row in rows), nothing)
+    columns: Columns = {
+        ">job": "job_id",
+        "state": shown_state,
+        "type": "work_type",
+        "queue": "queue",
+        ">prio": "priority",
+        ">runs": "attempt",
+        "group": "group",
+        "when": lambda row: _last_change(row, now),
+    }
+    yield from listing("Jobs", columns, rows, nothing)
     if damaged := [row for row in rows if row.get("damage")]:
         yield ""
         yield from (styled(f"job {row['job_id']}: {row['damage']}", "red") for row in damaged)
         yield styled(f"-> {DAMAGE_REMEDY}")
-
-
-def _row(row: Mapping[str, Any], now: datetime) -> list[object]:
-    return [
-        str(row["job_id"]),
-        shown_state(row),
-        row["work_type"],
-        row["queue"],
-        str(row["priority"]),
-        str(row["attempt"]),
-        row["group"] or "-",
-        _last_change(row, now),
-    ]
 
 
 def _last_change(row: Mapping[str, Any], now: datetime) -> str:

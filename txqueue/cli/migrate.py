@@ -8,15 +8,14 @@ from typing import Any
 
 import click
 
-from txqueue.cli.options import Command, GlobalOptions
+from txqueue.cli.options import GlobalOptions, command
 from txqueue.cli.output import Lines, note, show, styled
 from txqueue.cli.source import ask_node
 from txqueue.errors import TxqueueError
 
 
-@click.command(cls=Command, short_help="Create or upgrade the schema.")
+@command("Create or upgrade the schema.")
 @click.option("--sql", is_flag=True, help="Print the script for an empty database; run nothing.")
-@click.pass_obj
 def migrate(options: GlobalOptions, sql: bool) -> None:
     """Create or upgrade the schema; safe to run on many hosts at once."""
     from txqueue.store.schema import migrations
@@ -69,9 +68,8 @@ def _lines(report: Mapping[str, Any], schema: str) -> Lines:
 PATIENCE = 4.0
 
 
-@click.command(cls=Command)
+@command()
 @click.option("--ready", is_flag=True, help="Fail unless the node can start jobs now.")
-@click.pass_obj
 def health(options: GlobalOptions, ready: bool) -> int:
     """Tell whether the node of this host is live, or ready."""
     health_answer = _node_answer(options)

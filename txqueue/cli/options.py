@@ -72,23 +72,27 @@ def _keep(context: click.Context, parameter: click.Parameter, value: Any) -> Non
         setattr(options, parameter.name, value)
 
 
-def _option(*names: str, **attributes: Any) -> click.Option:
-    return click.Option(list(names), expose_value=False, callback=_keep, **attributes)
+def _option(name: str, text: str, metavar: str | None = None) -> click.Option:
+    """Return an option; a flag without a name for its value."""
+    return click.Option(
+        [name],
+        expose_value=False,
+        callback=_keep,
+        help=text,
+        metavar=metavar,
+        is_flag=metavar is None,
+    )
 
 
 def options_of_every_command() -> list[click.Option]:
     """Return the options that each command takes."""
     return [
-        _option("--dsn", metavar="DSN", help="The database; TXQUEUE_DSN keeps it out of ps."),
-        _option(
-            "--schema", metavar="NAME", help="The schema that has the tables (default: txqueue)."
-        ),
-        _option(
-            "--node", metavar="ENDPOINT", help="Send requests to the node at this admin endpoint."
-        ),
-        _option("--json", is_flag=True, help="Print one JSON document."),
-        _option("--no-color", is_flag=True, help="Print without colours."),
-        _option("--debug", is_flag=True, help="Show the traceback of an error."),
+        _option("--dsn", "The database; TXQUEUE_DSN keeps it out of ps.", "DSN"),
+        _option("--schema", "The schema that has the tables (default: txqueue).", "NAME"),
+        _option("--node", "Send requests to the node at this admin endpoint.", "ENDPOINT"),
+        _option("--json", "Print one JSON document."),
+        _option("--no-color", "Print without colours."),
+        _option("--debug", "Show the traceback of an error."),
     ]
 
 
@@ -134,6 +138,17 @@ class Command(click.Command):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the help of the options."""
         _split_help(self, ctx, formatter)
+
+
+def command(short_help: str | None = None, name: str | None = None) -> Decorator:
+    """Make a function a command, whose first argument is the `GlobalOptions`.
+
+    Args:
+        short_help: What the list of commands says; by default, the first sentence of the help.
+        name: The name, if it is not that of the function.
+    """
+    made = click.command(name, cls=Command, short_help=short_help)
+    return lambda function: made(click.pass_obj(function))
 
 
 class Group(click.Group):
@@ -245,57 +260,43 @@ def on_node() -> Decorator:
 def searching() -> Decorator:
     """Give a command the options that select jobs by what no index serves."""
     when = "2026-11-22T13:00Z, or 2h for two hours ago"
+    waits = "Only jobs that wait for this: signal, signal=NAME, sleep, call, group and so on."
     return together(
-        _repeated("--tag", "NAME[=VALUE]", "Only jobs with this tag; repeatable."),
-        _repeated("--payload", "KEY=VALUE", "Only jobs with this in their payload; repeatable."),
+        _filter("--tag", "NAME[=VALUE]", "Only jobs with this tag; repeatable."),
+        _filter("--payload", "KEY=VALUE", "Only jobs with this in their payload; repeatable."),
         click.option("--error", metavar="TEXT", help="Only jobs with this in their last error."),
-        click.option(
-            "--waiting-for",
-            metavar="WHAT",
-            callback=_check_wait,
-            help="Only jobs that wait for this: signal, signal=NAME, sleep, call, group and so on.",
-        ),
-        _moment("--since", f"Only jobs enqueued since then: {when}."),
-        _moment("--until", "Only jobs enqueued before; same format."),
-        _moment("--updated-since", "Only jobs changed since; same format."),
+        _filter("--waiting-for", "WHAT", waits),
+        _filter("--since", "WHEN", f"Only jobs enqueued since then: {when}."),
+        _filter("--until", "WHEN", "Only jobs enqueued before; same format."),
+        _filter("--updated-since", "WHEN", "Only jobs changed since; same format."),
     )
 
 
-def _moment(name: str, text: str) -> Decorator:
-    return click.option(name, metavar="WHEN", callback=_check_moment, help=text)
+# The functions that read filters; those of the first two options may be several.
+_READERS = {
+    "tag": "read_tag_filter",
+    "payload": "read_payload_filter",
+    "waiting_for": "read_wait_filter",
+}
 
 
-def _check_moment(_: click.Context, __: click.Parameter, text: str | None) -> str | None:
-    """Check a moment here, whether a node or the database is to read it."""
-    if text is not None:
-        from txqueue.model.job_filters import read_time
-
-        read_time(text)
-    return text
+def _filter(name: str, metavar: str, text: str) -> Decorator:
+    is_repeatable = name in ("--tag", "--payload")
+    return click.option(
+        name, metavar=metavar, multiple=is_repeatable, callback=_check_filter, help=text
+    )
 
 
-def _check_wait(_: click.Context, __: click.Parameter, text: str | None) -> str | None:
-    """Check what jobs wait for, likewise."""
-    if text is not None:
-        from txqueue.model.job_filters import read_wait_filter
+def _check_filter(
+    _: click.Context, parameter: click.Parameter, value: str | tuple[str, ...] | None
+) -> str | tuple[str, ...] | None:
+    """Check a filter here, whether a node or the database is to read it."""
+    from txqueue.model import job_filters
 
-        read_wait_filter(text)
-    return text
-
-
-def _repeated(name: str, metavar: str, text: str) -> Decorator:
-    return click.option(name, metavar=metavar, multiple=True, callback=_check_filters, help=text)
-
-
-def _check_filters(
-    _: click.Context, parameter: click.Parameter, texts: tuple[str, ...]
-) -> tuple[str, ...] | None:
-    """Check filters by tags or by payloads, likewise."""
-    from txqueue.model.job_filters import read_payload_filter, read_tag_filter
-
-    for text in texts:
-        read_tag_filter(text) if parameter.name == "tag" else read_payload_filter(text)
-    return texts or None
+    read = getattr(job_filters, _READERS.get(str(parameter.name), "read_time"))
+    for text in (value,) if isinstance(value, str) else value or ():
+        read(text)
+    return None if value == () else value
 
 
 def together(*decorators: Decorator) -> Decorator:
@@ -310,14 +311,7 @@ def _selects(column: str, what: str) -> Decorator:
     return click.option(f"--{column.removeprefix('work_')}", column, help=text)
 
 
-if TYPE_CHECKING:
-    _Lengths = click.ParamType[timedelta | float]
-else:
-    # It takes no argument in click 8.1.
-    _Lengths = click.ParamType
-
-
-class Length(_Lengths):
+class Length(click.ParamType):  # type: ignore[type-arg]  # It takes none in click 8.1.
     """A length of time, or a percentage where the option allows one."""
 
     name = "length"
@@ -341,14 +335,16 @@ class Length(_Lengths):
             )
 
 
-def moment_option(
+def moment_option(flag: str, name: str, text: str, metavar: str = "WHEN") -> Decorator:
+    """Give a command an option that is a moment; see `moment_of`."""
+    return click.option(flag, name, metavar=metavar, callback=_read_moment, help=text)
+
+
+def _read_moment(
     context: click.Context, parameter: click.Parameter, value: str | None
 ) -> datetime | None:
-    """Read a date, or a date and time, in ISO 8601, in UTC unless it has an offset."""
-    if value is None:
-        return None
     try:
-        return moment_of(value)
+        return None if value is None else moment_of(value)
     except ValueError as error:
         raise click.BadParameter(str(error), context, parameter) from None
 

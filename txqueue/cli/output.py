@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import asdict
 
 from txqueue.errors import AdminRefused
+from txqueue.model.humanize import age, amount, duration, plain
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
@@ -126,8 +127,6 @@ def styled(text: object, style: str = "") -> Text:
     """Return text in a style, with its control characters made harmless."""
     from rich.text import Text
 
-    from txqueue.model.humanize import plain
-
     return Text(plain(text), style=style)
 
 
@@ -222,12 +221,31 @@ def _grid(title: str, heads: Sequence[str], rows: Iterable[Iterable[RenderableTy
     return grid
 
 
-def listing(
-    title: str, columns: Iterable[str], rows: Iterable[Iterable[object]], empty: str
-) -> Lines:
-    """Yield a table, or the sentence `empty` if there are no rows; see `table`."""
-    lines = list(rows)
+Columns = Mapping[str, "str | Callable[[Any], object]"]
+"""The columns of a table by their heads: the name of a row's value, or what makes it of the row."""
+
+
+def listing(title: str, columns: Columns, rows: Iterable[Any], empty: str = "") -> Lines:
+    """Yield a table, or the sentence `empty` if there are no rows; see `table`.
+
+    A dash stands for no value.
+    """
+    lines = [[_value(row, cell) for cell in columns.values()] for row in rows]
     yield table(title, columns, lines) if lines else styled(empty)
+
+
+def _shown_by(text: Callable[[Any], str]) -> Callable[[str], Callable[[Any], object]]:
+    """Return what makes, of a name, what makes the cell of a row's value of that name."""
+    return lambda name: lambda row: None if row[name] is None else text(row[name])
+
+
+amount_of, duration_of, age_of = map(_shown_by, (amount, duration, age))
+"""Make the cells of columns of numbers, of exact lengths of time and of rough ones."""
+
+
+def _value(row: Any, cell: str | Callable[[Any], object]) -> object:
+    value = row[cell] if isinstance(cell, str) else cell(row)
+    return "-" if value in (None, "") else value
 
 
 def facts(pairs: Iterable[tuple[str, object]]) -> Table:

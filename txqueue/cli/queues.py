@@ -4,13 +4,13 @@ operators.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from txqueue.cli.options import Command, Finite, GlobalOptions, limited, together
-from txqueue.cli.output import Lines, listing, local_time, say, show, styled
+from txqueue.cli.output import Columns, listing, local_time, say, show, styled
 from txqueue.cli.source import act_by_node, read
 from txqueue.errors import AdminRefused
 from txqueue.model.humanize import plain
@@ -27,7 +27,7 @@ def limits(options: GlobalOptions) -> None:
     from txqueue.store.reads.queue_state import about_controls
 
     controls = read(options, about_controls, lambda admin: admin.controls())
-    show(options, {"limits": controls}, lambda: _limits_table(controls))
+    show(options, {"limits": controls}, lambda: listing("Limits", _LIMITS, controls, _NO_LIMIT))
 
 
 @click.command(cls=Command)
@@ -47,50 +47,39 @@ def actions(options: GlobalOptions, subject: str | None, limit: int) -> None:
         return acts
 
     acts = read(options, lambda schema: about_actions(schema, None, limit, subject), ask)
-    show(options, {"actions": acts}, lambda: _acts_table(acts))
+    show(options, {"actions": acts}, lambda: listing("Acts of operators", _ACTS, acts, _NO_ACT))
 
 
-def _limits_table(controls: Sequence[Mapping[str, Any]]) -> Lines:
-    columns = [
-        "kind",
-        "key",
-        "paused",
-        ">at a time",
-        ">a second",
-        ">burst",
-        ">share",
-        ">reserve",
-        ">backlog",
-    ]
-    return listing(
-        "Limits", columns, (_row(control) for control in controls), "Nothing is paused or limited."
-    )
-
-
-def _row(control: Mapping[str, Any]) -> list[object]:
-    names = ("concurrency", "rate", "burst", "share", "reserve", "backlog")
-    usual = {"burst": 1, "share": 1, "reserve": 0}
-    texts = [
-        "-" if control[name] in (None, usual.get(name)) else f"{control[name]:g}" for name in names
-    ]
-    paused = styled("paused", "bold yellow") if control["is_paused"] else "-"
-    return [control["kind"], control["key"], paused, *texts]
-
-
-def _acts_table(acts: Sequence[Mapping[str, Any]]) -> Lines:
-    columns = ["when", "who", "did", "to", "how"]
-    rows = ([_time_of(act), act["who"], act["what"], act["subject"], _details(act)] for act in acts)
-    return listing("Acts of operators", columns, rows, "No operator has done anything.")
-
-
-def _time_of(act: Mapping[str, Any]) -> str:
-    return local_time(act["at"])
+def _limit(name: str) -> Callable[[Mapping[str, Any]], str | None]:
+    """Return what makes the cell of a limit; none for the value that limits nothing."""
+    return lambda row: None if row[name] in (None, _USUAL.get(name)) else f"{row[name]:g}"
 
 
 def _details(act: Mapping[str, Any]) -> str:
     """Return the details of an act, without job numbers, which only --json shows."""
-    limits = (f"{name} {value}" for name, value in act["detail"].items() if name != "jobs")
-    return ", ".join(limits) or "-"
+    return ", ".join(f"{name} {value}" for name, value in act["detail"].items() if name != "jobs")
+
+
+_USUAL = {"burst": 1, "share": 1, "reserve": 0}
+_NO_LIMIT, _NO_ACT = "Nothing is paused or limited.", "No operator has done anything."
+_LIMITS: Columns = {
+    "kind": "kind",
+    "key": "key",
+    "paused": lambda row: styled("paused", "bold yellow") if row["is_paused"] else None,
+    ">at a time": _limit("concurrency"),
+    ">a second": _limit("rate"),
+    ">burst": _limit("burst"),
+    ">share": _limit("share"),
+    ">reserve": _limit("reserve"),
+    ">backlog": _limit("backlog"),
+}
+_ACTS: Columns = {
+    "when": lambda act: local_time(act["at"]),
+    "who": "who",
+    "did": "what",
+    "to": "subject",
+    "how": _details,
+}
 
 
 T = TypeVar("T")
@@ -252,11 +241,6 @@ def _tell(options: GlobalOptions, document: Mapping[str, Any], text: str) -> Non
 
 def _limits(control: Mapping[str, Any] | None) -> str:
     """Return the limits in force in one line."""
-    usual = {"burst": 1, "share": 1, "reserve": 0}
-    limits = [
-        f"{name} {control[name]:g}"
-        for name in LIMITS
-        if control and control[name] is not None and control[name] != usual.get(name)
-    ]
+    limits = [f"{name} {text}" for name in LIMITS if control and (text := _limit(name)(control))]
     paused = " and is paused" if control and control["is_paused"] else ""
     return (", ".join(limits) or "no limit") + paused

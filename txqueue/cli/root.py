@@ -18,23 +18,7 @@ from txqueue.cli.output import discard_output, prepare_streams
 from txqueue.errors import ConfigurationError, TxqueueError
 
 INSTALL = "pip install txqueue-torture"
-_NAMES = ("bench", "torture")
-
-
-class WithLaboratory(Group):
-    """A group that also has the laboratory's commands, which are imported when one is used."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return all names, those of the laboratory last."""
-        return [*super().list_commands(ctx), *_NAMES]
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return a command; for one that is not installed, one that says how to install it."""
-        return (
-            _installed_command(cmd_name)
-            if cmd_name in _NAMES
-            else super().get_command(ctx, cmd_name)
-        )
+_OF_THE_LABORATORY = ("bench", "torture")
 
 
 def _installed_command(name: str) -> click.Command:
@@ -75,19 +59,16 @@ DONE, FAULT, WRONG_CALL, INTERRUPTED = 0, 1, 2, 130
 _HOMES: Final = {
     "demo": "dev",
     "migrate": "migrate",
-    "enqueue": "enqueue",
-    "repeat": "enqueue",
+    **dict.fromkeys(("enqueue", "repeat"), "enqueue"),
     "status": "status",
     "health": "migrate",
     "nodes": "status",
     **dict.fromkeys(("jobs", "job", "explain"), "jobs"),
-    **dict.fromkeys(("steps", "signal"), "steps"),
-    "batch": "steps",
+    **dict.fromkeys(("steps", "signal", "batch"), "steps"),
     "doctor": "doctor",
     **dict.fromkeys(("limits", "actions"), "queues"),
     **dict.fromkeys(("worksets", "tenants"), "worksets"),
-    "schedules": "schedules",
-    "schedule": "schedules",
+    **dict.fromkeys(("schedules", "schedule"), "schedules"),
     "failures": "failures",
     **dict.fromkeys(("history", "stats", "archive"), "history"),
     **dict.fromkeys(("cancel", "restart", "retry", "priority"), "job_actions"),
@@ -98,17 +79,22 @@ _HOMES: Final = {
 }
 
 
-class Commands(WithLaboratory):
+class Commands(Group):
     """The commands; the module of each is imported when it is used, as all take a while."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return all names."""
-        return [*_HOMES, *super().list_commands(ctx)]
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's
+        """Return all names, those of the laboratory last."""
+        return [*_HOMES, *_OF_THE_LABORATORY]
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return a command; None if there is none of that name."""
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's
+        """Return a command; None if there is none of that name.
+
+        For one that is not installed, one that says how to install it.
+        """
+        if cmd_name in _OF_THE_LABORATORY:
+            return _installed_command(cmd_name)
         if cmd_name not in _HOMES:
-            return super().get_command(ctx, cmd_name)
+            return None
         home = import_module(f"txqueue.cli.{_HOMES[cmd_name]}")
         command: click.Command = getattr(home, cmd_name.replace("-", "_"))
         return command

@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -24,7 +23,18 @@ from txqueue.cli.options import (
     selecting,
     together,
 )
-from txqueue.cli.output import Lines, job_state, listing, local_time, note, say, show, styled, table
+from txqueue.cli.output import (
+    Columns,
+    Lines,
+    duration_of,
+    job_state,
+    listing,
+    local_time,
+    note,
+    say,
+    show,
+    styled,
+)
 from txqueue.cli.source import account, act_by_node, note_unknown_names, open_session, read_database
 from txqueue.errors import InvalidSchedule, NotPermitted
 from txqueue.model.humanize import age, amount, duration
@@ -75,41 +85,22 @@ def dated_schedules(
     return rows, now
 
 
-def show_runs(options: GlobalOptions, rows: Sequence[Mapping[str, Any]], none: str) -> None:
-    """Print the runs of schedules, or what to say if there are none."""
-    show(options, {"runs": rows}, lambda: _runs(rows, none))
-
-
-def no_run(row: Mapping[str, Any] | None, now: datetime) -> str:
-    """Say why a schedule has no run to show: there is none of that name, or it was not due yet."""
-    if row is None:
-        return "There is no such schedule."
-    return f"No run yet; the first is due: {_next(row, now)}."
-
-
 def _list(rows: Sequence[Mapping[str, Any]], now: datetime) -> Lines:
-    if not rows:
-        yield styled("There is no such schedule.")
-        return
-    columns = ["schedule", "when", "type", "group", "next", "last", ">late", ">took", ">worst"]
-    yield table("Schedules", columns, (_row(row, now) for row in rows))
+    columns: Columns = {
+        "schedule": "name",
+        "when": _timing,
+        "type": "work_type",
+        "group": "group",
+        "next": lambda row: _next(row, now),
+        "last": _outcome,
+        ">late": _late,
+        ">took": duration_of("took"),
+        ">worst": _worst,
+    }
+    yield from listing("Schedules", columns, rows, "There is no such schedule.")
     for row in rows:
         if row["error"]:
             yield styled(f"{row['name']}: {row['error']}", "bold red")
-
-
-def _row(row: Mapping[str, Any], now: datetime) -> list[object]:
-    return [
-        row["name"],
-        _timing(row),
-        row["work_type"],
-        row["group"] or "-",
-        _next(row, now),
-        _outcome(row),
-        _late(row["late"]),
-        _length(row["took"]),
-        _worst(row),
-    ]
 
 
 def _timing(row: Mapping[str, Any]) -> str:
@@ -158,31 +149,23 @@ def _worst(row: Mapping[str, Any]) -> str:
     return f"{duration(row['latest'])} late, took {duration(row['slowest'] or 0)}"
 
 
-def _late(seconds: float | None) -> Text:
-    return styled(_length(seconds), "bold red" if (seconds or 0) > LATE else "")
+def _late(row: Mapping[str, Any]) -> Text | None:
+    seconds = row["late"]
+    if seconds is None:
+        return None
+    return styled(duration(seconds), "bold red" if seconds > LATE else "")
 
 
-def _length(seconds: float | None) -> str:
-    return "-" if seconds is None else duration(seconds)
-
-
-def _runs(rows: Sequence[Mapping[str, Any]], none: str) -> Lines:
-    columns = ["due", "schedule", "group", ">job", "outcome", ">late", ">took", "error"]
-    return listing("Runs", columns, map(_run, rows), none)
-
-
-def _run(row: Mapping[str, Any]) -> list[object]:
-    outcome = row["outcome"] or "-"
-    return [
-        local_time(row["due"]),
-        row["name"],
-        row["group"] or "-",
-        str(row["job_id"]),
-        job_state(outcome),
-        _late(row["late"]),
-        _length(row["took"]),
-        row["error"] or "-",
-    ]
+_RUNS: Columns = {
+    "due": lambda row: local_time(row["due"]),
+    "schedule": "name",
+    "group": "group",
+    ">job": "job_id",
+    "outcome": lambda row: job_state(row["outcome"] or "-"),
+    ">late": _late,
+    ">took": duration_of("took"),
+    "error": "error",
+}
 
 
 # The options of enqueue that a schedule's jobs can have.
@@ -214,11 +197,8 @@ _timed = together(
         type=click.Choice(["start", "end"]),
         help="Whether --cooldown counts from the last job's start or end.  [default: end]",
     ),
-    click.option(
-        "--until",
-        metavar="WHEN",
-        callback=moment_option,
-        help="When it ends, such as 2027-01-31T18:00+01:00; UTC without an offset.",
+    moment_option(
+        "--until", "until", "When it ends, such as 2027-01-31T18:00+01:00; UTC without an offset."
     ),
     click.option(
         "--times", type=click.IntRange(1, MOST_TIMES), help="How many jobs it enqueues in all."
@@ -377,16 +357,19 @@ def runs(options: GlobalOptions, /, names: Sequence[str], **chosen: Any) -> None
     """Show the last runs, the latest first."""
     from txqueue.store.reads.schedule_list import about_scheduled_runs
 
-    inquiry = partial(about_scheduled_runs, names=names, **chosen)
-    rows = read_database(options, inquiry)
+    rows = read_database(options, about_scheduled_runs, names=names, **chosen)
     is_by_name = not (chosen["group"] or chosen["late"] or chosen["took"])
     never = not rows and is_by_name and len(names) == 1
-    show_runs(options, rows, _why_none(options, names[0]) if never else "No such run.")
+    none = _why_none(options, names[0]) if never else "No such run."
+    show(options, {"runs": rows}, lambda: listing("Runs", _RUNS, rows, none))
 
 
 def _why_none(options: GlobalOptions, name: str) -> str:
+    """Say why a schedule has no run to show: there is none of that name, or it was not due yet."""
     found, now = dated_schedules(options, {"name": name}, 1)
-    return no_run(next(iter(found), None), now)
+    if not found:
+        return "There is no such schedule."
+    return f"No run yet; the first is due: {_next(found[0], now)}."
 
 
 def _act(options: GlobalOptions, act: str, name: str) -> Any:

@@ -9,7 +9,7 @@ import socket
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import click
 
@@ -127,6 +127,7 @@ def _answers(path: Path) -> bool:
     return True
 
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 # libpq's variables by which a caller who gives no DSN names a database.
@@ -329,17 +330,24 @@ def account() -> str:
     return f"uid {os.getuid()}"
 
 
-def read_database(options: GlobalOptions, inquire: Callable[[str], Inquiry[T]]) -> T:
+def read_database(
+    options: GlobalOptions,
+    inquire: Callable[Concatenate[str, P], Inquiry[T]],
+    *arguments: P.args,
+    **named: P.kwargs,
+) -> T:
     """Return the answer of the database.
 
     Args:
         options: Name the database.
-        inquire: Returns the inquiry, given the name of the schema.
+        inquire: Returns the inquiry, given the name of the schema and the other arguments.
+        arguments: Arguments of the inquiry.
+        named: More of them, by name.
     """
     from txqueue.store.inquiries.reader import Reader, Session
 
     with Session(options.chosen_dsn, options.chosen_schema) as session:
-        return Reader(session).find(inquire(session.schema))
+        return Reader(session).find(inquire(session.schema, *arguments, **named))
 
 
 @contextmanager
@@ -379,7 +387,7 @@ def archived_row(options: GlobalOptions, job_id: int) -> dict[str, Any] | None:
     """Return all columns of an archived job; None if no archived job has that number."""
     from txqueue.store.inquiries.jobs import about_archived_days
 
-    days = read_database(options, lambda schema: about_archived_days(schema, job_id))
+    days = read_database(options, about_archived_days, job_id)
     if not days:
         return None
     with with_pyarrow():
@@ -418,5 +426,5 @@ def _unknown(options: GlobalOptions, kind: str, name: str) -> str | None:
     from txqueue.policy.findings.status import unknown_name
     from txqueue.store.reads.job_search import MOST_KNOWN, about_known_names
 
-    known = read_database(options, lambda schema: about_known_names(schema, kind, name))
+    known = read_database(options, about_known_names, kind, name)
     return unknown_name(kind, name, known, is_all=len(known) < MOST_KNOWN)

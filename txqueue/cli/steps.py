@@ -5,24 +5,34 @@ progress.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import click
 
 from txqueue.cli.jobs import NUMBER
-from txqueue.cli.options import Command, GlobalOptions, limited
-from txqueue.cli.output import Lines, bar, facts, job_state, listing, note, say, show, styled
+from txqueue.cli.options import GlobalOptions, command, limited
+from txqueue.cli.output import (
+    Columns,
+    Lines,
+    bar,
+    facts,
+    job_state,
+    listing,
+    note,
+    say,
+    show,
+    styled,
+)
 from txqueue.cli.source import act_by_node, or_archived, read_database
 from txqueue.errors import InvalidWork, TxqueueError
 from txqueue.model.humanize import amount, counted, cut, moment
 from txqueue.model.results import check_key, check_name, signal_json
 
 
-@click.command(cls=Command, short_help="Show the progress of a batch.")
+@command("Show the progress of a batch.")
 @click.argument("job_id", metavar="ID", type=NUMBER)
-@click.pass_obj
 def batch(options: GlobalOptions, job_id: int) -> None:
     """Show the progress of the batch whose callback is the job ID."""
     from txqueue.store.reads.job_details import about_batch, archived_batch
@@ -30,7 +40,7 @@ def batch(options: GlobalOptions, job_id: int) -> None:
     document = or_archived(
         options,
         job_id,
-        lambda: read_database(options, lambda schema: about_batch(schema, job_id)),
+        lambda: read_database(options, about_batch, job_id),
         archived_batch,
     )
     show(options, document, lambda: _batch_lines(document))
@@ -57,10 +67,9 @@ HIDDEN = ("redacted", "encrypted")
 LONGEST = 200
 
 
-@click.command(cls=Command, short_help="Show the steps of a job.")
+@command("Show the steps of a job.")
 @click.argument("job_id", metavar="ID", type=NUMBER)
 @limited(default=100, text="List at most this many: where it waits, and the latest.")
-@click.pass_obj
 def steps(options: GlobalOptions, job_id: int, limit: int) -> None:
     """Show the steps that the job ID has done, with their results, and what it waits for.
 
@@ -71,8 +80,8 @@ def steps(options: GlobalOptions, job_id: int, limit: int) -> None:
     document = or_archived(
         options,
         job_id,
-        lambda: read_database(options, lambda schema: about_steps(schema, job_id)),
-        lambda row: read_database(options, lambda schema: about_archived_steps(schema, row)),
+        lambda: read_database(options, about_steps, job_id),
+        lambda row: read_database(options, about_archived_steps, row),
     )
     show(options, document, lambda: _lines(job_id, document, limit))
 
@@ -85,38 +94,29 @@ def _latest(found: Sequence[Mapping[str, Any]], limit: int) -> list[Mapping[str,
 
 def _lines(job_id: int, document: Mapping[str, Any], limit: int) -> Lines:
     now = datetime.now(UTC)
-    columns = ["kind", "step", "began", "ended", "result"]
-    is_over = document["state"] in ENDED
+    columns: Columns = {
+        "kind": lambda row: row["kind"] + (f" of {row['child_type']}" if row["child_type"] else ""),
+        "step": "name",
+        "began": lambda row: _moment(row["began_at"], now),
+        "ended": lambda row: _moment(row.get("ended_at"), now),
+        "result": lambda row: _result(row, now, is_over=document["state"] in ENDED),
+    }
     latest = _latest(document["steps"], limit)
-    rows = (_row(step, now, is_over=is_over) for step in latest)
-    yield from listing(f"Job {job_id}", columns, rows, f"Job {job_id} has no steps.")
+    yield from listing(f"Job {job_id}", columns, latest, f"Job {job_id} has no steps.")
     if left := len(document["steps"]) - len(latest):
         yield styled(f"and {counted(left, 'earlier step')}; --json has all", "dim")
     if document["signals"]:
-        columns = ["signal", "sent", "key", "value"]
-        yield from listing("Signals not taken yet", columns, _signals(document["signals"], now), "")
+        columns = {
+            "signal": "name",
+            "sent": lambda row: _moment(row["sent_at"], now),
+            "key": "key",
+            "value": lambda row: _json_text(row["value"]),
+        }
+        yield from listing("Signals not taken yet", columns, document["signals"])
 
 
-def _signals(found: Sequence[Mapping[str, Any]], now: datetime) -> Iterator[list[object]]:
-    for signal in found:
-        value = _json_text(signal["value"])
-        yield [signal["name"], _moment(signal["sent_at"], now), signal["key"] or "-", value]
-
-
-def _row(step: Mapping[str, Any], now: datetime, *, is_over: bool) -> list[object]:
-    return [
-        step["kind"] + (f" of {step['child_type']}" if step["child_type"] else ""),
-        step["name"],
-        _moment(step["began_at"], now),
-        _moment(step.get("ended_at"), now),
-        _result(step, now, is_over=is_over),
-    ]
-
-
-def _moment(value: Any, now: datetime) -> str:
-    if value is None:
-        return "-"
-    return moment(_time(value), now)
+def _moment(value: Any, now: datetime) -> str | None:
+    return None if value is None else moment(_time(value), now)
 
 
 def _time(value: str | datetime) -> datetime:
@@ -128,7 +128,7 @@ def _result(step: Mapping[str, Any], now: datetime, *, is_over: bool) -> str:
         return cut(str(step["error"]), LONGEST)
     if step.get("ended_at"):
         return _json_text(step.get("result"))
-    if step["kind"] == "sleep" and _is_past(step.get("until"), now):
+    if step["kind"] == "sleep" and (until := step.get("until")) and _time(until) <= now:
         return "is over"
     what = {"signal": f" for the signal {step.get('signal')}"}
     what["call"] = f" for job {step.get('child')}"
@@ -136,16 +136,12 @@ def _result(step: Mapping[str, Any], now: datetime, *, is_over: bool) -> str:
     return ("waited" if is_over else "waits") + what.get(step["kind"], "") + until
 
 
-def _is_past(until: Any, now: datetime) -> bool:
-    return until is not None and _time(until) <= now
-
-
 def _json_text(value: Any) -> str:
     """Return a value as JSON text, shortened; why it is hidden, as such."""
     return value if value in HIDDEN else cut(json.dumps(value, ensure_ascii=False), LONGEST)
 
 
-@click.command(cls=Command, short_help="Send a signal to a job that waits for it.")
+@command("Send a signal to a job that waits for it.")
 @click.argument("words", metavar="[ID] NAME [VALUE]", nargs=-1, required=True)
 @click.option(
     "--of",
@@ -154,7 +150,6 @@ def _json_text(value: Any) -> str:
     help="Name the job by its work type and unique key, instead of ID.",
 )
 @click.option("--key", help="Send nothing if a signal with this name and key was sent before.")
-@click.pass_obj
 def signal(
     options: GlobalOptions, words: tuple[str, ...], of: tuple[str, str] | None, key: str | None
 ) -> None:
@@ -199,7 +194,7 @@ def _warning(options: GlobalOptions, job_id: int, name: str) -> str:
     from txqueue.store.reads.steps import about_awaited, unawaited
 
     try:
-        return unawaited(name, read_database(options, lambda schema: about_awaited(schema, job_id)))
+        return unawaited(name, read_database(options, about_awaited, job_id))
     except TxqueueError:
         # A node may answer where the database does not.
         return ""
@@ -208,4 +203,4 @@ def _warning(options: GlobalOptions, job_id: int, name: str) -> str:
 def _holder(options: GlobalOptions, work_type: str, unique: str) -> int:
     from txqueue.store.reads.steps import about_holder
 
-    return read_database(options, lambda schema: about_holder(schema, work_type, unique))
+    return read_database(options, about_holder, work_type, unique)

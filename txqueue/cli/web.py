@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from txqueue.cli.options import Command, GlobalOptions
+from txqueue.cli.options import GlobalOptions, command
 from txqueue.errors import ConfigurationError, TxqueueError
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 ENDPOINT = "tcp:8390"
 
 
-@click.command(cls=Command)
+@command()
 @click.option(
     "--web", "endpoint", metavar="ENDPOINT", help=f"Where it listens (default: {ENDPOINT})."
 )
@@ -51,7 +51,6 @@ ENDPOINT = "tcp:8390"
     metavar="FOLDER",
     help="The folder with the certificates; the dashboard may then be on any interface.",
 )
-@click.pass_obj
 def web(options: GlobalOptions, /, endpoint: str | None, **flags: str | None) -> None:
     """Serve the dashboard, without a node.
 
@@ -135,7 +134,7 @@ def _address(settings: Any) -> str:
     return f"{scheme}://{endpoint.address}:{endpoint.port}{settings.base}/"
 
 
-@click.command("web-user", cls=Command)
+@command(name="web-user")
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 @click.argument("name")
 @click.option(
@@ -149,7 +148,6 @@ def _address(settings: Any) -> str:
     "--no-password", is_flag=True, help="Store no password, for a user that a proxy identifies."
 )
 @click.option("--remove", is_flag=True, help="Remove the user.")
-@click.pass_obj
 def web_user(
     _options: GlobalOptions,
     *,

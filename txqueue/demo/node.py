@@ -24,7 +24,7 @@ from txqueue.model.work_item import WorkItem
 from txqueue.node.settings import policy_row
 from txqueue.store.enqueueing.calls import batches
 from txqueue.store.inquiries.reader import Session
-from txqueue.system.processes import open_gate, start_gated, start_watcher
+from txqueue.system.processes import start_watched
 
 START_LIMIT = 60.0
 STOP_LIMIT = 30.0
@@ -32,9 +32,6 @@ ASK_EVERY = 0.05
 TAIL_LINES = 15
 
 _REGISTERED = "select count(*) from {schema}.node_info where pid = %s and state = 'alive'"
-# A watcher's program: it stops the node when the watcher's standard input closes, at the latest
-# when this process dies.
-_WATCH = 'read -r _; kill -TERM "$1"; sleep 15; kill -KILL -"$1"'
 
 
 class NodeFailed(TxqueueError):
@@ -75,9 +72,13 @@ class RunningNode:
             NodeFailed: When the node ends or takes too long.
         """
         with self._log.open("wb") as log:
-            self._process = _spawn(self._command(), self._environment(), self._target.folder, log)
-        self._watcher = start_watcher(_WATCH, str(self._process.pid))
-        open_gate(self._process)
+            self._process, self._watcher = start_watched(
+                self._command(),
+                env=self.environment(),
+                cwd=self._target.folder,
+                stdout=log,
+                stderr=log,
+            )
         try:
             self._await_registered()
         except BaseException:
@@ -109,8 +110,18 @@ class RunningNode:
         return f"unix:{self._target.folder / self._name}.sock"
 
     def environment(self) -> dict[str, str]:
-        """Return the environment of a process that uses the node's queue and folder of records."""
-        return self._environment()
+        """Return the environment of a process that uses the node's queue and folder of records.
+
+        It is this process's, without the user's settings of nodes, and with the DSN.
+        """
+        ours = {name: text for name, text in os.environ.items() if not name.startswith("TXQUEUE_")}
+        return ours | {
+            "TXQUEUE_DSN": self._target.dsn,
+            "TXQUEUE_SCHEMA": self._target.schema,
+            "TXQUEUE_STATE_DIR": str(self._target.folder),
+            FOLDER_VARIABLE: str(self._target.folder),
+            **self._settings,
+        }
 
     def ensure_alive(self) -> None:
         """Check that the node still runs.
@@ -124,17 +135,6 @@ class RunningNode:
     def _command(self) -> list[str]:
         node = ["--app", self._app, "--workers", str(self._workers), "--name", self._name]
         return [*twistd(), *node]
-
-    def _environment(self) -> dict[str, str]:
-        """Return this process's environment, without the user's node settings, and with the DSN."""
-        ours = {name: text for name, text in os.environ.items() if not name.startswith("TXQUEUE_")}
-        return ours | {
-            "TXQUEUE_DSN": self._target.dsn,
-            "TXQUEUE_SCHEMA": self._target.schema,
-            "TXQUEUE_STATE_DIR": str(self._target.folder),
-            FOLDER_VARIABLE: str(self._target.folder),
-            **self._settings,
-        }
 
     def _await_registered(self) -> None:
         deadline = time.monotonic() + START_LIMIT
@@ -171,22 +171,6 @@ def twistd() -> list[str]:
     program = Path(sys.executable).with_name("twistd")
     found = [str(program)] if program.exists() else ["-m", "twisted.scripts.twistd"]
     return [sys.executable, *found, "-n", "--pidfile=", "txqueue"]
-
-
-def _spawn(
-    command: list[str], environment: dict[str, str], folder: Path, log: Any
-) -> subprocess.Popen[bytes]:
-    """Start the node in its own session, so that Ctrl-C reaches only this process, which then stops
-    it.
-    """
-    return start_gated(
-        command,
-        env=environment,
-        cwd=folder,
-        stdout=log,
-        stderr=log,
-        start_new_session=True,
-    )
 
 
 @frozen

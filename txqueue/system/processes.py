@@ -223,6 +223,27 @@ def start_watcher(script: str, *arguments: str, **options: Any) -> subprocess.Po
     )
 
 
+# Stops a process and its group.
+_WATCH: Final = 'read -r _; kill -TERM "$1"; sleep 15; kill -KILL -"$1"'
+
+
+def start_watched(
+    command: Sequence[str], **options: Any
+) -> tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]]:
+    """Start a process, and a watcher that stops it at the latest when this process dies.
+
+    The process has a session of its own, so that Ctrl-C reaches only this process, which stops it.
+
+    Args:
+        command: The program and its arguments.
+        options: Further arguments of `subprocess.Popen`; standard input is taken.
+    """
+    process = start_gated(command, start_new_session=True, **options)
+    watcher = start_watcher(_WATCH, str(process.pid))
+    open_gate(process)
+    return process, watcher
+
+
 # Seconds between two polls; each asks the kernel once about every child.
 EVERY: Final = 1.0
 _NEEDED: Final = {signal.SIGCHLD, signal.SIGINT, signal.SIGTERM}
