@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
@@ -23,25 +22,8 @@ STILL = 20.0
 MOST = 200
 
 
-class Watcher(Protocol):
-    """An open page."""
-
-    def changed(self) -> None:
-        """Tell the page to refresh."""
-
-
-class ChangeFeed(Protocol):
-    """Tells open pages to refresh."""
-
-    @property
-    def is_full(self) -> bool:
-        """Whether no more pages can get events."""
-
-    def add(self, watcher: Watcher) -> None:
-        """Send a page events from now on."""
-
-    def remove(self, watcher: Watcher) -> None:
-        """Send a page no more events."""
+Watcher = Callable[[], object]
+"""Tells an open page to refresh."""
 
 
 class Changes:
@@ -103,7 +85,7 @@ class Changes:
         if has_changed or now - self._notified_at >= STILL:
             self._notified_at = now
             for watcher in tuple(self._watchers):
-                watcher.changed()
+                watcher()
 
 
 class AllChanges:
@@ -113,7 +95,7 @@ class AllChanges:
         feeds: The changes of each database.
     """
 
-    def __init__(self, feeds: Sequence[ChangeFeed]) -> None:
+    def __init__(self, feeds: Sequence[Changes]) -> None:
         self._feeds = feeds
 
     @property
@@ -130,3 +112,7 @@ class AllChanges:
         """Send a page no more events."""
         for feed in self._feeds:
             feed.remove(watcher)
+
+
+ChangeFeed = Changes | AllChanges
+"""Tells open pages to refresh."""

@@ -95,11 +95,6 @@ def without_user(text: str, name: str) -> str:
 _ABSENT = User("", Role.STRANGER, secrets.token_bytes(16), secrets.token_bytes(64))
 
 
-def absent_user() -> User:
-    """Return a user whose password no one can know."""
-    return _ABSENT
-
-
 def _digest(password: str, salt: bytes) -> bytes:
     octets = password.encode("utf-8", "surrogatepass")
     return hashlib.scrypt(octets, salt=salt, n=_N, r=_R, p=_P, maxmem=_MEMORY)
@@ -337,7 +332,7 @@ class Logins:
         if not self._tries.begin((origin, name)):
             raise TryRefused("Too many tries: wait ten seconds.")
         # The check takes as long for a name that does not exist.
-        user = self._users.get(name, absent_user())
+        user = self._users.get(name, _ABSENT)
         if not await self._checks.check(user, password, origin):
             return None
         self._tries.forget((origin, name))

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Generic, TypeVar
+from functools import partial
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from attrs import define, evolve, field, frozen
 from twisted.internet.defer import Deferred, TimeoutError
@@ -22,6 +23,7 @@ from txqueue.web.logins import Logins, Notices
 from txqueue.web.messages import PageRequest, Reply, html
 from txqueue.web.rendering import Renderer
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 # Shared figures are read again after FRESH seconds, and after COST times as long as reading them
@@ -105,48 +107,55 @@ class Reads:
         """
         return await self._operations.find(inquiry)
 
-    async def shared(self, name: str, inquire: Callable[[str], Inquiry[T]]) -> Figures[T]:
+    async def shared(
+        self,
+        inquire: Callable[Concatenate[str, P], Inquiry[T]],
+        *arguments: P.args,
+        **named: P.kwargs,
+    ) -> Figures[T]:
         """Return figures that all viewers share; the last ones if they cannot be read again.
 
         Args:
-            name: The name of the figures.
-            inquire: Returns the inquiry, given the name of the schema.
+            inquire: Returns the inquiry, given the name of the schema and the other arguments.
+            arguments: Arguments of the inquiry.
+            named: More of them, by name.
 
         Raises:
             DatabaseUnavailable: When they could never be read, as the database does not answer.
             Refused: When they could never be read, as that takes too long.
         """
-        entry = self._kept(name)
-        if not await self._renewed(entry, inquire):
+        entry = self._kept(inquire, arguments, named)
+        question = partial(inquire, self.schema, *arguments, **named)
+        if not await self._renewed(entry, question):
             # Figures that are read once a minute tell of an outage as soon as others do.
             await self._renewed(self._probe, about_clock)
         if entry.read_at == float("-inf"):
-            return Figures(await self._operations.find(inquire(self.schema)))
+            return Figures(await self._operations.find(question()))
         return self._figures(entry)
 
-    async def _renewed(self, entry: _Shared, inquire: Callable[[str], Inquiry[Any]]) -> bool:
+    async def _renewed(self, entry: _Shared, question: Callable[[], Inquiry[Any]]) -> bool:
         """Read figures if they are due; return whether they were."""
         if entry.is_reading:
             await self._ended(entry)
         elif self._clock.seconds() >= entry.due_at:
-            await self._read(entry, inquire)
+            await self._read(entry, question)
         else:
             return False
         return True
 
     async def latest(
-        self, name: str, inquire: Callable[[str], Inquiry[T]], patience: float
+        self, inquire: Callable[[str], Inquiry[T]], patience: float
     ) -> Figures[T | None]:
         """Return shared figures, the last ones if current ones take long; None if there are none.
 
         Args:
-            name: The name of the figures.
             inquire: Returns the inquiry, given the name of the schema.
             patience: Seconds to wait for current figures.
         """
-        entry = self._kept(name)
+        entry = self._kept(inquire)
         if not entry.is_reading and self._clock.seconds() >= entry.due_at:
-            Deferred.fromCoroutine(self._read(entry, inquire)).addErrback(
+            reading = self._read(entry, partial(inquire, self.schema))
+            Deferred.fromCoroutine(reading).addErrback(
                 lambda failure: self.log.failure("a read of the dashboard failed", failure=failure)
             )
         if entry.is_reading:
@@ -160,9 +169,10 @@ class Reads:
         outage = self._operations.outage
         return Figures(entry.value, age, outage or entry.trouble, outage is not None)
 
-    def _kept(self, name: str) -> _Shared:
-        """Return the figures of a name, the last used ones last; forget the first of too many."""
-        entry = self._shared.pop(name) if name in self._shared else _Shared()
+    def _kept(self, inquire: object, *arguments: object) -> _Shared:
+        """Return the figures of a question, the last used last; forget the first of too many."""
+        name = repr((inquire, arguments or ((), {})))
+        entry = self._shared.pop(name, None) or _Shared()
         self._shared[name] = entry
         if len(self._shared) > MOST_KEPT:
             del self._shared[next(iter(self._shared))]
@@ -174,11 +184,11 @@ class Reads:
         entry.waiting.append(waiter)
         return waiter
 
-    async def _read(self, entry: _Shared, inquire: Callable[[str], Inquiry[Any]]) -> None:
+    async def _read(self, entry: _Shared, question: Callable[[], Inquiry[Any]]) -> None:
         start, cost = self._clock.seconds(), COST
         entry.is_reading = True
         try:
-            entry.value = await self._operations.find(inquire(self.schema))
+            entry.value = await self._operations.find(question())
             entry.read_at, entry.trouble = self._clock.seconds(), None
         except TxqueueError as error:
             entry.trouble = error.what

@@ -335,21 +335,13 @@ class Door(resource.Resource):
             request.setHeader(name, value)
         request.setHeader("Cache-Control", "no-store")
         request.setHeader("Content-Type", "text/event-stream")
-        page = _Page(request)
-        self._changes.add(page)
-        request.notifyFinish().addBoth(lambda _: self._changes.remove(page))
-        page.changed()
 
+        def refresh() -> None:
+            request.write(b"event: changed\ndata: 1\n\n")
 
-@frozen(eq=False)
-class _Page:
-    """An open page."""
-
-    request: server.Request
-
-    def changed(self) -> None:
-        """Tell the page to refresh."""
-        self.request.write(b"event: changed\ndata: 1\n\n")
+        self._changes.add(refresh)
+        request.notifyFinish().addBoth(lambda _: self._changes.remove(refresh))
+        refresh()
 
 
 def _max_age(name: str, value: str) -> str | None:

@@ -118,11 +118,12 @@ def test_a_card_counts_what_its_database_has() -> None:
         "warnings": [{"kind": kind} for kind in ("dead_node", "paused", "full")],
     }
     card = database_card("orders", Figures(found, 3.0))
-    assert (card.path, card.sums["failed"], card.sums["oldest"]) == ("/databases/orders", 12, 5.0)
-    assert (card.alive, card.nodes, card.warnings, card.grave) == (1, 3, 3, 1)
+    sums = card["sums"]
+    assert (card["path"], sums["failed"], sums["oldest"]) == ("/databases/orders", 12, 5.0)
+    assert [card[name] for name in ("alive", "nodes", "warnings", "grave")] == [1, 3, 3, 1]
 
 
 def test_a_database_that_was_never_read_has_a_card() -> None:
     """With the reason."""
     card = database_card("orders", Figures(None, trouble="gone", is_down=True))
-    assert (card.sums["ready"], card.warnings, card.figures.trouble) == (0, 0, "gone")
+    assert (card["sums"]["ready"], card["warnings"], card["figures"].trouble) == (0, 0, "gone")

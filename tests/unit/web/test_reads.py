@@ -51,7 +51,7 @@ class Answering:
         self.waiting.pop(0).errback(DatabaseUnavailable("gone", ""))
 
 
-def inquiry(_schema: str) -> Inquiry[Any]:
+def inquiry(_schema: str, _part: str = "") -> Inquiry[Any]:
     """Stand for an inquiry."""
     return (yield Question("select 1"))
 
@@ -66,7 +66,7 @@ def database() -> Answering:
 def ask(database: Answering) -> Callable[[], Deferred[Any]]:
     """Ask for the shared figures."""
     reads = Reads(database.clock, cast("Operations", database), "txqueue")
-    return lambda: Deferred.fromCoroutine(reads.shared("figures", inquiry))
+    return lambda: Deferred.fromCoroutine(reads.shared(inquiry))
 
 
 def result(deferred: Deferred[Any]) -> Any:
@@ -165,7 +165,7 @@ def test_a_viewer_of_the_latest_figures_waits_for_them_a_moment_only(database: A
     reads = Reads(database.clock, cast("Operations", database), "txqueue")
 
     def latest() -> Deferred[Any]:
-        return Deferred.fromCoroutine(reads.latest("figures", inquiry, 1.0))
+        return Deferred.fromCoroutine(reads.latest(inquiry, 1.0))
 
     first, second = latest(), latest()
     database.clock.advance(1)
@@ -179,7 +179,7 @@ def test_a_database_that_does_not_answer_is_asked_again_soon(database: Answering
     reads = Reads(database.clock, cast("Operations", database), "txqueue")
 
     def latest() -> Deferred[Any]:
-        return Deferred.fromCoroutine(reads.latest("figures", inquiry, 20.0))
+        return Deferred.fromCoroutine(reads.latest(inquiry, 20.0))
 
     first = latest()
     database.answer("one")
@@ -210,7 +210,7 @@ def test_pages_get_changes_while_any_is_open(database: Answering) -> None:
     """And now and then without one, as ages change; without pages nothing is read."""
     changes = Changes(database.clock, cast("Operations", database), "txqueue")
     page = Page()
-    changes.add(page)
+    changes.add(page.changed)
     for value in (1, 1, 2):
         database.clock.advance(EVERY)
         database.answer(value)
@@ -219,7 +219,7 @@ def test_pages_get_changes_while_any_is_open(database: Answering) -> None:
         database.clock.advance(EVERY)
         database.answer(2)
     assert page.told == 3
-    changes.remove(page)
+    changes.remove(page.changed)
     reads = database.reads
     database.clock.advance(10 * EVERY)
     assert database.reads == reads
@@ -228,7 +228,7 @@ def test_pages_get_changes_while_any_is_open(database: Answering) -> None:
 def test_a_page_at_which_nothing_changes_costs_half_as_much(database: Answering) -> None:
     """Every second look is left out, until something changes again."""
     changes, page = Changes(database.clock, cast("Operations", database), "txqueue"), Page()
-    changes.add(page)
+    changes.add(page.changed)
 
     def looks(seconds: float, value: int) -> int:
         before = database.reads
@@ -242,7 +242,7 @@ def test_a_page_at_which_nothing_changes_costs_half_as_much(database: Answering)
     assert looks(QUIET, 1) == QUIET / EVERY / 2
     assert looks(2 * EVERY, 2) == 1
     assert looks(QUIET / 2, 2) == QUIET / EVERY / 2
-    changes.remove(page)
+    changes.remove(page.changed)
 
 
 def test_a_page_that_opens_during_the_last_look_of_another_gets_changes(
@@ -250,15 +250,15 @@ def test_a_page_that_opens_during_the_last_look_of_another_gets_changes(
 ) -> None:
     """By one look a second, which ends with it."""
     changes, page = Changes(database.clock, cast("Operations", database), "txqueue"), Page()
-    changes.add(page)
+    changes.add(page.changed)
     database.clock.advance(EVERY)
-    changes.remove(page)
-    changes.add(page)
+    changes.remove(page.changed)
+    changes.add(page.changed)
     database.answer(1)
     database.clock.advance(EVERY)
     assert len(database.waiting) == 1
     database.answer(2)
-    changes.remove(page)
+    changes.remove(page.changed)
     reads = database.reads
     database.clock.advance(10 * EVERY)
     assert (page.told, database.reads) == (2, reads)
@@ -268,12 +268,12 @@ def test_a_page_about_several_databases_gets_the_changes_of_each(database: Answe
     """Until it closes."""
     both = [Changes(database.clock, cast("Operations", database), "txqueue") for _ in range(2)]
     page, changes = Page(), AllChanges(both)
-    changes.add(page)
+    changes.add(page.changed)
     database.clock.advance(EVERY)
     database.answer(1)
     database.answer(1)
     assert (page.told, changes.is_full) == (2, False)
-    changes.remove(page)
+    changes.remove(page.changed)
     database.clock.advance(10 * EVERY)
     assert database.reads == 2
 
@@ -292,7 +292,7 @@ def test_figures_that_were_not_used_for_long_are_forgotten() -> None:
     reads = Reads(Clock(), cast("Operations", counting), "txqueue")
 
     def read(name: str) -> int:
-        return int(result(Deferred.fromCoroutine(reads.shared(name, inquiry))).value)
+        return int(result(Deferred.fromCoroutine(reads.shared(inquiry, name))).value)
 
     assert read("first") == 1
     for number in range(MOST_KEPT - 1):

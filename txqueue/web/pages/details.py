@@ -27,12 +27,10 @@ async def queue(services: PageServices, request: PageRequest) -> Reply:
     name = request.exact("name")
     if name is None:
         return redirect("/queues")
-    figures = await services.reads.shared(
-        f"jobs of queue {name}", lambda schema: about_live_jobs(schema, "queue", name)
-    )
+    figures = await services.reads.shared(about_live_jobs, "queue", name)
     depth = figures.value
     limits = await services.reads.find(about_controls(services.reads.schema, queue=name))
-    nodes = (await services.reads.shared("nodes", about_nodes)).value
+    nodes = (await services.reads.shared(about_nodes)).value
     serve = serving(nodes, name, depth["running_on"])
     limit = next(iter(limits), None)
     lately = await ended(
@@ -87,13 +85,12 @@ async def node(services: PageServices, request: PageRequest) -> Reply:
     name, reads = request.exact("name"), services.reads
     if name is None:
         return redirect("/nodes")
-    figures = await reads.shared("nodes", about_nodes)
+    figures = await reads.shared(about_nodes)
     row = next((candidate for candidate in figures.value if candidate["name"] == name), None)
-    now = (await reads.shared("clock", about_clock)).value
+    now = (await reads.shared(about_clock)).value
     jobs = []
     if row is not None:
-        inquiry = about_node_jobs(reads.schema, row["incarnation"], _JOBS_TOLD)
-        jobs = await reads.find(inquiry)
+        jobs = await reads.find(about_node_jobs(reads.schema, row["incarnation"], _JOBS_TOLD))
     return services.show(
         "node",
         request,
@@ -118,9 +115,7 @@ async def work_type(services: PageServices, request: PageRequest) -> Reply:
     if name is None:
         return redirect("/types")
     shared, schema = services.reads.shared, services.reads.schema
-    figures = await shared(
-        f"jobs of type {name}", lambda schema: about_live_jobs(schema, "work_type", name)
-    )
+    figures = await shared(about_live_jobs, "work_type", name)
     depth = figures.value
     policy, schedules = await services.reads.find(
         together(
@@ -128,7 +123,7 @@ async def work_type(services: PageServices, request: PageRequest) -> Reply:
             about_schedules(schema, {"work_type": name}, _TOLD_OF_TYPES + 1),
         )
     )
-    nodes = (await shared("nodes", about_nodes)).value
+    nodes = (await shared(about_nodes)).value
     return services.show(
         "type",
         request,
@@ -151,7 +146,7 @@ async def work_type(services: PageServices, request: PageRequest) -> Reply:
 async def _kinds(services: PageServices, name: str) -> list[dict[str, Any]] | None:
     """Return the kinds of failure of a work type; None if those of all could not be read."""
     try:
-        figures = await services.reads.shared("failures", about_failures)
+        figures = await services.reads.shared(about_failures)
     except TxqueueError:
         return None
     return [kind for kind in figures.value if kind["work_type"] == name]

@@ -53,7 +53,7 @@ def _may_follow(act: str, state: object) -> bool:
 async def _known_names(services: PageServices) -> dict[str, list[str]]:
     """Return names to suggest for filters: those with jobs in the last hour, the busiest first."""
     try:
-        hour = (await services.reads.shared("hour", about_last_hour)).value
+        hour = (await services.reads.shared(about_last_hour)).value
     except TxqueueError:
         # The list is of use without suggestions.
         return {}

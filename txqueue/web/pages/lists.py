@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from txqueue.policy.findings.status import largest, living_first
@@ -16,22 +16,18 @@ from txqueue.web.messages import PageRequest, Reply, page
 from txqueue.web.page_services import PageServices, marked
 
 _ON_A_PAGE = 100
-Handler = Callable[[PageServices, PageRequest], Awaitable[Reply]]
 Rows = Inquiry[list[dict[str, Any]]]
 
 
 @marked
 async def queues(services: PageServices, request: PageRequest) -> Reply:
     """Show the queues with their limits."""
-    after = request.exact("after")
-    figures = await services.reads.shared(
-        f"queues after {after or ''}",
-        lambda schema: queue_state.about_queues(schema, after, _ON_A_PAGE + 1),
-    )
-    now = await services.reads.shared("clock", queue_state.about_clock)
-    controls = await services.reads.shared("controls", queue_state.about_controls)
+    after, shared = request.exact("after"), services.reads.shared
+    figures = await shared(queue_state.about_queues, after, _ON_A_PAGE + 1)
+    now = await shared(queue_state.about_clock)
+    controls = await shared(queue_state.about_controls)
     limits = {control["key"]: control for control in controls.value if control["kind"] == "queue"}
-    hour = await services.reads.shared("hour", about_last_hour)
+    hour = await shared(about_last_hour)
     other_controls = [control for control in controls.value if control["kind"] != "queue"]
     return services.show(
         "queues",
@@ -50,7 +46,7 @@ async def queues(services: PageServices, request: PageRequest) -> Reply:
 @marked
 async def nodes(services: PageServices, request: PageRequest) -> Reply:
     """Show the nodes."""
-    figures = await services.reads.shared("nodes", queue_state.about_nodes)
+    figures = await services.reads.shared(queue_state.about_nodes)
     return services.show(
         "nodes",
         request,
@@ -62,8 +58,8 @@ async def nodes(services: PageServices, request: PageRequest) -> Reply:
 
 async def work_types(services: PageServices, request: PageRequest) -> Reply:
     """Show the work types with their policies and jobs."""
-    figures = await services.reads.shared("types", queue_state.about_work_types)
-    hour = (await services.reads.shared("hour", about_last_hour)).value["work_type"]
+    figures = await services.reads.shared(queue_state.about_work_types)
+    hour = (await services.reads.shared(about_last_hour)).value["work_type"]
     rows, others = figures.value
     types = largest(rows, _ON_A_PAGE)
     return services.show(
@@ -80,8 +76,8 @@ async def work_types(services: PageServices, request: PageRequest) -> Reply:
 async def failures(services: PageServices, request: PageRequest) -> Reply:
     """Show the kinds of failure, those with the most jobs first; of one work type, if asked."""
     work_type = request.exact("work_type")
-    figures = await services.reads.shared("failures", about_failures)
-    now = await services.reads.shared("clock", queue_state.about_clock)
+    figures = await services.reads.shared(about_failures)
+    now = await services.reads.shared(queue_state.about_clock)
     rows = [kind for kind in figures.value if work_type in (None, kind["work_type"])]
     kinds = sorted(rows, key=lambda kind: (-kind["failed"], -kind["waiting"]))
     return services.show(
@@ -105,22 +101,16 @@ async def schedules(services: PageServices, request: PageRequest) -> Reply:
 
 async def worksets(services: PageServices, request: PageRequest) -> Reply:
     """Show the worksets with their progress."""
-    after = request.exact("after")
-
-    def inquire(schema: str) -> Rows:
-        return about_worksets(schema, after=after, limit=_ON_A_PAGE + 1)
-
-    return await _shared(services, request, "worksets", f"worksets after {after or ''}", inquire)
+    after, shared = request.exact("after"), services.reads.shared
+    figures = await shared(about_worksets, after=after, limit=_ON_A_PAGE + 1)
+    return _show(services, request, "worksets", figures.value, figures=figures)
 
 
 @marked
 async def tenants(services: PageServices, request: PageRequest) -> Reply:
     """Show the tenants that have jobs."""
-
-    def inquire(schema: str) -> Rows:
-        return queue_state.about_tenants(schema, _ON_A_PAGE + 1)
-
-    return await _shared(services, request, "tenants", "tenants", inquire)
+    figures = await services.reads.shared(queue_state.about_tenants, _ON_A_PAGE + 1)
+    return _show(services, request, "tenants", figures.value, figures=figures)
 
 
 async def actions(services: PageServices, request: PageRequest) -> Reply:
@@ -135,26 +125,15 @@ async def actions(services: PageServices, request: PageRequest) -> Reply:
 async def _listed(services: PageServices, request: PageRequest, name: str, inquiry: Rows) -> Reply:
     """Show the page of a list that is read for one viewer."""
     rows, now = await services.reads.find(together(inquiry, queue_state.about_clock()))
-    return services.show(name, request, **_first(name, rows), now=now)
+    return _show(services, request, name, rows, now=now)
 
 
-async def _shared(
-    services: PageServices,
-    request: PageRequest,
-    name: str,
-    figures: str,
-    inquire: Callable[[str], Rows],
+def _show(
+    services: PageServices, request: PageRequest, name: str, rows: Sequence[Any], **values: Any
 ) -> Reply:
-    """Show the page of a list that all viewers share."""
-    shared_figures = await services.reads.shared(figures, inquire)
-    return services.show(
-        name, request, figures=shared_figures, **_first(name, shared_figures.value)
-    )
-
-
-def _first(name: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the rows of a page by the name of their list, and whether there are more."""
-    return {name: rows[:_ON_A_PAGE], "has_more": len(rows) > _ON_A_PAGE}
+    """Show the page of a list, of which one row more than a page has was read."""
+    first: dict[str, Any] = {name: rows[:_ON_A_PAGE], "has_more": len(rows) > _ON_A_PAGE}
+    return services.show(name, request, **first, **values)
 
 
 LISTS: Final = (

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from attrs import frozen
 from twisted.internet.defer import Deferred, gatherResults
 
 from txqueue.policy.findings.status import STATES, Rest, largest, living_first
@@ -14,7 +13,7 @@ from txqueue.store.reads.dashboard import Column, about_chart, about_ended
 from txqueue.store.reads.queue_state import about_all
 from txqueue.web.charts import SPANS, charts
 from txqueue.web.messages import PageRequest, Reply
-from txqueue.web.page_services import Figures, IndexServices, PageServices, Reads
+from txqueue.web.page_services import Figures, IndexServices, PageServices
 from txqueue.web.settings import database_path
 
 _LENGTHS = {name: length for name, (length, _) in SPANS.items()}
@@ -34,9 +33,7 @@ async def drawn(
     name = request.asked("span") or ""
     span_name = name if name in SPANS else "1h"
     span, step = SPANS[span_name]
-    steps = await services.reads.shared(
-        f"chart {span_name} {filters}", lambda schema: about_chart(schema, span, step, **filters)
-    )
+    steps = await services.reads.shared(about_chart, span, step, **filters)
     drawings = charts(steps.value, now, span, step, is_part=bool(filters)) if steps.value else []
     return {"charts": drawings, "spans": SPANS, "span": span_name}
 
@@ -58,9 +55,7 @@ async def ended(
         chosen span.
     """
     figures_by_span = await drawn(services, request, now, **{column: name})
-    figures = await services.reads.shared(
-        f"ended {column} {name}", lambda schema: about_ended(schema, column, name, _LENGTHS)
-    )
+    figures = await services.reads.shared(about_ended, column, name, _LENGTHS)
     rows, covered = figures.value
     within = [row for row in rows if row["part"] and row["span"] == figures_by_span["span"]]
     return {**figures_by_span, "sums": sums_by_span(rows, covered), "within": within}
@@ -89,7 +84,7 @@ _TOLD = 50
 
 async def overview(services: PageServices, request: PageRequest) -> Reply:
     """Show the state of everything on one page."""
-    figures = await services.reads.shared("overview", about_all)
+    figures = await services.reads.shared(about_all)
     values = figures.value
     nodes = living_first(node for node in values["nodes"] if node["state"] != "stopped")
     queues = largest(values["queues"], _TOLD)
@@ -134,59 +129,36 @@ _NONE: Final[Mapping[str, Any]] = {**Rest().as_dict(), "done_per_second": 0.0}
 _GRAVE: Final = frozenset({"dead_node", "no_node", "unserved_queue"})
 
 
-@frozen
-class DatabaseCard:
-    """What the list shows of a database.
-
-    Attributes:
-        name: Its name.
-        path: The path of its pages.
-        figures: How current this is, and what is wrong; the value is None if it was never read.
-        sums: The figures of all queues together.
-        alive: How many nodes are alive.
-        nodes: How many nodes there are, those that were stopped left out.
-        warnings: How many warnings there are.
-        grave: How many of these are grave.
-    """
-
-    name: str
-    path: str
-    figures: Figures[Any]
-    sums: Mapping[str, Any]
-    alive: int
-    nodes: int
-    warnings: int
-    grave: int
-
-
 async def database_list(services: IndexServices, request: PageRequest) -> Reply:
     """Show all databases; one that does not answer delays the page by a second at most."""
-    cards = await gatherResults(
-        Deferred.fromCoroutine(_read(name, reads)) for name, reads in services.databases.items()
+    all_figures = await gatherResults(
+        Deferred.fromCoroutine(reads.latest(about_all, _PATIENCE))
+        for reads in services.databases.values()
     )
+    cards = [*map(database_card, services.databases, all_figures)]
     return services.show("databases", request, cards=cards)
 
 
-def database_card(name: str, figures: Figures[dict[str, Any] | None]) -> DatabaseCard:
+def database_card(name: str, figures: Figures[dict[str, Any] | None]) -> dict[str, Any]:
     """Return what the list shows of a database.
 
     Args:
         name: Its name.
         figures: The figures of its overview.
+
+    Returns:
+        The sums of all queues, how many nodes there are but for those that were stopped, how many
+        are alive, and how many warnings there are, how many of them grave.
     """
     overview = figures.value or {"queues": [], "other_queues": _NONE, "nodes": [], "warnings": []}
     nodes = [node["state"] for node in overview["nodes"] if node["state"] != "stopped"]
-    return DatabaseCard(
-        name=name,
-        path=database_path(name),
-        figures=figures,
-        sums=sums(overview["queues"], overview["other_queues"]),
-        alive=nodes.count("alive"),
-        nodes=len(nodes),
-        warnings=len(overview["warnings"]),
-        grave=sum(warning["kind"] in _GRAVE for warning in overview["warnings"]),
-    )
-
-
-async def _read(name: str, reads: Reads) -> DatabaseCard:
-    return database_card(name, await reads.latest("overview", about_all, _PATIENCE))
+    return {
+        "name": name,
+        "path": database_path(name),
+        "figures": figures,
+        "sums": sums(overview["queues"], overview["other_queues"]),
+        "alive": nodes.count("alive"),
+        "nodes": len(nodes),
+        "warnings": len(overview["warnings"]),
+        "grave": sum(warning["kind"] in _GRAVE for warning in overview["warnings"]),
+    }

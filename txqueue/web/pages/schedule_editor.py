@@ -41,6 +41,7 @@ FIELDS: Final = [
 
 T = TypeVar("T")
 DAY: Final = 86400.0
+MIDNIGHT: Final = "0 0 * * *"
 
 
 class _Kind(StrEnum):
@@ -139,30 +140,19 @@ def _schedule(form: _Reading) -> Schedule:
         "times": form.read("times", _times, None),
     }
     if kind is _Kind.COOLDOWN:
-        since: Since = form.read("since", _since, "end")
+        since: Since = form.read(
+            "since", lambda text: Cooldown(DAY, since=cast(Since, text)).since, "end"
+        )
         return Cooldown(form.need("period", _period, DAY), jitter, since=since, **options)
     catch_up = form.read("catch_up", CatchUp, CatchUp.SKIP)
-    options["overlap"] = form.read("overlap", _overlap, "allow")
+    options["overlap"] = form.read(
+        "overlap", lambda text: Every(DAY, overlap=cast(Overlap, text)).overlap, "allow"
+    )
     if kind is _Kind.EVERY:
         return Every(form.need("period", _period, DAY), jitter, catch_up, **options)
-    expression = form.need("expression", _expression, "0 0 * * *")
-    return Cron(expression, form.read("zone", _zone, "UTC"), jitter, catch_up, **options)
-
-
-def _expression(text: str) -> str:
-    return Cron(text).expression
-
-
-def _since(text: str) -> Since:
-    return Cooldown(DAY, since=cast(Since, text)).since
-
-
-def _overlap(text: str) -> Overlap:
-    return Every(DAY, overlap=cast(Overlap, text)).overlap
-
-
-def _zone(text: str) -> str:
-    return Cron("0 0 * * *", text).tz
+    expression = form.need("expression", lambda text: Cron(text).expression, MIDNIGHT)
+    zone = form.read("zone", lambda text: Cron(MIDNIGHT, text).tz, "UTC")
+    return Cron(expression, zone, jitter, catch_up, **options)
 
 
 def _period(text: str) -> float:
