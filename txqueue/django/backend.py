@@ -14,17 +14,18 @@ from django.utils import timezone
 
 from txqueue.adapters import django as adapter
 from txqueue.django.framework import (
+    UNKNOWN_WORKER,
     AttemptFailed,
     BaseTaskBackend,
     InvalidTask,
     OtherTransaction,
     TaskCancelled,
     TaskError,
-    TaskResult,
     TaskResultDoesNotExist,
     TaskResultStatus,
     meant_task,
     signals,
+    task_result,
 )
 from txqueue.django.items import ensure_item, job_priority, work
 from txqueue.errors import InvalidWork
@@ -38,7 +39,6 @@ _STATUS: Final = {
     State.FAILED: TaskResultStatus.FAILED,
     State.CANCELLED: TaskResultStatus.FAILED,
 }
-_UNKNOWN: Final = "unknown"
 
 
 class _Error(TaskError):  # type: ignore[misc]  # Django has no types.
@@ -53,24 +53,6 @@ class _Error(TaskError):  # type: ignore[misc]  # Django has no types.
             return super().exception_class  # type: ignore[no-any-return]
         except (ImportError, ValueError):
             return AttemptFailed
-
-
-def new_result(task: Any, job_id: int, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """Return the result of a task that was just enqueued."""
-    return TaskResult(
-        task=task,
-        id=str(job_id),
-        status=TaskResultStatus.READY,
-        enqueued_at=timezone.now(),
-        started_at=None,
-        finished_at=None,
-        last_attempted_at=None,
-        args=list(args),
-        kwargs=dict(kwargs),
-        backend=task.backend,
-        errors=[],
-        worker_ids=[],
-    )
 
 
 def read_result(result_id: str, database: str, schema: str) -> Any:
@@ -100,17 +82,15 @@ def _result(job: StoredJob, failed: Sequence[StoredAttempt]) -> Any:
         raise TaskResultDoesNotExist(f"job {job.id} is not of a task: {error}") from None
     attempts = [attempt.began for attempt in failed]
     begun = [moment for moment in (*attempts, job.began) if moment is not None]
-    result = TaskResult(
-        task=task,
-        id=str(job.id),
-        status=_status(job),
+    result = task_result(
+        task,
+        job.id,
+        _status(job),
+        (payload.get("args") or [], payload.get("kwargs") or {}),
         enqueued_at=job.enqueued_at,
         started_at=min(begun, default=None),
         finished_at=job.finished_at,
         last_attempted_at=max(begun, default=None),
-        args=payload.get("args") or [],
-        kwargs=payload.get("kwargs") or {},
-        backend=task.backend,
         errors=_errors(job, failed),
         worker_ids=_workers(job, failed),
     )
@@ -146,10 +126,10 @@ def _error(path: str | None, text: str | None) -> Any:
 
 def _workers(job: StoredJob, failed: Sequence[StoredAttempt]) -> list[str]:
     """Return the node of each run, which the database has of failed runs and of the last one."""
-    nodes = [each.node or _UNKNOWN for each in failed]
+    nodes = [each.node or UNKNOWN_WORKER for each in failed]
     runs = job.runs + (job.state is State.ASSIGNED and job.started_at is not None)
     if len(nodes) < runs:
-        nodes = [*nodes, *[_UNKNOWN] * (runs - len(nodes) - 1), job.node or _UNKNOWN]
+        nodes = [*nodes, *[UNKNOWN_WORKER] * (runs - len(nodes) - 1), job.node or UNKNOWN_WORKER]
     return nodes
 
 
@@ -211,7 +191,13 @@ class TxqueueBackend(BaseTaskBackend):  # type: ignore[misc]  # Django has no ty
             )
         except InvalidWork as error:
             raise InvalidTask(str(error)) from error
-        result = new_result(task, job_id, args, kwargs)
+        result = task_result(
+            task,
+            job_id,
+            TaskResultStatus.READY,
+            (list(args), dict(kwargs)),
+            enqueued_at=timezone.now(),
+        )
         signals.task_enqueued.send(type(self), task_result=result)
         return result
 

@@ -47,6 +47,36 @@ task_backends: Any = _package.task_backends
 InvalidTask: Any = getattr(_exceptions, "InvalidTask", None) or _exceptions.InvalidTaskError
 
 
+UNKNOWN_WORKER: Final = "unknown"
+"""The worker of an attempt that this process does not know."""
+
+
+def task_result(
+    task: Any, job_id: int, status: Any, arguments: tuple[Any, Any], **known: Any
+) -> Any:
+    """Return a result.
+
+    Args:
+        task: The task.
+        job_id: The job's number.
+        status: The status.
+        arguments: The positional arguments, and those by name.
+        known: The moments, errors and workers, as far as there are any.
+    """
+    moments = ("enqueued_at", "started_at", "finished_at", "last_attempted_at")
+    args, kwargs = arguments
+    values = {**dict.fromkeys(moments), "errors": [], "worker_ids": [], **known}
+    return TaskResult(
+        task=task,
+        id=str(job_id),
+        status=status,
+        args=args,
+        kwargs=kwargs,
+        backend=task.backend,
+        **values,
+    )
+
+
 class TaskCancelled(Exception):
     """The class of a `TaskError`: the task was cancelled, discarded, or had expired."""
 

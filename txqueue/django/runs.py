@@ -9,21 +9,22 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcon
 from dataclasses import dataclass
 from inspect import iscoroutinefunction
 from traceback import format_exception
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from asgiref.sync import async_to_sync, sync_to_async
 from attrs import evolve
 from django.utils import timezone
 
 from txqueue.django.framework import (
+    UNKNOWN_WORKER,
     TaskCancelled,
     TaskContext,
     TaskError,
-    TaskResult,
     TaskResultStatus,
     meant_task,
     normalize_json,
     signals,
+    task_result,
 )
 from txqueue.model.directives import DIRECTIVES, Discard
 from txqueue.policy.endings.outcome import error_class, is_suspension, judge
@@ -43,12 +44,15 @@ class _Awaited:
     _BLOCKING: tuple[str, ...] = ()
 
     def __init__(self, target: Any) -> None:
-        self._target = target
+        vars(self)["_target"] = target
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._target, name)
         # In the thread of the caller, which has Django's connection.
         return sync_to_async(found) if name in self._BLOCKING else found
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self._target, name, value)
 
 
 class _AwaitedTransaction(_Awaited):
@@ -61,36 +65,9 @@ class _AwaitedStep(_Awaited):
         """The transaction."""
         return _AwaitedTransaction(self._target.txn)
 
-    @property
-    def result(self) -> Any:
-        """What the step returns."""
-        return self._target.result
 
-    @result.setter
-    def result(self, value: Any) -> None:
-        self._target.result = value
-
-
-class _AwaitedCursor:
-    """A cursor over steps.
-
-    Args:
-        cursor: The one that blocks.
-    """
-
+class _AwaitedCursor(_Awaited):
     _END = object()
-
-    def __init__(self, cursor: Any) -> None:
-        self._cursor = cursor
-
-    @property
-    def following(self) -> Any:
-        """The position after this one."""
-        return self._cursor.following
-
-    @following.setter
-    def following(self, position: Any) -> None:
-        self._cursor.following = position
 
     def __aiter__(self) -> _AwaitedCursor:
         return self
@@ -102,7 +79,7 @@ class _AwaitedCursor:
         return position
 
     def _next(self) -> Any:
-        return next(self._cursor, self._END)
+        return next(self._target, self._END)
 
 
 class AwaitedJob(_Awaited):
@@ -148,9 +125,6 @@ async def _awaited(manager: Any) -> AsyncIterator[Any]:
         await sync_to_async(manager.__exit__)(None, None, None)
 
 
-_UNKNOWN: Final = "unknown"
-"""The worker of an earlier attempt, which only the database has."""
-
 _running: dict[int, Run] = {}
 
 
@@ -177,19 +151,14 @@ class Run:
         self._item, self._job = item, job
         self._task = meant_task(item.work_type, item.using)
         now = timezone.now()
-        self.result = TaskResult(
-            task=self._task,
-            id=str(job.id),
-            status=TaskResultStatus.RUNNING,
-            enqueued_at=None,
+        self.result = task_result(
+            self._task,
+            job.id,
+            TaskResultStatus.RUNNING,
+            (item.args, item.kwargs),
             started_at=now if job.attempt == 1 else None,
             last_attempted_at=now,
-            finished_at=None,
-            args=item.args,
-            kwargs=item.kwargs,
-            backend=self._task.backend,
-            errors=[],
-            worker_ids=[*[_UNKNOWN] * (job.attempt - 1), socket.gethostname()],
+            worker_ids=[*[UNKNOWN_WORKER] * (job.attempt - 1), socket.gethostname()],
         )
         _running[job.id] = self
 

@@ -15,7 +15,7 @@ from txqueue.model.humanize import brief
 from txqueue.model.job_filters import checked_tags
 from txqueue.model.job_policy import MOST_ATTEMPTS, MOST_WEIGHT, UniqueMode, is_timeout
 from txqueue.model.keys import LONGEST_KEYS
-from txqueue.model.storable import is_name, is_storable
+from txqueue.model.storable import is_name, is_storable, is_whole
 
 # Version ff, and numbers of zeros alone, are not valid.
 _TRACEPARENT = re.compile(
@@ -59,11 +59,8 @@ def option_json(value: object) -> object:
 
 
 def _whole(least: int, most: int, remedy: str = "") -> _Rule:
-    def holds(value: Any) -> bool:
-        return isinstance(value, int) and type(value) is not bool and least <= value <= most
-
     text = remedy or f"give a whole number from {least} to {most}"
-    return _Rule(holds, text, (least, most))
+    return _Rule(lambda value: is_whole(value, least, most), text, (least, most))
 
 
 def _are_numbers(value: Any) -> bool:
@@ -73,10 +70,8 @@ def _are_numbers(value: Any) -> bool:
 
 
 def _name(most: int, example: str = "", hint: str = "") -> _Rule:
-    def holds(value: Any) -> bool:
-        return is_name(value, most)
-
-    return _Rule(holds, f"give a string{example} of 1 to {most} characters without NUL{hint}")
+    text = f"give a string{example} of 1 to {most} characters without NUL{hint}"
+    return _Rule(lambda value: is_name(value, most), text)
 
 
 def _flag(remedy: str) -> _Rule:

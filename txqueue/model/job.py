@@ -6,13 +6,13 @@ import math
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any
+from typing import Any, cast
 
 from attrs import field, fields, frozen
 
 from txqueue.errors import InvalidWork
 from txqueue.model.humanize import brief
-from txqueue.model.storable import read_json
+from txqueue.model.storable import is_number, read_json
 
 # The largest number of a bigint column.
 _LAST_NUMBER = (1 << 63) - 1
@@ -43,8 +43,8 @@ def wait_limit(value: object) -> float | None:
     seconds = value.total_seconds() if isinstance(value, timedelta) else value
     if seconds is None or seconds == math.inf:
         return None
-    if isinstance(seconds, int | float) and type(seconds) is not bool and abs(seconds) < _FOREVER:
-        return float(seconds)
+    if is_number(seconds, _FOREVER):
+        return float(cast("float", seconds))
     raise InvalidWork(
         f"timeout {brief(value)} is not a length of time",
         "give seconds or a timedelta, or None for no limit",

@@ -14,6 +14,7 @@ from attrs import frozen
 
 from txqueue.errors import ConfigurationError, InvalidWork
 from txqueue.model.humanize import length_of, moment_of
+from txqueue.model.storable import is_storable
 
 MOST_TAGS, LONGEST_VALUE = 10, 200
 TAG_NAME = re.compile(r"[A-Za-z0-9_.-]{1,50}")
@@ -198,7 +199,7 @@ def check_storable(text: str) -> str:
     Raises:
         ConfigurationError: When the text has a NUL character or half of a surrogate pair.
     """
-    if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
+    if not is_storable(text):
         raise ConfigurationError(
             "a filter has a character that no job can have", "leave out NUL and invalid characters"
         )

@@ -7,12 +7,11 @@ The pauses of services between attempts of their own are in `policy.backoff`.
 from __future__ import annotations
 
 import inspect
-import math
 import re
-import sys
 from collections.abc import Callable, Iterator, Set
 from datetime import timedelta
 from enum import Enum, IntEnum, StrEnum
+from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 import attrs
@@ -23,8 +22,8 @@ from txqueue.model.humanize import brief
 from txqueue.model.job_filters import checked_tags
 from txqueue.model.keys import KEYS, check_constant
 from txqueue.model.names_elsewhere import OF_CLASSES, said_elsewhere
-from txqueue.model.schedule import Cooldown, Cron, Every
-from txqueue.model.storable import is_name
+from txqueue.model.schedule import Cooldown, Cron, Every, seconds_of
+from txqueue.model.storable import is_name, is_number, is_whole
 
 if TYPE_CHECKING:
     from txqueue.model.work_item import WorkItem
@@ -79,14 +78,13 @@ class Runtime(Enum):
 
 def is_timeout(value: object) -> bool:
     """Tell whether a value is a time limit in seconds that a worker can enforce."""
-    return type(value) in (int, float) and 0 < cast("float", value) <= LONGEST_TIMEOUT
+    return is_number(value) and 0 < cast("float", value) <= LONGEST_TIMEOUT
 
 
 MOST_ATTEMPTS: Final = 32_767
 """The largest number of attempts that the database's smallint can count."""
 
 DOUBLED: Final = 2.0
-MOST_NUMBER: Final = sys.float_info.max
 LONGEST_DELAY: Final = 3_155_760_000
 """The longest delay before a job runs again, a hundred years in seconds."""
 LENGTHS: Final = (
@@ -111,17 +109,13 @@ def length_in_seconds(length: Any) -> float | None:
     return seconds if 0 <= seconds <= LONGEST_DELAY else None
 
 
-def _seconds(value: object) -> Any:
-    return value.total_seconds() if isinstance(value, timedelta) else value
-
-
 def _refuse(name: str, value: object, wanted: str, example: str) -> InvalidWork:
     return InvalidWork(f"{name} of a Retry is {brief(value)}, not {wanted}", f"write {example}")
 
 
 def _whole(least: int, most: int) -> _Validator:
     def check(_: object, attribute: attrs.Attribute[int], value: Any) -> None:
-        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+        if not is_whole(value, least, most):
             wanted = f"a whole number from {least} to {most:,}"
             raise _refuse(attribute.name, value, wanted, f"Retry({attribute.name}=5)")
 
@@ -137,28 +131,18 @@ def _number(wanted: str, holds: Callable[[float], bool]) -> _Validator:
     """
 
     def check(_: object, attribute: attrs.Attribute[float], value: Any) -> None:
-        if not _is_finite(value) or not holds(value):
+        if not is_number(value) or not holds(value):
             example = f"Retry({attribute.name}={attribute.default:g})"
             raise _refuse(attribute.name, value, wanted, example)
 
     return check
 
 
-def _is_finite(value: object) -> bool:
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        return False
-    # An int may be too large for math.isfinite().
-    return abs(value) <= MOST_NUMBER and not math.isnan(value)
-
-
 def _exceptions(_: object, attribute: attrs.Attribute[Any], value: object) -> None:
-    if not isinstance(value, tuple) or not all(map(_is_exception, value)):
+    kinds = value if isinstance(value, tuple) else (None,)
+    if not all(isinstance(kind, type) and issubclass(kind, BaseException) for kind in kinds):
         wanted, example = "a tuple of exception classes", "Retry(fatal=(ValueError, KeyError))"
         raise _refuse(attribute.name, value, wanted, example)
-
-
-def _is_exception(value: object) -> bool:
-    return isinstance(value, type) and issubclass(value, BaseException)
 
 
 def _flag(_: object, attribute: attrs.Attribute[bool], value: object) -> None:
@@ -188,7 +172,7 @@ class Retry:
     attempts: int = field(default=10, validator=_whole(1, MOST_ATTEMPTS))
     first: float = field(
         default=1.0,
-        converter=_seconds,
+        converter=seconds_of,
         validator=_number("a number of seconds from 0 on", lambda value: value >= 0),
     )
     factor: float = field(
@@ -196,7 +180,7 @@ class Retry:
     )
     longest: float = field(
         default=3600.0,
-        converter=_seconds,
+        converter=seconds_of,
         validator=_number(
             "seconds above 0, at most a hundred years", lambda value: 0 < value <= LONGEST_DELAY
         ),
@@ -244,9 +228,34 @@ _FIELD = type(attrs.field())
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:<>-]{0,199}")
 # The check, the complaint and the remedy.
 _Rule: TypeAlias = "tuple[Callable[[type[WorkItem]], object], str, str]"
+
+
+def _of_kind(name: str, kind: Any, wrong: str, remedy: str) -> _Rule:
+    """Return the rule of an attribute whose values are of some types."""
+    complaint = f"{name} {{work.{name}!r}} is {wrong}"
+    return lambda work: isinstance(getattr(work, name), kind), complaint, remedy
+
+
+def _of_flag(name: str, use: str) -> _Rule:
+    return _of_kind(name, bool, "neither True nor False", f"use True{use}")
+
+
+def _of_number(name: str, most: int, remedy: str) -> _Rule:
+    complaint = f"{name} {{work.{name}!r}} is not a whole number from 1 to {most}"
+    return lambda work: is_whole(getattr(work, name), 1, most), complaint, remedy
+
+
+def _of_length(name: str, remedy: str) -> _Rule:
+    def holds(work: type[WorkItem]) -> bool:
+        return getattr(work, name) is None or is_timeout(getattr(work, name))
+
+    complaint = f"{name} {{work.{name}!r}} is not within 0 and ten years of seconds"
+    return holds, complaint, f"give seconds, or None for {remedy}"
+
+
 _OF_VALUES: tuple[_Rule, ...] = (
     (
-        lambda work: _is_text(work.work_type) and _NAME.fullmatch(work.work_type),
+        lambda work: is_name(work.work_type, 200) and _NAME.fullmatch(work.work_type),
         "work_type {work.work_type!r} is not a name",
         "use A to Z, a to z, 0 to 9 and . _ : -, at most 200; a task takes another by name=,"
         " a class by work_type",
@@ -257,68 +266,40 @@ _OF_VALUES: tuple[_Rule, ...] = (
         "use a string of 1 to 200 characters",
     ),
     (
-        lambda work: _is_whole(work.priority) and 0 <= work.priority <= 9,
+        lambda work: is_whole(work.priority, 0, 9),
         "priority {work.priority!r} is not within 0 to 9",
         "use Priority.LOW, NORMAL or HIGH, or a whole number from 0 to 9",
     ),
-    (
-        lambda work: _is_whole(work.weight) and 1 <= work.weight <= MOST_WEIGHT,
-        f"weight {{work.weight!r}} is not a whole number from 1 to {MOST_WEIGHT}",
-        "use 1 for an ordinary job, more for a heavy one",
-    ),
-    (
-        lambda work: _is_whole(work.group_limit) and 1 <= work.group_limit <= MOST_GROUP_LIMIT,
-        f"group_limit {{work.group_limit!r}} is not a whole number from 1 to {MOST_GROUP_LIMIT}",
-        "use 1 to run the jobs of a group one at a time",
-    ),
-    (
-        lambda work: isinstance(work.unique_mode, UniqueMode),
-        "unique_mode {work.unique_mode!r} is not a UniqueMode",
+    _of_number("weight", MOST_WEIGHT, "use 1 for an ordinary job, more for a heavy one"),
+    _of_number("group_limit", MOST_GROUP_LIMIT, "use 1 to run the jobs of a group one at a time"),
+    _of_kind(
+        "unique_mode",
+        UniqueMode,
+        "not a UniqueMode",
         "use UniqueMode.KEEP, REPLACE, AGAIN, REJECT or ONCE",
     ),
-    (
-        lambda work: isinstance(work.expires, bool),
-        "expires {work.expires!r} is neither True nor False",
-        "use True to have not_after end a job that has not started",
-    ),
-    (
-        lambda work: isinstance(work.redacted, bool),
-        "redacted {work.redacted!r} is neither True nor False",
-        "use True to hide payload and result from operators",
-    ),
-    (
-        lambda work: isinstance(work.encrypted, bool),
-        "encrypted {work.encrypted!r} is neither True nor False",
-        "use True, and give the keys by TXQUEUE_PAYLOAD_KEY",
-    ),
-    (
-        lambda work: isinstance(work.omit_defaults, bool),
-        "omit_defaults {work.omit_defaults!r} is neither True nor False",
-        "use True to leave fields out of payloads that equal their defaults",
-    ),
-    (
-        lambda work: isinstance(work.retry, Retry),
-        "retry {work.retry!r} is not a Retry",
+    _of_flag("expires", " to have not_after end a job that has not started"),
+    _of_flag("redacted", " to hide payload and result from operators"),
+    _of_flag("encrypted", ", and give the keys by TXQUEUE_PAYLOAD_KEY"),
+    _of_flag("omit_defaults", " to leave fields out of payloads that equal their defaults"),
+    _of_kind(
+        "retry",
+        Retry,
+        "not a Retry",
         "use Retry(5) for five attempts in all, with delays between them",
     ),
-    (
-        lambda work: work.timeout is None or _is_length(work.timeout),
-        "timeout {work.timeout!r} is not within 0 and ten years of seconds",
-        "give seconds, or None for no limit",
-    ),
-    (
-        lambda work: work.heartbeat is None or _is_length(work.heartbeat),
-        "heartbeat {work.heartbeat!r} is not within 0 and ten years of seconds",
-        "give seconds, or None for a handler that need not beat",
-    ),
-    (
-        lambda work: isinstance(work.runtime, Runtime),
-        "runtime {work.runtime!r} is not a Runtime",
+    _of_length("timeout", "no limit"),
+    _of_length("heartbeat", "a handler that need not beat"),
+    _of_kind(
+        "runtime",
+        Runtime,
+        "not a Runtime",
         "use Runtime.TWISTED, Runtime.ASYNCIO or Runtime.THREAD",
     ),
-    (
-        lambda work: work.schedule is None or isinstance(work.schedule, Every | Cron | Cooldown),
-        "schedule {work.schedule!r} is not a schedule",
+    _of_kind(
+        "schedule",
+        Every | Cron | Cooldown | None,
+        "not a schedule",
         "use Every(60), Cron('0 3 * * *', tz='Europe/Berlin') or Cooldown(60)",
     ),
 )
@@ -339,12 +320,12 @@ _OF_HANDLERS: tuple[_Rule, ...] = (
         "write def perform(self, job), or async def",
     ),
     (
-        lambda work: work.runtime is not Runtime.ASYNCIO or _is_coroutine(work.perform),
+        lambda work: work.runtime is not Runtime.ASYNCIO or iscoroutinefunction(work.perform),
         "an asyncio handler must be a coroutine",
         "write async def perform(self, job)",
     ),
     (
-        lambda work: work.runtime is not Runtime.THREAD or not _is_coroutine(work.perform),
+        lambda work: work.runtime is not Runtime.THREAD or not iscoroutinefunction(work.perform),
         "a handler that runs in a thread must be a plain function",
         "write def perform(self, job)",
     ),
@@ -423,27 +404,7 @@ def _takes_a_job(handler: object) -> bool:
     return True
 
 
-def _is_coroutine(handler: object) -> bool:
-    return inspect.iscoroutinefunction(handler)
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
-
-
-def _is_whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
 def _annotated(cls: type) -> list[str]:
     """Return the names that attrs takes for fields."""
     annotated = inspect.get_annotations(cls)
     return [name for name, kind in annotated.items() if "ClassVar" not in str(kind)]
-
-
-def _is_length(value: object) -> bool:
-    return (
-        isinstance(value, int | float)
-        and not isinstance(value, bool)
-        and 0 < value <= LONGEST_TIMEOUT
-    )

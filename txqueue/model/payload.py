@@ -169,10 +169,6 @@ class _Codec(NamedTuple):
 _codecs: dict[type[WorkItem], _Codec] = {}
 
 
-def _is_work(work: object) -> bool:
-    return isinstance(work, WorkItem) and is_work_type(type(work))
-
-
 def _codec(cls: type[WorkItem]) -> _Codec:
     if cls not in _codecs:
         _codecs[cls] = _made_codec(cls)
@@ -267,8 +263,8 @@ def encode(work: WorkItem) -> dict[str, Any]:
     Raises:
         InvalidWork: When `work` is not a work item, or a value does not fit its field's type.
     """
-    cls = type(work)
-    if not _is_work(work):
+    cls: Any = type(work)
+    if not issubclass(cls, WorkItem) or not is_work_type(cls):
         raise InvalidWork(
             f"a {cls.__qualname__} is not a work item",
             "pass an instance of a WorkItem subclass, or what work(...) of a task returns",
@@ -288,7 +284,7 @@ def encode(work: WorkItem) -> dict[str, Any]:
     except Exception as error:
         raise _misfit(cls, _reason(cls, work, error)) from None
     if change is not None:
-        raise _misfit(cls, _KEY.sub("[...]", change) if _is_secret(cls) else change)
+        raise _misfit(cls, change)
     return payload
 
 
@@ -302,13 +298,18 @@ def _find_change_in(names: tuple[str, ...], work: WorkItem, read: Any) -> str | 
 
 def _misfit(cls: type[WorkItem], reason: str) -> InvalidWork:
     return InvalidWork(
-        f"the fields of {cls.__qualname__} do not fit: {reason}",
+        f"the fields of {cls.__qualname__} do not fit: {_veiled(cls, reason)}",
         "pass values of exactly the declared types",
     )
 
 
 def _is_secret(cls: type[WorkItem]) -> bool:
     return cls.redacted or cls.encrypted
+
+
+def _veiled(cls: type[WorkItem], complaint: str) -> str:
+    """Return a complaint; if data are secret, without keys of mappings in its path."""
+    return _KEY.sub("[...]", complaint) if _is_secret(cls) else complaint
 
 
 def _as_stored(payload: Any) -> Any:
@@ -329,13 +330,11 @@ def _reason(cls: type[WorkItem], work: Any, error: Exception) -> str:
     try:
         _explaining.structure(_plain(cls, work) if isinstance(work, cls) else work, cls)
     except BaseValidationError as group:
-        if _is_secret(cls):
-            complaints = transform_error(group, format_exception=_without_values)
-            # A path's parts may be keys of a mapping, which are data too.
-            return "; ".join(_KEY.sub("[...]", complaint) for complaint in complaints)
-        return "; ".join(transform_error(group, format_exception=_described))
+        describe = _without_values if _is_secret(cls) else _described
+        complaints = transform_error(group, format_exception=describe)
+        return "; ".join(_veiled(cls, complaint) for complaint in complaints)
     except InvalidWork as misfit:
-        return _KEY.sub("[...]", misfit.what) if _is_secret(cls) else misfit.what
+        return _veiled(cls, misfit.what)
     except Exception:
         return f"expected an object with its fields, got {type(work).__name__}"
     return f"{type(error).__name__} in a field"
@@ -389,9 +388,7 @@ def encode_fields(cls: Any, values: Mapping[str, Any]) -> dict[str, Any]:
     try:
         return {name: _stored_field(fields[name], value) for name, value in values.items()}
     except InvalidWork as error:
-        raise _misfit(
-            cls, _KEY.sub("[...]", error.what) if _is_secret(cls) else error.what
-        ) from None
+        raise _misfit(cls, error.what) from None
 
 
 def _stored_field(field: Any, value: Any) -> Any:

@@ -13,7 +13,7 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from hashlib import blake2b
-from typing import Any, Final, Literal, TypeAlias, cast
+from typing import Any, Final, Literal, TypeAlias
 from zoneinfo import ZoneInfo
 
 import attrs
@@ -22,6 +22,7 @@ from cronsim import CronSim, CronSimError
 
 from txqueue.errors import InvalidSchedule
 from txqueue.model.humanize import brief, length_text
+from txqueue.model.storable import is_number, is_whole
 
 HOURS_A_DAY: Final = 24
 SECOND: Final = timedelta(seconds=1)
@@ -168,6 +169,8 @@ def _every_hour(clock: Iterator[datetime], zone: ZoneInfo) -> Iterator[datetime]
 # Files beside those of the IANA's zones, which another host has not, or with another content.
 _OF_THE_HOST: Final = re.compile(r"|localtime|posixrules|posix/.*|right/.*", re.DOTALL)
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+# Of a period or a fraction of it: a larger number would overflow later.
+_LARGEST: Final = 1e300
 TICK: Final = timedelta(microseconds=1)
 SHORTEST, LONGEST = 1.0, 366 * 86400.0
 MOST_TIMES: Final = 1_000_000_000
@@ -187,7 +190,8 @@ class CatchUp(StrEnum):
     """Enqueue a job for each missed due time."""
 
 
-def _seconds(value: object) -> Any:
+def seconds_of(value: object) -> Any:
+    """Return a timedelta in seconds, and anything else unchanged."""
     return value.total_seconds() if isinstance(value, timedelta) else value
 
 
@@ -195,7 +199,7 @@ def _shown(value: object) -> str:
     """Return a length of time as people write it; anything else as Python does, shortened."""
     if isinstance(value, timedelta):
         return length_text(value.total_seconds())
-    return f"{value:g} s" if _is_number(value) else brief(value)
+    return f"{value:g} s" if is_number(value, _LARGEST) else brief(value)
 
 
 Overlap: TypeAlias = Literal["allow", "skip"]
@@ -213,27 +217,20 @@ def _catch_up(value: str) -> CatchUp:
 
 
 def _period(_: object, __: attrs.Attribute[float], value: Any) -> None:
-    if not _is_number(value) or not SHORTEST <= value <= LONGEST:
+    if not is_number(value, _LARGEST) or not SHORTEST <= value <= LONGEST:
         raise InvalidSchedule(
             f"a period of {_shown(value)} is not between a second and {LONGEST / 86400:g} days",
             "give seconds or a timedelta; for shorter periods, write one job that loops",
         )
 
 
-def _is_number(value: object) -> bool:
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        return False
-    # An int may be too large for math.isfinite(), and for each later calculation.
-    return abs(value) < 1e300
-
-
 def _jitter_of(value: float | timedelta, seconds: float, most: float) -> timedelta:
     """Return jitter as a timedelta; if given as a number, it is a fraction of the period."""
     length = value if isinstance(value, timedelta) else None
-    if length is None and _is_number(value):
-        length = timedelta(seconds=seconds * float(_seconds(value)))
+    if length is None and is_number(value, _LARGEST):
+        length = timedelta(seconds=seconds * float(seconds_of(value)))
     if length is None or not timedelta(0) <= length <= timedelta(seconds=seconds * most):
-        shown = f"{value:g}" if _is_number(value) else _shown(value)
+        shown = f"{value:g}" if is_number(value, _LARGEST) else _shown(value)
         raise InvalidSchedule(
             f"a jitter of {shown} is not within 0 to {most:g} of the period",
             "give a fraction such as 0.1, or a timedelta",
@@ -250,8 +247,7 @@ def _aware(_: object, __: attrs.Attribute[datetime | None], value: object) -> No
 
 
 def _count(_: object, __: attrs.Attribute[int | None], value: object) -> None:
-    is_count = isinstance(value, int) and not isinstance(value, bool)
-    if value is not None and not (is_count and 1 <= cast(int, value) <= MOST_TIMES):
+    if value is not None and not is_whole(value, 1, MOST_TIMES):
         raise InvalidSchedule(
             f"times={brief(value)} is not a whole number from 1 to {MOST_TIMES:,}",
             "give the total number of jobs, or leave it out",
@@ -304,7 +300,7 @@ class Every(_Overlapping):
         InvalidSchedule: When a value is not valid.
     """
 
-    seconds: float = field(converter=_seconds, validator=_period)
+    seconds: float = field(converter=seconds_of, validator=_period)
     jitter: float | timedelta = 0.0
     catch_up: CatchUp = field(default=CatchUp.SKIP, converter=_catch_up)
 
@@ -345,7 +341,7 @@ class Cooldown(_Ending):
         InvalidSchedule: When a value is not valid.
     """
 
-    seconds: float = field(converter=_seconds, validator=_period)
+    seconds: float = field(converter=seconds_of, validator=_period)
     jitter: float | timedelta = 0.0
     since: Since = field(default="end", validator=_one_of("start", "end"), kw_only=True)
 

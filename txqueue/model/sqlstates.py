@@ -22,35 +22,28 @@ _REFUSALS: dict[str | None, type[TxqueueError]] = {
     "TXQ03": Duplicate,
     "TXQ04": TokenLost,
 }
-_UNTRANSLATABLE_CHARACTER = "22P05"
-_CHARACTER_NOT_IN_REPERTOIRE = "22021"
-_INVALID_TEXT_REPRESENTATION = "22P02"
-_NUMERIC_VALUE_OUT_OF_RANGE = "22003"
-_DATETIME_FIELD_OVERFLOW = "22008"
-_INVALID_DATETIME_FORMAT = "22007"
+# A character that cannot be translated, or is not in the repertoire; text that is no value of its
+# type; a number out of range; a moment out of range, or in no format of moments.
 _BAD_INPUT: dict[str | None, str] = {
-    _UNTRANSLATABLE_CHARACTER: "leave NUL characters out of names and payloads",
-    _CHARACTER_NOT_IN_REPERTOIRE: "pass valid Unicode without NUL characters",
-    _INVALID_TEXT_REPRESENTATION: "pass valid JSON",
-    _NUMERIC_VALUE_OUT_OF_RANGE: "pass smaller numbers",
-    _DATETIME_FIELD_OVERFLOW: "pass a moment that PostgreSQL can store",
-    _INVALID_DATETIME_FORMAT: "pass moments in ISO 8601",
+    "22P05": "leave NUL characters out of names and payloads",
+    "22021": "pass valid Unicode without NUL characters",
+    "22P02": "pass valid JSON",
+    "22003": "pass smaller numbers",
+    "22008": "pass a moment that PostgreSQL can store",
+    "22007": "pass moments in ISO 8601",
 }
 INSUFFICIENT_PRIVILEGE = "42501"
 _GRANTS = (
     "grant its role what it lacks: txqueue_worker for nodes, txqueue_enqueue for applications,"
     " txqueue_read to look; or the right on the application's own table"
 )
-_UNDEFINED_TABLE = "42P01"
-_UNDEFINED_FUNCTION = "42883"
-_INVALID_SCHEMA_NAME = "3F000"
-_NO_SCHEMA = {_UNDEFINED_TABLE, _UNDEFINED_FUNCTION, _INVALID_SCHEMA_NAME}
-_DISK_FULL = "53100"
-_OUT_OF_MEMORY = "53200"
+# A table, a function or a schema that does not exist.
+_NO_SCHEMA = {"42P01", "42883", "3F000"}
 TOO_MANY_CONNECTIONS = "53300"
+# Of a full disk, of memory that is used up, and of too many connections.
 _REMEDIES = {
-    _DISK_FULL: "free space on the disks of the database's server",
-    _OUT_OF_MEMORY: "lower work_mem or max_connections of the database's server, or add memory",
+    "53100": "free space on the disks of the database's server",
+    "53200": "lower work_mem or max_connections of the database's server, or add memory",
     TOO_MANY_CONNECTIONS: (
         "end sessions (see pg_stat_activity), raise the limit (max_connections, or that of the role"
         " or database), or connect through a pooler"

@@ -1,8 +1,9 @@
-"""What JSON and PostgreSQL can store, and JSON that any role may have stored."""
+"""What JSON and PostgreSQL can store, and JSON that any role may have stored; kinds of numbers."""
 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator, Mapping
 from types import NoneType
 from typing import Any, Final
@@ -25,6 +26,17 @@ def is_storable(text: str) -> bool:
 def is_name(value: object, most: int) -> bool:
     """Tell whether a value is a text of 1 to `most` characters that PostgreSQL can store."""
     return isinstance(value, str) and 1 <= len(value) <= most and is_storable(value)
+
+
+def is_number(value: object, most: float = sys.float_info.max) -> bool:
+    """Tell whether a value is a number of some size: no bool, nan or infinity."""
+    # An int may be too large for math.isfinite(), and for each later calculation.
+    return isinstance(value, int | float) and type(value) is not bool and abs(value) <= most
+
+
+def is_whole(value: object, least: int, most: int) -> bool:
+    """Tell whether a value is a whole number within bounds."""
+    return isinstance(value, int) and type(value) is not bool and least <= value <= most
 
 
 def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
