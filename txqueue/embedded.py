@@ -23,13 +23,13 @@ from contextlib import ExitStack, contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, Self, TypeAlias
+from typing import Any, Final, Self
 from urllib.parse import quote
 
 from attrs import frozen
 
 from txqueue.errors import EmbeddedUnavailable
-from txqueue.system.processes import open_gate, start_gated, start_watcher
+from txqueue.system.processes import Process, open_gate, start_gated, start_watcher
 
 DEFAULTS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -44,7 +44,6 @@ DEFAULTS: Final[Mapping[str, str]] = MappingProxyType(
 )
 """Settings that differ from PostgreSQL's defaults; commits stay durable."""
 
-_Process: TypeAlias = subprocess.Popen[bytes]
 _IN_WHEEL: Final = {16: "pginstall/bin", 18: "pginstall18/bin"}
 _ACCOUNT: Final = "pgserver"
 _ADD_ACCOUNT: Final = ("useradd", "--system", "--shell", "/usr/sbin/nologin", _ACCOUNT)
@@ -236,7 +235,7 @@ class _Home:
         return "; ".join(self.log.read_text(errors="replace").splitlines()[-2:])
 
     @contextmanager
-    def running(self, lock: int) -> Iterator[tuple[_Process, _Process]]:
+    def running(self, lock: int) -> Iterator[tuple[Process, Process]]:
         """Run the server and its watcher; stop both at the end of the block.
 
         Args:
@@ -253,7 +252,7 @@ class _Home:
         finally:
             _end(server, watcher)
 
-    def _watcher(self, server: int, lock: int) -> _Process:
+    def _watcher(self, server: int, lock: int) -> Process:
         temporary_folders = [self.folder] if self.temporary else []
         temporary_folders += [self.sockets] if self.sockets != self.data else []
         arguments = [server, self.programs / "pg_ctl", self.data, *temporary_folders]
@@ -357,7 +356,7 @@ def _try_lock(lock: int) -> bool:
     return False
 
 
-def _await_ready(home: _Home, server: _Process) -> None:
+def _await_ready(home: _Home, server: Process) -> None:
     """Wait until the server accepts connections; raise if it ends or takes too long."""
     is_settled = _within(
         _PATIENCE, lambda: server.poll() is not None or _is_ready(home.data, server)
@@ -366,7 +365,7 @@ def _await_ready(home: _Home, server: _Process) -> None:
         raise EmbeddedUnavailable(f"PostgreSQL did not start in {home.data}: {home.last_words()}")
 
 
-def _is_ready(data: Path, server: _Process) -> bool:
+def _is_ready(data: Path, server: Process) -> bool:
     """Tell whether the server's pid file names its process (line 1) as ready (line 8)."""
     with suppress(FileNotFoundError):
         lines = (data / "postmaster.pid").read_text().split("\n")
@@ -374,7 +373,7 @@ def _is_ready(data: Path, server: _Process) -> bool:
     return False
 
 
-def _end(server: _Process, watcher: _Process) -> None:
+def _end(server: Process, watcher: Process) -> None:
     """Let the watcher stop the server; if that takes too long, use force."""
     assert watcher.stdin is not None
     watcher.stdin.close()
@@ -382,7 +381,7 @@ def _end(server: _Process, watcher: _Process) -> None:
     _await_end(watcher, signal.SIGKILL)
 
 
-def _await_end(process: _Process, *signals: signal.Signals) -> None:
+def _await_end(process: Process, *signals: signal.Signals) -> None:
     """Wait until a process has ended; send it the next signal each time this takes too long."""
     for next_signal in signals:
         with suppress(subprocess.TimeoutExpired):

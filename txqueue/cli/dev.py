@@ -18,6 +18,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import click
+from attrs import define, field
 
 from txqueue.cli.options import GlobalOptions, command
 from txqueue.cli.output import Lines, facts, notes, show, styled
@@ -25,7 +26,7 @@ from txqueue.demo.environment import bars
 from txqueue.errors import ConfigurationError
 from txqueue.model.humanize import amount, duration, rate
 from txqueue.system.application_files import SourceWatch
-from txqueue.system.processes import start_watched
+from txqueue.system.processes import Process, start_watched
 
 if TYPE_CHECKING:
     from txqueue.demo.environment import Stages, TemporarySchema
@@ -143,7 +144,7 @@ def dev(
         watch = SourceWatch(Path.cwd())
         environment = {"TXQUEUE_DSN": dsn, "TXQUEUE_SCHEMA": options.chosen_schema}
         show = [sys.executable, *_WEB, "--web", endpoint]
-        stack.enter_context(_Process(show, {**environment, "TXQUEUE_WEB_KEY": key}))
+        stack.enter_context(_Running(show, {**environment, "TXQUEUE_WEB_KEY": key}))
         _greet(endpoint, key, dsn, options.settings.node_socket(name))
         click.echo(f"watching {len(watch)} Python files; Ctrl-C stops", err=True)
         # The dashboard is a process of its own, which stays while the node restarts.
@@ -219,7 +220,7 @@ def _quoted(value: str) -> str:
 def _run(command: Sequence[str], environment: Mapping[str, str], watch: SourceWatch) -> None:
     """Run the node, again after each change, until this process is interrupted."""
     while True:
-        with _Process(command, environment) as node:
+        with _Running(command, environment) as node:
             has_ended = False
             while not (changed := watch.changed()):
                 if not has_ended and node.has_ended:
@@ -232,7 +233,8 @@ def _run(command: Sequence[str], environment: Mapping[str, str], watch: SourceWa
             )
 
 
-class _Process:
+@define(eq=False)
+class _Running:
     """A process whose log goes to the terminal: the node, or the dashboard.
 
     Args:
@@ -240,9 +242,10 @@ class _Process:
         environment: What its environment has besides this process's.
     """
 
-    def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
-        self._command = command
-        self._environment = {**os.environ, **environment}
+    _command: Sequence[str]
+    _environment: Mapping[str, str]
+    _process: Process = field(init=False)
+    _watcher: Process = field(init=False)
 
     @property
     def has_ended(self) -> bool:
@@ -251,7 +254,9 @@ class _Process:
 
     def __enter__(self) -> Self:
         """Start it."""
-        self._process, self._watcher = start_watched(self._command, env=self._environment)
+        self._process, self._watcher = start_watched(
+            self._command, env={**os.environ, **self._environment}
+        )
         return self
 
     def __exit__(self, *error: object) -> None:

@@ -10,7 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from attrs import field, frozen
+from attrs import define, field, frozen
 
 from txqueue.model.humanize import amount, rate
 from txqueue.store.inquiries.reader import Session
@@ -38,6 +38,7 @@ class Stages(Protocol):
         """
 
 
+@define
 class Pace:
     """Spaces out the repetitions of a query so that they cost the server little.
 
@@ -47,11 +48,10 @@ class Pace:
         most: The longest interval in seconds, whatever the queries cost.
     """
 
-    def __init__(self, least: float = 0.2, share: float = 0.02, most: float = 2.0) -> None:
-        self._least = least
-        self._share = share
-        self._most = most
-        self._asked_at = time.monotonic()
+    _least: float = 0.2
+    _share: float = 0.02
+    _most: float = 2.0
+    _asked_at: float = field(factory=time.monotonic, init=False)
 
     def asking(self) -> None:
         """Note that the query starts now."""
@@ -63,6 +63,7 @@ class Pace:
         time.sleep(min(max(self._least, took / self._share), self._most))
 
 
+@define
 class Bars:
     """Progress bars, one for each stage of an operation.
 
@@ -70,9 +71,8 @@ class Bars:
         progress: Draws the bars.
     """
 
-    def __init__(self, progress: Progress) -> None:
-        self._progress = progress
-        self._current: TaskID | None = None
+    _progress: Progress
+    _current: TaskID | None = field(default=None, init=False)
 
     def begin(self, name: str, total: int | None = None) -> Advance:
         """Begin a stage; the previous stage's bar stays on screen if that stage had a total."""

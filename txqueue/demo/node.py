@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
-from attrs import frozen
+from attrs import define, field, frozen
 
 from txqueue.demo import FOLDER_VARIABLE
 from txqueue.demo.environment import Advance, Pace, TemporarySchema
@@ -24,7 +24,7 @@ from txqueue.model.work_item import WorkItem
 from txqueue.node.settings import policy_row
 from txqueue.store.enqueueing.calls import batches
 from txqueue.store.inquiries.reader import Session
-from txqueue.system.processes import start_watched
+from txqueue.system.processes import Process, start_watched
 
 START_LIMIT = 60.0
 STOP_LIMIT = 30.0
@@ -38,6 +38,7 @@ class NodeFailed(TxqueueError):
     """The node did not start, ended by itself, or did not stop."""
 
 
+@define(eq=False)
 class RunningNode:
     """A node to try or measure: ``twistd -n txqueue`` in a separate process group.
 
@@ -49,21 +50,18 @@ class RunningNode:
         settings: Additional environment variables.
     """
 
-    def __init__(
-        self,
-        target: TemporarySchema,
-        app: str,
-        workers: int,
-        name: str = "demo",
-        settings: Mapping[str, str] | None = None,
-    ) -> None:
-        self._target = target
-        self._app = app
-        self._workers = workers
-        self._name = name
-        self._settings = settings or {}
-        self._is_killed = False
-        self._log = target.folder / f"{name}.log"
+    _target: TemporarySchema
+    _app: str
+    _workers: int
+    _name: str = "demo"
+    _settings: Mapping[str, str] = field(factory=dict)
+    _is_killed: bool = field(default=False, init=False)
+    _process: Process = field(init=False)
+    _watcher: Process = field(init=False)
+
+    @property
+    def _log(self) -> Path:
+        return self._target.folder / f"{self._name}.log"
 
     def __enter__(self) -> Self:
         """Start the node and wait until it has registered.

@@ -32,7 +32,6 @@ _base: Any = import_module(f"{FAMILY}.base")
 _exceptions: Any = import_module(f"{FAMILY}.exceptions")
 signals: Any = import_module(f"{FAMILY}.signals")
 
-DEFAULT_BACKEND: Final[str] = _package.DEFAULT_TASK_BACKEND_ALIAS
 BaseTaskBackend: Any = import_module(f"{FAMILY}.backends.base").BaseTaskBackend
 Task: Any = _base.Task
 TaskContext: Any = _base.TaskContext

@@ -18,7 +18,7 @@ from contextlib import suppress
 from math import ceil
 from pathlib import Path
 from types import FrameType
-from typing import IO, Any, Final, Protocol
+from typing import IO, Any, Final, Protocol, TypeAlias
 
 from txqueue.system.clock import Clock
 
@@ -160,6 +160,7 @@ def set_process_name(name: str) -> None:
 
 
 # If the starting process dies before it writes the line, the program never starts.
+Process: TypeAlias = subprocess.Popen[bytes]
 _GATE = 'read -r _ && exec "$@"'
 
 
@@ -227,9 +228,7 @@ def start_watcher(script: str, *arguments: str, **options: Any) -> subprocess.Po
 _WATCH: Final = 'read -r _; kill -TERM "$1"; sleep 15; kill -KILL -"$1"'
 
 
-def start_watched(
-    command: Sequence[str], **options: Any
-) -> tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]]:
+def start_watched(command: Sequence[str], **options: Any) -> tuple[Process, Process]:
     """Start a process, and a watcher that stops it at the latest when this process dies.
 
     The process has a session of its own, so that Ctrl-C reaches only this process, which stops it.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from attrs import frozen
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import LoopingCall
@@ -88,6 +89,7 @@ class Changes:
                 watcher()
 
 
+@frozen(eq=False)
 class AllChanges:
     """Tells pages about several databases when any of these has changed.
 
@@ -95,8 +97,7 @@ class AllChanges:
         feeds: The changes of each database.
     """
 
-    def __init__(self, feeds: Sequence[Changes]) -> None:
-        self._feeds = feeds
+    _feeds: Sequence[Changes]
 
     @property
     def is_full(self) -> bool:

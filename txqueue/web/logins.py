@@ -16,7 +16,7 @@ from collections.abc import Callable, Hashable, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from attrs import field, frozen
+from attrs import define, field, frozen
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorFromThreads, IReactorTime
 from twisted.internet.threads import deferToThreadPool
@@ -157,6 +157,7 @@ class _Counted:
     last: float
 
 
+@define
 class Tries:
     """Counts the tries that have begun by key, those that still run too.
 
@@ -164,9 +165,8 @@ class Tries:
         clock: Tells when a try begins.
     """
 
-    def __init__(self, clock: IReactorTime) -> None:
-        self._clock = clock
-        self._counted: OrderedDict[Hashable, _Counted] = OrderedDict()
+    _clock: IReactorTime
+    _counted: OrderedDict[Hashable, _Counted] = field(factory=OrderedDict, init=False)
 
     def begin(self, key: Hashable) -> bool:
         """Count a try unless it must wait; return whether it may begin."""
@@ -191,6 +191,7 @@ class IThreadedReactor(IReactorFromThreads, IReactorTime):
     """The reactor as checks need it."""
 
 
+@define
 class PasswordChecks:
     """Checks passwords in a thread of its own, a limited number at a time.
 
@@ -200,11 +201,10 @@ class PasswordChecks:
         reactor: Receives the results.
     """
 
-    def __init__(self, reactor: IThreadedReactor) -> None:
-        self._reactor = reactor
-        self._pool: ThreadPool | None = None
-        self._checked: Counter[str] = Counter()
-        self._is_closed = False
+    _reactor: IThreadedReactor
+    _pool: ThreadPool | None = field(default=None, init=False)
+    _checked: Counter[str] = field(factory=Counter, init=False)
+    _is_closed: bool = field(default=False, init=False)
 
     def ensure_room(self, address: str, *, is_known: bool) -> None:
         """Check that another password may be checked.
@@ -372,11 +372,11 @@ class Logins:
         return Visitor(user.name, user.role, can_leave=True)
 
 
+@define
 class Notices:
     """Texts about acts, each shown once, on the page after the act."""
 
-    def __init__(self) -> None:
-        self._texts: OrderedDict[str, str] = OrderedDict()
+    _texts: OrderedDict[str, str] = field(factory=OrderedDict, init=False)
 
     def put(self, text: str) -> str:
         """Keep a text; return the secret of the cookie."""

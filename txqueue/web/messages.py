@@ -9,7 +9,7 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlencode
 
-from attrs import field, frozen
+from attrs import define, field, frozen
 
 from txqueue.errors import ConfigurationError
 from txqueue.model.humanize import meant, plain
@@ -213,6 +213,7 @@ def page(path: str, handler: Handler, title: str = "", *fields: str) -> Route:
     return Route("GET", path, Role.VIEWER, handler, fields, title)
 
 
+@define
 class Router:
     """The routes.
 
@@ -220,8 +221,7 @@ class Router:
         routes: All routes.
     """
 
-    def __init__(self, routes: Iterable[Route]) -> None:
-        self.routes = tuple(routes)
+    routes: Sequence[Route]
 
     def find(self, method: str, path: str) -> tuple[Route, Mapping[str, str]] | None:
         """Return the route of a request and the named parts of its path; None if there is none."""

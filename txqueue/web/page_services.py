@@ -63,6 +63,7 @@ class _Shared:
     is_reading: bool = False
 
 
+@define
 class Reads:
     """Reads what the pages show.
 
@@ -77,13 +78,12 @@ class Reads:
 
     log = Logger()
 
-    def __init__(self, clock: IReactorTime, operations: Operations, schema: str) -> None:
-        self._clock = clock
-        self._operations = operations
-        self.schema = schema
-        self.last_identity = ""
-        self._shared: dict[str, _Shared] = {}
-        self._probe = _Shared()
+    _clock: IReactorTime
+    _operations: Operations
+    schema: str
+    last_identity: str = field(default="", init=False)
+    _shared: dict[str, _Shared] = field(factory=dict, init=False)
+    _probe: _Shared = field(factory=_Shared, init=False)
 
     async def identity(self) -> str:
         """Return the identity of the queue that is read, and forget the figures of another one.

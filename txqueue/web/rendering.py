@@ -12,7 +12,7 @@ from importlib.resources import files
 from typing import Any, Final
 from urllib.parse import quote_plus
 
-from attrs import field, frozen
+from attrs import define, field, frozen
 from jinja2 import Environment, PackageLoader, StrictUndefined, pass_context, select_autoescape
 from jinja2.runtime import Context
 from markupsafe import Markup, escape
@@ -114,6 +114,7 @@ class DatabaseMenu:
     chosen: str | None = None
 
 
+@define
 class Renderer:
     """Renders templates.
 
@@ -125,23 +126,19 @@ class Renderer:
         databases: The databases to choose from; None if there is only one.
     """
 
-    def __init__(
-        self,
-        root: str,
-        title: str,
-        static: Mapping[str, StaticFile],
-        menu: Menu,
-        databases: DatabaseMenu | None = None,
-    ) -> None:
-        self.static = static
-        self._root = root
-        self._title = title
-        self._menu = menu
-        self._databases = databases
-        database = None if databases is None else databases.chosen
-        self._base = (
-            root if databases is None or database is None else root + databases.paths[database]
-        )
+    _root: str
+    _title: str
+    static: Mapping[str, StaticFile]
+    _menu: Menu
+    _databases: DatabaseMenu | None = None
+
+    @property
+    def _base(self) -> str:
+        """The base path of the pages that it renders."""
+        databases = self._databases
+        if databases is None or databases.chosen is None:
+            return self._root
+        return self._root + databases.paths[databases.chosen]
 
     def _address(self, name: str) -> str:
         """Return the address of a file, which changes with its content."""

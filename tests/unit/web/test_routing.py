@@ -11,10 +11,8 @@ async def handler(_desk: Any, _request: Any) -> None:
     """Stand for a page."""
 
 
-ROUTER = Router(
-    Route(method, pattern, Role.VIEWER, handler)
-    for method, pattern in (("GET", "/"), ("GET", "/jobs/{id}"), ("POST", "/jobs/{id}"))
-)
+PATHS = (("GET", "/"), ("GET", "/jobs/{id}"), ("POST", "/jobs/{id}"))
+ROUTER = Router([Route(method, path, Role.VIEWER, handler) for method, path in PATHS])
 
 
 @pytest.mark.parametrize(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from txqueue.errors import JobNotFound, TxqueueError
 from txqueue.model.humanize import amount, counted, duration
 from txqueue.model.keys import key_texts
 from txqueue.policy.findings.explanation import Explanation
 from txqueue.policy.findings.reason import DAMAGE_REMEDY
+from txqueue.store.inquiries.inquiry import Inquiry
 from txqueue.store.inquiries.jobs import about_archived_days
 from txqueue.store.reads.dashboard import about_family
 from txqueue.store.reads.job_details import (
@@ -24,6 +25,7 @@ from txqueue.store.reads.steps import about_steps
 from txqueue.web.messages import PageRequest, Reply
 from txqueue.web.page_services import PageServices, marked
 
+T = TypeVar("T")
 # What delays a job by a time or limit that the application or an operator has chosen.
 _PLANNED = frozenset({"time", "rate", "limit"})
 # Its last error says the same.
@@ -46,22 +48,29 @@ async def job(services: PageServices, request: PageRequest) -> Reply:
     options = row["options"] if isinstance(row["options"], dict) else {}
     family = await services.reads.find(about_family(schema, job_id, options.get("after")))
     has_parents = family["parents"] or "parents" in options
-    batch = await _batch(services, job_id) if has_parents else None
-    steps = await _steps(services, job_id) if "steps" in options else _NO_STEPS
+    batch, steps = None, _NO_STEPS
+    if has_parents:
+        # Its history may be gone, or counting take too long.
+        batch = await _or(None, services, about_batch(schema, job_id))
+    if "steps" in options:
+        # The table has none of an archived job.
+        steps = await _or(_NO_STEPS, services, about_steps(schema, job_id, _STEPS_SHOWN))
+    # The first has waited the longest.
+    waiting = (step for step in steps["steps"] if step["signal"] and not step["ended_at"])
     return services.show(
         "job",
         request,
         HTTPStatus.OK,
         job=row,
         why=explanation,
-        is_expected=explanation is not None and is_expected(explanation),
+        is_expected=is_expected(explanation),
         parents=family["parents"],
         children=family["children"],
         batch=batch,
         steps=steps["steps"],
         most_steps=_STEPS_SHOWN,
         signals=steps["signals"],
-        awaited=awaited_signal(steps["steps"]),
+        awaited=next(waiting, {}),
         ended=ended_text(batch) if batch else "",
         damage_remedy=DAMAGE_REMEDY,
         timeline=timeline(row),
@@ -100,31 +109,18 @@ async def _explained(services: PageServices, job_id: int) -> Explanation | None:
         )
 
 
-async def _batch(services: PageServices, job_id: int) -> dict[str, Any] | None:
-    """Return how many of the jobs have ended that a job waits for; None if that is not known."""
+async def _or(other: T, services: PageServices, inquiry: Inquiry[T]) -> T:
+    """Return what an inquiry finds, or another value: the rest of the page is of use without."""
     try:
-        return await services.reads.find(about_batch(services.reads.schema, job_id))
+        return await services.reads.find(inquiry)
     except TxqueueError:
-        # Its history is gone, or counting took too long: the rest of the page is still of use.
-        return None
+        return other
 
 
-async def _steps(services: PageServices, job_id: int) -> dict[str, Any]:
-    """Return the steps of a job and its signals; none if the table has none, as once archived."""
-    try:
-        return await services.reads.find(about_steps(services.reads.schema, job_id, _STEPS_SHOWN))
-    except TxqueueError:
-        # The rest of the page is of use without.
-        return _NO_STEPS
-
-
-def awaited_signal(steps: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """Return the step at which a job has waited the longest for a signal; empty for none."""
-    return next((step for step in steps if step["signal"] and not step["ended_at"]), {})
-
-
-def is_expected(explanation: Explanation) -> bool:
+def is_expected(explanation: Explanation | None) -> bool:
     """Tell whether a job runs or waits as it should, so that no operator needs to act."""
+    if explanation is None:
+        return False
     return explanation.remedy.startswith("nothing") or explanation.reason in _PLANNED
 
 
