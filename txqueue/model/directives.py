@@ -45,26 +45,28 @@ class Snooze(Exception):
         self.delay = snooze_delay(delay)
 
 
-class _End(Exception):
-    def __init__(self, reason: str = "") -> None:
-        super().__init__(reason)
-        self.reason = str(reason)
-
-
-class Discard(_End):
+class Discard(Exception):
     """Raised or returned by a handler to end its job as cancelled: its work is no longer needed.
 
     Args:
         reason: Stored with the job.
     """
 
+    def __init__(self, reason: str = "") -> None:
+        super().__init__(reason)
+        self.reason = str(reason)
 
-class Fail(_End):
+
+class Fail(Exception):
     """Raised or returned by a handler to end its job as failed, even if attempts are left.
 
     Args:
         reason: Stored with the job.
     """
+
+    def __init__(self, reason: str = "") -> None:
+        super().__init__(reason)
+        self.reason = str(reason)
 
 
 class Next(Exception):
