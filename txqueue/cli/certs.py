@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from txqueue.cli.options import Decorator, GlobalOptions, Group
+from txqueue.cli.options import Decorator, GlobalOptions, Group, command
 from txqueue.cli.output import Lines, show, styled
 
 if TYPE_CHECKING:
@@ -47,10 +47,9 @@ def certs() -> None:
     require_packages()
 
 
-@certs.command()
+@command(within=certs)
 @_folder
 @_lasting(3650)
-@click.pass_obj
 def init(options: GlobalOptions, folder: Path, days: int) -> None:
     """Make a certificate authority: ca.pem, for every host, and ca.key, which stays here."""
     from txqueue.wire.certificate_authority import make_authority
@@ -58,14 +57,13 @@ def init(options: GlobalOptions, folder: Path, days: int) -> None:
     _tell(options, make_authority(folder, days))
 
 
-@certs.command()
+@command(within=certs)
 @click.argument("name", metavar="NODE")
 @_folder
 @click.option(
     "--operator", is_flag=True, help="Make the certificate of an operator instead of a node."
 )
 @_lasting(825)
-@click.pass_obj
 def issue(options: GlobalOptions, name: str, folder: Path, operator: bool, days: int) -> None:
     """Issue a certificate for the node with this --name: NODE.pem and NODE.key."""
     from txqueue.wire.certificate_authority import issue as issued

@@ -140,15 +140,25 @@ class Command(click.Command):
         _split_help(self, ctx, formatter)
 
 
-def command(short_help: str | None = None, name: str | None = None) -> Decorator:
-    """Make a function a command, whose first argument is the `GlobalOptions`.
+def command(
+    short_help: str | None = None, *, name: str | None = None, within: click.Group | None = None
+) -> Callable[[Callable[..., Any]], click.Command]:
+    """Make a function a command, which gets the `GlobalOptions` as its first argument.
 
     Args:
-        short_help: What the list of commands says; by default, the first sentence of the help.
-        name: The name, if it is not that of the function.
+        short_help: The line in the list of all commands; the first one of the docstring if None.
+        name: The name of the command; that of the function if None.
+        within: The group that has the command.
     """
-    made = click.command(name, cls=Command, short_help=short_help)
-    return lambda function: made(click.pass_obj(function))
+    register: Any = click.command if within is None else within.command
+
+    def made(function: Callable[..., Any]) -> click.Command:
+        got: click.Command = register(name, cls=Command, short_help=short_help)(
+            click.pass_obj(function)
+        )
+        return got
+
+    return made
 
 
 class Group(click.Group):

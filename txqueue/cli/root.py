@@ -18,7 +18,7 @@ from txqueue.cli.output import discard_output, prepare_streams
 from txqueue.errors import ConfigurationError, TxqueueError
 
 INSTALL = "pip install txqueue-torture"
-_OF_THE_LABORATORY = ("bench", "torture")
+_LABORATORY = ("bench", "torture")
 
 
 def _installed_command(name: str) -> click.Command:
@@ -84,14 +84,15 @@ class Commands(Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's
         """Return all names, those of the laboratory last."""
-        return [*_HOMES, *_OF_THE_LABORATORY]
+        return [*_HOMES, *_LABORATORY]
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's
-        """Return a command; None if there is none of that name.
-
-        For one that is not installed, one that says how to install it.
-        """
-        if cmd_name in _OF_THE_LABORATORY:
+    def get_command(
+        self,
+        ctx: click.Context,  # noqa: ARG002 - click's
+        cmd_name: str,
+    ) -> click.Command | None:
+        """Return a command; None if there is none of that name."""
+        if cmd_name in _LABORATORY:
             return _installed_command(cmd_name)
         if cmd_name not in _HOMES:
             return None

@@ -68,7 +68,7 @@ def test_the_help_of_a_node_has_no_gaps() -> None:
 
 def test_the_help_of_a_command_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The help says how to install the command."""
-    monkeypatch.setattr("txqueue.cli.root._OF_THE_LABORATORY", ("absent",))
+    monkeypatch.setattr("txqueue.cli.root._LABORATORY", ("absent",))
     shown = CliRunner().invoke(root, ["absent", "--help"]).output
     assert "Run: pip install txqueue-torture" in shown
     assert "WORDS" not in shown
