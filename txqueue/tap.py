@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -143,8 +143,12 @@ class Options(usage.Options):
     def _configure(self, settings: Settings, dsns: Sequence[str]) -> None:
         self.nodes = [node_settings(settings, dsn, index) for index, dsn in enumerate(dsns)]
         self.health = _health_endpoint(settings)
-        self.dashboard = _dashboard_settings(settings, self.nodes)
-        self.metrics = _metrics_settings(settings, self.nodes[0])
+        if (web := _secured_endpoint(settings, "web")) is not None:
+            self.dashboard = _dashboard_settings(settings, self.nodes, web)
+        if (metrics := _secured_endpoint(settings, "metrics")) is not None:
+            from txqueue.metrics.service import metrics_settings
+
+            self.metrics = metrics_settings(self.nodes[0].dsn, self.nodes[0].schema, metrics)
 
     def _ensure_free(self, settings: Settings) -> None:
         """Check where the nodes listen; a wrong --app, which is likelier, is reported first."""
@@ -165,11 +169,7 @@ def makeService(options: Options) -> MultiService:
     _warn_of_spaces(options.nodes[0].queues)
     nodes = [Node(reactor, settings) for settings in options.nodes]
     prepare_process(reactor, nodes)
-    services: list[Any] = [
-        *nodes,
-        *_dashboard(reactor, options.dashboard),
-        *_metrics(reactor, options, nodes),
-    ]
+    services = [*nodes, *_surfaces(reactor, options, nodes)]
     if options.health is not None or options.service_manager is not None:
         return _with_reports(reactor, options, nodes, services)
     if len(services) == 1:
@@ -187,23 +187,17 @@ def _introduce(options: Options) -> None:
         _log.info("{summary}{web}", summary=summary_of(node), web=web)
 
 
-def _dashboard(reactor: Any, settings: Any) -> list[Any]:
-    """Return the service of the dashboard, if one was asked for."""
-    if settings is None:
-        return []
-    from txqueue.web.service import Dashboard
+def _surfaces(reactor: Any, options: Options, nodes: list[Node]) -> Iterator[Any]:
+    """Yield the services of the dashboard and of the metrics, if they were asked for."""
+    if options.dashboard is not None:
+        from txqueue.web.service import Dashboard
 
-    return [Dashboard(reactor, settings)]
+        yield Dashboard(reactor, options.dashboard)
+    if options.metrics is not None:
+        from txqueue.metrics.service import Metrics
 
-
-def _metrics(reactor: Any, options: Options, nodes: list[Node]) -> list[Any]:
-    """Return the service of the metrics, if they were asked for."""
-    if options.metrics is None:
-        return []
-    from txqueue.metrics.service import Metrics
-
-    names = [node.name for node in options.nodes]
-    return [Metrics(reactor, options.metrics, dict(zip(names, nodes, strict=True)))]
+        names = [node.name for node in options.nodes]
+        yield Metrics(reactor, options.metrics, dict(zip(names, nodes, strict=True)))
 
 
 def _with_reports(
@@ -249,15 +243,14 @@ def _settings(options: Options) -> Settings:
     return Settings(flags, os.environ, Path.cwd())
 
 
-def _dashboard_settings(settings: Settings, nodes: Sequence[NodeSettings]) -> Any:
-    """Return the settings of the dashboard; None if none is asked for.
+def _dashboard_settings(
+    settings: Settings, nodes: Sequence[NodeSettings], endpoint: Endpoint
+) -> Any:
+    """Return the settings of the dashboard.
 
     Raises:
         ConfigurationError: When a setting is not valid, or Jinja2 is not installed.
     """
-    endpoint = _secured_endpoint(settings, "web")
-    if endpoint is None:
-        return None
     from txqueue.web.settings import dashboard_settings, named_databases
 
     endpoint.ensure_free("choose another --web")
@@ -278,20 +271,6 @@ def _health_endpoint(settings: Settings) -> Endpoint | None:
     endpoint = parsed_endpoint(str(text), is_public=True, option=settings.label("health"))
     endpoint.ensure_free("choose another --health")
     return endpoint
-
-
-def _metrics_settings(settings: Settings, node: NodeSettings) -> Any:
-    """Return the settings of the metrics; None if none are asked for.
-
-    Raises:
-        ConfigurationError: When a setting is not valid, or prometheus_client is not installed.
-    """
-    endpoint = _secured_endpoint(settings, "metrics")
-    if endpoint is None:
-        return None
-    from txqueue.metrics.service import metrics_settings
-
-    return metrics_settings(node.dsn, node.schema, endpoint)
 
 
 def _secured_endpoint(settings: Settings, option: str) -> Endpoint | None:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import click
 from attrs import define, field
 
-from txqueue.cli.options import GlobalOptions, command
+from txqueue.cli.options import GlobalOptions, command, valued
 from txqueue.cli.output import Lines, facts, notes, show, styled
 from txqueue.demo.environment import bars
 from txqueue.errors import ConfigurationError
@@ -109,10 +109,10 @@ _WEB: Final = ("-c", "from txqueue.cli import main; main()", "web")
     metavar="MODULE",
     help="A module that defines work items; repeatable.",
 )
-@click.option(
+@valued(
     "--web",
-    metavar="ENDPOINT",
-    help=f"Where the dashboard listens (default: the first free port from {FIRST_PORT} on).",
+    "ENDPOINT",
+    f"Where the dashboard listens (default: the first free port from {FIRST_PORT} on).",
 )
 @click.option(
     "--queues", default="default", show_default=True, help="The queues to serve, joined by commas."

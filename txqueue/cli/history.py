@@ -9,7 +9,15 @@ from typing import Any
 import click
 from attrs import asdict
 
-from txqueue.cli.options import GlobalOptions, command, limited, moment_option, selecting, together
+from txqueue.cli.options import (
+    GlobalOptions,
+    command,
+    limited,
+    moment_option,
+    selecting,
+    together,
+    valued,
+)
 from txqueue.cli.output import (
     Columns,
     amount_of,
@@ -104,7 +112,7 @@ def stats(options: GlobalOptions, since: datetime | None, until: datetime | None
 
 
 @command("Archive old history as Parquet, and drop it.")
-@click.option("--to", "location", metavar="LOCATION", help="A folder, or s3://bucket/prefix.")
+@valued("--to", "LOCATION", "A folder, or s3://bucket/prefix.", "location")
 @moment_option(
     "--before", "before", "All days before this one, not only those past retention.", metavar="DAY"
 )

@@ -221,14 +221,7 @@ class Finite(click.FloatRange):
         return number
 
 
-if TYPE_CHECKING:
-    _States = click.Choice[str]
-else:
-    # It takes no argument in click 8.1.
-    _States = click.Choice
-
-
-class StateOf(_States):
+class StateOf(click.Choice):  # type: ignore[type-arg]  # It takes none in click 8.1.
     """One of some states; in place of a name that others have, the error has the state's."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
@@ -242,6 +235,11 @@ class StateOf(_States):
             if said.removeprefix("write ") not in self.choices:
                 raise
             self.fail(f"{value!r} is no state here: {said}.", param, ctx)
+
+
+def valued(flag: str, metavar: str, text: str, name: str | None = None) -> Decorator:
+    """Give a command an option that is a text; `name` is that of its argument, if it is another."""
+    return click.option(flag, *filter(None, [name]), metavar=metavar, help=text)
 
 
 def limited(
@@ -262,9 +260,7 @@ def selecting(*columns: str, what: str = "jobs", states: Sequence[str] = ()) -> 
 def on_node() -> Decorator:
     """Give a command the option that selects jobs by their node."""
     # Not `node`, which every command has: where to send its request.
-    return click.option(
-        "--on", "on_node", metavar="NODE", help="Only jobs that this node has or had."
-    )
+    return valued("--on", "NODE", "Only jobs that this node has or had.", "on_node")
 
 
 def searching() -> Decorator:
@@ -274,7 +270,7 @@ def searching() -> Decorator:
     return together(
         _filter("--tag", "NAME[=VALUE]", "Only jobs with this tag; repeatable."),
         _filter("--payload", "KEY=VALUE", "Only jobs with this in their payload; repeatable."),
-        click.option("--error", metavar="TEXT", help="Only jobs with this in their last error."),
+        valued("--error", "TEXT", "Only jobs with this in their last error."),
         _filter("--waiting-for", "WHAT", waits),
         _filter("--since", "WHEN", f"Only jobs enqueued since then: {when}."),
         _filter("--until", "WHEN", "Only jobs enqueued before; same format."),

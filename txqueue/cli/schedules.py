@@ -22,6 +22,7 @@ from txqueue.cli.options import (
     moment_option,
     selecting,
     together,
+    valued,
 )
 from txqueue.cli.output import (
     Columns,
@@ -53,11 +54,7 @@ LATE = 60.0
 @click.command(cls=Command, short_help="List schedules: when each is due, how it ran.")
 @selecting("work_type", "group", "tenant", what="schedules")
 @limited(100)
-@click.option(
-    "--after",
-    metavar="NAME",
-    help="Continue after this schedule: the last one of the previous page.",
-)
+@valued("--after", "NAME", "Continue after this schedule: the last one of the previous page.")
 @click.pass_obj
 def schedules(options: GlobalOptions, /, limit: int, **filters: str | None) -> None:
     """List schedules, with when each is due and its last run."""
@@ -174,8 +171,8 @@ COLUMNS = ("queue", "priority", "weight", "group", "tenant", "tags")
 _timed = together(
     click.option("--every", type=Length(), help="At even intervals, such as 90s, 5min, 2h."),
     click.option("--cooldown", type=Length(), help="This long after the last job has ended."),
-    click.option("--cron", metavar="EXPR", help="A cron expression, such as '0 3 * * *'."),
-    click.option("--tz", metavar="ZONE", help="The time zone of --cron.  [default: UTC]"),
+    valued("--cron", "EXPR", "A cron expression, such as '0 3 * * *'."),
+    valued("--tz", "ZONE", "The time zone of --cron.  [default: UTC]"),
     click.option(
         "--jitter",
         type=Length(takes_percent=True),

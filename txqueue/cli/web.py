@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from txqueue.cli.options import GlobalOptions, command
+from txqueue.cli.options import GlobalOptions, command, valued
 from txqueue.errors import ConfigurationError, TxqueueError
 
 if TYPE_CHECKING:
@@ -22,34 +22,18 @@ ENDPOINT = "tcp:8390"
 
 
 @command()
-@click.option(
-    "--web", "endpoint", metavar="ENDPOINT", help=f"Where it listens (default: {ENDPOINT})."
+@valued("--web", "ENDPOINT", f"Where it listens (default: {ENDPOINT}).", "endpoint")
+@valued("--databases", "FILE", "A file with the names and DSNs of several databases to serve.")
+@valued("--web-users", "FILE", "The file of the users that may log in; see txqueue web-user.")
+@valued(
+    "--web-proxy", "NAME:HEADER", "The proxy that identifies users, and its header that names each."
 )
-@click.option(
-    "--databases",
-    metavar="FILE",
-    help="A file with the names and DSNs of several databases to serve.",
-)
-@click.option(
-    "--web-users",
-    metavar="FILE",
-    help="The file of the users that may log in; see txqueue web-user.",
-)
-@click.option(
-    "--web-proxy",
-    metavar="NAME:HEADER",
-    help="The proxy that identifies users, and its header that names each.",
-)
-@click.option(
-    "--web-hosts",
-    metavar="NAMES",
-    help="Host names that the dashboard answers to, joined by commas.",
-)
-@click.option("--web-base", metavar="PATH", help="The dashboard's base path behind a proxy.")
-@click.option(
+@valued("--web-hosts", "NAMES", "Host names that the dashboard answers to, joined by commas.")
+@valued("--web-base", "PATH", "The dashboard's base path behind a proxy.")
+@valued(
     "--tls-dir",
-    metavar="FOLDER",
-    help="The folder with the certificates; the dashboard may then be on any interface.",
+    "FOLDER",
+    "The folder with the certificates; the dashboard may then be on any interface.",
 )
 def web(options: GlobalOptions, /, endpoint: str | None, **flags: str | None) -> None:
     """Serve the dashboard, without a node.

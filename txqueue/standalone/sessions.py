@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from inspect import signature
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import psycopg
 from psycopg.adapt import Buffer
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
 
+AnyConnection: TypeAlias = psycopg.Connection[Any] | psycopg.AsyncConnection[Any]
 MANNER: Final[Mapping[str, Any]] = {"autocommit": True, "prepare_threshold": None}
 """How connections are made: behind a pooler the next statement may run in another session."""
 _OF_THE_DRIVER: Final = frozenset(signature(psycopg.Connection.connect).parameters)
@@ -102,9 +103,7 @@ def check_process(pid: int) -> None:
         )
 
 
-def part_after_fork(
-    connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any], pid: int
-) -> None:
+def part_after_fork(connection: AnyConnection, pid: int) -> None:
     """Close a connection in a fork of the process that opened it, which goes on to use it.
 
     Whatever this process sent, such as the rollback of an open transaction or the message with
@@ -163,7 +162,7 @@ def _is_lost(error: psycopg.Error) -> bool:
     return is_lost(error.sqlstate, is_operational=is_operational)
 
 
-def _is_standby(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> bool:
+def _is_standby(connection: AnyConnection) -> bool:
     return any(connection.info.parameter_status(sign) == "on" for sign in SIGNS_OF_A_STANDBY)
 
 
@@ -180,7 +179,7 @@ def answered() -> Iterator[None]:
 
 
 @contextmanager
-def lost(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> Iterator[None]:
+def lost(connection: AnyConnection) -> Iterator[None]:
     """Convert only the driver's error for a lost connection or primary, for statements of the
     application.
     """
@@ -194,7 +193,7 @@ def lost(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> 
 
 
 @contextmanager
-def lending(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> Iterator[None]:
+def lending(connection: AnyConnection) -> Iterator[None]:
     """Close a connection at an error inside the block if its server accepts no writes.
 
     After a fail-over the next one may lead to the primary.
@@ -214,7 +213,7 @@ def is_passing(error: BaseException) -> bool:
     return isinstance(error, DatabaseUnavailable) and not _is_of_pool(error.__cause__, "PoolClosed")
 
 
-def is_alive(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> bool:
+def is_alive(connection: AnyConnection) -> bool:
     """Tell, without a round trip, whether an idle connection still works.
 
     A server that has stopped or restarted has ended the connection, which this host knows.
@@ -232,7 +231,7 @@ def is_alive(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any])
     return False
 
 
-def is_reusable(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> bool:
+def is_reusable(connection: AnyConnection) -> bool:
     """Tell whether a connection that was lent is as it was: open, and in no transaction."""
     return (
         not connection.closed
@@ -241,7 +240,7 @@ def is_reusable(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[An
     )
 
 
-def check_end(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:
+def check_end(connection: AnyConnection) -> None:
     """Check that a transaction can be committed.
 
     Raises:
@@ -255,9 +254,7 @@ def check_end(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]
         raise ended_inside()
 
 
-def note_end(
-    error: BaseException, connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]
-) -> None:
+def note_end(error: BaseException, connection: AnyConnection) -> None:
     """Add to an error that leaves a transaction that a statement has ended before."""
     if connection.info.transaction_status == TransactionStatus.IDLE:
         error.add_note(

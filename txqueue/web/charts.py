@@ -74,23 +74,9 @@ def charts(
         is_part: Whether they are of one queue or work type: enqueued jobs are counted all together.
     """
     enqueued = {} if is_part else {"enqueued": ("enqueued", "ready")}
-    frame = _Frame(now - span, span, step)
-
-    def chart(
-        title: str, format_value: Callable[[float], str], **columns: tuple[str, str]
-    ) -> Chart:
-        return _chart(
-            title=title, rows=rows, frame=frame, format_value=format_value, columns=columns
-        )
-
+    chart = _Frame(rows, now - span, span, step).chart
     return [
-        chart(
-            "Jobs a second",
-            rate,
-            done=("done", "done"),
-            **enqueued,
-            failed=("failed attempts", "failed"),
-        ),
+        chart("Jobs a second", rate, done=("done", "done"), **enqueued, failed=_FAILED),
         chart(
             "Jobs that have not ended",
             lambda number: f"{number:,.0f}",
@@ -98,74 +84,58 @@ def charts(
             waiting=("waiting", "waiting"),
             assigned=("running", "assigned"),
         ),
-        chart(
-            "Wait until the start",
-            duration,
-            wait_p50=("p50", "done"),
-            wait_p95=("p95", "waiting"),
-        ),
-        chart(
-            "Run time",
-            duration,
-            run_p50=("p50", "done"),
-            run_p95=("p95", "waiting"),
-        ),
+        chart("Wait until the start", duration, wait_p50=_MEDIAN, wait_p95=_SLOW),
+        chart("Run time", duration, run_p50=_MEDIAN, run_p95=_SLOW),
     ]
+
+
+# The name of a line and that of its colour.
+_FAILED, _MEDIAN, _SLOW = ("failed attempts", "failed"), ("p50", "done"), ("p95", "waiting")
 
 
 @frozen
 class _Frame:
-    """Where a moment is on the horizontal axis."""
+    """What charts are drawn of: the rows of a span of time."""
 
+    rows: Rows
     begin: datetime
     span: timedelta
     step: timedelta
 
-    def x(self, moment: datetime) -> float:
-        return max(0.0, min(WIDTH, WIDTH * ((moment - self.begin) / self.span)))
+    def chart(
+        self, title: str, format_value: Callable[[float], str], **columns: tuple[str, str]
+    ) -> Chart:
+        values = [row[column] or 0.0 for row in self.rows for column in columns]
+        top = nice_ceiling(max(values, default=0.0))
+        lines = [
+            Line(*label, self._path(column, top), self._last(column, format_value))
+            for column, label in columns.items()
+        ]
+        summary = "; ".join(f"{line.name} {line.last}" for line in lines)
+        return Chart(
+            title=title,
+            top=format_value(top),
+            begin=age(self.span.total_seconds()),
+            lines=tuple(lines),
+            summary=f"{title}, last: {summary}",
+        )
 
+    def _last(self, column: str, format_value: Callable[[float], str]) -> str:
+        known = [row[column] for row in self.rows if row[column] is not None]
+        return format_value(known[-1]) if known else "unknown"
 
-def _chart(
-    title: str,
-    rows: Rows,
-    frame: _Frame,
-    format_value: Callable[[float], str],
-    columns: Mapping[str, tuple[str, str]],
-) -> Chart:
-    values = [row[column] or 0.0 for row in rows for column in columns]
-    top = nice_ceiling(max(values, default=0.0))
-    lines = tuple(
-        _line(column, *label, rows, frame, top, format_value) for column, label in columns.items()
-    )
-    summary = "; ".join(f"{line.name} {line.last}" for line in lines)
-    return Chart(
-        title=title,
-        top=format_value(top),
-        begin=age(frame.span.total_seconds()),
-        lines=lines,
-        summary=f"{title}, last: {summary}",
-    )
-
-
-def _line(  # noqa: PLR0917 - what a line is drawn from
-    column: str,
-    name: str,
-    kind: str,
-    rows: Rows,
-    frame: _Frame,
-    top: float,
-    format_value: Callable[[float], str],
-) -> Line:
-    measured = [row for row in rows if row[column] is not None]
-    parts, previous_at = [], None
-    for row in measured:
-        # A gap in the marks is a gap in the line: nothing is known of that time.
-        is_gap = previous_at is None or row["at"] - previous_at > 1.5 * frame.step
-        y = HEIGHT - HEIGHT * min(row[column] / top, 1.0)
-        parts.append(f"{'M' if is_gap else 'L'}{frame.x(row['at']):.1f} {y:.1f}")
-        previous_at = row["at"]
-    last_text = format_value(measured[-1][column]) if measured else "unknown"
-    return Line(name, kind, " ".join(parts), last_text)
+    def _path(self, column: str, top: float) -> str:
+        parts, previous_at = [], None
+        for row in self.rows:
+            if row[column] is None:
+                continue
+            # A gap in the marks is a gap in the line: nothing is known of that time.
+            is_gap = previous_at is None or row["at"] - previous_at > 1.5 * self.step
+            x = max(0.0, min(WIDTH, WIDTH * ((row["at"] - self.begin) / self.span)))
+            y = HEIGHT - HEIGHT * min(row[column] / top, 1.0)
+            parts.append(f"{'M' if is_gap else 'L'}{x:.1f} {y:.1f}")
+            previous_at = row["at"]
+        return " ".join(parts)
 
 
 def nice_ceiling(value: float) -> float:
