@@ -229,12 +229,13 @@ class StateOf(click.Choice):  # type: ignore[type-arg]  # It takes none in click
         from txqueue.model.names_elsewhere import state_elsewhere
 
         try:
-            return super().convert(value, param, ctx)
+            state: str = super().convert(value, param, ctx)
         except click.BadParameter:
             said = state_elsewhere(value)
             if said.removeprefix("write ") not in self.choices:
                 raise
             self.fail(f"{value!r} is no state here: {said}.", param, ctx)
+        return state
 
 
 def valued(flag: str, metavar: str, text: str, name: str | None = None) -> Decorator:
