@@ -359,9 +359,10 @@ def _fields(node: ast.ClassDef) -> Iterator[str]:
 def _option(field: ast.AnnAssign) -> str | None:
     """Describe an option of enqueue, which is annotated with its declaration; None for others."""
     match field.annotation:
-        case ast.Subscript(slice=ast.Tuple([kind, ast.Call(args=[about, *_], keywords=more)])):
+        case ast.Subscript(slice=ast.Tuple([kind, ast.Call(func, [about, *_], more)])):
             given = {word.arg: ast.unparse(word.value).strip("'") for word in more}
-            default = OWN if "by_class" in given else given.get("default", "none")
+            is_own = ast.unparse(func) == "_by_class"
+            default = OWN if is_own else given.get("default", "none")
             said = _plain(ast.literal_eval(about))
             name = f"{ast.unparse(field.target)}: {ast.unparse(kind)}"
             return f"- `{name}`: {said} Default: {default}."

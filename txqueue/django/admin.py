@@ -70,17 +70,11 @@ class JobAdmin(admin.ModelAdmin):  # type: ignore[misc]  # Django has no types.
             return "-"
         return str(format_html('<a href="{}/jobs/{}">show</a>', address.rstrip("/"), job.pk))
 
-    def has_add_permission(self, request: Any) -> bool:
-        """Jobs are enqueued by code."""
+    def has_add_permission(self, request: Any, obj: Any = None) -> bool:
+        """Jobs are enqueued by code, change by runs, and are removed in time by themselves."""
         return False
 
-    def has_change_permission(self, request: Any, obj: Any = None) -> bool:
-        """Their state is that of a run."""
-        return False
-
-    def has_delete_permission(self, request: Any, obj: Any = None) -> bool:
-        """They are removed in time by themselves."""
-        return False
+    has_change_permission = has_delete_permission = has_add_permission
 
     @property
     def _backend(self) -> Any:

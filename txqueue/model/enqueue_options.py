@@ -115,7 +115,7 @@ class Option:
 
     about: str
     rule: _Rule
-    sql: str | None = field(default=None, kw_only=True)
+    sql: str | None = None
     default: str = field(default="none", kw_only=True)
     by_class: bool = field(default=False, kw_only=True)
     stored: Callable[[Any], object] = field(default=option_json, kw_only=True)
@@ -143,100 +143,82 @@ class Option:
         return self.stored(value)
 
 
+def _by_class(about: str, rule: _Rule, sql: str | None = None, **more: Any) -> Option:
+    """Return an option for which the work type decides, where a call leaves it out."""
+    return Option(about, rule, sql, by_class=True, **more)
+
+
 class EnqueueOptions(TypedDict, total=False):
     """Options of `enqueue`; those left out, and those that are None, take their default.
 
     A datetime is an aware one; a length of time is a timedelta or a number of seconds.
     """
 
-    queue: Annotated[
-        str | None,
-        Option("The queue in which the job waits.", _name(200), sql="text", by_class=True),
-    ]
+    queue: Annotated[str | None, _by_class("The queue in which the job waits.", _name(200), "text")]
     priority: Annotated[
-        int | None,
-        Option("0 to 9; a higher one runs first.", _PRIORITY, sql="integer", by_class=True),
+        int | None, _by_class("0 to 9; a higher one runs first.", _PRIORITY, "integer")
     ]
     weight: Annotated[
         int | None,
-        Option(
+        _by_class(
             "The share of a worker's capacity that the job takes.",
             _whole(1, MOST_WEIGHT),
-            sql="integer",
-            by_class=True,
+            "integer",
         ),
     ]
     not_before: Annotated[
         datetime | None,
-        Option(
-            "The time before which it does not run.",
-            _MOMENT,
-            sql="timestamptz",
-            default="now",
-        ),
+        Option("The time before which it does not run.", _MOMENT, "timestamptz", default="now"),
     ]
     not_after: Annotated[
         datetime | None,
         Option(
             "The time before which it should start; its rank rises until then.",
             _MOMENT,
-            sql="timestamptz",
+            "timestamptz",
         ),
     ]
     group: Annotated[
         str | None,
-        Option(
+        _by_class(
             "The job's group: at most one job of it runs at a time, in their order.",
             _name(LONGEST_KEYS["group"], ", such as f'account:{number}',", _METHOD),
-            sql="text",
-            by_class=True,
+            "text",
         ),
     ]
     tenant: Annotated[
         str | None,
-        Option(
+        _by_class(
             "The job's tenant: tenants of a queue take turns.",
             _name(LONGEST_KEYS["tenant"], hint=_METHOD),
-            sql="text",
-            by_class=True,
+            "text",
         ),
     ]
     timeout: Annotated[
         float | timedelta | None,
-        Option(
-            "The longest time of one run.",
-            _length("or None for the work type's own"),
-            by_class=True,
-        ),
+        _by_class("The longest time of one run.", _length("or None for the work type's own")),
     ]
     attempts: Annotated[
-        int | None, Option("How many runs it gets in all.", _whole(1, MOST_ATTEMPTS), by_class=True)
+        int | None, _by_class("How many runs it gets in all.", _whole(1, MOST_ATTEMPTS))
     ]
     expires: Annotated[
         bool | None,
-        Option(
+        _by_class(
             "Whether it is cancelled if it has not started at its ``not_after``.",
             _flag("give True to cancel the job at its not_after, False to only raise its rank"),
-            by_class=True,
         ),
     ]
     unique: Annotated[
         str | None,
-        Option(
+        _by_class(
             "A key that at most one unended job of the work type holds; None: that of the class.",
             _name(LONGEST_KEYS["unique"], hint=_METHOD),
-            sql="text",
-            by_class=True,
+            "text",
         ),
     ]
     unique_mode: Annotated[
         UniqueMode | None,
-        Option(
-            "What to do with a new job whose key another job holds.",
-            _MODE,
-            sql="text",
-            by_class=True,
-        ),
+        _by_class("What to do with a new job whose key another job holds.", _MODE, "text"),
     ]
     as_of: Annotated[
         datetime | None,
@@ -275,7 +257,7 @@ class EnqueueOptions(TypedDict, total=False):
         Option(
             "The numbers of the jobs to wait for until they are done; not with a unique key.",
             _Rule(_are_numbers, "give a list of the numbers of jobs"),
-            sql="bigint[]",
+            "bigint[]",
             # The driver sends a tuple as a row.
             stored=list,
         ),
@@ -285,16 +267,15 @@ class EnqueueOptions(TypedDict, total=False):
         Option(
             "Whether to wait only until those have ended in any way.",
             _flag("give True to wait for any end, False for jobs that are done"),
-            sql="boolean",
+            "boolean",
             default="False",
         ),
     ]
     tags: Annotated[
         Mapping[str, str] | None,
-        Option(
+        _by_class(
             "At most 10 texts by name, by which people find and filter jobs.",
             _Rule(lambda value: value is not None, ""),
-            by_class=True,
             # It names the tag that is not valid.
             stored=checked_tags,
         ),
