@@ -1,6 +1,5 @@
 -- The views, functions and grants of the schema txqueue, version 38, to be read.
 -- Generated from a migrated database by: python -m tests.db.snapshot
--- N is a lane, 0 to 7.
 
 -- Views ---------------------------------------------------------------------------------------------------------------
 
@@ -36,8 +35,8 @@ view workset_status (name text, work_type text, source text, size smallint, batc
     jobs bigint, remaining bigint, is_exact boolean);
 
 -- Functions -----------------------------------------------------------------------------------------------------------
--- By file of schema/functions. Behind a signature: the roles that may execute it, without their prefix txqueue_.
--- schema/README.md says what each function does.
+-- Those that others than the owner may execute, by file of schema/functions; behind each the roles, without their
+-- prefix txqueue_. schema/README.md says what each function does.
 
 -- acts
 cancel(ids bigint[], who text) returns (cancelled bigint[], requested jsonb, refused bigint[]);  -- worker
@@ -50,8 +49,6 @@ retry(ids bigint[], who text) returns (retried bigint[], refused bigint[]);  -- 
 retry_from(its_job_id bigint, its_step text, who text) returns integer;  -- worker
 row_locker(its_xmax xid, leaf oid) returns integer;  -- read, worker
 set_priority(ids bigint[], its_priority integer, who text) returns (changed bigint[], refused bigint[]);  -- worker
--- only the owner may execute: cancel_jobs, enqueue_again, format_job_ids, is_live_job, lock_acted_on, note_action,
--- reopen, reopen_obstacles, reset_for_retry, restore_steps
 
 -- checks
 advance_sequences(is_thorough boolean = true) returns text[];  -- worker
@@ -61,8 +58,6 @@ is_input(given text, its_type regtype) returns boolean;  -- worker
 lagging_sequences(is_thorough boolean = true) returns table(name text, present bigint, needed bigint);  -- read, worker
 readable_json(value jsonb) returns jsonb;  -- read, worker
 readable_text(value text) returns text;  -- read, worker
--- only the owner may execute: check_isolation, fail_if_damaged, has_large_values, is_member, nearest_name, refuse,
--- sound_jobs, without_values
 
 -- claim
 next_job(its_node integer, its_incarnation integer, queues text[], work_types text[], free_weight integer,
@@ -73,10 +68,6 @@ next_job(its_node integer, its_incarnation integer, queues text[], work_types te
     seen_at timestamptz, reached text, last_tenant text, reached_job bigint, searched double precision, passed text,
     passed_job bigint, left_job bigint);  -- worker
 set_aside(its_incarnation integer, queues text[]) returns bigint[];  -- worker
--- only the owner may execute: assign_N, attainable_room, bound_step, chunk_entry, chunk_of, fail_unreadable,
--- find_fault, find_head, find_heads, find_last, find_loss, fit_capacity_N, in_order, job_terms, lanes_in_use,
--- leave_remnant, lock_ready_N, measure_search, most_attainable, next_assignment, open_claim, ready_queues,
--- separate_suspects, take_first_N, take_step_N, turn_to_reserve
 
 -- complete
 complete(its_incarnation integer, lanes smallint[], assignments bigint[], ids text[], results text[] = null)
@@ -86,7 +77,6 @@ complete_one(its_incarnation integer, its_assignment bigint, its_job_id bigint, 
 held_jobs(its_incarnation integer, ids bigint[]) returns bigint[];  -- worker
 release(its_incarnation integer, assignments bigint[], died boolean, all_but boolean = false, ids bigint[] = null,
     spare_handed boolean = false, at_most integer = null) returns integer;  -- worker
--- only the owner may execute: complete_each_N, complete_in_N, give_back, lane_of_jobs, pass_on_ends
 
 -- dispatch
 assignments_of(its_incarnation integer, older_than double precision) returns table(assignment bigint,
@@ -105,8 +95,6 @@ pass_on(its_incarnation integer, assignments bigint[], ids bigint[], to_incarnat
 probe_run(its_incarnation integer) returns text;  -- worker
 reserve_run(its_name text) returns (incarnation integer, former integer);  -- worker
 silent_jobs() returns bigint[];  -- read, worker
--- only the owner may execute: credit_left, credit_run, enqueue_credited, has_open_credit, may_assign_at_once,
--- may_notify, notify_run, starts_jobs, try_turn
 
 -- enqueue
 enqueue(work_type text, payload jsonb) returns bigint;  -- enqueue, worker
@@ -116,21 +104,15 @@ enqueue(work_type character varying, payload jsonb, queue text = null, priority 
     after_any_end boolean = null) returns bigint;  -- enqueue, worker
 enqueue_checked(jobs jsonb) returns bigint[];  -- enqueue, worker
 enqueue_many(jobs jsonb) returns bigint[];  -- enqueue, worker
--- only the owner may execute: enqueue_each, has_sleeping_master, wake_masters
 
 -- enqueue_checks
 is_read_in_clear(its_type text) returns boolean;  -- read, worker
--- only the owner may execute: check_encrypted, check_job, find_broken_length, find_broken_option, find_broken_rule,
--- has_broken_tag, is_short_object, known_options, member_text, payload_octets, refuse_computed, refuse_full_queue,
--- refuse_job, refuse_keyless, refuse_member, refuse_option, refuse_unknown_option
 
 -- explain
 demand(queue text) returns bigint;  -- enqueue, read, worker
 explain_each(ids bigint[]) returns table(job_id bigint, facts jsonb);  -- read, worker
 explain_facts(its_job_id bigint) returns jsonb;  -- read, worker
 updated_at(its job) returns timestamptz;  -- read, worker
--- only the owner may execute: ahead_facts, control_facts, goes_first, group_facts, group_limit, limited_now,
--- lock_facts, own_cycle, passes_over
 
 -- failures
 discard_failures(its_fingerprint text, who text, before timestamptz = null, at_most integer = 1000)
@@ -142,11 +124,6 @@ postpone_failures(its_fingerprint text, who text, delay double precision, moment
     at_most integer = 1000) returns (postponed integer, until timestamptz);  -- worker
 retry_failures(its_fingerprint text, who text, before timestamptz = null, at_most integer = 1000)
     returns (retried integer, until timestamptz);  -- worker
--- only the owner may execute: act_on_failures, error_kind, error_shape, fingerprint
-
--- groups
--- only the owner may execute: admit_groups_N, end_rate_waits, free_groups, free_late_groups, group_slots, lock_groups,
--- note_fronts
 
 -- history
 begin_archive(its_leaf text) returns integer;  -- worker
@@ -158,12 +135,6 @@ find_archived(its_id bigint) returns table(state job_state, day date, location t
 find_job(its_id bigint) returns setof job;  -- read, worker
 history_due(before date = null) returns table(leaf text, state text, day date);  -- worker
 hold_archiving(its_holder uuid, seconds double precision) returns boolean;  -- worker
--- only the owner may execute: drop_leaf, forget_deleted, forget_steps, last_pages, note_history_change,
--- note_history_days
-
--- keys
--- only the owner may execute: compute_key, declared_keys, key_of, lock_keys, try_duty, try_keys, with_keys,
--- without_keys_option
 
 -- limits
 backlog(queue text) returns bigint;  -- enqueue, read, worker
@@ -173,8 +144,6 @@ resume(its_kind text, its_key text, who text) returns boolean;  -- worker
 set_limit(its_kind text, its_key text, its_concurrency integer, its_rate double precision, its_burst integer,
     its_share double precision, its_reserve double precision, who text, cleared text[] = '{}',
     its_backlog bigint = null) returns jsonb;  -- worker
--- only the owner may execute: bucket_level, charge_control, check_limit, compute_allowances, count_backlog, has_limits,
--- is_unlimited_tenant, lock_control, next_tenants, note_tenants, open_queues, save_control, tenant_turns
 
 -- minutes
 chart(its_span double precision, its_step double precision, its_queue text = null, its_work_type text = null)
@@ -188,7 +157,6 @@ note_minute() returns boolean;  -- worker
 stats(since timestamptz, until timestamptz = now()) returns table(hour timestamptz, work_type text, done bigint,
     failed bigint, cancelled bigint, busy double precision, mean double precision, longest double precision,
     waited double precision);  -- read, worker
--- only the owner may execute: merge_minutes, minute_failures, minute_figures
 
 -- nodes
 declare_dead(its_incarnation integer, ended integer[]) returns integer;  -- worker
@@ -208,34 +176,23 @@ renew_for_peer(its_incarnation integer, heard integer[]) returns integer[];  -- 
 rescue(its_incarnation integer = null) returns integer;  -- worker
 reserve_incarnation() returns integer;  -- worker
 undrain_node(its_name text, who text) returns boolean;  -- worker
--- only the owner may execute: cancel_returned, find_cancellations, first_end, has_lighter_node, has_reader,
--- is_reachable, is_stale_cancellation, lease_margin, lock_live_node, look_around, mark_dead, nearest_nodes,
--- refused_session, review_unread, server_identity, serves_type
 
 -- ready
 claim_given(its_node integer, its_incarnation integer, work_types text[], given bigint[], since bigint, is_own boolean,
     moment timestamptz) returns jsonb;  -- worker
 claim_ready(its_node integer, its_incarnation integer, queues text[], work_types text[], at_most integer)
     returns (lane smallint, assignment bigint, jobs integer, weight bigint, chunk text, is_ordinary boolean);  -- worker
--- only the owner may execute: compute_rank, current_lane, make_eligible, make_published_ready, make_ready, next_due,
--- promote
 
 -- relations
 notify_ends(ids text) returns double precision;  -- worker
 request_end_notices(seconds integer = 10) returns void;  -- enqueue, worker
--- only the owner may execute: add_parent_outcomes, awaits_end, cancel_orphan, enqueue_child, find_held_children,
--- has_waiting_clients, hold_for_parents, hold_for_parents_again, is_late_end_in_use, link_parents, lock_children,
--- note_late_ends, notify_ended_jobs, propagate_ends, propagate_late_ends, propagate_noted, unblock_children,
--- wait_for_new_ends
 
 -- roles
 lacking_right(report jsonb, is_silent boolean) returns (what text, remedy text);  -- read, worker
--- only the owner may execute: grant_roles
 
 -- rotation
 rotate(held text[] = '{}', least_bytes bigint = 262144, at_most integer = 2) returns (did text[],
     holders text[]);  -- worker
--- only the owner may execute: count_lane_rows, free_lanes, lanes, move_stragglers, next_lane, truncate_if_empty
 
 -- schedules
 due_schedules(since timestamptz = null, at_most integer = 500, busy text[] = '{}') returns (due jsonb,
@@ -255,8 +212,6 @@ schedule_runs(names text[], at_most integer = 20) returns table(name text, due t
 scheduled_keys(its_job jsonb) returns ("group" text, tenant text);  -- read, worker
 start_missed_cooldowns() returns integer;  -- worker
 tick(ticks jsonb) returns integer;  -- worker
--- only the owner may execute: check_schedule, check_schedule_times, cooldown_start, enqueue_runs, first_due,
--- lock_schedule, next_due_within, only_enqueued, save_schedule, schedule_options, start_cooldowns
 
 -- settle
 note_late_error(its_incarnation integer, its_assignment bigint, its_job_id bigint, its_error text)
@@ -267,8 +222,6 @@ settle(its_incarnation integer, outcomes jsonb) returns (settled bigint[], freed
     freed_job bigint);  -- worker
 started(its_incarnation integer, assignments bigint[], ids bigint[], seconds double precision[], progress text[] = null)
     returns integer;  -- worker
--- only the owner may execute: end_assigned, fail_unread, forget_attempts, leave_unread, make_next_stage, return_unread,
--- start_next_stages, with_no_key, without_assignment
 
 -- signals
 encrypted_type(job_id bigint, name text) returns text;  -- enqueue, worker
@@ -276,7 +229,6 @@ send_signal(its_job_id bigint, its_name text, its_value jsonb, its_key text, who
 signal(job_id bigint, name text, value jsonb = null, key text = null) returns boolean;  -- enqueue, worker
 signal_keyed(work_type text, "unique" text, name text, value jsonb = null, key text = null)
     returns boolean;  -- enqueue, worker
--- only the owner may execute: has_signals, is_sealed, refuse_signal, resume_signalled, take_signal
 
 -- steps
 kept_steps(its_job_id bigint) returns jsonb;  -- worker
@@ -286,14 +238,10 @@ load_steps(its_job_id bigint) returns (name text, kind text, result text, error 
 write_step(its_incarnation integer, its_assignment bigint, its_job_id bigint, its_name text, its_result jsonb,
     its_child bigint = null, its_lane integer = null) returns void;  -- worker
 write_steps(its_incarnation integer, given jsonb) returns (place integer, value text);  -- worker
--- only the owner may execute: hold_for_step_N, signalled_jobs, suspend_jobs, wait_for_steps
 
 -- unique
 coalesce_into(its_incarnation integer, its_assignment bigint, its_job_id bigint, at_most integer, later boolean = false)
     returns table(taken_id bigint, taken_type text, taken_payload text);  -- worker
--- only the owner may execute: can_change_payload, check_as_of, check_once_for, check_unique, enqueue_related,
--- enqueue_remembered, enqueue_unique, find_held_keys, pass_on_unique_keys, refuse_duplicate, replace_pending,
--- take_newest
 
 -- worksets
 add_parts(its_name text, firsts text[], lasts text[], counts integer[], is_all boolean) returns void;  -- worker
@@ -311,7 +259,6 @@ retry_workset(its_name text) returns bigint;  -- worker, worksets
 split_workset_part(its_incarnation integer, its_assignment bigint, its_job_id bigint, its_part bigint, its_keys text[],
     size integer, delay double precision = 0) returns boolean;  -- worker
 start_workset(its_name text, its_items bigint = null) returns integer;  -- worker, worksets
--- only the owner may execute: check_workset_table, fill_slots, lock_workset, workset_columns
 
 -- Grants --------------------------------------------------------------------------------------------------------------
 -- role              privilege  on
@@ -320,20 +267,10 @@ start_workset(its_name text, its_items bigint = null) returns integer;  -- worke
 --                   select     migration
 --
 -- txqueue_read      usage      schema txqueue
---                   select     action, archived, claiming, control, duty, failed_attempt, failures, group_front,
---                              group_hold, history_day, history_size, job, job_id, job_parent, job_signal, job_step,
---                              key_lock, late_end, late_group, live_jobs, live_tenants, migrating, migration,
---                              minute_counts, minute_mark, node_info, node_status, old_snapshots, recent_done, request,
---                              schedule, seen_key, setting, unique_job, unread_job, work_type, workset, workset_failed,
---                              workset_part, workset_slot, workset_status
+--                   select     all tables and views but node_channel, job_id
 --
 -- txqueue_worker    usage      schema txqueue
---                   select     action, archived, claiming, control, duty, failed_attempt, failures, group_front,
---                              group_hold, history_day, history_size, job, job_id, job_parent, job_signal, job_step,
---                              key_lock, late_end, late_group, live_jobs, live_tenants, migrating, migration,
---                              minute_counts, minute_mark, node_info, node_status, old_snapshots, recent_done, request,
---                              schedule, seen_key, setting, unique_job, unread_job, work_type, workset, workset_failed,
---                              workset_part, workset_slot, workset_status
+--                   select     all tables and views but node_channel, job_id
 --
 -- txqueue_worksets  usage      schema txqueue
 --                   select     migration

@@ -1,4 +1,7 @@
 -- The claim: what programs call comes first, then its steps and what they use.
+--
+-- Steps that are marked as inlined have no settings of their own, which would cost more than the call: next_job(),
+-- claim_ready() and claim_given() call them, whose settings pin the plans and the search path.
 
 -- The claim of a master: promotes due jobs, then takes ready jobs for this node in rank order, up to
 -- free_weight, as chunks of at most chunk_jobs, at least one for each worker if there are that many.
@@ -289,9 +292,8 @@ begin
 end $$;
 
 -- What a claim may look at: the room of the node (0 if it is not alive) and its capacity; its queues, of many only those
--- with ready jobs, and their limits, if
--- there are any; the turns that their jobs take; what ends of jobs can make free if is_narrow (see attainable_room()); and
--- the seconds after which a limit allows more. Only next_job() calls it, whose settings pin the plans and the search path.
+-- with ready jobs, and their limits, if there are any; the turns that their jobs take; what ends of jobs can make free if
+-- is_narrow (see attainable_room()); and the seconds after which a limit allows more.
 create or replace function txqueue.open_claim(
     its_incarnation integer, queues text[], free_weight integer, ahead integer, after_tenant text,
     from_rank timestamptz, from_job bigint) returns txqueue.opened_claim
@@ -368,7 +370,7 @@ begin
 end $$;
 
 -- The lanes whose tables of ready jobs are not empty files: that a table is costs less to see than that each of many
--- queues has no job in it. Only next_job() and its steps call it.
+-- queues has no job in it.
 create or replace function txqueue.lanes_in_use() returns smallint[]
 language sql volatile  -- inlined
 as $$
@@ -397,8 +399,7 @@ end $$;
 -- number.
 --
 -- One statement for each kind of turn, because each has its own partial index: with a union of the three, a
--- claim that found nothing cost 1.42 times as much. Only next_job() calls it, whose settings pin the plans
--- and the search path; settings of its own would cost more than the call.
+-- claim that found nothing cost 1.42 times as much.
 create or replace function txqueue.find_heads(
     turn txqueue.claim_turn, queues text[], work_types text[], from_rank timestamptz, from_job bigint, at_most integer)
 returns txqueue.ready_head[]
@@ -439,8 +440,7 @@ begin
          order by head.rank, head.job_id limit at_most);
 end $$;
 
--- Heads in rank order, where some queues have those of the jobs that may use their reserve in place of all others. Only
--- next_job() calls it.
+-- Heads in rank order, where some queues have those of the jobs that may use their reserve in place of all others.
 create or replace function txqueue.turn_to_reserve(
     heads txqueue.ready_head[], reserved text[], work_types text[], at_most integer) returns txqueue.ready_head[]
 language plpgsql volatile  -- inlined
@@ -451,7 +451,7 @@ begin
         || txqueue.find_heads(row(null, null, true)::txqueue.claim_turn, reserved, work_types, null, null, at_most));
 end $$;
 
--- Heads in rank order. Only next_job() calls it.
+-- Heads in rank order.
 create or replace function txqueue.in_order(heads txqueue.ready_head[]) returns txqueue.ready_head[]
 language plpgsql immutable  -- inlined
 as $$
@@ -463,7 +463,7 @@ end $$;
 
 -- What a step of a claim may take from one queue: the most jobs, the room for them, the heaviest (what can never start on
 -- this node must not keep the others waiting), and whether they are counted. limits are null if the queue has none;
--- node_largest and node_total are those of attainable_room(). Only next_job() calls it.
+-- node_largest and node_total are those of attainable_room().
 create or replace function txqueue.bound_step(
     limits txqueue.open_queue, turn txqueue.claim_turn, room integer, part integer, ahead integer, largest integer, capacity integer,
     node_largest integer, node_total integer) returns txqueue.step_bounds
@@ -491,8 +491,7 @@ end $$;
 -- fit are suspects. left_job: the first heavy job that is left to a node with less load than its_load, if that is given;
 -- others behind it are taken.
 --
--- One function per lane, which calls those of its lane. Only next_job() calls it, whose settings pin the plan
--- and the search path.
+-- One function per lane, which calls those of its lane.
 create or replace function txqueue.take_step_0(
     head txqueue.ready_head, turn txqueue.claim_turn, bounds txqueue.step_bounds, work_types text[], step integer, most_deaths integer,
     room integer, part integer, largest integer, capacity integer, chunk_jobs integer, workers integer, is_idle boolean, most_parked integer,
@@ -693,8 +692,7 @@ end $$;
 
 -- Moves rows of one ready lane, locked by the caller, to the assigned lane as one chunk, and returns the
 -- chunk in rank order. Charges the rates of groups. One function per lane, so that its plan is kept. Three
--- plain statements over locked rows, because the rows that a deletion returns would be copied twice. take_step()
--- calls it, for next_job(), and claim_given(): their settings pin the plans and the search path.
+-- plain statements over locked rows, because the rows that a deletion returns would be copied twice.
 create or replace function txqueue.assign_0(
     lane smallint, tids tid[], its_node integer, its_incarnation integer, is_counted smallint, is_alone boolean)
 returns txqueue.claimed_chunk
@@ -774,7 +772,7 @@ as $$
 $$;
 
 -- The first ready job that a turn may take of the lane and queue of a head, from that head on: the head itself,
--- if it was left, or the next one. Null if there is none. Only next_job() calls it; see find_heads().
+-- if it was left, or the next one. Null if there is none. See find_heads().
 create or replace function txqueue.find_head(
     turn txqueue.claim_turn, head txqueue.ready_head, work_types text[]) returns txqueue.ready_head
 language plpgsql volatile  -- inlined
@@ -811,7 +809,6 @@ end $$;
 
 -- How long a claim that began at a moment searched: longer than the jobs that it took or parked account for. If it left
 -- none, rank and job_id are the position from which the next claim may go on; foremost is the first job that was ready.
--- Only next_job() calls it.
 create or replace function txqueue.measure_search(
     began timestamptz, jobs integer, queues text[], foremost txqueue.ready_head, has_left boolean,
     out seconds double precision, out rank timestamptz, out job_id bigint)
@@ -824,28 +821,19 @@ begin
         rank := foremost.rank;
         job_id := foremost.job_id;
         if clock_timestamp() - began > interval '10 milliseconds' then
-            select coalesce(last.rank, foremost.rank), coalesce(last.job_id, foremost.job_id)
-              into measure_search.rank, measure_search.job_id
-              from txqueue.find_last(queues, foremost) as last;
+            -- The last of the ready jobs without a tenant, from that one on.
+            select last.rank, last.job_id into measure_search.rank, measure_search.job_id
+              from unnest(queues) as wanted (queue), unnest('{0,1,2,3,4,5,6,7}'::smallint[]) as each (lane),
+                   lateral (select ready.rank, ready.job_id from txqueue.job_ready as ready
+                             where ready.lane = each.lane and ready.queue = wanted.queue and ready.tenant is null
+                               and (ready.rank, ready.job_id) >= (coalesce(foremost.rank, '-infinity'), coalesce(foremost.job_id, 0))
+                             order by ready.rank desc, ready.job_id desc limit 1) as last
+             order by last.rank desc, last.job_id desc limit 1;
+            measure_search.rank := coalesce(measure_search.rank, foremost.rank);
+            measure_search.job_id := coalesce(measure_search.job_id, foremost.job_id);
         end if;
     end if;
     seconds := greatest(0, extract(epoch from clock_timestamp() - began));
-end $$;
-
--- The last of the ready jobs without a tenant in some queues, by rank and number, from a head on, or of all if that is
--- null; nulls if there are none. Only next_job() calls it, whose settings pin the plan.
-create or replace function txqueue.find_last(
-    queues text[], head txqueue.ready_head, out rank timestamptz, out job_id bigint)
-language plpgsql stable  -- inlined
-as $$
-begin
-    select last.rank, last.job_id into find_last.rank, find_last.job_id
-      from unnest(queues) as wanted (queue), unnest('{0,1,2,3,4,5,6,7}'::smallint[]) as each (lane),
-           lateral (select ready.rank, ready.job_id from txqueue.job_ready as ready
-                     where ready.lane = each.lane and ready.queue = wanted.queue and ready.tenant is null
-                       and (ready.rank, ready.job_id) >= (coalesce(head.rank, '-infinity'), coalesce(head.job_id, 0))
-                     order by ready.rank desc, ready.job_id desc limit 1) as last
-     order by last.rank desc, last.job_id desc limit 1;
 end $$;
 
 -- Fails the jobs that cannot be given to a worker, each with the reason, after a statement has failed for one of
@@ -1015,8 +1003,7 @@ end $$;
 
 -- Moves the first ready jobs of one lane to the assigned lane as one chunk, for claim_ready(), unless one of
 -- them is not ordinary (in a group, a suspect, heavier than 1 or with a large payload), or there is a control,
--- a pause for example. One function per lane, so that its plans are kept. Only claim_ready() calls it, whose
--- settings pin the plans and the search path.
+-- a pause for example. One function per lane, so that its plans are kept.
 create or replace function txqueue.take_first_0(
     its_node integer, its_incarnation integer, queues text[], work_types text[], at_most integer,
     out assignment bigint, out jobs integer, out chunk text, out is_ordinary boolean)

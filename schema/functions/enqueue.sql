@@ -217,7 +217,12 @@ begin
     end if;
     -- Each of these paths costs a hundredth of what it takes to write the jobs.
     if keyed is not null and jsonb_path_exists(jobs, '$[*].work_type ? (@ == $keyed[*])', jsonb_build_object('keyed', keyed)) then
-        jobs := with_keys(jobs);
+        jobs := (
+            select jsonb_agg(case when known.policy ? 'keys'
+                                  then job || declared_keys(known.policy, known.work_type, job -> 'payload', job -> 'options', job)
+                                  else job end order by place)
+              from jsonb_array_elements(jobs) with ordinality as element (job, place)
+              left join work_type as known on known.work_type = job ->> 'work_type');
     end if;
     if jobs @? '$[*]."unique"' or jobs @? '$[*].after' then
         return enqueue_each(jobs);

@@ -240,15 +240,6 @@ as $$
     select case when pg_column_size(payload) < 64 then pg_column_size(payload) else octet_length(payload::text) end
 $$;
 
--- Refuses a job that does not name a key which only its class can compute.
-create or replace function txqueue.refuse_computed(its_type text, key text) returns text
-language sql volatile
-as $$
-    select refuse(
-        format('the %s key of %s is computed by its class, which the database does not have', key, its_type),
-        format('pass %s as an argument, or {"keys": false} as options (--no-keys) for none; the database computes a Key of fields of a work item, not one of a Django task''s parameters', key));
-$$;
-
 -- Refuses what says how a job with a unique key is enqueued, for a job without one.
 create or replace function txqueue.refuse_keyless() returns text
 language plpgsql volatile

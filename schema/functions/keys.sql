@@ -42,17 +42,6 @@ begin
     return array(select key from key_lock where key = any (keys) order by key for update skip locked);
 end $$;
 
--- Returns the jobs of enqueue_many() with the keys that their types have published.
-create or replace function txqueue.with_keys(jobs jsonb) returns jsonb
-language sql volatile
-as $$
-    select jsonb_agg(case when known.policy ? 'keys'
-                          then job || declared_keys(known.policy, known.work_type, job -> 'payload', job -> 'options', job)
-                          else job end order by place)
-      from jsonb_array_elements(jobs) with ordinality as element (job, place)
-      left join work_type as known on known.work_type = job ->> 'work_type'
-$$;
-
 -- The keys that a job gets from its type: group, tenant, and unique with its mode, as far as the type has published them
 -- and the job does not name them. Clients that do not know the policy, as those of an older release of the application,
 -- work as before: their jobs have no key that the payload does not give, and a published mode refuses none of them. With
@@ -95,7 +84,9 @@ create or replace function txqueue.compute_key(
 language plpgsql volatile
 as $$
 declare
-    computed text := case when jsonb_typeof(parts) = 'array' then '' when is_bound then refuse_computed(its_type, key) end;
+    computed text := case when jsonb_typeof(parts) = 'array' then '' when is_bound then refuse(
+        format('the %s key of %s is computed by its class, which the database does not have', key, its_type),
+        format('pass %s as an argument, or {"keys": false} as options (--no-keys) for none; the database computes a Key of fields of a work item, not one of a Django task''s parameters', key)) end;
     part     jsonb;
     step     jsonb;
     member   jsonb;

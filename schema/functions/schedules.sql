@@ -476,7 +476,13 @@ begin
                                from jsonb_array_elements(runs) with ordinality as each (run, place)));
         -- Only jobs with unique keys, their own or those of their types, may be there already.
         made := case when jsonb_path_exists(runs, '$[*].job.unique') or exists (select from work_type where policy -> 'keys' ? 'unique')
-                     then only_enqueued(ids) else ids end;
+                     then (
+            -- Null for a job that another transaction has enqueued, and after the first place of one.
+            select array_agg(case when place = first_place and exists (
+                       select from job where job_id = its.id and state in ('waiting', 'ready', 'assigned') and enqueued_at = now())
+                       then its.id end order by place)
+              from (select id, place, min(place) over (partition by id) as first_place
+                      from unnest(ids) with ordinality as given (id, place)) as its) else ids end;
         -- The end of a cool-down's job starts the cool-down.
         update job set followed = 1
          where state in ('waiting', 'ready') and followed is null and job_id = any (array(
@@ -552,19 +558,6 @@ begin
         end;
     end loop;
 end $$;
-
--- Returns the numbers of the jobs that this transaction has enqueued, each at its first place, and null for the
--- others: jobs that already held the unique key.
-create or replace function txqueue.only_enqueued(ids bigint[]) returns bigint[]
-language sql volatile
-set enable_seqscan = off
-as $$
-    select array_agg(case when is_new and place = first_place then job_id end order by place)
-      from (select given.job_id, place, min(place) over (partition by given.job_id) as first_place,
-                   exists (select from job where job.job_id = given.job_id and state in ('waiting', 'ready', 'assigned')
-                              and enqueued_at = now()) as is_new
-              from unnest(ids) with ordinality as given (job_id, place)) as found
-$$;
 
 -- Starts the cool-downs whose jobs have ended, with any outcome. A schedule that another session holds, perhaps an
 -- application, is left for propagate_late_ends(), as no completion waits for it.

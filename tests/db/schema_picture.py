@@ -19,8 +19,7 @@ FUNCTION_FILES: Final = Path(__file__).resolve().parents[2] / "schema" / "functi
 
 HEAD: Final = """\
 The views, functions and grants of the schema txqueue, version {version}, to be read.
-Generated from a migrated database by: python -m tests.db.snapshot
-N is a lane, 0 to 7."""
+Generated from a migrated database by: python -m tests.db.snapshot"""
 WIDTH: Final = 120
 _STRING: Final = re.compile(r"""('(?:[^']|'')*'|"[^"]*")""")
 _TYPE: Final = r"::[a-z]+(?: precision)?(?:\[\])?"
@@ -50,25 +49,24 @@ def _views(catalog: Catalog) -> Iterator[str]:
 def _functions(catalog: Catalog) -> Iterator[str]:
     yield from title("Functions")
     yield from remark(
-        "By file of schema/functions. Behind a signature: the roles that may execute it, without"
-        " their prefix txqueue_. schema/README.md says what each function does."
+        "Those that others than the owner may execute, by file of schema/functions; behind each the"
+        " roles, without their prefix txqueue_. schema/README.md says what each function does."
     )
     topics, roles = _topics(), _roles(catalog.grants)
-    for topic in sorted(set(topics.values())):
+    called = [its for its in catalog.functions if roles[its.name]]
+    for topic, here in groupby(
+        sorted(called, key=lambda its: topics[its.name]), lambda its: topics[its.name]
+    ):
         yield from ["", f"-- {topic}"]
-        here = [its for its in catalog.functions if topics[its.name] == topic]
         for its in here:
-            if roles[its.name]:
-                yield from wrapped(f"{_signature(its)};", ", ".join(roles[its.name]))
-        if others := [_shown(its.name) for its in here if not roles[its.name]]:
-            yield from remark(f"only the owner may execute: {', '.join(others)}")
+            yield from wrapped(f"{_signature(its)};", ", ".join(roles[its.name]))
 
 
 def _signature(its: Function) -> str:
     """Return a function with its inputs and its result, of which `out` arguments are columns."""
     given, *outputs = re.split(r"(?:^|, )out ", plain(its.arguments))
     result = f"({', '.join(outputs)})" if len(outputs) > 1 else plain(its.result)
-    return f"{_shown(its.name)}({given.replace(' default ', ' = ')}) returns {result}"
+    return f"{its.name}({given.replace(' default ', ' = ')}) returns {result}"
 
 
 def _topics() -> dict[str, str]:
@@ -101,14 +99,12 @@ def _grants(catalog: Catalog) -> Iterator[str]:
         shown = role
         for (privilege, kind), grants in groupby(held, lambda grant: (grant.privilege, grant.kind)):
             names = [grant.name for grant in grants]
-            on = "all tables and views" if names == everything else ", ".join(names)
+            if missing := len(names) > 1 and sorted({*everything} - {*names}):
+                further = sorted({*names} - {*everything})
+                names = [f"all tables and views but {', '.join(missing)}", *further]
+            on = ", ".join(names)
             yield from tabulated(shown, privilege, f"schema {on}" if kind == "schema" else on)
             shown = ""
-
-
-def _shown(name: str) -> str:
-    """Return a name, with N for the lane: only those of lane 0 have been read."""
-    return re.sub(r"_0$", "_N", name)
 
 
 def plain(sql: str) -> str:
