@@ -13,7 +13,14 @@ from tests.db.masters import Master, master
 from tests.db.test_migrations import catalog, make_alpha, run
 from txqueue.errors import DatabaseUnavailable, Refused
 from txqueue.store.schema import migrations as migrations_module
-from txqueue.store.schema.files import OLDEST, Migration, functions, latest_version, migrations
+from txqueue.store.schema.files import (
+    OLDEST,
+    Migration,
+    functions,
+    latest_version,
+    migrations,
+    tables,
+)
 from txqueue.store.schema.migrations import migrate
 
 pytestmark = pytest.mark.slow("schema", "txqueue/store/schema")
@@ -126,6 +133,17 @@ def test_the_fleet_works_wherever_a_migration_ends(dsn: str) -> None:
         cursor.execute("select newer from txqueue.live_jobs, txqueue.live_tenants as its (more)")
         cursor.execute("select to_regproc('txqueue.demand'), to_regproc('txqueue.newer') is null")
         assert cursor.fetchall() == [(None, False)]
+
+
+def test_the_tables_of_a_new_schema_are_made_as_a_whole(database: str, dsn: str) -> None:
+    """A migration that is killed at the end of this step leaves none; the next one makes all."""
+    killed = evolve(tables("txqueue"), sql=tables("txqueue").sql + KILL)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(migrations_module, "tables", lambda _: killed)
+        with pytest.raises(DatabaseUnavailable):
+            migrate(database)
+    assert migrate(database).before == 0
+    assert catalog(database) == catalog(dsn)
 
 
 def test_a_step_from_the_alpha_is_done_as_a_whole(dsn: str) -> None:
