@@ -12,7 +12,7 @@ from tests.cluster.app import ONCE
 from tests.cluster.diary import diary
 from tests.waiting import pause
 from txqueue import Retry, Runtime, ThreadJob, WorkItem
-from txqueue.errors import JobFailed, TimedOut
+from txqueue.errors import TimedOut
 
 
 @define
@@ -136,24 +136,6 @@ class InThread(WorkItem):
 
 
 @define
-class Pages(WorkItem):
-    """A loop over pages that fails once in the middle."""
-
-    pages: int
-    retry = Retry(attempts=2, first=0.01, jitter=0.0)
-
-    async def perform(self, job: Any) -> int:
-        """Note each page."""
-        async for page in (cursor := job.cursor("pages", start=1)):
-            if page == 3 and job.attempt == 1:
-                raise ValueError("page 3")
-            diary.note(job, f"page {page}")
-            if page == self.pages:
-                cursor.following = None
-        return self.pages
-
-
-@define
 class Swallows(WorkItem):
     """Swallows whatever ends its runs."""
 
@@ -171,15 +153,3 @@ class Swallows(WorkItem):
         except BaseException:  # what a careless handler does
             return "swallowed"
         return "slept"
-
-
-@define
-class CallsFailing(WorkItem):
-    """Catches the failure of its child."""
-
-    async def perform(self, job: Any) -> str:
-        """Return the failure."""
-        try:
-            return str(await job.call("child", Double(-1)))
-        except JobFailed as error:
-            return str(error)

@@ -12,7 +12,7 @@ import pytest_twisted
 from psycopg2.extensions import parse_dsn
 
 from tests.cluster import commands
-from tests.cluster.app import FailsFirst, Noop, Noted, Watches
+from tests.cluster.app import Noop, Noted, Watches
 from tests.cluster.conftest import LIMIT, cluster
 from tests.cluster.database import Database
 from tests.cluster.nodes import PATIENCE, Node
@@ -179,17 +179,6 @@ async def test_jobs_are_found_and_cancelled_by_what_they_contain(
     assert told(trio[2], "cancel", "--all", *chosen)["cancelled"] == [spring]
     told(trio[0], "resume", "other")
     assert (await ended(shared_db, autumn))["state"] == "done"
-
-
-async def test_a_failed_job_runs_again(
-    trio: Trio, shared_db: Database, shared_queue: WorkQueue
-) -> None:
-    """With all its attempts."""
-    job_id = await shared_queue.enqueue(FailsFirst(99))
-    assert (await ended(shared_db, job_id))["state"] == "failed"
-    assert told(trio[0], "retry", str(job_id))["retried"] == [job_id]
-    await eventually(lambda: shared_db.runs()[job_id] == 8, PATIENCE)
-    assert (await ended(shared_db, job_id))["attempt"] == 4
 
 
 async def test_a_node_is_drained_and_undrained(

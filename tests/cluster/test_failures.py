@@ -1,6 +1,5 @@
 """Failures by kind, from workers that fail to operators who act on all of a kind."""
 
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from tests.cluster.app_of_failures import Breaks
@@ -41,28 +40,6 @@ async def test_failures_of_a_kind_are_listed_postponed_and_run_again(
     assert told(node, "failures") == {"failures": []}
     acts = db.rows("select what, count(*) as n from txqueue.action group by what")
     assert {act["what"]: act["n"] for act in acts} == {"postpone": 2, "retry": 4}
-
-
-async def test_an_act_on_a_kind_of_failure_says_what_it_leaves_unchanged(
-    nodes: Nodes, db: Database, queue: WorkQueue, tmp_path: Path
-) -> None:
-    """With the reason, and what to do."""
-    node = await nodes.start("--workers", "1", app=APP).up()
-    failed = await queue.enqueue(Breaks(1, str(tmp_path / "fixed")), unique="k")
-    await eventually(lambda: db.states() == {"failed": 1}, PATIENCE)
-    later = datetime.now(UTC) + timedelta(hours=1)
-    holder = await queue.enqueue(Breaks(1, ""), unique="k", not_before=later)
-    [kind] = told(node, "failures")["failures"]
-    for words in (("retry",), ("postpone", "--for", "2h")):
-        document = told(node, "failures", words[0], kind["fingerprint"], *words[1:])
-        assert document["refused"] == [failed]
-        [why] = document["reasons"]
-        assert (why["job_id"], why["reason"]) == (failed, "unique")
-        assert f"job {holder} holds its unique key now" in why["detail"]
-        assert why["remedy"] == f"once job {holder} has ended: txqueue retry {failed}"
-        shown = called("failures", words[0], kind["fingerprint"], *words[1:], node=node).stdout
-        assert "1 job left unchanged." in shown
-        assert f"Job {failed}: it failed for good" in shown
 
 
 async def test_failures_stand_in_the_log_of_the_node(

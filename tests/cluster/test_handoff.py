@@ -2,7 +2,7 @@
 
 from tests.cluster.database import Database
 from tests.cluster.nodes import PATIENCE, Nodes
-from tests.cluster.peers import hand, inspected, meshed, share_of, start_mesh
+from tests.cluster.peers import hand, meshed, share_of, start_mesh
 from tests.waiting import eventually
 
 SMALL = ("--workers", "1", "--capacity", "10")
@@ -33,35 +33,6 @@ async def test_a_node_that_drains_passes_on_what_it_has_not_started(
     await eventually(lambda: db.states() == {"done": 60}, PATIENCE)
     assert db.runs() == dict.fromkeys(ids, 1)
     assert share_of(db)[second.name] >= 40
-
-
-async def test_a_node_that_an_operator_drains(nodes: Nodes, db: Database) -> None:
-    """It stays up and takes nothing until it is to take jobs again."""
-    first, second = started = start_mesh(nodes, 2, *SMALL, TXQUEUE_LEASE="4")
-    await meshed(started)
-    set_state = "update txqueue.node_info set state = %s where name = %s"
-    db.execute(set_state, "draining", first.name)
-
-    async def state() -> str:
-        return str((await inspected(first))["state"])
-
-    async def drains() -> bool:
-        return await state() == "draining"
-
-    async def lives() -> bool:
-        return await state() == "alive"
-
-    await eventually(drains, PATIENCE)
-    for _ in range(40):
-        db.enqueue("tests.cluster.app.Noted", '{"seconds": 0.05}')
-    await eventually(lambda: db.states() == {"done": 40}, PATIENCE)
-    assert share_of(db) == {second.name: 40}
-    db.execute(set_state, "alive", first.name)
-    await eventually(lives, PATIENCE)
-    second.stop()
-    db.enqueue("tests.cluster.app.Noted", '{"seconds": 0}')
-    await eventually(lambda: db.states() == {"done": 41}, PATIENCE)
-    assert share_of(db)[first.name] == 1
 
 
 async def test_a_killed_node_loses_nothing(nodes: Nodes, db: Database) -> None:

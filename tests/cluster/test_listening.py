@@ -27,18 +27,6 @@ def test_beyond_this_host_only_with_tls(option: str, interface: str, db: Databas
     assert "txqueue certs issue" in line
 
 
-def test_certificates_that_do_not_do(db: Database, tmp_path: Path) -> None:
-    """Another node's, or a key that others may read."""
-    folder = certificates(tmp_path / "tls", "b", "a")
-    given = ("--tls-dir", str(folder), "--listen", f"tcp:{free_port()}")
-    (folder / "a.key").chmod(0o644)
-    assert "run: chmod 600" in said(db, *given)
-    (folder / "a.pem").write_bytes((folder / "b.pem").read_bytes())
-    assert "is not the certificate of node a" in said(db, *given)
-    (folder / "a.pem").unlink()
-    assert "a.pem cannot be read" in said(db, *given)
-
-
 def test_a_socket_is_no_place_for_peers(db: Database) -> None:
     """They are on other hosts, too."""
     assert "give --listen tcp:PORT" in said(db, "--listen", "unix:/tmp/a.sock")

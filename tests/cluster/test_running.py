@@ -25,7 +25,7 @@ from tests.cluster.app import (
 )
 from tests.cluster.database import Database
 from tests.cluster.nodes import Node
-from tests.waiting import eventually, pause
+from tests.waiting import eventually
 from txqueue import WorkItem, WorkQueue
 from txqueue.errors import JobFailed
 
@@ -51,23 +51,6 @@ async def test_a_committed_job_runs(shared_queue: WorkQueue) -> None:
     assert await shared_queue.wait(job_id, LIMIT) == "hello"
     job = await shared_queue.job(job_id)
     assert (job.state, job.attempt, job.error) == ("done", 1, None)
-
-
-async def test_a_rolled_back_job_never_runs(shared_queue: WorkQueue, shared_db: Database) -> None:
-    """Nothing of a transaction that is rolled back runs, while what comes after it does."""
-
-    async def enqueue_and_fail() -> None:
-        async with shared_queue.transaction() as txn:
-            ids.append(await txn.enqueue(Noted()))
-            raise LookupError
-
-    ids: list[int] = []
-    with pytest.raises(LookupError):
-        await enqueue_and_fail()
-    await shared_queue.wait(await shared_queue.enqueue(Noted()), LIMIT)
-    await pause(0.5)
-    assert ids[0] not in shared_db.runs()
-    assert not shared_db.job(ids[0])
 
 
 @pytest.mark.parametrize(
@@ -150,13 +133,6 @@ async def test_a_timeout(shared_queue: WorkQueue, shared_db: Database) -> None:
         await shared_queue.wait(job_id, LIMIT)
     assert (await shared_queue.job(job_id)).attempt == 2
     assert shared_db.runs("cut short")[job_id] == 2
-
-
-async def test_a_timeout_given_at_enqueue(shared_queue: WorkQueue) -> None:
-    """A timeout given at enqueue goes before the type's own."""
-    job_id = await shared_queue.enqueue(Noted(60.0), timeout=0.1, attempts=1)
-    with pytest.raises(JobFailed, match="Timeout"):
-        await shared_queue.wait(job_id, LIMIT)
 
 
 @pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))

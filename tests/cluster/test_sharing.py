@@ -9,7 +9,7 @@ from tests.cluster.app_of_one import KnownToOne
 from tests.cluster.database import Database
 from tests.cluster.nodes import Nodes
 from tests.cluster.peers import inspected, meshed, place
-from tests.waiting import eventually, pause
+from tests.waiting import eventually
 from txqueue import WorkQueue
 
 LIMIT = 240.0
@@ -92,17 +92,6 @@ async def test_queues_and_types(nodes: Nodes, db: Database, queue: WorkQueue) ->
     assert runners(other) == {second.name}
     assert runners(known) == {second.name}
     assert db.job(unserved)["state"] == "ready"
-
-
-async def test_a_type_that_comes_later(nodes: Nodes, db: Database, queue: WorkQueue) -> None:
-    """Work of a type that no node has published waits, and runs once one does."""
-    job_id = db.enqueue("tests.cluster.app_of_one.KnownToOne", '{"seconds": 0}')
-    assert (db.job(job_id)["state"], db.job(job_id)["waiting_for"]) == ("waiting", "type")
-    await nodes.start("--workers", "1").up()
-    await pause(1.0)
-    assert db.job(job_id)["state"] == "waiting"
-    nodes.start("--workers", "1", app=KnownToOne.__module__)
-    await queue.wait(job_id, LIMIT)
 
 
 @pytest.mark.parametrize("keys", [1, 10])

@@ -16,7 +16,6 @@ from tests.cluster.app_of_stages import (
     Countdown,
     First,
     FirstInThread,
-    Last,
     Member,
     Pick,
     Slow,
@@ -26,8 +25,8 @@ from tests.cluster.conftest import LIMIT, cluster
 from tests.cluster.database import Database
 from tests.cluster.nodes import Node, Nodes
 from tests.waiting import eventually, pause, within
-from txqueue import UniqueMode, WorkQueue
-from txqueue.errors import Duplicate, JobFailed
+from txqueue import WorkQueue
+from txqueue.errors import JobFailed
 
 APP = "tests.cluster.app_of_stages"
 UPDATES, SUBJECTS = 1000, 10
@@ -139,60 +138,6 @@ async def test_a_batch_calls_back(shared_queue: WorkQueue, shared_db: Database) 
     assert told == {"name": "tens", "done": 90, "failed": 10}
     assert {(await shared_queue.job(job_id)).state.is_final for job_id in batch.ids} == {True}
     assert shared_db.value("select count(*) from txqueue.job_parent") == 0
-
-
-async def test_a_batch_of_nothing_calls_back(shared_queue: WorkQueue) -> None:
-    """At once."""
-    async with shared_queue.batch(AllEnded("empty")) as batch:
-        pass
-    told = await shared_queue.wait(batch.callback_id, LIMIT)
-    assert told == {"name": "empty", "done": 0, "failed": 0}
-
-
-async def test_a_batch_that_is_rolled_back(shared_queue: WorkQueue, shared_db: Database) -> None:
-    """Neither its jobs nor its callback exist."""
-
-    async def broken() -> None:
-        async with shared_queue.batch(AllEnded("gone")) as batch:
-            await batch.enqueue(Member(1000))
-            raise ValueError("mine")
-
-    with pytest.raises(ValueError, match="mine"):
-        await broken()
-    gone = "select count(*) from txqueue.job where payload ? 'name' and payload ->> 'name' = 'gone'"
-    assert shared_db.value(gone) == 0
-    members = "select count(*) from txqueue.job where payload ->> 'number' = '1000'"
-    assert shared_db.value(members) == 0
-
-
-async def test_a_pipeline_of_jobs(shared_queue: WorkQueue, shared_db: Database) -> None:
-    """Each waits for the one before; if one fails, those after it are cancelled."""
-    first = await shared_queue.enqueue(Last(20))
-    second = await shared_queue.enqueue(Last(21), after=[first])
-    third = await shared_queue.enqueue(Last(22), after=[first, second])
-    assert await shared_queue.wait(third, LIMIT) == "order 22"
-    failing = await shared_queue.enqueue(Member(0))
-    child = await shared_queue.enqueue(Last(23), after=[failing])
-    with pytest.raises(JobFailed, match=f"cancelled: parent {failing} failed"):
-        await shared_queue.wait(child, LIMIT)
-    anyway = await shared_queue.enqueue(Last(24), after=[failing, child], after_any_end=True)
-    assert await shared_queue.wait(anyway, LIMIT) == "order 24"
-
-
-async def test_a_job_is_repeated(shared_queue: WorkQueue) -> None:
-    """As a new one with the same payload."""
-    first = await shared_queue.enqueue(Last(30))
-    await shared_queue.wait(first, LIMIT)
-    again = await shared_queue.repeat(first)
-    assert again != first
-    assert await shared_queue.wait(again, LIMIT) == "order 30"
-
-
-async def test_a_duplicate_is_refused(shared_queue: WorkQueue) -> None:
-    """With an error of its own, and the transaction goes no further."""
-    await shared_queue.enqueue(Last(40), unique="once", queue="unserved")
-    with pytest.raises(Duplicate, match="has the same unique key"):
-        await shared_queue.enqueue(Last(40), unique="once", unique_mode=UniqueMode.REJECT)
 
 
 async def test_the_last_change_is_synced(shared_queue: WorkQueue, shared_db: Database) -> None:

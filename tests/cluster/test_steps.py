@@ -7,11 +7,9 @@ import pytest
 import pytest_twisted
 
 from tests.cluster.app_of_steps import (
-    CallsFailing,
     InAsyncio,
     InThread,
     Order,
-    Pages,
     Swallows,
     Together,
 )
@@ -89,13 +87,6 @@ async def test_steps_in_a_thread(shared_queue: WorkQueue, shared_db: Database) -
     assert len(shared_db.rows("select from effect where job_id = %s", job_id)) == 1
 
 
-async def test_a_cursor(shared_queue: WorkQueue, shared_db: Database) -> None:
-    """The run after a failure goes on at the page that failed."""
-    job_id = await shared_queue.enqueue(Pages(5))
-    assert await shared_queue.wait(job_id, LIMIT) == 5
-    assert notes(shared_db, job_id) == [f"page {page}" for page in range(1, 6)]
-
-
 @pytest.mark.parametrize(("way", "result"), [("sleep", "slept"), ("signal", "timed out")])
 async def test_a_handler_that_swallows_its_suspension(
     way: str, result: str, shared_queue: WorkQueue
@@ -103,12 +94,6 @@ async def test_a_handler_that_swallows_its_suspension(
     """It waits all the same, and what it has returned does not count."""
     job_id = await shared_queue.enqueue(Swallows(way))
     assert await shared_queue.wait(job_id, LIMIT) == result
-
-
-async def test_a_child_that_fails(shared_queue: WorkQueue) -> None:
-    """The caller gets the child's error."""
-    job_id = await shared_queue.enqueue(CallsFailing())
-    assert "a negative number" in str(await shared_queue.wait(job_id, LIMIT))
 
 
 async def test_all_restart_during_a_wait(nodes: Nodes, db: Database, queue: WorkQueue) -> None:

@@ -11,7 +11,7 @@ from tests.cluster.database import Database
 from tests.cluster.nodes import Nodes
 from tests.cluster.peers import free_port
 from tests.cluster.test_health import probed
-from tests.waiting import eventually, pause
+from tests.waiting import eventually
 from txqueue import WorkQueue
 from txqueue.errors import JobFailed
 
@@ -199,18 +199,6 @@ async def test_a_blocked_worker_is_ended_where_that_is_wanted(
     await queue.wait(job_id, LIMIT)
     assert db.runs()[job_id] == 2
     assert "has not answered for" in node.log
-
-
-async def test_a_worker_that_blocks(nodes: Nodes, db: Database, queue: WorkQueue) -> None:
-    """A handler that blocks its process delays what was handed to it; the others run elsewhere."""
-    await nodes.start("--workers", "2", "--capacity", "1").up(2)
-    blocking = await queue.enqueue(Blocks(5.0))
-    await eventually(lambda: blocking in db.runs(), LIMIT)
-    ids = [await queue.enqueue(Noop(n)) for n in range(5)]
-    for job_id in ids:
-        await queue.wait(job_id, LIMIT)
-    await queue.wait(blocking, LIMIT)
-    await pause(0)
 
 
 async def test_what_waited_in_a_process_that_died_is_not_blamed(
