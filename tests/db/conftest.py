@@ -20,10 +20,12 @@ from tests.db.kept_sessions import close_idle, keeping, kept_session
 from tests.db.letters import opened
 from tests.db.masters import Master, master
 from tests.fixtures.databases import Templates, fresh_database
-from tests.waiting import within
+from tests.waiting import running_reactor, within
 from txqueue import WorkQueue
 from txqueue.cli.options import GlobalOptions
 from txqueue.cli.root import run
+from txqueue.store.driver.connection_pool import ConnectionPool
+from txqueue.store.node.functions import StoredFunctions
 
 T = TypeVar("T")
 
@@ -174,6 +176,20 @@ def queue(dsn: str) -> Iterator[WorkQueue]:
     """A queue on the database."""
     with entered(opened(dsn)) as queue:
         yield queue
+
+
+@pytest.fixture
+def pool(dsn: str) -> Iterator[ConnectionPool]:
+    """A pool of one connection."""
+    pool = ConnectionPool(running_reactor(), dsn, 1, "test")
+    yield pool
+    pool.close()
+
+
+@pytest.fixture
+def functions(pool: ConnectionPool) -> StoredFunctions:
+    """The calls of a node."""
+    return StoredFunctions(pool)
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,6 @@ import pytest
 
 from tests.db.masters import Master
 from tests.db.stored import Taken
-from tests.waiting import running_reactor
 from txqueue.errors import QueueFull
 from txqueue.store.driver.connection_pool import ConnectionPool
 
@@ -160,12 +159,10 @@ def test_only_queues_have_a_backlog(node: Master) -> None:
         limit(node, 0)
 
 
-async def test_applications_get_an_error_of_its_own(node: Master, dsn: str) -> None:
+async def test_applications_get_an_error_of_its_own(node: Master, pool: ConnectionPool) -> None:
     """One that says when to try again."""
     limit(node, 1)
     node.enqueue({})
     assert is_full(node)
-    pool = ConnectionPool(running_reactor(), dsn, 1, "test")
     with pytest.raises(QueueFull, match="enqueue it again later"):
         await pool.query("select txqueue.enqueue('test.kind', '{}')")
-    pool.close()

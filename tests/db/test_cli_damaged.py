@@ -26,7 +26,6 @@ from txqueue.store.inquiries.reader import Reader, Session
 from txqueue.store.reads.archive_process import ArchiveProcess
 from txqueue.store.reads.job_search import about_jobs
 from txqueue.web.pages.routes import MENU
-from txqueue.wire import admin_commands as wire
 
 Pairs = dict[str, tuple[int, int]]
 STATES = ("waiting", "ready", "assigned", "failed", "done", "cancelled")
@@ -248,29 +247,6 @@ def operators(dsn: str) -> Iterator[Mapping[type[Any], Any]]:
     with here, there:
         yield handlers.responders(pipe)
     pool.close()
-
-
-@pytest.mark.parametrize(
-    ("command", "name", "filters"),
-    [
-        (wire.ListJobs, "jobs", {}),
-        (wire.ListJobs, "jobs", {"payload": ["to=zoe"]}),
-        (wire.ListFailures, "failures", {}),
-        (wire.ListActions, "actions", {}),
-        (wire.ListQueues, "queues", {}),
-        (wire.ListControls, "controls", {}),
-        (wire.GetStatus, "status", {}),
-        (wire.GetJob, "job", {"job_id": 1}),
-        (wire.Explain, "explanation", {"job_id": 1}),
-    ],
-)
-@pytest.mark.usefixtures("damaged")
-async def test_each_list_of_a_node_has_the_others(
-    operators: Mapping[type[Any], Any], command: type[Any], name: str, filters: dict[str, Any]
-) -> None:
-    """What operators ask of it."""
-    answer = await operators[command](**filters)
-    assert (LOST in answer[name]) or command not in (wire.ListJobs, wire.GetJob, wire.Explain)
 
 
 def test_a_batch_is_counted_whose_callback_is_damaged(damaged: Pairs, txqueue: Txqueue) -> None:

@@ -8,10 +8,8 @@ import pytest
 
 from tests.db.damage import LARGE, LOST, large_json, lose_large_values
 from tests.db.masters import Master, master
-from tests.waiting import running_reactor
 from txqueue.errors import Refused
 from txqueue.model.assignment import CompletedJobs, SettledJob
-from txqueue.store.driver.connection_pool import ConnectionPool
 from txqueue.store.node.functions import StoredFunctions
 from txqueue.store.node.outcomes import as_settled_jobs
 
@@ -100,22 +98,19 @@ def test_a_node_s_damaged_job_is_returned(node: Master, dsn: str, how: str, colu
 
 
 @pytest.mark.parametrize("column", COLUMNS)
-async def test_a_running_job_whose_row_is_damaged_ends(node: Master, dsn: str, column: str) -> None:
+async def test_a_running_job_whose_row_is_damaged_ends(
+    node: Master, functions: StoredFunctions, column: str
+) -> None:
     """As failed; the ends that were to be written with its own are written next."""
     bad, good, other = node.enqueue({}, {}, {})
     (chunk,) = node.claim()
     lose(node, bad, column)
-    pool = ConnectionPool(running_reactor(), dsn, 1, "test")
-    functions = StoredFunctions(pool)
     completed = [CompletedJobs(chunk.lane, chunk.assignment, f"{bad},{good}")]
     settled = [as_settled_jobs([SettledJob(other, chunk.assignment, "done")])]
-    try:
-        with pytest.raises(Refused, match=f"cannot be read have failed: {bad};"):
-            await functions.complete(node.incarnation, completed)
-        assert (await functions.complete(node.incarnation, completed)).jobs == 1
-        assert (await functions.settle(node.incarnation, settled)).jobs == 1
-    finally:
-        pool.close()
+    with pytest.raises(Refused, match=f"cannot be read have failed: {bad};"):
+        await functions.complete(node.incarnation, completed)
+    assert (await functions.complete(node.incarnation, completed)).jobs == 1
+    assert (await functions.settle(node.incarnation, settled)).jobs == 1
     assert is_failed(node, bad)
     assert node.job(good)["state"] == "done"
 

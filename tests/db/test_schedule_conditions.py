@@ -10,7 +10,6 @@ from attrs import asdict
 
 from tests.db.masters import Master
 from tests.db.recurring import DAY, due, passes, put, schedule, tick
-from tests.waiting import running_reactor
 from txqueue import Exists
 from txqueue.errors import Refused
 from txqueue.model.schedule import Cooldown, Every, Schedule
@@ -195,13 +194,11 @@ def test_a_value_is_compared_as_its_columns_type(node: Master, kind: str, value:
 
 
 @pytest.mark.usefixtures("projects")
-async def test_a_condition_on_a_locked_table_is_given_up(dsn: str) -> None:
+async def test_a_condition_on_a_locked_table_is_given_up(pool: ConnectionPool, dsn: str) -> None:
     """Within its patience, with a reason; the next question is answered."""
-    pool = ConnectionPool(running_reactor(), dsn, 1, "test")
     schedules = Schedules(pool)
     with closing(psycopg2.connect(dsn)) as other, other.cursor() as cursor:
         cursor.execute("lock table public.app in access exclusive mode")
         with pytest.raises(Refused, match="did not answer within 1 s"):
             await schedules.met("public.app", "id", ["1"])
     assert await schedules.met("public.app", "id", ["1", "7"]) == {"1"}
-    pool.close()

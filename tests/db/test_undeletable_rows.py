@@ -2,32 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from tests.db.damage import LARGE, delete_large_values, lose_files
 from tests.db.masters import Master, master
-from tests.waiting import running_reactor
 from txqueue.errors import Refused
 from txqueue.model.assignment import CompletedJobs, ReturnedJobs
 from txqueue.policy.placement.room import Room
-from txqueue.store.driver.connection_pool import ConnectionPool
 from txqueue.store.node.functions import StoredFunctions
 
 Damaged = Callable[[Master], None]
 KINDS = [delete_large_values, lose_files]
 PAYLOAD = {"text": LARGE}
 LATER = {"not_before": "2100-01-01T00:00:00Z"}
-
-
-@pytest.fixture
-def functions(dsn: str) -> Iterator[StoredFunctions]:
-    """The calls of a node."""
-    pool = ConnectionPool(running_reactor(), dsn, 1, "test")
-    yield StoredFunctions(pool)
-    pool.close()
 
 
 def has_failed(node: Master, job_id: int) -> bool:

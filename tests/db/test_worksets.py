@@ -14,7 +14,6 @@ from attrs import define
 
 from tests.db.conftest import Cli
 from tests.db.masters import Master
-from tests.waiting import running_reactor
 from txqueue import ExistingTable, WorkQueue, WorksetItem
 from txqueue.errors import Refused
 from txqueue.store.driver.connection_pool import ConnectionPool
@@ -365,7 +364,7 @@ async def refused_with(queue: WorkQueue, cls: type[WorksetItem], refusal: str | 
 
 @pytest.mark.parametrize("place", [100, 64 * 500])
 async def test_rows_that_later_share_a_key_are_found_when_parts_are_cut(
-    dsn: str, node: Master, queue: WorkQueue, place: int
+    pool: ConnectionPool, node: Master, queue: WorkQueue, place: int
 ) -> None:
     """Also where one reading of the rows ends; rows that lose their key are left out."""
     node.cursor.execute("drop view if exists seen; drop table if exists day")
@@ -373,23 +372,19 @@ async def test_rows_that_later_share_a_key_are_found_when_parts_are_cut(
     node.cursor.execute("create view seen as select day from day")
     await queue.start_workset(Seen)
     node.cursor.execute("update day set day = null where day = 7")
-    pool = ConnectionPool(running_reactor(), dsn, 1, "test")
     parts = Parts(pool, "txqueue")
-    try:
-        node.cursor.execute("insert into day values (%s)", (place + 1,))
-        with pytest.raises(Refused, match="day of seen is not unique"):
-            await parts.cut(Seen)
-        node.cursor.execute(
-            "delete from day where ctid = (select max(ctid) from day where day = %s)", (place + 1,)
-        )
-        assert [await parts.cut(Seen) for _ in range(3)] == [True, True, False]
-    finally:
-        pool.close()
+    node.cursor.execute("insert into day values (%s)", (place + 1,))
+    with pytest.raises(Refused, match="day of seen is not unique"):
+        await parts.cut(Seen)
+    node.cursor.execute(
+        "delete from day where ctid = (select max(ctid) from day where day = %s)", (place + 1,)
+    )
+    assert [await parts.cut(Seen) for _ in range(3)] == [True, True, False]
     assert node.value("select sum(items) from txqueue.workset_part") == 39_999
 
 
 async def test_a_missing_table_of_the_application_is_named(
-    dsn: str, node: Master, queue: WorkQueue
+    pool: ConnectionPool, node: Master, queue: WorkQueue
 ) -> None:
     """Not taken for an old schema, which `txqueue migrate` would repair."""
     node.cursor.execute("drop view if exists seen; drop table if exists day")
@@ -398,12 +393,8 @@ async def test_a_missing_table_of_the_application_is_named(
     node.cursor.execute("create view seen as select 1 as day")
     await queue.start_workset(Seen)
     node.cursor.execute("drop view seen")
-    pool = ConnectionPool(running_reactor(), dsn, 1, "test")
-    try:
-        with pytest.raises(Refused, match=r"the rows of seen cannot be read: .*does not exist"):
-            await Parts(pool, "txqueue").cut(Seen)
-    finally:
-        pool.close()
+    with pytest.raises(Refused, match=r"the rows of seen cannot be read: .*does not exist"):
+        await Parts(pool, "txqueue").cut(Seen)
 
 
 def test_a_missing_table_of_a_workset_is_named(node: Master) -> None:
