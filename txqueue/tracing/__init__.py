@@ -1,1 +1,1 @@
-"""Traces by OpenTelemetry, if the application has set it up. Internal; the names are in `names`."""
+"""Traces by OpenTelemetry, if the application has set it up. Internal; the names are in `spans`."""

@@ -17,8 +17,28 @@ from opentelemetry.trace import Link, Span, SpanKind, StatusCode, Tracer, Tracer
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from txqueue.model.work_item import WorkItem
-from txqueue.tracing import names
 from txqueue.tracing.choice import CarriedTrace, Sending, Untraced, harmless
+
+# Names of the semantic conventions for messaging spans,
+# https://opentelemetry.io/docs/specs/semconv/messaging/messaging-spans/, and txqueue's own.
+SCOPE = "txqueue"
+SEND, PROCESS = "send", "process"
+
+SYSTEM, SYSTEM_NAME = "messaging.system", "txqueue"
+OPERATION, OPERATION_TYPE = "messaging.operation.name", "messaging.operation.type"
+QUEUE = "messaging.destination.name"
+JOB_ID = "messaging.message.id"
+BATCH_SIZE = "messaging.batch.message_count"
+ERROR_TYPE = "error.type"
+
+WORK_TYPE, ATTEMPT, OUTCOME = "txqueue.work_type", "txqueue.attempt", "txqueue.outcome"
+WORK_TYPES, SEVERAL = "txqueue.work_types", "several work types"
+
+
+def span_name(operation: str, work_type: str) -> str:
+    """Return the name of a span, such as ``process shop.SendReceipt``."""
+    return f"{operation} {work_type}"
+
 
 _W3C = TraceContextTextMapPropagator()
 
@@ -33,15 +53,15 @@ def tracer() -> Tracer | None:
 
 @lru_cache(maxsize=1)
 def _tracer_of(provider: TracerProvider) -> Tracer:
-    return provider.get_tracer(names.SCOPE)
+    return provider.get_tracer(SCOPE)
 
 
 def _attributes(operation: str, work_type: str) -> dict[str, str | int]:
     return {
-        names.SYSTEM: names.SYSTEM_NAME,
-        names.OPERATION: operation,
-        names.OPERATION_TYPE: operation,
-        names.WORK_TYPE: work_type,
+        SYSTEM: SYSTEM_NAME,
+        OPERATION: operation,
+        OPERATION_TYPE: operation,
+        WORK_TYPE: work_type,
     }
 
 
@@ -69,14 +89,14 @@ class SendSpan:
         cls, tracer: Tracer, work_type: str, options: Mapping[str, Any]
     ) -> Iterator[Sending]:
         """Start one; it ends with the block, and records an error that leaves it."""
-        attributes = _attributes(names.SEND, work_type)
+        attributes = _attributes(SEND, work_type)
         if isinstance(queue := options.get("queue"), str):
-            attributes[names.QUEUE] = queue
+            attributes[QUEUE] = queue
         call: Sending = Untraced(options)
         span = None
         with harmless():
             # It is not made the current span: the block of a coroutine may end in another context.
-            name = names.span_name(names.SEND, work_type)
+            name = span_name(SEND, work_type)
             span = tracer.start_span(name, kind=SpanKind.PRODUCER, attributes=attributes)
             call = cls(span, options)
         try:
@@ -101,12 +121,12 @@ class SendSpan:
         """Note the jobs that were enqueued."""
         with harmless():
             if len(job_ids) == 1:
-                self._span.set_attribute(names.JOB_ID, str(job_ids[0]))
+                self._span.set_attribute(JOB_ID, str(job_ids[0]))
             else:
-                self._span.set_attribute(names.BATCH_SIZE, len(job_ids))
+                self._span.set_attribute(BATCH_SIZE, len(job_ids))
             if len(self._work_types) > 1:
-                self._span.update_name(names.span_name(names.SEND, names.SEVERAL))
-                self._span.set_attribute(names.WORK_TYPES, sorted(self._work_types))
+                self._span.update_name(span_name(SEND, SEVERAL))
+                self._span.set_attribute(WORK_TYPES, sorted(self._work_types))
 
 
 def _carried_by(span: Span) -> dict[str, Any]:
@@ -145,12 +165,12 @@ class RunSpan:
             terms: The job's terms.
         """
         parent, links = _origin(CarriedTrace.of_terms(terms), attempt)
-        attributes = _attributes(names.PROCESS, work_type)
+        attributes = _attributes(PROCESS, work_type)
         span = tracer.start_span(
-            names.span_name(names.PROCESS, work_type),
+            span_name(PROCESS, work_type),
             parent,
             SpanKind.CONSUMER,
-            {**attributes, names.JOB_ID: str(job_id), names.ATTEMPT: attempt},
+            {**attributes, JOB_ID: str(job_id), ATTEMPT: attempt},
             links,
         )
         return cls(span)
@@ -181,7 +201,7 @@ class RunSpan:
     def end(self, outcome: str) -> None:
         """End it with the outcome of the run."""
         with harmless():
-            self._span.set_attribute(names.OUTCOME, outcome)
+            self._span.set_attribute(OUTCOME, outcome)
             self._span.end()
 
 
@@ -201,4 +221,4 @@ def _note_error(span: Span, error: BaseException, *, is_hidden: bool = False) ->
     if not is_hidden:
         span.record_exception(error)
     span.set_status(StatusCode.ERROR, name)
-    span.set_attribute(names.ERROR_TYPE, name)
+    span.set_attribute(ERROR_TYPE, name)
