@@ -116,7 +116,7 @@ begin
         -- their statements.
         'silent', (select coalesce(jsonb_agg(to_jsonb(node) || jsonb_build_object('lacking_right', lost.what, 'right_remedy', lost.remedy)
                                              order by place), '[]')
-            from (select name, hostname, extract(epoch from clock_timestamp() - heartbeat_at) as heartbeat_seconds, report -> 'login' as login, report -> 'role' as role,
+            from (select name, hostname, heartbeat_at, extract(epoch from clock_timestamp() - heartbeat_at) as heartbeat_seconds, report -> 'login' as login, report -> 'role' as role,
                          this.queue = any (queues) as serves, this.work_type = any (work_types) as knows,
                          row_number() over (order by this.queue = any (queues) and this.work_type = any (work_types) desc,
                                                      heartbeat_at desc, name) as place

@@ -246,8 +246,8 @@ def test_sentences_about_one_thing_are_in_the_singular() -> None:
     assert {each["what"] for each in found} == {
         "no live node serves 1 more queue, which has 1 job",
         "no live node has 1 more work type, which has 1 job",
-        "1 worker of node a can start no job: it does not answer, or handlers of ended runs fill"
-        " its threads",
+        "1 worker of node a can start no job: 1 blocked: a handler does not return, or the process"
+        " is stopped",
         "node a does not hold 1 job that is assigned to it",
         "the queue q is full: its waiting and ready jobs have reached its backlog"
         " limit of 1; new ones are refused until there are fewer than 1",
@@ -300,13 +300,14 @@ def test_a_right_that_a_node_lacks_is_warned_of() -> None:
 
 
 def test_workers_that_can_start_no_job_are_warned_of() -> None:
-    """Of nodes that run: a dead one has none."""
-    nodes = [node("a", report={"unable": 2}), node("b", report={"unable": 0}), node("c")]
+    """Of nodes that run: a dead one has none. With the jobs that block them."""
+    closed = {"workers": 3, "unable": 2, "closed": {"blocked": 1, "stuck": 1}, "blocking": [7]}
+    nodes = [node("a", report=closed), node("b", report={"unable": 0}), node("c")]
     found = warned(live_of(), *nodes)
     assert kinds(found) == [("unable_workers", "a")]
     assert found[0]["what"] == (
-        "2 workers of node a can start no job: they do not answer, or handlers of ended runs fill"
-        " their threads"
+        "2 workers of node a can start no job: 1 blocked by job 7: a handler does not return, or"
+        " the process is stopped, 1 stuck: handlers of ended runs fill the threads"
     )
     assert "those that do not answer and run no job are replaced after 30 s" in found[0]["remedy"]
 

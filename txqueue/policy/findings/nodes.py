@@ -11,6 +11,7 @@ from typing import Final
 from txqueue.model.humanize import age, counted, joined
 from txqueue.policy.findings.finding import FAULT, WARNING, Finding, Row, Topic
 from txqueue.policy.findings.obstacles import (
+    closed_workers,
     no_node,
     remedy_if_silent,
     remedy_of_refusal,
@@ -109,8 +110,7 @@ def _unable_workers(node: Row) -> Iterator[Finding]:
         is_stopped = obstacle is not None and not obstacle.is_passing
         yield Finding(
             f"{counted(number, 'worker')} of node {node['name']} can start no job:"
-            f" {'it does' if number == 1 else 'they do'} not answer, or handlers of ended runs"
-            f" fill {'its' if number == 1 else 'their'} threads",
+            f" {closed_workers(report)}",
             "jobs start late, or not at all if no worker of their queue is left",
             "see its log for the reason: those that do not answer and run no job are replaced"
             " after 30 s, all others only with --kill-stuck",

@@ -39,22 +39,31 @@ def worker_obstacle(report: Row) -> WorkerObstacle | None:
     workers = report.get("workers")
     if workers is None:
         return None
-    # A node of an older version reports no more than the number of those that cannot.
-    closed = report.get("closed") or {"blocked": report.get("unable") or 0}
+    closed = _closed(report)
     if not workers and closed.get("starting"):
         return WorkerObstacle(IMPORTING, is_passing=True)
     if not workers:
         return WorkerObstacle(_NO_WORKER, remedy=_SEE_IMPORT)
     if sum(closed.values()) < workers:
         return None
+    what = f"of {counted(workers, 'worker')} {closed_workers(report)}"
+    return WorkerObstacle(what, is_passing=bool(closed.get("starting")))
+
+
+def closed_workers(report: Row) -> str:
+    """Return how many workers can start no job for which reason, with the jobs that block them."""
     known, unknown = report.get("blocking"), report.get("maybe_blocking")
     culprits = [_jobs(known)] if known else []
     culprits += [f"one of {_jobs(unknown)}"] if unknown else []
     by = f" by {' and '.join(culprits)}" if culprits else ""
     texts = {**_CLOSED, "blocked": f"blocked{by}: {_BLOCKED}"}
-    counts = [f"{closed[reason]} {what}" for reason, what in texts.items() if closed.get(reason)]
-    is_passing = bool(closed.get("starting"))
-    return WorkerObstacle(f"of {counted(workers, 'worker')} {', '.join(counts)}", is_passing)
+    closed = _closed(report)
+    return ", ".join(f"{closed[why]} {what}" for why, what in texts.items() if closed.get(why))
+
+
+def _closed(report: Row) -> Mapping[str, int]:
+    # A node of an older version reports no more than the number of those that cannot.
+    return report.get("closed") or {"blocked": report.get("unable") or 0}
 
 
 def threads_left(report: Row) -> str | None:
