@@ -73,6 +73,11 @@ class HeldWorker:
         return self.blocking
 
     @property
+    def blocker(self) -> int:
+        """The job that blocks it; 0 if one of several does, or none."""
+        return next(iter(self.blocking)) if len(self.blocking) == 1 else 0
+
+    @property
     def is_able(self) -> bool:
         """Whether it starts and ends jobs."""
         return self.is_ready and not self.is_late and not self.is_stuck
