@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, cast
 
-from attrs import evolve
+from attrs import define, evolve
 from twisted.internet.defer import CancelledError
 
 from txqueue.errors import InvalidWork, KeyUnavailable
@@ -109,6 +109,7 @@ class Report(Protocol):
         """Report what jobs did since the last report, as `RunTally.take` writes it."""
 
 
+@define(eq=False, slots=False)
 class Endings:
     """Ends the runs of a worker, and reports their ends to the master at the end of each turn.
 
@@ -121,23 +122,15 @@ class Endings:
         longest_result: The longest result or next stage of a job, in bytes of JSON text.
     """
 
-    def __init__(
-        self,
-        report: Report,
-        *,
-        runs: RunCounts,
-        failures: FailureLog,
-        in_flight: InFlight,
-        complete: Callable[[RunningJob, Kind], None],
-        longest_result: int,
-    ) -> None:
-        self._report = report
-        self._runs = runs
-        self._failures = failures
-        self._in_flight = in_flight
-        self._complete = complete
-        self._longest_result = longest_result
-        self._may_be_small = longest_result >= LONGEST_SMALL
+    _report: Report
+    _runs: RunCounts
+    _failures: FailureLog
+    _in_flight: InFlight
+    _complete: Callable[[RunningJob, Kind], None]
+    _longest_result: int
+
+    def __attrs_post_init__(self) -> None:
+        self._may_be_small = self._longest_result >= LONGEST_SMALL
         self._touched: dict[int, HeldAssignment] = {}
         # How many of the jobs to report are completed, and whether there is anything else.
         self._completed, self._is_due = 0, False
@@ -403,6 +396,7 @@ def _note_lost_wait(job: RunningJob, error: Any) -> None:
     )
 
 
+@define(eq=False, slots=False)
 class Outlived:
     """Ended jobs whose threads go on, and so keep their weight.
 
@@ -413,17 +407,12 @@ class Outlived:
         over: Called when the last thread of such a job has ended.
     """
 
-    def __init__(
-        self,
-        threads: HandlerThreads,
-        capacity: int,
-        report: Report,
-        over: Callable[[RunningJob], None],
-    ) -> None:
-        self._threads = threads
-        self._capacity = capacity
-        self._report = report
-        self._over = over
+    _threads: HandlerThreads
+    _capacity: int
+    _report: Report
+    _over: Callable[[RunningJob], None]
+
+    def __attrs_post_init__(self) -> None:
         self._jobs: set[RunningJob] = set()
 
     def keeps(self, job: RunningJob) -> bool:

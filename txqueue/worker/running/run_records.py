@@ -116,6 +116,7 @@ class _Window:
     left_out: int = 0
 
 
+@define(eq=False, slots=False)
 class FailureLog:
     """Logs the failures of one worker process.
 
@@ -126,15 +127,11 @@ class FailureLog:
         hooks: Returns the application's hooks.
     """
 
-    def __init__(
-        self,
-        seconds: Callable[[], float],
-        write: Callable[[bool, str, Mapping[str, Any] | None], None],
-        hooks: Callable[[], Iterable[FailureHook]],
-    ) -> None:
-        self._seconds = seconds
-        self._write = write
-        self._hooks = hooks
+    _seconds: Callable[[], float]
+    _write: Callable[[bool, str, Mapping[str, Any] | None], None]
+    _hooks: Callable[[], Iterable[FailureHook]]
+
+    def __attrs_post_init__(self) -> None:
         self._windows: dict[FailureKind, _Window] = {}
 
     def leaves_out(self, kind: FailureKind) -> bool:

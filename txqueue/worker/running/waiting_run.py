@@ -172,6 +172,7 @@ def is_hung(silent: float, heartbeat: float | None) -> bool:
     return heartbeat is not None and silent > heartbeat
 
 
+@define(eq=False, slots=False)
 class Watch:
     """Reports long runs and new progress, interrupts hung handlers, and insists that they end.
 
@@ -182,17 +183,10 @@ class Watch:
         abandon: Called with a run for which the worker waits no longer.
     """
 
-    def __init__(
-        self,
-        clock: Callable[[], float],
-        running: Callable[[], Iterable[WaitingRun]],
-        report: Callable[[list[StartedJob]], None],
-        abandon: Callable[[WaitingRun], None],
-    ) -> None:
-        self._abandon = abandon
-        self._clock = clock
-        self._running = running
-        self._report = report
+    _clock: Callable[[], float]
+    _running: Callable[[], Iterable[WaitingRun]]
+    _report: Callable[[list[StartedJob]], None]
+    _abandon: Callable[[WaitingRun], None]
 
     def look(self) -> None:
         """Check all running jobs once."""
