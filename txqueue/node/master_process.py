@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from types import FrameType
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from twisted.internet.interfaces import IReactorFromThreads, IReactorTime
 from twisted.internet.process import reapAllProcesses
@@ -29,6 +29,9 @@ from txqueue.system.processes import (
     unblock_signals,
 )
 
+if TYPE_CHECKING:
+    from txqueue.node.node import Node
+
 _STOPPING: Final = (signal.SIGTERM, signal.SIGINT)
 # A process without a handler ends at these at once, and leaves its jobs to the rescue.
 _OTHERS: Final = (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
@@ -44,18 +47,8 @@ LAST_REPORT: Final = 3.0
 _log = Logger()
 
 
-class Stoppable(Protocol):
-    """A node, as signals act on it."""
-
-    def say_that_it_drains(self) -> None:
-        """Log what the stop waits for."""
-
-    def stop_at_once(self) -> None:
-        """Kill the worker processes and stop."""
-
-
 def follow_signals(
-    reactor: IReactorFromThreads, nodes: Sequence[Stoppable], limit: float = LAST_LIMIT
+    reactor: IReactorFromThreads, nodes: Sequence[Node], limit: float = LAST_LIMIT
 ) -> None:
     """Drain at the first signal to stop, stop at once at the second, and survive all others.
 
@@ -154,14 +147,6 @@ def _log_ignored(number: int) -> None:
 GIVE_BACK = 60.0
 
 
-class MasterNode(Stoppable, Protocol):
-    """A node, as its process sees it."""
-
-    @property
-    def has_failed(self) -> bool:
-        """Whether the node has stopped by itself."""
-
-
 def install_reactor() -> None:
     """Install Twisted's default reactor with a steady clock; one that --reactor chose stays.
 
@@ -185,7 +170,7 @@ def running_reactor() -> Any:
     return running
 
 
-def prepare_process(reactor: Any, nodes: Sequence[MasterNode]) -> None:
+def prepare_process(reactor: Any, nodes: Sequence[Node]) -> None:
     """Have the process follow signals, notice its children and exit as its nodes end."""
     reactor.callWhenRunning(begin_master_log)
     reactor.addSystemEventTrigger("after", "shutdown", end_master_log)
@@ -196,7 +181,7 @@ def prepare_process(reactor: Any, nodes: Sequence[MasterNode]) -> None:
     reactor.callWhenRunning(atexit.register, _exit_as_failed, nodes)
 
 
-def _exit_as_failed(nodes: Sequence[MasterNode]) -> None:
+def _exit_as_failed(nodes: Sequence[Node]) -> None:
     """Exit with status 1 if a node stopped by itself, so that a supervisor restarts it."""
     if any(node.has_failed for node in nodes):
         # twistd exits with 0 whatever happens, and an exception raised here would not change that.

@@ -180,7 +180,6 @@ class Services:
             reactor,
             functions,
             lease,
-            wakeups.pace.beat,
             workers,
             completions,
             claimer,

@@ -106,7 +106,7 @@ class ConditionChecks:
             condition, rows, due = self._waiting.popleft()
             check = Deferred.fromCoroutine(self._check(condition, rows, due))
             self._running[condition] = check
-            check.addBoth(self._ended, condition)
+            check.addBoth(self._on_checked, condition)
         if not self._running:
             self._conditions.trim()
 
@@ -143,7 +143,7 @@ class ConditionChecks:
         error_text = complaint(error) or repr(error)
         self.log.warn("condition on {table}: {said}", table=condition[0], said=error_text)
 
-    def _ended(self, _: object, condition: Condition) -> None:
+    def _on_checked(self, _: object, condition: Condition) -> None:
         del self._running[condition]
         self._begin_waiting()
 

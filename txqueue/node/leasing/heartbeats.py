@@ -99,9 +99,9 @@ class LeaseKeeper:
         self._stop_watching()
         if not self._is_stopped:
             left = max(0.0, self._lease.until - time.monotonic())
-            self._expiry = self._clock.callLater(left, self._expired)
+            self._expiry = self._clock.callLater(left, self._on_expiry)
 
-    def _expired(self) -> None:
+    def _on_expiry(self) -> None:
         """Act on the expiry of the lease: other nodes may presume this node dead."""
         self.log.warn("the lease could not be renewed in time: no job starts until it is")
         self.give_up()

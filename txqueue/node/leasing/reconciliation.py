@@ -70,12 +70,11 @@ class Reconciliation(Periodic):
         clock: Times the checks.
         functions: The stored functions.
         lease: The node's lease; without it there is nothing to compare.
-        every: Seconds between two checks.
         workers: Hold the node's jobs.
         records: Writes the outcomes of jobs.
         claims: Has the number of the running claim.
         deduplicator: Notes assignments before they are returned, so that no message starts them.
-        wakeups: Has the service's alarm.
+        wakeups: Has the service's alarm, and the seconds between two checks.
 
     Attributes:
         missing: How many jobs the last check found missing, in assignments that also lacked jobs
@@ -87,7 +86,6 @@ class Reconciliation(Periodic):
 
     _functions: StoredFunctions
     _lease: Lease
-    _every: float
     _workers: Workers
     _records: Completions
     _claims: Claimer
@@ -96,7 +94,7 @@ class Reconciliation(Periodic):
 
     def __attrs_post_init__(self) -> None:
         self.alarm = self._wakeups.reconciliation
-        self._gap = min(GAP, self._every)
+        self._gap = min(GAP, self._wakeups.pace.beat)
         self._last: _Look | None = None
         self.missing = self.given_back = 0
 
@@ -105,7 +103,7 @@ class Reconciliation(Periodic):
         identity = self._lease.identity
         if identity is None:
             self._last = None
-            return self._every
+            return self._wakeups.pace.beat
         if self._wakeups.is_idle:
             # The heartbeat has seen that no node has any job.
             self._last, self.missing = None, 0
@@ -113,15 +111,15 @@ class Reconciliation(Periodic):
         assigned, duration = await self._functions.assignments_of(identity.incarnation, YOUNGEST)
         counts = missing(assigned, self._workers.holdings)
         if self._last is None:
-            self._last = self._looked(counts)
+            self._last = self._look(counts)
         elif self._is_proof(self._last):
             repeated = sorted(self._last.missing & counts.keys())
             self.missing = sum(counts[number] for number in repeated)
-            self._last = self._looked(counts)
+            self._last = self._look(counts)
             await self._give_back(identity.incarnation, repeated[:MOST])
-        return max(self._gap if counts else self._every, min(duration * SHARE, LONGEST))
+        return max(self._gap if counts else self._wakeups.pace.beat, min(duration * SHARE, LONGEST))
 
-    def _looked(self, counts: Mapping[int, int]) -> _Look:
+    def _look(self, counts: Mapping[int, int]) -> _Look:
         # The claim's number is read after the check, which has seen the jobs that the claim took.
         return _Look(
             self._clock.seconds(), self._records.mark, self._claims.claim, frozenset(counts)

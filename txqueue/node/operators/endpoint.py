@@ -110,9 +110,9 @@ class AdminHandlers:
         }
 
     def _answer(self, pipe: Pipe, function: Handler, **arguments: Any) -> Deferred[Answer]:
-        return Deferred.fromCoroutine(self._answered(pipe, function, arguments))
+        return Deferred.fromCoroutine(self._answer_safely(pipe, function, arguments))
 
-    async def _answered(
+    async def _answer_safely(
         self, pipe: Pipe, function: Handler, arguments: Mapping[str, Any]
     ) -> Answer:
         """Convert every error: an error that the command does not list would end the connection."""

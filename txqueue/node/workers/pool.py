@@ -154,10 +154,10 @@ class WorkerPool(Service):
         self._workers.add(worker)
         configuring = Deferred.fromCoroutine(worker.configure(self._settings))
         configuring.addCallbacks(
-            lambda _: self._configured(worker), self._not_configured, errbackArgs=(worker,)
+            lambda _: self._on_ready(worker), self._not_configured, errbackArgs=(worker,)
         )
 
-    def _configured(self, worker: WorkerProcess) -> None:
+    def _on_ready(self, worker: WorkerProcess) -> None:
         self._workers.on_ready(worker)
         if worker.is_apart:
             # Only now that it has a suspect, or another one would start.

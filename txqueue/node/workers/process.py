@@ -105,7 +105,7 @@ class WorkerProcess:
                 Occupy: self._occupy,
                 Count: self._count,
             },
-            lost=self._lost,
+            lost=self._on_pipe_lost,
         )
         self._process = self._start_process()
 
@@ -115,7 +115,7 @@ class WorkerProcess:
         shared = InFlight.made(self._owner.capacity)
         try:
             with ours, theirs:
-                started = self._owner.starter.start(self._process_ended, theirs.fileno(), shared)
+                started = self._owner.starter.start(self._on_process_end, theirs.fileno(), shared)
                 self._in_flight = InFlight(self._owner.capacity, shared)
                 self._owner.reactor.adoptStreamConnection(
                     ours.fileno(), socket.AF_UNIX, PipeFactory(self._pipe)
@@ -209,9 +209,9 @@ class WorkerProcess:
             self._ask_what_blocks()
         if self._pinged_at is None:
             self._pinged_at = self._owner.reactor.seconds()
-            self._pipe.say(Hold, assignments="[]").addCallbacks(self._answered, lambda _: None)
+            self._pipe.say(Hold, assignments="[]").addCallbacks(self._on_answer, lambda _: None)
 
-    def _answered(self, _: object) -> None:
+    def _on_answer(self, _: object) -> None:
         self._pinged_at = None
 
     @property
@@ -398,24 +398,24 @@ class WorkerProcess:
         self._owner.on_report(self)
         return {}
 
-    def _lost(self) -> None:
+    def _on_pipe_lost(self) -> None:
         self.is_ready = False
         self._owner.on_worker_lost(self)
-        self._ended("pipe")
+        self._end_life("pipe")
 
-    def _process_ended(self, how: str) -> None:
+    def _on_process_end(self, how: str) -> None:
         self.end = how
         # Reports sent before the end are read first; but a child of the process may keep the pipe
         # open.
         if "pipe" in self._lives:
             closing = self._owner.reactor.callLater(LAST_WORDS, self._abort)
             self.ended.addBoth(lambda _: closing.cancel() if closing.active() else None)
-        self._ended("process")
+        self._end_life("process")
 
     def _abort(self) -> None:
         self._pipe.abort()
 
-    def _ended(self, life: str) -> None:
+    def _end_life(self, life: str) -> None:
         self._lives.discard(life)
         if not self._lives:
             self.ended.callback(None)

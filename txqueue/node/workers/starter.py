@@ -203,10 +203,10 @@ class _ProcessEnd(ProcessProtocol):
     """Reports the signal or status with which a process ends."""
 
     def __init__(self, ended: Ended) -> None:
-        self._ended = ended
+        self._on_end = ended
 
     def processEnded(self, reason: Failure) -> None:
-        self._ended(end_of(reason))
+        self._on_end(end_of(reason))
 
 
 def run_module(
@@ -336,14 +336,14 @@ class ForkingStarter:
 
     def _started(self) -> _TemplateProcess:
         settings = {name: self._settings[name] for name in ("app", "dsn")}
-        return _TemplateProcess(self._reactor, settings, self._ready, self._ended)
+        return _TemplateProcess(self._reactor, settings, self._on_ready, self._on_end)
 
-    def _ready(self) -> None:
+    def _on_ready(self) -> None:
         waiting, self._waiting = self._waiting, []
         for deferred in waiting:
             deferred.callback(None)
 
-    def _ended(self, why: Exception, was_ready: bool) -> None:
+    def _on_end(self, why: Exception, was_ready: bool) -> None:
         """Let the callers that wait start workers otherwise, or report why there can be none."""
         self._template = None
         if was_ready:
@@ -357,7 +357,7 @@ class ForkingStarter:
                 "workers are started one by one: importing the application {why}",
                 why=why,
             )
-            self._ready()
+            self._on_ready()
             return
         waiting, self._waiting = self._waiting, []
         for deferred in waiting:
@@ -466,7 +466,7 @@ class _TemplateProcess(ProcessProtocol):
         """Process the reports that the received bytes complete."""
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
-            self._reported(json.loads(line))
+            self._on_report(json.loads(line))
 
     def processExited(self, reason: Failure) -> None:  # noqa: ARG002 - Twisted's signature
         """Expect no more reports: processes that the application has forked keep the pipe open."""
@@ -476,14 +476,14 @@ class _TemplateProcess(ProcessProtocol):
         """Report the end of the template and of all its workers."""
         how = end_of(reason)
         self._requests.close()
-        self._hear()
+        self._stop_waiting()
         doing = "" if self.is_ready else f" as it imported {', '.join(self._settings['app'])}"
         self._report_end(self._why or _TemplateEnded(how, doing), self.is_ready)
         for worker in list(self._workers.values()):
             worker.ended(f"with its template, which ended {how}")
         self.ended.callback(None)
 
-    def _hear(self) -> None:
+    def _stop_waiting(self) -> None:
         if self._patience.active():
             self._patience.cancel()
 
@@ -493,8 +493,8 @@ class _TemplateProcess(ProcessProtocol):
         self._requests.close()
         self._patience = self._reactor.callLater(EXIT_PATIENCE, self.kill)
 
-    def _reported(self, report: dict[str, Any]) -> None:
-        self._hear()
+    def _on_report(self, report: dict[str, Any]) -> None:
+        self._stop_waiting()
         match report:
             case {"ready": _}:
                 self.is_ready = True

@@ -14,6 +14,7 @@ from txqueue.node.leasing.reconciliation import GAP, LONGEST, Reconciliation, mi
 from txqueue.node.state.arrivals import Deduplicator
 from txqueue.node.state.lease import Identity
 from txqueue.node.state.periodic import Wakeups
+from txqueue.policy.placement.idling import BEATS_A_LEASE, IdlePace
 
 EVERY = 0.5
 
@@ -33,12 +34,11 @@ class Harness:
         self.lease = lease_of()
         self.released: list[int] = []
         self.deduplicator = Deduplicator()
-        self.wakeups = Wakeups(self.clock)
+        self.wakeups = Wakeups(self.clock, IdlePace(BEATS_A_LEASE * EVERY))
         self.reconciliation = Reconciliation(
             self.clock,
             self,  # type: ignore[arg-type]
             lease=self.lease,
-            every=EVERY,
             workers=fake(self),
             records=fake(self.records),
             claims=fake(self),
