@@ -1,8 +1,9 @@
 """Guarded looks at objects of the application: exceptions, results, hooks, logged values.
 
 Any method of such an object may raise anything, a `SystemExit` too, or lie about the object's
-class. A worker looks at them through this module only, so that no object of one job can end the
-process, lose the end of its job, or harm another job.
+class. A worker looks at them through this module only, and at exceptions through
+`txqueue.policy.endings.tracebacks`, so that no object of one job can end the process, lose the end
+of its job, or harm another job.
 """
 
 from __future__ import annotations

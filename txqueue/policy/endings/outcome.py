@@ -24,7 +24,6 @@ from txqueue.model.job_policy import Retry
 from txqueue.model.work_item import NotRead
 from txqueue.policy.endings.tracebacks import (
     LONGEST_TRACEBACK,
-    exception_line,
     exception_parts,
     shortened,
     syntax_error,
@@ -213,8 +212,8 @@ def error_class(error: object) -> str:
 
 
 def summary_of(error: object) -> str:
-    """Return an exception's type and message in one line."""
-    return _own_summary(error, _KINDS.of(error)) or exception_line(error).strip()
+    """Return an exception's type and message, which its text begins with."""
+    return error_text(error).partition("\n\n")[0]
 
 
 def _own_summary(error: object, kind: _Kind) -> str | None:

@@ -59,11 +59,6 @@ _Place = tuple[int, ...]
 _texts: dict[_Place, tuple[str, list[CodeType]]] = {}
 
 
-def exception_line(error: object) -> str:
-    """Return an exception's type and message, without its traceback."""
-    return _line(error, is_linked=_is_linked(error))
-
-
 def exception_text(error: object) -> tuple[str, str]:
     """Return an exception's line, and the text of `traceback.format_exception`.
 

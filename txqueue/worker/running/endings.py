@@ -375,12 +375,9 @@ def _judge_next(directive: Next, job: RunningJob, longest: int) -> Verdict:
         text = json.dumps(stage, allow_nan=False, ensure_ascii=False)
         check_length("next stage", text, longest)
         stage = json.loads(text)
-    except (InvalidWork, KeyUnavailable) as error:
-        return Verdict("failed", error=storable(f"its next stage is not valid: {text_of(error)}"))
     except BaseException as error:
-        return Verdict(
-            "failed", error=storable(f"its next stage is not valid: {summary_of(error)}")
-        )
+        why = text_of(error) if is_a(error, InvalidWork, KeyUnavailable) else summary_of(error)
+        return Verdict("failed", error=storable(f"its next stage is not valid: {why}"))
     return Verdict("next", stage=stage)
 
 
