@@ -167,11 +167,11 @@ heartbeat(its_incarnation integer, its_load double precision, its_report jsonb =
     work_in double precision, schedule_in double precision);  -- worker
 identity() returns uuid;  -- enqueue, read, worker
 leave(its_incarnation integer, its_state text) returns integer;  -- worker
-publish(work_types jsonb) returns integer;  -- worker
+publish(work_types jsonb, its_start timestamptz = null) returns integer;  -- worker
 register_node(its_name text, its_hostname text, its_pid integer, its_port integer, its_lease double precision,
     its_capacity integer, its_queues text[], its_work_types jsonb, its_version text, its_address text,
-    reserved integer = null, its_former integer = null, former_died boolean = true) returns (node_id integer,
-    incarnation integer);  -- worker
+    reserved integer = null, its_former integer = null, former_died boolean = true, its_start timestamptz = null)
+    returns (node_id integer, incarnation integer);  -- worker
 renew_for_peer(its_incarnation integer, heard integer[]) returns integer[];  -- worker
 rescue(its_incarnation integer = null) returns integer;  -- worker
 reserve_incarnation() returns integer;  -- worker

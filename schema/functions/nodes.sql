@@ -3,13 +3,14 @@
 -- Registers one run of a node under its name and publishes its work types. An earlier run of the same name is
 -- fenced, and its jobs return to the queue. Jobs that waited for one of the types become ready, under the
 -- policy published, as do those that other versions of their types could not read. former_died: whether the
--- earlier run has died with its workers, as is so unless the same process registers again. Raises an error if
--- another run than the one that reserve_run() returned has the name by now.
+-- earlier run has died with its workers, as is so unless the same process registers again; then its_start says when that
+-- process registered first, unless its code is older. Raises an error if another run than the one that reserve_run()
+-- returned has the name by now.
 create or replace function txqueue.register_node(
     its_name text, its_hostname text, its_pid integer, its_port integer, its_lease double precision,
     its_capacity integer, its_queues text[], its_work_types jsonb, its_version text,
     its_address text, reserved integer default null, its_former integer default null, former_died boolean default true,
-    out node_id integer, out incarnation integer)
+    its_start timestamptz default null, out node_id integer, out incarnation integer)
 language plpgsql volatile security definer
 as $$
 declare
@@ -20,6 +21,7 @@ declare
                                 from jsonb_array_elements(its_work_types) as each where each ? 'version');
 begin
     perform check_isolation('a node does not work');
+    former_died := former_died and its_start is null;
     incarnation := coalesce(reserved, reserve_incarnation());
     select info.incarnation, info.state = 'stopped' into replaced, was_ended
       from node_info as info where info.name = its_name for update;
@@ -42,7 +44,7 @@ begin
     if replaced is not null then
         perform release(replaced, '{}', former_died and was_ended is not true, true, at_most => 5000);
     end if;
-    perform publish(its_work_types);
+    perform publish(its_work_types, case when not former_died then coalesce(its_start, 'epoch') end);
     perform review_unread();
 end $$;
 
@@ -63,13 +65,14 @@ begin
 end $$;
 
 -- Publishes the policies of work types, and readies jobs that waited for one of them: up to 10,000, the others
--- with the next heartbeats. Returns how many.
-create or replace function txqueue.publish(work_types jsonb) returns integer
+-- with the next heartbeats. Returns how many. The policy of the process that started last counts: its_start is when the
+-- caller's did, null for now, so that a node that only registers again does not undo what a newer one has published.
+create or replace function txqueue.publish(work_types jsonb, its_start timestamptz default null) returns integer
 language plpgsql volatile security definer
 as $$
 begin
-    insert into work_type as known (work_type, queue, priority, weight, policy)
-    select each.work_type, each.queue, each.priority, each.weight, coalesce(each.policy, '{}')
+    insert into work_type as known (work_type, queue, priority, weight, policy, published_at)
+    select each.work_type, each.queue, each.priority, each.weight, coalesce(each.policy, '{}'), coalesce(its_start, clock_timestamp())
       from jsonb_to_recordset(work_types) as each (
                work_type text, queue text, priority smallint, weight integer, policy jsonb)
      -- Only what changes: the clause on conflicts locks each row until the commit, and nodes that start together
@@ -77,13 +80,13 @@ begin
      where not exists (
         select from work_type as same
          where same.work_type = each.work_type
-           and (same.queue, same.priority, same.weight, same.policy)
-               is not distinct from (each.queue, each.priority, each.weight, coalesce(each.policy, '{}')))
+           and (same.published_at > its_start or (same.queue, same.priority, same.weight, same.policy)
+               is not distinct from (each.queue, each.priority, each.weight, coalesce(each.policy, '{}'))))
      order by each.work_type
     on conflict (work_type) do update
        set queue = excluded.queue, priority = excluded.priority, weight = excluded.weight,
-           policy = excluded.policy, published_at = clock_timestamp()
-     where (known.queue, known.priority, known.weight, known.policy)
+           policy = excluded.policy, published_at = excluded.published_at
+     where (known.published_at > its_start) is not true and (known.queue, known.priority, known.weight, known.policy)
            is distinct from (excluded.queue, excluded.priority, excluded.weight, excluded.policy);
     return make_published_ready();
 end $$;

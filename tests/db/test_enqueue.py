@@ -205,6 +205,29 @@ def test_nodes_that_start_together_do_not_wait_for_each_other(node: Master, othe
     assert other.value(priority) == 4
 
 
+def test_the_policy_of_the_node_that_started_last_counts(node: Master, other: Master) -> None:
+    """A node that registers again does not undo it, but tells what the database has lost."""
+    again = """select txqueue.register_node('node', 'host', 1, null, 10, 100, '{{default}}', %s, '',
+        null, {})"""
+    kind = {"queue": "default", "priority": 1, "weight": 1}
+    kinds = json.dumps([{"work_type": f"{each}.kind", **kind} for each in ("test", "lost")])
+    read = "select priority from txqueue.work_type where work_type = 'test.kind'"
+    start = node.value("select clock_timestamp()")
+    other.publish("test.kind", priority=7)
+    # Code from before `its_start` does not name it.
+    for how in ("its_start => %s", "former_died => %s"):
+        node.cursor.execute("delete from txqueue.work_type where work_type = 'lost.kind'")
+        node.value(again.format(how), kinds, start if "start" in how else False)
+        assert node.value(read) == 7
+        assert node.value(read.replace("test", "lost")) == 1
+    node.cursor.execute("update txqueue.work_type set published_at = published_at - interval '1h'")
+    node.value(again.format("its_start => %s"), kinds, start)
+    assert node.value(read) == 1
+    other.publish("test.kind", priority=7)
+    node.value(again.format("former_died => %s"), kinds, True)
+    assert node.value(read) == 1
+
+
 def test_a_type_published_while_an_enqueue_is_open_is_seen_to(node: Master, other: Master) -> None:
     """The enqueue did not see it, and the publishing did not see the job: a heartbeat sees both."""
     other.connection.autocommit = False

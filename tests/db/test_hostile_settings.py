@@ -162,7 +162,8 @@ async def cycle(dsn: str, session: Mapping[str, str] | None) -> tuple[dict[str, 
     try:
         for jobs in (JOBS, [UNIQUE]):
             await pool.query("select txqueue.enqueue_many(%s)", (json.dumps([*map(whole, jobs)]),))
-        identity = await functions.register_node(NODE, [KIND])
+        node_id, incarnation, _ = await functions.register_node(NODE, [KIND])
+        identity = node_id, incarnation
         taken = []
         while found := (await functions.next_job(*identity, **CLAIM)).assignments:
             taken += [(each, read_chunk(each.chunk)[0]) for each in found]

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from attrs import define
@@ -196,7 +197,8 @@ class Heartbeats(Periodic):
     def __attrs_post_init__(self) -> None:
         self.alarm = self._wakeups.heartbeats
         self._next_end: float | None = None
-        self._has_run = False
+        # When this process registered first, by the database's clock.
+        self._since: datetime | None = None
 
     async def step(self) -> float | None:
         """Send a heartbeat, or register the node if it is not registered."""
@@ -230,14 +232,14 @@ class Heartbeats(Periodic):
 
     async def _register(self) -> None:
         """Register under the node's name, which fences an earlier run."""
-        if not self._has_run:
+        if self._since is None:
             await self._advance_sequences()
         began = time.monotonic()
-        numbers = await self._functions.register_node(
-            self._node, self._work_types, former_died=not self._has_run
+        node_id, incarnation, now = await self._functions.register_node(
+            self._node, self._work_types, self._since
         )
-        identity = Identity(*numbers)
-        self._has_run = True
+        identity = Identity(node_id, incarnation)
+        self._since = self._since or now
         self._life.begin()
         self._lease.note_answer()
         self.log.info(

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from datetime import datetime
 from typing import Any, Final, Self
 
 from attrs import field, frozen
@@ -21,7 +22,7 @@ REGISTER_NODE: Final = """
     select node_id, incarnation from {schema}.register_node(
         its_name => %s, its_hostname => %s, its_pid => %s, its_port => %s, its_lease => %s,
         its_capacity => %s, its_queues => %s::text[], its_work_types => %s, its_version => %s,
-        its_address => %s, reserved => %s, its_former => %s, former_died => %s)"""
+        its_address => %s, reserved => %s, its_former => %s, its_start => %s)"""
 # A snapshot lists no transaction that has begun since the last one ended; age() tells how far their
 # numbers go, without taking a number.
 OPEN_TRANSACTIONS: Final = "pg_current_snapshot() || ':' || age('3'::xid)"
@@ -247,20 +248,24 @@ class RunFunctions:
         self,
         node: Mapping[str, Any],
         work_types: Sequence[Mapping[str, Any]],
-        *,
-        former_died: bool = True,
-    ) -> tuple[int, int]:
-        """Register a run of a node and publish its work types; return (node_id, incarnation).
+        since: datetime | None = None,
+    ) -> tuple[int, int, datetime]:
+        """Register a run of a node and publish its work types.
 
         Args:
             node: The columns of the node's row.
             work_types: The node's work types, with their policies.
-            former_died: Whether the workers of the name's former run have died.
+            since: When this process registered first; None if it does now, and the name's former
+                run has died with its workers.
+
+        Returns:
+            The node's id, the run's incarnation and when it registered, by the database's clock.
         """
         # A registration that was given up may still commit; it is refused if another run has
         # registered since its incarnation was reserved.
-        ((reserved, former),) = await self._query(
-            f"select incarnation, former from {self.schema}.reserve_run(%s)", (node["name"],)
+        ((reserved, former, now),) = await self._query(
+            f"select incarnation, former, clock_timestamp() from {self.schema}.reserve_run(%s)",
+            (node["name"],),
         )
         rows = await self._query(
             REGISTER_NODE.format(schema=self.schema),
@@ -274,10 +279,10 @@ class RunFunctions:
                 node["address"],
                 reserved,
                 former,
-                former_died,
+                since,
             ),
         )
-        return rows[0][0], rows[0][1]
+        return rows[0][0], rows[0][1], now
 
     async def heartbeat(
         self, incarnation: int, load: float, report: Mapping[str, Any]

@@ -1,6 +1,7 @@
 """A node's place in NODE_INFO when answers of the database get lost."""
 
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 import pytest
@@ -19,6 +20,8 @@ from txqueue.node.state.periodic import Wakeups
 from txqueue.store.node.functions import StoredFunctions
 from txqueue.store.node.run_functions import HeartbeatReply
 
+BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
+
 
 @define
 class Database:
@@ -33,7 +36,7 @@ class Database:
     beats: int = 0
     server: str = "1/1"
     jobs: dict[int, list[int]] = field(factory=dict)
-    deaths: list[bool] = field(factory=list)
+    since: list[datetime | None] = field(factory=list)
     checks: int = 0
 
     async def advance_sequences(self) -> list[str]:
@@ -41,15 +44,17 @@ class Database:
         self.checks += 1
         return ["job_id"]
 
-    async def register_node(self, *_: object, former_died: bool) -> tuple[int, int]:
+    async def register_node(
+        self, _: object, __: object, since: datetime | None
+    ) -> tuple[int, int, datetime]:
         """Register a run."""
         self.replaced, self.incarnation = self.incarnation or None, self.incarnation + 1
         self.is_buried = False
         self.beats = 0
-        self.deaths.append(former_died)
+        self.since.append(since)
         if self.loses_answers:
             raise DatabaseUnavailable("the connection was lost")
-        return 1, self.incarnation
+        return 1, self.incarnation, BEGAN + timedelta(seconds=self.incarnation)
 
     async def heartbeat(self, incarnation: int, *_: object) -> HeartbeatReply:
         """Renew the lease of the newest run."""
@@ -211,7 +216,7 @@ def test_a_database_that_has_lost_heartbeats_has_lost_the_run() -> None:
     around.step()
     assert around.told[-4:] == ["given back", "renewed 2", "renewed 2", "heard alive"]
     assert around.lease.identity == (1, 2)
-    assert around.database.deaths == [True, False]
+    assert around.database.since == [None, BEGAN + timedelta(seconds=1)]
 
 
 @pytest.mark.parametrize(
