@@ -241,7 +241,8 @@ end $$;
 
 -- Returns jobs of a node's assignments to the queue: of the named assignments, of all others, or only the
 -- jobs named by number; with spared, not jobs that were handed over by a message that may be on its way. died
--- means that the process that held them is dead. Returns how many; if that equals at_most, there may be more;
+-- means that the process that held them is dead; of all that a run held, it is unknown which jobs ran: from the third
+-- death on, as a suspect, a job must have been noted as started. Returns how many; if that equals at_most, there may be more;
 -- jobs that were running go first. It waits for no lock: a stopped process may hold a job, or its group's key, between its
 -- completion and its commit, and any session may lock a row. Such jobs are skipped, and returned by rescue() or by the
 -- node once they are free; such groups are recorded for free_late_groups(). Without at_most, the jobs that operators have
@@ -270,7 +271,7 @@ begin
         returning *
     loop
         if not (has_large_values(this) and fail_if_damaged(this)) then
-            perform give_back(this, died);
+            perform give_back(this, died and (not all_but or this.deaths < 2 or this.started_at is not null));
         end if;
         released := released + 1;
         groups := groups || this."group";
@@ -296,7 +297,7 @@ begin
     return released;
 end $$;
 
--- Returns an assigned job to the ready partition. A job that was running when its process died spends an
+-- Returns an assigned job to the ready partition. A job that had run for a second when its process died spends an
 -- attempt; after five deaths it fails as poison.
 create or replace function txqueue.give_back(this job, died boolean) returns void
 language plpgsql volatile
@@ -306,8 +307,8 @@ declare
 begin
     if died then
         this.deaths := least(this.deaths + 1, 32767);
-        this.attempt := least(this.attempt + (this.started_at is not null)::integer, 32767);
-        if this.started_at is not null then
+        if this.started_at < clock_timestamp() - interval '1 second' then
+            this.attempt := least(this.attempt + 1, 32767);
             this.progress := null;
             insert into failed_attempt (job_id, attempt, began, node_id, error)
             values (this.job_id, this.attempt, coalesce(this.started_at, this.assigned_at), this.node_id, 'the process that ran it died');

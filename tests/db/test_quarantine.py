@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from tests.db.masters import Master
+from tests.db.masters import Claimed, Master, emptied
 
 DEATHS = 5
+STARTED = "select txqueue.started(%s, %s::bigint[], %s::bigint[], %s::double precision[])"
 
 
 def die(node: Master) -> list[int]:
@@ -61,10 +64,7 @@ def test_only_what_ran_spends_an_attempt(node: Master, seconds: float | None, bu
     (job_id,) = node.enqueue({})
     (chunk,) = node.take().chunks
     if seconds is not None:
-        node.value(
-            "select txqueue.started(%s, %s::bigint[], %s::bigint[], %s::double precision[])",
-            *(node.incarnation, [chunk.assignment], [job_id], [seconds]),
-        )
+        node.value(STARTED, node.incarnation, [chunk.assignment], [job_id], [seconds])
     node.release(chunk.assignment, died=True)
     job = node.job(job_id)
     assert (job["attempt"], job["deaths"], job["started_at"]) == (burned, 1, None)
@@ -168,3 +168,68 @@ def test_what_fails_by_itself_is_no_suspect_any_more(node: Master) -> None:
     (chunk,) = node.take().chunks
     node.settle(chunk, "retry")
     assert node.job(job_id)["deaths"] == 0
+
+
+def rescue(node: Master, other: Master) -> None:
+    """Let a node's lease expire and another node take its jobs; the node registers again."""
+    node.falls_silent()
+    assert other.beats()
+    node.node_id, node.incarnation = node.register("node")
+
+
+def start(node: Master, claimed: Claimed) -> None:
+    """Note the starts of suspects, as a node does before it runs them."""
+    for chunk in claimed.chunks:
+        if node.job(chunk.ids[0])["deaths"] > 1:
+            seconds = [0.0 for _ in chunk.ids]
+            assignments = [chunk.assignment for _ in chunk.ids]
+            node.value(STARTED, node.incarnation, assignments, chunk.ids, seconds)
+
+
+def test_jobs_that_never_start_are_no_poison(node: Master, other: Master) -> None:
+    """However often the lease of the node to which they are assigned expires."""
+    ids = node.enqueue({}, {})
+    for _ in range(2 * DEATHS):
+        assert node.take().ids == ids
+        rescue(node, other)
+    jobs = [node.job(job_id) for job_id in ids]
+    assert [(job["state"], job["deaths"], job["attempt"]) for job in jobs] == [("ready", 2, 0)] * 2
+
+
+def test_a_job_that_ends_its_host_at_once_is_poison(node: Master, other: Master) -> None:
+    """Nothing of its first runs is noted but that it was assigned; it counts as tried later on."""
+    (job_id,) = node.enqueue({})
+    for _ in range(DEATHS):
+        start(node, node.take())
+        # As the lease expires, it was long ago.
+        node.cursor.execute(
+            "update txqueue.job_assigned set started_at = started_at - interval '10 s'"
+        )
+        rescue(node, other)
+    job = node.job(job_id)
+    assert (job["state"], job["deaths"], job["attempt"]) == ("failed", DEATHS, 3)
+
+
+@given(st.integers(0, 12), st.lists(st.booleans(), max_size=15))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=12)
+def test_leases_that_expire_beside_a_job_that_ends_its_host(
+    node: Master, other: Master, before: int, lapses: list[bool]
+) -> None:
+    """It is poison after its fifth run; no job beside it is, wherever it stands among them."""
+    emptied(node)
+    ids = node.enqueue(*[{} for _ in range(13)])
+    killer, runs = ids[before], 0
+    for lapses_first in [*lapses, *[False] * 40]:
+        claimed = node.take(workers=2)
+        if lapses_first:
+            rescue(node, other)
+            continue
+        start(node, claimed)
+        if killer in claimed.ids:
+            runs += 1
+            rescue(node, other)
+            continue
+        for chunk in claimed.chunks:
+            node.complete(chunk)
+    assert (runs <= DEATHS, node.job(killer)["state"]) == (True, "failed")
+    assert node.states() == {"failed": 1, "done": 12}

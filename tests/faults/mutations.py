@@ -170,7 +170,8 @@ MUTATIONS: Final = {
         "worker_kill",
         "I1",
         "schema/functions/complete.sql:release",
-        "perform give_back(this, died);",
+        "perform give_back(this, died and (not all_but or this.deaths < 2"
+        " or this.started_at is not null));",
         "null;",
     ),
     "what was rolled back is delivered": _of(

@@ -207,7 +207,9 @@ class Services:
             versions,
             suspects,
         )
-        self.suspect_processes = SuspectProcesses(reactor, suspects, workers, self.worker_pool)
+        self.suspect_processes = SuspectProcesses(
+            reactor, functions, suspects, workers, self.worker_pool
+        )
 
         # The lease, and the other nodes.
         keeper = LeaseKeeper(reactor, lease, workers, credits, wakeups)

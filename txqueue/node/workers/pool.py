@@ -160,7 +160,6 @@ class WorkerPool(Service):
     def _on_ready(self, worker: WorkerProcess) -> None:
         self._workers.on_ready(worker)
         if worker.is_apart:
-            # Only now that it has a suspect, or another one would start.
             self._suspects.on_start()
         if worker.runs is not None:
             self._versions.add(worker.key, worker.runs)

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from attrs import define
 
-from txqueue.model.assignment import Assignment
+from txqueue.model.assignment import Assignment, StartedJob
 from txqueue.node.state.periodic import Alarm, Periodic
-from txqueue.node.workers.process import WorkerProcess
+from txqueue.store.node.functions import StoredFunctions
 from txqueue.system.clock import Clock
 
 if TYPE_CHECKING:
     from txqueue.node.workers.pool import WorkerPool
+    from txqueue.node.workers.process import WorkerProcess
     from txqueue.node.workers.workload import Workers
 
 MOST_NAMED: Final = 10
@@ -101,12 +102,21 @@ class Suspects:
 KEEP = 5.0
 
 
+def is_free(process: WorkerProcess) -> bool:
+    """Tell whether a process for suspects can get one."""
+    return process.is_ready and not (process.held or process.is_late or process.is_stuck)
+
+
 @define(eq=False, repr=False, slots=False)
 class SuspectProcesses(Periodic):
     """Starts a process for each assignment of suspects that waits for one, up to a limit.
 
+    The starts of suspects are noted in the database before they run: if a suspect ends its host at
+    once, it counts another death, as those do not that were only assigned to the node.
+
     Args:
         clock: Times how long a process is idle.
+        functions: Note the starts.
         suspects: The suspects that wait.
         workers: Have the processes.
         starter: Starts them.
@@ -114,6 +124,7 @@ class SuspectProcesses(Periodic):
 
     name = "suspects"
 
+    _functions: StoredFunctions
     _suspects: Suspects
     _workers: Workers
     _starter: WorkerPool
@@ -124,13 +135,28 @@ class SuspectProcesses(Periodic):
         self._idle: dict[int, float] = {}
 
     async def step(self) -> float | None:
-        """Start the processes that are missing, and end idle ones."""
+        """Give suspects to free processes, start those that are missing, and end idle ones."""
         suspects = self._suspects
+        while suspects.waiting and self._free is not None:
+            await self._place(suspects.waiting[0])
         running = sum(process.is_ready for process in self._workers.apart)
         while len(suspects.waiting) > suspects.starting < MOST_PROCESSES - running:
             suspects.starting += 1
             self._starter.start_apart()
         return self._end_idle()
+
+    @property
+    def _free(self) -> WorkerProcess | None:
+        return next(filter(is_free, self._workers.apart), None)
+
+    async def _place(self, suspect: Assignment) -> None:
+        """Note that jobs start, and send them to a process unless they were returned meanwhile."""
+        jobs = await self._functions.jobs_of(suspect.incarnation, [suspect.number])
+        starts = [StartedJob(suspect.number, job.job_id, 0.0, None) for job in jobs]
+        await self._functions.started(suspect.incarnation, starts)
+        waiting, process = self._suspects.waiting, self._free
+        if process is not None and waiting and waiting[0] is suspect:
+            process.perform([waiting.popleft()])
 
     def _end_idle(self) -> float | None:
         """End idle processes; return the seconds until another one may have been idle for long."""

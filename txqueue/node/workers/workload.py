@@ -15,7 +15,7 @@ from twisted.python.failure import Failure
 
 from txqueue.model.assignment import Assignment, CancelledJob
 from txqueue.node.workers.process import WorkerProcess
-from txqueue.node.workers.suspects import MOST_NAMED, MOST_PROCESSES, Suspects
+from txqueue.node.workers.suspects import MOST_NAMED, MOST_PROCESSES, Suspects, is_free
 from txqueue.policy.placement.room import (
     Load,
     Room,
@@ -94,7 +94,7 @@ class Workers:
         return list(self._workers.values())
 
     def on_ready(self, worker: WorkerProcess) -> None:
-        """Pass the lease to a process that has become ready, and a suspect if it is for them."""
+        """Pass the lease to a process that has become ready."""
         worker.renew(*self._lease)
         self._compare()
         self.on_report(worker)
@@ -106,7 +106,7 @@ class Workers:
     def on_report(self, worker: WorkerProcess) -> None:
         """Note that a worker has finished or returned jobs."""
         if worker.is_apart:
-            self._place_suspects()
+            self._suspects.alarm.ring()
 
     def on_lost(self, worker: WorkerProcess, *, is_blamed: bool) -> None:
         """Return to the queue the jobs of a worker whose pipe closed.
@@ -134,7 +134,7 @@ class Workers:
     def takes_suspects(self) -> bool:
         """Whether a suspect can get a process of its own."""
         # A process that starts is one for which a suspect waits.
-        busy = sum(process.is_ready and not _is_free(process) for process in self.apart)
+        busy = sum(process.is_ready and not is_free(process) for process in self.apart)
         return busy + len(self._suspects.waiting) < MOST_PROCESSES
 
     @property
@@ -243,7 +243,7 @@ class Workers:
         for assignment in assignments:
             if assignment.is_alone:
                 self._suspects.waiting.append(assignment)
-                self._place_suspects()
+                self._suspects.alarm.ring()
             elif not weights:
                 self.reports.give_back(assignment.number, died=False)
             else:
@@ -382,14 +382,6 @@ class Workers:
             and not worker.is_apart
         ]
 
-    def _place_suspects(self) -> None:
-        """Send suspects that wait to idle processes for them; have others started for the rest."""
-        waiting = self._suspects.waiting
-        for worker in self.apart:
-            if waiting and _is_free(worker):
-                worker.perform([waiting.popleft()])
-        self._suspects.alarm.ring()
-
     def _not_given_back(self, failure: Failure, worker: WorkerProcess) -> None:
         # A worker whose pipe is lost or closed has no jobs left to return.
         if failure.check(ConnectionDone, ConnectionLost):
@@ -401,11 +393,6 @@ class Workers:
                 error=failure.value,
             )
             worker.kill()
-
-
-def _is_free(worker: WorkerProcess) -> bool:
-    """Tell whether a process for suspects can get one."""
-    return worker.is_ready and not (worker.held or worker.is_late or worker.is_stuck)
 
 
 def _closed_by(worker: WorkerProcess) -> str | None:

@@ -9,7 +9,7 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.internet.task import Clock
 
 from tests.unit.node.doubles import fake
-from txqueue.model.assignment import Assignment, CancelledJob
+from txqueue.model.assignment import Assignment, CancelledJob, JobKey, StartedJob
 from txqueue.node.state.arrivals import Meters
 from txqueue.node.workers.completions import Completions
 from txqueue.node.workers.pool import LONGEST_PAUSE, WorkerPool
@@ -81,6 +81,23 @@ class Process:
         self.ended.append("killed")
 
 
+class Database:
+    """Notes starts, at once unless the test has it wait."""
+
+    def __init__(self) -> None:
+        self.started_jobs: list[StartedJob] = []
+        self.answer: Deferred[None] = succeed(None)
+
+    async def jobs_of(self, incarnation: int, assignments: Sequence[int]) -> list[JobKey]:
+        """Each assignment has two jobs."""
+        return [JobKey(each, 10 * each + number) for each in assignments for number in (1, 2)]
+
+    async def started(self, incarnation: int, jobs: Sequence[StartedJob]) -> None:
+        """Note the starts."""
+        await self.answer
+        self.started_jobs += jobs
+
+
 class Bench:
     """A node with one worker, which starts processes when the test says so."""
 
@@ -93,7 +110,10 @@ class Bench:
         )
         self.worker = self.add(is_apart=False)
         self.asked = 0
-        self.service = SuspectProcesses(self.clock, self.suspects, self.workers, fake(self))
+        self.database = Database()
+        self.service = SuspectProcesses(
+            self.clock, fake(self.database), self.suspects, self.workers, fake(self)
+        )
         self.service.startService()
 
     def start_apart(self) -> None:
@@ -244,6 +264,31 @@ def test_waiting_suspects_return_to_the_queue(bench: Bench) -> None:
     bench.workers.give_back()
     assert [call.args for call in bench.reports.give_back.call_args_list] == [(1,), (2,)]
     assert bench.workers.assignments == []
+
+
+def test_a_suspect_starts_once_its_start_is_noted(bench: Bench) -> None:
+    """Or its death would count no more than that of a job that was only assigned to the node."""
+    noting = bench.database.answer = Deferred()
+    bench.hand(1)
+    process = bench.start()
+    assert (process.held, bench.workers.assignments, bench.asked) == ({}, [1], 1)
+    noting.callback(None)
+    assert process.held == {1: 1}
+    assert [(job.key, job.seconds) for job in bench.database.started_jobs] == [
+        ((1, 11), 0.0),
+        ((1, 12), 0.0),
+    ]
+
+
+def test_a_suspect_returned_while_its_start_is_noted_does_not_start(bench: Bench) -> None:
+    """The next one does."""
+    noting = bench.database.answer = Deferred()
+    bench.hand(1)
+    process = bench.start()
+    bench.workers.give_back()
+    bench.hand(2)
+    noting.callback(None)
+    assert (process.held, bench.workers.assignments) == ({2: 1}, [2])
 
 
 class NoStarter:
