@@ -285,6 +285,8 @@ begin
         groups := array(select name from unnest(groups) as name where key_of(name) = any (keys));
     end if;
     if groups <> '{}' then
+        -- A job that returns may rank before the place where its group's jobs begin.
+        delete from group_front where ctid = any (array(select ctid from group_front where "group" = any (groups) for update skip locked));
         perform free_groups(groups);
     end if;
     if asked_of <> '{}' then

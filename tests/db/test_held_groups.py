@@ -117,3 +117,23 @@ def test_running_jobs_before_the_noted_place_count(node: Master) -> None:
     assert (len(node.take(5).ids), node.take(5).ids) == (1, [])
     node.complete(long)
     assert len(node.take(5).ids) == 1
+
+
+def test_a_job_that_returns_goes_before_younger_ones(node: Master, other: Master) -> None:
+    """Though its group's jobs were noted to begin behind it: it was assigned, and the next one."""
+    node.publish("test.kind", policy={"group_limit": 2})
+    first, second, *_ = node.enqueue({"group": "g", "queue": "mail"}, *[{"group": "g"}] * 3)
+    assert node.take(queues=["mail"]).ids == [first]
+    node.cursor.execute("delete from txqueue.group_front")
+    # One that is too old is renewed for certain.
+    node.cursor.execute(
+        'insert into txqueue.group_front ("group", rank, job_id, assignment, noted_at, looked_at)'
+        " values ('g', '-infinity', 0, 0, now(), now() - interval '2 s')"
+    )
+    assert other.take(weight=1).ids == [second]
+    assert other.value("select job_id from txqueue.group_front") == second
+    node.falls_silent()
+    assert other.beats()
+    # A node that does not serve the queue of the first one.
+    assert other.take().ids == []
+    assert other.take(queues=["mail"]).ids == [first]
