@@ -7,7 +7,7 @@ from typing import Final
 import psycopg2
 import pytest
 
-from docs import build_schema_map
+from docs import build_schema_map, build_sync
 from docs.build_reference import TARGET, reference
 from tests.docs.markdown import ROOT, section
 from txqueue.tap import Options
@@ -63,6 +63,12 @@ def test_only_methods_lose_their_first_parameter() -> None:
 def test_the_map_of_the_schema_is_up_to_date() -> None:
     """Otherwise run: python docs/build_schema_map.py."""
     assert build_schema_map.TARGET.read_text("utf-8") == build_schema_map.readme()
+
+
+@pytest.mark.parametrize("module", build_sync.MODULES)
+def test_the_queue_for_threads_is_that_for_asyncio(module: str) -> None:
+    """Otherwise edit txqueue/aio, and run: python docs/build_sync.py."""
+    assert (build_sync.TARGET / f"{module}.py").read_text("utf-8") == build_sync.generated(module)
 
 
 def test_the_sql_reference_has_every_column(migrated_database18: str) -> None:

@@ -7,15 +7,16 @@ caller that gets no connection does not say why.
 
 from __future__ import annotations
 
-import asyncio
 import time
+from collections import deque
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from random import uniform
 from typing import Any
 
 from psycopg import AsyncConnection
 
+from txqueue.aio.environment import Semaphore, acquired
 from txqueue.errors import DatabaseUnavailable
 from txqueue.standalone.sessions import MANNER, answered, is_alive, is_reusable, parameters_of
 from txqueue.store.driver.session_bounds import LONGEST_LIFE
@@ -49,8 +50,8 @@ class AsyncConnections:
         self._dsn = dsn
         self._size = size
         self._wait = wait
-        self._turn = asyncio.Semaphore(size)
-        self._idle: list[tuple[AsyncConnection[Any], float]] = []
+        self._turn = Semaphore(size)
+        self._idle: deque[tuple[AsyncConnection[Any], float]] = deque()
         self._longest_life = LONGEST_LIFE * uniform(0.8, 1.0)
         self._is_closed = False
 
@@ -61,7 +62,8 @@ class AsyncConnections:
         Raises:
             DatabaseUnavailable: When no connection can be made, or they are closed.
         """
-        await self._acquired()
+        if not await acquired(self._turn, self._wait):
+            raise none_free(self._wait, self._size)
         try:
             connection, opened_at = await self._working()
             try:
@@ -74,24 +76,23 @@ class AsyncConnections:
     async def close(self) -> None:
         """Close idle connections now, and lent ones when they are returned."""
         self._is_closed = True
-        while self._idle:
-            await self._idle.pop()[0].close()
+        while (found := self._popped()) is not None:
+            await found[0].close()
 
-    async def _acquired(self) -> None:
-        try:
-            async with asyncio.timeout(self._wait):
-                await self._turn.acquire()
-        except TimeoutError:
-            raise none_free(self._wait, self._size) from None
+    def _popped(self) -> tuple[AsyncConnection[Any], float] | None:
+        # Another thread may take the last one between a check and the pop.
+        with suppress(IndexError):
+            return self._idle.pop()
+        return None
 
     async def _working(self) -> tuple[AsyncConnection[Any], float]:
         if self._is_closed:
             raise DatabaseUnavailable("the queue is closed", "use it before close()")
-        while self._idle:
-            connection, opened_at = self._idle.pop()
+        while (found := self._popped()) is not None:
+            connection, opened_at = found
             is_young = time.monotonic() - opened_at < self._longest_life
             if is_young and is_alive(connection):
-                return connection, opened_at
+                return found
             await connection.close()
         return await connected(self._dsn, "txqueue client"), time.monotonic()
 

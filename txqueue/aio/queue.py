@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -15,9 +13,9 @@ from psycopg.rows import dict_row
 
 from txqueue.adapters import psycopg as adapter
 from txqueue.aio.connections import AsyncConnections
+from txqueue.aio.environment import Home, aside, ended_in_time, read_archive, to_the_end
 from txqueue.aio.transaction import AsyncTransaction
 from txqueue.aio.waiting import AsyncEndWaiter
-from txqueue.errors import ConfigurationError
 from txqueue.model.enqueue_options import EnqueueOptions
 from txqueue.model.job import Job, job_number, wait_limit
 from txqueue.model.operator_acts import Cancelled
@@ -36,28 +34,23 @@ from txqueue.standalone.requests import (
 )
 from txqueue.standalone.sessions import (
     answered,
-    check_process,
     dsn_of_pool,
     lending,
     note_end,
     read_all_moments,
     translation,
 )
-from txqueue.store.enqueueing.encryption import missing, not_in_time, result_of
+from txqueue.store.enqueueing.encryption import missing, result_of
 from txqueue.store.enqueueing.signals import Receiver
 from txqueue.store.inquiries.inquiry import Inquiry, Rows, aanswer, ensure_version
 from txqueue.store.inquiries.jobs import (
     FINAL,
-    READ_COMMAND,
     about_archived_days,
     about_jobs,
     about_one_job,
     archived_job,
-    request_text,
-    row_in,
     with_attempts,
 )
-from txqueue.system.clock import unbroken
 
 if TYPE_CHECKING:
     from psycopg_pool import AsyncConnectionPool
@@ -85,8 +78,7 @@ class Queue:
         listen_dsn: str | None,
     ) -> None:
         self._pool = pool
-        self._pid = os.getpid()
-        self._loop = asyncio.get_running_loop()
+        self._home = Home()
         self._schema = target.schema
         self._waiter = AsyncEndWaiter(
             self._ended_of,
@@ -134,8 +126,7 @@ class Queue:
         """
         given: dict[str, Any] = {"dsn": dsn, "schema": schema, "connections": connections}
         given["connection_wait"] = connection_wait
-        # Files are read in a thread, as all that may block.
-        target = await asyncio.to_thread(target_of, given, listen_dsn, pool, "AsyncConnectionPool")
+        target = await aside(target_of, given, listen_dsn, pool, "AsyncConnectionPool")
         if pool is None:
             own = AsyncConnections(target.dsn, target.connections, target.connection_wait)
             queue = cls(own, target, listen_dsn or target.dsn)
@@ -161,15 +152,14 @@ class Queue:
 
         After a fork there is nothing to close: the connections are those of the parent process.
         """
-        if os.getpid() != self._pid:
+        if self._home.is_left:
             return
-        if not self._loop.is_closed():
-            self._check_place()
-        await unbroken(self._close())
+        if not self._home.is_over:
+            self._home.check()
+        await to_the_end(self._close)
 
     async def _close(self) -> None:
-        # A loop that is closed has ended its tasks, and the connection that listens with them.
-        if not self._loop.is_closed():
+        if not self._home.is_over:
             await self._waiter.close()
         if isinstance(self._pool, AsyncConnections):
             await self._pool.close()
@@ -275,9 +265,9 @@ class Queue:
     async def wait(self, job_id: int, timeout: float | timedelta | None = None) -> object:
         """Wait until a job has ended.
 
-        All callers of a queue share one connection, on which nodes announce the ends of jobs
-        within milliseconds; other ends are found within two seconds. If the database is away for
-        a while, the wait goes on.
+        All callers of a queue share one connection, on which nodes announce the ends of
+        jobs within milliseconds; other ends are found within two seconds. If the database is away
+        for a while, the wait goes on.
 
         Args:
             job_id: The job's number.
@@ -297,12 +287,12 @@ class Queue:
             KeyUnavailable: When the result is encrypted, and this process cannot decrypt it.
         """
         number, most = job_number(job_id), wait_limit(timeout)
-        self._check_place()
+        self._home.check()
         with self._waiter.waiting(number) as ending:
             job = await self.job(number)
             if not job.state.is_final:
                 self._waiter.look_on()
-                job = await _in_time(ending, number, most)
+                job = await ended_in_time(ending, number, most)
         return result_of(job)
 
     async def cancel(self, *job_ids: int) -> Cancelled:
@@ -335,15 +325,7 @@ class Queue:
         days = await self._find(about_archived_days(self._schema, job_id))
         if not days:
             return None
-        process = await asyncio.create_subprocess_exec(
-            *READ_COMMAND,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            env=dict(os.environ),
-        )
-        output, errors = await process.communicate(request_text(days, job_id))
-        return archived_job(row_in(output or errors))
+        return archived_job(await read_archive(days, job_id))
 
     async def _ended_of(self, job_ids: Sequence[int]) -> list[Job]:
         return await self._find(about_jobs(self._schema, job_ids, FINAL))
@@ -353,18 +335,10 @@ class Queue:
 
     @asynccontextmanager
     async def _lent(self) -> AsyncIterator[AsyncConnection[Any]]:
-        self._check_place()
+        self._home.check()
         async with self._pool.connection() as connection:
             with lending(connection):
                 yield connection
-
-    def _check_place(self) -> None:
-        check_process(self._pid)
-        if asyncio.get_running_loop() is not self._loop:
-            raise ConfigurationError(
-                "the queue was connected in another event loop, to which its connections belong",
-                "connect a queue in each event loop; or call asyncio.run() once, for all",
-            )
 
     async def _call(self, call: Call) -> Rows:
         with answered():
@@ -376,13 +350,3 @@ class Queue:
                 await cursor.execute(call.sql.encode(), call.parameters or None)
                 rows: Rows = await cursor.fetchall()
                 return rows
-
-
-async def _in_time(ending: asyncio.Future[Job], job_id: int, timeout: float | None) -> Job:
-    try:
-        async with asyncio.timeout(timeout) as bound:
-            return await ending
-    except TimeoutError:
-        if not bound.expired():
-            raise
-        raise not_in_time(job_id, timeout or 0.0) from None

@@ -1,6 +1,9 @@
-"""A few connections for all threads, opened when first needed and replaced when they are lost.
+# Generated from txqueue/aio/connections.py by docs/build_sync.py: edit that.
+"""A few connections that are opened when first needed, and replaced when they are lost.
 
-Not psycopg_pool's, as in `txqueue.aio.connections`; and it starts four threads.
+Not psycopg_pool's: it hands out connections of a server that has restarted, or checks each with a
+round trip; after an outage it waits for up to minutes before it connects; and the error for a
+caller that gets no connection does not say why.
 """
 
 from __future__ import annotations
@@ -10,7 +13,6 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from random import uniform
-from threading import Semaphore
 from typing import Any
 
 from psycopg import Connection
@@ -19,6 +21,7 @@ from txqueue.errors import DatabaseUnavailable
 from txqueue.standalone.sessions import MANNER, answered, is_alive, is_reusable, parameters_of
 from txqueue.store.driver.session_bounds import LONGEST_LIFE
 from txqueue.store.driver.shared_errors import naming_source, none_free
+from txqueue.sync.environment import Semaphore, acquired
 
 __all__ = ["BlockingConnections", "connected"]
 
@@ -60,7 +63,8 @@ class BlockingConnections:
         Raises:
             DatabaseUnavailable: When no connection can be made, or they are closed.
         """
-        self._acquired()
+        if not acquired(self._turn, self._wait):
+            raise none_free(self._wait, self._size)
         try:
             connection, opened_at = self._working()
             try:
@@ -81,10 +85,6 @@ class BlockingConnections:
         with suppress(IndexError):
             return self._idle.pop()
         return None
-
-    def _acquired(self) -> None:
-        if not self._turn.acquire(timeout=self._wait):
-            raise none_free(self._wait, self._size)
 
     def _working(self) -> tuple[Connection[Any], float]:
         if self._is_closed:

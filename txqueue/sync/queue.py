@@ -1,9 +1,8 @@
+# Generated from txqueue/aio/queue.py by docs/build_sync.py: edit that.
 """`Queue`: the queue for scripts, threads and web servers that block."""
 
 from __future__ import annotations
 
-import os
-import subprocess
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
@@ -32,28 +31,25 @@ from txqueue.standalone.requests import (
 )
 from txqueue.standalone.sessions import (
     answered,
-    check_process,
     dsn_of_pool,
     lending,
     note_end,
     read_all_moments,
     translation,
 )
-from txqueue.store.enqueueing.encryption import missing, not_in_time, result_of
+from txqueue.store.enqueueing.encryption import missing, result_of
 from txqueue.store.enqueueing.signals import Receiver
 from txqueue.store.inquiries.inquiry import Inquiry, Rows, answer, ensure_version
 from txqueue.store.inquiries.jobs import (
     FINAL,
-    READ_COMMAND,
     about_archived_days,
     about_jobs,
     about_one_job,
     archived_job,
-    request_text,
-    row_in,
     with_attempts,
 )
 from txqueue.sync.connections import BlockingConnections
+from txqueue.sync.environment import Home, aside, ended_in_time, read_archive, to_the_end
 from txqueue.sync.transaction import BlockingTransaction
 from txqueue.sync.waiting import BlockingEndWaiter
 
@@ -66,9 +62,9 @@ T = TypeVar("T")
 
 
 class Queue:
-    """Enqueues work, reads jobs and waits for them, for all threads of a process; see `connect`.
+    """Enqueues work, reads jobs and waits for them, for all threads of a process.
 
-    After a fork, its methods raise `ConfigurationError` in the child.
+    Made by `connect`. After a fork, its methods raise `ConfigurationError` in the child.
 
     Args:
         pool: Lends the connections.
@@ -83,7 +79,7 @@ class Queue:
         listen_dsn: str | None,
     ) -> None:
         self._pool = pool
-        self._pid = os.getpid()
+        self._home = Home()
         self._schema = target.schema
         self._waiter = BlockingEndWaiter(
             self._ended_of,
@@ -131,7 +127,7 @@ class Queue:
         """
         given: dict[str, Any] = {"dsn": dsn, "schema": schema, "connections": connections}
         given["connection_wait"] = connection_wait
-        target = target_of(given, listen_dsn, pool, "ConnectionPool")
+        target = aside(target_of, given, listen_dsn, pool, "ConnectionPool")
         if pool is None:
             own = BlockingConnections(target.dsn, target.connections, target.connection_wait)
             queue = cls(own, target, listen_dsn or target.dsn)
@@ -157,9 +153,15 @@ class Queue:
 
         After a fork there is nothing to close: the connections are those of the parent process.
         """
-        if os.getpid() != self._pid:
+        if self._home.is_left:
             return
-        self._waiter.close()
+        if not self._home.is_over:
+            self._home.check()
+        to_the_end(self._close)
+
+    def _close(self) -> None:
+        if not self._home.is_over:
+            self._waiter.close()
         if isinstance(self._pool, BlockingConnections):
             self._pool.close()
 
@@ -257,9 +259,9 @@ class Queue:
     def wait(self, job_id: int, timeout: float | timedelta | None = None) -> object:
         """Wait until a job has ended.
 
-        All callers of a queue share one thread with one connection, which the first of them starts:
-        there nodes announce the ends of jobs within milliseconds; other ends are found within two
-        seconds. If the database is away for a while, the wait goes on.
+        All callers of a queue share a thread and a connection, on which nodes announce the ends of
+        jobs within milliseconds; other ends are found within two seconds. If the database is away
+        for a while, the wait goes on.
 
         Args:
             job_id: The job's number.
@@ -279,15 +281,12 @@ class Queue:
             KeyUnavailable: When the result is encrypted, and this process cannot decrypt it.
         """
         number, most = job_number(job_id), wait_limit(timeout)
-        check_process(self._pid)
+        self._home.check()
         with self._waiter.waiting(number) as ending:
             job = self.job(number)
             if not job.state.is_final:
                 self._waiter.look_on()
-                try:
-                    job = ending.result(most)
-                except TimeoutError:
-                    raise not_in_time(number, most or 0.0) from None
+                job = ended_in_time(ending, number, most)
         return result_of(job)
 
     def cancel(self, *job_ids: int) -> Cancelled:
@@ -320,14 +319,7 @@ class Queue:
         days = self._find(about_archived_days(self._schema, job_id))
         if not days:
             return None
-        found = subprocess.run(
-            READ_COMMAND,
-            input=request_text(days, job_id),
-            capture_output=True,
-            check=False,
-            env=dict(os.environ),
-        )
-        return archived_job(row_in(found.stdout or found.stderr))
+        return archived_job(read_archive(days, job_id))
 
     def _ended_of(self, job_ids: Sequence[int]) -> list[Job]:
         return self._find(about_jobs(self._schema, job_ids, FINAL))
@@ -337,7 +329,7 @@ class Queue:
 
     @contextmanager
     def _lent(self) -> Iterator[Connection[Any]]:
-        check_process(self._pid)
+        self._home.check()
         with self._pool.connection() as connection, lending(connection):
             yield connection
 

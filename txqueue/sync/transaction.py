@@ -1,3 +1,4 @@
+# Generated from txqueue/aio/transaction.py by docs/build_sync.py: edit that.
 """A transaction of a program that blocks: its rows, and the work that it enqueues."""
 
 from __future__ import annotations

@@ -1,0 +1,101 @@
+"""What the queue for asyncio does otherwise than that for threads: all else is the same text.
+
+`txqueue/sync/environment.py` has the same names; see `docs/build_sync.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from asyncio import Future, Semaphore
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, TypeVar
+
+from txqueue.errors import ConfigurationError
+from txqueue.model.job import Job
+from txqueue.standalone.sessions import check_process
+from txqueue.store.enqueueing.encryption import not_in_time
+from txqueue.store.inquiries.jobs import READ_COMMAND, request_text, row_in
+from txqueue.system.clock import unbroken
+
+__all__ = ["Home", "Semaphore", "acquired", "aside", "ended_in_time", "read_archive", "to_the_end"]
+
+T = TypeVar("T")
+
+
+class Home:
+    """The process and the event loop in which a queue was connected."""
+
+    def __init__(self) -> None:
+        self._pid = os.getpid()
+        self._loop = asyncio.get_running_loop()
+
+    @property
+    def is_left(self) -> bool:
+        """Whether this process is a fork of that one."""
+        return os.getpid() != self._pid
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the loop is closed: it has ended its tasks, and what they had."""
+        return self._loop.is_closed()
+
+    def check(self) -> None:
+        """Check that this is the place.
+
+        Raises:
+            ConfigurationError: When it is not.
+        """
+        check_process(self._pid)
+        if asyncio.get_running_loop() is not self._loop:
+            raise ConfigurationError(
+                "the queue was connected in another event loop, to which its connections belong",
+                "connect a queue in each event loop; or call asyncio.run() once, for all",
+            )
+
+
+async def aside(function: Callable[..., T], *arguments: Any) -> T:
+    """Call a function that reads files, in a thread, as all that may block."""
+    return await asyncio.to_thread(function, *arguments)
+
+
+async def to_the_end(close: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Call a function that closes something, whatever cancels the caller."""
+    await unbroken(close())
+
+
+async def acquired(semaphore: Semaphore, seconds: float) -> bool:
+    """Acquire a semaphore; return False if that has taken too long."""
+    try:
+        async with asyncio.timeout(seconds):
+            return await semaphore.acquire()
+    except TimeoutError:
+        return False
+
+
+async def ended_in_time(ending: Future[Job], job_id: int, timeout: float | None) -> Job:
+    """Return the ended job.
+
+    Raises:
+        WaitTimeout: When it has not ended in time.
+    """
+    try:
+        async with asyncio.timeout(timeout) as bound:
+            return await ending
+    except TimeoutError:
+        if not bound.expired():
+            raise
+        raise not_in_time(job_id, timeout or 0.0) from None
+
+
+async def read_archive(days: Sequence[Mapping[str, Any]], job_id: int) -> Any:
+    """Return the row of an archived job, which a process of its own reads."""
+    process = await asyncio.create_subprocess_exec(
+        *READ_COMMAND,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env=dict(os.environ),
+    )
+    output, errors = await process.communicate(request_text(days, job_id))
+    return row_in(output or errors)

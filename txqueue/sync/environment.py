@@ -1,0 +1,78 @@
+"""What the queue for threads does otherwise than that for asyncio: all else is the same text.
+
+`txqueue/aio/environment.py` has the same names; see `docs/build_sync.py`.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from threading import Semaphore
+from typing import Any, TypeVar
+
+from txqueue.model.job import Job
+from txqueue.standalone.sessions import check_process
+from txqueue.store.enqueueing.encryption import not_in_time
+from txqueue.store.inquiries.jobs import READ_COMMAND, request_text, row_in
+
+__all__ = ["Home", "Semaphore", "acquired", "aside", "ended_in_time", "read_archive", "to_the_end"]
+
+T = TypeVar("T")
+
+
+class Home:
+    """The process in which a queue was connected."""
+
+    is_over = False
+
+    def __init__(self) -> None:
+        self._pid = os.getpid()
+
+    @property
+    def is_left(self) -> bool:
+        """Whether this process is a fork of that one."""
+        return os.getpid() != self._pid
+
+    def check(self) -> None:
+        """Check that this is the process.
+
+        Raises:
+            ConfigurationError: When it is not.
+        """
+        check_process(self._pid)
+
+
+def aside(function: Callable[..., T], *arguments: Any) -> T:
+    """Call a function that reads files."""
+    return function(*arguments)
+
+
+def to_the_end(close: Callable[[], None]) -> None:
+    """Call a function that closes something: nothing cancels a thread."""
+    close()
+
+
+def acquired(semaphore: Semaphore, seconds: float) -> bool:
+    """Acquire a semaphore; return False if that has taken too long."""
+    return semaphore.acquire(timeout=seconds)
+
+
+def ended_in_time(ending: Future[Job], job_id: int, timeout: float | None) -> Job:
+    """Return the ended job.
+
+    Raises:
+        WaitTimeout: When it has not ended in time.
+    """
+    try:
+        return ending.result(timeout)
+    except TimeoutError:
+        raise not_in_time(job_id, timeout or 0.0) from None
+
+
+def read_archive(days: Sequence[Mapping[str, Any]], job_id: int) -> Any:
+    """Return the row of an archived job, which a process of its own reads."""
+    text, env = request_text(days, job_id), dict(os.environ)
+    found = subprocess.run(READ_COMMAND, input=text, capture_output=True, check=False, env=env)
+    return row_in(found.stdout or found.stderr)
