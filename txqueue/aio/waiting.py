@@ -1,65 +1,19 @@
-"""Waits for jobs to end: one connection listens for all callers of a queue, one query looks.
-
-Nodes announce ends on that connection. A look at all awaited jobs every few seconds finds what a
-lost announcement would hide; without announcements, such looks come more often.
-"""
+"""Waits for jobs to end, in the event loop of the callers."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import aclosing, contextmanager, suppress
-from random import random
-from time import monotonic
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from psycopg import AsyncConnection
-
-from txqueue.aio.connections import connected
-from txqueue.errors import ConfigurationError, NotPermitted
 from txqueue.model.job import Job
-from txqueue.policy.awaited_ends import LONGEST, EndLooks, job_ids_in
-from txqueue.policy.backoff import Backoff
-from txqueue.standalone.requests import HEARD_WITHIN, LISTENS_AGAIN, no_notifications
-from txqueue.standalone.sessions import answered, is_passing
-from txqueue.store.driver.session_bounds import LONGEST_LIFE
-from txqueue.store.enqueueing.encryption import closed_before
+from txqueue.standalone.waiting import EndWaiter
 
 __all__ = ["AsyncEndWaiter"]
 
-_log = logging.getLogger(__name__)
 
-
-class AsyncEndWaiter:
-    """All callers of one queue that wait for jobs.
-
-    Args:
-        ask: Returns the jobs, among those given by number, that have ended.
-        request: Requests announcements of ends for some seconds.
-        notify: Notifies the channel from another connection.
-        dsn: The database to listen to; None to look only.
-        channel: The channel of the announcements.
-    """
-
-    def __init__(
-        self,
-        ask: Callable[[Sequence[int]], Awaitable[list[Job]]],
-        request: Callable[[], Awaitable[object]],
-        notify: Callable[[], Awaitable[object]],
-        dsn: str | None,
-        channel: str,
-    ) -> None:
-        self._ask = ask
-        self._request = request
-        self._notify = notify
-        self._dsn = dsn
-        self._channel = channel
-        self._looks: EndLooks[asyncio.Future[Job]] = EndLooks()
-        self._noted = asyncio.Event()
-        self._looking: asyncio.Task[None] | None = None
-        self._listening: asyncio.Task[None] | None = None
-        self._has_warned = False
+class AsyncEndWaiter(EndWaiter):
+    """All callers of one queue that wait for jobs."""
 
     @contextmanager
     def waiting(self, job_id: int) -> Iterator[asyncio.Future[Job]]:
@@ -68,140 +22,10 @@ class AsyncEndWaiter:
         Returns:
             A context manager whose value is a future of the ended job.
         """
-        waiter: asyncio.Future[Job] = asyncio.get_running_loop().create_future()
-        self._looks.add(job_id, waiter, monotonic())
+        ending: asyncio.Future[Job] = asyncio.get_running_loop().create_future()
+        self.add(job_id, ending)
         try:
-            yield waiter
+            yield ending
         finally:
-            self._looks.awaited.discard(job_id, waiter)
-            waiter.cancel()
-
-    async def close(self) -> None:
-        """End all waits and tasks, and close the connection that listens."""
-        await _ended(self._looking, self._listening)
-        for waiter, job_id in self._looks.awaited.released():
-            _fail(waiter, closed_before(job_id))
-
-    def look_on(self) -> None:
-        """Look and listen from now on, while callers wait."""
-        if self._looking is None or self._looking.done():
-            self._looking = asyncio.create_task(self._look_on(), name="txqueue looks")
-        elif not self._looks.is_listening:
-            self._noted.set()
-        if self._listening is None and self._dsn is not None:
-            self._listening = asyncio.create_task(self._listen_on(self._dsn), name="txqueue ends")
-
-    async def _look_on(self) -> None:
-        """Look until no caller waits."""
-        while self._looks.awaited:
-            try:
-                await self._look()
-            except Exception as error:
-                if not is_passing(error):
-                    for waiter, _ in self._looks.awaited.released():
-                        _fail(waiter, error)
-                    return
-                await asyncio.sleep(self._looks.pause_after_failure(random()))
-            else:
-                if self._looks.awaited:
-                    await self._pause()
-
-    async def _look(self) -> None:
-        if self._listening is not None and self._looks.must_request(monotonic()):
-            await self._announced()
-        self._noted.clear()
-        if job_ids := self._looks.due(monotonic()):
-            for waiter, job in self._looks.awaited.told(await self._ask(job_ids)):
-                if not waiter.done():
-                    waiter.set_result(job)
-
-    async def _announced(self) -> None:
-        try:
-            await self._request()
-        except NotPermitted as error:
-            _log.info("looking for the ends of jobs, as the role may not ask for more: %s", error)
-            self._dsn = None
-            await _ended(self._listening)
-            self._listening = None
-            self._listens(False)
-
-    async def _pause(self) -> None:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(self._looks.pause(monotonic())):
-                await self._noted.wait()
-
-    async def _listen_on(self, dsn: str) -> None:
-        """Listen until the task is cancelled, over one connection after the other."""
-        failures = Backoff(0.25, 5.0)
-        while True:
-            try:
-                await self._listen(dsn)
-            except Exception as error:
-                pause = LISTENS_AGAIN if isinstance(error, ConfigurationError) else failures.take()
-                self._warn(error)
-            else:
-                pause = 0.0
-            if self._looks.is_listening:
-                failures.reset()
-                self._listens(False)
-            await asyncio.sleep(pause)
-
-    async def _listen(self, dsn: str) -> None:
-        connection = await connected(dsn, "txqueue client listener")
-        try:
-            with answered():
-                await connection.execute(f'listen "{self._channel}"'.encode())
-                await self._check(connection)
-                self._listens(True)
-                self._has_warned = False
-                async with aclosing(connection.notifies(timeout=LONGEST_LIFE)) as notices:
-                    async for notice in notices:
-                        self._note(job_ids_in(notice.payload))
-        finally:
-            await connection.close()
-
-    async def _check(self, connection: AsyncConnection[Any]) -> None:
-        """Check that notifications arrive, as a pooler in transaction mode drops them.
-
-        Raises:
-            ConfigurationError: When none arrives.
-        """
-        await self._notify()
-        arriving = connection.notifies(timeout=HEARD_WITHIN, stop_after=1)
-        async with aclosing(arriving) as notices:
-            async for _ in notices:
-                return
-        # Otherwise the pooler would lend the listening backend to another client.
-        await connection.execute(b"unlisten *")
-        raise no_notifications()
-
-    def _warn(self, error: Exception) -> None:
-        # Once for each outage, however often listening is tried.
-        level = logging.INFO if self._has_warned else logging.WARNING
-        text = "looking for the ends of jobs every %g s, as listening for them fails: %s"
-        _log.log(level, text, LONGEST, error)
-        self._has_warned = True
-
-    def _listens(self, is_listening: bool) -> None:
-        self._looks.listens(monotonic(), is_listening=is_listening)
-        self._noted.set()
-
-    def _note(self, ended: frozenset[int] | None) -> None:
-        if self._looks.awaited.note(ended):
-            self._noted.set()
-
-
-async def _ended(*tasks: asyncio.Task[None] | None) -> None:
-    for task in tasks:
-        # wait_for() of Python 3.11, which psycopg 3.2 uses, loses a cancellation that arrives with
-        # data.
-        while task is not None and not task.done():
-            task.cancel()
-            await asyncio.wait([task], timeout=0.1)
-
-
-def _fail(waiter: asyncio.Future[Job], error: Exception) -> None:
-    if not waiter.done():
-        waiter.set_exception(error)
-        # No caller may be left to retrieve it.
-        waiter.exception()
+            self.discard(job_id, ending)
+            ending.cancel()

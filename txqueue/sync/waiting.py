@@ -1,39 +1,24 @@
-"""Waits for jobs to end: one thread and one connection for all callers of a queue.
-
-The thread listens for announced ends. A look at all awaited jobs every few seconds finds what a
-lost announcement would hide; without announcements, such looks come more often.
-"""
+"""Waits for jobs to end: one thread, with a loop of asyncio's, for the callers in all threads."""
 
 from __future__ import annotations
 
-import logging
-import select
-import socket
-from collections.abc import Callable, Iterator, Sequence
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager, suppress
-from random import random
+from contextlib import contextmanager
 from threading import Lock, Thread
-from time import monotonic
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
-import psycopg
-from psycopg import Connection
-
-from txqueue.errors import ConfigurationError, NotPermitted
 from txqueue.model.job import Job
-from txqueue.policy.awaited_ends import LONGEST, EndLooks, job_ids_in
-from txqueue.policy.backoff import Backoff
-from txqueue.standalone.requests import HEARD_WITHIN, LISTENS_AGAIN, no_notifications
-from txqueue.standalone.sessions import answered, is_passing
+from txqueue.standalone.waiting import EndWaiter
 from txqueue.store.enqueueing.encryption import closed_before
-from txqueue.sync.connections import connected
 
 __all__ = ["BlockingEndWaiter"]
 
-_log = logging.getLogger(__name__)
 # Seconds in which the thread ends, unless the database does not answer.
 _ENDS_WITHIN = 5.0
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class BlockingEndWaiter:
@@ -55,22 +40,15 @@ class BlockingEndWaiter:
         dsn: str | None,
         channel: str,
     ) -> None:
-        self._ask = ask
-        self._request = request
-        self._notify = notify
-        self._dsn = dsn
-        self._channel = channel
+        # In the thread nothing else waits for what these wait for.
+        calls = _awaitable(ask), _awaitable(request), _awaitable(notify)
+        self._ends = EndWaiter(*calls, dsn, channel)
         self._lock = Lock()
-        self._looks: EndLooks[Future[Job]] = EndLooks()
+        self._callers: dict[Future[Job], int] = {}
         self._thread: Thread | None = None
+        # Not before the thread: a fork would close the parent's.
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._is_closed = False
-        self._woken, self._waking = socket.socketpair()
-        self._woken.setblocking(False)
-        self._waking.setblocking(False)
-        self._connection: Connection[Any] | None = None
-        self._listen_at = float("-inf")
-        self._failures = Backoff(0.25, 5.0)
-        self._has_warned = False
 
     @contextmanager
     def waiting(self, job_id: int) -> Iterator[Future[Job]]:
@@ -78,164 +56,67 @@ class BlockingEndWaiter:
 
         Returns:
             A context manager whose value is a future of the ended job.
+
+        Raises:
+            DatabaseUnavailable: When the queue is closed.
         """
-        waiter: Future[Job] = Future()
+        ending: Future[Job] = Future()
         with self._lock:
             if self._is_closed:
                 raise closed_before(job_id)
-            self._looks.add(job_id, waiter, monotonic())
+            self._callers[ending] = job_id
+            self._call(self._ends.add, job_id, ending)
         try:
-            yield waiter
+            yield ending
         finally:
             with self._lock:
-                self._looks.awaited.discard(job_id, waiter)
-
-    def close(self) -> None:
-        """End all waits and the thread, and close the connection that listens."""
-        with self._lock:
-            self._is_closed = True
-            waiters = self._looks.awaited.released()
-        for waiter, job_id in waiters:
-            _fail(waiter, closed_before(job_id))
-        self._wake()
-        if self._thread is not None:
-            self._thread.join(_ENDS_WITHIN)
-        else:
-            self._close_sockets()
+                self._callers.pop(ending, None)
+                self._call(self._ends.discard, job_id, ending)
 
     def look_on(self) -> None:
         """Look and listen from now on, while callers wait."""
         with self._lock:
             if self._thread is None and not self._is_closed:
-                self._thread = Thread(target=self._run, name="txqueue ends", daemon=True)
+                # Not that of Windows by default, which psycopg cannot use.
+                self._loop = asyncio.SelectorEventLoop()
+                self._thread = Thread(
+                    target=_run, args=(self._loop,), name="txqueue ends", daemon=True
+                )
                 self._thread.start()
-        self._wake()
+            if not self._is_closed:
+                self._call(self._ends.look_on)
 
-    def _wake(self) -> None:
-        # A full buffer has woken the thread already.
-        with suppress(OSError):
-            self._waking.send(b".")
-
-    def _close_sockets(self) -> None:
-        self._woken.close()
-        self._waking.close()
-
-    def _run(self) -> None:
-        while not self._is_closed:
-            pause = self._looked()
-            if self._dsn is not None and self._connection is None and monotonic() > self._listen_at:
-                self._listen(self._dsn)
-            else:
-                self._rest(pause)
-        self._stop_listening()
-        self._close_sockets()
-
-    def _looked(self) -> float | None:
-        """Look at what is due; return the seconds to rest, None for no limit."""
-        try:
-            self._look()
-        except Exception as error:
-            with self._lock:
-                if is_passing(error):
-                    return self._looks.pause_after_failure(random())
-                waiters = self._looks.awaited.released()
-            for waiter, _ in waiters:
-                _fail(waiter, error)
+    def close(self) -> None:
+        """End all waits and the thread, and close the connection that listens."""
         with self._lock:
-            return self._looks.pause(monotonic()) if self._looks.awaited else None
+            was_closed, self._is_closed = self._is_closed, True
+            callers, self._callers = self._callers, {}
+        for ending, job_id in callers.items():
+            if not ending.done():
+                ending.set_exception(closed_before(job_id))
+        if self._loop is not None and self._thread is not None and not was_closed:
+            loop = self._loop
+            closing = asyncio.run_coroutine_threadsafe(self._ends.close(), loop)
+            closing.add_done_callback(lambda _: loop.stop())
+            self._thread.join(_ENDS_WITHIN)
 
-    def _look(self) -> None:
-        with self._lock:
-            is_awaited = bool(self._looks.awaited)
-            must_request = is_awaited and self._looks.must_request(monotonic())
-        if must_request and self._dsn is not None:
-            self._announced()
-        with self._lock:
-            job_ids = self._looks.due(monotonic()) if is_awaited else []
-        jobs = self._ask(job_ids) if job_ids else []
-        with self._lock:
-            told = list(self._looks.awaited.told(jobs))
-        for waiter, job in told:
-            waiter.set_result(job)
-
-    def _announced(self) -> None:
-        try:
-            self._request()
-        except NotPermitted as error:
-            _log.info("looking for the ends of jobs, as the role may not ask for more: %s", error)
-            self._dsn = None
-            self._stop_listening()
-
-    def _listen(self, dsn: str) -> None:
-        try:
-            self._connection = connected(dsn, "txqueue client listener")
-            with answered():
-                self._connection.execute(f'listen "{self._channel}"'.encode())
-                self._check(self._connection)
-        except Exception as error:
-            self._failed(error)
-        else:
-            self._failures.reset()
-            self._listens(True)
-            self._has_warned = False
-
-    def _check(self, connection: Connection[Any]) -> None:
-        """Check that notifications arrive, as a pooler in transaction mode drops them.
-
-        Raises:
-            ConfigurationError: When none arrives.
-        """
-        self._notify()
-        if not list(connection.notifies(timeout=HEARD_WITHIN, stop_after=1)):
-            # Otherwise the pooler would lend the listening backend to another client.
-            connection.execute(b"unlisten *")
-            raise no_notifications()
-
-    def _rest(self, seconds: float | None) -> None:
-        """Wait until an announcement arrives, a caller comes, or a time has passed."""
-        poll = select.poll()
-        poll.register(self._woken, select.POLLIN)
-        try:
-            if self._connection is not None:
-                poll.register(self._connection.fileno(), select.POLLIN)
-            ready = dict(poll.poll(None if seconds is None else seconds * 1000))
-            if ready.pop(self._woken.fileno(), 0):
-                self._woken.recv(4096)
-            if ready and self._connection is not None:
-                self._receive(self._connection)
-        except psycopg.Error as error:
-            self._failed(error)
-
-    def _receive(self, connection: Connection[Any]) -> None:
-        notices = list(connection.notifies(timeout=0))
-        with self._lock:
-            for notice in notices:
-                self._looks.awaited.note(job_ids_in(notice.payload))
-
-    def _failed(self, error: Exception) -> None:
-        self._warn(error)
-        is_of_setup = isinstance(error, ConfigurationError)
-        self._listen_at = monotonic() + (LISTENS_AGAIN if is_of_setup else self._failures.take())
-        self._stop_listening()
-
-    def _stop_listening(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.close()
-        self._listens(False)
-
-    def _warn(self, error: Exception) -> None:
-        # Once for each outage, however often listening is tried.
-        level = logging.INFO if self._has_warned else logging.WARNING
-        text = "looking for the ends of jobs every %g s, as listening for them fails: %s"
-        _log.log(level, text, LONGEST, error)
-        self._has_warned = True
-
-    def _listens(self, is_listening: bool) -> None:
-        with self._lock:
-            self._looks.listens(monotonic(), is_listening=is_listening)
+    def _call(self, function: Callable[..., None], *arguments: Any) -> None:
+        """Call a function in the thread, in the order of the calls; here while there is none."""
+        if self._loop is None:
+            function(*arguments)
+        elif not self._is_closed:
+            self._loop.call_soon_threadsafe(function, *arguments)
 
 
-def _fail(waiter: Future[Job], error: Exception) -> None:
-    if not waiter.done():
-        waiter.set_exception(error)
+def _run(loop: asyncio.AbstractEventLoop) -> None:
+    try:
+        loop.run_forever()
+    finally:
+        loop.close()
+
+
+def _awaitable(function: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
+    async def call(*arguments: P.args, **options: P.kwargs) -> T:
+        return function(*arguments, **options)
+
+    return call
